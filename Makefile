@@ -1,0 +1,62 @@
+# Every target makes the Python environment first; `make help` lists them.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+JOBS ?= 2
+
+.PHONY: help setup run sim sim-full verilog synth formal lint cover mutate report bench waves clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(STAMP) ## make the Python environment (the others do this by themselves)
+
+$(STAMP): pyproject.toml scripts/check_system.sh
+	@bash scripts/check_system.sh $(PYTHON)
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+run: $(STAMP) ## digits through the accelerator in RTL, compared with the golden model
+	@$(BIN)/atoll run digits
+
+sim: $(STAMP) ## all regressions under Verilator
+	@$(BIN)/atoll doctor --brief
+	@$(BIN)/pytest -n $(JOBS) tb
+
+sim-full: $(STAMP) ## the regressions with full parameter products
+	@ATOLL_FULL=1 $(BIN)/pytest -n $(JOBS) tb
+
+verilog: $(STAMP) ## Verilog of every block into build/verilog, linted
+	@$(BIN)/atoll generate all --lint -o build/verilog
+
+synth: $(STAMP) ## area and Fmax of every block on ECP5
+	@$(BIN)/atoll synth all
+
+formal: $(STAMP) ## every formal proof and its covers
+	@$(BIN)/atoll formal all
+
+lint: $(STAMP) ## ruff and mypy
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+cover: $(STAMP) ## line, branch and toggle coverage of every block's own Verilog
+	@$(BIN)/atoll cover all
+
+BLOCK ?= all
+mutate: $(STAMP) ## mutation score of BLOCK (default: all)
+	@$(BIN)/atoll mutate $(BLOCK)
+
+bench: $(STAMP) ## every benchmark
+	@$(BIN)/atoll bench all
+
+TEST ?= tb/stream
+waves: $(STAMP) ## run TEST and leave a waveform beside its build
+	@ATOLL_WAVES=1 $(BIN)/pytest $(TEST)
+
+clean: ## remove everything that was built, but not the environment
+	@rm -rf build atoll-out

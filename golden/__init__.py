@@ -1,0 +1,1 @@
+"""Bit-exact NumPy models of the hardware; they never import it."""

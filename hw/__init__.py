@@ -1,0 +1,1 @@
+"""Amaranth sources of every hardware block; each becomes Verilog."""

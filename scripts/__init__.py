@@ -1,0 +1,1 @@
+"""The atoll command and the flows behind it."""
