@@ -1,0 +1,114 @@
+"""Codes with names: opcodes, errors, kinds of regions and packets."""
+
+from enum import IntEnum
+
+__all__ = ["Activation", "Error", "Model", "Opcode", "PacketKind", "RegionKind", "Token"]
+
+
+class _Documented(IntEnum):
+    """An integer with a sentence of documentation."""
+
+    doc: str
+
+    def __new__(cls, value: int, doc: str = "") -> "_Documented":
+        member = int.__new__(cls, value)
+        member._value_ = value
+        member.doc = doc
+        return member
+
+
+class Model(_Documented):
+    """Graph neural networks an image can hold."""
+
+    GCN = 0, "s = (d+1)^-1/2 at the source and at the destination"
+    SAGE = 1, "mean over the vertex and its neighbours: 1 at the source, 1/(d+1) at the destination"
+    GIN = 2, "sum of the neighbours and (1+eps) times the vertex"
+
+
+class Activation(_Documented):
+    """What happens to a result after the second rounding point."""
+
+    NONE = 0, "results as they are"
+    RELU = 1, "negative results become 0"
+    DNP = 2, "no bias, Q3.12 results; the neural chip adds the bias and looks up its table"
+
+
+class Opcode(_Documented):
+    """Commands of a chiplet, executed in the order of the list."""
+
+    NOP = 0, "completes at once"
+    LOAD_WEIGHTS = 1, "weights and biases of a layer into the PEs"
+    COMBINE = 2, "features times weights, times s_src, first rounding point, one row a vertex"
+    AGGREGATE = 3, "sum of combined rows over the neighbourhood, times s_dst, plus bias, second rounding point"
+    LOCATE = 4, "find the communities of the chiplet's vertices and emit their records"
+    PROCESS = 5, "combine and aggregate community records as they are found"
+    SCATTER = 6, "send the features that other chiplets need round the ring"
+    REDUCE = 7, "send partial sums home round the ring"
+    BARRIER = 8, "wait until every chiplet of the ring has come here"
+    SAMPLE = 9, "sample neighbourhoods of roots and fetch their attributes"
+    COPY = 10, "move bytes inside the memory"
+    NEURAL = 11, "run a program of the neural chip over rows"
+
+
+class Error(_Documented):
+    """Why a command or an image was not carried out; sticky until the next start."""
+
+    NONE = 0, "no error"
+    MEMORY_READ = 1, "the memory answered a read with SLVERR or DECERR; info: line address"
+    MEMORY_WRITE = 2, "the memory answered a write with SLVERR or DECERR; info: line address"
+    BAD_MAGIC = 3, "the image does not begin with the magic number; info: what it begins with"
+    BAD_VERSION = 4, "the image is of another version; info: its version"
+    BAD_OPCODE = 5, "the opcode is unknown or not in this configuration; info: the opcode"
+    BAD_OPERAND = 6, "an operand exceeds what this configuration holds; info: the operand's value"
+    VID_RANGE = 7, "a source VID lies outside the graph; info: the VID"
+    OFFSET_ORDER = 8, "an offset is smaller than the one before it; info: the row"
+    EDGE_RANGE = 9, "an edge range ends past the edges array; info: the row"
+    INDEX_RANGE = 10, "a sparse feature's index is not below the number of features; info: the index"
+    BAD_PACKET = 11, "a packet's header contradicts itself or its length; info: the VID"
+    DEGREE = 12, "a degree disagrees with the offsets; info: the VID"
+    ROUNDS = 13, "the watchdog of the locator ran out of rounds; info: vertices still pending"
+    FAN_OUT = 14, "a fan-out is 0 or exceeds the slots of the attribute buffer; info: the fan-out"
+    NEURAL = 15, "a neural processor stopped; info: processor and its own code"
+
+
+class RegionKind(_Documented):
+    """What a region of an image holds."""
+
+    BOUNDARIES = 0, "u32 x (chiplets + 1): first VID of every chiplet, then the number of vertices"
+    OFFSETS = 1, "u32 x (vertices * tiles + 1): tiled offsets of the in-edges (R9)"
+    EDGES = 2, "u32 x edges: source VIDs, ascending in each row"
+    OUT_OFFSETS = 3, "u32 x (vertices * tiles + 1): tiled offsets of the out-edges; absent if symmetric"
+    OUT_EDGES = 4, "u32 x edges: destination VIDs, ascending in each row; absent if symmetric"
+    DEGREES = 5, "u32 x vertices: distinct neighbours without the vertex itself, over all chiplets"
+    SCALE_SOURCE = 6, "Scale x vertices: s_src"
+    SCALE_DESTINATION = 7, "Scale x vertices: s_dst"
+    FEATURES = 8, "i16 rows x vertices: dense input features"
+    FEATURE_OFFSETS = 9, "u32 x (vertices + 1): first entry of every vertex in FEATURES_SPARSE"
+    FEATURES_SPARSE = 10, "SparseEntry x entries: non-zero input features, indices ascending in each row"
+    WEIGHTS = 11, "i16 rows x f_in: weights of a layer"
+    BIASES = 12, "i32 x f_out: biases of a layer, at the scale of sum * s_dst"
+    HUBS = 13, "u32 x hubs: VIDs of the host's hub table, ascending"
+    HUB_HOMES = 14, "u32 x hubs: home chiplet of every hub of the table"
+    COMMANDS = 15, "Command x commands"
+    COMBINED = 16, "i16 rows x vertices: working space for the combined features of a layer"
+    HIDDEN = 17, "i16 rows x vertices: results of a layer that is not the last"
+    RESULTS = 18, "i16 rows x vertices: results of the last layer"
+    RECORDS = 19, "u64 x beats: community records"
+    ROOTS = 20, "u32 x roots: VIDs of a mini-batch"
+    PROGRAM = 21, "u32 x words: program and data of the neural chip"
+
+
+class PacketKind(_Documented):
+    """What a ring packet carries (R3, R11, R19)."""
+
+    FEATURE = 0, "a vertex's combined feature, i16 elements, from its owner to all that need it"
+    PARTIAL = 1, "a partial sum of a vertex, i32 elements, on its way home"
+    CONTROL = 2, "a token"
+
+
+class Token(_Documented):
+    """What a control packet says."""
+
+    DRAINED = 0, "its sender has sent all it had to send in this phase; carries the count of chiplets that agree"
+    ADVANCE = 1, "all have drained: the next phase begins"
+    ERROR = 2, "its sender has stopped with an error"
