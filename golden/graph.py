@@ -1,0 +1,296 @@
+"""A graph with features, labels and a split: what every data set is loaded into."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from golden.contracts import VID_BITS
+from golden.errors import InputError
+
+__all__ = ["BoolArray", "Graph", "IntArray", "canonical_rows"]
+
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A directed graph in canonical CSR; an undirected one has every edge in both directions.
+
+    Row v lists the sources of the in-edges of v: ascending, without duplicates and without v itself.
+    The self term of a layer is implicit.
+
+    Attributes
+    ----------
+    name
+        What the user called it.
+    offsets
+        int64 [nodes + 1], first edge of every row.
+    edges
+        int64 [edge_count], source VIDs.
+    features
+        float32 [nodes, f], or a ``scipy.sparse.csr_array`` of that shape and type; finite.
+    labels
+        int64 [nodes], class of every node, -1 where unknown.
+    classes
+        Number of classes.
+    train, validation, test
+        bool [nodes], disjoint parts of the nodes.
+
+    Raises
+    ------
+    InputError
+        If an array has the wrong shape or type, the CSR is not canonical or a VID, label or feature is out of range.
+    """
+
+    name: str
+    offsets: IntArray
+    edges: IntArray
+    features: Any
+    labels: IntArray
+    classes: int
+    train: BoolArray
+    validation: BoolArray
+    test: BoolArray
+
+    def __post_init__(self) -> None:
+        self._check_types()
+        self._check_rows()
+        self._check_nodes()
+
+    def _check_types(self) -> None:
+        for field, kind in (("offsets", np.int64), ("edges", np.int64), ("labels", np.int64)):
+            array = getattr(self, field)
+            if not isinstance(array, np.ndarray) or array.dtype != kind or array.ndim != 1:
+                self._refuse(field, f"is {_kind(array)}", "a one-dimensional int64 array")
+        if self.offsets.size < 1:
+            self._refuse("offsets", "is empty", "nodes + 1 entries")
+        for limit, field in ((self.nodes, "nodes"), (self.edge_count, "edges")):
+            if limit >= 1 << VID_BITS:
+                self._refuse(field, f"there are {limit}", f"fewer than 2^{VID_BITS}")
+
+    def _check_rows(self) -> None:
+        if self.offsets[0] != 0 or self.offsets[-1] != self.edge_count:
+            self._refuse(
+                "offsets", f"run from {self.offsets[0]} to {self.offsets[-1]}", f"0 to {self.edge_count}, the edges"
+            )
+        if (self.degrees < 0).any():
+            self._refuse("offsets", f"fall after row {int(np.argmax(self.degrees < 0))}", "offsets that never fall")
+        if self.edge_count == 0:
+            return
+        if self.edges.min() < 0 or self.edges.max() >= self.nodes:
+            worst = self.edges.min() if self.edges.min() < 0 else self.edges.max()
+            self._refuse("edges", f"has the VID {worst}", f"VIDs in 0..{self.nodes - 1}")
+        rows = self.destinations
+        falls = (np.diff(self.edges) <= 0) & (np.diff(rows) == 0)
+        if falls.any():
+            self._refuse("edges", f"row {rows[np.argmax(falls)]} is not ascending", "distinct VIDs in ascending order")
+        if (self.edges == rows).any():
+            self._refuse("edges", f"row {rows[np.argmax(self.edges == rows)]} has itself", "no self loops")
+
+    def _check_nodes(self) -> None:
+        values = self.features
+        if sparse.issparse(values):
+            if values.format != "csr" or not isinstance(values, sparse.csr_array):
+                self._refuse("features", f"is {type(values).__name__}", "a csr_array or an ndarray")
+            if not values.has_canonical_format:
+                self._refuse("features", "has unsorted or duplicate entries", "a canonical csr_array")
+            numbers = values.data
+        else:
+            numbers = values
+        if getattr(numbers, "dtype", None) != np.float32 or values.shape[:1] != (self.nodes,) or values.ndim != 2:
+            self._refuse("features", f"is {_kind(values)}", f"float32 [{self.nodes}, f]")
+        if not np.isfinite(numbers).all():
+            self._refuse("features", "has a value that is not finite", "finite numbers")
+        if self.labels.shape != (self.nodes,):
+            self._refuse("labels", f"is {_kind(self.labels)}", f"int64 [{self.nodes}]")
+        if self.nodes and (self.labels.min() < -1 or self.labels.max() >= self.classes):
+            worst = self.labels.min() if self.labels.min() < -1 else self.labels.max()
+            self._refuse("labels", f"has the class {worst}", f"-1 (unknown) to {self.classes - 1}")
+        for field in ("train", "validation", "test"):
+            mask = getattr(self, field)
+            if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.nodes,):
+                self._refuse(field, f"is {_kind(mask)}", f"bool [{self.nodes}]")
+        if (self.train & self.validation | self.train & self.test | self.validation & self.test).any():
+            self._refuse("split", "puts a node into two parts", "disjoint training, validation and test nodes")
+
+    def _refuse(self, field: str, what: str, expected: str) -> None:
+        raise InputError(f"graph {self.name}, {field}", what, expected)
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes."""
+        return self.offsets.size - 1
+
+    @property
+    def edge_count(self) -> int:
+        """Number of directed edges."""
+        return self.edges.size
+
+    @property
+    def feature_count(self) -> int:
+        """Features of a node."""
+        return int(self.features.shape[1])
+
+    @cached_property
+    def degrees(self) -> IntArray:
+        """int64 [nodes], distinct in-neighbours without the node itself."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def destinations(self) -> IntArray:
+        """int64 [edge_count], destination VID of every edge."""
+        return np.repeat(np.arange(self.nodes, dtype=np.int64), self.degrees)
+
+    @cached_property
+    def adjacency(self) -> Any:
+        """``scipy.sparse.csr_array`` int64 [nodes, nodes] of ones: row destination, column source."""
+        ones = np.ones(self.edge_count, dtype=np.int64)
+        return sparse.csr_array((ones, self.edges, self.offsets), shape=(self.nodes, self.nodes))
+
+    @cached_property
+    def symmetric(self) -> bool:
+        """Whether every edge has its reverse."""
+        order = np.lexsort((self.destinations, self.edges))
+        return bool((self.edges[order] == self.destinations).all() and (self.destinations[order] == self.edges).all())
+
+    def require_symmetric(self, purpose: str) -> None:
+        """Refuse a graph with an edge that has no reverse.
+
+        Raises
+        ------
+        InputError
+            Naming the first such edge and the purpose.
+        """
+        if not self.symmetric:
+            lost = self.adjacency - self.adjacency.T
+            lost.eliminate_zeros()
+            target, source = (int(axis[0]) for axis in (lost > 0).nonzero())
+            self._refuse("edges", f"{source} -> {target} has no reverse", f"a symmetric adjacency for {purpose}")
+
+    def relabelled(self, position: npt.ArrayLike) -> Self:
+        """Graph in which node v has become node ``position[v]``.
+
+        Parameters
+        ----------
+        position
+            int [nodes], a permutation.
+
+        Raises
+        ------
+        InputError
+            If it is not a permutation of the nodes.
+        """
+        place = np.asarray(position, dtype=np.int64)
+        if place.shape != (self.nodes,) or not np.array_equal(np.sort(place), np.arange(self.nodes)):
+            self._refuse("placement", f"is {_kind(place)}", f"a permutation of 0..{self.nodes - 1}")
+        old = np.argsort(place)
+        offsets, edges = canonical_rows(self.nodes, place[self.edges], place[self.destinations])
+        return replace(
+            self,
+            offsets=offsets,
+            edges=edges,
+            features=self.features[old],
+            labels=self.labels[old],
+            train=self.train[old],
+            validation=self.validation[old],
+            test=self.test[old],
+        )
+
+    @classmethod
+    def from_edges(
+        cls,
+        name: str,
+        nodes: int,
+        sources: npt.ArrayLike,
+        destinations: npt.ArrayLike,
+        *,
+        features: Any = None,
+        labels: npt.ArrayLike | None = None,
+        classes: int | None = None,
+        train: npt.ArrayLike | None = None,
+        validation: npt.ArrayLike | None = None,
+        test: npt.ArrayLike | None = None,
+        symmetrise: bool = False,
+    ) -> Self:
+        """Graph of an edge list in any order; self loops and duplicates are dropped.
+
+        Parameters
+        ----------
+        name, nodes
+            Name and number of nodes.
+        sources, destinations
+            int [edges] each.
+        features
+            [nodes, f] dense or sparse, converted to float32; one column of ones if absent.
+        labels, classes
+            Classes of the nodes (default -1) and their number (default the largest label + 1, at least 1).
+        train, validation, test
+            bool [nodes], default none.
+        symmetrise
+            Add the reverse of every edge.
+
+        Raises
+        ------
+        InputError
+            As for the class.
+        """
+        ends = [np.asarray(end) for end in (sources, destinations)]
+        for end in ends:
+            if end.ndim != 1 or (end.size and end.dtype.kind not in "iu") or end.size != ends[0].size:
+                raise InputError(f"graph {name}, edges", f"is {_kind(end)}", "two integer arrays of equal length")
+        source, destination = (end.astype(np.int64) for end in ends)
+        for end in (source, destination):
+            if end.size and (end.min() < 0 or end.max() >= nodes):
+                worst = end.min() if end.min() < 0 else end.max()
+                raise InputError(f"graph {name}, edges", f"has the node {worst}", f"nodes in 0..{nodes - 1}")
+        if symmetrise:
+            source, destination = np.concatenate([source, destination]), np.concatenate([destination, source])
+        offsets, edges = canonical_rows(nodes, source, destination)
+        known = np.full(nodes, -1, dtype=np.int64) if labels is None else np.asarray(labels)
+        if known.dtype.kind not in "iu":
+            raise InputError(f"graph {name}, labels", f"is {_kind(known)}", "integers")
+        known = known.astype(np.int64)
+        masks = [
+            np.zeros(nodes, dtype=np.bool_) if mask is None else np.asarray(mask) for mask in (train, validation, test)
+        ]
+        return cls(
+            name=name,
+            offsets=offsets,
+            edges=edges,
+            features=_features(np.ones((nodes, 1)) if features is None else features),
+            labels=known,
+            classes=max(int(known.max(initial=-1)) + 1, 1) if classes is None else classes,
+            train=masks[0],
+            validation=masks[1],
+            test=masks[2],
+        )
+
+
+def canonical_rows(nodes: int, sources: IntArray, destinations: IntArray) -> tuple[IntArray, IntArray]:
+    """Offsets and edges of canonical CSR rows, one a destination, without self loops and duplicates."""
+    keep = sources != destinations
+    keys = np.unique(destinations[keep] * max(nodes, 1) + sources[keep])
+    rows, edges = np.divmod(keys, max(nodes, 1))
+    offsets = np.zeros(nodes + 1, dtype=np.int64)
+    np.cumsum(np.bincount(rows, minlength=nodes), out=offsets[1:])
+    return offsets, edges.astype(np.int64)
+
+
+def _features(values: Any) -> Any:
+    if not sparse.issparse(values):
+        return np.asarray(values, dtype=np.float32)
+    rows = sparse.csr_array(values).astype(np.float32)
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    return rows
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, np.ndarray) or sparse.issparse(value):
+        return f"{value.dtype} {list(value.shape)}"
+    return type(value).__name__

@@ -1,0 +1,1 @@
+"""Layers of graph neural networks: exact integer model, float model, quantisation, weights."""

@@ -1,0 +1,231 @@
+"""A layer in exact integers: combination and aggregation with their two rounding points.
+
+H' = act(s_dst(v) * sum over u in N(v) and v of s_src(u) * (H W)(u) + b). Nothing rounds or saturates between the
+two points, so any order of addition gives the same bits. Bounds, checked by name:
+
+==================  =================================  ==============================================
+f_in                at most 65,536                     a sparse index has 16 bits; 48-bit sums hold
+degree + 1          at most 65,536                     32-bit sums hold (GIN: with 1 + eps, 40 bits)
+nodes, edges        fewer than 2^32                    VIDs and offsets have 32 bits
+==================  =================================  ==============================================
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from golden.contracts import ACCUMULATOR_BITS, PARTIAL_BITS, VALUE_BITS, Activation
+from golden.errors import InputError
+from golden.graph import Graph
+from golden.model.rounding import SHIFT_MAX, requantise
+from golden.model.scale import Scales
+
+__all__ = [
+    "FEATURES_MAX",
+    "GIN_FRACTION",
+    "GIN_PARTIAL_BITS",
+    "Int16Array",
+    "Int32Array",
+    "QuantisedLayer",
+    "aggregate",
+    "aggregation_sums",
+    "check_degrees",
+    "combine",
+    "requantise",
+]
+
+Int16Array = npt.NDArray[np.int16]
+Int32Array = npt.NDArray[np.int32]
+
+#: Largest number of input features: a sparse index has 16 bits.
+FEATURES_MAX = 1 << 16
+#: Fraction bits that 1 + eps adds to the aggregation sums of GIN.
+GIN_FRACTION = 8
+#: Width of an aggregation sum of GIN.
+GIN_PARTIAL_BITS = PARTIAL_BITS + GIN_FRACTION
+_EXTREME = 1 << (VALUE_BITS - 1)
+# The widest combination sum, FEATURES_MAX * 2^15 * 2^15 = 2^46, is inside 48 bits, and exact in float64 too.
+assert FEATURES_MAX * _EXTREME * _EXTREME < 1 << (ACCUMULATOR_BITS - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class QuantisedLayer:
+    """Parameters of a layer.
+
+    Attributes
+    ----------
+    weights
+        int16 [f_in, f_out].
+    biases
+        int32 [f_out], at the scale of sum * mantissa: fraction of the sum + 15.
+    shift_source, shift_destination
+        Right shift of the first and second rounding point before the exponent is added, 0..63.
+    activation
+        What happens to a result.
+    self_weight, neighbour_weight
+        1 and 1, or for GIN round(256 * (1 + eps)) and 256; int16.
+
+    Raises
+    ------
+    InputError
+        If an array has the wrong shape or type or a number is out of range.
+    """
+
+    weights: Int16Array
+    biases: Int32Array
+    shift_source: int
+    shift_destination: int
+    activation: Activation = Activation.RELU
+    self_weight: int = 1
+    neighbour_weight: int = 1
+
+    def __post_init__(self) -> None:
+        if self.weights.dtype != np.int16 or self.weights.ndim != 2:
+            raise InputError("weights", f"are {self.weights.dtype} {self.weights.shape}", "int16 [f_in, f_out]")
+        if self.biases.dtype != np.int32 or self.biases.shape != (self.f_out,):
+            raise InputError("biases", f"are {self.biases.dtype} {self.biases.shape}", f"int32 [{self.f_out}]")
+        if not 1 <= self.f_in <= FEATURES_MAX:
+            raise InputError("features", f"there are {self.f_in}", f"1..{FEATURES_MAX}")
+        if not 1 <= self.f_out < 1 << VALUE_BITS:
+            raise InputError("combined features", f"there are {self.f_out}", f"1..{(1 << VALUE_BITS) - 1}")
+        for name in ("shift_source", "shift_destination"):
+            if not 0 <= getattr(self, name) <= SHIFT_MAX:
+                raise InputError(name, f"is {getattr(self, name)}", f"0..{SHIFT_MAX}")
+        for name in ("self_weight", "neighbour_weight"):
+            if not -_EXTREME <= getattr(self, name) < _EXTREME:
+                raise InputError(name, f"is {getattr(self, name)}", f"{-_EXTREME}..{_EXTREME - 1}")
+
+    @property
+    def f_in(self) -> int:
+        """Features of an input row."""
+        return int(self.weights.shape[0])
+
+    @property
+    def f_out(self) -> int:
+        """Features of a combined row and of a result."""
+        return int(self.weights.shape[1])
+
+    @property
+    def partial_bits(self) -> int:
+        """Width of an aggregation sum, in bits."""
+        return PARTIAL_BITS if abs(self.neighbour_weight) == 1 == abs(self.self_weight) else GIN_PARTIAL_BITS
+
+
+def check_degrees(graph: Graph, layer: QuantisedLayer) -> None:
+    """Refuse a graph with a node whose aggregation sum could overflow.
+
+    Raises
+    ------
+    InputError
+        Naming the node and its degree.
+    """
+    # The extreme row is -2^15, so the limit itself is reached on the negative side only, where it fits.
+    limit = (1 << (layer.partial_bits - 1)) // _EXTREME
+    if graph.nodes == 0:
+        return
+    worst = int(np.argmax(graph.degrees))
+    degree = int(graph.degrees[worst])
+    if abs(layer.self_weight) + degree * abs(layer.neighbour_weight) > limit:
+        most = max(limit - abs(layer.self_weight), 0) // max(abs(layer.neighbour_weight), 1)
+        raise InputError(
+            f"graph {graph.name}, node {worst}",
+            f"has {degree} neighbours",
+            f"at most {most} for {layer.partial_bits}-bit sums",
+        )
+
+
+def combine(features: Any, weights: Int16Array, scales: Scales, shift: int) -> Int16Array:
+    """Features times weights, times s_src, first rounding point.
+
+    Parameters
+    ----------
+    features
+        int16 [nodes, f_in], dense or ``scipy.sparse.csr_array``.
+    weights
+        int16 [f_in, f_out].
+    scales
+        s_src of the nodes.
+    shift
+        0..63.
+
+    Returns
+    -------
+    int16 [nodes, f_out].
+
+    Raises
+    ------
+    InputError
+        If a type or shape does not fit or there are more than 65,536 features.
+    """
+    if features.dtype != np.int16 or weights.dtype != np.int16:
+        raise InputError("combination", f"of {features.dtype} and {weights.dtype}", "int16 features and weights")
+    if features.shape[1] != weights.shape[0] or features.shape[0] != scales.nodes:
+        raise InputError(
+            "combination",
+            f"features {features.shape}, weights {weights.shape}, {scales.nodes} scales",
+            "features [nodes, f_in], weights [f_in, f_out], nodes scales",
+        )
+    if features.shape[1] > FEATURES_MAX:
+        raise InputError("features", f"there are {features.shape[1]}", f"at most {FEATURES_MAX}")
+    if sparse.issparse(features):
+        sums = features.astype(np.int64) @ weights.astype(np.int64)
+    else:
+        sums = (features.astype(np.float64) @ weights.astype(np.float64)).astype(np.int64)
+    return requantise(sums, scales.mantissa[:, None], scales.exponent[:, None], shift)
+
+
+def aggregate(
+    graph: Graph,
+    combined: Int16Array,
+    scales: Scales,
+    shift: int,
+    biases: Int32Array,
+    activation: Activation = Activation.RELU,
+    self_weight: int = 1,
+    neighbour_weight: int = 1,
+) -> Int16Array:
+    """Sum of combined rows over the neighbourhood, times s_dst, plus bias, second rounding point, activation.
+
+    Parameters
+    ----------
+    graph
+        Whose in-edges are summed.
+    combined
+        int16 [nodes, f_out].
+    scales
+        s_dst of the nodes.
+    shift
+        0..63.
+    biases
+        int32 [f_out]; not added with ``Activation.DNP``.
+    activation
+        What happens to a result.
+    self_weight, neighbour_weight
+        Factors of the node's own row and of its neighbours' rows.
+
+    Returns
+    -------
+    int16 [nodes, f_out].
+
+    Raises
+    ------
+    InputError
+        If a type or shape does not fit or a sum could overflow.
+    """
+    sums = aggregation_sums(graph, combined, self_weight, neighbour_weight)
+    bias = np.zeros_like(biases) if activation == Activation.DNP else biases
+    result = requantise(sums, scales.mantissa[:, None], scales.exponent[:, None], shift, bias)
+    return np.maximum(result, np.int16(0)) if activation == Activation.RELU else result
+
+
+def aggregation_sums(
+    graph: Graph, combined: Int16Array, self_weight: int = 1, neighbour_weight: int = 1
+) -> npt.NDArray[np.int64]:
+    """Exact sums over the neighbourhood and the node itself: int64 [nodes, f_out], within 32 bits (GIN: 40)."""
+    if combined.dtype != np.int16 or combined.ndim != 2 or combined.shape[0] != graph.nodes:
+        raise InputError("combined rows", f"are {combined.dtype} {combined.shape}", f"int16 [{graph.nodes}, f_out]")
+    rows = combined.astype(np.int64)
+    return np.asarray(self_weight * rows + neighbour_weight * (graph.adjacency @ rows))
