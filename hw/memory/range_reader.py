@@ -1,0 +1,232 @@
+"""Range reader: ranges of 32-bit words become bursts, and what comes back is marked with what belongs to them."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, fifo, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from hw.memory.fetcher import Fetcher
+from hw.memory.formats import (
+    BURST_BEATS,
+    RangeBeat,
+    RangeRequest,
+    ReadBeat,
+    ReadRequest,
+    beat_address_width,
+    check_port,
+)
+
+__all__ = ["RangeMasker", "RangeReader", "RangeSplitter"]
+
+_WORD_WIDTH = 32
+
+
+class _Part(data.StructLayout):
+    """What the masker knows of a burst.
+
+    ``length``: beats - 1. ``first``: first word of the first beat that belongs to the range. ``final``: last word of
+    the last beat that belongs to it. ``last``: last burst of the range. ``empty``: an empty range, without a burst.
+    """
+
+    def __init__(self, data_width: int) -> None:
+        position = exact_log2(data_width // _WORD_WIDTH)
+        super().__init__({"length": 4, "first": position, "final": position, "last": 1, "empty": 1})
+
+
+class RangeSplitter(wiring.Component):
+    """Cuts ranges into bursts that end where a multiple of 16 beats begins, so that none crosses 4 KiB.
+
+    One burst a cycle; the next range follows without a gap. ``request`` and ``part`` are accepted together: each is
+    valid only while the other is ready, and a receiver's ``ready`` must not depend on its ``valid``.
+
+    Parameters
+    ----------
+    address_width, data_width
+        Widths of the memory port, in bits.
+
+    Attributes
+    ----------
+    i
+        Ranges.
+    request
+        Their bursts.
+    part
+        For every burst, and every empty range, what the masker needs.
+    """
+
+    def __init__(self, address_width: int = 32, data_width: int = 256) -> None:
+        check_port(address_width, data_width)
+        self.address_width, self.data_width = address_width, data_width
+        super().__init__(
+            {
+                "i": In(stream.Signature(RangeRequest(address_width))),
+                "request": Out(stream.Signature(ReadRequest(address_width, data_width))),
+                "part": Out(stream.Signature(_Part(data_width))),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Build the block."""
+        m = Module()
+        words_of_a_beat = self.data_width // _WORD_WIDTH
+        position = exact_log2(words_of_a_beat)
+
+        # The range at hand: what is left of it.
+        busy, empty = Signal(), Signal()
+        address = Signal(beat_address_width(self.address_width, self.data_width))
+        beats = Signal(_WORD_WIDTH + 1 - position)  # beats left - 1
+        first, final = Signal(position), Signal(position)
+
+        to_boundary, length, last = Signal(range(BURST_BEATS)), Signal(range(BURST_BEATS)), Signal()
+        m.d.comb += [
+            to_boundary.eq(~address[: exact_log2(BURST_BEATS)]),
+            last.eq(beats <= to_boundary),
+            length.eq(Mux(last, beats, to_boundary)),
+        ]
+        request, part = self.request, self.part
+        advance = Signal()
+        m.d.comb += [
+            request.payload.address.eq(address),
+            request.payload.length.eq(length),
+            request.valid.eq(busy & ~empty & part.ready),
+            part.payload.length.eq(length),
+            part.payload.first.eq(first),
+            part.payload.final.eq(final),
+            part.payload.last.eq(last),
+            part.payload.empty.eq(empty),
+            part.valid.eq(busy & (empty | request.ready)),
+            advance.eq(part.valid & part.ready),
+            self.i.ready.eq(~busy | (advance & last)),
+        ]
+        with m.If(advance):
+            m.d.sync += [
+                address.eq(address + length + 1),
+                beats.eq(beats - length - 1),
+                first.eq(0),
+                busy.eq(~last),
+            ]
+        end = Signal(_WORD_WIDTH + 1)  # last word, counted from the start of the first beat
+        start = self.i.payload.address[:position]
+        with m.If(self.i.valid & self.i.ready):
+            m.d.comb += end.eq(start + self.i.payload.words - 1)
+            m.d.sync += [
+                busy.eq(1),
+                empty.eq(self.i.payload.words == 0),
+                address.eq(self.i.payload.address[position:]),
+                beats.eq(Mux(self.i.payload.words == 0, 0, end[position:])),
+                first.eq(start),
+                final.eq(end[:position]),
+            ]
+        return m
+
+
+class RangeMasker(wiring.Component):
+    """Marks the words of every beat that belong to the range, and the range's last beat.
+
+    Parameters
+    ----------
+    data_width
+        Width of a beat, in bits.
+
+    Attributes
+    ----------
+    part
+        Bursts of the ranges, in order.
+    beat
+        Their beats, in order.
+    o
+        Beats of ranges.
+    """
+
+    def __init__(self, data_width: int = 256) -> None:
+        self.data_width = data_width
+        super().__init__(
+            {
+                "part": In(stream.Signature(_Part(data_width))),
+                "beat": In(stream.Signature(ReadBeat(data_width))),
+                "o": Out(stream.Signature(RangeBeat(data_width))),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Build the block."""
+        m = Module()
+        part, beat, o = self.part.payload, self.beat.payload, self.o
+        index = Signal(range(BURST_BEATS))  # of the beat in its burst
+        final_beat, moves = Signal(), Signal()
+        m.d.comb += [
+            final_beat.eq(beat.last | part.empty),
+            o.valid.eq(self.part.valid & (part.empty | self.beat.valid)),
+            o.payload.data.eq(beat.data),
+            o.payload.last.eq(part.last & final_beat),
+            o.payload.error.eq(beat.error & ~part.empty),
+            moves.eq(o.valid & o.ready),
+            self.beat.ready.eq(moves & ~part.empty),
+            self.part.ready.eq(moves & final_beat),
+        ]
+        for word in range(self.data_width // _WORD_WIDTH):
+            before = (index == 0) & (word < part.first)
+            after = o.payload.last & (word > part.final)
+            m.d.comb += o.payload.mask[word].eq(~(part.empty | before | after))
+        with m.If(moves):
+            m.d.sync += index.eq(Mux(final_beat, 0, index + 1))
+        return m
+
+
+class RangeReader(wiring.Component):
+    """Reads ranges of 32-bit words, one beat a cycle, the next range's requests ahead of the last one's beats.
+
+    Parameters
+    ----------
+    address_width, data_width
+        Widths of the memory port, in bits.
+    depth
+        Beats asked for or waiting, as in `Fetcher`; also the bursts and empty ranges under way.
+
+    Attributes
+    ----------
+    i
+        Ranges; ``ready`` depends on registers and on no other stream.
+    o
+        Their beats; an empty range is one beat with mask 0.
+    request
+        Bursts to the arbiter.
+    beat
+        Beats from the arbiter; they cannot be held up.
+    """
+
+    def __init__(self, address_width: int = 32, data_width: int = 256, depth: int = 128) -> None:
+        self._fetcher = Fetcher(address_width, data_width, depth)
+        self.address_width, self.data_width, self.depth = address_width, data_width, depth
+        super().__init__(
+            {
+                "i": In(stream.Signature(RangeRequest(address_width))),
+                "o": Out(stream.Signature(RangeBeat(data_width))),
+                "request": Out(stream.Signature(ReadRequest(address_width, data_width))),
+                "beat": In(stream.Signature(ReadBeat(data_width), always_ready=True)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Build the block."""
+        m = Module()
+        layout = _Part(self.data_width)
+        m.submodules.splitter = splitter = RangeSplitter(self.address_width, self.data_width)
+        m.submodules.fetcher = fetcher = self._fetcher
+        m.submodules.parts = parts = fifo.SyncFIFOBuffered(width=layout.size, depth=self.depth + 1)
+        m.submodules.masker = masker = RangeMasker(self.data_width)
+        wiring.connect(m, wiring.flipped(self.i), splitter.i)
+        wiring.connect(m, splitter.request, fetcher.i)
+        m.d.comb += [
+            parts.w_data.eq(splitter.part.payload),
+            parts.w_en.eq(splitter.part.valid),
+            splitter.part.ready.eq(parts.w_rdy),
+            masker.part.payload.eq(parts.r_data),
+            masker.part.valid.eq(parts.r_rdy),
+            parts.r_en.eq(masker.part.ready),
+        ]
+        wiring.connect(m, fetcher.o, masker.beat)
+        wiring.connect(m, masker.o, wiring.flipped(self.o))
+        wiring.connect(m, fetcher.request, wiring.flipped(self.request))
+        wiring.connect(m, wiring.flipped(self.beat), fetcher.beat)
+        return m

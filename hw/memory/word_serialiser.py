@@ -1,0 +1,63 @@
+"""Word serialiser: the beats of ranges become their words, one a cycle."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.memory.formats import RangeBeat, Word, check_port
+from hw.memory.skid import Skid
+
+__all__ = ["WordSerialiser"]
+
+
+class WordSerialiser(wiring.Component):
+    """Words of the beats' masks, lowest first; an empty range becomes one word marked ``empty``.
+
+    Words that do not belong to the range cost no cycle.
+
+    Parameters
+    ----------
+    data_width
+        Width of a beat, in bits.
+
+    Attributes
+    ----------
+    i
+        Beats of ranges.
+    o
+        Words of ranges.
+    """
+
+    def __init__(self, data_width: int = 256) -> None:
+        check_port(32, data_width)
+        self.data_width = data_width
+        super().__init__({"i": In(stream.Signature(RangeBeat(data_width))), "o": Out(stream.Signature(Word()))})
+
+    def elaborate(self, platform: object) -> Module:
+        """Build the block."""
+        m = Module()
+        m.submodules.skid = skid = Skid(RangeBeat(self.data_width))
+        wiring.connect(m, wiring.flipped(self.i), skid.i)
+
+        beat, o = skid.o.payload, self.o
+        done = Signal.like(beat.mask)  # words of the beat already sent
+        left, rest = Signal.like(beat.mask), Signal.like(beat.mask)
+        final = Signal()
+        m.d.comb += [
+            left.eq(beat.mask & ~done),
+            rest.eq(left & (left - 1)),
+            final.eq(rest == 0),
+            o.valid.eq(skid.o.valid),
+            o.payload.last.eq(beat.last & final),
+            o.payload.error.eq(beat.error),
+            o.payload.empty.eq(beat.mask == 0),
+            skid.o.ready.eq(o.ready & final),
+        ]
+        for word in reversed(range(len(beat.mask))):
+            with m.If(left[word]):
+                m.d.comb += o.payload.data.eq(beat.data.word_select(word, 32))
+        with m.If(o.valid & o.ready):
+            m.d.sync += done.eq(~rest)
+            with m.If(final):
+                m.d.sync += done.eq(0)
+        return m

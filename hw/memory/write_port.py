@@ -1,0 +1,115 @@
+"""Write port: a stream of beats onto the write channels of an AXI4 port."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.memory.axi import AXI4WriteSignature, Burst, beat_size
+from hw.memory.formats import WriteRequest, beat_address_width, check_port, line_address_width
+from hw.memory.skid import Skid
+
+__all__ = ["WritePort"]
+
+
+class WritePort(wiring.Component):
+    """Every beat is a write of its own, so that beats need no order; AW and W go their ways independently.
+
+    One write a cycle is sustained if the memory's latency, from W to B, is below ``outstanding`` cycles.
+
+    Parameters
+    ----------
+    address_width, data_width
+        Widths of the memory port, in bits.
+    id_width
+        Width of the port's IDs, in bits; all writes have ID 0 and so are answered in order.
+    outstanding
+        Writes without an answer, a power of two.
+
+    Attributes
+    ----------
+    i
+        Beats to write.
+    m_axi
+        AW, W and B channels.
+    busy
+        1 while writes have no answer; those accepted in this cycle count from the next on.
+    failure
+        Line address of a write that was answered SLVERR or DECERR.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+    """
+
+    def __init__(
+        self, address_width: int = 32, data_width: int = 256, id_width: int = 1, outstanding: int = 128
+    ) -> None:
+        check_port(address_width, data_width)
+        if id_width < 1:
+            raise ValueError(f"id_width must be at least 1, not {id_width!r}")
+        if outstanding < 2 or outstanding & (outstanding - 1):
+            raise ValueError(f"outstanding must be a power of two from 2, not {outstanding!r}")
+        self.address_width, self.data_width, self.outstanding = address_width, data_width, outstanding
+        super().__init__(
+            {
+                "i": In(stream.Signature(WriteRequest(address_width, data_width))),
+                "m_axi": Out(AXI4WriteSignature(address_width, data_width, id_width)),
+                "busy": Out(1),
+                "failure": Out(stream.Signature(line_address_width(address_width), always_ready=True)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Build the block."""
+        m = Module()
+        address_shape = beat_address_width(self.address_width, self.data_width)
+        line_shape = len(self.failure.payload)
+        m.submodules.address_channel = aw = Skid(address_shape)
+        m.submodules.data_channel = w = Skid(
+            data.StructLayout({"data": self.data_width, "strobe": self.data_width // 8})
+        )
+        m.submodules.lines = lines = memory.Memory(shape=line_shape, depth=self.outstanding, init=[])
+        asked, answered = lines.write_port(), lines.read_port()
+
+        # Writes accepted and writes answered so far; their difference is what is outstanding.
+        tail, head = Signal(range(2 * self.outstanding)), Signal(range(2 * self.outstanding))
+        accepted = Signal()
+        m.d.comb += [
+            self.busy.eq(tail != head),
+            self.i.ready.eq(aw.i.ready & w.i.ready & ((tail ^ head) != self.outstanding)),
+            accepted.eq(self.i.valid & self.i.ready),
+            aw.i.valid.eq(accepted),
+            aw.i.payload.eq(self.i.payload.address),
+            w.i.valid.eq(accepted),
+            w.i.payload.data.eq(self.i.payload.data),
+            w.i.payload.strobe.eq(self.i.payload.strobe),
+            asked.en.eq(accepted),
+            asked.addr.eq(tail[:-1]),
+            asked.data.eq(self.i.payload.address[address_shape - line_shape :]),
+            answered.addr.eq(head[:-1]),
+            answered.en.eq(self.m_axi.bvalid),
+        ]
+        m.d.sync += [
+            tail.eq(tail + accepted),
+            head.eq(head + self.m_axi.bvalid),
+            self.failure.valid.eq(self.m_axi.bvalid & self.m_axi.bresp[1]),
+        ]
+        m.d.comb += self.failure.payload.eq(answered.data)
+
+        axi = self.m_axi
+        size = beat_size(self.data_width)
+        m.d.comb += [
+            axi.awvalid.eq(aw.o.valid),
+            aw.o.ready.eq(axi.awready),
+            axi.awaddr.eq(aw.o.payload << size),
+            axi.awsize.eq(size),
+            axi.awburst.eq(Burst.INCR),
+            axi.wvalid.eq(w.o.valid),
+            w.o.ready.eq(axi.wready),
+            axi.wdata.eq(w.o.payload.data),
+            axi.wstrb.eq(w.o.payload.strobe),
+            axi.wlast.eq(1),
+            axi.bready.eq(1),
+        ]
+        return m
