@@ -1,0 +1,5 @@
+"""Data sets: what can be named as DATASET on the command line."""
+
+from golden.datasets.catalogue import Entry, catalogue, load
+
+__all__ = ["Entry", "catalogue", "load"]

@@ -1,0 +1,62 @@
+"""What several loaders need: split, labels by communities, compact features."""
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from golden.graph import BoolArray, IntArray
+
+__all__ = ["SPARSE_BELOW", "community_labels", "compact", "stratified_split"]
+
+#: Features with a smaller share of non-zeros are kept sparse: an entry takes twice the bytes of a dense value.
+SPARSE_BELOW = 0.5
+
+
+def stratified_split(labels: IntArray, seed: int = 0) -> tuple[BoolArray, BoolArray, BoolArray]:
+    """Training, validation and test masks: 60, 20 and 20 % of every class, drawn by a seed.
+
+    Shares are rounded within a class so that two nodes are for training and test; a single one is for training.
+    Nodes of unknown class (-1) are in no part.
+
+    Parameters
+    ----------
+    labels
+        int64 [nodes].
+    seed
+        Of ``numpy.random.default_rng``.
+    """
+    rng = np.random.default_rng(seed)
+    part = np.full(labels.size, -1)
+    for label in np.unique(labels[labels >= 0]):
+        members = rng.permutation(np.flatnonzero(labels == label))
+        # In fifths: exact, where 0.6 * n is not.
+        first, second = (members.size * 3 + 2) // 5, (members.size * 4 + 1) // 5
+        part[members[:first]], part[members[first:second]], part[members[second:]] = 0, 1, 2
+    return part == 0, part == 1, part == 2
+
+
+def community_labels(graph: Any) -> IntArray:
+    """int64 [nodes], communities of greatest modularity (greedy), numbered by their lowest node.
+
+    Parameters
+    ----------
+    graph
+        networkx graph with nodes 0..n-1; weights are ignored.
+    """
+    if graph.number_of_edges() == 0:
+        return np.zeros(graph.number_of_nodes(), dtype=np.int64)
+    labels = np.zeros(graph.number_of_nodes(), dtype=np.int64)
+    groups = nx.community.greedy_modularity_communities(graph, weight=None)
+    for number, group in enumerate(sorted(groups, key=min)):
+        labels[list(group)] = number
+    return labels
+
+
+def compact(features: npt.NDArray[Any]) -> Any:
+    """Dense features, or a ``csr_array`` if fewer than half of them are not zero."""
+    if features.size and np.count_nonzero(features) < SPARSE_BELOW * features.size:
+        return sparse.csr_array(features)
+    return features

@@ -1,0 +1,105 @@
+"""A graph of the user's own in a NumPy archive."""
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from golden.datasets.common import compact, stratified_split
+from golden.errors import InputError
+from golden.graph import Graph
+
+__all__ = ["load", "read_archive"]
+
+_MASKS = ("train_mask", "val_mask", "test_mask")
+_REQUIRED = ("edge_index", "x", "y")
+_WEIGHTED = ("edge_weight", "edge_attr")
+
+
+def load(path: str) -> Graph:
+    """Load ``edge_index`` [2, edges] (sources, destinations), ``x`` [nodes, f], ``y`` [nodes] and optional masks.
+
+    Without any of ``train_mask``, ``val_mask`` and ``test_mask`` the split is 60/20/20 by class; a mask that is absent
+    beside another is empty. The direction of edges is kept; self loops and duplicates are dropped. Features of which
+    fewer than half are not zero are kept sparse.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or not such an archive, an array has the wrong shape, type or range, or it has edge
+        weights, which these models have no place for.
+    """
+    arrays = read_archive(path, "edge_index, x, y")
+    for name in _WEIGHTED:
+        if name in arrays:
+            raise InputError(f"{path}, {name}", "the graph has edge weights", "edges without weights or attributes")
+    for name in _REQUIRED:
+        if name not in arrays:
+            raise InputError(path, f"has no {name}", f"arrays {', '.join(_REQUIRED)}")
+    for name in arrays:
+        if name not in (*_REQUIRED, *_MASKS):
+            raise InputError(path, f"has an array {name}", f"only {', '.join((*_REQUIRED, *_MASKS))}")
+    index, features, labels = (arrays[name] for name in _REQUIRED)
+    _expect(path, "x", features, features.ndim == 2 and features.dtype.kind in "biuf", "numbers [nodes, f]")
+    nodes = features.shape[0]
+    whole = index.dtype.kind in "iu"
+    _expect(path, "edge_index", index, whole and index.ndim == 2 and index.shape[0] == 2, "integers [2, edges]")
+    fits = labels.shape == (nodes,) and labels.dtype.kind in "iu"
+    _expect(path, "y", labels, fits, f"integers [{nodes}]")
+    for name in _MASKS:
+        if name in arrays:
+            mask = arrays[name]
+            _expect(path, name, mask, mask.shape == (nodes,) and mask.dtype == np.bool_, f"bool [{nodes}]")
+    if not np.isfinite(features).all():
+        raise InputError(f"{path}, x", "has a value that is not finite", "finite numbers")
+    labels = labels.astype(np.int64)
+    masks = [arrays.get(name) for name in _MASKS]
+    if all(mask is None for mask in masks):
+        masks = list(stratified_split(labels))
+    return Graph.from_edges(
+        Path(path).stem,
+        nodes,
+        index[0],
+        index[1],
+        features=compact(features),
+        labels=labels,
+        train=masks[0],
+        validation=masks[1],
+        test=masks[2],
+    )
+
+
+def read_archive(path: str, expected: str) -> dict[str, Any]:
+    """Arrays of a NumPy archive by name, without unpickling anything.
+
+    Parameters
+    ----------
+    path
+        File.
+    expected
+        What it should hold, for the message.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is not such an archive, or holds Python objects.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise InputError(path, "is a single array", f"an .npz archive of {expected}")
+            return {name: archive[name] for name in archive.files}
+    except InputError:
+        raise
+    except OSError as error:
+        raise InputError(
+            path, f"cannot be read ({error.strerror or error})", f"an .npz archive of {expected}"
+        ) from None
+    except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        raise InputError(path, f"cannot be used ({error})", f"an .npz archive of {expected}") from None
+
+
+def _expect(path: str, name: str, array: Any, fits: bool, expected: str) -> None:
+    if not fits:
+        raise InputError(f"{path}, {name}", f"is {array.dtype} {list(array.shape)}", expected)

@@ -1,0 +1,270 @@
+"""Synthetic graphs: ``synthetic:KIND,key=value,...``, the same for the same seed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import networkx as nx
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from golden.datasets.common import SPARSE_BELOW, stratified_split
+from golden.errors import InputError
+from golden.graph import Graph, IntArray
+
+__all__ = ["KINDS", "Kind", "Options", "load"]
+
+Pairs = tuple[IntArray, IntArray]
+
+
+@dataclass(frozen=True)
+class Options:
+    """Keys of a synthetic graph.
+
+    Attributes
+    ----------
+    nodes
+        1..10,000,000 (clique: at most 4,096); a grid takes the nearest square.
+    degree
+        Mean degree of the kinds that have one, less than nodes.
+    features
+        1..65,536.
+    classes
+        1..nodes; the number of communities of a community graph.
+    density
+        Share of non-zero features, above 0; from 0.5 the features are dense.
+    seed
+        Of everything that is drawn.
+    mixing
+        Share of a community graph's edges that leave their community.
+    exponent
+        Of the degree distribution of a configuration graph, above 1.
+    """
+
+    nodes: int = 256
+    degree: float = 6.0
+    features: int = 64
+    classes: int = 4
+    density: float = 0.1
+    seed: int = 0
+    mixing: float = 0.1
+    exponent: float = 2.2
+
+
+_LIMITS: dict[str, tuple[float, float]] = {
+    "nodes": (1, 10_000_000),
+    "degree": (0, 1 << 20),
+    "features": (1, 1 << 16),
+    "classes": (1, 1 << 16),
+    "density": (1e-9, 1),
+    "seed": (0, (1 << 32) - 1),
+    "mixing": (0, 1),
+    "exponent": (1.01, 10),
+}
+#: Most features, nodes * features, of a dense matrix.
+_DENSE_MAX = 1 << 28
+_CLIQUE_MAX = 4096
+
+
+class Kind(NamedTuple):
+    """A kind of graph: a line for the list of data sets and the ends of its edges, each edge once."""
+
+    description: str
+    edges: Callable[[Options, np.random.Generator], Pairs]
+
+
+def _power_law(options: Options, rng: np.random.Generator) -> Pairs:
+    most = max(1, min(round(options.degree / 2), options.nodes - 1))
+    if options.nodes < 2:
+        return _none(options, rng)
+    return _pairs(nx.barabasi_albert_graph(options.nodes, most, seed=int(rng.integers(1 << 31))).edges())
+
+
+def _configuration(options: Options, rng: np.random.Generator) -> Pairs:
+    wanted = rng.pareto(options.exponent - 1, options.nodes) + 1
+    wanted = np.minimum(wanted * options.degree / max(wanted.mean(), 1e-9), options.nodes - 1)
+    # Rounding by chance keeps the mean.
+    stubs = np.repeat(np.arange(options.nodes), np.floor(wanted + rng.random(options.nodes)).astype(np.int64))
+    stubs = rng.permutation(stubs)[: stubs.size // 2 * 2]
+    return stubs[0::2], stubs[1::2]
+
+
+def _community(options: Options, rng: np.random.Generator) -> Pairs:
+    count = round(options.nodes * options.degree / 2)
+    source = rng.integers(options.nodes, size=count)
+    # Node v belongs to community v mod classes: its peers are whole multiples of `classes` away.
+    peers = (options.nodes - 1 - source % options.classes) // options.classes + 1
+    inside = source % options.classes + options.classes * rng.integers(peers)
+    outside = rng.integers(options.nodes, size=count)
+    return source, np.where(rng.random(count) < options.mixing, outside, inside)
+
+
+def _erdos(options: Options, rng: np.random.Generator) -> Pairs:
+    count = round(options.nodes * options.degree / 2)
+    return rng.integers(options.nodes, size=count), rng.integers(options.nodes, size=count)
+
+
+def _grid(options: Options, rng: np.random.Generator) -> Pairs:
+    place = np.arange(options.nodes).reshape(_side(options), -1)
+    return (
+        np.concatenate([place[:-1].ravel(), place[:, :-1].ravel()]),
+        np.concatenate([place[1:].ravel(), place[:, 1:].ravel()]),
+    )
+
+
+def _path(options: Options, rng: np.random.Generator) -> Pairs:
+    return np.arange(options.nodes - 1), np.arange(1, options.nodes)
+
+
+def _cycle(options: Options, rng: np.random.Generator) -> Pairs:
+    return np.arange(options.nodes), np.roll(np.arange(options.nodes), -1)
+
+
+def _star(options: Options, rng: np.random.Generator) -> Pairs:
+    return np.zeros(options.nodes - 1, dtype=np.int64), np.arange(1, options.nodes)
+
+
+def _clique(options: Options, rng: np.random.Generator) -> Pairs:
+    if options.nodes > _CLIQUE_MAX:
+        raise InputError("synthetic:clique, nodes", f"is {options.nodes}", f"1..{_CLIQUE_MAX}")
+    source, destination = np.triu_indices(options.nodes, 1)
+    return source.astype(np.int64), destination.astype(np.int64)
+
+
+def _none(options: Options, rng: np.random.Generator) -> Pairs:
+    return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+
+
+#: By the name they have on the command line.
+KINDS = {
+    "power-law": Kind("preferential attachment (Barabasi-Albert) of mean degree `degree`", _power_law),
+    "configuration": Kind("degrees drawn from a power law of `exponent`, joined at random", _configuration),
+    "community": Kind("planted partition into `classes` communities, `mixing` of the edges outside", _community),
+    "erdos": Kind("edges between random nodes", _erdos),
+    "grid": Kind("square grid", _grid),
+    "path": Kind("one path", _path),
+    "cycle": Kind("one cycle", _cycle),
+    "star": Kind("node 0 joined to all others", _star),
+    "clique": Kind("every node joined to every other", _clique),
+    "empty": Kind("no edges", _none),
+}
+
+
+def load(spec: str) -> Graph:
+    """Make a graph.
+
+    Labels of a community graph are its communities; elsewhere every class has a random centre and a node is of the
+    class of a nearest centre (a random class where no centre is reached). A
+    sparse feature row is a bag of words, half of them drawn from the words of the node's class; dense rows scatter
+    round the centre of the class.
+
+    Parameters
+    ----------
+    spec
+        ``KIND,key=value,...``; keys are the attributes of `Options`.
+
+    Raises
+    ------
+    InputError
+        If the kind or a key does not exist or a value is out of range.
+    """
+    name, *settings = spec.split(",")
+    if name not in KINDS:
+        raise InputError("synthetic", f"there is no kind {name!r}", f"one of {', '.join(KINDS)}")
+    options = _options(name, settings)
+    rng = np.random.default_rng(options.seed)
+    source, destination = KINDS[name].edges(options, rng)
+    if name == "community":
+        labels = np.arange(options.nodes) % options.classes
+    else:
+        labels = _nearest_centre(options, source, destination, rng)
+    train, validation, test = stratified_split(labels, options.seed)
+    return Graph.from_edges(
+        f"synthetic:{spec}",
+        options.nodes,
+        source,
+        destination,
+        features=_features(options, labels, rng),
+        labels=labels,
+        classes=options.classes,
+        train=train,
+        validation=validation,
+        test=test,
+        symmetrise=True,
+    )
+
+
+def _options(kind: str, settings: list[str]) -> Options:
+    known = {field.name: int if field.type is int else float for field in fields(Options)}
+    values: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals or key not in known or key in values:
+            wrong = "twice" if key in values else "is not a key with a value"
+            raise InputError(f"synthetic:{kind}", f"{setting!r} {wrong}", f"key=value with one of {', '.join(known)}")
+        low, high = _LIMITS[key]
+        try:
+            value = known[key](text)
+        except ValueError:
+            value = None
+        if value is None or not low <= value <= high:
+            whole = "an integer" if known[key] is int else "a number"
+            raise InputError(f"synthetic:{kind}, {key}", f"is {text!r}", f"{whole} in {low:,}..{high:,}")
+        values[key] = value
+    options = Options(**values)
+    if kind == "grid":
+        options = Options(**{**values, "nodes": _side(options) ** 2})
+    for key in ("degree", "classes"):
+        limit = options.nodes if key == "classes" else max(options.nodes - 1, 0)
+        if getattr(options, key) > limit:
+            if key in values:
+                raise InputError(
+                    f"synthetic:{kind}, {key}", f"is {values[key]}", f"at most {limit} with {options.nodes} nodes"
+                )
+            options = Options(**{**options.__dict__, key: limit})
+    if options.density >= SPARSE_BELOW and options.nodes * options.features > _DENSE_MAX:
+        raise InputError(
+            f"synthetic:{kind}", "dense features are too large", f"nodes * features of at most {_DENSE_MAX}"
+        )
+    return options
+
+
+def _side(options: Options) -> int:
+    return max(1, round(options.nodes**0.5))
+
+
+def _pairs(edges: Any) -> Pairs:
+    ends = np.array(edges, dtype=np.int64).reshape(-1, 2)
+    return ends[:, 0], ends[:, 1]
+
+
+def _nearest_centre(options: Options, source: IntArray, destination: IntArray, rng: np.random.Generator) -> IntArray:
+    """int64 [nodes], class of the nearest of `classes` random nodes."""
+    shape = (options.nodes, options.nodes)
+    joined = sparse.csr_array((np.ones(source.size), (source, destination)), shape=shape)
+    centres = rng.choice(options.nodes, options.classes, replace=False)
+    labels = rng.integers(options.classes, size=options.nodes)
+    class_of = np.zeros(options.nodes, dtype=np.int64)
+    class_of[centres] = np.arange(options.classes)
+    _, _, nearest = csgraph.dijkstra(
+        joined, directed=False, indices=centres, unweighted=True, min_only=True, return_predecessors=True
+    )
+    return np.where(nearest >= 0, class_of[nearest], labels)
+
+
+def _features(options: Options, labels: IntArray, rng: np.random.Generator) -> Any:
+    if options.density >= SPARSE_BELOW:
+        centres = rng.standard_normal((options.classes, options.features))
+        values = centres[labels] + rng.standard_normal((options.nodes, options.features))
+        return values * (rng.random(values.shape) < options.density)
+    words = max(1, round(options.density * options.features))
+    shape = (options.nodes, words)
+    block = max(1, options.features // options.classes)
+    own = (labels[:, None] * block + rng.integers(block, size=shape)) % options.features
+    columns = np.where(rng.random(shape) < 0.5, own, rng.integers(options.features, size=shape))
+    offsets = np.arange(options.nodes + 1) * words
+    bags = sparse.csr_array((np.ones(columns.size), columns.ravel(), offsets), shape=(options.nodes, options.features))
+    bags.sum_duplicates()
+    bags.data[:] = 1
+    return bags
