@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-class Burst(enum.Enum, shape=2):
+class Burst(enum.Enum, shape=2):  # type: ignore[call-arg]
     """How addresses advance in a burst (AxBURST)."""
 
     #: Every beat at the same address.
@@ -37,7 +37,7 @@ class Burst(enum.Enum, shape=2):
     WRAP = 2
 
 
-class Response(enum.Enum, shape=2):
+class Response(enum.Enum, shape=2):  # type: ignore[call-arg]
     """How a transfer ended (RRESP, BRESP); bit 1 is set for errors."""
 
     #: Success.

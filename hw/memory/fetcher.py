@@ -1,11 +1,12 @@
 """Fetcher: reads bursts in order and never asks for more than it can take."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import fifo, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.memory.formats import BURST_BEATS, ReadBeat, ReadRequest, check_port
-from hw.memory.skid import Skid
+from hw.stream.queue import Queue
+from hw.stream.slice import Slice
 
 __all__ = ["Fetcher"]
 
@@ -60,25 +61,23 @@ class Fetcher(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Build the block."""
         m = Module()
-        m.submodules.skid = skid = Skid(self._request)
-        # One more entry than credits: the FIFO's memory then has `depth` rows, a power of two as a rule.
-        m.submodules.store = store = fifo.SyncFIFOBuffered(width=self._beat.size, depth=self.depth + 1)
-        wiring.connect(m, wiring.flipped(self.i), skid.i)
+        m.submodules.slice = burst = Slice(self._request)
+        # One more row than credits: the memory then has `depth` rows beside its output register.
+        m.submodules.store = store = Queue(self._beat, self.depth + 1)
+        wiring.connect(m, wiring.flipped(self.i), burst.i)
+        wiring.connect(m, store.o, wiring.flipped(self.o))
 
         free = Signal(range(self.depth + 1), init=self.depth)
         enough = Signal()
         asked = Signal(range(BURST_BEATS + 1))
         m.d.comb += [
-            enough.eq(free > skid.o.payload.length),
-            self.request.payload.eq(skid.o.payload),
-            self.request.valid.eq(skid.o.valid & enough),
-            skid.o.ready.eq(self.request.ready & enough),
-            store.w_data.eq(self.beat.payload),
-            store.w_en.eq(self.beat.valid),
-            self.o.payload.eq(store.r_data),
-            self.o.valid.eq(store.r_rdy),
-            store.r_en.eq(self.o.ready),
-            asked.eq(Mux(self.request.valid & self.request.ready, skid.o.payload.length + 1, 0)),
+            enough.eq(free > burst.o.payload.length),
+            self.request.payload.eq(burst.o.payload),
+            self.request.valid.eq(burst.o.valid & enough),
+            burst.o.ready.eq(self.request.ready & enough),
+            store.i.payload.eq(self.beat.payload),
+            store.i.valid.eq(self.beat.valid),
+            asked.eq(Mux(self.request.valid & self.request.ready, burst.o.payload.length + 1, 0)),
         ]
         m.d.sync += free.eq(free - asked + (self.o.valid & self.o.ready))
         return m

@@ -1,7 +1,7 @@
 """Range reader: ranges of 32-bit words become bursts, and what comes back is marked with what belongs to them."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data, fifo, stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
@@ -15,6 +15,7 @@ from hw.memory.formats import (
     beat_address_width,
     check_port,
 )
+from hw.stream.queue import Queue
 
 __all__ = ["RangeMasker", "RangeReader", "RangeSplitter"]
 
@@ -210,21 +211,14 @@ class RangeReader(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Build the block."""
         m = Module()
-        layout = _Part(self.data_width)
         m.submodules.splitter = splitter = RangeSplitter(self.address_width, self.data_width)
         m.submodules.fetcher = fetcher = self._fetcher
-        m.submodules.parts = parts = fifo.SyncFIFOBuffered(width=layout.size, depth=self.depth + 1)
+        m.submodules.parts = parts = Queue(_Part(self.data_width), self.depth + 1)
         m.submodules.masker = masker = RangeMasker(self.data_width)
         wiring.connect(m, wiring.flipped(self.i), splitter.i)
         wiring.connect(m, splitter.request, fetcher.i)
-        m.d.comb += [
-            parts.w_data.eq(splitter.part.payload),
-            parts.w_en.eq(splitter.part.valid),
-            splitter.part.ready.eq(parts.w_rdy),
-            masker.part.payload.eq(parts.r_data),
-            masker.part.valid.eq(parts.r_rdy),
-            parts.r_en.eq(masker.part.ready),
-        ]
+        wiring.connect(m, splitter.part, parts.i)
+        wiring.connect(m, parts.o, masker.part)
         wiring.connect(m, fetcher.o, masker.beat)
         wiring.connect(m, masker.o, wiring.flipped(self.o))
         wiring.connect(m, fetcher.request, wiring.flipped(self.request))

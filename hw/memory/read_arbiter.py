@@ -1,7 +1,7 @@
 """Read arbiter: many clients share the read channels of one AXI4 port."""
 
-from amaranth.hdl import Array, Module, Mux, Signal
-from amaranth.lib import data, memory, stream, wiring
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
@@ -14,7 +14,7 @@ from hw.memory.formats import (
     check_port,
     line_address_width,
 )
-from hw.memory.skid import Skid
+from hw.stream.arbiter import Arbiter
 
 __all__ = ["ReadArbiter"]
 
@@ -23,17 +23,15 @@ class ReadArbiter(wiring.Component):
     """Requests of all clients in turn onto AR, one a cycle; beats from R to the client whose ID they carry.
 
     Clients ask only for what they can take, so R is never held up. The addresses of outstanding bursts are kept
-    in one memory for all clients, so that a failing read can be reported with its line.
-
-    ``requests[i].ready`` depends on ``requests[*].valid`` combinationally, as in every arbiter without a register
-    per client; clients must not make ``valid`` depend on ``ready``.
+    in one memory for all clients, so that a failing read can be reported with its line. While a client has
+    `outstanding` bursts under way and asks for another, all wait: R goes on, so this ends by itself.
 
     Parameters
     ----------
     address_width, data_width
         Widths of the memory port, in bits.
     clients
-        Number of clients, 1 to 16.
+        Number of clients, 2 to 16.
     outstanding
         Outstanding bursts of a client, a power of two. A client of single beats needs as many as the latency
         has cycles.
@@ -59,13 +57,13 @@ class ReadArbiter(wiring.Component):
         self, address_width: int = 32, data_width: int = 256, clients: int = 4, outstanding: int = 128
     ) -> None:
         check_port(address_width, data_width)
-        if not 1 <= clients <= 16:
-            raise ValueError(f"clients must be in 1..16, not {clients!r}")
+        if not 2 <= clients <= 16:
+            raise ValueError(f"clients must be in 2..16, not {clients!r}")
         if outstanding < 2 or outstanding & (outstanding - 1):
             raise ValueError(f"outstanding must be a power of two from 2, not {outstanding!r}")
         self.address_width, self.data_width = address_width, data_width
         self.clients, self.outstanding = clients, outstanding
-        self.id_width = max(1, ceil_log2(clients))
+        self.id_width = ceil_log2(clients)
         self._request = ReadRequest(address_width, data_width)
         super().__init__(
             {
@@ -79,59 +77,38 @@ class ReadArbiter(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Build the block."""
         m = Module()
-        tagged = data.StructLayout({"request": self._request, "client": self.id_width})
-        m.submodules.address_channel = address_channel = Skid(tagged)
+        m.submodules.arbiter = arbiter = Arbiter(self._request, self.clients)
         m.submodules.addresses = addresses = memory.Memory(
             shape=beat_address_width(self.address_width, self.data_width),
-            depth=self.outstanding << ceil_log2(self.clients),
+            depth=self.outstanding << self.id_width,
             init=[],
         )
-        granted, answered = addresses.write_port(), addresses.read_port()
+        asked, answered = addresses.write_port(), addresses.read_port()
+        for request, port in zip(self.requests, arbiter.i, strict=True):
+            wiring.connect(m, wiring.flipped(request), port)
 
-        # Bursts granted and bursts answered so far, by client; their difference is what is outstanding.
+        # Bursts asked for and bursts answered so far, by client; their difference is what is outstanding.
         tails = Array(Signal(range(2 * self.outstanding), name=f"tail{i}") for i in range(self.clients))
         heads = Array(Signal(range(2 * self.outstanding), name=f"head{i}") for i in range(self.clients))
-        wants = Signal(self.clients)
-        for i, request in enumerate(self.requests):
-            full = (tails[i] ^ heads[i]) == self.outstanding
-            m.d.comb += wants[i].eq(request.valid & ~full)
 
-        chosen, last = Signal(self.id_width), Signal(self.id_width)
-        with m.Switch(last):
-            for i in range(self.clients):
-                with m.Case(i):
-                    for distance in reversed(range(1, self.clients + 1)):
-                        with m.If(wants[(i + distance) % self.clients]):
-                            m.d.comb += chosen.eq((i + distance) % self.clients)
-        m.d.comb += [
-            address_channel.i.valid.eq(wants.any()),
-            address_channel.i.payload.client.eq(chosen),
-            address_channel.i.payload.request.eq(Array(request.payload for request in self.requests)[chosen]),
-        ]
-        accepted = Signal()
-        m.d.comb += [
-            accepted.eq(address_channel.i.valid & address_channel.i.ready),
-            granted.en.eq(accepted),
-            granted.addr.eq(tails[chosen][:-1] | chosen << (len(tails[0]) - 1)),
-            granted.data.eq(address_channel.i.payload.request.address),
-        ]
-        with m.If(accepted):
-            m.d.sync += [last.eq(chosen), tails[chosen].eq(tails[chosen] + 1)]
-        for i, request in enumerate(self.requests):
-            m.d.comb += request.ready.eq(address_channel.i.ready & wants[i] & (chosen == i))
-
-        axi, burst = self.m_axi, address_channel.o.payload
+        axi, burst, source = self.m_axi, arbiter.o.payload.payload, arbiter.o.payload.source
         size = beat_size(self.data_width)
+        room = Signal()
         m.d.comb += [
-            axi.arvalid.eq(address_channel.o.valid),
-            address_channel.o.ready.eq(axi.arready),
-            axi.arid.eq(burst.client),
-            axi.araddr.eq(burst.request.address << size),
-            axi.arlen.eq(burst.request.length),
+            room.eq((tails[source] ^ heads[source]) != self.outstanding),
+            axi.arvalid.eq(arbiter.o.valid & room),
+            arbiter.o.ready.eq(axi.arready & room),
+            axi.arid.eq(source),
+            axi.araddr.eq(burst.address << size),
+            axi.arlen.eq(burst.length),
             axi.arsize.eq(size),
             axi.arburst.eq(Burst.INCR),
             axi.rready.eq(1),
+            asked.en.eq(axi.arvalid & axi.arready),
+            asked.addr.eq(Cat(tails[source][:-1], source)),
+            asked.data.eq(burst.address),
         ]
+        m.d.sync += tails[source].eq(tails[source] + asked.en)
 
         # A register between R and the clients; the address of the burst comes out of its memory beside it.
         beat = Signal(ReadBeat(self.data_width), reset_less=True)
@@ -140,7 +117,7 @@ class ReadArbiter(wiring.Component):
         index = Signal(range(BURST_BEATS))
         m.d.comb += [
             answered.en.eq(axi.rvalid),
-            answered.addr.eq(heads[axi.rid][:-1] | axi.rid << (len(heads[0]) - 1)),
+            answered.addr.eq(Cat(heads[axi.rid][:-1], axi.rid)),
         ]
         m.d.sync += valid.eq(axi.rvalid)
         with m.If(axi.rvalid):

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.memory.formats import RangeBeat, Word, check_port
-from hw.memory.skid import Skid
+from hw.stream.slice import Slice
 
 __all__ = ["WordSerialiser"]
 
@@ -36,10 +36,10 @@ class WordSerialiser(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Build the block."""
         m = Module()
-        m.submodules.skid = skid = Skid(RangeBeat(self.data_width))
-        wiring.connect(m, wiring.flipped(self.i), skid.i)
+        m.submodules.slice = held = Slice(RangeBeat(self.data_width))
+        wiring.connect(m, wiring.flipped(self.i), held.i)
 
-        beat, o = skid.o.payload, self.o
+        beat, o = held.o.payload, self.o
         done = Signal.like(beat.mask)  # words of the beat already sent
         left, rest = Signal.like(beat.mask), Signal.like(beat.mask)
         final = Signal()
@@ -47,11 +47,11 @@ class WordSerialiser(wiring.Component):
             left.eq(beat.mask & ~done),
             rest.eq(left & (left - 1)),
             final.eq(rest == 0),
-            o.valid.eq(skid.o.valid),
+            o.valid.eq(held.o.valid),
             o.payload.last.eq(beat.last & final),
             o.payload.error.eq(beat.error),
             o.payload.empty.eq(beat.mask == 0),
-            skid.o.ready.eq(o.ready & final),
+            held.o.ready.eq(o.ready & final),
         ]
         for word in reversed(range(len(beat.mask))):
             with m.If(left[word]):

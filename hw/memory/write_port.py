@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.memory.axi import AXI4WriteSignature, Burst, beat_size
 from hw.memory.formats import WriteRequest, beat_address_width, check_port, line_address_width
-from hw.memory.skid import Skid
+from hw.stream.slice import Slice
 
 __all__ = ["WritePort"]
 
@@ -65,8 +65,8 @@ class WritePort(wiring.Component):
         m = Module()
         address_shape = beat_address_width(self.address_width, self.data_width)
         line_shape = len(self.failure.payload)
-        m.submodules.address_channel = aw = Skid(address_shape)
-        m.submodules.data_channel = w = Skid(
+        m.submodules.address_channel = aw = Slice(address_shape)
+        m.submodules.data_channel = w = Slice(
             data.StructLayout({"data": self.data_width, "strobe": self.data_width // 8})
         )
         m.submodules.lines = lines = memory.Memory(shape=line_shape, depth=self.outstanding, init=[])
