@@ -250,7 +250,7 @@ def _nearest_centre(options: Options, source: IntArray, destination: IntArray, r
     _, _, nearest = csgraph.dijkstra(
         joined, directed=False, indices=centres, unweighted=True, min_only=True, return_predecessors=True
     )
-    return np.where(nearest >= 0, class_of[nearest], labels)
+    return np.where(nearest >= 0, class_of[np.maximum(nearest, 0)], labels)
 
 
 def _features(options: Options, labels: IntArray, rng: np.random.Generator) -> Any:
