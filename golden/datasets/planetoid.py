@@ -61,8 +61,8 @@ class _Restricted(pickle.Unpickler):
 def load(path: str) -> Graph:
     """Load a set; features are divided by their row's sum, as the models for these sets do.
 
-    Rows of ``tx`` and ``ty`` go where the sorted ``test.index`` says; test nodes without a row get zero features and
-    no label; self loops and duplicates are dropped; edges go both ways.
+    Row i of ``tx`` and ``ty`` is that of the node in line i of ``test.index``; test nodes without a row get zero
+    features and no label; self loops and duplicates are dropped; edges go both ways.
 
     Parameters
     ----------
@@ -87,13 +87,13 @@ def load(path: str) -> Graph:
     known, nodes = rows["allx"].shape[0], int(tested.max()) + 1
     features = sparse.lil_array((nodes, rows["allx"].shape[1]), dtype=np.float64)
     features[:known] = rows["allx"]
-    features[np.sort(tested)] = rows["tx"]
+    features[tested] = rows["tx"]
     features = sparse.csr_array(features)
     sums = np.asarray(np.abs(features).sum(axis=1)).ravel()
     features = sparse.diags_array(np.divide(1, sums, out=np.zeros(nodes), where=sums > 0)) @ features
     labels = np.full(nodes, -1, dtype=np.int64)
     labels[:known] = hot["ally"][0]
-    labels[np.sort(tested)] = hot["ty"][0]
+    labels[tested] = hot["ty"][0]
     masks = np.zeros((3, nodes), dtype=np.bool_)
     trained = hot["y"][0].size
     masks[0, :trained] = True
