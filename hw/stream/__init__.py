@@ -1,0 +1,1 @@
+"""Blocks that only move words of a stream: queue, register slice, arbiter."""

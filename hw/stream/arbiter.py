@@ -1,0 +1,82 @@
+"""Round-robin arbiter: several streams into one."""
+
+from typing import Any
+
+from amaranth.hdl import Array, Cover, Module, ShapeLike, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.stream.slice import Slice
+
+
+def tagged(shape: ShapeLike, count: int) -> data.StructLayout:
+    """Return the layout of an arbiter's output: the word and the number of the input it came from."""
+    return data.StructLayout({"payload": shape, "source": range(count)})
+
+
+class Arbiter(wiring.Component):
+    """Merge `count` streams, each waiting input once per round.
+
+    The input served next is kept in a register, so ``i[n].ready`` depends on registers only. It moves on after
+    every word and whenever its input has none; a waiting word is taken after at most ``count - 1`` words of
+    others. While several inputs wait, or one streams alone, one word passes per cycle; a word that arrives at an
+    idle arbiter waits one cycle more if the register stands on another input.
+
+    Parameters
+    ----------
+    shape
+        Shape of a word.
+    count
+        Number of inputs, at least 2.
+
+    Raises
+    ------
+    ValueError
+        If `count` is below 2.
+    """
+
+    #: The streams to merge.
+    i: stream.Interface
+    #: Their words with the number of the input, see :func:`tagged`.
+    o: stream.Interface
+
+    def __init__(self, shape: ShapeLike, count: int) -> None:
+        if count < 2:
+            raise ValueError(f"count must be at least 2, not {count!r}")
+        self.shape = shape
+        self.count = count
+        super().__init__(
+            {
+                "i": In(stream.Signature(shape)).array(count),
+                "o": Out(stream.Signature(tagged(shape, count))),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        """Select by the grant register, then cut the output's paths with a slice."""
+        m = Module()
+        m.submodules.slice = out = Slice(tagged(self.shape, self.count))
+        wiring.connect(m, out.o, wiring.flipped(self.o))
+
+        grant = Signal(range(self.count))
+        valid = Signal(self.count)
+        m.d.comb += [valid[n].eq(self.i[n].valid) for n in range(self.count)]
+        m.d.comb += [
+            out.i.valid.eq(valid.bit_select(grant, 1)),
+            out.i.payload.payload.eq(Array(port.payload for port in self.i)[grant]),
+            out.i.payload.source.eq(grant),
+        ]
+        for n in range(self.count):
+            m.d.comb += self.i[n].ready.eq(out.i.ready & (grant == n))
+
+        with m.If(out.i.ready):
+            with m.Switch(grant):
+                for n in range(self.count):
+                    with m.Case(n):
+                        # The last assignment wins, so the nearest input after n stands last.
+                        for distance in reversed(range(1, self.count)):
+                            after = (n + distance) % self.count
+                            with m.If(valid[after]):
+                                m.d.sync += grant.eq(after)
+        m.d.sync += Cover(valid.all() & out.i.ready, "all inputs wait")
+        return m

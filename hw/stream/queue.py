@@ -1,0 +1,87 @@
+"""Typed first-in first-out queue between two streams."""
+
+from typing import Any, Literal
+
+from amaranth.hdl import Cover, Module, Shape, ShapeLike, Signal
+from amaranth.lib import fifo, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+#: Deepest queue that "auto" keeps in registers or distributed RAM; an ECP5 slice holds 16 rows.
+SHALLOW = 32
+
+
+class Queue(wiring.Component):
+    """A queue of `depth` words.
+
+    Both directions are cut: ``i.ready`` and ``o.valid`` come from registers of the queue alone. A word written
+    to an empty queue can be read `latency` cycles later; one word passes per cycle from then on.
+
+    Parameters
+    ----------
+    shape
+        Shape of a word.
+    depth
+        Words held, at least 1.
+    storage
+        ``"distributed"`` reads its memory combinationally (registers or LUT RAM, latency 1), ``"block"`` reads it
+        through a register (block RAM, latency 2); ``"auto"`` takes ``"block"`` above `SHALLOW` words.
+
+    Attributes
+    ----------
+    latency
+        Cycles from writing into an empty queue until the word is offered.
+
+    Raises
+    ------
+    ValueError
+        If `depth` is below 1, or below 3 with ``"block"`` storage, or `storage` is none of the three.
+    """
+
+    #: Words to write; ``ready`` while the queue is not full.
+    i: stream.Interface
+    #: Oldest word; ``valid`` while there is one.
+    o: stream.Interface
+    #: Words held now, 0 to `depth`.
+    level: Signal
+
+    def __init__(
+        self, shape: ShapeLike, depth: int, *, storage: Literal["auto", "distributed", "block"] = "auto"
+    ) -> None:
+        if depth < 1:
+            raise ValueError(f"depth must be at least 1, not {depth!r}")
+        if storage not in ("auto", "distributed", "block"):
+            raise ValueError(f"storage must be 'auto', 'distributed' or 'block', not {storage!r}")
+        if storage == "block" and depth < 3:
+            raise ValueError(f"depth must be at least 3 with storage 'block', not {depth!r}")
+        self.shape = shape
+        self.depth = depth
+        self.block = storage == "block" or (storage == "auto" and depth > SHALLOW)
+        self.latency = 2 if self.block else 1
+        super().__init__(
+            {
+                "i": In(stream.Signature(shape)),
+                "o": Out(stream.Signature(shape)),
+                "level": Out(range(depth + 1)),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        """Wrap the library's queue, which carries bare bits."""
+        m = Module()
+        # The library's combinational queue would address its only word with a vector of no bits.
+        kind = fifo.SyncFIFOBuffered if self.block or self.depth == 1 else fifo.SyncFIFO
+        m.submodules.fifo = words = kind(width=Shape.cast(self.shape).width, depth=self.depth)
+        m.d.comb += [
+            words.w_data.eq(self.i.payload),
+            words.w_en.eq(self.i.valid),
+            self.i.ready.eq(words.w_rdy),
+            self.o.payload.eq(words.r_data),
+            self.o.valid.eq(words.r_rdy),
+            words.r_en.eq(self.o.ready),
+            self.level.eq(words.level),
+        ]
+        m.d.sync += [
+            Cover(~words.w_rdy, "full"),
+            Cover(self.i.valid & self.i.ready & self.o.valid & self.o.ready, "write and read at once"),
+        ]
+        return m

