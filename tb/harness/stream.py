@@ -44,6 +44,8 @@ class StreamDriver(BusDriver):
         Source of random choices.
     """
 
+    _thread: Any
+
     def __init__(self, entity: Any, port: StreamPort, clock: Any, random_: random.Random) -> None:
         self.port = port
         self.random = random_
@@ -116,6 +118,8 @@ class StreamMonitor(BusMonitor):
         Source of random choices.
     """
 
+    _thread: Any
+
     def __init__(self, entity: Any, port: StreamPort, clock: Any, random_: random.Random) -> None:
         self.port = port
         self.random = random_
@@ -148,7 +152,7 @@ class StreamMonitor(BusMonitor):
                     ready.value = willing = wish
             await edge
             if valid is not None and not valid.value:
-                if willing and not self.stall:
+                if rises is not None and willing and not self.stall:
                     await rises  # no Python while nothing comes
                 continue
             if willing:

@@ -93,6 +93,6 @@ def test_queue(depth: int, storage: str) -> None:
         (4, "ram", "storage must be 'auto', 'distributed' or 'block', not 'ram'"),
     ],
 )
-def test_queue_refuses(depth: int, storage: str, message: str) -> None:
+def test_queue_refuses(depth: int, storage: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Queue(8, depth, storage=storage)
