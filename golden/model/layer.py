@@ -33,6 +33,7 @@ __all__ = [
     "aggregate",
     "aggregation_sums",
     "check_degrees",
+    "combination_sums",
     "combine",
     "requantise",
 ]
@@ -109,6 +110,11 @@ class QuantisedLayer:
         return int(self.weights.shape[1])
 
     @property
+    def neural_biases(self) -> Int16Array:
+        """int16 [f_out], biases at the fraction of the results, for a neural chip that adds them."""
+        return requantise(0, 0, 0, self.shift_destination, self.biases)
+
+    @property
     def partial_bits(self) -> int:
         """Width of an aggregation sum, in bits."""
         return PARTIAL_BITS if abs(self.neighbour_weight) == 1 == abs(self.self_weight) else GIN_PARTIAL_BITS
@@ -170,11 +176,15 @@ def combine(features: Any, weights: Int16Array, scales: Scales, shift: int) -> I
         )
     if features.shape[1] > FEATURES_MAX:
         raise InputError("features", f"there are {features.shape[1]}", f"at most {FEATURES_MAX}")
+    return requantise(combination_sums(features, weights), scales.mantissa[:, None], scales.exponent[:, None], shift)
+
+
+def combination_sums(features: Any, weights: Int16Array) -> npt.NDArray[np.int64]:
+    """Exact features times weights: int64 [nodes, f_out], within 48 bits."""
     if sparse.issparse(features):
-        sums = features.astype(np.int64) @ weights.astype(np.int64)
-    else:
-        sums = (features.astype(np.float64) @ weights.astype(np.float64)).astype(np.int64)
-    return requantise(sums, scales.mantissa[:, None], scales.exponent[:, None], shift)
+        return np.asarray(features.astype(np.int64) @ weights.astype(np.int64))
+    # float64 is exact here, and multiplies matrices much faster than int64.
+    return (features.astype(np.float64) @ weights.astype(np.float64)).astype(np.int64)
 
 
 def aggregate(

@@ -1,0 +1,110 @@
+"""The same networks in floating point: what is trained, and what the quantised results are compared with."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from golden.contracts import Model
+from golden.errors import InputError
+from golden.graph import BoolArray, Graph
+
+__all__ = ["FloatArray", "FloatModel", "accuracy", "propagation"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class FloatModel:
+    """A network: act(s_dst * sum of s_src * (H W) + b), ReLU between layers.
+
+    Attributes
+    ----------
+    model
+        Which network.
+    weights
+        float64 [f_in, f_out] of every layer.
+    biases
+        float64 [f_out] of every layer.
+    eps
+        GIN: weight of the node itself is 1 + eps, one a layer; 0 for the others.
+
+    Raises
+    ------
+    InputError
+        If widths of successive layers differ, numbers of arrays differ or a number is not finite.
+    """
+
+    model: Model
+    weights: tuple[FloatArray, ...]
+    biases: tuple[FloatArray, ...]
+    eps: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.weights or not len(self.weights) == len(self.biases) == len(self.eps):
+            found = f"{len(self.weights)} weights, {len(self.biases)} biases, {len(self.eps)} eps"
+            raise InputError("model", found, "as many of each, at least one")
+        width = None
+        for number, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            if weight.ndim != 2 or 0 in weight.shape or (width is not None and weight.shape[0] != width):
+                expected = "[f_in, f_out]" if width is None else f"[{width}, f_out] after the layer before it"
+                raise InputError(f"layer{number}.weight", f"is {list(weight.shape)}", expected)
+            width = weight.shape[1]
+            if bias.shape != (width,):
+                raise InputError(f"layer{number}.bias", f"is {list(bias.shape)}", f"[{width}]")
+            if not (np.isfinite(weight).all() and np.isfinite(bias).all() and np.isfinite(self.eps[number])):
+                raise InputError(f"layer{number}", "has a number that is not finite", "finite weights, biases and eps")
+
+    def forward(self, graph: Graph) -> list[tuple[FloatArray, FloatArray]]:
+        """Rows s_src * (H W) and results of every layer: float64 [nodes, f_out] each.
+
+        Raises
+        ------
+        InputError
+            If the graph has another number of features than the first layer takes.
+        """
+        if graph.feature_count != self.weights[0].shape[0]:
+            raise InputError(
+                f"graph {graph.name}, features",
+                f"there are {graph.feature_count}",
+                f"{self.weights[0].shape[0]}, as layer 0",
+            )
+        rows: Any = graph.features.astype(np.float64)
+        source, destination = factors(self.model, graph)
+        layers = []
+        for number, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            combined = np.asarray(rows @ weight) * source[:, None]
+            sums = graph.adjacency @ combined + (1 + self.eps[number]) * combined
+            rows = sums * destination[:, None] + bias
+            if number + 1 < len(self.weights):
+                rows = np.maximum(rows, 0)
+            layers.append((combined, rows))
+        return layers
+
+    def predictions(self, graph: Graph) -> npt.NDArray[np.int64]:
+        """int64 [nodes], class of every node."""
+        return np.argmax(self.forward(graph)[-1][1], axis=1).astype(np.int64)
+
+
+def factors(model: Model, graph: Graph) -> tuple[FloatArray, FloatArray]:
+    """s_src and s_dst of every node as real numbers, float64 [nodes] each."""
+    members = graph.degrees.astype(np.float64) + 1
+    one = np.ones(graph.nodes)
+    if model == Model.GCN:
+        return 1 / np.sqrt(members), 1 / np.sqrt(members)
+    return one, 1 / members if model == Model.SAGE else one
+
+
+def propagation(model: Model, graph: Graph, eps: float = 0.0) -> Any:
+    """``csr_array`` float64 [nodes, nodes] that a layer multiplies H W with."""
+    source, destination = factors(model, graph)
+    whole = graph.adjacency.astype(np.float64) + sparse.eye_array(graph.nodes) * (1 + eps)
+    return sparse.csr_array(sparse.diags_array(destination) @ whole @ sparse.diags_array(source))
+
+
+def accuracy(predictions: npt.NDArray[np.int64], graph: Graph, mask: BoolArray) -> float:
+    """Share of the masked nodes with known class that are predicted right; 0 if there are none."""
+    chosen = mask & (graph.labels >= 0)
+    return float(np.mean(predictions[chosen] == graph.labels[chosen])) if chosen.any() else 0.0

@@ -1,0 +1,201 @@
+"""Quantisation: int16 tensors with power-of-two scales, chosen so that nothing saturates on the graph at hand."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from golden.contracts import Activation, Model
+from golden.errors import InputError
+from golden.graph import Graph
+from golden.model.float_model import FloatModel, accuracy
+from golden.model.layer import (
+    GIN_FRACTION,
+    QuantisedLayer,
+    aggregate,
+    aggregation_sums,
+    combination_sums,
+    combine,
+)
+from golden.model.network import Fractions, Problem, QuantisedModel, infer, predictions
+from golden.model.rounding import VALUE_MAX
+from golden.model.scale import MANTISSA_FRACTION, scales_of_model
+
+__all__ = ["DNP_FRACTION", "HEADROOM", "Agreement", "compare", "fraction_of", "quantise"]
+
+#: Fraction bits of a result for the neural chip: Q3.12.
+DNP_FRACTION = 12
+#: Bits left free above the largest value seen, for graphs that change between inferences.
+HEADROOM = 1
+_BIAS_MAX = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How a quantised network compares with the float one.
+
+    Attributes
+    ----------
+    floating, machine
+        Accuracy on the test nodes, 0..1.
+    agreement
+        Share of all nodes on which both predict the same class.
+    """
+
+    floating: float
+    machine: float
+    agreement: float
+
+
+def fraction_of(peak: float, limit: int = VALUE_MAX) -> int:
+    """Most fraction bits with which a number of magnitude ``peak`` rounds to at most ``limit``; 15 for 0.
+
+    The result may be negative or exceed the width of a value.
+    """
+    if peak == 0:
+        return MANTISSA_FRACTION
+    fraction = int(np.floor(np.log2(limit) - np.log2(peak))) + 1
+    while np.rint(np.ldexp(peak, fraction)) > limit:
+        fraction -= 1
+    return fraction
+
+
+def quantise(
+    network: FloatModel,
+    graph: Graph,
+    *,
+    activations: Sequence[Activation] | None = None,
+    headroom: int = HEADROOM,
+) -> Problem:
+    """Quantise a network for a graph.
+
+    Every tensor gets the power-of-two scale that uses its 16 bits best. Those of features and weights follow from
+    their largest magnitude, those of combined rows and results from the exact sums on this graph, with ``headroom``
+    bits to spare; a large bias can take fraction bits from the combined rows, because it has 32 bits at their scale.
+
+    Parameters
+    ----------
+    network
+        Float network.
+    graph
+        Graph to calibrate on and to infer.
+    activations
+        One a layer; default ReLU, and none after the last.
+    headroom
+        Bits, 0..8.
+
+    Raises
+    ------
+    InputError
+        If widths do not fit, a degree is too large, or magnitudes of a layer are too far apart for its shifts.
+    """
+    count = len(network.weights)
+    acts = tuple(activations or (*(Activation.RELU,) * (count - 1), Activation.NONE))
+    if len(acts) != count:
+        raise InputError("activations", f"there are {len(acts)}", f"{count}, one a layer")
+    if not 0 <= headroom <= 8:
+        raise InputError("headroom", f"is {headroom}", "0..8 bits")
+    if graph.feature_count != network.weights[0].shape[0]:
+        expected = f"{network.weights[0].shape[0]}, as layer 0 takes"
+        raise InputError(f"graph {graph.name}, features", f"there are {graph.feature_count}", expected)
+    source, destination = scales_of_model(network.model, graph.degrees)
+    feature_fraction = fraction_of(_peak(graph.features))
+    features = _integers(graph.features, feature_fraction)
+
+    limit = VALUE_MAX >> headroom
+    rows, fraction = features, feature_fraction
+    layers: list[QuantisedLayer] = []
+    fractions: list[Fractions] = []
+    for number, (weight, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
+        weight_fraction = fraction_of(_peak(weight))
+        weights = _integers(weight, weight_fraction)
+        self_weight, neighbour_weight, extra = _members(network, number)
+
+        real = combination_sums(rows, weights) * source.real()[:, None]
+        peak = float(np.ldexp(np.abs(real).max(initial=0), -(fraction + weight_fraction)))
+        combined_fraction = min(
+            fraction_of(peak, limit),
+            fraction + weight_fraction + MANTISSA_FRACTION,
+            fraction_of(_peak(bias), _BIAS_MAX) - MANTISSA_FRACTION - extra,
+        )
+        shift_source = MANTISSA_FRACTION + fraction + weight_fraction - combined_fraction
+        combined = combine(rows, weights, source, _shift(number, shift_source))
+        sum_fraction = combined_fraction + extra
+
+        biases = np.rint(np.ldexp(bias, sum_fraction + MANTISSA_FRACTION)).astype(np.int32)
+        result_fraction = DNP_FRACTION
+        if acts[number] != Activation.DNP:
+            sums = aggregation_sums(graph, combined, self_weight, neighbour_weight)
+            real = np.ldexp(sums * destination.real()[:, None], -sum_fraction) + bias
+            result_fraction = min(
+                fraction_of(float(np.abs(real).max(initial=0)), limit), sum_fraction + MANTISSA_FRACTION
+            )
+        layer = QuantisedLayer(
+            weights,
+            biases,
+            shift_source,
+            _shift(number, MANTISSA_FRACTION + sum_fraction - result_fraction),
+            acts[number],
+            self_weight,
+            neighbour_weight,
+        )
+        layers.append(layer)
+        fractions.append(Fractions(weight_fraction, combined_fraction, result_fraction))
+        rows = aggregate(
+            graph,
+            combined,
+            destination,
+            layer.shift_destination,
+            layer.biases,
+            layer.activation,
+            self_weight,
+            neighbour_weight,
+        )
+        if layer.activation == Activation.DNP:
+            # Calibrate the next layer on a plain ReLU; the chip's table is not known here.
+            rows = np.maximum(np.clip(rows + layer.neural_biases.astype(np.int64), -VALUE_MAX - 1, VALUE_MAX), 0)
+            rows = rows.astype(np.int16)
+        fraction = result_fraction
+    model = QuantisedModel(network.model, tuple(layers), feature_fraction, tuple(fractions))
+    return Problem(graph, features, source, destination, model)
+
+
+def compare(network: FloatModel, problem: Problem) -> Agreement:
+    """Compare predictions of the exact integer results with those in floating point."""
+    floating = network.predictions(problem.graph)
+    machine = predictions(infer(problem)[-1].results)
+    return Agreement(
+        accuracy(floating, problem.graph, problem.graph.test),
+        accuracy(machine, problem.graph, problem.graph.test),
+        float(np.mean(floating == machine)) if floating.size else 1.0,
+    )
+
+
+def _members(network: FloatModel, number: int) -> tuple[int, int, int]:
+    """Weights of the node and of its neighbours, and the fraction bits they add."""
+    if network.model != Model.GIN:
+        return 1, 1, 0
+    return round((1 + network.eps[number]) * (1 << GIN_FRACTION)), 1 << GIN_FRACTION, GIN_FRACTION
+
+
+def _shift(number: int, shift: int) -> int:
+    if not 0 <= shift <= 63:
+        raise InputError(f"layer {number}", f"would shift by {shift}", "0..63: its magnitudes are too far apart")
+    return shift
+
+
+def _peak(values: Any) -> float:
+    return float(np.abs(values.data if sparse.issparse(values) else values).max(initial=0))
+
+
+def _integers(values: Any, fraction: int) -> Any:
+    """Round to nearest, ties to even; entries of a sparse matrix that become 0 are dropped."""
+    numbers = values.data if sparse.issparse(values) else values
+    whole = np.rint(np.ldexp(numbers.astype(np.float64), fraction)).astype(np.int16)
+    if not sparse.issparse(values):
+        return whole
+    rows = sparse.csr_array((whole, values.indices.copy(), values.indptr.copy()), shape=values.shape)
+    rows.eliminate_zeros()
+    return rows
