@@ -62,7 +62,7 @@ class Error(_Documented):
     BAD_OPERAND = 6, "an operand exceeds what this configuration holds; info: the operand's value"
     VID_RANGE = 7, "a source VID lies outside the graph; info: the VID"
     OFFSET_ORDER = 8, "an offset is smaller than the one before it; info: the row"
-    EDGE_RANGE = 9, "an edge range ends past the edges array; info: the row"
+    EDGE_RANGE = 9, "an edge range ends past the edges array, or the last one before its end; info: the row"
     INDEX_RANGE = 10, "a sparse feature's index is not below the number of features; info: the index"
     BAD_PACKET = 11, "a packet's header contradicts itself or its length; info: the VID"
     DEGREE = 12, "a degree disagrees with the offsets; info: the VID"

@@ -1,0 +1,204 @@
+"""A chiplet with gather PEs, working alone on the graph in its memory."""
+
+from amaranth import Elaboratable, Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from golden.contracts import COMPLETION, Error
+from hw.chiplet.command_reader import CommandReader
+from hw.chiplet.config import ChipletConfig
+from hw.chiplet.executor import Executor, Route
+from hw.chiplet.gather import GatherUnit
+from hw.chiplet.task_builder import TaskBuilder
+from hw.chiplet.weight_loader import WeightLoader
+from hw.contracts import struct
+from hw.graph.csr_reader import CsrReader
+from hw.memory.axi import AXI4Signature, connect_flat, flat_members
+from hw.memory.formats import line_address_width
+from hw.memory.range_reader import RangeReader
+from hw.memory.read_arbiter import ReadArbiter
+from hw.memory.word_serialiser import WordSerialiser
+from hw.memory.write_port import WritePort
+from hw.pe.group import PEGroup
+from hw.pe.router import TaskRouter
+from hw.stream.arbiter import Arbiter
+
+__all__ = ["Chiplet"]
+
+#: Beats the readers of short streams (offsets, scales) may have asked for.
+_SHORT_DEPTH = 32
+_READ_CLIENTS = 5
+_ID_WIDTH = 3
+
+
+class Chiplet(wiring.Component):
+    """Runs an image: reads its command list and carries out the commands, all data in its own memory.
+
+    Parameters
+    ----------
+    config : ChipletConfig
+
+    Attributes
+    ----------
+    start : stream of line addresses (byte address / 64)
+        Where an image lies.
+    done : stream of `golden.contracts.COMPLETION`
+        How its run ended; one for each start.
+    opcode, layer : Out(8)
+        Command under way, `Opcode.NOP` between commands.
+    m_axi_* : AXI4 manager
+        The memory port.
+    """
+
+    def __init__(self, config: ChipletConfig | None = None) -> None:
+        self.config = config or ChipletConfig()
+        pe = self.config.pe
+        self.m_axi = AXI4Signature(pe.address_width, pe.data_width, _ID_WIDTH)
+        super().__init__(
+            {
+                "start": In(stream.Signature(line_address_width(pe.address_width))),
+                "done": Out(stream.Signature(struct(COMPLETION))),
+                "opcode": Out(8),
+                "layer": Out(8),
+                **flat_members("m_axi", Out(self.m_axi)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Elaboratable:
+        """Connect readers, units, PEs and the memory port."""
+        m = Module()
+        config, pe = self.config, self.config.pe
+        port = (pe.address_width, pe.data_width)
+        m.submodules.command_reader = command_reader = CommandReader(*port)
+        m.submodules.executor = executor = Executor(pe, 4 + config.groups)
+        m.submodules.csr = csr = CsrReader(*port, config.depth, _SHORT_DEPTH)
+        m.submodules.scales = scales = RangeReader(*port, _SHORT_DEPTH)
+        m.submodules.scale_words = scale_words = WordSerialiser(pe.data_width)
+        m.submodules.words = words = WordSerialiser(pe.data_width)
+        m.submodules.loader = loader = WeightLoader(pe)
+        m.submodules.gather = gather = GatherUnit(*port, pe.max_beats, config.depth)
+        m.submodules.builder = builder = TaskBuilder(pe)
+        m.submodules.router = router = TaskRouter(pe, config.groups)
+        groups = [PEGroup(pe, config.pes) for _ in range(config.groups)]
+        m.submodules.read_arbiter = read_arbiter = ReadArbiter(*port, clients=_READ_CLIENTS, outstanding=config.depth)
+        m.submodules.write_port = write_port = WritePort(*port, id_width=_ID_WIDTH)
+
+        # Commands.
+        connect(m, flipped(self.start), command_reader.i)
+        connect(m, command_reader.o, flipped(self.done))
+        connect(m, command_reader.command, executor.command)
+        connect(m, executor.executed, command_reader.executed)
+        m.d.comb += [
+            executor.base.eq(command_reader.base),
+            self.opcode.eq(executor.opcode),
+            self.layer.eq(executor.layer),
+        ]
+
+        # Memory.
+        connect_flat(m, self, "m_axi", read_arbiter.m_axi)
+        connect_flat(m, self, "m_axi", write_port.m_axi)
+        clients = [
+            (command_reader.request, command_reader.beat),
+            (csr.requests[0], csr.beats[0]),
+            (csr.requests[1], csr.beats[1]),
+            (scales.request, scales.beat),
+            (gather.request, gather.beat),
+        ]
+        for n, (request, beat) in enumerate(clients):
+            connect(m, request, read_arbiter.requests[n])
+            connect(m, read_arbiter.beats[n], beat)
+
+        # Rows of the CSR reader go where the command says.
+        connect(m, executor.csr, csr.i)
+        connect(m, executor.scales, scales.i)
+        connect(m, scales.o, scale_words.i)
+        connect(m, scale_words.o, builder.scales)
+        m.d.comb += [
+            loader.i.payload.eq(csr.o.payload),
+            builder.features.payload.eq(csr.o.payload),
+            words.i.payload.data.eq(csr.o.payload.data),
+            words.i.payload.mask.eq(csr.o.payload.mask),
+            words.i.payload.last.eq(csr.o.payload.last),
+            gather.i.payload.eq(words.o.payload),
+        ]
+        bias = Signal(range(pe.max_out))
+        bias_loaded = Signal()
+        with m.Switch(executor.route):
+            with m.Case(Route.WEIGHTS):
+                m.d.comb += [loader.i.valid.eq(csr.o.valid), csr.o.ready.eq(loader.i.ready)]
+            with m.Case(Route.FEATURES):
+                m.d.comb += [builder.features.valid.eq(csr.o.valid), csr.o.ready.eq(builder.features.ready)]
+            with m.Case(Route.BIASES):
+                m.d.comb += [words.i.valid.eq(csr.o.valid), csr.o.ready.eq(words.i.ready)]
+                m.d.comb += [bias_loaded.eq(words.o.valid), words.o.ready.eq(1)]
+            with m.Case(Route.SOURCES):
+                m.d.comb += [words.i.valid.eq(csr.o.valid), csr.o.ready.eq(words.i.ready)]
+                m.d.comb += [gather.i.valid.eq(words.o.valid), words.o.ready.eq(gather.i.ready)]
+        with m.If(executor.start):
+            m.d.sync += bias.eq(0)
+        with m.Elif(bias_loaded):
+            m.d.sync += bias.eq(bias + 1)
+
+        # Tasks.
+        connect(m, gather.o, builder.rows)
+        connect(m, builder.o, router.i)
+        for unit in (loader, gather, builder):
+            m.d.comb += unit.start.eq(executor.start)
+        m.d.comb += [
+            loader.settings.eq(executor.settings),
+            builder.settings.eq(executor.task_settings),
+            gather.settings.eq(executor.gather_settings),
+        ]
+        for n, group in enumerate(groups):
+            m.submodules[f"group_{n}"] = group
+            connect(m, router.o[n], group.i)
+            connect(m, loader.o, group.weight_write)
+            m.d.comb += [
+                group.settings.eq(executor.settings),
+                group.bias_write.valid.eq(bias_loaded),
+                group.bias_write.payload.address.eq(bias),
+                group.bias_write.payload.data.eq(words.o.payload.data),
+            ]
+
+        # Results.
+        if config.groups == 1:
+            row, row_valid, row_ready = groups[0].o.payload, groups[0].o.valid, groups[0].o.ready
+        else:
+            m.submodules.arbiter = arbiter = Arbiter(pe.row_beat, config.groups)
+            for n, group in enumerate(groups):
+                connect(m, group.o, arbiter.i[n])
+            row, row_valid, row_ready = arbiter.o.payload.payload, arbiter.o.valid, arbiter.o.ready
+        written = Signal()
+        m.d.comb += [
+            write_port.i.valid.eq(row_valid),
+            row_ready.eq(write_port.i.ready),
+            write_port.i.payload.address.eq(row.address),
+            write_port.i.payload.data.eq(row.data),
+            write_port.i.payload.strobe.eq(~0),
+            written.eq(row_valid & row_ready & row.last),
+        ]
+        # The write port is busy from the cycle after it has taken a beat, when the count has moved too.
+        m.d.comb += [
+            executor.progress.eq(written | loader.row_loaded | bias_loaded),
+            executor.reading.eq(csr.busy),
+            executor.writing.eq(write_port.busy),
+        ]
+
+        # Errors.
+        for n, source in enumerate((csr.error, gather.error)):
+            connect(m, source, executor.errors[n])
+        for n, (port_failure, code) in enumerate(
+            ((read_arbiter.failure, Error.MEMORY_READ), (write_port.failure, Error.MEMORY_WRITE)), start=2
+        ):
+            m.d.comb += [
+                executor.errors[n].valid.eq(port_failure.valid),
+                executor.errors[n].payload.code.eq(code),
+                executor.errors[n].payload.info.eq(port_failure.payload),
+            ]
+        for n, group in enumerate(groups, start=4):
+            m.d.comb += [
+                executor.errors[n].valid.eq(group.index_error.valid),
+                executor.errors[n].payload.code.eq(Error.INDEX_RANGE),
+                executor.errors[n].payload.info.eq(group.index_error.payload),
+            ]
+        return m

@@ -1,0 +1,46 @@
+"""Sizes of a chiplet."""
+
+from dataclasses import dataclass, field
+
+from hw.pe.formats import PEConfig
+
+__all__ = ["ChipletConfig"]
+
+
+@dataclass(frozen=True)
+class ChipletConfig:
+    """Sizes of a chiplet with gather PEs, fixed at generation.
+
+    Parameters
+    ----------
+    groups
+        PE groups.
+    pes
+        PEs of a group.
+    pe
+        Sizes of a PE, and of the memory port.
+    depth
+        Beats a reader may have asked for: the memory's latency in cycles plus a burst keeps it busy.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+    """
+
+    groups: int = 2
+    pes: int = 2
+    pe: PEConfig = field(default_factory=PEConfig)
+    depth: int = 128
+
+    def __post_init__(self) -> None:
+        for name in ("groups", "pes"):
+            if not 1 <= getattr(self, name) <= 64:
+                raise ValueError(f"{name} must be in 1..64, not {getattr(self, name)!r}")
+        if not 16 <= self.depth <= 1024:
+            raise ValueError(f"depth must be in 16..1024, not {self.depth!r}")
+
+    @property
+    def lanes(self) -> int:
+        """Multiply-accumulate units of the whole chiplet."""
+        return self.groups * self.pes * self.pe.lanes

@@ -1,0 +1,307 @@
+"""Executor: carries out one command at a time by setting up the units and counting what they finish."""
+
+from amaranth import Elaboratable, Module, Mux, Signal, unsigned
+from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from golden.contracts import COMMAND_BYTES, COMMANDS, LINE_BYTES, ROW_BYTES, VALUE_BITS, Activation, Error, Opcode
+from hw.chiplet.gather import GatherSettings
+from hw.chiplet.task_builder import TaskSettings
+from hw.contracts import struct
+from hw.graph.csr_reader import CsrRequest, ErrorReport
+from hw.memory.formats import WORD_BYTES, RangeRequest, line_address_width
+from hw.pe.formats import Mode, PEConfig
+
+__all__ = ["Executor", "Route"]
+
+_WORDS_OF_LINE = exact_log2(LINE_BYTES // WORD_BYTES)
+_WORDS_OF_GRANULE = ROW_BYTES // WORD_BYTES
+_ELEMENTS_OF_GRANULE = exact_log2(ROW_BYTES * 8 // VALUE_BITS)
+
+
+class Route(enum.Enum, shape=2):
+    """Where the rows of the CSR reader go."""
+
+    WEIGHTS = 0
+    BIASES = 1
+    FEATURES = 2
+    SOURCES = 3
+
+
+class Executor(wiring.Component):
+    """Checks a command's operands, starts the units, and answers when all its results are in memory.
+
+    Parameters
+    ----------
+    config : PEConfig
+    error_sources
+        Number of units that report errors.
+
+    Attributes
+    ----------
+    base : In
+        Line address that a command's addresses count from.
+    command : stream of unsigned(512)
+    executed : stream of `ErrorReport`
+        First error of the command, or code 0.
+    errors : streams of `ErrorReport`, always ready
+        What the units report; with several in one cycle the lowest counts.
+    opcode, layer : Out
+        Command under way, for counters; `Opcode.NOP` while idle.
+    route : Out(Route)
+    settings, task_settings, gather_settings : Out
+        Constant while units work.
+    start : Out(1)
+        Units forget the request before.
+    csr : stream of `CsrRequest`
+    scales : stream of `RangeRequest`
+    progress : In(1)
+        A weight row or a bias has been loaded, or the last beat of a result row handed to the write port.
+    reading, writing : In(1)
+        The CSR reader, or the write port, is busy.
+    """
+
+    def __init__(self, config: PEConfig, error_sources: int) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "base": In(line_address_width(config.address_width)),
+                "command": In(stream.Signature(unsigned(8 * COMMAND_BYTES))),
+                "executed": Out(stream.Signature(ErrorReport)),
+                "errors": In(stream.Signature(ErrorReport, always_ready=True)).array(error_sources),
+                "opcode": Out(8),
+                "layer": Out(8),
+                "route": Out(Route),
+                "settings": Out(config.settings),
+                "task_settings": Out(TaskSettings(config)),
+                "gather_settings": Out(GatherSettings(config.address_width, config.data_width, config.max_beats)),
+                "start": Out(1),
+                "csr": Out(stream.Signature(CsrRequest(config.address_width))),
+                "scales": Out(stream.Signature(RangeRequest(config.address_width))),
+                "progress": In(1),
+                "reading": In(1),
+                "writing": In(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Elaboratable:
+        """Build the checks and the set-up of each opcode."""
+        m = Module()
+        config = self.config
+        beats_of_line = exact_log2(8 * LINE_BYTES // config.data_width)
+        beats_of_granule = ROW_BYTES * 8 // config.data_width
+
+        bits = Signal(8 * COMMAND_BYTES)
+        head = data.View(struct(COMMANDS[Opcode.NOP]), bits)
+        load = data.View(struct(COMMANDS[Opcode.LOAD_WEIGHTS]), bits)
+        combine = data.View(struct(COMMANDS[Opcode.COMBINE]), bits)
+        aggregate = data.View(struct(COMMANDS[Opcode.AGGREGATE]), bits)
+
+        report = Signal(ErrorReport)
+        m.d.comb += self.executed.payload.eq(report)
+        for source in reversed(self.errors):
+            with m.If(source.valid & (report.code == Error.NONE)):
+                m.d.sync += report.eq(source.payload)
+
+        # Derived from the command before anything starts.
+        f_in, f_out, vertices = Signal(32), Signal(16), Signal(32)
+        last_chunk = Signal(16)
+        granules = Signal(16)  # of an output row
+        settings = Signal(config.settings)
+        task_settings = Signal.like(self.task_settings)
+        gather_settings = Signal.like(self.gather_settings)
+        m.d.comb += [
+            self.settings.eq(settings),
+            self.task_settings.eq(task_settings),
+            self.gather_settings.eq(gather_settings),
+            last_chunk.eq((f_out - 1) >> exact_log2(config.lanes)),
+            granules.eq(((f_out - 1) >> _ELEMENTS_OF_GRANULE) + 1),
+        ]
+        chunk_shift = Signal.like(settings.chunk_shift)
+        for bit in range(len(settings.last_chunk)):
+            with m.If(last_chunk[bit]):
+                m.d.comb += chunk_shift.eq(bit + 1)
+
+        count, target = Signal(32), Signal(32)
+        m.d.sync += count.eq(count + self.progress)
+        csr, scales = Signal.like(self.csr.payload), Signal.like(self.scales.payload)
+        csr_asked, scales_asked = Signal(), Signal()
+        m.d.comb += [self.csr.payload.eq(csr), self.scales.payload.eq(scales)]
+
+        def words(line: object) -> object:
+            return (self.base + line) << _WORDS_OF_LINE
+
+        def beats(line: object) -> object:
+            return (self.base + line) << beats_of_line
+
+        def refuse(code: Error, info: object) -> None:
+            m.d.sync += [report.code.eq(code), report.info.eq(info)]
+            m.next = "ANSWER"
+
+        with m.FSM() as fsm:
+            with m.State("IDLE"):
+                m.d.comb += self.command.ready.eq(1)
+                m.d.sync += [bits.eq(self.command.payload), report.eq(0)]
+                with m.If(self.command.valid):
+                    m.next = "DECODE"
+
+            with m.State("DECODE"):
+                m.d.sync += [
+                    f_in.eq(combine.f_in),
+                    f_out.eq(combine.f_out),
+                    vertices.eq(combine.vertices),
+                    csr.eq(0),
+                    count.eq(0),
+                ]
+                with m.Switch(head.opcode):
+                    with m.Case(Opcode.NOP):
+                        m.next = "ANSWER"
+                    with m.Case(Opcode.LOAD_WEIGHTS, Opcode.COMBINE):
+                        m.d.sync += [f_in.eq(load.f_in), f_out.eq(load.f_out)]
+                        m.next = "CHECK"
+                    with m.Case(Opcode.AGGREGATE):
+                        m.d.sync += [f_in.eq(1), f_out.eq(aggregate.f_out), vertices.eq(aggregate.vertices)]
+                        m.next = "CHECK"
+                    with m.Default():
+                        refuse(Error.BAD_OPCODE, head.opcode)
+
+            with m.State("CHECK"):
+                m.d.sync += [
+                    settings.f_in.eq(f_in),
+                    settings.f_out.eq(f_out),
+                    settings.last_chunk.eq(last_chunk),
+                    settings.chunk_shift.eq(chunk_shift),
+                    settings.relu.eq(0),
+                    settings.bias.eq(0),
+                    settings.self_weight.eq(aggregate.self_weight),
+                    settings.neighbour_weight.eq(aggregate.neighbour_weight),
+                    task_settings.stride.eq(granules * beats_of_granule),
+                    task_settings.gather.eq(0),
+                    gather_settings.stride.eq(granules * beats_of_granule),
+                    gather_settings.last_beat.eq((f_out - 1) >> exact_log2(config.elements)),
+                    gather_settings.first_vertex.eq(aggregate.first_vertex),
+                    gather_settings.first_source.eq(aggregate.first_source),
+                    gather_settings.sources.eq(aggregate.sources),
+                    gather_settings.combined.eq(beats(aggregate.combined)),
+                    target.eq(vertices),
+                    csr_asked.eq(0),
+                    scales_asked.eq(0),
+                ]
+                with m.If((f_out == 0) | (f_out > config.max_out)):
+                    refuse(Error.BAD_OPERAND, f_out)
+                with m.Elif((f_in == 0) | (f_in > (config.weight_rows >> chunk_shift))):
+                    refuse(Error.BAD_OPERAND, f_in)
+                with m.Else():
+                    with m.Switch(head.opcode):
+                        with m.Case(Opcode.LOAD_WEIGHTS):
+                            m.next = "LOAD_WEIGHTS"
+                        with m.Case(Opcode.COMBINE):
+                            m.next = "COMBINE"
+                        with m.Case(Opcode.AGGREGATE):
+                            m.next = "AGGREGATE"
+
+            with m.State("LOAD_WEIGHTS"):
+                stride = granules * _WORDS_OF_GRANULE
+                m.d.sync += [
+                    self.route.eq(Route.WEIGHTS),
+                    csr.array.eq(words(load.weights)),
+                    csr.words.eq(settings.f_in * stride),
+                    csr.rows.eq(f_in),
+                    csr.tiles.eq(1),
+                    csr.uniform.eq(1),
+                    csr.stride.eq(stride),
+                    target.eq(f_in),
+                    scales_asked.eq(1),
+                ]
+                m.next = "PREPARE"
+
+            with m.State("LOAD_BIASES"):
+                m.d.sync += [
+                    self.route.eq(Route.BIASES),
+                    csr.array.eq(words(load.biases)),
+                    csr.words.eq(f_out),
+                    csr.rows.eq(1),
+                    csr.stride.eq(f_out),
+                    count.eq(0),
+                    target.eq(f_out),
+                    csr_asked.eq(0),
+                ]
+                m.next = "PREPARE"
+
+            with m.State("COMBINE"):
+                m.d.sync += [
+                    self.route.eq(Route.FEATURES),
+                    settings.mode.eq(Mux(combine.sparse, Mode.SPARSE.value, Mode.DENSE.value)),
+                    settings.shift.eq(combine.shift),
+                    task_settings.results.eq(beats(combine.combined)),
+                    csr.offsets.eq(words(combine.feature_offsets)),
+                    csr.array.eq(words(combine.features)),
+                    csr.words.eq(combine.entries),
+                    csr.rows.eq(vertices),
+                    csr.tiles.eq(1),
+                    csr.uniform.eq(~combine.sparse),
+                    csr.stride.eq((((f_in - 1) >> _ELEMENTS_OF_GRANULE) + 1) * _WORDS_OF_GRANULE),
+                    scales.address.eq(words(combine.scales)),
+                    scales.words.eq(vertices),
+                ]
+                m.next = "PREPARE"
+
+            with m.State("AGGREGATE"):
+                m.d.sync += [
+                    self.route.eq(Route.SOURCES),
+                    settings.mode.eq(Mode.GATHER),
+                    settings.shift.eq(aggregate.shift),
+                    settings.relu.eq(aggregate.activation == Activation.RELU),
+                    settings.bias.eq(aggregate.activation != Activation.DNP),
+                    task_settings.gather.eq(1),
+                    task_settings.results.eq(beats(aggregate.results)),
+                    csr.offsets.eq(words(aggregate.offsets)),
+                    csr.array.eq(words(aggregate.edges)),
+                    csr.words.eq(aggregate.edge_count),
+                    csr.rows.eq(vertices),
+                    csr.tiles.eq(aggregate.tiles),
+                    scales.address.eq(words(aggregate.scales)),
+                    scales.words.eq(vertices),
+                ]
+                m.next = "PREPARE"
+                first, end = Signal(33), Signal(33)
+                m.d.comb += [
+                    first.eq(aggregate.first_vertex - aggregate.first_source),
+                    end.eq(first + aggregate.vertices),
+                ]
+                with m.If(aggregate.tiles == 0):
+                    refuse(Error.BAD_OPERAND, aggregate.tiles)
+                # Every destination has a row of its own among the combined ones.
+                with m.Elif((aggregate.first_vertex < aggregate.first_source) | (end > aggregate.sources)):
+                    refuse(Error.BAD_OPERAND, aggregate.first_vertex)
+
+            with m.State("PREPARE"):
+                m.d.comb += self.start.eq(1)
+                m.next = "START"
+
+            with m.State("START"):
+                m.d.comb += [self.csr.valid.eq(~csr_asked), self.scales.valid.eq(~scales_asked)]
+                m.d.sync += [
+                    csr_asked.eq(csr_asked | self.csr.ready),
+                    scales_asked.eq(scales_asked | self.scales.ready),
+                ]
+                with m.If(target == 0):
+                    m.d.comb += [self.csr.valid.eq(0), self.scales.valid.eq(0)]
+                    m.next = "ANSWER"
+                with m.Elif((csr_asked | self.csr.ready) & (scales_asked | self.scales.ready)):
+                    m.next = "WORK"
+
+            with m.State("WORK"):
+                with m.If((count == target) & ~self.reading & ~self.writing):
+                    m.next = "ANSWER"
+                    with m.If((head.opcode == Opcode.LOAD_WEIGHTS) & (self.route == Route.WEIGHTS)):
+                        m.next = "LOAD_BIASES"
+
+            with m.State("ANSWER"):
+                m.d.comb += self.executed.valid.eq(1)
+                with m.If(self.executed.ready):
+                    m.next = "IDLE"
+        with m.If(~fsm.ongoing("IDLE")):
+            m.d.comb += [self.opcode.eq(head.opcode), self.layer.eq(head.layer)]
+        return m

@@ -1,0 +1,177 @@
+"""Gather unit: fetches the combined rows of every vertex and of its neighbours."""
+
+from amaranth import Elaboratable, Module, Mux, Signal, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from golden.contracts import Error
+from hw.graph.csr_reader import ErrorReport
+from hw.memory.fetcher import Fetcher
+from hw.memory.formats import ReadBeat, ReadRequest, Word, beat_address_width
+from hw.pe.formats import Coefficient
+from hw.stream.queue import Queue
+from hw.stream.slice import Slice
+
+__all__ = ["GatherBeat", "GatherSettings", "GatherUnit"]
+
+
+class GatherSettings(data.StructLayout):
+    """What a command fixes for the gather unit.
+
+    ``first_vertex``: VID of the first destination. ``first_source``, ``sources``: VIDs that have a combined row.
+    ``combined``: beat address of the first row. ``stride``: distance of rows in beats. ``last_beat``: beats of a row
+    that hold data, less one.
+    """
+
+    def __init__(self, address_width: int, data_width: int, max_beats: int) -> None:
+        super().__init__(
+            {
+                "first_vertex": unsigned(32),
+                "first_source": unsigned(32),
+                "sources": unsigned(32),
+                "combined": unsigned(beat_address_width(address_width, data_width)),
+                "stride": range(max_beats + 1),
+                "last_beat": range(max_beats),
+            }
+        )
+
+
+class GatherBeat(data.StructLayout):
+    """A beat of a combined row.
+
+    ``coefficient``: factor of the row. ``first``, ``last``: first and last beat of a destination.
+    """
+
+    def __init__(self, data_width: int) -> None:
+        super().__init__({"data": data_width, "coefficient": Coefficient, "first": 1, "last": 1})
+
+
+class GatherUnit(wiring.Component):
+    """For each destination: its own row, then those of its sources, in the order of the edges.
+
+    Sources that have no row are reported; their place is taken by the destination's own row with
+    coefficient 0, so that no destination loses its end.
+
+    Parameters
+    ----------
+    address_width, data_width
+        Widths of the memory port, in bits.
+    max_beats
+        Beats of the longest row.
+    depth
+        Beats asked for or waiting, see `hw.memory.fetcher.Fetcher`.
+
+    Attributes
+    ----------
+    settings : In
+        `GatherSettings`, constant while `start` has not come again.
+    start : In(1)
+        The next word belongs to the first destination.
+    i : stream of `Word`
+        Sources of each destination; ``last`` ends a destination, ``empty`` words are none.
+    o : stream of `GatherBeat`
+    error : stream of `ErrorReport`, always ready
+        ``VID_RANGE`` with the VID.
+    request, beat
+        A client's end of the read arbiter.
+    """
+
+    def __init__(self, address_width: int = 32, data_width: int = 256, max_beats: int = 4, depth: int = 128) -> None:
+        self.address_width, self.data_width = address_width, data_width
+        self.max_beats, self.depth = max_beats, depth
+        super().__init__(
+            {
+                "settings": In(GatherSettings(address_width, data_width, max_beats)),
+                "start": In(1),
+                "i": In(stream.Signature(Word())),
+                "o": Out(stream.Signature(GatherBeat(data_width))),
+                "error": Out(stream.Signature(ErrorReport, always_ready=True)),
+                "request": Out(stream.Signature(ReadRequest(address_width, data_width))),
+                "beat": In(stream.Signature(ReadBeat(data_width), always_ready=True)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Elaboratable:
+        """Build the three steps: rows wanted, their beats, their data."""
+        m = Module()
+        settings = self.settings
+        tag = data.StructLayout({"coefficient": Coefficient, "first": 1, "last": 1})
+        row = data.StructLayout({"index": unsigned(32), "tag": tag})
+        m.submodules.rows = rows = Slice(row)
+        m.submodules.requests = requests = Queue(ReadRequest(self.address_width, self.data_width), 2)
+        m.submodules.fetcher = fetcher = Fetcher(self.address_width, self.data_width, self.depth)
+        # Every beat asked for has its tag here; one entry more than the fetcher can have under way, with its queue.
+        m.submodules.tags = tags = Queue(tag, 2 * self.depth)
+        m.submodules.out = out = Slice(GatherBeat(self.data_width))
+        connect(m, requests.o, fetcher.i)
+        connect(m, fetcher.request, flipped(self.request))
+        connect(m, flipped(self.beat), fetcher.beat)
+        connect(m, out.o, flipped(self.o))
+
+        # Rows wanted: the destination's own first, then one a word.
+        own = Signal(init=1)
+        vertex = Signal(32)  # index of the destination's row
+        word = self.i.payload
+        source = Signal(32)
+        known = Signal()
+        m.d.comb += [
+            source.eq(word.data - settings.first_source),
+            known.eq((word.data >= settings.first_source) & (source < settings.sources)),
+            rows.i.payload.tag.first.eq(own),
+        ]
+        with m.If(own):
+            m.d.comb += [
+                rows.i.valid.eq(self.i.valid),
+                rows.i.payload.index.eq(vertex),
+                rows.i.payload.tag.coefficient.eq(Coefficient.SELF),
+                rows.i.payload.tag.last.eq(word.empty & word.last),
+                # A destination without sources ends with its own row.
+                self.i.ready.eq(rows.i.ready & word.empty & word.last),
+            ]
+        with m.Else():
+            m.d.comb += [
+                rows.i.valid.eq(self.i.valid & (~word.empty | word.last)),
+                rows.i.payload.index.eq(Mux(known, source, vertex)),
+                rows.i.payload.tag.coefficient.eq(
+                    Mux(known & ~word.empty, Coefficient.NEIGHBOUR.value, Coefficient.ZERO.value)
+                ),
+                rows.i.payload.tag.last.eq(word.last),
+                self.i.ready.eq(rows.i.ready),
+                self.error.valid.eq(self.i.valid & rows.i.ready & ~word.empty & ~known),
+            ]
+        m.d.comb += [self.error.payload.code.eq(Error.VID_RANGE), self.error.payload.info.eq(word.data)]
+        with m.If(rows.i.valid & rows.i.ready):
+            m.d.sync += own.eq(rows.i.payload.tag.last)
+            with m.If(rows.i.payload.tag.last):
+                m.d.sync += vertex.eq(vertex + 1)
+        with m.If(self.start):
+            m.d.sync += [own.eq(1), vertex.eq(settings.first_vertex - settings.first_source)]
+
+        # Beats of a row: one request each, so that rows need no alignment beyond a beat.
+        wanted = rows.o.payload
+        beat = Signal(range(self.max_beats))
+        last_beat = beat == settings.last_beat
+        go = requests.i.ready & tags.i.ready
+        m.d.comb += [
+            requests.i.valid.eq(rows.o.valid & tags.i.ready),
+            tags.i.valid.eq(rows.o.valid & requests.i.ready),
+            rows.o.ready.eq(go & last_beat),
+            requests.i.payload.address.eq(settings.combined + wanted.index * settings.stride + beat),
+            tags.i.payload.coefficient.eq(wanted.tag.coefficient),
+            tags.i.payload.first.eq(wanted.tag.first & (beat == 0)),
+            tags.i.payload.last.eq(wanted.tag.last & last_beat),
+        ]
+        with m.If(rows.o.valid & go):
+            m.d.sync += beat.eq(Mux(last_beat, 0, beat + 1))
+
+        # Data come back in order and meet their tags.
+        m.d.comb += [
+            out.i.valid.eq(fetcher.o.valid & tags.o.valid),
+            fetcher.o.ready.eq(out.i.ready & tags.o.valid),
+            tags.o.ready.eq(out.i.ready & fetcher.o.valid),
+            out.i.payload.data.eq(fetcher.o.payload.data),
+            out.i.payload.coefficient.eq(tags.o.payload.coefficient),
+            out.i.payload.first.eq(tags.o.payload.first),
+            out.i.payload.last.eq(tags.o.payload.last),
+        ]
+        return m

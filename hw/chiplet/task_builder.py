@@ -1,0 +1,106 @@
+"""Task builder: gives every task the address of its result and its factor."""
+
+from amaranth import Cat, Elaboratable, Module, Mux, Signal, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from hw.chiplet.gather import GatherBeat
+from hw.graph.csr_reader import RowBeat
+from hw.memory.formats import Word
+from hw.pe.formats import PEConfig
+from hw.stream.slice import Slice
+
+__all__ = ["TaskBuilder", "TaskSettings"]
+
+
+class TaskSettings(data.StructLayout):
+    """What a command fixes for the task builder.
+
+    ``gather``: tasks come from `rows`, not from `features`. ``results``: beat address of the first result row.
+    ``stride``: distance of result rows, in beats.
+    """
+
+    def __init__(self, config: PEConfig) -> None:
+        super().__init__(
+            {
+                "gather": unsigned(1),
+                "results": unsigned(config.beat_address_width),
+                "stride": range(config.max_beats + 1),
+            }
+        )
+
+
+class TaskBuilder(wiring.Component):
+    """Joins the beats of each vertex with its scale; vertices come in order.
+
+    Parameters
+    ----------
+    config : PEConfig
+
+    Attributes
+    ----------
+    settings : In
+        `TaskSettings`, constant while tasks are under way.
+    start : In(1)
+        The next task is that of the first vertex.
+    features : stream of `RowBeat`
+        Input features of each vertex, when combining.
+    rows : stream of `GatherBeat`
+        Combined rows of each neighbourhood, when gathering.
+    scales : stream of `Word`
+        One `Scale` a vertex.
+    o : stream of ``config.task_beat``
+    """
+
+    def __init__(self, config: PEConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "settings": In(TaskSettings(config)),
+                "start": In(1),
+                "features": In(stream.Signature(RowBeat(config.data_width))),
+                "rows": In(stream.Signature(GatherBeat(config.data_width))),
+                "scales": In(stream.Signature(Word())),
+                "o": Out(stream.Signature(config.task_beat)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Elaboratable:
+        """Choose the source, join on the first beat of a task, count addresses."""
+        m = Module()
+        m.submodules.out = out = Slice(self.config.task_beat)
+        connect(m, out.o, flipped(self.o))
+        settings, task = self.settings, out.i.payload
+        features, rows = self.features, self.rows
+
+        address = Signal(self.config.beat_address_width)
+        valid, ready = Signal(), Signal()
+        m.d.comb += [
+            valid.eq(Mux(settings.gather, rows.valid, features.valid)),
+            ready.eq(out.i.ready & (self.scales.valid | ~task.first)),
+            features.ready.eq(ready & ~settings.gather),
+            rows.ready.eq(ready & settings.gather),
+            self.scales.ready.eq(out.i.ready & valid & task.first),
+            out.i.valid.eq(valid & (self.scales.valid | ~task.first)),
+            task.address.eq(address),
+            task.scale.eq(self.scales.payload.data),
+        ]
+        with m.If(settings.gather):
+            m.d.comb += [
+                task.data.eq(rows.payload.data),
+                task.coefficient.eq(rows.payload.coefficient),
+                task.first.eq(rows.payload.first),
+                task.last.eq(rows.payload.last),
+            ]
+        with m.Else():
+            m.d.comb += [
+                task.data.eq(features.payload.data),
+                task.mask.eq(Cat(word.replicate(2) for word in features.payload.mask)),
+                task.first.eq(features.payload.first),
+                task.last.eq(features.payload.last),
+            ]
+        with m.If(self.start):
+            m.d.sync += address.eq(settings.results)
+        with m.Elif(out.i.valid & out.i.ready & task.first):
+            m.d.sync += address.eq(address + settings.stride)
+        return m

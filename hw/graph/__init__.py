@@ -1,0 +1,1 @@
+"""Readers of the graph as it lies in memory."""

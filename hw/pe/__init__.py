@@ -1,0 +1,1 @@
+"""The gather processing element (PE): multiply-accumulate lanes, requantisation, groups of PEs."""

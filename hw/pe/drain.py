@@ -1,0 +1,147 @@
+"""Drain: reads finished sums, requantises them and packs them into beats of a result row."""
+
+from itertools import pairwise
+
+from amaranth import Array, Elaboratable, Module, Mux, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.utils import exact_log2
+
+from golden.contracts import ACCUMULATOR_BITS, VALUE_BITS
+from hw.pe.formats import PEConfig
+from hw.pe.requantiser import Requantiser
+from hw.stream.queue import Queue
+
+__all__ = ["Drain"]
+
+#: Result beats that wait to be written. A beat starts only when one of these is free.
+_BEATS = 4
+
+
+class Drain(wiring.Component):
+    """One element a cycle, in the order of the tasks.
+
+    Parameters
+    ----------
+    config : PEConfig
+
+    Attributes
+    ----------
+    settings : In
+        ``config.settings``, constant while tasks are under way.
+    bias_write : stream of ``config.bias_write``, always ready
+    task : stream of ``config.task``, always ready
+        A task begins; at most two are under way.
+    done : In(1)
+        The sums of the oldest unfinished task are complete.
+    read_bank, read_chunk, read_data
+        Access to the sums, see `hw.pe.lanes.LaneArray`.
+    released : Out(1)
+        High for one cycle when the sums of a task have been read.
+    o : stream of ``config.row_beat``
+    """
+
+    def __init__(self, config: PEConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "settings": In(config.settings),
+                "bias_write": In(stream.Signature(config.bias_write, always_ready=True)),
+                "task": In(stream.Signature(config.task, always_ready=True)),
+                "done": In(1),
+                "read_bank": Out(1),
+                "read_chunk": Out(range(config.max_chunks)),
+                "read_data": In(data.ArrayLayout(signed(ACCUMULATOR_BITS), config.lanes)),
+                "released": Out(1),
+                "o": Out(stream.Signature(config.row_beat)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Elaboratable:
+        """Build the element counter, the requantiser and the packer."""
+        m = Module()
+        config = self.config
+        m.submodules.requantiser = requantiser = Requantiser()
+        m.submodules.queue = queue = Queue(config.row_beat, _BEATS)
+        m.submodules.biases = biases = Memory(shape=signed(32), depth=config.max_out, init=[])
+        bias_write = biases.write_port()
+        bias_read = biases.read_port(domain="comb")
+        connect(m, queue.o, flipped(self.o))
+        m.d.comb += [
+            bias_write.en.eq(self.bias_write.valid),
+            bias_write.addr.eq(self.bias_write.payload.address),
+            bias_write.data.eq(self.bias_write.payload.data),
+        ]
+
+        # Tasks use the banks in turn, so the bank's number is also the place of the task's description.
+        tasks = Array(Signal(config.task, name=f"task_{bank}") for bank in range(2))
+        task_bank, bank = Signal(), Signal()
+        complete = Signal(range(3))
+        with m.If(self.task.valid):
+            m.d.sync += [data.View(config.task, tasks[task_bank]).eq(self.task.payload), task_bank.eq(~task_bank)]
+        m.d.sync += complete.eq(complete + self.done - self.released)
+
+        element = Signal(range(config.max_out + 1))
+        beat_start = element[: exact_log2(config.elements)] == 0
+        beat_end = element[: exact_log2(config.elements)] == config.elements - 1
+        row_end = element == self.settings.f_out - 1
+        credits = Signal(range(_BEATS + 1), init=_BEATS)
+        read = Signal()
+        m.d.comb += [
+            read.eq((complete != 0) & (~beat_start | (credits != 0))),
+            self.released.eq(read & row_end),
+            self.read_bank.eq(bank),
+            self.read_chunk.eq(element >> exact_log2(config.lanes)),
+            bias_read.addr.eq(element),
+        ]
+        m.d.sync += credits.eq(credits - (read & beat_start) + (self.o.valid & self.o.ready))
+        with m.If(read):
+            m.d.sync += element.eq(element + 1)
+            with m.If(row_end):
+                m.d.sync += [element.eq(0), bank.eq(~bank)]
+
+        task = data.View(config.task, tasks[bank])
+        sums = Array(self.read_data[lane] for lane in range(config.lanes))
+        # The description of a result travels beside it through the requantiser, and one register in front of both.
+        tag_layout = data.StructLayout(
+            {
+                "valid": 1,
+                "position": range(config.elements),
+                "beat_end": 1,
+                "row_end": 1,
+                "address": config.beat_address_width,
+            }
+        )
+        tags = [Signal(tag_layout, name=f"tag_{stage}") for stage in range(requantiser.LATENCY + 1)]
+        m.d.sync += [
+            requantiser.i.valid.eq(read),
+            requantiser.i.payload.value.eq(sums[element[: exact_log2(config.lanes)]]),
+            requantiser.i.payload.bias.eq(Mux(self.settings.bias, bias_read.data, 0)),
+            requantiser.i.payload.scale.eq(task.scale),
+            requantiser.i.payload.shift.eq(self.settings.shift),
+            requantiser.i.payload.relu.eq(self.settings.relu),
+            tags[0].valid.eq(read),
+            tags[0].position.eq(element),
+            tags[0].beat_end.eq(beat_end | row_end),
+            tags[0].row_end.eq(row_end),
+            tags[0].address.eq(task.address + (element >> exact_log2(config.elements))),
+        ]
+        for before, after in pairwise(tags):
+            m.d.sync += after.eq(before)
+
+        tag = tags[-1]
+        packed = Signal(config.elements * VALUE_BITS)
+        filled = Signal.like(packed)
+        with m.If(tag.position != 0):
+            m.d.comb += filled.eq(packed)
+        m.d.comb += filled.word_select(tag.position, VALUE_BITS).eq(requantiser.o.payload)
+        with m.If(tag.valid):
+            m.d.sync += packed.eq(filled)
+        m.d.comb += [
+            queue.i.valid.eq(tag.valid & tag.beat_end),
+            queue.i.payload.address.eq(tag.address),
+            queue.i.payload.data.eq(filled),
+            queue.i.payload.last.eq(tag.row_end),
+        ]
+        return m

@@ -1,0 +1,195 @@
+"""Payloads and settings of the gather PE."""
+
+from dataclasses import dataclass
+
+from amaranth import signed, unsigned
+from amaranth.lib import data, enum
+from amaranth.utils import ceil_log2
+
+from golden.contracts import ACCUMULATOR_BITS, LINE_BYTES, SCALE, VALUE_BITS
+from hw.contracts import struct
+
+__all__ = ["Coefficient", "Mode", "PEConfig", "RequantiseInput"]
+
+
+class Mode(enum.Enum, shape=2):
+    """What the beats of a task hold."""
+
+    #: Sparse features: index and value; the PE combines.
+    SPARSE = 0
+    #: Dense features, consecutive columns; the PE combines.
+    DENSE = 1
+    #: Combined rows of the vertex and its neighbours; the PE gathers.
+    GATHER = 2
+
+
+class Coefficient(enum.Enum, shape=2):
+    """Factor of a combined row."""
+
+    ZERO = 0
+    SELF = 1
+    NEIGHBOUR = 2
+
+
+#: What the requantiser needs of one element; see `hw.pe.requantiser`.
+RequantiseInput = data.StructLayout(
+    {
+        "value": signed(ACCUMULATOR_BITS),
+        "bias": signed(32),
+        "scale": struct(SCALE),
+        "shift": unsigned(6),
+        "relu": unsigned(1),
+    }
+)
+
+
+@dataclass(frozen=True)
+class PEConfig:
+    """Sizes of a PE, fixed at generation.
+
+    Parameters
+    ----------
+    lanes
+        Multipliers L, a power of two, at most ``data_width / 16``.
+    data_width
+        Bits of a memory beat: 64, 128 or 256.
+    address_width
+        Bits of a byte address.
+    weight_rows
+        Rows of L weights in the weight memory: a layer needs the number of input features times that of the
+        chunks of an output row (rounded up to a power of two).
+    max_out
+        Largest number of output features.
+    queue
+        Beats that wait in front of the PE.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+    """
+
+    lanes: int = 16
+    data_width: int = 256
+    address_width: int = 32
+    weight_rows: int = 2048
+    max_out: int = 64
+    queue: int = 4
+
+    def __post_init__(self) -> None:
+        if self.data_width not in (64, 128, 256):
+            raise ValueError(f"data_width must be 64, 128 or 256, not {self.data_width!r}")
+        if not (1 <= self.lanes <= self.elements and self.lanes & (self.lanes - 1) == 0):
+            raise ValueError(f"lanes must be a power of two in 1..{self.elements}, not {self.lanes!r}")
+        if not 2 <= self.weight_rows <= 1 << 20:
+            raise ValueError(f"weight_rows must be in 2..1048576, not {self.weight_rows!r}")
+        if not 1 <= self.max_out <= 1024:
+            raise ValueError(f"max_out must be in 1..1024, not {self.max_out!r}")
+        if not 20 <= self.address_width <= 38:
+            raise ValueError(f"address_width must be in 20..38, not {self.address_width!r}")
+        if self.queue < 2:
+            raise ValueError(f"queue must be at least 2, not {self.queue!r}")
+
+    @property
+    def elements(self) -> int:
+        """16-bit elements of a beat."""
+        return self.data_width // VALUE_BITS
+
+    @property
+    def parts(self) -> int:
+        """Chunks of L elements in a beat."""
+        return self.elements // self.lanes
+
+    @property
+    def max_chunks(self) -> int:
+        """Chunks of L elements in the longest output row, rounded up to a power of two."""
+        return 1 << ceil_log2(-(-self.max_out // self.lanes))
+
+    @property
+    def max_beats(self) -> int:
+        """Beats of the longest output row."""
+        row = -(-self.max_out * VALUE_BITS // (LINE_BYTES * 4)) * LINE_BYTES * 4
+        return row // self.data_width
+
+    @property
+    def beat_address_width(self) -> int:
+        """Bits of a beat's address: a byte address without the bits inside a beat."""
+        return self.address_width - ceil_log2(self.data_width // 8)
+
+    @property
+    def task_beat(self) -> data.StructLayout:
+        """A beat of a task; `first` and `last` delimit the task, `address` and `scale` come with `first`."""
+        return data.StructLayout(
+            {
+                "data": data.ArrayLayout(signed(VALUE_BITS), self.elements),
+                # One bit an element; sparse entries use the bit of their index.
+                "mask": unsigned(self.elements),
+                "coefficient": Coefficient,
+                "first": unsigned(1),
+                "last": unsigned(1),
+                "address": unsigned(self.beat_address_width),
+                "scale": struct(SCALE),
+            }
+        )
+
+    @property
+    def settings(self) -> data.StructLayout:
+        """What a command fixes for all its tasks; constant while any task is under way."""
+        return data.StructLayout(
+            {
+                "mode": Mode,
+                "f_in": unsigned(17),
+                "f_out": range(1, self.max_out + 1),
+                # Chunks of a row, less one, and the power of two above that spaces weight rows.
+                "last_chunk": range(self.max_chunks),
+                "chunk_shift": range(ceil_log2(self.max_chunks) + 1),
+                "shift": unsigned(6),
+                "relu": unsigned(1),
+                # Add the biases: at the second rounding point only.
+                "bias": unsigned(1),
+                "self_weight": signed(VALUE_BITS),
+                "neighbour_weight": signed(VALUE_BITS),
+            }
+        )
+
+    @property
+    def operation(self) -> data.StructLayout:
+        """One cycle's work of the lanes: scalar times vector added to a chunk's sums."""
+        return data.StructLayout(
+            {
+                "scalar": signed(VALUE_BITS),
+                "vector": data.ArrayLayout(signed(VALUE_BITS), self.lanes),
+                "chunk": range(self.max_chunks),
+                # First of its task: starts from zero. Last of its task: the sums are complete.
+                "first": unsigned(1),
+                "last": unsigned(1),
+            }
+        )
+
+    @property
+    def weight_write(self) -> data.StructLayout:
+        """One row of L weights for the weight memory."""
+        return data.StructLayout(
+            {"address": range(self.weight_rows), "data": data.ArrayLayout(signed(VALUE_BITS), self.lanes)}
+        )
+
+    @property
+    def bias_write(self) -> data.StructLayout:
+        """One bias."""
+        return data.StructLayout({"address": range(self.max_out), "data": signed(32)})
+
+    @property
+    def task(self) -> data.StructLayout:
+        """What the drain must know of a task: where its row goes and its factor."""
+        return data.StructLayout({"address": unsigned(self.beat_address_width), "scale": struct(SCALE)})
+
+    @property
+    def row_beat(self) -> data.StructLayout:
+        """A beat of a result row; `last` ends the row."""
+        return data.StructLayout(
+            {
+                "address": unsigned(self.beat_address_width),
+                "data": data.ArrayLayout(signed(VALUE_BITS), self.elements),
+                "last": unsigned(1),
+            }
+        )

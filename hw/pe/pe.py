@@ -1,0 +1,110 @@
+"""Gather PE: combines the features of one vertex, or gathers the neighbours of one, at a time."""
+
+from amaranth import Elaboratable, Module, Mux, Signal, signed, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from golden.contracts import VALUE_BITS
+from hw.pe.drain import Drain
+from hw.pe.formats import Mode, PEConfig
+from hw.pe.issue import Issue
+from hw.pe.lanes import LaneArray
+from hw.stream.queue import Queue
+
+__all__ = ["PE"]
+
+_BANKS = 2
+
+
+class PE(wiring.Component):
+    """L multiply-accumulate lanes with their own copy of the weights.
+
+    Combining and gathering are the same work for the lanes: a scalar (a feature, or the coefficient
+    of a row) times a vector (a row of weights, or a combined row), added up over the task.
+
+    Parameters
+    ----------
+    config : PEConfig
+
+    Attributes
+    ----------
+    settings : In
+        ``config.settings``, constant while tasks are under way.
+    weight_write, bias_write : streams, always ready
+        Written before the first task of a layer.
+    i : stream of ``config.task_beat``
+    o : stream of ``config.row_beat``
+        Result rows in the order of the tasks.
+    index_error : stream of unsigned(17), always ready
+        See `hw.pe.issue.Issue`.
+    """
+
+    def __init__(self, config: PEConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "settings": In(config.settings),
+                "weight_write": In(stream.Signature(config.weight_write, always_ready=True)),
+                "bias_write": In(stream.Signature(config.bias_write, always_ready=True)),
+                "i": In(stream.Signature(config.task_beat)),
+                "o": Out(stream.Signature(config.row_beat)),
+                "index_error": Out(stream.Signature(unsigned(17), always_ready=True)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Elaboratable:
+        """Connect queue, issue unit, weight memory, lanes and drain."""
+        m = Module()
+        config = self.config
+        m.submodules.queue = queue = Queue(config.task_beat, config.queue)
+        m.submodules.issue = issue = Issue(config)
+        m.submodules.lanes = lanes = LaneArray(config)
+        m.submodules.drain = drain = Drain(config)
+        row = data.ArrayLayout(signed(VALUE_BITS), config.lanes)
+        m.submodules.weights = weights = Memory(shape=row, depth=config.weight_rows, init=[])
+        weight_write = weights.write_port()
+        weight_read = weights.read_port()
+
+        connect(m, flipped(self.i), queue.i)
+        connect(m, queue.o, issue.i)
+        connect(m, issue.task, drain.task)
+        connect(m, flipped(self.bias_write), drain.bias_write)
+        connect(m, drain.o, flipped(self.o))
+        connect(m, issue.index_error, flipped(self.index_error))
+        m.d.comb += [
+            issue.settings.eq(self.settings),
+            drain.settings.eq(self.settings),
+            drain.done.eq(lanes.done),
+            lanes.read_bank.eq(drain.read_bank),
+            lanes.read_chunk.eq(drain.read_chunk),
+            drain.read_data.eq(lanes.read_data),
+            weight_write.en.eq(self.weight_write.valid),
+            weight_write.addr.eq(self.weight_write.payload.address),
+            weight_write.data.eq(self.weight_write.payload.data),
+        ]
+
+        free = Signal(range(_BANKS + 1), init=_BANKS)
+        m.d.comb += issue.bank_free.eq(free != 0)
+        m.d.sync += free.eq(free - issue.task.valid + drain.released)
+
+        # One register in front of the weights' address keeps the choice of the next element out of the memory's
+        # set-up time, and one behind the read waits for its data.
+        operation = [Signal(config.operation, name=f"operation_{stage}") for stage in range(2)]
+        valid = Signal(2)
+        m.d.sync += [
+            operation[0].eq(issue.o.payload),
+            operation[1].eq(operation[0]),
+            valid[0].eq(issue.o.valid),
+            valid[1].eq(valid[0]),
+            weight_read.addr.eq(issue.weight_address),
+        ]
+        m.d.comb += [
+            weight_read.en.eq(1),
+            lanes.i.valid.eq(valid[1]),
+            lanes.i.payload.eq(operation[1]),
+        ]
+        gather = self.settings.mode == Mode.GATHER
+        for lane in range(config.lanes):
+            m.d.comb += lanes.i.payload.vector[lane].eq(Mux(gather, operation[1].vector[lane], weight_read.data[lane]))
+        return m
