@@ -97,7 +97,7 @@ class RangeBeat(data.StructLayout):
 
     ``data``: as it lies in memory. ``mask``: for every word of the beat whether it belongs to the range, lowest
     word lowest; the words are neighbours. ``last``: last beat of the range. ``error``: the memory failed.
-    An empty range is one beat with ``mask`` 0 and ``last`` 1.
+    An empty range is one beat with ``data`` and ``mask`` 0 and ``last`` 1.
     """
 
     def __init__(self, data_width: int) -> None:
@@ -108,7 +108,7 @@ class Word(data.StructLayout):
     """A word of a range.
 
     ``data``: the word. ``last``: last of its range. ``error``: the memory failed. ``empty``: the range had no
-    words; ``data`` is meaningless and ``last`` is 1.
+    words; ``data`` is 0 and ``last`` is 1.
     """
 
     def __init__(self) -> None:

@@ -154,12 +154,14 @@ class RangeMasker(wiring.Component):
         m = Module()
         part, beat, o = self.part.payload, self.beat.payload, self.o
         index = Signal(range(BURST_BEATS))  # of the beat in its burst
-        final_beat, moves = Signal(), Signal()
+        final_beat, last, moves = Signal(), Signal(), Signal()
         m.d.comb += [
             final_beat.eq(beat.last | part.empty),
+            last.eq(part.last & final_beat),
             o.valid.eq(self.part.valid & (part.empty | self.beat.valid)),
-            o.payload.data.eq(beat.data),
-            o.payload.last.eq(part.last & final_beat),
+            # The next range's beat may come while an empty one waits.
+            o.payload.data.eq(Mux(part.empty, 0, beat.data)),
+            o.payload.last.eq(last),
             o.payload.error.eq(beat.error & ~part.empty),
             moves.eq(o.valid & o.ready),
             self.beat.ready.eq(moves & ~part.empty),
@@ -167,7 +169,7 @@ class RangeMasker(wiring.Component):
         ]
         for word in range(self.data_width // _WORD_WIDTH):
             before = (index == 0) & (word < part.first)
-            after = o.payload.last & (word > part.final)
+            after = last & (word > part.final)
             m.d.comb += o.payload.mask[word].eq(~(part.empty | before | after))
         with m.If(moves):
             m.d.sync += index.eq(Mux(final_beat, 0, index + 1))

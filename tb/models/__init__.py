@@ -1,0 +1,1 @@
+"""Hardware models that stand around a design in simulation, and what benches need to use them."""

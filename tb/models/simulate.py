@@ -1,0 +1,99 @@
+"""Running a bench on a design with AXI4 memories at its ports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tb.harness import BuildOptions, Result
+from tb.harness.build import Build, build
+from tb.harness.ports import stream_ports
+from tb.harness.run import completed, run
+from tb.models.memory import plusargs
+from tb.models.wrap import SOURCES, MemoryModel, wrapper
+
+__all__ = ["build_with_memory", "simulate_with_memory"]
+
+
+def build_with_memory(
+    component: Any,
+    name: str,
+    *,
+    memories: Mapping[str, MemoryModel] | None = None,
+    sources: Sequence[Path] = (),
+    options: BuildOptions | None = None,
+) -> Build:
+    """Build the simulator of a design within its `wrapper`, which is called ``{name}_with_memory``.
+
+    Parameters
+    ----------
+    component
+        The design, as for `wrapper`.
+    name
+        Name of its module.
+    memories
+        As for `wrapper`.
+    sources, options
+        As for `tb.harness.build.build`.
+    """
+    top = f"{name}_with_memory"
+    return build(
+        component,
+        name,
+        sources=[*sources, *SOURCES],
+        toplevel=top,
+        texts={f"{top}.sv": wrapper(component, name, top, memories)},
+        ports=stream_ports(component),
+        options=options,
+    )
+
+
+def simulate_with_memory(
+    component: Any,
+    bench: str,
+    directory: Path,
+    *,
+    name: str,
+    memories: Mapping[str, MemoryModel] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    testcase: str | Sequence[str] | None = None,
+    seed: int | None = None,
+    sources: Sequence[Path] = (),
+    options: BuildOptions | None = None,
+) -> Result:
+    """Build a design with its memories and run every cocotb test of a bench on it.
+
+    Parameters
+    ----------
+    component, name, memories, sources, options
+        As for `build_with_memory`.
+    bench, parameters, testcase, seed
+        As for `tb.harness.simulate`; the bench finds `directory` among its parameters.
+    directory
+        Where images and dumps of the memories are, for `tb.models.memory.Memory`.
+
+    Returns
+    -------
+    Result
+        What was run.
+
+    Raises
+    ------
+    AssertionError
+        If a test fails, none ran, or the simulator ended abnormally.
+    """
+    made = build_with_memory(component, name, memories=memories, sources=sources, options=options)
+    models = (memories or {"m_axi": MemoryModel()}).values()
+    result = run(
+        made,
+        bench,
+        parameters={**(parameters or {}), "directory": str(directory)},
+        testcase=testcase,
+        seed=seed,
+        plusargs=[argument for model in models for argument in plusargs(directory, model.name)],
+    )
+    completed.append(result)
+    if result.message:
+        raise AssertionError(result.message)
+    return result

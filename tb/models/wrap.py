@@ -1,0 +1,154 @@
+"""A top module with a design and the AXI4 memories at its ports, as Verilog text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from amaranth.hdl import Const, Value
+from amaranth.lib import wiring
+
+__all__ = ["CONTROLS", "COUNTERS", "SOURCES", "MemoryModel", "wrapper"]
+
+#: The model's sources, to be compiled with the wrapper.
+SOURCES = tuple(Path(__file__).parent / name for name in ("axi_memory.sv", "axi_checker.sv"))
+#: Inputs of the model that a bench drives, with their widths in bits; 0 stands for the width of addresses.
+CONTROLS: dict[str, int] = {
+    "latency": 16,
+    "bandwidth_beats": 8,
+    "bandwidth_cycles": 8,
+    "stall": 40,
+    "out_of_order": 1,
+    "read_error_first": 0,
+    "read_error_last": 0,
+    "write_error_first": 0,
+    "write_error_last": 0,
+    "seed": 32,
+    "load": 1,
+    "dump": 1,
+    "dump_first": 32,
+    "dump_beats": 32,
+}
+#: Outputs of the model, with their widths in bits.
+COUNTERS: dict[str, int] = {
+    "beats_read": 64,
+    "beats_written": 64,
+    "bytes_read": 64,
+    "bytes_written": 64,
+    "busy_cycles": 64,
+    "idle": 1,
+}
+#: Signals of AXI4 that the model drives.
+_ANSWERS = ("arready", "rid", "rdata", "rresp", "rlast", "rvalid", "awready", "wready", "bid", "bresp", "bvalid")
+#: Signals of AXI4 that the model receives.
+_REQUESTS = (
+    *(f"{channel}{signal}" for channel in ("ar", "aw") for signal in ("id", "addr", "len", "size", "burst", "prot")),
+    *("arvalid", "rready", "awvalid", "wdata", "wstrb", "wlast", "wvalid", "bready"),
+)
+
+
+@dataclass(frozen=True)
+class MemoryModel:
+    """A memory behind one AXI4 port.
+
+    Attributes
+    ----------
+    depth
+        Size in beats.
+    name
+        Prefix of the model's controls and counters at the top, and of its plusargs.
+    """
+
+    depth: int = 131072
+    name: str = "mem"
+
+
+def _ports(component: Any) -> Iterator[tuple[str, bool, int]]:
+    """Name, whether it is an input, and width of every Verilog port but clock and reset."""
+    for path, member, value in component.signature.flatten(component):
+        signal = Value.cast(value)
+        if not isinstance(signal, Const) and len(signal):
+            yield "__".join(map(str, path)), member.flow is wiring.In, len(signal)
+
+
+def _vector(width: int) -> str:
+    return "" if width == 1 else f"[{width - 1}:0] "
+
+
+def wrapper(component: Any, design: str, toplevel: str, memories: Mapping[str, MemoryModel] | None = None) -> str:
+    """Return a Verilog top with the design, a memory at each of its AXI4 ports and all other ports passed through.
+
+    Parameters
+    ----------
+    component
+        The design, an Amaranth component with flat AXI4 members (`hw.memory.axi.flat_members`); read channels,
+        write channels or both.
+    design
+        Name of its module.
+    toplevel
+        Name of the wrapper.
+    memories
+        Model behind each port by the port's prefix; default: one behind ``m_axi``.
+
+    Returns
+    -------
+    str
+        Verilog; to be compiled with `SOURCES`. Every control and counter of a memory is a port of the top, as
+        ``mem_latency``.
+
+    Raises
+    ------
+    ValueError
+        If the design has no such AXI4 port.
+    """
+    memories = memories or {"m_axi": MemoryModel()}
+    ports = {name: (inward, width) for name, inward, width in _ports(component)}
+    declarations = ["input clk", "input rst"]
+    connections = [".clk(clk)", ".rst(rst)"]
+    wires: list[str] = []
+    models: list[str] = []
+
+    inner = {f"{prefix}_{signal}" for prefix in memories for signal in _REQUESTS + _ANSWERS}
+    for name, (inward, width) in ports.items():
+        connections.append(f".{name}({name})")
+        if name in inner:
+            wires.append(f"  wire {_vector(width)}{name};")
+        else:
+            declarations.append(f"{'input' if inward else 'output'} {_vector(width)}{name}")
+
+    for prefix, model in memories.items():
+        widths = {
+            signal: ports[f"{prefix}_{signal}"][1] for signal in _REQUESTS + _ANSWERS if f"{prefix}_{signal}" in ports
+        }
+        sides = [side for side in ("ar", "aw") if f"{side}addr" in widths]
+        if not sides:
+            raise ValueError(f"memories: the design has no AXI4 port {prefix!r}")
+        address = widths[f"{sides[0]}addr"]
+        beat = widths["rdata"] if "rdata" in widths else widths["wdata"]
+        pins = [".clk(clk)", ".rst(rst)"]
+        for signal in _REQUESTS:
+            pins.append(f".s_axi_{signal}({f'{prefix}_{signal}' if signal in widths else chr(39) + '0'})")
+        for signal in _ANSWERS:
+            pins.append(f".s_axi_{signal}({f'{prefix}_{signal}' if signal in widths else ''})")
+        for control, width in CONTROLS.items():
+            declarations.append(f"input {_vector(width or address)}{model.name}_{control}")
+            pins.append(f".{control}({model.name}_{control})")
+        for counter, width in COUNTERS.items():
+            declarations.append(f"output {_vector(width)}{model.name}_{counter}")
+            pins.append(f".{counter}({model.name}_{counter})")
+        models.append(
+            f"  axi_memory #(.DATA_WIDTH({beat}), .ADDR_WIDTH({address}), .ID_WIDTH({widths[f'{sides[0]}id']}), "
+            f'.DEPTH({model.depth}), .NAME("{model.name}")) {model.name} (\n    ' + ",\n    ".join(pins) + ");"
+        )
+    return "\n".join(
+        [
+            f"module {toplevel} (\n  " + ",\n  ".join(declarations) + ");",
+            *wires,
+            f"  {design} dut (\n    " + ",\n    ".join(connections) + ");",
+            *models,
+            "endmodule",
+            "",
+        ]
+    )
