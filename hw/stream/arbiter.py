@@ -29,6 +29,11 @@ class Arbiter(wiring.Component):
     count
         Number of inputs, at least 2.
 
+    Attributes
+    ----------
+    grant
+        Number of the input served next (inside; proofs look at it).
+
     Raises
     ------
     ValueError
@@ -45,6 +50,7 @@ class Arbiter(wiring.Component):
             raise ValueError(f"count must be at least 2, not {count!r}")
         self.shape = shape
         self.count = count
+        self.grant = Signal(range(count))
         super().__init__(
             {
                 "i": In(stream.Signature(shape)).array(count),
@@ -58,7 +64,7 @@ class Arbiter(wiring.Component):
         m.submodules.slice = out = Slice(tagged(self.shape, self.count))
         wiring.connect(m, out.o, wiring.flipped(self.o))
 
-        grant = Signal(range(self.count))
+        grant = self.grant
         valid = Signal(self.count)
         m.d.comb += [valid[n].eq(self.i[n].valid) for n in range(self.count)]
         m.d.comb += [

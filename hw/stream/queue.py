@@ -80,8 +80,7 @@ class Queue(wiring.Component):
             words.r_en.eq(self.o.ready),
             self.level.eq(words.level),
         ]
-        m.d.sync += [
-            Cover(~words.w_rdy, "full"),
-            Cover(self.i.valid & self.i.ready & self.o.valid & self.o.ready, "write and read at once"),
-        ]
+        m.d.sync += Cover(~words.w_rdy, "full")
+        if self.depth > 1:
+            m.d.sync += Cover(self.i.valid & self.i.ready & self.o.valid & self.o.ready, "write and read at once")
         return m

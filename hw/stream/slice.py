@@ -17,6 +17,11 @@ class Slice(wiring.Component):
     ----------
     shape
         Shape of a word.
+
+    Attributes
+    ----------
+    behind
+        The second register (inside; proofs look at it).
     """
 
     #: Words to pass on; ``ready`` while the second register is empty.
@@ -26,13 +31,13 @@ class Slice(wiring.Component):
 
     def __init__(self, shape: ShapeLike) -> None:
         self.shape = shape
+        self.behind = Signal(shape)
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
 
     def elaborate(self, platform: Any) -> Module:
         """Hold the front word in the output register and at most one more behind it."""
         m = Module()
         ready = Signal(init=1)
-        behind = Signal(self.shape)
         m.d.comb += self.i.ready.eq(ready)
 
         with m.If(~self.o.valid | self.o.ready):
@@ -40,8 +45,8 @@ class Slice(wiring.Component):
             with m.If(ready):
                 m.d.sync += [self.o.valid.eq(self.i.valid), self.o.payload.eq(self.i.payload)]
             with m.Else():
-                m.d.sync += [self.o.valid.eq(1), self.o.payload.eq(behind)]
+                m.d.sync += [self.o.valid.eq(1), self.o.payload.eq(self.behind)]
         with m.Elif(self.i.valid & ready):
-            m.d.sync += [ready.eq(0), behind.eq(self.i.payload)]
+            m.d.sync += [ready.eq(0), self.behind.eq(self.i.payload)]
         m.d.sync += Cover(~ready & self.o.ready, "second register emptied")
         return m

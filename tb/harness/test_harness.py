@@ -5,13 +5,15 @@ from typing import Any
 
 import cocotb
 import pytest
-from amaranth.hdl import Module, Signal, signed
+from amaranth.asserts import AnySeq
+from amaranth.hdl import Cover, Elaboratable, Module, Signal, signed
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from tb.harness import parameters, simulate, stream_ports
 from tb.harness.bench import start
 from tb.harness.codec import Codec
+from tb.harness.formal import Proof, assert_stream, assume_stream, check
 
 
 class Colour(enum.Enum, shape=2):  # type: ignore[call-arg]
@@ -133,3 +135,35 @@ def test_ports_are_found_in_nested_and_flipped_interfaces() -> None:
     }
     assert found["free"].always_ready
     assert found["bus__response"].width == 6
+
+
+class HopSpec(Elaboratable):
+    """The rules of streams hold for a :class:`Hop`."""
+
+    def __init__(self, fault: str) -> None:
+        self.fault = fault
+
+    def elaborate(self, platform: Any) -> Module:
+        """Drive it freely."""
+        m = Module()
+        m.submodules.dut = dut = Hop(self.fault)
+        m.d.comb += [dut.i.payload.eq(AnySeq(8)), dut.i.valid.eq(AnySeq(1)), dut.o.ready.eq(AnySeq(1))]
+        assume_stream(m, dut.i, "i")
+        assert_stream(m, dut.o, "o")
+        m.d.comb += Cover(dut.o.valid & (dut.o.payload == 0x5A))
+        return m
+
+
+@pytest.mark.parametrize(("fault", "holds"), [("none", True), ("drop", False), ("change", False)])
+def test_a_proof_fails_for_a_broken_design(fault: str, holds: bool) -> None:
+    verdict = check("hop", Proof(f"keeps_the_rules_{fault}", lambda: HopSpec(fault), "bmc", 20))
+    assert verdict.passed == holds
+    if not holds:
+        assert "Assert failed" in verdict.message
+
+
+def test_a_cover_out_of_reach_fails() -> None:
+    assert check("hop", Proof("reaches_a_word", lambda: HopSpec("none"), "cover", 4)).passed
+    verdict = check("hop", Proof("reaches_a_word_at_once", lambda: HopSpec("none"), "cover", 1))
+    assert not verdict.passed
+    assert "Unreached cover" in verdict.message

@@ -8,6 +8,8 @@ import pytest
 from hw.stream.arbiter import Arbiter
 from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
+from tb.harness.formal import prove_all
+from tb.stream.formal_arbiter import PROOFS
 
 WIDTH = 12
 
@@ -120,3 +122,7 @@ def test_arbiter(count: int) -> None:
 def test_arbiter_refuses_one_input() -> None:
     with pytest.raises(ValueError, match="count must be at least 2, not 1"):
         Arbiter(8, 1)
+
+
+def test_arbiter_proofs() -> None:
+    prove_all("arbiter", PROOFS)

@@ -9,6 +9,8 @@ from amaranth.lib import data
 from hw.stream.queue import Queue
 from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
+from tb.harness.formal import prove_all
+from tb.stream.formal_queue import PROOFS
 
 SHAPE = data.StructLayout({"key": 5, "value": 8})
 
@@ -96,3 +98,7 @@ def test_queue(depth: int, storage: str) -> None:
 def test_queue_refuses(depth: int, storage: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Queue(8, depth, storage=storage)
+
+
+def test_queue_proofs() -> None:
+    prove_all("queue", PROOFS)

@@ -8,6 +8,8 @@ from amaranth.lib import data
 from hw.stream.slice import Slice
 from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
+from tb.harness.formal import prove_all
+from tb.stream.formal_slice import PROOFS
 
 
 def slice_(width: int) -> Slice:
@@ -76,3 +78,7 @@ async def two_words_wait_inside(dut: Any) -> None:
 
 def test_slice() -> None:
     simulate(slice_(13), __name__, parameters={"width": 13})
+
+
+def test_slice_proofs() -> None:
+    prove_all("slice", PROOFS)
