@@ -1,0 +1,57 @@
+"""The processor's 16-bit arithmetic (D1, D2), on integers or arrays of them.
+
+Activations are Q0.15, weights and sums Q3.12; a product of the two, shifted right by 15, is Q3.12 again.
+Every function takes and returns values in -32,768..32,767 (int64 arrays or Python integers) unless it says otherwise.
+"""
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "FRACTION",
+    "HIGHEST",
+    "LOWEST",
+    "WORD",
+    "Ints",
+    "invert",
+    "product",
+    "product_rounded",
+    "saturate",
+    "signed",
+]
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+#: Bits of a word.
+WORD = 16
+#: Bits of the product that are dropped (D2).
+FRACTION = 15
+HIGHEST = (1 << (WORD - 1)) - 1
+LOWEST = -(1 << (WORD - 1))
+
+
+def saturate(value: Ints) -> Ints:
+    """The nearest word: the largest or smallest one on overflow (D2)."""
+    return np.clip(value, LOWEST, HIGHEST)
+
+
+def signed(value: Ints) -> Ints:
+    """The low 16 bits, read as two's complement."""
+    return ((value + (1 << (WORD - 1))) & ((1 << WORD) - 1)) - (1 << (WORD - 1))
+
+
+def product(a: Ints, b: Ints) -> Ints:
+    """Product without its low 15 bits, rounded down; 17 bits wide, for -1 times -1 is +1 (D2)."""
+    return (a * b) >> FRACTION
+
+
+def product_rounded(a: Ints, b: Ints) -> Ints:
+    """Product without its low 15 bits, rounded to nearest, halves up; 17 bits wide."""
+    return (a * b + (1 << (FRACTION - 1))) >> FRACTION
+
+
+def invert(value: Ints) -> Ints:
+    """``NOT``: 1 - value as Q0.15, 0x7FFF - value; a negative value saturates to 0x7FFF (D8)."""
+    return saturate(HIGHEST - value)
