@@ -31,7 +31,7 @@ class GatherSettings(data.StructLayout):
                 "sources": unsigned(32),
                 "combined": unsigned(beat_address_width(address_width, data_width)),
                 "stride": range(max_beats + 1),
-                "last_beat": range(max_beats),
+                "last_beat": range(max(2, max_beats)),
             }
         )
 
@@ -149,7 +149,7 @@ class GatherUnit(wiring.Component):
 
         # Beats of a row: one request each, so that rows need no alignment beyond a beat.
         wanted = rows.o.payload
-        beat = Signal(range(self.max_beats))
+        beat = Signal.like(settings.last_beat)
         last_beat = beat == settings.last_beat
         go = requests.i.ready & tags.i.ready
         m.d.comb += [

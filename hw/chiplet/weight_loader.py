@@ -48,7 +48,7 @@ class WeightLoader(wiring.Component):
         m = Module()
         config = self.config
         row = Signal(range(config.weight_rows))
-        chunk, part = Signal(range(config.max_chunks)), Signal(range(config.parts))
+        chunk, part = Signal(range(config.max_chunks)), Signal(range(max(2, config.parts)))
         full = Signal()  # all chunks of the row are written, what follows is padding
         write = Signal()
         width = config.lanes * VALUE_BITS

@@ -102,8 +102,8 @@ class PEConfig:
 
     @property
     def max_chunks(self) -> int:
-        """Chunks of L elements in the longest output row, rounded up to a power of two."""
-        return 1 << ceil_log2(-(-self.max_out // self.lanes))
+        """Chunks of L elements in the longest output row, rounded up to a power of two, at least 2."""
+        return max(2, 1 << ceil_log2(-(-self.max_out // self.lanes)))
 
     @property
     def max_beats(self) -> int:
@@ -139,7 +139,7 @@ class PEConfig:
             {
                 "mode": Mode,
                 "f_in": unsigned(17),
-                "f_out": range(1, self.max_out + 1),
+                "f_out": range(self.max_out + 1),
                 # Chunks of a row, less one, and the power of two above that spaces weight rows.
                 "last_chunk": range(self.max_chunks),
                 "chunk_shift": range(ceil_log2(self.max_chunks) + 1),
@@ -176,7 +176,7 @@ class PEConfig:
     @property
     def bias_write(self) -> data.StructLayout:
         """One bias."""
-        return data.StructLayout({"address": range(self.max_out), "data": signed(32)})
+        return data.StructLayout({"address": range(max(2, self.max_out)), "data": signed(32)})
 
     @property
     def task(self) -> data.StructLayout:

@@ -61,7 +61,7 @@ class Issue(wiring.Component):
         loaded = Signal()
         pending = Signal(elements)
         base = Signal(17)
-        part = Signal(range(config.parts))
+        part = Signal(range(max(2, config.parts)))
         chunk = Signal(range(config.max_chunks))
         started = Signal()  # the task has taken its bank
         touched = Signal()  # every chunk of the task has had its first operation
@@ -85,23 +85,23 @@ class Issue(wiring.Component):
 
         at_last_chunk = chunk == self.settings.last_chunk
         empty = ~gather & (pending == 0)
-        issue = Signal()
+        operate = Signal()
         done = Signal()
         last = Signal()
         m.d.comb += [
-            issue.eq(loaded & (~empty | beat.last) & (started | self.bank_free)),
+            operate.eq(loaded & (~empty | beat.last) & (started | self.bank_free)),
             last.eq(beat.last & at_last_chunk & (gather | (rest == 0))),
             done.eq(
                 Mux(
                     gather,
-                    issue & (at_last_chunk | (part == config.parts - 1)),
-                    Mux(empty & ~beat.last, loaded, issue & at_last_chunk & (rest == 0)),
+                    operate & (at_last_chunk | (part == config.parts - 1)),
+                    Mux(empty & ~beat.last, loaded, operate & at_last_chunk & (rest == 0)),
                 )
             ),
             self.i.ready.eq(~loaded | done),
         ]
 
-        with m.If(issue):
+        with m.If(operate):
             m.d.sync += [started.eq(~last), chunk.eq(Mux(at_last_chunk, 0, chunk + 1)), part.eq(part + 1)]
             with m.If(at_last_chunk):
                 m.d.sync += [pending.eq(rest), touched.eq(~last)]
@@ -128,17 +128,17 @@ class Issue(wiring.Component):
                 with m.Case(Coefficient.NEIGHBOUR):
                     m.d.comb += scalar.eq(self.settings.neighbour_weight)
         m.d.comb += [
-            self.task.valid.eq(issue & ~started),
+            self.task.valid.eq(operate & ~started),
             self.task.payload.address.eq(beat.address),
             self.task.payload.scale.eq(beat.scale),
-            self.o.valid.eq(issue),
+            self.o.valid.eq(operate),
             self.o.payload.scalar.eq(scalar),
             self.o.payload.vector.as_value().eq(chunks[part]),
             self.o.payload.chunk.eq(chunk),
             self.o.payload.first.eq(~touched),
             self.o.payload.last.eq(last),
             self.weight_address.eq((index << self.settings.chunk_shift) | chunk),
-            self.index_error.valid.eq(issue & sparse & ~empty & out_of_range),
+            self.index_error.valid.eq(operate & sparse & ~empty & out_of_range),
             self.index_error.payload.eq(index),
         ]
         return m
