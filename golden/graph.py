@@ -282,9 +282,11 @@ def canonical_rows(nodes: int, sources: IntArray, destinations: IntArray) -> tup
 
 
 def _features(values: Any) -> Any:
-    if not sparse.issparse(values):
-        return np.asarray(values, dtype=np.float32)
-    rows = sparse.csr_array(values).astype(np.float32)
+    # What overflows becomes infinite, and is refused as such.
+    with np.errstate(over="ignore"):
+        if not sparse.issparse(values):
+            return np.asarray(values).astype(np.float32)
+        rows = sparse.csr_array(values).astype(np.float32)
     rows.sum_duplicates()
     rows.eliminate_zeros()
     return rows

@@ -1,6 +1,7 @@
 """A graph of the user's own in a NumPy archive."""
 
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -86,17 +87,19 @@ def read_archive(path: str, expected: str) -> dict[str, Any]:
         If it cannot be read, is not such an archive, or holds Python objects.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as file:
+            archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise InputError(path, "is a single array", f"an .npz archive of {expected}")
-            return {name: archive[name] for name in archive.files}
+            with archive:
+                return {name: archive[name] for name in archive.files}
     except InputError:
         raise
     except OSError as error:
         raise InputError(
             path, f"cannot be read ({error.strerror or error})", f"an .npz archive of {expected}"
         ) from None
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except (ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(path, f"cannot be used ({error})", f"an .npz archive of {expected}") from None
 
 

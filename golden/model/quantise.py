@@ -129,6 +129,9 @@ def quantise(
         if acts[number] != Activation.DNP:
             sums = aggregation_sums(graph, combined, self_weight, neighbour_weight)
             real = np.ldexp(sums * destination.real()[:, None], -sum_fraction) + bias
+            if acts[number] == Activation.RELU:
+                # A negative result becomes 0 whether it saturates or not.
+                real = np.maximum(real, 0)
             result_fraction = min(
                 fraction_of(float(np.abs(real).max(initial=0)), limit), sum_fraction + MANTISSA_FRACTION
             )

@@ -82,13 +82,15 @@ def scales_of(factors: npt.ArrayLike) -> Scales:
         If a factor has no scale.
     """
     values = np.asarray(factors, dtype=np.float64)
+    if not np.isfinite(values).all():
+        raise InputError("scales", "the factor is not finite", "0, or 2^-31 up to 2 - 2^-15")
     parts, powers = np.frexp(values)
     mantissa = np.rint(parts * (2 * _TOP)).astype(np.int64)
     exponent = np.where(values == 0, 0, 1 - powers.astype(np.int64))
     # Rounding up may carry into the next power of two.
     carried = mantissa == 2 * _TOP
     mantissa, exponent = np.where(carried, _TOP, mantissa), np.where(carried, exponent - 1, exponent)
-    bad = ~np.isfinite(values) | (values < 0) | (exponent < 0) | (exponent > EXPONENT_MAX)
+    bad = (values < 0) | (exponent < 0) | (exponent > EXPONENT_MAX)
     if bad.any():
         raise InputError("scales", f"the factor {values[np.argmax(bad)]}", "0, or 2^-31 up to 2 - 2^-15")
     return Scales(mantissa.astype(np.uint16), exponent.astype(np.uint8))

@@ -1,0 +1,1 @@
+"""Tests of the graph and of the loaders."""

@@ -1,0 +1,138 @@
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from golden.errors import InputError
+from golden.graph import Graph
+
+NODES = st.integers(1, 10)
+
+
+def edge_lists(nodes: int) -> st.SearchStrategy[list[tuple[int, int]]]:
+    """Edges with self loops and duplicates."""
+    node = st.integers(0, nodes - 1)
+    return st.lists(st.tuples(node, node), max_size=40)
+
+
+def directed(nodes: int, pairs: list[tuple[int, int]], **options: Any) -> Graph:
+    ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    return Graph.from_edges("test", nodes, ends[:, 0], ends[:, 1], **options)
+
+
+@settings(deadline=None)
+@given(st.data(), NODES, st.booleans())
+def test_rows_are_the_sets_of_sources(data: st.DataObject, nodes: int, symmetrise: bool) -> None:
+    pairs = data.draw(edge_lists(nodes))
+    graph = directed(nodes, pairs, symmetrise=symmetrise)
+    sets: list[set[int]] = [set() for _ in range(nodes)]
+    for source, target in pairs:
+        for u, v in [(source, target), (target, source)][: 2 if symmetrise else 1]:
+            if u != v:
+                sets[v].add(u)
+    assert [graph.edges[a:b].tolist() for a, b in zip(graph.offsets, graph.offsets[1:], strict=False)] == [
+        sorted(sources) for sources in sets
+    ]
+    assert graph.degrees.tolist() == [len(sources) for sources in sets]
+    assert graph.symmetric == all(v in sets[u] for v in range(nodes) for u in sets[v])
+    assert np.array_equal(graph.adjacency.toarray(), [[u in sets[v] for u in range(nodes)] for v in range(nodes)])
+
+
+@settings(deadline=None)
+@given(st.data(), NODES)
+def test_relabelling_moves_everything_with_the_node(data: st.DataObject, nodes: int) -> None:
+    masks = np.arange(nodes) % 3
+    graph = directed(
+        nodes,
+        data.draw(edge_lists(nodes)),
+        features=np.arange(nodes)[:, None],
+        labels=np.arange(nodes),
+        train=masks == 0,
+        validation=masks == 1,
+        test=masks == 2,
+    )
+    place = np.array(data.draw(st.permutations(range(nodes))))
+    moved = graph.relabelled(place)
+    assert np.array_equal(moved.adjacency.toarray()[np.ix_(place, place)], graph.adjacency.toarray())
+    for name in ("features", "labels", "train", "validation", "test"):
+        assert np.array_equal(getattr(moved, name)[place], getattr(graph, name))
+
+
+def test_a_placement_that_is_no_permutation_is_refused() -> None:
+    with pytest.raises(InputError, match="graph test, placement: is int64"):
+        directed(3, []).relabelled([0, 0, 1])
+
+
+def test_an_edge_without_reverse_is_named() -> None:
+    directed(3, [(0, 1), (1, 0)]).require_symmetric("the locator")
+    with pytest.raises(InputError, match="0 -> 2 has no reverse; expected a symmetric adjacency for the locator"):
+        directed(3, [(0, 1), (1, 0), (0, 2)]).require_symmetric("the locator")
+
+
+GOOD = directed(3, [(0, 1), (1, 0), (2, 1)], labels=[0, 1, -1])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"offsets": np.array([0, 1, 3, 3], dtype=np.int32)}, "offsets: is int32"),
+        ({"offsets": np.zeros(0, dtype=np.int64)}, "offsets: is empty"),
+        ({"offsets": np.array([0, 1, 3, 4])}, "offsets: run from 0 to 4; expected 0 to 3"),
+        ({"offsets": np.array([0, 3, 1, 3])}, "offsets: fall after row 1"),
+        ({"edges": np.array([1, 0, 3])}, "edges: has the VID 3; expected VIDs in 0..2"),
+        ({"edges": np.array([1, 0, -1])}, "edges: has the VID -1"),
+        ({"edges": np.array([1, 2, 0])}, "edges: row 1 is not ascending"),
+        ({"edges": np.array([1, 2, 2])}, "edges: row 1 is not ascending"),
+        ({"edges": np.array([0, 0, 2])}, "edges: row 0 has itself"),
+        ({"edges": [1, 0, 2]}, "edges: is list"),
+        ({"features": np.ones((3, 1))}, "features: is float64"),
+        ({"features": np.ones((2, 1), dtype=np.float32)}, "features: is float32"),
+        ({"features": np.ones(3, dtype=np.float32)}, "features: is float32"),
+        ({"features": np.full((3, 1), np.nan, dtype=np.float32)}, "features: has a value that is not finite"),
+        ({"features": sparse.csc_array(np.ones((3, 1), dtype=np.float32))}, "features: is csc_array"),
+        ({"features": sparse.csr_array(np.full((3, 1), np.inf, dtype=np.float32))}, "not finite"),
+        ({"labels": np.array([0, 1])}, "labels: is int64"),
+        ({"labels": np.array([0, 1, 2])}, "labels: has the class 2"),
+        ({"labels": np.array([0, 1, -2])}, "labels: has the class -2"),
+        ({"train": np.ones(3)}, "train: is float64"),
+        ({"test": np.ones(2, dtype=np.bool_)}, "test: is bool"),
+        ({"train": np.ones(3, dtype=np.bool_), "test": np.ones(3, dtype=np.bool_)}, "split: puts a node into two"),
+    ],
+)
+def test_a_malformed_graph_is_refused_in_one_line(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=f"^graph test, .*{message}") as caught:
+        replace(GOOD, **change)
+    assert "\n" not in str(caught.value)
+
+
+def test_sparse_features_with_duplicates_are_refused() -> None:
+    twice = sparse.csr_array((np.ones(2, dtype=np.float32), [0, 0], [0, 2, 2, 2]), shape=(3, 1))
+    with pytest.raises(InputError, match="unsorted or duplicate"):
+        replace(GOOD, features=twice)
+
+
+@pytest.mark.parametrize(
+    ("sources", "targets", "options", "message"),
+    [
+        ([0, 3], [1, 1], {}, "edges: has the node 3; expected nodes in 0..2"),
+        ([0, -1], [1, 1], {}, "edges: has the node -1"),
+        ([0], [1, 1], {}, "edges: is "),
+        ([0.5], [1], {}, "edges: is float64"),
+        ([0], [1], {"labels": [0.5, 0, 0]}, "labels: is float64"),
+        ([0], [1], {"train": [1, 0, 1]}, "train: is int64"),
+    ],
+)
+def test_a_malformed_edge_list_is_refused(sources: Any, targets: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Graph.from_edges("test", 3, sources, targets, **options)
+
+
+def test_an_error_says_where_and_what_and_can_cross_processes() -> None:
+    error = InputError("file.npz, x", "has a\nNaN", "numbers")
+    assert str(error) == "file.npz, x: has a NaN; expected numbers"
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)

@@ -1,0 +1,139 @@
+from dataclasses import replace
+from itertools import pairwise
+from unittest.mock import patch
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from golden.contracts import Model
+from golden.datasets import load
+from golden.errors import InputError
+from golden.graph import Graph
+from golden.model.float_model import FloatModel, accuracy, propagation
+from golden.model.training import Training, _Run, train
+
+KARATE = load("karate")
+
+
+def network(model: Model, *widths: int, eps: float = 0.0, seed: int = 0) -> FloatModel:
+    rng = np.random.default_rng(seed)
+    pairs = list(pairwise(widths))
+    return FloatModel(
+        model,
+        tuple(rng.standard_normal(pair) for pair in pairs),
+        tuple(rng.standard_normal(pair[1]) for pair in pairs),
+        (eps,) * len(pairs),
+    )
+
+
+def normalised(model: Model, graph: Graph, eps: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """Matrix of a layer, dense, from networkx."""
+    adjacency = nx.to_numpy_array(nx.from_scipy_sparse_array(graph.adjacency), weight=None)
+    if model == Model.GIN:
+        return adjacency + (1 + eps) * np.eye(graph.nodes)
+    whole = adjacency + np.eye(graph.nodes)
+    degree = whole.sum(axis=1)
+    return whole / np.sqrt(np.outer(degree, degree)) if model == Model.GCN else whole / degree[:, None]
+
+
+@pytest.mark.parametrize("model", list(Model))
+def test_a_forward_pass_is_the_dense_product(model: Model) -> None:
+    eps = 0.25 if model == Model.GIN else 0.0
+    floating = network(model, 34, 5, 3, eps=eps)
+    matrix = normalised(model, KARATE, eps)
+    hidden = np.maximum(matrix @ floating.weights[0] + floating.biases[0], 0)
+    expected = matrix @ (hidden @ floating.weights[1]) + floating.biases[1]
+    np.testing.assert_allclose(floating.forward(KARATE)[-1][1], expected, rtol=1e-9)
+    np.testing.assert_allclose(propagation(model, KARATE, eps).toarray(), matrix, rtol=1e-12)
+
+
+@settings(deadline=None, max_examples=30, derandomize=True)
+@given(st.sampled_from(list(Model)), st.integers(1, 3), st.integers(0, 100))
+def test_a_step_follows_the_slope(model: Model, layers: int, seed: int) -> None:
+    run = _Run(KARATE, model, Training(layers=layers, hidden=4, seed=seed, dropout=0, decay=0))
+    rng = np.random.default_rng(seed)
+    for bias in run.parameters[1::2]:
+        # Rows of zeros would sit on the kink of ReLU exactly.
+        bias += rng.standard_normal(bias.shape)
+    chosen = np.flatnonzero(KARATE.train)
+    slopes: list[np.ndarray[tuple[int, ...], np.dtype[np.float64]]] = []
+    with patch.object(run, "_adam", slopes.extend):
+        run.step(chosen)
+    for number, parameter in enumerate(run.parameters):
+        direction = rng.standard_normal(parameter.shape)
+        likely = []
+        for sign in (1, -1):
+            parameter += sign * 1e-7 * direction
+            likely.append(run.score(chosen)[1])
+            parameter -= sign * 1e-7 * direction
+        measured = -(likely[0] - likely[1]) / 2e-7
+        assert measured == pytest.approx(float((slopes[number] * direction).sum()), rel=1e-2, abs=1e-5)
+
+
+@pytest.mark.parametrize("model", list(Model))
+def test_training_learns_the_clubs_and_repeats_itself(model: Model) -> None:
+    how = Training(epochs=60, hidden=8)
+    first, second = train(KARATE, model, how), train(KARATE, model, how)
+    assert all((a == b).all() for a, b in zip(first.weights, second.weights, strict=True))
+    assert accuracy(first.predictions(KARATE), KARATE, KARATE.train) >= 0.9
+    other = train(KARATE, model, replace(how, seed=1))
+    assert not np.array_equal(first.weights[0], other.weights[0])
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_layers_have_the_widths_asked_for(layers: int) -> None:
+    floating = train(KARATE, Model.SAGE, Training(layers=layers, hidden=7, epochs=1))
+    widths = [34, *[7] * (layers - 1), KARATE.classes]
+    assert [weight.shape for weight in floating.weights] == list(pairwise(widths))
+
+
+@pytest.mark.parametrize("model", list(Model))
+def test_digits_are_learnt_in_a_second(model: Model) -> None:
+    digits = load("digits")
+    floating = train(digits, model, Training(epochs=100))
+    assert accuracy(floating.predictions(digits), digits, digits.test) > 0.93
+
+
+def test_a_graph_without_validation_nodes_keeps_the_last_epoch() -> None:
+    graph = replace(KARATE, validation=np.zeros(34, dtype=np.bool_))
+    few, more = (train(graph, Model.GCN, Training(epochs=epochs)) for epochs in (5, 6))
+    assert not np.array_equal(few.weights[0], more.weights[0])
+
+
+def test_nothing_to_learn_from_is_refused() -> None:
+    with pytest.raises(InputError, match="graph karate, train: has no node of known class"):
+        train(replace(KARATE, labels=np.full(34, -1)), Model.GCN)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"layers": 0}, {"layers": 4}, {"hidden": 0}, {"dropout": 1.0}, {"rate": 0.0}, {"epochs": 0}, {"seed": -1}],
+)
+def test_settings_out_of_range_are_refused_by_name(change: dict[str, float]) -> None:
+    (name,) = change
+    with pytest.raises(InputError, match=f"^{name}: is "):
+        Training(**change)  # type: ignore[arg-type]
+
+
+def test_unknown_classes_do_not_count() -> None:
+    graph = replace(KARATE, labels=np.where(np.arange(34) < 2, KARATE.labels, -1))
+    everyone = np.ones(34, dtype=np.bool_)
+    assert accuracy(np.where(np.arange(34) == 0, KARATE.labels, 1 - KARATE.labels), graph, everyone) == 0.5
+    assert accuracy(KARATE.labels, graph, ~everyone) == 0
+
+
+def test_a_network_checks_itself() -> None:
+    good = network(Model.GCN, 4, 3, 2)
+    with pytest.raises(InputError, match=r"layer1.weight: is \[4, 3\]; expected \[3, f_out\]"):
+        FloatModel(Model.GCN, good.weights[:1] * 2, good.biases[:1] * 2, (0.0, 0.0))
+    with pytest.raises(InputError, match="2 weights, 1 biases, 2 eps"):
+        FloatModel(Model.GCN, good.weights, good.biases[:1], good.eps)
+    with pytest.raises(InputError, match=r"layer0.bias: is \[2\]; expected \[3\]"):
+        FloatModel(Model.GCN, good.weights, good.biases[::-1], good.eps)
+    with pytest.raises(InputError, match="layer0: has a number that is not finite"):
+        FloatModel(Model.GCN, good.weights, good.biases, (float("nan"), 0.0))
+    with pytest.raises(InputError, match="graph karate, features: there are 34; expected 4"):
+        good.forward(KARATE)

@@ -1,0 +1,136 @@
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from golden.contracts import Activation, Model
+from golden.datasets import load
+from golden.errors import InputError
+from golden.model.float_model import FloatModel
+from golden.model.network import infer
+from golden.model.quantise import Agreement, compare, fraction_of, quantise
+from golden.model.training import Training, train
+from tb.model.test_float_model import KARATE, network
+
+FOLDER = os.environ.get("ATOLL_PLANETOID")
+
+
+@settings(deadline=None)
+@given(st.floats(1e-12, 1e12), st.sampled_from([32767, 16383, (1 << 31) - 1]))
+def test_a_fraction_is_the_largest_that_fits(peak: float, limit: int) -> None:
+    fraction = fraction_of(peak, limit)
+    assert np.rint(np.ldexp(peak, fraction)) <= limit < np.rint(np.ldexp(peak, fraction + 1))
+
+
+@pytest.mark.parametrize("headroom", [0, 1, 3])
+@pytest.mark.parametrize("model", list(Model))
+def test_results_are_those_in_floating_point_and_use_the_bits(model: Model, headroom: int) -> None:
+    floating = network(model, 34, 8, 6, 4, eps=-0.3 if model == Model.GIN else 0.0, seed=2)
+    problem = quantise(floating, KARATE, headroom=headroom)
+    limit = 32767 >> headroom
+    for (combined, result), (real_combined, real_result), fractions in zip(
+        infer(problem), floating.forward(KARATE), problem.model.fractions, strict=True
+    ):
+        for rows, real, fraction in (
+            (combined, real_combined, fractions.combined),
+            (result, real_result, fractions.results),
+        ):
+            assert np.abs(rows).max() <= limit + 1
+            # 1 + eps is rounded to a 256th, everything else to 14 bits or more.
+            assert np.abs(np.ldexp(rows, -fraction) - real).max() <= 0.004 * np.abs(real).max()
+        assert np.abs(result).max() > limit / 2 - 1
+
+
+def test_shifts_follow_from_the_fractions() -> None:
+    problem = quantise(network(Model.GIN, 34, 5, 3), KARATE)
+    fraction = problem.model.feature_fraction
+    for layer, fractions in zip(problem.model.layers, problem.model.fractions, strict=True):
+        assert layer.shift_source == 15 + fraction + fractions.weights - fractions.combined
+        assert layer.shift_destination == 15 + fractions.combined + 8 - fractions.results
+        assert (layer.self_weight, layer.neighbour_weight) == (256, 256)
+        fraction = fractions.results
+    assert problem.model.output_fraction == fraction
+
+
+def test_a_large_bias_takes_fraction_bits_from_the_combined_rows() -> None:
+    base = network(Model.GIN, 34, 4)
+    heavy = FloatModel(Model.GIN, base.weights, (base.biases[0] + 3,), base.eps)
+    problem = quantise(heavy, KARATE)
+    (result,) = infer(problem)
+    real = heavy.forward(KARATE)[0][1]
+    assert problem.model.fractions[0].combined < quantise(base, KARATE).model.fractions[0].combined
+    assert np.abs(np.ldexp(result.results, -problem.model.output_fraction) - real).max() < 0.01 * np.abs(real).max()
+
+
+def test_sparse_features_stay_sparse_without_zeros() -> None:
+    tiny = sparse.csr_array(KARATE.features)
+    tiny.data = np.where(np.arange(34) == 3, np.float32(1e-7), tiny.data)
+    problem = quantise(network(Model.GCN, 34, 3), replace(KARATE, features=tiny))
+    assert problem.sparse
+    assert problem.features.nnz == 33
+    assert problem.features.dtype == np.int16
+    dense = quantise(network(Model.GCN, 34, 3), replace(KARATE, features=KARATE.features.toarray()))
+    assert not dense.sparse
+    whole = quantise(network(Model.GCN, 34, 3), KARATE)
+    assert (infer(dense)[0].results == infer(whole)[0].results).all()
+
+
+def test_results_for_the_neural_chip_have_12_fraction_bits() -> None:
+    floating = network(Model.GCN, 34, 8, 4)
+    problem = quantise(floating, KARATE, activations=[Activation.DNP, Activation.DNP])
+    first = problem.model.layers[0]
+    result = infer(problem, lambda number, rows: np.maximum(rows + first.neural_biases, 0).astype(np.int16))
+    assert problem.model.fractions[0].results == 12
+    bare = replace(floating, weights=floating.weights[:1], biases=(np.zeros(8),), eps=(0.0,))
+    np.testing.assert_allclose(np.ldexp(result[0].results, -12), bare.forward(KARATE)[0][1], atol=2e-3)
+    np.testing.assert_allclose(np.ldexp(first.neural_biases, -12), floating.biases[0], atol=2.0**-13)
+
+
+def test_a_network_of_zeros_is_quantised() -> None:
+    zeros = FloatModel(Model.GCN, (np.zeros((34, 2)),), (np.zeros(2),), (0.0,))
+    assert not infer(quantise(zeros, KARATE))[0].results.any()
+
+
+def test_magnitudes_too_far_apart_are_refused() -> None:
+    base = network(Model.GIN, 34, 2)
+    with pytest.raises(InputError, match=r"layer 0: would shift by .*magnitudes"):
+        quantise(FloatModel(Model.GIN, base.weights, (np.full(2, 1e12),), base.eps), KARATE)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"headroom": 9}, "headroom: is 9"), ({"activations": [Activation.RELU] * 2}, "there are 2")],
+)
+def test_settings_out_of_range_are_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        quantise(network(Model.GCN, 34, 2), KARATE, **change)  # type: ignore[arg-type]
+
+
+def test_features_that_the_first_layer_does_not_take_are_refused() -> None:
+    with pytest.raises(InputError, match="graph karate, features: there are 34; expected 5"):
+        quantise(network(Model.GCN, 5, 2), KARATE)
+
+
+def close(found: Agreement) -> bool:
+    return abs(found.floating - found.machine) <= 0.005 and found.agreement >= 0.99
+
+
+@pytest.mark.parametrize("model", list(Model))
+def test_digits_keep_their_accuracy(model: Model) -> None:
+    digits = load("digits")
+    floating = train(digits, model, Training(epochs=100))
+    assert close(compare(floating, quantise(floating, digits)))
+
+
+@pytest.mark.skipif(FOLDER is None, reason="ATOLL_PLANETOID names no folder with ind.cora.*")
+@pytest.mark.parametrize("model", list(Model))
+def test_cora_keeps_its_accuracy(model: Model) -> None:
+    cora = load(f"planetoid:{FOLDER}/cora")
+    floating = train(cora, model)
+    found = compare(floating, quantise(floating, cora))
+    assert close(found)
+    assert found.machine > (0.72 if model == Model.GIN else 0.79)

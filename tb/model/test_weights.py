@@ -1,0 +1,71 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from golden.contracts import Model
+from golden.errors import InputError
+from golden.model.weights import model_of, read_weights, write_weights
+from tb.model.test_float_model import network
+
+
+@pytest.mark.parametrize("model", list(Model))
+def test_what_is_written_is_read(tmp_path: Path, model: Model) -> None:
+    kept = network(model, 6, 4, 2, eps=0.5 if model == Model.GIN else 0.0)
+    write_weights(tmp_path / "w.npz", kept)
+    found = read_weights(str(tmp_path / "w.npz"), model)
+    assert (found.model, found.eps) == (model, kept.eps)
+    for name in ("weights", "biases"):
+        assert all((a == b).all() for a, b in zip(getattr(found, name), getattr(kept, name), strict=True))
+
+
+def saved(folder: Path, **arrays: Any) -> str:
+    path = folder / "w.npz"
+    np.savez(path, **{name.replace("__", "."): value for name, value in arrays.items()})
+    return str(path)
+
+
+def test_biases_and_eps_may_be_absent_and_the_model_named_by_the_user(tmp_path: Path) -> None:
+    found = read_weights(saved(tmp_path, layer0__weight=np.ones((2, 3), dtype=np.float32)), Model.GIN)
+    assert found.biases[0].tolist() == [0, 0, 0]
+    assert found.eps == (0.0,)
+
+
+WEIGHT = np.ones((2, 3))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"layer0__weight": WEIGHT}, "model: is absent"),
+        ({"model": np.array("gat"), "layer0__weight": WEIGHT}, "model: there is no 'gat'; expected gcn, sage, gin"),
+        ({"model": np.array(3), "layer0__weight": WEIGHT}, "model: is int64"),
+        ({"model": np.array("gcn")}, "has 0 layers"),
+        ({"model": np.array("gcn"), "layer1__weight": WEIGHT}, "has no layer0.weight"),
+        ({"model": np.array("gcn"), "layer0__bias": np.ones(3)}, "has no layer0.weight"),
+        ({"model": np.array("gcn"), "layer0__weight": WEIGHT, "conv1__lin": WEIGHT}, "has an array conv1.lin"),
+        (
+            {"model": np.array("gcn"), "layer0__weight": WEIGHT, "eps": np.array(0.5)},
+            "eps: is 0.5; expected none for gcn",
+        ),
+        ({"model": np.array("gin"), "layer0__weight": WEIGHT, "eps": np.ones(2)}, "eps: has shape"),
+        ({"model": np.array("gcn"), "layer0__weight": np.ones(3)}, r"layer0.weight: is \[3\]"),
+        ({"model": np.array("gcn"), "layer0__weight": np.array("x")}, "layer0.weight: is <U1; expected numbers"),
+        ({"model": np.array("gcn"), "layer0__weight": WEIGHT * np.nan}, "layer0: has a number that is not finite"),
+    ],
+)
+def test_a_malformed_file_is_refused_in_one_line(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        read_weights(saved(tmp_path, **arrays))
+    assert "\n" not in str(caught.value)
+
+
+def test_the_model_asked_for_must_be_that_of_the_file(tmp_path: Path) -> None:
+    path = saved(tmp_path, model=np.array("gcn"), layer0__weight=WEIGHT)
+    with pytest.raises(InputError, match="model: is gcn; expected sage, as asked for"):
+        read_weights(path, Model.SAGE)
+
+
+def test_names_of_models_have_no_case() -> None:
+    assert [model_of(name) for name in ("gcn", "SAGE", "Gin")] == list(Model)
