@@ -28,6 +28,7 @@ from amaranth.hdl._ir import PortDirection
 from amaranth.lib import wiring
 from cocotb_tools.runner import Verilator
 
+from tb.harness.override import active
 from tb.harness.ports import StreamPort, rules_source, stream_ports
 
 #: Root of the repository.
@@ -223,11 +224,18 @@ def build(
     options = options or BuildOptions()
     if os.environ.get("ATOLL_WAVES"):
         options = replace(options, waves=True)
+    override = active()
+    options = replace(
+        options,
+        coverage=options.coverage or override.coverage,
+        arguments=(*options.arguments, *override.arguments),
+    )
     top = toplevel or name
     if ports is None:
         ports = stream_ports(component) if component is not None and top == name else ()
     ports = tuple(ports)
-    text = to_rtlil(component, name) if component is not None else ""
+    given = override.verilog(component, name) if override.verilog and component is not None else None
+    text = given or (to_rtlil(component, name) if component is not None else "")
     extra = dict(texts or {})
     if options.rules and ports:
         extra[f"{top}_rules.sv"] = rules_source(top, ports)
@@ -243,7 +251,7 @@ def build(
             directory.mkdir(parents=True)
             files = []
             if component is not None:
-                made.verilog.write_text(to_verilog(text))
+                made.verilog.write_text(given or to_verilog(text))
                 files.append(made.verilog)
             for key, value in extra.items():
                 (directory / key).write_text(value)

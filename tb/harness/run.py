@@ -16,6 +16,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from tb.harness.build import SIM_DIR, Build, BuildOptions, FastVerilator, build
+from tb.harness.override import active
 from tb.harness.ports import StreamPort
 
 #: Period of the one clock, in nanoseconds of simulated time.
@@ -150,8 +151,9 @@ def run(
     given = json.dumps(dict(parameters or {}), sort_keys=True)
     if seed is None or os.environ.get("ATOLL_SEED"):
         seed = default_seed(made.toplevel, bench, given, str(testcase))
-    if directory is None:
-        directory = _run_directory(made)
+    override = active()
+    limit = override.limit or limit
+    directory = override.directory or directory or _run_directory(made)
     directory.mkdir(parents=True, exist_ok=True)
     results_file = directory / "results.xml"
     log = directory / "run.log"
@@ -171,13 +173,19 @@ def run(
                 results_xml=str(results_file),
                 testcase=testcase,
                 seed=seed,
-                plusargs=["+verilator+rand+reset+2", f"+verilator+seed+{seed % 0x7FFFFFFF or 1}", *plusargs],
+                plusargs=[
+                    "+verilator+rand+reset+2",
+                    f"+verilator+seed+{seed % 0x7FFFFFFF or 1}",
+                    *plusargs,
+                    *override.plusargs,
+                ],
                 extra_env={
                     PARAMETERS_VARIABLE: given,
                     PORTS_VARIABLE: json.dumps([port.as_dict() for port in made.ports]),
                     "PYTHONHASHSEED": "0",
                     "COCOTB_ANSI_OUTPUT": "0",
                     **(environment or {}),
+                    **override.environment,
                 },
                 waves=waves,
                 log_file=log,

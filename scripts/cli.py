@@ -1,0 +1,150 @@
+"""The program `atoll`: one verb for each thing to do with blocks, machines and data sets."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import Progress
+
+from scripts.blocks import UserError, find
+
+app = typer.Typer(
+    name="atoll",
+    help="Generator, simulator and synthesis flow for a graph-neural-network accelerator.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+BlockName = Annotated[str, typer.Argument(help="A block as <area>.<block>, an area, or 'all'.", metavar="BLOCK")]
+
+#: Exit status of a comparison that failed, and of a request that cannot be carried out.
+FAILED = 1
+REFUSED = 2
+
+
+def _finish(good: bool) -> None:
+    if not good:
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+def generate(
+    block: BlockName = "all",
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the files.")] = Path("build/verilog"),
+    lint: Annotated[bool, typer.Option("--lint", help="Read the result with Verilator's lint and Yosys.")] = False,
+) -> None:
+    """Write Verilog, the ports as JSON and a FuseSoC core file."""
+    from scripts.flows import generate as flow
+
+    flow.report([flow.generate(entry, output, linted=lint) for entry in find(block)])
+
+
+@app.command()
+def synth(
+    block: BlockName = "all",
+    fmax: Annotated[bool, typer.Option(help="Place and route too, for the maximum clock frequency.")] = True,
+    check: Annotated[bool, typer.Option("--check", help="Compare areas with tb/expected.toml.")] = False,
+) -> None:
+    """Synthesise for ECP5 and print LUTs, flip-flops, multipliers, block RAMs and Fmax."""
+    from scripts.flows import synth as flow
+
+    blocks = [entry for entry in find(block) if entry.synth]
+    _finish(flow.report([flow.synth(entry, fmax=fmax) for entry in blocks], check=check))
+
+
+@app.command()
+def formal(block: BlockName = "all") -> None:
+    """Run the formal proofs and their covers."""
+    from scripts.flows import formal as flow
+
+    _finish(flow.report(flow.formal(find(block))))
+
+
+@app.command()
+def mutate(
+    block: BlockName = "all",
+    count: Annotated[int, typer.Option(help="Mutants for each block.", min=1)] = 200,
+    seed: Annotated[int, typer.Option(help="Which mutants.")] = 1,
+    least: Annotated[float, typer.Option(help="Score below which the exit status is 1, in per cent.")] = 95.0,
+) -> None:
+    """Count how many small faults in a block its bench notices."""
+    from scripts.flows import mutate as flow
+    from scripts.flows.table import console
+
+    scores = []
+    blocks = [entry for entry in find(block) if entry.bench]
+    with Progress(console=console, transient=True) as bar:
+        for entry in blocks:
+            task = bar.add_task(entry.name, total=count)
+            scores.append(
+                flow.mutate(
+                    entry,
+                    count=count,
+                    seed=seed,
+                    progress=lambda done, total, task=task: bar.update(task, completed=done, total=total),  # type: ignore[misc]
+                )
+            )
+    _finish(flow.report(scores, least))
+
+
+@app.command()
+def cover(block: BlockName = "all") -> None:
+    """Measure line, branch and toggle coverage of blocks by their own benches."""
+    from scripts.flows import cover as flow
+
+    _finish(flow.report([flow.cover(entry) for entry in find(block) if entry.bench]))
+
+
+@app.command()
+def contracts(
+    output: Annotated[Path, typer.Option("-o", "--output", help="File to write.")] = Path("docs/contracts.md"),
+    check: Annotated[bool, typer.Option("--check", help="Only compare the file with the table in code.")] = False,
+    show: Annotated[bool, typer.Option("--print", help="Print instead of writing.")] = False,
+) -> None:
+    """Write every format and code that blocks share, from the one table in code."""
+    from scripts.flows import contracts as flow
+
+    text = flow.markdown()
+    if show:
+        print(text, end="")
+    elif check:
+        if not output.exists() or output.read_text() != text:
+            print(f"{output} differs from golden.contracts; run `atoll contracts`", file=sys.stderr)
+            raise typer.Exit(FAILED)
+    else:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(text)
+        print(output)
+
+
+@app.command()
+def doctor(
+    brief: Annotated[bool, typer.Option("--brief", help="One line of versions.")] = False,
+) -> None:
+    """Print the tools' versions and what is missing."""
+    from scripts.flows import doctor as flow
+
+    _finish(flow.report(flow.doctor(), brief=brief))
+
+
+def main() -> None:
+    """Run the program; a request that cannot be carried out ends in one line and status 2."""
+    from scripts.flows.yosys import ToolError
+    from tb.harness.build import BuildError
+
+    try:
+        app()
+    except UserError as error:
+        print(f"atoll: {error}", file=sys.stderr)
+        sys.exit(REFUSED)
+    except (ToolError, BuildError) as error:
+        print(f"atoll: {error}", file=sys.stderr)
+        sys.exit(FAILED)
+
+
+if __name__ == "__main__":
+    main()

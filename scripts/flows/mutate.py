@@ -1,0 +1,275 @@
+"""`atoll mutate`: how many small faults in a block its own bench notices.
+
+All mutants live in one Verilator program, chosen by the plusarg ``+mutsel=N``; the bench runs once for each in a
+simulator of its own and stops at its first failure. What survives is compared with the original by bounded model
+checking from reset, for all inputs that keep the rules of streams and for all outputs that those rules define.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from amaranth.back import rtlil
+
+from scripts.blocks import Block, UserError
+from scripts.flows.equivalence import compare
+from scripts.flows.table import show
+from scripts.flows.yosys import BUILD, yosys
+from tb.harness.build import digest, locked
+from tb.harness.override import Override, overriding
+
+#: Mutants tried by default, the seed of their choice, and how many simulators run at once.
+COUNT = 200
+SEED = 1
+WORKERS = 2
+#: A mutant is killed by time when its bench takes this many times as long as the original's, plus this many seconds.
+SLOWER = 5
+SLACK = 10.0
+#: Cycles over which a survivor is compared with the original, and the solver's limit in seconds.
+DEPTH = 16
+LIMIT = 120.0
+#: Mutants may loop or stick by their nature.
+TOLERANT = ("-Wno-lint", "-Wno-style", "-Wno-UNOPTFLAT", "-Wno-LATCH", "-Wno-MULTIDRIVEN", "-Wno-fatal")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One small fault.
+
+    Attributes
+    ----------
+    number
+        Its value of ``mutsel``, from 1.
+    mode
+        ``inv``, ``const0``, ``const1``, ``cnot0`` or ``cnot1``.
+    place
+        Module, cell, port and bit.
+    source
+        Line of the Amaranth source.
+    options
+        As Yosys wants them.
+    """
+
+    number: int
+    mode: str
+    place: str
+    source: str
+    options: str
+
+
+@dataclass(frozen=True)
+class Score:
+    """What the bench of one block is worth.
+
+    Attributes
+    ----------
+    block
+        Name of the block.
+    mutants, killed, equivalent
+        How many were tried, noticed by the bench, and shown to behave like the original.
+    survivors
+        Mutants that are neither.
+    seconds
+        Wall time.
+    """
+
+    block: str
+    mutants: int
+    killed: int
+    equivalent: int
+    survivors: tuple[Mutant, ...]
+    seconds: float
+
+    @property
+    def percent(self) -> float:
+        """Killed mutants per hundred that are not equivalent."""
+        different = self.mutants - self.equivalent
+        return 100.0 * self.killed / different if different else 100.0
+
+
+class Mutator:
+    """Makes one design with `count` mutants of any component; results are kept on disk by content."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        self.count = count
+        self.seed = seed
+        self.folder: Path | None = None
+
+    def __call__(self, component: Any, name: str) -> str:
+        """Return Verilog of `component` as module `name` with its mutants behind the plusarg ``mutsel``."""
+        model = str(rtlil.convert(component, name=name, emit_src=True))
+        key = digest(re.sub(r"^\s*attribute .*\n", "", model, flags=re.M), str(self.count), str(self.seed))
+        self.folder = BUILD / "mutate" / f"{name}-{key}"
+        with locked(BUILD / "mutate" / f"{self.folder.name}.lock"):
+            if not (self.folder / "mutated.v").exists():
+                self._make(model, name, self.folder)
+        return (self.folder / "mutated.v").read_text()
+
+    def _make(self, model: str, name: str, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "original.il").write_text(model)
+        yosys(
+            # Assertions and covers are no part of the hardware; a memory's ports are mutated, its array is not.
+            f"read_rtlil original.il\nhierarchy -top {name}\nproc -nomux -norom\nproc\nchformal -remove\n"
+            "delete t:$print\nopt_clean\nmemory_collect\nopt_clean\nsetundef -init -zero\n"
+            f"write_rtlil plain.il\nmutate -list {self.count} -seed {self.seed} -o list.txt\n",
+            cwd=folder,
+            name="list",
+        )
+        lines = [line for line in (folder / "list.txt").read_text().splitlines() if line.startswith("mutate")]
+        # A mutated clock is no fault that hardware has.
+        lines = [line for line in lines if not re.search(r"-port \S*CLK", line)]
+        width = max(1, len(lines).bit_length())
+        script = ["read_rtlil plain.il"]
+        mutants = []
+        for number, line in enumerate(lines, start=1):
+            options = line.removeprefix("mutate ")
+            script.append(f"mutate -ctrl mutsel {width} {number} {options}")
+            mutants.append(_describe(number, options))
+        script += [
+            "opt_clean",
+            "write_rtlil mutated.il",
+            "attrmap -remove src",
+            "attrmap -modattr -remove src",
+            "write_verilog -norename mutated.raw.v",
+        ]
+        yosys("\n".join(script) + "\n", cwd=folder, name="apply")
+        (folder / "mutants.json").write_text(json.dumps([asdict(mutant) for mutant in mutants], indent=1))
+        text = (folder / "mutated.raw.v").read_text()
+        (folder / "mutated.v").write_text(_from_plusarg(text, name, width))
+
+    def mutants(self) -> list[Mutant]:
+        """Return the mutants of the design made last."""
+        assert self.folder is not None
+        return [Mutant(**entry) for entry in json.loads((self.folder / "mutants.json").read_text())]
+
+
+def _describe(number: int, options: str) -> Mutant:
+    found = dict(re.findall(r"-(\w+) (\S+)", options))
+    sources = re.findall(r"-src (\S+)", options)
+    place = f"{found.get('module', '')} {found.get('cell', '')} {found.get('port', '')}[{found.get('portbit', '')}]"
+    return Mutant(number, found.get("mode", "?"), place.replace("\\", ""), " ".join(sources), options)
+
+
+def _from_plusarg(text: str, name: str, width: int) -> str:
+    """Turn the top module's input ``mutsel`` into a register set from the plusarg."""
+    head = re.search(rf"^module \\?{re.escape(name)}\s*\(([^)]*)\);", text, re.M)
+    if head is None or not re.search(r"\bmutsel\b", head[1]):
+        raise UserError(f"{name}: the mutated design has no selection input")
+    ports = ", ".join(port.strip() for port in head[1].split(",") if port.strip() != "mutsel")
+    start, end = head.span()
+    body_end = text.index("endmodule", end)
+    body = re.sub(r"^\s*input (\[\d+:0\] )?mutsel;\n", "", text[end:body_end], flags=re.M)
+    body = re.sub(r"^\s*wire (\[\d+:0\] )?mutsel;\n", "", body, flags=re.M)
+    register = f'\n  reg [{width - 1}:0] mutsel;\n  initial if (!$value$plusargs("mutsel=%d", mutsel)) mutsel = 0;'
+    return f"{text[:start]}module {name}({ports});{register}{body}{text[body_end:]}"
+
+
+def _survives(block: Block, mutator: Mutator, number: int, limit: float | None, directory: Path) -> bool:
+    """Run the bench on one mutant in this process; return whether it noticed nothing."""
+    override = Override(
+        verilog=mutator,
+        arguments=TOLERANT,
+        plusargs=(f"+mutsel={number}",),
+        environment={"COCOTB_MAX_FAILURES": "1", "COCOTB_LOG_LEVEL": "WARNING"},
+        directory=directory,
+        limit=limit,
+    )
+    parameters = block.bench_parameters if block.narrow is None else block.narrow
+    with overriding(override):
+        try:
+            block.run_bench(parameters)
+        except AssertionError:
+            return False
+    return True
+
+
+def mutate(
+    block: Block,
+    *,
+    count: int = COUNT,
+    seed: int = SEED,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Score:
+    """Measure the bench of `block` with `count` mutants of its narrowest configuration.
+
+    Parameters
+    ----------
+    block
+        The block; its bench must pass without a mutant.
+    count, seed
+        How many mutants, and which.
+    progress
+        Called with the number of mutants done and of all.
+
+    Returns
+    -------
+    Score
+        Kept in ``build/mutate/<block>.json`` too.
+
+    Raises
+    ------
+    UserError
+        If the block has no bench or its bench fails without a mutant.
+    """
+    if block.bench is None:
+        raise UserError(f"{block.name} has no bench of its own")
+    began = time.perf_counter()
+    mutator = Mutator(count, seed)
+    runs = BUILD / "mutate" / "runs" / block.module
+    if not _survives(block, mutator, 0, None, runs / "0"):
+        raise UserError(f"{block.name}: the bench fails without a mutant; see {runs / '0' / 'run.log'}")
+    original = time.perf_counter()
+    _survives(block, mutator, 0, None, runs / "0")
+    limit = SLOWER * (time.perf_counter() - original) + SLACK
+    mutants = mutator.mutants()
+    alive: list[Mutant] = []
+    with ProcessPoolExecutor(WORKERS) as pool:
+        jobs = [
+            pool.submit(_survives, block, mutator, mutant.number, limit, runs / str(mutant.number))
+            for mutant in mutants
+        ]
+        for done, (mutant, job) in enumerate(zip(mutants, jobs, strict=True), start=1):
+            if job.result():
+                alive.append(mutant)
+            progress(done, len(mutants))
+    component = block.make_for_bench(block.bench_parameters if block.narrow is None else block.narrow)
+    assert mutator.folder is not None
+    survivors = [m for m in alive if not compare(component, mutator.folder, m.number, DEPTH, LIMIT)]
+    score = Score(
+        block=block.name,
+        mutants=len(mutants),
+        killed=len(mutants) - len(alive),
+        equivalent=len(alive) - len(survivors),
+        survivors=tuple(survivors),
+        seconds=time.perf_counter() - began,
+    )
+    (BUILD / "mutate" / f"{block.module}.json").write_text(
+        json.dumps({**asdict(score), "percent": score.percent, "count": count, "seed": seed, "depth": DEPTH}, indent=1)
+    )
+    return score
+
+
+def report(scores: Iterable[Score], least: float = 95.0) -> bool:
+    """Print scores and survivors; return whether every score is at least `least` per cent."""
+    done = list(scores)
+    show(
+        "mutation",
+        ["block", "mutants", "killed", "equivalent", "survived", "score %", "seconds"],
+        [(s.block, s.mutants, s.killed, s.equivalent, len(s.survivors), s.percent, s.seconds) for s in done],
+    )
+    lines = [(s.block, m.number, m.mode, m.place, _short(m.source)) for s in done for m in s.survivors]
+    if lines:
+        show("survivors", ["block", "mutant", "mode", "place", "source"], lines)
+    return all(score.percent >= least for score in done)
+
+
+def _short(source: str) -> str:
+    return " ".join(re.sub(r"^.*/(hw|site-packages)/", r"\1/", part) for part in source.split())

@@ -1,0 +1,33 @@
+"""Tables on the screen, one look for all flows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+console = Console()
+
+
+def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print a table; numbers stand to the right, floats with one decimal, `None` as a dash."""
+    rows = [list(row) for row in rows]
+    table = Table(title=title, title_justify="left")
+    for index, column in enumerate(columns):
+        numeric = all(isinstance(row[index], int | float) or row[index] is None for row in rows)
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row))
+    console.print(table)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.1f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

