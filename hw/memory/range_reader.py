@@ -140,6 +140,7 @@ class RangeMasker(wiring.Component):
     """
 
     def __init__(self, data_width: int = 256) -> None:
+        check_port(32, data_width)
         self.data_width = data_width
         super().__init__(
             {

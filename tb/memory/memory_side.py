@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
@@ -86,7 +87,8 @@ class MemorySide(wiring.Component):
         m.submodules.words = words = RangeReader(**widths, depth=self.depth)
         m.submodules.serialiser = serialiser = WordSerialiser(self.data_width)
         m.submodules.writer = writer = WritePort(**widths, id_width=self.id_width, outstanding=self.outstanding)
-        for i, client in enumerate((fetcher, ranges, words)):
+        clients: list[Any] = [fetcher, ranges, words]
+        for i, client in enumerate(clients):
             wiring.connect(m, client.request, arbiter.requests[i])
             wiring.connect(m, arbiter.beats[i], client.beat)
         connect_flat(m, self, "m_axi", arbiter.m_axi)

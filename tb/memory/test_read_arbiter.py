@@ -1,0 +1,123 @@
+"""Read arbiter: turns, beats to their clients in any order, the limit of outstanding bursts, lines of failures."""
+
+from pathlib import Path
+from typing import Any
+
+import cocotb
+import pytest
+
+from hw.memory.formats import LINE_BYTES
+from hw.memory.read_arbiter import ReadArbiter
+from tb.memory.memory_bench import CONFIGURATIONS, begin, design, random_bursts, random_ranges, simulate_memory_side
+from tb.memory.memory_side import CLIENTS
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=[0.0, 0.5], out_of_order=[False, True])
+async def beats_return_to_their_client(dut: Any, stall: float, out_of_order: bool) -> None:
+    bench = await begin(dut)
+    source = bench.bench.random
+    bench.memory.out_of_order(out_of_order)
+    bench.memory.stall(stall)
+    bench.memory.latency(12)
+    bench.fetch(random_bursts(source, 60, bench.beat_bytes))
+    bench.read_ranges(random_ranges(source, 80))
+    bench.read_words(random_ranges(source, 80))
+    await bench.finish()
+
+
+@cocotb.test()
+async def clients_share_the_port_evenly(dut: Any) -> None:
+    """Single beats of all clients at once take as long as the port needs for their sum."""
+    bench = await begin(dut)
+    bench.memory.latency(1)
+    count = 100
+    words = bench.beat_words
+    began = bench.bench.cycle
+    bench.fetch((i, 1) for i in range(count))
+    bench.read_ranges((words * i, 1) for i in range(count))
+    bench.read_words((words * i, 1) for i in range(count))
+    progress = {"fetch_o": 0, "range_o": 0, "word_o": 0}
+    await bench.bench.cycles(count)
+    for port in progress:
+        progress[port] = len(bench.taken[port])
+    assert max(progress.values()) - min(progress.values()) <= 2, progress
+    took = await bench.finish() - began
+    assert took <= 3 * count + 12
+
+
+@cocotb.test()
+async def a_client_has_so_many_bursts_outstanding(dut: Any) -> None:
+    """Hold a client to `outstanding` bursts in a round trip where its fetcher has room for more."""
+    bench = await begin(dut)
+    latency = 60
+    bench.memory.latency(latency)
+    outstanding, depth = design().outstanding, design().depth
+    if outstanding >= depth:
+        return
+    bursts = 5 * outstanding
+    began = bench.bench.cycle
+    bench.fetch((i, 1) for i in range(bursts))
+    took = await bench.finish() - began
+    # Five round trips, each of the memory's latency and a cycle in the arbiter, then the rest of the last ones.
+    assert took == 5 * (latency + 1) + outstanding + 3
+
+
+@cocotb.test()
+@cocotb.parametrize(out_of_order=[False, True])
+async def every_failing_line_is_reported(dut: Any, out_of_order: bool) -> None:
+    bench = await begin(dut)
+    bench.memory.out_of_order(out_of_order)
+    bench.memory.stall(0.3)
+    bench.memory.latency(4)
+    source = bench.bench.random
+    bench.memory.read_errors(range(1 << 16))
+    beats = LINE_BYTES // bench.beat_bytes
+    ports = dict.fromkeys(("fetch_o", "range_o", "word_o"), 0)
+    lines = []
+    for address, length in random_bursts(source, 20, bench.beat_bytes):
+        bench.bench.drive("fetch_i", [{"address": address, "length": length - 1}])
+        lines += [(address + i) // beats for i in range(length)]
+        ports["fetch_o"] += length
+    for port in ("range", "word"):
+        for address, length in random_ranges(source, 20):
+            if not length:
+                continue
+            bench.bench.drive(f"{port}_i", [{"address": address, "words": length}])
+            first, end = address // bench.beat_words, -(-(address + length) // bench.beat_words)
+            lines += [at // beats for at in range(first, end)]
+            ports[f"{port}_o"] += end - first if port == "range" else length
+    taken = bench.taken
+    await bench.bench.until(lambda: all(len(taken[port]) == count for port, count in ports.items()))
+    await bench.bench.cycles(16)
+    assert sorted(taken["read_failure"]) == sorted(lines)
+
+
+@cocotb.test()
+async def good_reads_report_nothing(dut: Any) -> None:
+    bench = await begin(dut)
+    bench.memory.read_errors(range(4096, 4100))
+    bench.fetch([(0, 16), (4096 // bench.beat_bytes + 1, 8)])
+    await bench.finish()
+    assert not bench.taken["read_failure"]
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+def test_read_arbiter(configuration: str, tmp_path: Path) -> None:
+    assert len(CLIENTS) == 3
+    simulate_memory_side(configuration, __name__, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"clients": 1}, "clients must be in 2..16, not 1"),
+        ({"clients": 17}, "clients must be in 2..16, not 17"),
+        ({"outstanding": 1}, "outstanding must be a power of two from 2, not 1"),
+        ({"outstanding": 48}, "outstanding must be a power of two from 2, not 48"),
+        ({"data_width": 512}, "data_width must be 64, 128 or 256, not 512"),
+    ],
+)
+def test_read_arbiter_refuses(parameters: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ReadArbiter(**parameters)
