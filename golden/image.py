@@ -195,7 +195,9 @@ class Image:
         if header["version"] != VERSION:
             raise InputError("image, version", f"is {header['version']}", str(VERSION))
         if header["lines"] * LINE_BYTES != len(data):
-            raise InputError("image, size", f"is {len(data)} bytes", f"{header['lines'] * LINE_BYTES} as its header says")
+            raise InputError(
+                "image, size", f"is {len(data)} bytes", f"{header['lines'] * LINE_BYTES} as its header says"
+            )
         checksum = zlib.crc32(data[LINE_BYTES:])
         if checksum != header["checksum"]:
             raise InputError("image, checksum", f"is 0x{checksum:08x}", f"0x{header['checksum']:08x}")

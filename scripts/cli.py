@@ -32,6 +32,39 @@ def _finish(good: bool) -> None:
 
 
 @app.command()
+def run(
+    dataset: Annotated[str, typer.Argument(help="What `atoll datasets` lists.")] = "digits",
+    config: Annotated[str, typer.Option(help="Name of a file in configs/, or a path.")] = "default",
+    model: Annotated[str | None, typer.Option(help="gcn, sage or gin.  [default: gcn]", show_default=False)] = None,
+    layers: Annotated[int, typer.Option(help="Layers to train.", min=1, max=3)] = 2,
+    hidden: Annotated[int, typer.Option(help="Width of the layers before the last.", min=1)] = 16,
+    seed: Annotated[int, typer.Option(help="Of initial weights and dropout.", min=0)] = 0,
+    model_file: Annotated[
+        Path | None, typer.Option(help="Weights to use instead of training (.npz, docs/models.md).")
+    ] = None,
+    rtl: Annotated[bool, typer.Option("--rtl/--no-rtl", help="Simulate, or use the golden model alone.")] = True,
+    out: Annotated[Path, typer.Option(help="Folder for result.json.")] = Path("atoll-out"),
+) -> None:
+    """Run an inference in RTL and compare it bit by bit with the golden model.
+
+    Exit status 0 only if every value is the same, 1 if not, 2 if the input cannot be used.
+    """
+    from scripts.flows import run as flow
+
+    request = flow.Request(dataset, model, config, layers, hidden, seed, model_file, rtl, out)
+    _finish(flow.run(request)["bit_exact"] is not False)
+
+
+@app.command()
+def datasets() -> None:
+    """List what can be named as a data set."""
+    from golden.datasets import catalogue
+    from scripts.flows.table import show
+
+    show("data sets", ("name", "what it is"), catalogue())
+
+
+@app.command()
 def generate(
     block: BlockName = "all",
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the files.")] = Path("build/verilog"),
@@ -133,12 +166,13 @@ def doctor(
 
 def main() -> None:
     """Run the program; a request that cannot be carried out ends in one line and status 2."""
+    from golden.errors import InputError
     from scripts.flows.yosys import ToolError
     from tb.harness.build import BuildError
 
     try:
         app()
-    except UserError as error:
+    except (UserError, InputError) as error:
         print(f"atoll: {error}", file=sys.stderr)
         sys.exit(REFUSED)
     except (ToolError, BuildError) as error:

@@ -165,7 +165,9 @@ def run_jobs(
 def mismatches(problem: Problem, outcome: Outcome) -> list[str]:
     """Where an outcome differs from the golden model, a line each; none if it is bit-exact."""
     expected: list[LayerResult] = infer(problem)
-    pairs = [(f"layer {n}", want.results, got) for n, (want, got) in enumerate(zip(expected, outcome.results, strict=True))]
+    pairs = [
+        (f"layer {n}", want.results, got) for n, (want, got) in enumerate(zip(expected, outcome.results, strict=True))
+    ]
     pairs.append((f"layer {len(expected) - 1}, combined", expected[-1].combined, outcome.combined))
     lines = []
     for what, want, got in pairs:

@@ -1,0 +1,90 @@
+"""What an inference costs at the least: the figures that measured cycles and bytes are held against."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from golden.contracts import SPARSE_ENTRY, VALUE_BITS, VID_BITS
+from golden.model.network import LayerResult, Problem
+
+__all__ = ["Bound", "compulsory_bytes", "limit_cycles", "useful_operations"]
+
+_VALUE_BYTES = VALUE_BITS // 8
+_WORD_BYTES = VID_BITS // 8
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Bytes that every machine has to move.
+
+    Attributes
+    ----------
+    read
+        Features, VIDs, offsets, weights and biases, each once.
+    written
+        Results of the last layer.
+    """
+
+    read: int
+    written: int
+
+    @property
+    def total(self) -> int:
+        """Both together."""
+        return self.read + self.written
+
+
+def useful_operations(problem: Problem, results: Sequence[LayerResult]) -> int:
+    """Multiply-accumulates with a non-zero feature, and additions of the aggregation, over all layers.
+
+    For every layer: (non-zeros of its input + non-zeros of A + I) times its output features.
+
+    Parameters
+    ----------
+    problem
+        Network and graph.
+    results
+        Exact rows of every layer, of which the hidden ones are the next layer's input.
+    """
+    members = problem.graph.edge_count + problem.graph.nodes
+    rows, total = problem.features, 0
+    for layer, result in zip(problem.model.layers, results, strict=True):
+        nonzero = rows.nnz if sparse.issparse(rows) else int(np.count_nonzero(rows))
+        total += (nonzero + members) * layer.f_out
+        rows = result.results
+    return total
+
+
+def compulsory_bytes(problem: Problem) -> Bound:
+    """Bytes that have to cross the memory port if everything in between stays on the chip.
+
+    Sparse features count 4 bytes an entry and 4 an offset, dense ones 2 a value; VIDs 4; the offsets of the edges once;
+    weights and results 2 a value without padding; biases 4.
+    """
+    graph, model = problem.graph, problem.model
+    if problem.sparse:
+        features = problem.features.nnz * SPARSE_ENTRY.bytes + (graph.nodes + 1) * _WORD_BYTES
+    else:
+        features = problem.features.size * _VALUE_BYTES
+    edges = (graph.edge_count + graph.nodes + 1) * _WORD_BYTES
+    weights = sum(layer.weights.size * _VALUE_BYTES + layer.f_out * _WORD_BYTES for layer in model.layers)
+    return Bound(features + edges + weights, graph.nodes * model.layers[-1].f_out * _VALUE_BYTES)
+
+
+def limit_cycles(useful: int, lanes: int, bound: Bound, beat_bytes: int) -> int:
+    """Cycles that no machine with so many lanes and such a memory port can beat.
+
+    Parameters
+    ----------
+    useful
+        See `useful_operations`.
+    lanes
+        Multiply-accumulate units.
+    bound
+        See `compulsory_bytes`; reads and writes have a channel each.
+    beat_bytes
+        Bytes of a memory beat.
+    """
+    return max(-(-useful // lanes), -(-bound.read // beat_bytes), -(-bound.written // beat_bytes))
