@@ -52,6 +52,8 @@ class Block:
     launch
         ``module:callable`` that runs the bench on a component, called as ``launch(component, parameters)``; needed
         where :func:`tb.harness.simulate` alone does not do, for example because of memories around the design.
+    whole
+        Whether coverage counts submodules; `False` for a block whose parts are blocks of this list themselves.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Block:
     synth: bool = True
     testcase: tuple[str, ...] | None = None
     launch: str | None = None
+    whole: bool = True
 
     @property
     def module(self) -> str:

@@ -81,12 +81,16 @@ def synth(
     block: BlockName = "all",
     fmax: Annotated[bool, typer.Option(help="Place and route too, for the maximum clock frequency.")] = True,
     check: Annotated[bool, typer.Option("--check", help="Compare areas with tb/expected.toml.")] = False,
+    update: Annotated[bool, typer.Option("--update", help="Write the areas into tb/expected.toml.")] = False,
 ) -> None:
     """Synthesise for ECP5 and print LUTs, flip-flops, multipliers, block RAMs and Fmax."""
     from scripts.flows import synth as flow
 
     blocks = [entry for entry in find(block) if entry.synth]
-    _finish(flow.report([flow.synth(entry, fmax=fmax) for entry in blocks], check=check))
+    areas = [flow.synth(entry, fmax=fmax) for entry in blocks]
+    if update:
+        flow.update(areas)
+    _finish(flow.report(areas, check=check))
 
 
 @app.command()

@@ -9,23 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from amaranth.hdl import Shape
-from amaranth.lib import data, wiring
 
+from scripts.flows.ports import flat_ports
 from scripts.flows.yosys import program
 from tb.harness.formal import environment
 from tb.harness.ports import StreamPort, stream_ports
-
-
-def _flat_ports(component: Any) -> list[tuple[str, bool, int]]:
-    """Return name, whether it is an input, and width of every port."""
-    found = []
-    for path, member, value in component.signature.flatten(component):
-        if not hasattr(value, "name") and not isinstance(value, data.View):
-            continue
-        width = Shape.cast(member.shape).width
-        if width:
-            found.append(("__".join(map(str, path)), member.flow is wiring.In, width))
-    return found
 
 
 def miter(component: Any, top: str, number: int, width: int) -> str:
@@ -33,7 +21,7 @@ def miter(component: Any, top: str, number: int, width: int) -> str:
 
     Inputs keep the rules of streams. A payload counts only while its ``valid`` is high.
     """
-    ports = _flat_ports(component)
+    ports = [(name, inward, Shape.cast(shape).width) for name, inward, shape in flat_ports(component)]
     streams = {port.name: port for port in stream_ports(component)}
     declared = ["input clk", "input rst", *(f"input [{w - 1}:0] {n}" for n, inward, w in ports if inward)]
     lines = [f"module miter({', '.join(declared)});"]

@@ -8,7 +8,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-console = Console()
+#: Width of tables where the output is no terminal.
+WIDTH = 140
+console = Console() if Console().is_terminal else Console(width=WIDTH)
 
 
 def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

