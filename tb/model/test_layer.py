@@ -90,6 +90,20 @@ def test_sums_are_those_of_scipy() -> None:
     ).all()
 
 
+def test_no_nodes_give_no_rows() -> None:
+    graph = Graph.from_edges("none", 0, [], [])
+    layer = random_layer(np.random.default_rng(0), 3, 2)
+    (result,) = infer(whole(np.zeros((0, 3), dtype=np.int16), layer, graph, Model.GCN))
+    assert (result.combined.shape, result.results.shape) == ((0, 2), (0, 2))
+
+
+def test_combined_rows_of_another_shape_or_type_are_refused() -> None:
+    graph = undirected(3, [(0, 1)])
+    for rows in (np.zeros((2, 1), np.int16), np.zeros((3, 1), np.int32), np.zeros(3, np.int16)):
+        with pytest.raises(InputError, match="combined rows: are int"):
+            aggregation_sums(graph, rows)  # type: ignore[arg-type]
+
+
 def test_the_widest_combination_sum_is_exact() -> None:
     features = np.full((2, 65536), EXTREMES[:, None], dtype=np.int16)
     weights = np.full((65536, 2), -32768, dtype=np.int16)

@@ -24,6 +24,7 @@ def by_fractions(value: int, mantissa: int, exponent: int, shift: int, bias: int
 @given(signed(48), st.integers(0, 65535), st.integers(0, 31), st.integers(0, 63), signed(32))
 @example(-(1 << 47), 65535, 31, 63, -(1 << 31))
 @example((1 << 47) - 1, 65535, 31, 0, (1 << 31) - 1)
+@example((1 << 47) - 1, 65535, 1, 63, 0)
 @example(-1, 1, 0, 63, 0)
 @example(-1, 0x8000, 31, 63, 0)
 def test_every_legal_input_is_rounded_exactly(value: int, mantissa: int, exponent: int, shift: int, bias: int) -> None:
