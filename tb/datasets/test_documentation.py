@@ -1,0 +1,12 @@
+from pathlib import Path
+
+from golden.datasets import bundled, synthetic
+
+TEXT = (Path(__file__).parents[2] / "docs" / "datasets.md").read_text()
+
+
+def test_every_name_and_key_is_documented_with_its_default() -> None:
+    for name in (*bundled.GRAPHS, *synthetic.KINDS):
+        assert f"`{name}`" in TEXT
+    for key, default in vars(synthetic.Options()).items():
+        assert f"| `{key}` | {default:g} |" in TEXT
