@@ -51,7 +51,7 @@ class TaskRouter(wiring.Component):
         m.submodules.slice = beats = Slice(self.config.task_beat)
         connect(m, flipped(self.i), beats.i)
 
-        last, taker = Signal(range(self.takers)), Signal(range(self.takers))
+        last, taker = Signal(range(max(2, self.takers))), Signal(range(max(2, self.takers)))
         m.d.comb += taker.eq(last)
         with m.If(beats.o.payload.first):
             with m.Switch(last):
