@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tb.harness.build import ROOT
-from tb.harness.run import completed
+from tb.harness.run import completed, waveform
 
 #: Name under which a test's simulations travel in its report, from worker to controller.
 PROPERTY = "atoll simulations"
@@ -45,7 +45,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
                 "tests": result.tests,
                 "cycles": result.cycles,
                 "seconds": result.seconds,
-                "waves": str(result.directory / "dump.fst") if (result.directory / "dump.fst").exists() else "",
+                "waves": str(waveform(result.directory) or ""),
             }
             for result in completed
         ]

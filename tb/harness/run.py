@@ -198,8 +198,13 @@ def run(
             ended = f"the simulator ended with status {error.code}"
     seconds = time.perf_counter() - began
     if waves:
-        print(f"waveform: {directory / 'dump.fst'}")
+        print(f"waveform: {waveform(directory)}")
     return _read(made, seed, directory, results_file, log, seconds, ended)
+
+
+def waveform(directory: Path) -> Path | None:
+    """Return the waveform a run left in its `directory`, if any."""
+    return next((directory / name for name in ("dump.fst", "dump.vcd") if (directory / name).exists()), None)
 
 
 def _run_directory(made: Build) -> Path:
