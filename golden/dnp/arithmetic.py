@@ -33,17 +33,17 @@ LOWEST = -(1 << (WORD - 1))
 
 
 def saturate(value: Ints) -> Ints:
-    """The nearest word: the largest or smallest one on overflow (D2)."""
+    """Return the nearest word: the largest or smallest one on overflow (D2)."""
     return np.clip(value, LOWEST, HIGHEST)
 
 
 def signed(value: Ints) -> Ints:
-    """The low 16 bits, read as two's complement."""
+    """Read the low 16 bits as two's complement."""
     return ((value + (1 << (WORD - 1))) & ((1 << WORD) - 1)) - (1 << (WORD - 1))
 
 
 def product(a: Ints, b: Ints) -> Ints:
-    """Product without its low 15 bits, rounded down; 17 bits wide, for -1 times -1 is +1 (D2)."""
+    """Multiply without its low 15 bits, rounded down; 17 bits wide, for -1 times -1 is +1 (D2)."""
     return (a * b) >> FRACTION
 
 

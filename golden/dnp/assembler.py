@@ -102,7 +102,7 @@ class _Line:
     rows: list[Instruction]
 
 
-class _Complaint(Exception):
+class _ComplaintError(Exception):
     """Raised with the offending token and what was expected."""
 
     def __init__(self, token: _Token, expected: str) -> None:
@@ -130,12 +130,12 @@ class _Assembler:
             tokens = [_Token(m.group(), number, m.start() + 1) for m in _TOKEN.finditer(line.split(";", maxsplit=1)[0])]
             try:
                 self._read(tokens, line.strip())
-            except _Complaint as complaint:
+            except _ComplaintError as complaint:
                 self.complain(complaint.token, complaint.expected)
         for section, address, token in self.data:
             try:
                 self.cells[section][address] = self._number(token, token.text, _WORD_RANGE, "a number or name") & 0xFFFF
-            except _Complaint as complaint:
+            except _ComplaintError as complaint:
                 self.complain(complaint.token, complaint.expected)
         for instruction in self.lines:
             self._encode(instruction)
@@ -158,22 +158,22 @@ class _Assembler:
             return
         repeat = tokens.pop(0) if tokens[0].text.upper() == "REP" else None
         if not tokens:
-            raise _Complaint(repeat or _Token("", 0, 0), "expected an instruction after REP")
+            raise _ComplaintError(repeat or _Token("", 0, 0), "expected an instruction after REP")
         head = tokens[0]
         rows = [row for row in INSTRUCTIONS if row.mnemonic == head.text.upper()]
         if not rows:
-            raise _Complaint(head, f"unknown mnemonic; expected one of {' '.join(_MNEMONICS)}")
+            raise _ComplaintError(head, f"unknown mnemonic; expected one of {' '.join(_MNEMONICS)}")
         if self.section != ".program":
-            raise _Complaint(head, f"instruction in {self.section}; expected .word or .program")
+            raise _ComplaintError(head, f"instruction in {self.section}; expected .word or .program")
         address = self._reserve(head, rows[0].words)
         self.lines.append(_Line(head, tokens[1:], address, repeat, rows))
         self.image.lines[address] = source
 
     def _define(self, token: _Token, name: str, value: int) -> None:
         if not _NAME.fullmatch(name) or name.upper() in _RESERVED:
-            raise _Complaint(token, "expected a name that is not a mnemonic or register")
+            raise _ComplaintError(token, "expected a name that is not a mnemonic or register")
         if name in self.image.labels:
-            raise _Complaint(token, f"duplicate label; expected a name other than {name}")
+            raise _ComplaintError(token, f"duplicate label; expected a name other than {name}")
         self.image.labels[name] = value
 
     def _directive(self, head: _Token, operands: list[_Token]) -> None:
@@ -192,16 +192,16 @@ class _Assembler:
                     self.data.append((self.section, self._reserve(operand, 1), operand))
             case ".org" | ".equ" | ".word":
                 wanted = {".org": "an address", ".equ": "a name and a number", ".word": "at least one word"}
-                raise _Complaint(head, f"expected {wanted[head.text]} after it")
+                raise _ComplaintError(head, f"expected {wanted[head.text]} after it")
             case _:
-                raise _Complaint(head, f"unknown directive; expected one of {' '.join(_DIRECTIVES)}")
+                raise _ComplaintError(head, f"unknown directive; expected one of {' '.join(_DIRECTIVES)}")
 
     def _reserve(self, token: _Token, words: int) -> int:
         address, depth = self.at[self.section], self.depths[self.section]
         self.at[self.section] += words
         if address + words > depth:
             name = {".program": "program memory", ".wm": "WM", ".xm": "XM"}[self.section]
-            raise _Complaint(token, f"does not fit: {name} has {depth} words, expected an address below {depth}")
+            raise _ComplaintError(token, f"does not fit: {name} has {depth} words, expected an address below {depth}")
         return address
 
     # Second pass: operands.
@@ -211,7 +211,7 @@ class _Assembler:
         for row in line.rows:
             try:
                 words = self._encode_as(row, line)
-            except _Complaint as complaint:
+            except _ComplaintError as complaint:
                 complaints.append(complaint)
                 continue
             for offset, word in enumerate(words):
@@ -224,7 +224,7 @@ class _Assembler:
 
     def _encode_as(self, row: Instruction, line: _Line) -> list[int]:
         if line.repeat and not row.repeatable:
-            raise _Complaint(line.repeat, f"{row.mnemonic} cannot be repeated; expected no REP")
+            raise _ComplaintError(line.repeat, f"{row.mnemonic} cannot be repeated; expected no REP")
         words = [row.match | (1 << REPEAT_BIT if line.repeat else 0)]
         for operand, token in zip(row.operands, line.operands, strict=False):
             value = self._operand(operand.kind, token, line.address)
@@ -235,9 +235,11 @@ class _Assembler:
                 words.append(value & 0xFFFF)
         if len(line.operands) < len(row.operands):
             missing = row.operands[len(line.operands)].kind
-            raise _Complaint(line.operands[-1] if line.operands else line.head, f"expected {missing.value} after it")
+            raise _ComplaintError(
+                line.operands[-1] if line.operands else line.head, f"expected {missing.value} after it"
+            )
         if len(line.operands) > len(row.operands):
-            raise _Complaint(line.operands[len(row.operands)], "expected the end of the line")
+            raise _ComplaintError(line.operands[len(row.operands)], "expected the end of the line")
         return words
 
     def _operand(self, kind: Kind, token: _Token, address: int) -> int:
@@ -270,7 +272,7 @@ class _Assembler:
             case _:
                 return self._value(kind, token, address)
         if value is None:
-            raise _Complaint(token, f"expected {kind.value}")
+            raise _ComplaintError(token, f"expected {kind.value}")
         return value
 
     def _value(self, kind: Kind, token: _Token, address: int) -> int:
@@ -282,10 +284,10 @@ class _Assembler:
             target = self._number(token, token.text, (0, self.config.p_depth - 1), kind.value)
             if not -limit <= target - address < limit:
                 low, high = address - limit, address + limit - 1
-                raise _Complaint(token, f"too far: expected an address in {low}..{high}; use JMP")
+                raise _ComplaintError(token, f"too far: expected an address in {low}..{high}; use JMP")
             return (target - address) & ((1 << bits) - 1)
         if not token.text.startswith("#"):
-            raise _Complaint(token, f"expected {kind.value}")
+            raise _ComplaintError(token, f"expected {kind.value}")
         limits = {Kind.BYTE: (0, 255), Kind.SHIFT: (0, 15), Kind.WORD: _WORD_RANGE}[kind]
         return self._number(token, token.text[1:], limits, kind.value)
 
@@ -295,7 +297,7 @@ class _Assembler:
     def _number(self, token: _Token, text: str, limits: tuple[int, int], wanted: str) -> int:
         match = _EXPRESSION.fullmatch(text)
         if not match:
-            raise _Complaint(token, f"expected {wanted}")
+            raise _ComplaintError(token, f"expected {wanted}")
         value = 0
         for part in re.findall(r"[+-]?[\w.]+", text):
             sign, term = (-1 if part[0] == "-" else 1), part.lstrip("+-")
@@ -305,9 +307,9 @@ class _Assembler:
             try:
                 value += sign * int(term, 0)
             except ValueError:
-                raise _Complaint(token, f"undefined label {term}; expected {wanted}") from None
+                raise _ComplaintError(token, f"undefined label {term}; expected {wanted}") from None
         if not limits[0] <= value <= limits[1]:
-            raise _Complaint(token, f"value {value} out of range; expected {limits[0]}..{limits[1]}")
+            raise _ComplaintError(token, f"value {value} out of range; expected {limits[0]}..{limits[1]}")
         return value
 
 

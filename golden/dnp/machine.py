@@ -59,7 +59,7 @@ class EdgePort:
         return self.words[self.sent] if self.offering else None
 
     def take(self) -> None:
-        """The word on offer was accepted."""
+        """Take note that the word on offer was accepted."""
         self.sent += 1
         self.offering = False
 
@@ -114,7 +114,7 @@ class Machine:
         self.state.p[processor, : len(words)] = np.asarray(words, dtype=np.int64) & ((1 << WORD) - 1)
         for memory, content in ((self.state.wm, wm), (self.state.xm, xm)):
             for address, value in (content or {}).items():
-                memory[processor, address] = int(signed(np.int64(value)))
+                memory[processor, address] = signed(np.asarray(value, dtype=np.int64))
 
     def start(self) -> None:
         """Go on-line (D7)."""
@@ -147,7 +147,7 @@ class Machine:
         rows = np.arange(s.processors)
         wire_valid, wire = self._wires()
         accepted = self._accepted()
-        slot = s.pipe[COMMIT]
+        slot = s.pipe[COMMIT].copy()  # the stages move on below
         valid = (slot[Slot.VALID] == 1) & ~s.halted
         port_in, port_out = slot[Slot.PORT_IN], slot[Slot.PORT_OUT]
         ready_in = (s.irs | wire_valid)[rows, np.maximum(port_in, 0)]
@@ -203,7 +203,7 @@ class Machine:
         return "deadlock: " + "; ".join(lines)
 
     def _wires(self) -> tuple[Mask, Ints]:
-        """What every input sees: whether a word is offered, and the word."""
+        """Look at what every input sees: whether a word is offered, and the word."""
         s = self.state
         flat = self.sources.reshape(-1)
         linked = flat >= 0

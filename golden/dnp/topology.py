@@ -71,7 +71,7 @@ class Grid:
         return place * self.columns + (0 if side == WEST else self.columns - 1), side
 
     def places(self, side: int) -> int:
-        """Number of edge ports on a side."""
+        """Count the edge ports on a side."""
         return self.columns if side in (NORTH, SOUTH) else self.rows
 
     def joint(self, side: int, place: int) -> tuple[int, int] | None:

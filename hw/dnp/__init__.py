@@ -1,0 +1,1 @@
+"""The DNP-II neural processor, its chip and its arrays."""

@@ -1,0 +1,234 @@
+# mypy: disable-error-code="valid-type,call-arg,attr-defined,index,dict-item,misc"
+"""A DNP-II: memories, issue stage, arithmetic pipeline and four ports (D1-D6)."""
+
+from typing import Any
+
+from amaranth.hdl import Array, Const, Module, Mux, ResetInserter, Signal, signed, unsigned
+from amaranth.lib import enum, memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from golden.dnp.arithmetic import WORD
+from golden.dnp.config import CoreConfig
+from golden.dnp.isa import GENERAL, PORTS, Control, StopCode
+from hw.dnp.arithmetic import Arithmetic
+from hw.dnp.isa import ADDRESS
+from hw.dnp.issue import Issue
+from hw.dnp.port import WORD_STREAM, Port
+
+__all__ = ["Access", "Core", "Space", "Status"]
+
+#: Width of the clock, instruction and waiting counters, in bits.
+COUNTER_BITS = 2 * WORD
+
+
+class Space(enum.Enum, shape=2):
+    """What the chip control block reads and writes."""
+
+    PROGRAM = 0
+    WM = 1
+    XM = 2
+    STATUS = 3
+
+
+class Status(enum.Enum, shape=6):
+    """Addresses of the status space; counters low half first."""
+
+    STATE = 0  # bit 0 on-line, bit 1 standing still, bits 8.. stop code
+    PC = 1
+    A = 2
+    CLOCKS = 4
+    INSTRUCTIONS = 6
+    BLOCKED = 8
+    GENERAL = 16
+    CONTROL = 32
+
+
+class Access(wiring.Signature):
+    """Access to one word of a core: written at once, read data a clock later. Memories only off-line."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "space": Out(Space),
+                "address": Out(ADDRESS),
+                "write": Out(1),
+                "write_data": Out(unsigned(WORD)),
+                "read_data": In(unsigned(WORD)),
+            }
+        )
+
+
+class Core(wiring.Component):
+    """One processor.
+
+    Parameters
+    ----------
+    config
+        Memory sizes.
+    counters
+        Whether clocks, instructions and clocks spent waiting are counted.
+
+    Attributes
+    ----------
+    i, o
+        Words from and to the neighbours, by port: N, E, S, W.
+    online
+        The program runs while this is high (D7).
+    start
+        High in the clock before ``online`` rises: everything but the memories is cleared.
+    access
+        Off-line access to the memories, and to the status at any time.
+    halted
+        The program has ended, by HALT or by an error.
+    """
+
+    i: Any
+    o: Any
+    online: Signal
+    start: Signal
+    access: Any
+    halted: Signal
+
+    def __init__(self, config: CoreConfig | None = None, *, counters: bool = True) -> None:
+        self.config = config or CoreConfig()
+        self.counters = counters
+        super().__init__(
+            {
+                "i": In(WORD_STREAM).array(len(PORTS)),
+                "o": Out(WORD_STREAM).array(len(PORTS)),
+                "online": In(1),
+                "start": In(1),
+                "access": In(Access()),
+                "halted": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        """Connect the stages; block, stop and count."""
+        m = Module()
+        clear = ResetInserter(self.start)
+        issue, arithmetic = Issue(self.config), Arithmetic()
+        m.submodules.issue = clear(issue)
+        m.submodules.arithmetic = clear(arithmetic)
+        ports = [Port() for _ in PORTS]
+        for name, port, i, o in zip(PORTS, ports, self.i, self.o, strict=True):
+            m.submodules[f"port_{name.lower()}"] = clear(port)
+            wiring.connect(m, wiring.flipped(i), port.i)
+            wiring.connect(m, wiring.flipped(o), port.o)
+            m.d.comb += port.online.eq(self.online)
+
+        last = arithmetic.last
+        slot = last.slot
+        go, acts, blocked, halted, running = Signal(), Signal(), Signal(), Signal(), Signal()
+        has_word = Array([port.has_word for port in ports])[slot.receive_port]
+        has_room = Array([port.has_room for port in ports])[slot.send_port]
+        m.d.comb += [
+            running.eq(self.online & ~halted),
+            blocked.eq(last.valid & ~last.stop & ((slot.receive & ~has_word) | (slot.send & ~has_room))),
+            go.eq(running & ~blocked),
+            acts.eq(go & last.valid & ~last.stop),
+            self.halted.eq(halted),
+            issue.go.eq(go),
+            arithmetic.go.eq(go),
+            arithmetic.entry.eq(issue.entry),
+            issue.a.eq(arithmetic.a),
+            arithmetic.port_word.eq(Array([port.word for port in ports])[slot.receive_port]),
+        ]
+        for source, target in ((arithmetic.flights, issue.flights), (arithmetic.general, issue.general)):
+            for one, other in zip(source, target, strict=True):
+                m.d.comb += other.eq(one)
+        for index, port in enumerate(ports):
+            m.d.comb += [
+                port.take.eq(acts & slot.receive & (slot.receive_port == index)),
+                port.put.eq(acts & slot.send & (slot.send_port == index)),
+                port.put_word.eq(arithmetic.result),
+            ]
+
+        code, stop_pc = Signal(StopCode), Signal(ADDRESS)
+        with m.If(self.start):
+            m.d.sync += [halted.eq(0), code.eq(0), stop_pc.eq(0)]
+        with m.Elif(go & last.valid & last.stop):
+            m.d.sync += [halted.eq(1), code.eq(last.code), stop_pc.eq(last.pc)]
+
+        counts = {
+            Status.CLOCKS: running,
+            Status.INSTRUCTIONS: issue.issued,
+            Status.BLOCKED: running & blocked,
+        }
+        words = {status: self._counter(m, status, event) for status, event in counts.items()}
+        reads = self._memories(m, issue, arithmetic, acts=acts, go=go)
+        self._status(m, issue, arithmetic, reads, words, state=(halted, code, stop_pc))
+        return m
+
+    def _counter(self, m: Module, status: Any, event: Any) -> Any:
+        if not self.counters:
+            return Const(0, COUNTER_BITS)
+        counter = Signal(COUNTER_BITS, name=status.name.lower())
+        with m.If(self.start):
+            m.d.sync += counter.eq(0)
+        with m.Elif(event):
+            m.d.sync += counter.eq(counter + 1)
+        return counter
+
+    def _memories(self, m: Module, issue: Issue, arithmetic: Arithmetic, *, acts: Any, go: Any) -> dict[Space, Any]:
+        """One read and one write port each; off-line they belong to the access."""
+        access, last = self.access, arithmetic.last
+        online: dict[Space, tuple[int, Any, Any, Any, Any]] = {
+            Space.PROGRAM: (self.config.p_depth, issue.p_address, issue.p_enable, Const(0, WORD), Const(0)),
+            Space.WM: (self.config.wm_depth, issue.wm_address, go, last.wm_address, acts & last.slot.write_wm),
+            Space.XM: (self.config.xm_depth, issue.xm_address, go, last.xm_address, acts & last.slot.write_xm),
+        }
+        reads = {}
+        for space, (depth, read_address, read_enable, write_address, write_enable) in online.items():
+            m.submodules[space.name.lower()] = rows = memory.Memory(shape=unsigned(WORD), depth=depth, init=[])
+            read, write = rows.read_port(), rows.write_port()
+            chosen = access.write & (access.space == space) & (access.address < depth)
+            m.d.comb += [
+                read.addr.eq(Mux(self.online, read_address, access.address)),
+                read.en.eq(~self.online | read_enable),
+                write.addr.eq(Mux(self.online, write_address, access.address)),
+                write.data.eq(Mux(self.online, arithmetic.result, access.write_data)),
+                write.en.eq(Mux(self.online, write_enable, chosen)),
+            ]
+            reads[space] = read.data
+        m.d.comb += [
+            issue.p_word.eq(reads[Space.PROGRAM]),
+            arithmetic.wm_word.eq(reads[Space.WM]),
+            arithmetic.xm_word.eq(reads[Space.XM]),
+        ]
+        return reads
+
+    def _status(
+        self,
+        m: Module,
+        issue: Issue,
+        arithmetic: Arithmetic,
+        reads: dict[Space, Any],
+        counters: dict[Any, Any],
+        *,
+        state: tuple[Any, Any, Any],
+    ) -> None:
+        halted, code, stop_pc = state
+        status = Signal(signed(WORD))
+        space = Signal(Space)
+        values: dict[int, Any] = {
+            Status.STATE.value: self.online | (halted << 1) | (code << 8),
+            Status.PC.value: stop_pc,
+            Status.A.value: arithmetic.a,
+        }
+        for name, counter in counters.items():
+            values[name.value] = counter[:WORD]
+            values[name.value + 1] = counter[WORD:]
+        values |= {Status.GENERAL.value + i: arithmetic.general[i] for i in range(GENERAL)}
+        values |= {Status.CONTROL.value + int(c): issue.control[c] for c in Control}
+        m.d.sync += [space.eq(self.access.space), status.eq(0)]
+        with m.Switch(self.access.address[:6]):
+            for address, value in values.items():
+                with m.Case(address):
+                    m.d.sync += status.eq(value)
+        with m.Switch(space):
+            for name, data in reads.items():
+                with m.Case(name):
+                    m.d.comb += self.access.read_data.eq(data)
+            with m.Default():
+                m.d.comb += self.access.read_data.eq(status)

@@ -1,0 +1,1 @@
+"""Benches and tests of the DNP-II."""
