@@ -114,6 +114,9 @@ class Issue(wiring.Component):
             m.d.sync += [loaded.eq(1), beat.eq(p), pending.eq(p.mask & Mux(sparse, indices, nonzero))]
             with m.If(p.first):
                 m.d.sync += base.eq(0)
+            with m.Else():
+                # A task whose first beats hold nothing begins at a later one, which has no description.
+                m.d.sync += [beat.address.eq(beat.address), beat.scale.eq(beat.scale)]
 
         chunks = Array(
             Cat(beat.data[p * config.lanes + lane] for lane in range(config.lanes)) for p in range(config.parts)
