@@ -7,6 +7,7 @@ from enum import IntEnum
 
 from golden import contracts
 from golden.contracts.layout import Layout
+from scripts.flows.yosys import ROOT as ROOT
 
 #: Codes in the order of the document.
 ENUMERATIONS: tuple[type[IntEnum], ...] = (

@@ -31,7 +31,7 @@ SEED = 1
 WORKERS = 2
 #: A mutant is killed by time when its bench takes this many times as long as the original's, plus this many seconds.
 SLOWER = 5
-SLACK = 10.0
+SLACK = 60.0
 #: Cycles over which a survivor is compared with the original, and the solver's limit in seconds.
 DEPTH = 16
 LIMIT = 120.0
