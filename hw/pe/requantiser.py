@@ -1,13 +1,14 @@
 """Requantiser: the one place where sums are rounded.
 
-Both rounding points of a layer are the same function (``golden.model.layer.requantise``):
+Both rounding points of a layer are the same function (``golden.model.rounding.requantise``):
 ``saturate16(round_half_even((value * mantissa + (bias << exponent)) / 2**(shift + exponent)))``,
 with negative results replaced by 0 if ``relu`` is set.
 """
 
-from amaranth import Cat, Const, Elaboratable, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Const, Cover, Elaboratable, Module, Mux, Signal, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from golden.contracts import VALUE_BITS
 from hw.pe.formats import RequantiseInput
@@ -18,7 +19,9 @@ __all__ = ["Requantiser"]
 # than a quarter: longer shifts give the same 0.
 _SUM_BITS = 65
 _MAX_SHIFT = 66
-_COARSE = 16
+_BIAS_BITS = 63
+#: The shift's first step moves by multiples of this, its second by less.
+_STEP = 16
 
 
 class Requantiser(wiring.Component):
@@ -34,72 +37,102 @@ class Requantiser(wiring.Component):
     """
 
     #: Cycles from an element's entry to its result.
-    LATENCY = 6
+    LATENCY = 7
 
     i: In(stream.Signature(RequantiseInput, always_ready=True))
     o: Out(stream.Signature(signed(VALUE_BITS), always_ready=True))
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Build the six stages: operands, product, sum, coarse shift, fine shift, rounding."""
+        """Build the seven stages: operands, partial products, product, sum, far shift, near shift, rounding."""
         m = Module()
-        valid = Signal(self.LATENCY)
-        m.d.sync += valid.eq(Cat(self.i.valid, valid[:-1]))
+        valid, relu = Signal(self.LATENCY), Signal(self.LATENCY)
+        m.d.sync += [valid.eq(Cat(self.i.valid, valid[:-1])), relu.eq(Cat(self.i.payload.relu, relu[:-1]))]
 
         operands = Signal(RequantiseInput)
         m.d.sync += operands.eq(self.i.payload)
 
-        product = Signal(signed(_SUM_BITS - 1))
-        bias = Signal(signed(_SUM_BITS - 2))
+        # One multiplier of the device for each 16 bits of the value.
+        value, mantissa = operands.value, operands.scale.mantissa
+        low, middle = Signal(2 * VALUE_BITS), Signal(2 * VALUE_BITS)
+        high = Signal(signed(2 * VALUE_BITS))
+        bias_2 = Signal(signed(_BIAS_BITS))
         shift_2 = Signal(range(_MAX_SHIFT + 1))
         total = Signal(7)
         m.d.comb += total.eq(operands.shift + operands.scale.exponent)
         m.d.sync += [
-            product.eq(operands.value * operands.scale.mantissa),
-            bias.eq(operands.bias << operands.scale.exponent),
+            low.eq(value[:VALUE_BITS].as_unsigned() * mantissa),
+            middle.eq(value[VALUE_BITS : 2 * VALUE_BITS].as_unsigned() * mantissa),
+            high.eq(value[2 * VALUE_BITS :].as_signed() * mantissa),
+            bias_2.eq(operands.bias << operands.scale.exponent),
             shift_2.eq(Mux(total > _MAX_SHIFT, _MAX_SHIFT, total)),
         ]
 
-        sum_ = Signal(signed(_SUM_BITS))
+        product = Signal(signed(_SUM_BITS - 1))
+        bias_3 = Signal.like(bias_2)
         shift_3 = Signal.like(shift_2)
-        m.d.sync += [sum_.eq(product + bias), shift_3.eq(shift_2)]
+        m.d.sync += [
+            product.eq(Cat(low, high).as_signed() + (middle << VALUE_BITS)),
+            bias_3.eq(bias_2),
+            shift_3.eq(shift_2),
+        ]
+
+        sum_ = Signal(signed(_SUM_BITS))
+        shift_4 = Signal.like(shift_3)
+        m.d.sync += [sum_.eq(product + bias_3), shift_4.eq(shift_3)]
 
         # One zero below the sum makes the bit under the result's lowest bit the guard bit for every shift, 0 included.
-        extended = Signal(signed(_SUM_BITS + 1))
-        coarse = Signal.like(extended)
-        sticky_4 = Signal()
-        shift_4 = Signal(range(_COARSE))
-        m.d.comb += extended.eq(Cat(Const(0, 1), sum_))
-        m.d.sync += shift_4.eq(shift_3)
-        with m.Switch(shift_3[4:]):
-            for step in range(_MAX_SHIFT // _COARSE + 1):
+        steps = _MAX_SHIFT // _STEP + 1
+        extended = Signal(signed((steps + 1) * _STEP))
+        groups = [extended[n * _STEP : (n + 1) * _STEP] for n in range(steps + 1)]
+        lost = [group.any() for group in groups]
+        high_part = [group != sum_[-1].replicate(_STEP) for group in groups]
+        near, sticky_5, beyond, sign = Signal(2 * _STEP), Signal(), Signal(), Signal()
+        shift_5 = Signal(range(_STEP))
+        m.d.comb += extended.eq(Cat(Const(0, 1), sum_).as_signed())
+        m.d.sync += [shift_5.eq(shift_4), sign.eq(sum_[-1])]
+        with m.Switch(shift_4[exact_log2(_STEP) :]):
+            for step in range(steps):
                 with m.Case(step):
                     m.d.sync += [
-                        coarse.eq(extended >> (step * _COARSE)),
-                        sticky_4.eq(extended[: step * _COARSE].any()),
+                        near.eq(Cat(groups[step : step + 2])),
+                        sticky_5.eq(Cat(lost[:step]).any()),
+                        beyond.eq(Cat(high_part[step + 2 :]).any()),
                     ]
 
-        fine = Signal.like(extended)
-        sticky_5 = Signal()
-        lost = Signal(_COARSE - 1)
-        m.d.comb += lost.eq(coarse[: _COARSE - 1] & ((1 << shift_4) - 1)[: _COARSE - 1])
-        m.d.sync += [fine.eq(coarse >> shift_4), sticky_5.eq(sticky_4 | lost.any())]
+        fine = Signal(signed(2 * _STEP + 1))
+        below = Signal(_STEP - 1)
+        sticky, too_large = Signal(), Signal()
+        m.d.comb += below.eq(near[: _STEP - 1] & ((1 << shift_5) - 1)[: _STEP - 1])
+        m.d.sync += [
+            fine.eq(Cat(near, sign).as_signed() >> shift_5),
+            sticky.eq(sticky_5 | below.any()),
+            too_large.eq(beyond),
+        ]
 
-        quotient = fine[1:]
-        guard = fine[0]
-        low = quotient[: VALUE_BITS - 1]
-        sign = quotient[-1]
-        fits = (quotient[VALUE_BITS - 1 :] == 0) | quotient[VALUE_BITS - 1 :].all()
-        round_up = guard & (sticky_5 | quotient[0])
-        # The largest value must not be rounded up to the smallest.
-        top = ~sign & low.all()
+        quotient, guard, negative = fine[1:], fine[0], fine[-1]
+        top = quotient[VALUE_BITS - 1 :]
+        saturate, round_up = Signal(), Signal()
         result = Signal(signed(VALUE_BITS))
-        with m.If(~fits):
-            m.d.comb += result.eq(Cat((~sign).replicate(VALUE_BITS - 1), sign))
+        m.d.comb += [
+            saturate.eq(too_large | (top != negative.replicate(len(top)))),
+            # The largest value must not be rounded up to the smallest.
+            round_up.eq(guard & (sticky | quotient[0]) & (negative | ~quotient[: VALUE_BITS - 1].all())),
+        ]
+        with m.If(saturate):
+            m.d.comb += result.eq(Cat((~negative).replicate(VALUE_BITS - 1), negative))
         with m.Else():
-            m.d.comb += result.eq(Cat(low, sign).as_signed() + (round_up & ~top))
-
-        relu = Signal(self.LATENCY - 1)
-        m.d.sync += relu.eq(Cat(self.i.payload.relu, relu[:-1]))
-        m.d.sync += self.o.payload.eq(Mux(relu[-1] & result[-1], 0, result))
+            m.d.comb += result.eq(quotient[:VALUE_BITS].as_signed() + round_up)
+        m.d.sync += self.o.payload.eq(Mux(relu[-2] & negative, 0, result))
         m.d.comb += self.o.valid.eq(valid[-1])
+
+        last_valid = valid[-2]
+        m.d.sync += [
+            Cover(last_valid & saturate & ~too_large, "the result's own bits overflow"),
+            Cover(last_valid & too_large, "bits far above the result overflow"),
+            Cover(
+                last_valid & ~saturate & ~negative & quotient[: VALUE_BITS - 1].all() & guard, "stops at the largest"
+            ),
+            Cover(last_valid & ~saturate & guard & ~sticky & ~quotient[0], "a tie is rounded down"),
+            Cover(last_valid & ~saturate & guard & ~sticky & quotient[0], "a tie is rounded up"),
+        ]
         return m
