@@ -184,6 +184,8 @@ def run(
                     PORTS_VARIABLE: json.dumps([port.as_dict() for port in made.ports]),
                     "PYTHONHASHSEED": "0",
                     "COCOTB_ANSI_OUTPUT": "0",
+                    # cocotb borrows pytest's assertion messages; its plugins would only cost time to load.
+                    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
                     **(environment or {}),
                     **override.environment,
                 },
