@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from amaranth import Array, Elaboratable, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Cover, Elaboratable, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -32,7 +32,7 @@ class Drain(wiring.Component):
         ``config.settings``, constant while tasks are under way.
     bias_write : stream of ``config.bias_write``, always ready
     task : stream of ``config.task``, always ready
-        A task begins; at most two are under way.
+        A task begins; at most ``config.banks`` are under way.
     done : In(1)
         The sums of the oldest unfinished task are complete.
     read_bank, read_chunk, read_data
@@ -50,7 +50,7 @@ class Drain(wiring.Component):
                 "bias_write": In(stream.Signature(config.bias_write, always_ready=True)),
                 "task": In(stream.Signature(config.task, always_ready=True)),
                 "done": In(1),
-                "read_bank": Out(1),
+                "read_bank": Out(range(config.banks)),
                 "read_chunk": Out(range(config.max_chunks)),
                 "read_data": In(data.ArrayLayout(signed(ACCUMULATOR_BITS), config.lanes)),
                 "released": Out(1),
@@ -75,18 +75,24 @@ class Drain(wiring.Component):
         ]
 
         # Tasks use the banks in turn, so the bank's number is also the place of the task's description.
-        tasks = Array(Signal(config.task, name=f"task_{bank}") for bank in range(2))
-        task_bank, bank = Signal(), Signal()
-        complete = Signal(range(3))
-        with m.If(self.task.valid):
-            m.d.sync += [data.View(config.task, tasks[task_bank]).eq(self.task.payload), task_bank.eq(~task_bank)]
-        m.d.sync += complete.eq(complete + self.done - self.released)
+        m.submodules.tasks = tasks = Memory(shape=config.task, depth=config.banks, init=[])
+        task_write = tasks.write_port()
+        task_read = tasks.read_port(domain="comb")
+        next_bank = Signal(range(config.banks))
+        m.d.comb += [
+            task_write.en.eq(self.task.valid),
+            task_write.addr.eq(next_bank),
+            task_write.data.eq(self.task.payload),
+        ]
+        m.d.sync += next_bank.eq(next_bank + self.task.valid)
 
+        complete = Signal(range(config.banks + 1))
         element = Signal(range(config.max_out + 1))
-        beat_start = element[: exact_log2(config.elements)] == 0
-        beat_end = element[: exact_log2(config.elements)] == config.elements - 1
+        position = element[: exact_log2(config.elements)]
+        beat_start, beat_end = position == 0, position == config.elements - 1
         row_end = element == self.settings.f_out - 1
         credits = Signal(range(_BEATS + 1), init=_BEATS)
+        bank = Signal(range(config.banks))
         read = Signal()
         m.d.comb += [
             read.eq((complete != 0) & (~beat_start | (credits != 0))),
@@ -94,16 +100,29 @@ class Drain(wiring.Component):
             self.read_bank.eq(bank),
             self.read_chunk.eq(element >> exact_log2(config.lanes)),
             bias_read.addr.eq(element),
+            task_read.addr.eq(bank),
         ]
-        m.d.sync += credits.eq(credits - (read & beat_start) + (self.o.valid & self.o.ready))
+        m.d.sync += [
+            complete.eq(complete + self.done - self.released),
+            credits.eq(credits - (read & beat_start) + (self.o.valid & self.o.ready)),
+        ]
         with m.If(read):
             m.d.sync += element.eq(element + 1)
             with m.If(row_end):
-                m.d.sync += [element.eq(0), bank.eq(~bank)]
+                m.d.sync += [element.eq(0), bank.eq(bank + 1)]
 
-        task = data.View(config.task, tasks[bank])
+        task = task_read.data
         sums = Array(self.read_data[lane] for lane in range(config.lanes))
-        # The description of a result travels beside it through the requantiser, and one register in front of both.
+        m.d.comb += [
+            requantiser.i.valid.eq(read),
+            requantiser.i.payload.value.eq(sums[element[: exact_log2(config.lanes)]]),
+            requantiser.i.payload.bias.eq(Mux(self.settings.bias, bias_read.data, 0)),
+            requantiser.i.payload.scale.eq(task.scale),
+            requantiser.i.payload.shift.eq(self.settings.shift),
+            requantiser.i.payload.relu.eq(self.settings.relu),
+        ]
+
+        # The description of a result travels beside it through the requantiser.
         tag_layout = data.StructLayout(
             {
                 "valid": 1,
@@ -113,16 +132,10 @@ class Drain(wiring.Component):
                 "address": config.beat_address_width,
             }
         )
-        tags = [Signal(tag_layout, name=f"tag_{stage}") for stage in range(requantiser.LATENCY + 1)]
+        tags = [Signal(tag_layout, name=f"tag_{stage}") for stage in range(requantiser.LATENCY)]
         m.d.sync += [
-            requantiser.i.valid.eq(read),
-            requantiser.i.payload.value.eq(sums[element[: exact_log2(config.lanes)]]),
-            requantiser.i.payload.bias.eq(Mux(self.settings.bias, bias_read.data, 0)),
-            requantiser.i.payload.scale.eq(task.scale),
-            requantiser.i.payload.shift.eq(self.settings.shift),
-            requantiser.i.payload.relu.eq(self.settings.relu),
             tags[0].valid.eq(read),
-            tags[0].position.eq(element),
+            tags[0].position.eq(position),
             tags[0].beat_end.eq(beat_end | row_end),
             tags[0].row_end.eq(row_end),
             tags[0].address.eq(task.address + (element >> exact_log2(config.elements))),
@@ -131,17 +144,25 @@ class Drain(wiring.Component):
             m.d.sync += after.eq(before)
 
         tag = tags[-1]
-        packed = Signal(config.elements * VALUE_BITS)
+        packed = Signal(data.ArrayLayout(signed(VALUE_BITS), config.elements))
         filled = Signal.like(packed)
-        with m.If(tag.position != 0):
-            m.d.comb += filled.eq(packed)
-        m.d.comb += filled.word_select(tag.position, VALUE_BITS).eq(requantiser.o.payload)
+        for n in range(config.elements):
+            chosen = tag.position == n
+            m.d.comb += filled[n].eq(packed[n] | Mux(chosen, requantiser.o.payload, 0))
         with m.If(tag.valid):
             m.d.sync += packed.eq(filled)
+            with m.If(tag.beat_end):
+                m.d.sync += packed.eq(0)
         m.d.comb += [
             queue.i.valid.eq(tag.valid & tag.beat_end),
             queue.i.payload.address.eq(tag.address),
             queue.i.payload.data.eq(filled),
             queue.i.payload.last.eq(tag.row_end),
+        ]
+        m.d.sync += [
+            Cover((complete != 0) & beat_start & (credits == 0), "no room for another beat"),
+            Cover(complete == config.banks, "every bank waits to be read"),
+            Cover(self.done & self.released, "one task completes as another leaves"),
+            Cover(queue.i.valid & ~tag.row_end, "a row of several beats"),
         ]
         return m

@@ -106,6 +106,14 @@ class PEConfig:
         return max(2, 1 << ceil_log2(-(-self.max_out // self.lanes)))
 
     @property
+    def banks(self) -> int:
+        """Tasks whose sums are held at once: as many as fill a distributed RAM of 16 rows, 2 to 4.
+
+        With 2, a bank's way through issue unit, lanes and drain limits tasks about as long as their row.
+        """
+        return min(4, max(2, 16 // self.max_chunks))
+
+    @property
     def max_beats(self) -> int:
         """Beats of the longest output row."""
         row = -(-self.max_out * VALUE_BITS // (LINE_BYTES * 4)) * LINE_BYTES * 4

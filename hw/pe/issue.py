@@ -1,21 +1,31 @@
 """Issue unit: turns the beats of tasks into one operation of the lanes a cycle."""
 
-from amaranth import Array, Cat, Elaboratable, Module, Mux, Signal, unsigned
-from amaranth.lib import stream, wiring
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Array, Cat, Cover, Elaboratable, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from golden.contracts import VALUE_BITS
 from hw.pe.formats import Coefficient, Mode, PEConfig
 
 __all__ = ["Issue"]
 
+#: Bits of a feature's index, with room for one past the largest.
+_INDEX_BITS = 17
+
 
 class Issue(wiring.Component):
     """Walks through the elements of each beat and the chunks of each element.
 
     Combining, an element with value x and index i becomes the operations ``x * weights[i, chunk]``;
-    elements that are 0 cost nothing. Gathering, a combined row becomes ``coefficient * row[chunk]``.
+    elements of dense rows that are 0 cost nothing. Gathering, a combined row becomes ``coefficient * row[chunk]``.
     A task without any element still makes one operation a chunk, so that its sums become 0.
+
+    The element is chosen in one cycle, in which the task takes its bank too; its index is formed, and compared
+    with ``f_in``, in the next one, the cycle of `o`.
 
     Parameters
     ----------
@@ -29,12 +39,12 @@ class Issue(wiring.Component):
     bank_free : In(1)
         There is a bank of sums for a new task.
     task : stream of ``config.task``, always ready
-        Comes with the first operation of a task, which takes a bank.
+        Comes a cycle before the first operation of a task, and takes a bank.
     o : stream of ``config.operation``, always ready
     weight_address : Out
         Row of weights the operation multiplies with; combining only, valid with `o`.
     index_error : stream of unsigned(17), always ready
-        Index of a sparse feature that is not below ``f_in``; it counts as 0, as does the padding of dense rows.
+        Index of a sparse feature that is not below ``f_in``, once; it counts as 0, as does the padding of dense rows.
     """
 
     def __init__(self, config: PEConfig) -> None:
@@ -47,49 +57,35 @@ class Issue(wiring.Component):
                 "task": Out(stream.Signature(config.task, always_ready=True)),
                 "o": Out(stream.Signature(config.operation, always_ready=True)),
                 "weight_address": Out(range(config.weight_rows)),
-                "index_error": Out(stream.Signature(unsigned(17), always_ready=True)),
+                "index_error": Out(stream.Signature(unsigned(_INDEX_BITS), always_ready=True)),
             }
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Build the walk over elements and chunks."""
+        """Build the walk over elements and chunks, then the operation."""
         m = Module()
         config = self.config
         elements = config.elements
+        gather = self.settings.mode == Mode.GATHER
+        sparse = self.settings.mode == Mode.SPARSE
 
         beat = Signal(config.task_beat)
         loaded = Signal()
-        pending = Signal(elements)
-        base = Signal(17)
+        pending = Signal(elements)  # elements of the beat still to combine
+        beat_number = Signal(_INDEX_BITS - exact_log2(elements))
         part = Signal(range(max(2, config.parts)))
         chunk = Signal(range(config.max_chunks))
         started = Signal()  # the task has taken its bank
         touched = Signal()  # every chunk of the task has had its first operation
 
-        gather = self.settings.mode == Mode.GATHER
-        sparse = self.settings.mode == Mode.SPARSE
-        position = Signal(range(elements))
-        for bit in reversed(range(elements)):
-            with m.If(pending[bit]):
-                m.d.comb += position.eq(bit)
         rest = pending & (pending - 1)
-
-        values = Array(beat.data[k] for k in range(elements))
-        index = Signal(17)
-        value = Signal(VALUE_BITS)
-        m.d.comb += [
-            index.eq(Mux(sparse, values[position].as_unsigned(), base + position)),
-            value.eq(Mux(sparse, values[position | 1], values[position])),
-        ]
-        out_of_range = index >= self.settings.f_in
-
         at_last_chunk = chunk == self.settings.last_chunk
         empty = ~gather & (pending == 0)
-        operate = Signal()
-        done = Signal()
-        last = Signal()
+        waits = Signal()
+        operate, done, last = Signal(), Signal(), Signal()
         m.d.comb += [
-            operate.eq(loaded & (~empty | beat.last) & (started | self.bank_free)),
+            waits.eq(~started & ~self.bank_free),
+            operate.eq(loaded & (~empty | beat.last) & ~waits),
             last.eq(beat.last & at_last_chunk & (gather | (rest == 0))),
             done.eq(
                 Mux(
@@ -99,49 +95,102 @@ class Issue(wiring.Component):
                 )
             ),
             self.i.ready.eq(~loaded | done),
+            self.task.valid.eq(operate & ~started),
+            self.task.payload.address.eq(beat.address),
+            self.task.payload.scale.eq(beat.scale),
         ]
-
         with m.If(operate):
             m.d.sync += [started.eq(~last), chunk.eq(Mux(at_last_chunk, 0, chunk + 1)), part.eq(part + 1)]
             with m.If(at_last_chunk):
                 m.d.sync += [pending.eq(rest), touched.eq(~last)]
         with m.If(done):
-            m.d.sync += [loaded.eq(0), part.eq(0), base.eq(base + elements)]
+            m.d.sync += [loaded.eq(0), part.eq(0), beat_number.eq(beat_number + 1)]
         with m.If(self.i.valid & self.i.ready):
             p = self.i.payload
             nonzero = Cat(p.data[k] != 0 for k in range(elements))
             indices = Cat((k + 1) % 2 for k in range(elements))
             m.d.sync += [loaded.eq(1), beat.eq(p), pending.eq(p.mask & Mux(sparse, indices, nonzero))]
             with m.If(p.first):
-                m.d.sync += base.eq(0)
-            with m.Else():
-                # A task whose first beats hold nothing begins at a later one, which has no description.
-                m.d.sync += [beat.address.eq(beat.address), beat.scale.eq(beat.scale)]
+                m.d.sync += beat_number.eq(0)
 
+        # A one-hot choice selects the element in a few gates. Sparse entries have their index at even places, and
+        # their value at the next one.
+        choice = Signal(elements)
+        m.d.comb += choice.eq(pending & -pending)
         chunks = Array(
             Cat(beat.data[p * config.lanes + lane] for lane in range(config.lanes)) for p in range(config.parts)
         )
-        scalar = Signal(VALUE_BITS)
+        picked = Signal(
+            data.StructLayout(
+                {
+                    "valid": 1,
+                    "empty": 1,
+                    "choice": elements,
+                    "beat_number": beat_number.shape(),
+                    "own": VALUE_BITS,
+                    "next": VALUE_BITS,
+                    "coefficient": Coefficient,
+                    "vector": config.operation["vector"].shape,
+                    "chunk": range(config.max_chunks),
+                    "first": 1,
+                    "last": 1,
+                }
+            )
+        )
+        m.d.sync += [
+            picked.valid.eq(operate),
+            picked.empty.eq(empty),
+            picked.choice.eq(choice),
+            picked.beat_number.eq(beat_number),
+            picked.own.eq(_select(choice, [beat.data[k] for k in range(elements)])),
+            picked.next.eq(_select(choice[::2], [beat.data[k] for k in range(1, elements, 2)])),
+            picked.coefficient.eq(beat.coefficient),
+            picked.vector.as_value().eq(chunks[part]),
+            picked.chunk.eq(chunk),
+            picked.first.eq(~touched),
+            picked.last.eq(last),
+        ]
+
+        position = Cat(
+            Cat(picked.choice[k] for k in range(elements) if k >> bit & 1).any() for bit in range(exact_log2(elements))
+        )
+        index = Signal(_INDEX_BITS)
+        out_of_range = Signal()
+        scalar = self.o.payload.scalar
+        m.d.comb += [
+            index.eq(Mux(sparse, picked.own, Cat(position, picked.beat_number))),
+            out_of_range.eq(index >= self.settings.f_in),
+            self.weight_address.eq((index << self.settings.chunk_shift) | picked.chunk),
+            self.o.valid.eq(picked.valid),
+            self.o.payload.vector.eq(picked.vector),
+            self.o.payload.chunk.eq(picked.chunk),
+            self.o.payload.first.eq(picked.first),
+            self.o.payload.last.eq(picked.last),
+            self.index_error.valid.eq(picked.valid & sparse & ~picked.empty & out_of_range & (picked.chunk == 0)),
+            self.index_error.payload.eq(index),
+        ]
         with m.If(~gather):
-            m.d.comb += scalar.eq(Mux(empty | out_of_range, 0, value))
+            m.d.comb += scalar.eq(Mux(picked.empty | out_of_range, 0, Mux(sparse, picked.next, picked.own)))
         with m.Else():
-            with m.Switch(beat.coefficient):
+            with m.Switch(picked.coefficient):
                 with m.Case(Coefficient.SELF):
                     m.d.comb += scalar.eq(self.settings.self_weight)
                 with m.Case(Coefficient.NEIGHBOUR):
                     m.d.comb += scalar.eq(self.settings.neighbour_weight)
-        m.d.comb += [
-            self.task.valid.eq(operate & ~started),
-            self.task.payload.address.eq(beat.address),
-            self.task.payload.scale.eq(beat.scale),
-            self.o.valid.eq(operate),
-            self.o.payload.scalar.eq(scalar),
-            self.o.payload.vector.as_value().eq(chunks[part]),
-            self.o.payload.chunk.eq(chunk),
-            self.o.payload.first.eq(~touched),
-            self.o.payload.last.eq(last),
-            self.weight_address.eq((index << self.settings.chunk_shift) | chunk),
-            self.index_error.valid.eq(operate & sparse & ~empty & out_of_range),
-            self.index_error.payload.eq(index),
+
+        m.d.sync += [
+            Cover(loaded & waits, "every bank is busy"),
+            Cover(operate & empty & ~started, "a task without any element"),
+            Cover(loaded & empty & ~beat.last, "a beat without any element"),
+            Cover(picked.valid & ~gather & ~sparse & ~picked.empty & out_of_range, "padding of a dense row"),
+            Cover(self.index_error.valid, "an index out of range"),
+            Cover(done & self.i.valid & last, "a task follows another without a gap"),
         ]
         return m
+
+
+def _select(choice: Value, words: list[Value]) -> Value:
+    """Return the word whose bit of the one-hot `choice` is set, 0 without any."""
+    return reduce(
+        or_, (word.as_unsigned() & bit.replicate(VALUE_BITS) for bit, word in zip(choice, words, strict=True))
+    )

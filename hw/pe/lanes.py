@@ -14,8 +14,8 @@ __all__ = ["LaneArray"]
 class LaneArray(wiring.Component):
     """Multiplies a scalar with L values a cycle and adds to the sums of a chunk.
 
-    There are two banks of sums: one task adds up while the one before is read. The caller starts
-    no third task before the first one's bank has been read.
+    There are several banks of sums: one task adds up while those before it are read. Tasks use them in turn, and
+    the caller starts no task before its bank has been read.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class LaneArray(wiring.Component):
     done : Out(1)
         High for one cycle when a task's sums are complete; its bank can be read from the next cycle on.
     read_bank, read_chunk : In
-        Bank (0 for the first task after reset, then alternating) and chunk to read.
+        Bank (0 for the first task after reset, then the next) and chunk to read.
     read_data : Out
         The L sums of the chunk, in the same cycle.
     """
@@ -39,19 +39,19 @@ class LaneArray(wiring.Component):
             {
                 "i": In(stream.Signature(config.operation, always_ready=True)),
                 "done": Out(1),
-                "read_bank": In(1),
+                "read_bank": In(range(config.banks)),
                 "read_chunk": In(range(config.max_chunks)),
                 "read_data": Out(sums),
             }
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Build the multiplier stages and the accumulation into a two-bank memory."""
+        """Build the multiplier stages and the accumulation into the banks."""
         m = Module()
         config = self.config
         sums = data.ArrayLayout(signed(ACCUMULATOR_BITS), config.lanes)
         # Read and written in the same cycle, hence memory with asynchronous read (LUT RAM).
-        m.submodules.sums = memory = Memory(shape=sums, depth=2 * config.max_chunks, init=[])
+        m.submodules.sums = memory = Memory(shape=sums, depth=config.banks * config.max_chunks, init=[])
         add_port = memory.read_port(domain="comb")
         drain_port = memory.read_port(domain="comb")
         write_port = memory.write_port()
@@ -71,7 +71,7 @@ class LaneArray(wiring.Component):
             add.last.eq(operation.last),
         ]
 
-        bank = Signal()
+        bank = Signal(range(config.banks))
         address = Cat(add.chunk, bank)
         m.d.comb += [
             add_port.addr.eq(address),
@@ -82,7 +82,7 @@ class LaneArray(wiring.Component):
         for lane in range(config.lanes):
             m.d.comb += write_port.data[lane].eq(Mux(add.first, 0, add_port.data[lane]) + products[lane])
         with m.If(self.done):
-            m.d.sync += bank.eq(~bank)
+            m.d.sync += bank.eq(bank + 1)
 
         m.d.comb += [drain_port.addr.eq(Cat(self.read_chunk, self.read_bank)), self.read_data.eq(drain_port.data)]
         return m

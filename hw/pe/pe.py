@@ -14,8 +14,6 @@ from hw.stream.queue import Queue
 
 __all__ = ["PE"]
 
-_BANKS = 2
-
 
 class PE(wiring.Component):
     """L multiply-accumulate lanes with their own copy of the weights.
@@ -84,27 +82,20 @@ class PE(wiring.Component):
             weight_write.data.eq(self.weight_write.payload.data),
         ]
 
-        free = Signal(range(_BANKS + 1), init=_BANKS)
+        free = Signal(range(config.banks + 1), init=config.banks)
         m.d.comb += issue.bank_free.eq(free != 0)
         m.d.sync += free.eq(free - issue.task.valid + drain.released)
 
-        # One register in front of the weights' address keeps the choice of the next element out of the memory's
-        # set-up time, and one behind the read waits for its data.
-        operation = [Signal(config.operation, name=f"operation_{stage}") for stage in range(2)]
-        valid = Signal(2)
-        m.d.sync += [
-            operation[0].eq(issue.o.payload),
-            operation[1].eq(operation[0]),
-            valid[0].eq(issue.o.valid),
-            valid[1].eq(valid[0]),
-            weight_read.addr.eq(issue.weight_address),
-        ]
+        # The weights' read takes the cycle between the operation and the lanes.
+        operation, valid = Signal(config.operation), Signal()
+        m.d.sync += [operation.eq(issue.o.payload), valid.eq(issue.o.valid)]
         m.d.comb += [
             weight_read.en.eq(1),
-            lanes.i.valid.eq(valid[1]),
-            lanes.i.payload.eq(operation[1]),
+            weight_read.addr.eq(issue.weight_address),
+            lanes.i.valid.eq(valid),
+            lanes.i.payload.eq(operation),
         ]
         gather = self.settings.mode == Mode.GATHER
         for lane in range(config.lanes):
-            m.d.comb += lanes.i.payload.vector[lane].eq(Mux(gather, operation[1].vector[lane], weight_read.data[lane]))
+            m.d.comb += lanes.i.payload.vector[lane].eq(Mux(gather, operation.vector[lane], weight_read.data[lane]))
         return m

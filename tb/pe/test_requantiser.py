@@ -98,7 +98,7 @@ async def every_shift_and_exponent_rounds_ties_to_even(dut: Any) -> None:
             rows += [(half + nudge, 0, 0x8000, exponent, shift, 0) for nudge in (-1, 0, 1)]
         # The same from the bias alone: bias / 2^shift.
         if 1 <= shift <= 15:
-            rows.append(((0, (2 * quotient + 1) << (shift - 1), 0x8000, exponent, shift, 0)))
+            rows.append((0, (2 * quotient + 1) << (shift - 1), 0x8000, exponent, shift, 0))
         rows.append((bench.random.getrandbits(40), 0, 0x8001, exponent, shift, 1))
     exercise(bench, np.array(rows, np.int64))
     await bench.drain(len(rows) + 100)
@@ -106,7 +106,7 @@ async def every_shift_and_exponent_rounds_ties_to_even(dut: Any) -> None:
 
 @cocotb.test()
 async def results_saturate_on_both_sides(dut: Any) -> None:
-    """The last values that fit, those that round up to one that does not, and those far beyond."""
+    """Try the last values that fit, those that round up to one that does not, and those far beyond."""
     bench = await start(dut, Requantiser())
     rows = []
     for shift, relu in product((16, 20, 24, 30), (0, 1)):
