@@ -69,6 +69,8 @@ class Error(_Documented):
     ROUNDS = 13, "the watchdog of the locator ran out of rounds; info: vertices still pending"
     FAN_OUT = 14, "a fan-out is 0 or exceeds the slots of the attribute buffer; info: the fan-out"
     NEURAL = 15, "a neural processor stopped; info: processor and its own code"
+    PEER = 16, "another chiplet of the ring stopped; info: its position in bits 7..0, its error in bits 15..8"
+    MISSING = 17, "an owner has sent all it had, but a row waited for did not come; info: the VID"
 
 
 class RegionKind(_Documented):
@@ -88,7 +90,7 @@ class RegionKind(_Documented):
     WEIGHTS = 11, "i16 rows x f_in: weights of a layer"
     BIASES = 12, "i32 x f_out: biases of a layer, at the scale of sum * s_dst"
     HUBS = 13, "u32 x hubs: VIDs of the host's hub table, ascending"
-    HUB_HOMES = 14, "u32 x hubs: home chiplet of every hub of the table"
+    HUB_HOMES = 14, "u32 x hubs: home chiplet (bits 7..0) and the chiplet its partial sum starts at (bits 15..8)"
     COMMANDS = 15, "Command x commands"
     COMBINED = 16, "i16 rows x vertices: working space for the combined features of a layer"
     HIDDEN = 17, "i16 rows x vertices: results of a layer that is not the last"
@@ -96,6 +98,9 @@ class RegionKind(_Documented):
     RECORDS = 19, "u64 x beats: community records"
     ROOTS = 20, "u32 x roots: VIDs of a mini-batch"
     PROGRAM = 21, "u32 x words: program and data of the neural chip"
+    NEEDED = 22, "u32 x vertices elsewhere: working space for the VIDs whose rows have to come round the ring"
+    SHARED_OFFSETS = 23, "u32 x (hubs + 1): offsets of the edges into hubs that this chiplet executes for their homes"
+    SHARED_EDGES = 24, "u32 x edges: source VIDs of those edges, ascending in each row, all of this chiplet"
 
 
 class PacketKind(_Documented):
@@ -109,6 +114,6 @@ class PacketKind(_Documented):
 class Token(_Documented):
     """What a control packet says."""
 
-    DRAINED = 0, "its sender has sent all it had to send in this phase; carries the count of chiplets that agree"
-    ADVANCE = 1, "all have drained: the next phase begins"
+    DRAINED = 0, "its sender has sent all the rows it had to send in this pass"
+    ARRIVED = 1, "its sender has come to a barrier"
     ERROR = 2, "its sender has stopped with an error"

@@ -1,0 +1,1 @@
+"""The ring of chiplets in exact models: placement, traffic, matching, images."""

@@ -1,0 +1,1 @@
+"""The ring: features travel once round the chiplets, partial sums come home."""

@@ -1,0 +1,107 @@
+"""Sizes, flits and links of the ring."""
+
+from dataclasses import dataclass
+
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from golden.contracts import PARTIAL_BITS, VALUE_BITS
+
+__all__ = ["Flit", "LinkSignature", "RingConfig", "Verdict"]
+
+_LINK_WIDTHS = (64, 128, 256)
+#: Bits of a chiplet's position on the ring.
+POSITION_BITS = 5
+
+
+@dataclass(frozen=True)
+class RingConfig:
+    """Sizes of a chiplet's ring interface, fixed at generation.
+
+    Parameters
+    ----------
+    chiplets
+        Most chiplets of a ring: 2 to 16. How many there are is set at run time.
+    link_width
+        Bits of a flit: 64, 128 or 256, at most a memory beat.
+    slots
+        Whole packets that fit into the buffer behind a link, at least 2 (bubble flow control).
+    max_out
+        Most elements of a row.
+    window
+        Needed VIDs of an owner that the filter array holds at a time, at least 1.
+    bitmap
+        Vertices that the needed list looks at in one pass over the edges, a power of two from 64.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+    """
+
+    chiplets: int = 4
+    link_width: int = 64
+    slots: int = 4
+    max_out: int = 64
+    window: int = 4
+    bitmap: int = 4096
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.chiplets <= 16:
+            raise ValueError(f"chiplets must be in 2..16, not {self.chiplets!r}")
+        if self.link_width not in _LINK_WIDTHS:
+            raise ValueError(f"link_width must be 64, 128 or 256, not {self.link_width!r}")
+        if not 2 <= self.slots <= 64:
+            raise ValueError(f"slots must be in 2..64, not {self.slots!r}")
+        if not 1 <= self.max_out <= 1024:
+            raise ValueError(f"max_out must be in 1..1024, not {self.max_out!r}")
+        if not 1 <= self.window <= 64:
+            raise ValueError(f"window must be in 1..64, not {self.window!r}")
+        if self.bitmap < 64 or self.bitmap & (self.bitmap - 1):
+            raise ValueError(f"bitmap must be a power of two from 64, not {self.bitmap!r}")
+
+    @property
+    def max_flits(self) -> int:
+        """Flits of the longest packet: a header and a partial sum."""
+        return 1 + -(-self.max_out * PARTIAL_BITS // self.link_width)
+
+    @property
+    def values(self) -> int:
+        """16-bit elements of a flit."""
+        return self.link_width // VALUE_BITS
+
+    @property
+    def sums(self) -> int:
+        """32-bit elements of a flit."""
+        return self.link_width // PARTIAL_BITS
+
+
+class Flit(data.StructLayout):
+    """What crosses a link in a cycle.
+
+    ``data``: a header (`golden.contracts.PACKET_HEADER`, in the lowest bits) or elements, the first lowest.
+    ``last``: last of its packet.
+    """
+
+    def __init__(self, link_width: int) -> None:
+        super().__init__({"data": link_width, "last": 1})
+
+
+#: What a station does with the packet at its head. ``take``: a copy for this chiplet. ``forward``: on to the next one.
+Verdict = data.StructLayout({"take": 1, "forward": 1})
+
+
+class LinkSignature(wiring.Signature):
+    """A link, seen by its sender; names as in AXI4-Stream.
+
+    The receiver has room for all that is sent: instead of ``tready`` it gives a credit back for every packet that
+    has left its buffer.
+
+    Parameters
+    ----------
+    link_width
+        Bits of a flit.
+    """
+
+    def __init__(self, link_width: int) -> None:
+        super().__init__({"tvalid": Out(1), "tdata": Out(link_width), "tlast": Out(1), "tcredit": In(1)})

@@ -1,0 +1,148 @@
+"""Station: where packets enter, pass and leave the ring."""
+
+from amaranth.hdl import Assert, Cover, Elaboratable, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from hw.ring.formats import Flit, LinkSignature, Verdict
+from hw.stream.queue import Queue
+
+__all__ = ["Station"]
+
+
+class Station(wiring.Component):
+    """One stop of the one-directional ring, with bubble flow control (R2, R3, R4).
+
+    What arrives waits in a buffer of whole packets. A packet begins to move on only when the next buffer has a free
+    slot for all of it, and one from here enters the ring only when there are two: so the ring as a whole never
+    fills, and something can always move. Passing and entering packets take turns when both can go. A flit is on the
+    next link two cycles after it was on the last.
+
+    Parameters
+    ----------
+    link_width
+        Bits of a flit.
+    slots
+        Packets that fit into the buffer, at least 2.
+    max_flits
+        Flits of the longest packet.
+
+    Attributes
+    ----------
+    s_axis : LinkSignature
+        From the chiplet before.
+    m_axis : LinkSignature
+        To the chiplet after.
+    header : Out
+        First flit of the packet at the head of the buffer, while `asks`.
+    asks : Out(1)
+        That packet waits for its verdict.
+    decided, verdict : In
+        `verdict` holds; both may depend on `header` and `asks` combinationally, and must not fall back before
+        `begins`.
+    begins : Out(1)
+        The packet begins to move by its verdict, in this cycle; depends on `decided` combinationally.
+    i : stream of `Flit`
+        Packets to send; the flits of a packet follow without long gaps. ``ready`` depends on ``valid`` and on
+        `decided` combinationally, so a queue stands in front.
+    o : stream of `Flit`
+        Packets for this chiplet.
+    sent, passed : Out(1)
+        A packet entered the ring here; a packet went through.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+    """
+
+    def __init__(self, link_width: int = 64, slots: int = 4, max_flits: int = 33) -> None:
+        if slots < 2:
+            raise ValueError(f"slots must be at least 2, not {slots!r}")
+        if max_flits < 1:
+            raise ValueError(f"max_flits must be at least 1, not {max_flits!r}")
+        self.link_width, self.slots, self.max_flits = link_width, slots, max_flits
+        # Inside; proofs look at them. Free slots of the next buffer, words in the own one, whether the word at its
+        # head ends a packet; whether the packet at the head has begun to move, and what owns the link.
+        self.free = Signal(range(slots + 1), init=slots)
+        self.level = Signal(range(slots * max_flits + 1))
+        self.ends = Signal()
+        self.inside, self.passing, self.entering = Signal(), Signal(), Signal()
+        super().__init__(
+            {
+                "s_axis": In(LinkSignature(link_width)),
+                "m_axis": Out(LinkSignature(link_width)),
+                "header": Out(link_width),
+                "asks": Out(1),
+                "decided": In(1),
+                "verdict": In(Verdict),
+                "begins": Out(1),
+                "i": In(stream.Signature(Flit(link_width))),
+                "o": Out(stream.Signature(Flit(link_width))),
+                "sent": Out(1),
+                "passed": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Elaboratable:
+        """Build the buffer, the two ways out of it and the way in."""
+        m = Module()
+        flit = Flit(self.link_width)
+        # Written and offered in the next cycle: the two cycles of a hop are this buffer and the link's register.
+        m.submodules.buffer = buffer = Queue(flit, self.slots * self.max_flits, storage="distributed")
+        m.submodules.taken = taken = Queue(flit, 2)
+        connect(m, taken.o, flipped(self.o))
+        front, here, free = buffer.o, self.i, self.free
+        m.d.comb += [
+            buffer.i.valid.eq(self.s_axis.tvalid),
+            buffer.i.payload.data.eq(self.s_axis.tdata),
+            buffer.i.payload.last.eq(self.s_axis.tlast),
+            self.level.eq(buffer.level),
+            self.ends.eq(front.payload.last),
+        ]
+
+        inside, passing, entering = self.inside, self.passing, self.entering
+        turn = Signal()  # a packet from here goes before one that passes
+        verdict, held = Signal(Verdict), Signal(Verdict)
+        first, link_free, moves, passes, enters = Signal(), Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            self.header.eq(front.payload.data),
+            self.asks.eq(front.valid & ~inside),
+            verdict.eq(Mux(inside, held, self.verdict)),
+            first.eq(turn & here.valid & (free >= 2)),
+            link_free.eq(passing | (~entering & (free != 0) & ~first)),
+            moves.eq(
+                front.valid & (inside | self.decided) & (~verdict.take | taken.i.ready) & (~verdict.forward | link_free)
+            ),
+            self.begins.eq(moves & ~inside),
+            front.ready.eq(moves),
+            taken.i.valid.eq(moves & verdict.take),
+            taken.i.payload.eq(front.payload),
+            passes.eq(moves & verdict.forward),
+            here.ready.eq(entering | ((free >= 2) & ~passing & ~passes)),
+            enters.eq(here.valid & here.ready),
+            self.passed.eq(passes & ~inside),
+            self.sent.eq(enters & ~entering),
+        ]
+        with m.If(moves):
+            m.d.sync += [inside.eq(~front.payload.last), held.eq(verdict)]
+        with m.If(passes):
+            m.d.sync += [passing.eq(~front.payload.last), turn.eq(1)]
+        with m.If(enters):
+            m.d.sync += [entering.eq(~here.payload.last), turn.eq(0)]
+
+        # The link's register, and the credits both ways.
+        m.d.sync += [
+            self.m_axis.tvalid.eq(passes | enters),
+            self.m_axis.tdata.eq(Mux(passes, front.payload.data, here.payload.data)),
+            self.m_axis.tlast.eq(Mux(passes, front.payload.last, here.payload.last)),
+            self.s_axis.tcredit.eq(moves & front.payload.last),
+            free.eq(free - (self.passed | self.sent) + self.m_axis.tcredit),
+        ]
+        m.d.sync += [
+            Assert(~self.s_axis.tvalid | buffer.i.ready),
+            Cover((free == 1) & here.valid & ~entering),
+            Cover((free == 0) & front.valid),
+            Cover(first & front.valid),
+        ]
+        return m
