@@ -1,6 +1,6 @@
 """Fetcher: reads bursts in order and never asks for more than it can take."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Assert, Cover, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -47,6 +47,10 @@ class Fetcher(wiring.Component):
         if not BURST_BEATS <= depth <= 4096:
             raise ValueError(f"depth must be in {BURST_BEATS}..4096, not {depth!r}")
         self.depth = depth
+        #: Beats that may still be asked for: `depth` less those asked for and those in the FIFO.
+        self.free = Signal(range(depth + 1), init=depth)
+        #: Beats in the FIFO.
+        self.level = Signal(range(depth + 1))
         self._request = ReadRequest(address_width, data_width)
         self._beat = ReadBeat(data_width)
         super().__init__(
@@ -62,22 +66,26 @@ class Fetcher(wiring.Component):
         """Build the block."""
         m = Module()
         m.submodules.slice = burst = Slice(self._request)
-        # One more row than credits: the memory then has `depth` rows beside its output register.
-        m.submodules.store = store = Queue(self._beat, self.depth + 1)
+        m.submodules.store = store = Queue(self._beat, self.depth)
         wiring.connect(m, wiring.flipped(self.i), burst.i)
         wiring.connect(m, store.o, wiring.flipped(self.o))
 
-        free = Signal(range(self.depth + 1), init=self.depth)
         enough = Signal()
         asked = Signal(range(BURST_BEATS + 1))
         m.d.comb += [
-            enough.eq(free > burst.o.payload.length),
+            enough.eq(self.free > burst.o.payload.length),
             self.request.payload.eq(burst.o.payload),
             self.request.valid.eq(burst.o.valid & enough),
             burst.o.ready.eq(self.request.ready & enough),
             store.i.payload.eq(self.beat.payload),
             store.i.valid.eq(self.beat.valid),
+            self.level.eq(store.level),
             asked.eq(Mux(self.request.valid & self.request.ready, burst.o.payload.length + 1, 0)),
         ]
-        m.d.sync += free.eq(free - asked + (self.o.valid & self.o.ready))
+        m.d.sync += self.free.eq(self.free - asked + (self.o.valid & self.o.ready))
+        m.d.sync += [
+            Assert(~self.beat.valid | store.i.ready, "a beat came that there was no room for"),
+            Cover(burst.o.valid & ~enough, "a burst waits for room"),
+            Cover(self.free == 0, "no room is left"),
+        ]
         return m

@@ -216,7 +216,7 @@ class RangeReader(wiring.Component):
         m = Module()
         m.submodules.splitter = splitter = RangeSplitter(self.address_width, self.data_width)
         m.submodules.fetcher = fetcher = self._fetcher
-        m.submodules.parts = parts = Queue(_Part(self.data_width), self.depth + 1)
+        m.submodules.parts = parts = Queue(_Part(self.data_width), self.depth)
         m.submodules.masker = masker = RangeMasker(self.data_width)
         wiring.connect(m, wiring.flipped(self.i), splitter.i)
         wiring.connect(m, splitter.request, fetcher.i)

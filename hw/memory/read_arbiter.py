@@ -1,6 +1,6 @@
 """Read arbiter: many clients share the read channels of one AXI4 port."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -64,6 +64,9 @@ class ReadArbiter(wiring.Component):
         self.address_width, self.data_width = address_width, data_width
         self.clients, self.outstanding = clients, outstanding
         self.id_width = ceil_log2(clients)
+        #: Bursts asked for and bursts answered so far, by client, modulo ``2 * outstanding``.
+        self.tails = Array(Signal(range(2 * outstanding), name=f"tail{i}") for i in range(clients))
+        self.heads = Array(Signal(range(2 * outstanding), name=f"head{i}") for i in range(clients))
         self._request = ReadRequest(address_width, data_width)
         super().__init__(
             {
@@ -87,10 +90,7 @@ class ReadArbiter(wiring.Component):
         for request, port in zip(self.requests, arbiter.i, strict=True):
             wiring.connect(m, wiring.flipped(request), port)
 
-        # Bursts asked for and bursts answered so far, by client; their difference is what is outstanding.
-        tails = Array(Signal(range(2 * self.outstanding), name=f"tail{i}") for i in range(self.clients))
-        heads = Array(Signal(range(2 * self.outstanding), name=f"head{i}") for i in range(self.clients))
-
+        tails, heads = self.tails, self.heads
         axi, burst, source = self.m_axi, arbiter.o.payload.payload, arbiter.o.payload.source
         size = beat_size(self.data_width)
         room = Signal()
@@ -137,4 +137,5 @@ class ReadArbiter(wiring.Component):
             self.failure.valid.eq(valid & beat.error),
             self.failure.payload.eq((answered.data + index) >> beats_of_a_line),
         ]
+        m.d.sync += Cover(arbiter.o.valid & ~room, "a client has as many bursts under way as it may")
         return m

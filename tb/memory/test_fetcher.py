@@ -8,6 +8,8 @@ import pytest
 
 from hw.memory.fetcher import Fetcher
 from hw.memory.formats import BURST_BEATS, LINE_BYTES
+from tb.harness.formal import prove_all
+from tb.memory.formal_fetcher import PROOFS
 from tb.memory.memory_bench import CONFIGURATIONS, SIZE, begin, design, random_bursts, simulate_memory_side
 
 #: Cycles of a burst from ``fetch_i`` to ``fetch_o`` beyond the memory's latency and the FIFO's: slice, arbiter, R.
@@ -127,3 +129,7 @@ def test_fetcher(configuration: str, tmp_path: Path) -> None:
 def test_fetcher_refuses(parameters: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Fetcher(**parameters)
+
+
+def test_fetcher_proofs() -> None:
+    prove_all("memory_fetcher", PROOFS)

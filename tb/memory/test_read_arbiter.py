@@ -8,6 +8,8 @@ import pytest
 
 from hw.memory.formats import LINE_BYTES
 from hw.memory.read_arbiter import ReadArbiter
+from tb.harness.formal import prove_all
+from tb.memory.formal_read_arbiter import PROOFS
 from tb.memory.memory_bench import CONFIGURATIONS, begin, design, random_bursts, random_ranges, simulate_memory_side
 from tb.memory.memory_side import CLIENTS
 
@@ -121,3 +123,7 @@ def test_read_arbiter(configuration: str, tmp_path: Path) -> None:
 def test_read_arbiter_refuses(parameters: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ReadArbiter(**parameters)
+
+
+def test_read_arbiter_proofs() -> None:
+    prove_all("memory_read_arbiter", PROOFS)
