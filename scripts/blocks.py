@@ -129,6 +129,43 @@ BLOCKS: tuple[Block, ...] = (
         bench_parameters={"count": 3},
         formal="tb.stream.formal_arbiter",
     ),
+    Block(
+        name="memory.fetcher",
+        factory="hw.memory.fetcher:Fetcher",
+        parameters={"data_width": 256, "depth": 128},
+        formal="tb.memory.formal_fetcher",
+    ),
+    Block(
+        name="memory.range_reader",
+        factory="hw.memory.range_reader:RangeReader",
+        parameters={"data_width": 256, "depth": 128},
+    ),
+    Block(
+        name="memory.word_serialiser",
+        factory="hw.memory.word_serialiser:WordSerialiser",
+        parameters={"data_width": 256},
+    ),
+    Block(
+        name="memory.read_arbiter",
+        factory="hw.memory.read_arbiter:ReadArbiter",
+        parameters={"data_width": 256, "clients": 4},
+        formal="tb.memory.formal_read_arbiter",
+    ),
+    Block(
+        name="memory.write_port",
+        factory="hw.memory.write_port:WritePort",
+        parameters={"data_width": 256},
+    ),
+    Block(
+        # All of them at one port; measures the benches of the five above.
+        name="memory.memory_side",
+        factory="tb.memory.memory_bench:configured",
+        parameters={"configuration": "narrow"},
+        bench="tb.memory.test_memory_side",
+        bench_parameters={"configuration": "narrow"},
+        synth=False,
+        launch="tb.memory.memory_bench:launch",
+    ),
 )
 
 

@@ -1,8 +1,9 @@
 """What the benches of the memory side share: its streams, the contents of its memory, what is expected of them."""
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import cocotb
@@ -17,6 +18,11 @@ from tb.models.wrap import MemoryModel
 
 #: Size of the memory, in bytes.
 SIZE = 1 << 16
+#: Modules whose tests run on every configuration.
+BENCHES = tuple(
+    f"tb.memory.test_{name}"
+    for name in ("fetcher", "range_reader", "word_serialiser", "read_arbiter", "write_port", "memory_side")
+)
 #: Designs that all benches of the area run on: narrow and shallow, so that every limit is met, and the machine's.
 CONFIGURATIONS: dict[str, Callable[[], MemorySide]] = {
     "narrow": lambda: MemorySide(data_width=64, depth=16, outstanding=4),
@@ -146,6 +152,11 @@ async def begin(dut: Any, **pace: Any) -> MemoryBench:
     return MemoryBench(bench, memory, image)
 
 
+def configured(configuration: str) -> MemorySide:
+    """Return the design under test by the name of its configuration."""
+    return CONFIGURATIONS[configuration]()
+
+
 def simulate_memory_side(configuration: str, bench: str, directory: Path) -> Result:
     """Run a bench on one of the configurations.
 
@@ -158,7 +169,7 @@ def simulate_memory_side(configuration: str, bench: str, directory: Path) -> Res
     directory
         Where images are.
     """
-    component = CONFIGURATIONS[configuration]()
+    component = configured(configuration)
     return simulate_with_memory(
         component,
         bench,
@@ -167,6 +178,25 @@ def simulate_memory_side(configuration: str, bench: str, directory: Path) -> Res
         memories={"m_axi": MemoryModel(depth=SIZE // component.beat_bytes)},
         parameters={"configuration": configuration},
     )
+
+
+def launch(component: MemorySide, parameters: Mapping[str, Any]) -> None:
+    """Run all benches of the area on `component` at once, for coverage and mutation.
+
+    Raises
+    ------
+    AssertionError
+        If a test fails.
+    """
+    with TemporaryDirectory() as directory:
+        simulate_with_memory(
+            component,
+            ",".join(BENCHES),
+            Path(directory),
+            name="memory_side",
+            memories={"m_axi": MemoryModel(depth=SIZE // component.beat_bytes)},
+            parameters=parameters,
+        )
 
 
 def random_ranges(source: random.Random, count: int, longest: int = 40) -> list[tuple[int, int]]:

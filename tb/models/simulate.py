@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from tb.harness import BuildOptions, Result
 from tb.harness.build import Build, build
 from tb.harness.ports import stream_ports
-from tb.harness.run import completed, run
+from tb.harness.run import completed, default_seed, run
 from tb.models.memory import plusargs
 from tb.models.wrap import SOURCES, MemoryModel, wrapper
 
@@ -84,6 +85,9 @@ def simulate_with_memory(
         If a test fails, none ran, or the simulator ended abnormally.
     """
     made = build_with_memory(component, name, memories=memories, sources=sources, options=options)
+    if seed is None:
+        # The directory is another one every time; it must not decide.
+        seed = default_seed(made.toplevel, bench, json.dumps(dict(parameters or {}), sort_keys=True), str(testcase))
     models = (memories or {"m_axi": MemoryModel()}).values()
     result = run(
         made,
