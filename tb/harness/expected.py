@@ -29,7 +29,7 @@ def expect_cycles(name: str, cycles: int) -> None:
     Parameters
     ----------
     name
-        Name of the run, for example ``stream.queue throughput depth=6``.
+        Name of the run, as ``<area>.<block>.<case>``, for example ``stream.arbiter.rounds.3``.
     cycles
         What was measured.
 
@@ -55,9 +55,8 @@ def expected_area(block: str) -> dict[str, int] | None:
 
 
 def record(section: str, name: str, value: int | dict[str, int]) -> None:
-    """Write one entry of `section` into the file, keeping the rest of it as it is."""
+    """Write one entry of `section` into the file, in alphabetical order; other sections stay as they are."""
     written = str(value) if isinstance(value, int) else "{ " + ", ".join(f"{k} = {v}" for k, v in value.items()) + " }"
-    entry = f'"{name}" = {written}'
     with EXPECTED.open("r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         text = file.read()
@@ -65,8 +64,9 @@ def record(section: str, name: str, value: int | dict[str, int]) -> None:
         before, found, after = text.partition(head)
         assert found, f"{EXPECTED} has no section {section}"
         body, mark, rest = after.partition("\n[")
-        old = re.search(rf'^"{re.escape(name)}" = .*$', body, re.M)
-        body = body.replace(old[0], entry) if old else f"{body.rstrip()}\n{entry}\n".lstrip("\n")
+        entries = dict(re.findall(r'^"([^"]+)" = (.*)$', body, re.M))
+        entries[name] = written
+        body = "".join(f'"{key}" = {entries[key]}\n' for key in sorted(entries))
         file.seek(0)
         file.write(before + head + body + mark + rest)
         file.truncate()

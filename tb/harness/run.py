@@ -211,8 +211,8 @@ def waveform(directory: Path) -> Path | None:
 
 def _run_directory(made: Build) -> Path:
     """Return a directory of its own for each pytest test, so that what a failure leaves can be found."""
-    test = os.environ.get("PYTEST_CURRENT_TEST", f"plain-{os.getpid()}").rpartition("::")[2].split(" ")[0]
-    base = SIM_DIR / "runs" / f"{made.directory.name}" / re.sub(r"[^\w.-]+", "_", test)
+    test = os.environ.get("PYTEST_CURRENT_TEST", f"plain-{os.getpid()}").split(" ")[0]
+    base = SIM_DIR / "runs" / made.directory.name / re.sub(r"[^\w.-]+", "_", test.removeprefix("tb/"))
     count = sum(1 for result in completed if result.directory.parent == base)
     return base / str(count)
 

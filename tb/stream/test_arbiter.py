@@ -8,6 +8,7 @@ import pytest
 from hw.stream.arbiter import Arbiter
 from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
+from tb.harness.expected import expect_cycles
 from tb.harness.formal import prove_all
 from tb.stream.formal_arbiter import PROOFS
 
@@ -59,7 +60,9 @@ async def waiting_inputs_take_turns_without_a_gap(dut: Any) -> None:
         bench.drive(f"i__{n}", sent[n])
     bench.expect("o", [{"payload": sent[n][k], "source": n} for k in range(rounds) for n in range(count)])
     # The grant register stands on input 0 after reset, so the first word is taken at edge 1 and read at edge 2.
-    assert await bench.drain() == rounds * count + 1
+    cycles = await bench.drain()
+    assert cycles == rounds * count + 1
+    expect_cycles(f"stream.arbiter.rounds.{count}", cycles)
 
 
 @cocotb.test()
