@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2
 
-.PHONY: help setup run sim sim-full verilog synth formal lint cover mutate report bench waves clean
+.PHONY: help setup run sim sim-full verilog synth formal lint cover mutate bench waves clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12

@@ -114,12 +114,13 @@ class Host:
                     return None
                 raise AssertionError(f"no completion after {limit} cycles; commands so far {phases[-3:]}")
         cycles = _now() - began
-        watcher.cancel()
         completion = COMPLETION.unpack(int(dut.done__payload.value))
         dut.done__ready.value = 1
         await edge
         await edge
         dut.done__ready.value = 0
+        # Only now: a command that fails ends in the cycle of the completion.
+        watcher.cancel()
         after = self.memory.counters()
         return Run(completion, cycles, phases, {name: after[name] - before[name] for name in after if name != "idle"})
 

@@ -1,0 +1,244 @@
+"""Gather unit: the vertex's own row first, the order of the edges, wrong VIDs, long rows, exact cycles."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import cocotb
+import pytest
+
+from golden.contracts import Error
+from hw.chiplet.gather import GatherUnit
+from hw.pe.formats import Coefficient
+from tb.chiplet.parts import CONFIGURATIONS, Part, begin, config, simulate_parts
+from tb.graph.responder import Responder
+from tb.harness import parameters
+from tb.harness.expected import expect_cycles
+
+#: A word that carries no source.
+NOTHING = None
+Sources = Sequence[int | None]
+
+
+@dataclass
+class Gather:
+    """Combined rows in memory and what the unit must make of destinations."""
+
+    part: Part
+    memory: Responder
+    first_vertex: int = 0
+    first_source: int = 0
+    sources: int = 32
+    combined: int = 3
+    stride: int = 1
+    beats: int = 1
+
+    async def begin(self) -> None:
+        """Set the unit up."""
+        assert (self.combined + self.sources * self.stride) * self.memory.beat_bytes <= len(self.memory.image)
+        settings = {
+            "first_vertex": self.first_vertex,
+            "first_source": self.first_source,
+            "sources": self.sources,
+            "combined": self.combined,
+            "stride": self.stride,
+            "last_beat": self.beats - 1,
+        }
+        self.part.set("settings", settings)
+        await self.part.pulse("start")
+
+    def rows(self, vertex: int, words: Sources) -> list[tuple[int, Coefficient]]:
+        """Rows of a destination with their factors; reports wrong VIDs."""
+        own = self.first_vertex - self.first_source + vertex
+        rows = [(own, Coefficient.SELF)]
+        for number, vid in enumerate(words):
+            last = number == len(words) - 1
+            if vid is NOTHING:
+                rows += [(own, Coefficient.ZERO)] * (last and len(words) > 1)
+            elif 0 <= vid - self.first_source < self.sources:
+                rows.append((vid - self.first_source, Coefficient.NEIGHBOUR))
+            else:
+                rows.append((own, Coefficient.ZERO))
+                self.part.expect("error", [{"code": Error.VID_RANGE, "info": vid}])
+        return rows
+
+    def run(self, destinations: Sequence[Sources]) -> int:
+        """Feed the sources of vertices and expect their rows; return the number of rows."""
+        count = 0
+        for vertex, words in enumerate(destinations):
+            rows = self.rows(vertex, words)
+            count += len(rows)
+            for number, vid in enumerate(words):
+                empty = int(vid is NOTHING)
+                junk = self.part.random.getrandbits(32)
+                last = int(number == len(words) - 1)
+                self.part.drive("i", [{"data": junk if vid is NOTHING else vid, "last": last, "empty": empty}])
+            for number, (index, coefficient) in enumerate(rows):
+                for beat in range(self.beats):
+                    address = self.combined + index * self.stride + beat
+                    self.part.expect(
+                        "o",
+                        [
+                            {
+                                "data": self.memory.beat(address),
+                                "coefficient": coefficient.value,
+                                "first": int(number == 0 and beat == 0),
+                                "last": int(number == len(rows) - 1 and beat == self.beats - 1),
+                            }
+                        ],
+                    )
+        return count
+
+
+async def make(dut: Any, idle: float = 0.0, stall: float = 0.0, **settings: int) -> Gather:
+    part = await begin(dut, "gather", idle=idle, stall=stall)
+    beat_bytes = config().data_width // 8
+    image = part.random.randbytes(400 * beat_bytes)
+    gather = Gather(part, Responder(part.bench, part.port("request"), part.port("beat"), beat_bytes, image), **settings)
+    await gather.begin()
+    return gather
+
+
+def random_destinations(gather: Gather, count: int, wrong: float = 0.0) -> list[Sources]:
+    random = gather.part.random
+    destinations: list[Sources] = []
+    for _ in range(count):
+        words: list[int | None] = [
+            random.choice([gather.first_source - 1 & 0xFFFFFFFF, gather.first_source + gather.sources, 0xFFFFFFFF])
+            if random.random() < wrong
+            else gather.first_source + random.randrange(gather.sources)
+            for _ in range(random.choice((0, 1, 2, 7)))
+        ]
+        # Words without a source: all of a destination, the end of one, or between its tiles.
+        if not words or random.random() < 0.3:
+            words.append(NOTHING)
+        if random.random() < 0.2:
+            words.insert(random.randrange(len(words)), NOTHING)
+        destinations.append(words)
+    return destinations
+
+
+@cocotb.test()
+async def a_vertex_s_own_row_comes_first_and_edges_keep_their_order(dut: Any) -> None:
+    gather = await make(dut)
+    gather.run([[4, 1, 4, 0], [NOTHING], [2]])
+    await gather.part.bench.drain()
+    assert gather.memory.asked == [gather.combined + row for row in (0, 4, 1, 4, 0, 1, 2, 2)]
+
+
+@cocotb.test()
+async def sources_without_a_row_are_reported_and_count_nothing(dut: Any) -> None:
+    gather = await make(dut, first_vertex=1_002, first_source=1_000, sources=8)
+    gather.run([[999], [1_008], [0xFFFFFFFF, 1_000], [1_007, 0, 1_001], [1_000]])
+    await gather.part.bench.drain()
+
+
+@cocotb.test()
+@cocotb.parametrize(idle=[0.0, 0.5], stall=[0.0, 0.5])
+async def random_destinations_under_stalls(dut: Any, idle: float, stall: float) -> None:
+    beats = config().max_beats
+    strides = sorted({1, beats})
+    gather = await make(dut, idle, stall)
+    for stride in strides:
+        for length in range(1, stride + 1):
+            gather.first_source = gather.part.random.choice((0, 70_000, 0xFFFFFF00))
+            gather.first_vertex = gather.first_source + gather.part.random.randrange(8)
+            gather.stride, gather.beats = stride, length
+            await gather.begin()
+            gather.run(random_destinations(gather, 16, wrong=0.15))
+            await gather.part.bench.drain()
+
+
+@cocotb.test()
+async def the_widest_settings_are_kept(dut: Any) -> None:
+    gather = await make(dut)
+    top = (1 << config().address_width) // gather.memory.beat_bytes
+    base = top - config().max_beats * 4
+    gather.part.set(
+        "settings",
+        {
+            "first_vertex": 0xFFFFFFFD,
+            "first_source": 0xFFFFFFFC,
+            "sources": 4,
+            "combined": base,
+            "stride": config().max_beats,
+            "last_beat": config().max_beats - 1,
+        },
+    )
+    await gather.part.pulse("start")
+    gather.part.drive("i", [{"data": 0xFFFFFFFF, "last": 1}])
+    taken = gather.part.take("o")
+    await gather.part.bench.until(lambda: len(taken) == 2 * config().max_beats)
+    beats = range(config().max_beats)
+    assert gather.memory.asked == [base + row * config().max_beats + beat for row in (1, 3) for beat in beats]
+
+
+@cocotb.test()
+@cocotb.parametrize(edges=[True, False])
+async def a_row_a_cycle_is_sustained(dut: Any, edges: bool) -> None:
+    gather = await make(dut)
+    began = gather.part.bench.cycle
+    count = gather.run([[1, 2, 3, 4, 5]] * 20 if edges else [[NOTHING]] * 120)
+    assert count == 120
+    cycles = await gather.part.bench.drain() - began
+    assert cycles < count + 16
+    expect_cycles(f"chiplet.gather.{'edges' if edges else 'alone'}.{parameters()['configuration']}", cycles)
+
+
+@cocotb.test()
+async def a_beat_a_cycle_is_sustained(dut: Any) -> None:
+    beats = config().max_beats
+    gather = await make(dut, stride=beats, beats=beats)
+    began = gather.part.bench.cycle
+    count = gather.run([[1, 2, 3, 4, 5]] * 10)
+    cycles = await gather.part.bench.drain() - began
+    assert cycles < count * beats + 16
+    expect_cycles(f"chiplet.gather.beats.{parameters()['configuration']}", cycles)
+
+
+@cocotb.test()
+async def a_stalled_output_holds_up_no_memory_beat(dut: Any) -> None:
+    """No more is asked for than there is room for, whatever waits."""
+    gather = await make(dut, stall=0.0)
+    gather.part.pace(stall={"o": 1.0})
+    gather.run([[1, 2, 3, 4, 5]] * 30)
+    await gather.part.bench.cycles(200)
+    assert gather.part.component.depth <= len(gather.memory.asked) <= gather.part.component.depth + 3
+    gather.part.pace(stall={"o": 0.0})
+    await gather.part.bench.drain()
+
+
+@cocotb.test()
+async def reset_in_the_middle_is_followed_by_right_rows(dut: Any) -> None:
+    gather = await make(dut, stride=config().max_beats, beats=config().max_beats)
+    for _ in range(6):
+        gather.part.pace(stall={"o": 0.5})
+        gather.run(random_destinations(gather, 12))
+        await gather.part.bench.cycles(gather.part.random.randrange(5, 60))
+        await gather.part.bench.reset()
+        gather.part.pace(stall={"o": 0.0})
+        await gather.begin()
+        gather.run(random_destinations(gather, 4))
+        await gather.part.bench.drain()
+        await gather.begin()
+
+
+@cocotb.test()
+async def start_begins_with_the_first_vertex_again(dut: Any) -> None:
+    gather = await make(dut)
+    for _ in range(3):
+        gather.run([[3], [NOTHING], [5, 6]])
+        await gather.part.bench.drain()
+        await gather.begin()
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+def test_gather(configuration: str) -> None:
+    simulate_parts(configuration, __name__)
+
+
+def test_gather_refuses() -> None:
+    with pytest.raises(ValueError, match=r"depth must be in 16\.\.4096, not 8"):
+        GatherUnit(depth=8)
+    with pytest.raises(ValueError, match="max_beats must be at least 1, not 0"):
+        GatherUnit(max_beats=0)

@@ -1,0 +1,110 @@
+"""`atoll run` and the configurations, as a user meets them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from golden.errors import InputError
+from golden.metrics import Bound, limit_cycles
+from scripts.cli import app
+from scripts.config import load_config, names
+from scripts.flows.run import Request, run
+
+KEYS = {
+    "schema", "dataset", "model", "config", "bit_exact", "differences", "cycles", "cycles_by_phase", "macs",
+    "external_bytes", "ring", "communities", "aggregation", "attribute_cache", "accuracy", "simulation", "tools",
+    "seed", "commit",
+}  # fmt: skip
+
+
+def test_run_writes_every_key(tmp_path: Path) -> None:
+    result = run(Request("karate", model="gcn", out=tmp_path))
+    assert result == json.loads((tmp_path / "result.json").read_text())
+    assert set(result) == KEYS
+    assert result["bit_exact"] is True
+    assert result["cycles"] == sum(result["cycles_by_phase"].values())
+    assert result["cycles"] >= result["macs"]["limit_cycles"]
+    assert (
+        result["external_bytes"]["read"] + result["external_bytes"]["written"] > result["external_bytes"]["compulsory"]
+    )
+    macs = result["macs"]
+    assert macs["utilisation"] == pytest.approx(macs["useful"] / (macs["lanes"] * result["cycles"]))
+
+
+def test_own_graph_and_own_weights(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    edges = random.integers(0, 20, (2, 60))
+    np.savez(tmp_path / "g.npz", edge_index=edges, x=random.random((20, 6), np.float32), y=np.arange(20) % 3)
+    weights = {"layer0.weight": random.normal(size=(6, 5)), "layer1.weight": random.normal(size=(5, 3))}
+    np.savez(tmp_path / "w.npz", model="gin", eps=np.array(0.25), **weights)
+    request = Request(f"npz:{tmp_path}/g.npz", model_file=tmp_path / "w.npz", out=tmp_path / "out")
+    result = run(request)
+    assert result["bit_exact"] is True
+    assert result["model"]["name"] == "gin"
+    assert result["model"]["layers"] == [[6, 5], [5, 3]]
+
+
+def test_golden_alone_says_that_nothing_was_simulated(tmp_path: Path) -> None:
+    result = run(Request("karate", rtl=False, layers=3, model="sage", out=tmp_path))
+    assert result["bit_exact"] is None
+    assert result["cycles"] is None
+    assert len(result["model"]["layers"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing"], "data set: there is no 'nothing'"),
+        (["karate", "--model", "gat"], "model: there is no 'gat'; expected gcn, sage, gin"),
+        (["karate", "--config", "huge"], "configuration huge: is no file"),
+        (["karate", "--hidden", "65"], "layer 0: has 65 output features; expected at most 64 (pe.max_out)"),
+        (["synthetic:grid,nodes=2050,features=2050", "--hidden", "17"], "expected at most 2048 (pe.weight_rows)"),
+        (["npz:missing.npz"], "missing.npz"),
+        (["karate", "--model-file", "missing.npz"], "missing.npz"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(arguments: list[str], message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as refused:
+        app(["run", *arguments, "--out", str(tmp_path)], standalone_mode=False)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_failed_comparison_has_exit_status_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scripts.flows.run.mismatches", lambda problem, outcome: ["layer 0: 1 of 2 values differ"])
+    done = CliRunner().invoke(app, ["run", "karate", "--out", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "1 of 2 values differ" in done.output
+    assert json.loads((tmp_path / "result.json").read_text())["bit_exact"] is False
+
+
+@pytest.mark.parametrize("name", names())
+def test_named_configurations_load(name: str) -> None:
+    assert load_config(name).lanes >= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[chiplet", "is not TOML"),
+        ("[chiplet]\npe = 1", "chiplet.pe: is unknown"),
+        ("[pe]\nlanes = 3", "lanes must be a power of two"),
+        ("[pe]\nlanes = 2.5", "pe.lanes: is 2.5; expected a whole number"),
+        ("[chiplet]\ngroups = 0", "groups must be in 1..64, not 0"),
+        ("[ring]\nchiplets = 4", "has a section 'ring'"),
+        ("pe = 4", "pe: is 4; expected a section"),
+    ],
+)
+def test_bad_configurations_are_refused(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(text)
+    with pytest.raises(InputError, match=message):
+        load_config(str(tmp_path / "c.toml"))
+
+
+def test_limit_is_the_tightest_bound() -> None:
+    assert limit_cycles(1000, 64, Bound(320, 64), 32) == 16
+    assert limit_cycles(10, 64, Bound(321, 64), 32) == 11
+    assert limit_cycles(10, 64, Bound(32, 640), 32) == 20
