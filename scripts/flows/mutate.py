@@ -11,7 +11,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -242,7 +242,10 @@ def mutate(
             progress(done, len(mutants))
     component = block.make_for_bench(block.bench_parameters if block.narrow is None else block.narrow)
     assert mutator.folder is not None
-    survivors = [m for m in alive if not compare(component, mutator.folder, m.number, DEPTH, LIMIT)]
+    folder = mutator.folder
+    with ThreadPoolExecutor(WORKERS) as solvers:
+        same = list(solvers.map(lambda mutant: compare(component, folder, mutant.number, DEPTH, LIMIT), alive))
+    survivors = [mutant for mutant, equal in zip(alive, same, strict=True) if not equal]
     score = Score(
         block=block.name,
         mutants=len(mutants),
