@@ -7,7 +7,10 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from hw.ring.formats import Flit, LinkSignature, Verdict
 from hw.stream.queue import Queue
 
-__all__ = ["Station"]
+__all__ = ["PATIENCE", "Station"]
+
+#: Packets that pass a waiting one before it goes first.
+PATIENCE = 7
 
 
 class Station(wiring.Component):
@@ -15,8 +18,9 @@ class Station(wiring.Component):
 
     What arrives waits in a buffer of whole packets. A packet begins to move on only when the next buffer has a free
     slot for all of it, and one from here enters the ring only when there are two: so the ring as a whole never
-    fills, and something can always move. Passing and entering packets take turns when both can go. A flit is on the
-    next link two cycles after it was on the last.
+    fills, and something can always move. Packets that pass go before those that enter, but only `PATIENCE` of them
+    in a row: an entering packet finds the link idle while another one leaves, so both ways stay busy. A flit is on
+    the next link two cycles after it was on the last.
 
     Parameters
     ----------
@@ -102,14 +106,14 @@ class Station(wiring.Component):
         ]
 
         inside, passing, entering = self.inside, self.passing, self.entering
-        turn = Signal()  # a packet from here goes before one that passes
+        patience = Signal(range(PATIENCE + 1), init=PATIENCE)  # packets that may still pass before one from here
         verdict, held = Signal(Verdict), Signal(Verdict)
         first, link_free, moves, passes, enters = Signal(), Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             self.header.eq(front.payload.data),
             self.asks.eq(front.valid & ~inside),
             verdict.eq(Mux(inside, held, self.verdict)),
-            first.eq(turn & here.valid & (free >= 2)),
+            first.eq((patience == 0) & here.valid & (free >= 2)),
             link_free.eq(passing | (~entering & (free != 0) & ~first)),
             moves.eq(
                 front.valid & (inside | self.decided) & (~verdict.take | taken.i.ready) & (~verdict.forward | link_free)
@@ -127,9 +131,11 @@ class Station(wiring.Component):
         with m.If(moves):
             m.d.sync += [inside.eq(~front.payload.last), held.eq(verdict)]
         with m.If(passes):
-            m.d.sync += [passing.eq(~front.payload.last), turn.eq(1)]
+            m.d.sync += [passing.eq(~front.payload.last)]
+        with m.If(self.passed & (patience != 0)):
+            m.d.sync += patience.eq(patience - 1)
         with m.If(enters):
-            m.d.sync += [entering.eq(~here.payload.last), turn.eq(0)]
+            m.d.sync += [entering.eq(~here.payload.last), patience.eq(PATIENCE)]
 
         # The link's register, and the credits both ways.
         m.d.sync += [

@@ -2,6 +2,7 @@
 
 import random
 from collections import defaultdict
+from functools import partial
 from typing import Any
 
 import cocotb
@@ -39,7 +40,7 @@ class Traffic:
         self.arriving: dict[int, Packet] = defaultdict(list)
         self.number = 0
         for n in range(stations):
-            bench.take(f"o__{n}", lambda word, n=n: self._arrives(n, word))
+            bench.take(f"o__{n}", partial(self._arrives, n))
 
     def _arrives(self, n: int, word: dict[str, int]) -> None:
         self.arriving[n].append(word["data"])
@@ -48,6 +49,7 @@ class Traffic:
             self.received[PACKET_HEADER.unpack(flits[0])["source"], n].append(flits)
 
     def send(self, source: int, destination: int, takers: int, flits: int) -> None:
+        """Send a packet, of which the destination and all `takers` on the way are to get a copy."""
         self.number += 1
         takers |= 1 << destination
         flit_words = packet(source, destination, takers, self.number, flits)
@@ -58,6 +60,7 @@ class Traffic:
                 self.expected[source, at].append(flit_words)
 
     def random(self, count: int, max_flits: int, longest: bool = False) -> None:
+        """Send `count` packets, all the way round if `longest`."""
         source: random.Random = self.bench.random
         for _ in range(count):
             at = source.randrange(self.stations)
@@ -67,6 +70,8 @@ class Traffic:
             )
 
     async def finish(self, timeout: int = 100_000) -> int:
+        """Wait for all copies, compare, and return the cycles waited."""
+
         def count(side: dict[tuple[int, int], list[Packet]]) -> int:
             return sum(map(len, side.values()))
 
