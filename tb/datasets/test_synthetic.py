@@ -82,6 +82,20 @@ def test_density_is_the_share_of_features_that_are_not_zero() -> None:
     assert abs(np.count_nonzero(dense.features) / (256 * 200) - 0.8) < 0.02
 
 
+def test_words_are_counted_once_and_half_of_them_belong_to_the_class() -> None:
+    graph = load("synthetic:erdos,nodes=2000,features=400,classes=4,density=0.05")
+    assert set(graph.features.data.tolist()) == {1.0}
+    words = graph.features.tocoo()
+    own = words.coords[1] // 100 == graph.labels[words.coords[0]]
+    # Half by choice, a quarter of the others by chance.
+    assert abs(own.mean() - 0.625) < 0.02
+
+
+def test_limits_themselves_are_allowed() -> None:
+    graph = load("synthetic:erdos,nodes=5,classes=5,degree=4")
+    assert sorted(graph.labels.tolist()) == [0, 1, 2, 3, 4]
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
