@@ -72,6 +72,8 @@ class _Writer:
     def plain(self, count: int) -> None:
         rng = self.rng
         rows = [row for row in INSTRUCTIONS if row.name not in _STRUCTURED and row.name != "SET"]
+        if not self.ports:
+            rows = [row for row in rows if not row.letter_of(Kind.PORT)]
         for _ in range(count):
             choice = rng.random()
             if choice < 0.08:

@@ -1,0 +1,153 @@
+# mypy: disable-error-code="valid-type,attr-defined,index"
+"""Chip control block: off-line it loads and reads back the chip's processors over the G-bus, on-line they run (D7)."""
+
+from typing import Any
+
+from amaranth.hdl import Module, Signal, unsigned
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from golden.dnp.arithmetic import WORD
+from golden.dnp.gbus import HEADER, Operation
+from hw.dnp.core import Access
+from hw.dnp.isa import ADDRESS
+
+__all__ = ["G_BUS", "ChipControl"]
+
+#: A word on the G-bus.
+G_BUS = stream.Signature(unsigned(WORD))
+
+
+class ChipControl(wiring.Component):
+    """Takes frames (`golden.dnp.gbus`) and carries out those for its chip.
+
+    Parameters
+    ----------
+    cores
+        Processors of the chip, 1..4.
+
+    Attributes
+    ----------
+    i, o
+        G-bus from and to the host.
+    identity
+        Number of the chip.
+    access
+        To each processor.
+    online, start
+        To all processors.
+
+    Raises
+    ------
+    ValueError
+        If `cores` is out of range.
+    """
+
+    i: Any
+    o: Any
+    identity: Signal
+    access: Any
+    online: Signal
+    start: Signal
+
+    def __init__(self, cores: int) -> None:
+        limit = 1 << HEADER.fields[0].bits
+        if not 1 <= cores <= limit:
+            raise ValueError(f"cores must be in 1..{limit}, not {cores!r}")
+        self.cores = cores
+        super().__init__(
+            {
+                "i": In(G_BUS),
+                "o": Out(G_BUS),
+                "identity": In(HEADER.fields[1].bits),
+                "access": Out(Access()).array(cores),
+                "online": Out(1),
+                "start": Out(1),
+            }
+        )
+
+    def _field(self, word: Any, name: str) -> Any:
+        low = HEADER.offsets[name]
+        bits = next(field.bits for field in HEADER.fields if field.name == name)
+        return word[low : low + bits]
+
+    def elaborate(self, platform: Any) -> Module:
+        """Read a frame word by word; a read takes three clocks a word."""
+        m = Module()
+        header = Signal(WORD)
+        address, left = Signal(ADDRESS), Signal(ADDRESS)
+        word = self.i.payload
+        taken, mine = Signal(), Signal()
+        all_ = self._field(header, "all")
+        m.d.comb += [
+            taken.eq(self.i.valid & self.i.ready),
+            mine.eq(all_ | (self._field(header, "chip") == self.identity)),
+        ]
+        writing = Signal()
+        data = Signal(WORD)
+        read_data = Signal(WORD)
+        for index, access in enumerate(self.access):
+            chosen = Signal(name=f"chosen_{index}")
+            m.d.comb += [
+                chosen.eq(mine & (all_ | (self._field(header, "core") == index))),
+                access.space.eq(self._field(header, "space")),
+                access.address.eq(address),
+                access.write_data.eq(word),
+                access.write.eq(writing & chosen & ~self.online),
+            ]
+            with m.If(chosen):
+                m.d.comb += read_data.eq(access.read_data)
+        m.d.comb += self.o.payload.eq(data)
+        m.d.sync += self.start.eq(0)
+        with m.If(self.start):
+            m.d.sync += self.online.eq(1)
+
+        with m.FSM():
+            with m.State("HEADER"):
+                m.d.comb += self.i.ready.eq(1)
+                addressed = self._field(word, "all") | (self._field(word, "chip") == self.identity)
+                with m.If(taken):
+                    m.d.sync += header.eq(word)
+                    with m.Switch(self._field(word, "operation")):
+                        with m.Case(int(Operation.WRITE), int(Operation.READ)):
+                            m.next = "ADDRESS"
+                        with m.Case(int(Operation.ON)):
+                            m.d.sync += self.start.eq(addressed & ~self.online)
+                        with m.Case(int(Operation.OFF)):
+                            with m.If(addressed):
+                                m.d.sync += [self.online.eq(0), self.start.eq(0)]
+            with m.State("ADDRESS"):
+                m.d.comb += self.i.ready.eq(1)
+                with m.If(taken):
+                    m.d.sync += address.eq(word)
+                    m.next = "COUNT"
+            with m.State("COUNT"):
+                m.d.comb += self.i.ready.eq(1)
+                with m.If(taken):
+                    m.d.sync += left.eq(word)
+                    with m.If((word == 0) | ((self._field(header, "operation") == int(Operation.READ)) & ~mine)):
+                        m.next = "HEADER"
+                    with m.Elif(self._field(header, "operation") == int(Operation.READ)):
+                        m.next = "LOOK"
+                    with m.Else():
+                        m.next = "WRITE"
+            with m.State("WRITE"):
+                m.d.comb += self.i.ready.eq(1)
+                with m.If(taken):
+                    m.d.comb += writing.eq(1)
+                    m.d.sync += [address.eq(address + 1), left.eq(left - 1)]
+                    with m.If(left == 1):
+                        m.next = "HEADER"
+            with m.State("LOOK"):
+                m.next = "KEEP"
+            with m.State("KEEP"):
+                m.d.sync += data.eq(read_data)
+                m.next = "SEND"
+            with m.State("SEND"):
+                m.d.comb += self.o.valid.eq(1)
+                with m.If(self.o.ready):
+                    m.d.sync += [address.eq(address + 1), left.eq(left - 1)]
+                    m.next = "LOOK"
+                    with m.If(left == 1):
+                        m.next = "HEADER"
+        return m

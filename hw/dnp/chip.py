@@ -1,0 +1,111 @@
+# mypy: disable-error-code="attr-defined,index"
+"""The neural chip: processors, their links, edge ports and the chip control block (D7)."""
+
+from typing import Any
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from golden.dnp.config import CoreConfig
+from golden.dnp.topology import Grid
+from hw.dnp.ccb import G_BUS, ChipControl
+from hw.dnp.core import Core
+from hw.dnp.once import Once
+from hw.dnp.port import WORD_STREAM
+
+__all__ = ["CORE_MODULE", "NeuralChip"]
+
+#: Module that every chip instantiates.
+CORE_MODULE = "dnp_core"
+
+
+class NeuralChip(wiring.Component):
+    """A chip of rows × columns processors; the paper's has 2 × 2.
+
+    Parameters
+    ----------
+    config
+        Memory sizes of the processors.
+    rows, columns
+        Processors; at most 4 together.
+    counters
+        Whether the processors count clocks.
+    once
+        Instantiate the module ``CORE_MODULE``, generated apart, instead of emitting each processor.
+
+    Attributes
+    ----------
+    i, o
+        Edge ports in the order of ``Grid.edges()``: north by column, east by row, south, west (IOP).
+    g_i, g_o
+        G-bus.
+    identity
+        Number of the chip on the G-bus.
+    online
+        The programs run.
+    halted
+        All programs have ended.
+    """
+
+    i: Any
+    o: Any
+    g_i: Any
+    g_o: Any
+    identity: Signal
+    online: Signal
+    halted: Signal
+
+    def __init__(
+        self,
+        config: CoreConfig | None = None,
+        *,
+        rows: int = 2,
+        columns: int = 2,
+        counters: bool = True,
+        once: bool = False,
+    ) -> None:
+        self.grid = Grid(rows, columns)
+        self.once = once
+        self.cores = [Core(config, counters=counters) for _ in range(self.grid.processors)]
+        self.control = ChipControl(self.grid.processors)
+        edges = len(self.grid.edges())
+        super().__init__(
+            {
+                "i": In(WORD_STREAM).array(edges),
+                "o": Out(WORD_STREAM).array(edges),
+                "g_i": In(G_BUS),
+                "g_o": Out(G_BUS),
+                "identity": In(self.control.identity.shape()),
+                "online": Out(1),
+                "halted": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        """Link neighbours, lead the rest out, give the G-bus to the control block."""
+        m = Module()
+        m.submodules.control = control = self.control
+        wiring.connect(m, wiring.flipped(self.g_i), control.i)
+        wiring.connect(m, wiring.flipped(self.g_o), control.o)
+        m.d.comb += [control.identity.eq(self.identity), self.online.eq(control.online)]
+        for index, core in enumerate(self.cores):
+            m.submodules[f"core_{index}"] = Once(core, CORE_MODULE) if self.once else core
+            wiring.connect(m, control.access[index], core.access)
+            m.d.comb += [core.online.eq(control.online), core.start.eq(control.start)]
+        m.d.comb += self.halted.eq(_all(core.halted for core in self.cores))
+        for at, source in enumerate(self.grid.sources().reshape(-1).tolist()):
+            if source >= 0:
+                wiring.connect(m, self.cores[source // 4].o[source % 4], self.cores[at // 4].i[at % 4])
+        for index, edge in enumerate(self.grid.edges()):
+            processor, port = self.grid.edge(*edge)
+            wiring.connect(m, wiring.flipped(self.i[index]), self.cores[processor].i[port])
+            wiring.connect(m, wiring.flipped(self.o[index]), self.cores[processor].o[port])
+        return m
+
+
+def _all(values: Any) -> Any:
+    result: Any = 1
+    for value in values:
+        result &= value
+    return result

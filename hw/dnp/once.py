@@ -1,0 +1,33 @@
+"""Emitting what repeats once: an instance of a module whose Verilog is generated apart."""
+
+from typing import Any
+
+from amaranth.hdl import ClockSignal, Elaboratable, Instance, Module, ResetSignal
+from amaranth.lib import wiring
+
+__all__ = ["Once"]
+
+
+class Once(Elaboratable):
+    """Stands for a component where it is used; the component itself is not elaborated.
+
+    Parameters
+    ----------
+    component
+        Gives the ports, by its signature; its own members are connected.
+    name
+        Name of the module that is generated from an equal component.
+    """
+
+    def __init__(self, component: Any, name: str) -> None:
+        self.component, self.name = component, name
+
+    def elaborate(self, platform: Any) -> Module:
+        """Emit an instance with clock, reset and every member of the signature."""
+        m = Module()
+        ports: dict[str, Any] = {"i_clk": ClockSignal(), "i_rst": ResetSignal()}
+        for path, member, value in self.component.signature.flatten(self.component):
+            way = "i" if member.flow == wiring.In else "o"
+            ports[f"{way}_{'__'.join(map(str, path))}"] = value
+        m.submodules.instance = Instance(self.name, **ports)
+        return m

@@ -1,0 +1,198 @@
+# mypy: disable-error-code="attr-defined,index"
+"""Arrays on the bench: building them from one core, loading over the G-bus, running, reading back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.triggers import RisingEdge
+
+from golden.dnp import gbus
+from golden.dnp.config import CoreConfig
+from golden.dnp.gbus import Space
+from golden.dnp.isa import GENERAL, Control
+from golden.dnp.machine import EdgePort, Machine
+from golden.dnp.topology import Grid
+from hw.dnp.array import CHIP_MODULE, ProcessorArray
+from hw.dnp.chip import CORE_MODULE
+from hw.dnp.core import Core, Status
+from tb.harness import simulate
+from tb.harness.build import ROOT, digest, locked, to_rtlil, to_verilog
+from tb.harness.run import CLOCK_NS, Result
+
+__all__ = ["ArrayDriver", "module_sources", "simulate_array"]
+
+_WORD = 0xFFFF
+
+
+def module_sources(array: ProcessorArray) -> list[Path]:
+    """Generate the modules an array instantiates, each once, and return their files."""
+    files = [Path(__file__).with_name("array.vlt")]
+    for name, component in ((CORE_MODULE, Core(array.config)), (CHIP_MODULE, array.chip())):
+        text = to_rtlil(component, name)
+        path = ROOT / "build" / "dnp" / digest(text) / f"{name}.v"
+        with locked(path.with_suffix(".lock")):
+            if not path.exists():
+                path.write_text(to_verilog(text))
+        files.append(path)
+    return files
+
+
+def simulate_array(array: ProcessorArray, bench: str, **options: Any) -> Result:
+    """Run a bench on an array, as :func:`tb.harness.simulate` does on a component."""
+    rows, columns = array.grid.rows, array.grid.columns
+    return simulate(array, bench, name=f"array_{rows}x{columns}", sources=module_sources(array), **options)
+
+
+class ArrayDriver:
+    """Loads, runs and reads an array; every method returns right after a clock edge.
+
+    Parameters
+    ----------
+    dut
+        cocotb's handle of the array.
+    rows, columns, config
+        As the array was built.
+    """
+
+    def __init__(self, dut: Any, rows: int, columns: int, config: CoreConfig) -> None:
+        self.dut, self.config = dut, config
+        self.array = ProcessorArray(rows, columns, config)
+        self.grid = self.array.grid
+        self.edge = RisingEdge(dut.clk)
+
+    async def reset(self) -> None:
+        """Start the clock and reset."""
+        Clock(self.dut.clk, CLOCK_NS, unit="ns", impl="gpi").start()
+        await self.reset_again()
+
+    async def reset_again(self) -> None:
+        """Reset, whatever the array is doing."""
+        dut = self.dut
+        dut.rst.value = 1
+        dut.topology.value = 0
+        dut.host.value = 0
+        dut.g_i__valid.value = 0
+        dut.g_o__ready.value = 0
+        for index in range(len(self.grid.edges())):
+            getattr(dut, f"i__{index}__valid").value = 0
+            getattr(dut, f"i__{index}__payload").value = 0
+            getattr(dut, f"o__{index}__ready").value = 0
+        await self.edge
+        await self.edge
+        dut.rst.value = 0
+
+    async def send(self, words: Sequence[int]) -> None:
+        """Send words over the G-bus."""
+        dut = self.dut
+        dut.g_i__valid.value = 1
+        for word in words:
+            dut.g_i__payload.value = int(word) & _WORD
+            await self.edge
+            while not dut.g_i__ready.value:
+                await self.edge
+        dut.g_i__valid.value = 0
+
+    async def write(self, processor: int | None, space: Space, address: int, words: Sequence[int]) -> None:
+        """Write to a processor, or to all."""
+        await self.send(gbus.write(None if processor is None else self.array.place(processor), space, address, words))
+
+    async def read(self, processor: int, space: Space, address: int, count: int) -> list[int]:
+        """Read unsigned words of a processor."""
+        dut = self.dut
+        await self.send(gbus.read(self.array.place(processor), space, address, count))
+        dut.g_o__ready.value = 1
+        words: list[int] = []
+        while len(words) < count:
+            await self.edge
+            if dut.g_o__valid.value:
+                words.append(int(dut.g_o__payload.value))
+        dut.g_o__ready.value = 0
+        return words
+
+    async def load(self, machine: Machine) -> None:
+        """Give every processor the memories of the golden machine; what all share is sent once."""
+        s = machine.state
+        for space, memory in ((Space.PROGRAM, s.p), (Space.WM, s.wm), (Space.XM, s.xm)):
+            used = np.flatnonzero(memory.any(axis=0))
+            length = int(used[-1]) + 1 if used.size else 0
+            if length and (memory == memory[0]).all():
+                await self.write(None, space, 0, memory[0, :length].tolist())
+                continue
+            for processor in range(self.grid.processors):
+                if length:
+                    await self.write(processor, space, 0, memory[processor, :length].tolist())
+
+    async def configure(self, grid: Grid) -> None:
+        """Join the edges."""
+        self.dut.topology.value = int(grid.topology)
+        self.dut.host.value = sum(1 << side for side in grid.host)
+        await self.edge
+
+    async def run(self, ends: Mapping[tuple[int, int], EdgePort], limit: int) -> int:
+        """Start all programs and serve the edge ports in `ends` until all have halted; returns the clocks."""
+        dut = self.dut
+        order = {edge: index for index, edge in enumerate(self.grid.edges())}
+        served = [(end, *(getattr(dut, f"{way}__{order[edge]}__{name}") for way, name in _SIGNALS))
+                  for edge, end in ends.items()]  # fmt: skip
+        await self.send(gbus.on())
+        await self.edge
+        for clock in range(limit):
+            offered, willing = [], []
+            for end, valid, payload, _, _, _, ready in served:
+                word = end.offer(clock)
+                offered.append(word is not None)
+                valid.value = word is not None
+                if word is not None:
+                    payload.value = word
+                willing.append(bool(end.accepts[clock % len(end.accepts)]))
+                ready.value = willing[-1]
+            await self.edge
+            for offer, wanted, (end, _, _, taken, valid, payload, _) in zip(offered, willing, served, strict=True):
+                if offer and taken.value:
+                    end.take()
+                if wanted and valid.value:
+                    end.received.append(payload.value.to_signed())
+            if dut.halted.value:
+                return clock
+        raise AssertionError(f"not all programs halted within {limit} clocks")
+
+    async def stop(self) -> None:
+        """Go off-line."""
+        for index in range(len(self.grid.edges())):
+            getattr(self.dut, f"o__{index}__ready").value = 0
+        await self.send(gbus.off())
+
+    async def compare(self, machine: Machine, processors: Sequence[int] | None = None) -> None:
+        """Read processors back and compare registers, memories and counters with the golden machine."""
+        s = machine.state
+        for p in processors if processors is not None else range(self.grid.processors):
+            found = {
+                "wm": await self.read(p, Space.WM, 0, self.config.wm_depth),
+                "xm": await self.read(p, Space.XM, 0, self.config.xm_depth),
+                "general": await self.read(p, Space.STATUS, Status.GENERAL.value, GENERAL),
+                "control": await self.read(p, Space.STATUS, Status.CONTROL.value, len(Control)),
+            }
+            wanted = {"wm": s.wm[p], "xm": s.xm[p], "general": s.rf[p], "control": s.control[p]}
+            head = await self.read(p, Space.STATUS, 0, Status.BLOCKED.value + 2)
+            for name, values in wanted.items():
+                pairs = enumerate(zip(found[name], (int(v) & _WORD for v in values), strict=True))
+                different = [(i, f, w) for i, (f, w) in pairs if f != w]
+                assert not different, f"processor {p}, {name}: (index, found, expected) {different[:6]}"
+            state = int(s.halted[p]) | int(s.code[p]) << 7
+            assert [head[0] >> 1, head[1], head[2]] == [state, int(s.stop_pc[p]), int(s.a[p]) & _WORD], f"processor {p}"
+            for status, counts in (
+                (Status.CLOCKS, s.clocks),
+                (Status.INSTRUCTIONS, s.instructions),
+                (Status.BLOCKED, s.blocked),
+            ):
+                count = head[status.value] + (head[status.value + 1] << 16)
+                assert count == counts[p], f"processor {p}: {status.name} {count}, golden {counts[p]}"
+
+
+#: Signals of an edge port, in the order `run` takes them.
+_SIGNALS = (("i", "valid"), ("i", "payload"), ("i", "ready"), ("o", "valid"), ("o", "payload"), ("o", "ready"))

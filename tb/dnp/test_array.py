@@ -1,0 +1,154 @@
+"""Arrays in all four topologies: random programs, loading and reading back, errors, resets; clock by clock."""
+
+import random
+from typing import Any
+
+import cocotb
+
+from golden.dnp.assembler import assemble
+from golden.dnp.config import CoreConfig
+from golden.dnp.isa import StopCode
+from golden.dnp.machine import EdgePort, Machine
+from golden.dnp.topology import EAST, SOUTH, Grid, Topology
+from hw.dnp.array import ProcessorArray
+from tb.dnp.array import ArrayDriver, simulate_array
+from tb.dnp.programs import random_program
+
+CONFIG = CoreConfig(wm_depth=300, xm_depth=80, p_depth=1024)
+SIDE = 4
+LIMIT = 30_000
+#: Rounds of exchange in a program; every port sends and receives at most two words a round.
+ROUNDS = 6
+GRIDS = {
+    **{topology.name.lower(): (topology, frozenset()) for topology in Topology},
+    "torus_with_host": (Topology.TORUS, frozenset({EAST, SOUTH})),
+}
+
+
+def exchange(seed: int, processor: int) -> str:
+    """Random program that cannot deadlock: in each round every port sends, then every port receives, as many words.
+
+    Two words fit into a link's buffers, so sending never waits for what is received later in the same round.
+    """
+    shared = random.Random(seed)
+    rng = random.Random(seed * 1000 + processor)
+    lines = ["SET #1 ICR"]
+    for number in range(ROUNDS):
+        count = shared.randrange(1, 3)
+        local = random_program(rng.getrandbits(32), blocks=1, config=CONFIG, ports="")
+        lines += [line.replace("l1", f"r{number}") for line in local.splitlines()[1:-1]]
+        lines += [f"SET #{count} RC", f"LDI #{rng.randrange(40)} XR1", "LDI #3 XA1"]
+        for port in rng.sample("NESW", 4):
+            lines += rng.choice(
+                [
+                    [f"REP OUT XM[1]+ {port}"],
+                    [f"REP OUTA {port}"],
+                    [f"LDI #{'NESW'.index(port)} IOPR", "REP OUT RF2 IO"],
+                    [f"REP OUT A! {port}"],
+                ]
+            )
+        for port in rng.sample("NESW", 4):
+            lines.append(
+                "REP " + rng.choice([f"INX {port} XM[1]+", f"INS {port}", f"INA {port}", f"INSX {port} XM[1]+ XM[1]+"])
+            )
+    return "\n".join([*lines, "HALT"])
+
+
+def prepared(grid: Grid, seed: int, pace: float) -> tuple[Machine, dict[tuple[int, int], EdgePort]]:
+    """Build a golden machine with random memories and programs, and the host's ends for the hardware."""
+    rng = random.Random(seed)
+    machine = Machine(CONFIG, grid)
+    for processor in range(grid.processors):
+        machine.load(
+            processor,
+            assemble(exchange(seed, processor), config=CONFIG).program,
+            {a: rng.randrange(-32768, 32768) for a in range(CONFIG.wm_depth)},
+            {a: rng.randrange(-32768, 32768) for a in range(CONFIG.xm_depth)},
+        )
+    machine.start()
+    ends = {}
+    for edge in machine.edges:
+        words = [rng.randrange(-32768, 32768) for _ in range(2 * ROUNDS)]
+        offers, accepts = ([rng.random() < pace for _ in range(37)] + [True] for _ in range(2))
+        machine.edges[edge] = EdgePort(words, offers, accepts)
+        ends[edge] = EdgePort(list(words), offers, accepts)
+    return machine, ends
+
+
+@cocotb.test()
+@cocotb.parametrize(where=list(GRIDS))
+async def random_programs_agree_in_every_topology(dut: Any, where: str) -> None:
+    topology, host = GRIDS[where]
+    grid = Grid(SIDE, SIDE, topology, host)
+    driver = ArrayDriver(dut, SIDE, SIDE, CONFIG)
+    await driver.reset()
+    seed = random.getrandbits(30)
+    machine, ends = prepared(grid, seed, random.choice([1.0, 0.4]))
+    await driver.configure(grid)
+    await driver.load(machine)
+    clocks = machine.run(LIMIT)
+    machine.step()
+    assert await driver.run(ends, LIMIT) == clocks
+    await driver.stop()
+    await driver.compare(machine)
+    for edge, end in machine.edges.items():
+        assert ends[edge].received == end.received, f"edge {edge}"
+    cocotb.log.info("%d instructions, %d clocks", machine.state.instructions.sum(), clocks)
+
+
+@cocotb.test()
+async def one_processor_stops_by_an_error_and_the_others_go_on(dut: Any) -> None:
+    grid = Grid(SIDE, SIDE)
+    driver = ArrayDriver(dut, SIDE, SIDE, CONFIG)
+    await driver.reset()
+    machine = Machine(CONFIG, grid)
+    machine.state.wm[:], machine.state.xm[:] = 21, -3
+    for processor in range(grid.processors):
+        text = "NOP\n.word 0xffff" if processor == 6 else f"LDI #{processor} A\nMOV A RF1\nADD RF1 A\nHALT"
+        machine.load(processor, assemble(text).program)
+    machine.start()
+    await driver.load(machine)
+    machine.run(LIMIT)
+    await driver.run({}, LIMIT)
+    await driver.stop()
+    await driver.compare(machine, [0, 5, 6, 7, 15])
+    assert machine.state.code[6] == StopCode.OPCODE
+
+
+@cocotb.test()
+async def a_reset_in_the_middle_of_loading_and_running_leaves_nothing_behind(dut: Any) -> None:
+    grid = Grid(SIDE, SIDE, Topology.TORUS)
+    driver = ArrayDriver(dut, SIDE, SIDE, CONFIG)
+    await driver.reset()
+    machine, _ = prepared(grid, 77, 1.0)
+    clocks = machine.run(LIMIT)
+    for interrupted in (3, 20, 60):
+        fresh, _ = prepared(grid, 77, 1.0)
+        await driver.send([1 << 13, 0, 500, *range(interrupted)])
+        await driver.reset_again()
+        await driver.configure(grid)
+        await driver.load(fresh)
+        await driver.send([3 << 13 | 1 << 12])
+        for _ in range(interrupted):
+            await driver.edge
+        await driver.reset_again()
+    await driver.configure(grid)
+    fresh, _ = prepared(grid, 77, 1.0)
+    await driver.load(fresh)
+    assert await driver.run({}, LIMIT) == clocks
+    await driver.stop()
+    await driver.compare(machine, [0, 10])
+
+
+def test_array() -> None:
+    simulate_array(ProcessorArray(SIDE, SIDE, CONFIG), __name__)
+
+
+def test_sizes_out_of_range_are_refused() -> None:
+    for rows, columns in ((3, 2), (1, 2), (0, 0)):
+        try:
+            ProcessorArray(rows, columns)
+        except ValueError as error:
+            assert "rows" in str(error)  # noqa: PT017
+        else:
+            raise AssertionError(f"{rows} x {columns} was accepted")
