@@ -15,8 +15,8 @@ from hw.stream.queue import Queue
 
 __all__ = ["Drain"]
 
-#: Result beats that wait to be written. A beat starts only when one of these is free.
-_BEATS = 4
+#: Result beats that wait to be written: what a distributed RAM holds anyway. A beat starts only when one is free.
+_BEATS = 16
 
 
 class Drain(wiring.Component):

@@ -12,7 +12,7 @@ from hw.contracts import struct
 __all__ = ["Coefficient", "Mode", "PEConfig", "RequantiseInput"]
 
 
-class Mode(enum.Enum, shape=2):
+class Mode(enum.Enum, shape=2):  # type: ignore[call-arg]
     """What the beats of a task hold."""
 
     #: Sparse features: index and value; the PE combines.
@@ -23,7 +23,7 @@ class Mode(enum.Enum, shape=2):
     GATHER = 2
 
 
-class Coefficient(enum.Enum, shape=2):
+class Coefficient(enum.Enum, shape=2):  # type: ignore[call-arg]
     """Factor of a combined row."""
 
     ZERO = 0

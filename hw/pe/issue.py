@@ -75,6 +75,7 @@ class Issue(wiring.Component):
         beat_number = Signal(_INDEX_BITS - exact_log2(elements))
         part = Signal(range(max(2, config.parts)))
         chunk = Signal(range(config.max_chunks))
+        task = Signal(config.task)  # a task without elements in its first beats begins later
         started = Signal()  # the task has taken its bank
         touched = Signal()  # every chunk of the task has had its first operation
 
@@ -96,8 +97,7 @@ class Issue(wiring.Component):
             ),
             self.i.ready.eq(~loaded | done),
             self.task.valid.eq(operate & ~started),
-            self.task.payload.address.eq(beat.address),
-            self.task.payload.scale.eq(beat.scale),
+            self.task.payload.eq(task),
         ]
         with m.If(operate):
             m.d.sync += [started.eq(~last), chunk.eq(Mux(at_last_chunk, 0, chunk + 1)), part.eq(part + 1)]
@@ -111,7 +111,7 @@ class Issue(wiring.Component):
             indices = Cat((k + 1) % 2 for k in range(elements))
             m.d.sync += [loaded.eq(1), beat.eq(p), pending.eq(p.mask & Mux(sparse, indices, nonzero))]
             with m.If(p.first):
-                m.d.sync += beat_number.eq(0)
+                m.d.sync += [beat_number.eq(0), task.address.eq(p.address), task.scale.eq(p.scale)]
 
         # A one-hot choice selects the element in a few gates. Sparse entries have their index at even places, and
         # their value at the next one.

@@ -39,8 +39,13 @@ class Requantiser(wiring.Component):
     #: Cycles from an element's entry to its result.
     LATENCY = 7
 
-    i: In(stream.Signature(RequantiseInput, always_ready=True))
-    o: Out(stream.Signature(signed(VALUE_BITS), always_ready=True))
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "i": In(stream.Signature(RequantiseInput, always_ready=True)),
+                "o": Out(stream.Signature(signed(VALUE_BITS), always_ready=True)),
+            }
+        )
 
     def elaborate(self, platform: object) -> Elaboratable:
         """Build the seven stages: operands, partial products, product, sum, far shift, near shift, rounding."""

@@ -1,0 +1,1 @@
+"""The gather PE: its result rows and its cycles."""

@@ -1,0 +1,219 @@
+"""Gather PE: the result rows of tasks, beat by beat, and the cycles they take.
+
+A task is a list of beats. Combining, its beats hold the features of one vertex, sparse or dense; gathering, they hold
+the combined rows of a vertex and of its neighbours, one after the other.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from golden.model.layer import Int16Array, Int32Array
+from golden.model.rounding import requantise
+
+__all__ = ["Beat", "Layer", "Mode", "RowBeat", "Task", "cycles", "operations", "result", "row_beats", "sums"]
+
+#: Cycles from a task's last operation until its sums can be read: element, weights, operands, product, sum.
+SUM_LATENCY = 5
+#: Cycles from reading an element until its beat can leave: requantiser and queue.
+DRAIN_LATENCY = 8
+#: Cycles from a beat at the input until its first operation: queue and register.
+ISSUE_LATENCY = 2
+
+
+class Mode(IntEnum):
+    """What the beats of a task hold."""
+
+    SPARSE = 0
+    DENSE = 1
+    GATHER = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """What a command fixes for all tasks.
+
+    Attributes
+    ----------
+    mode
+        What beats hold.
+    weights
+        int16 [f_in, f_out]; unused when gathering.
+    biases
+        int32 [f_out], 0 where none are added.
+    shift
+        0..63.
+    relu
+        Whether negative results become 0.
+    """
+
+    mode: Mode
+    weights: Int16Array
+    biases: Int32Array
+    shift: int
+    relu: bool = False
+
+    @property
+    def f_in(self) -> int:
+        """Features of an input row."""
+        return int(self.weights.shape[0])
+
+    @property
+    def f_out(self) -> int:
+        """Elements of a result row."""
+        return int(self.weights.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Beat:
+    """One beat of a task.
+
+    Attributes
+    ----------
+    data
+        int16 [elements]; sparse entries are pairs of index (unsigned) and value.
+    mask
+        bool [elements], elements that count; of a sparse entry that of its index. Ignored when gathering.
+    factor
+        Weight of the combined row it belongs to.
+    """
+
+    data: Int16Array
+    mask: npt.NDArray[np.bool_]
+    factor: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """The work for one vertex.
+
+    Attributes
+    ----------
+    beats
+        At least one.
+    address
+        Beat address of the result row.
+    mantissa, exponent
+        Factor of the sums.
+    """
+
+    beats: Sequence[Beat]
+    address: int
+    mantissa: int
+    exponent: int
+
+
+@dataclass(frozen=True)
+class RowBeat:
+    """A beat of a result row.
+
+    Attributes
+    ----------
+    address
+        Its beat address.
+    data
+        Elements, 0 after the row's end.
+    last
+        Whether it ends the row.
+    """
+
+    address: int
+    data: tuple[int, ...]
+    last: bool
+
+
+def _entries(task: Task, layer: Layer) -> list[list[tuple[int, int]]]:
+    """Return index and value of the elements each beat makes the lanes work on, those out of range included."""
+    entries = []
+    for number, beat in enumerate(task.beats):
+        places = np.flatnonzero(beat.mask)
+        if layer.mode == Mode.SPARSE:
+            entries.append([(int(beat.data[k]) & 0xFFFF, int(beat.data[k + 1])) for k in places if k % 2 == 0])
+        else:
+            first = number * len(beat.data)
+            entries.append([(first + int(k), int(beat.data[k])) for k in places if beat.data[k]])
+    return entries
+
+
+def sums(task: Task, layer: Layer) -> npt.NDArray[np.int64]:
+    """Return the exact sums of a task, int64 [f_out]; features whose index is not below f_in count as 0."""
+    total = np.zeros(layer.f_out, np.int64)
+    if layer.mode == Mode.GATHER:
+        beats = _beats_of_row(layer.f_out, len(task.beats[0].data))
+        for at in range(0, len(task.beats), beats):
+            row = np.concatenate([beat.data for beat in task.beats[at : at + beats]])[: layer.f_out]
+            total += task.beats[at].factor * row.astype(np.int64)
+        return total
+    for index, value in (entry for beat in _entries(task, layer) for entry in beat):
+        if index < layer.f_in:
+            total += value * layer.weights[index].astype(np.int64)
+    return total
+
+
+def result(task: Task, layer: Layer) -> Int16Array:
+    """Return the result row of a task, int16 [f_out]."""
+    row = requantise(sums(task, layer), task.mantissa, task.exponent, layer.shift, layer.biases)
+    return np.maximum(row, np.int16(0)) if layer.relu else row
+
+
+def row_beats(task: Task, layer: Layer) -> list[RowBeat]:
+    """Return the beats of the result row in the order in which they are written."""
+    elements = len(task.beats[0].data)
+    beats = _beats_of_row(layer.f_out, elements)
+    row = np.zeros(beats * elements, np.int16)
+    row[: layer.f_out] = result(task, layer)
+    return [
+        RowBeat(task.address + n, tuple(map(int, row[n * elements : (n + 1) * elements])), n == beats - 1)
+        for n in range(beats)
+    ]
+
+
+def operations(task: Task, layer: Layer, lanes: int) -> list[tuple[int, bool]]:
+    """Return for each beat the cycles it takes, and whether the lanes work in them.
+
+    A beat without elements takes one cycle, unless it ends its task: then the sums are touched once.
+    """
+    chunks = -(-layer.f_out // lanes)
+    if layer.mode == Mode.GATHER:
+        elements = len(task.beats[0].data)
+        parts, beats = elements // lanes, _beats_of_row(layer.f_out, elements)
+        return [(min(parts, chunks - n % beats * parts), True) for n in range(len(task.beats))]
+    counts = [len(entries) for entries in _entries(task, layer)]
+    last = len(counts) - 1
+    return [(max(count, 1) * chunks, True) if count or n == last else (1, False) for n, count in enumerate(counts)]
+
+
+def cycles(tasks: Sequence[Task], layer: Layer, lanes: int, banks: int) -> int:
+    """Return the cycles from the first beat at the input to the last result beat, if neither side ever waits.
+
+    Parameters
+    ----------
+    tasks
+        At least one.
+    layer
+        Common to all.
+    lanes
+        Multipliers L.
+    banks
+        Tasks whose sums the PE holds at once.
+    """
+    now, read = ISSUE_LATENCY, 0
+    released: list[int] = []
+    for number, task in enumerate(tasks):
+        started = False
+        for count, works in operations(task, layer, lanes):
+            if works and not started:
+                started = True
+                if number >= banks:
+                    now = max(now, released[number - banks] + 1)
+            now += count
+        read = max(read, now - 1 + SUM_LATENCY) + layer.f_out
+        released.append(read - 1)
+    return read - 1 + DRAIN_LATENCY
+
+
+def _beats_of_row(length: int, elements: int) -> int:
+    return -(-length // elements)

@@ -1,0 +1,229 @@
+"""PE: exact rows in all three modes, exact cycles, errors, limits, stalls, reset in the middle."""
+
+import os
+from typing import Any
+
+import cocotb
+import pytest
+
+from golden.pe.pe import Layer, Mode, Task, cycles, operations
+from hw.pe.formats import PEConfig
+from hw.pe.pe import PE
+from tb.harness import parameters, simulate
+from tb.harness.bench import Bench, start
+from tb.harness.expected import expect_cycles
+from tb.pe.work import FACTORS, NEIGHBOUR, SELF, Maker, Ports
+
+#: Widest PE of the benches: four chunks a beat.
+WIDE = {"lanes": 4, "data_width": 256, "weight_rows": 64, "max_out": 37, "queue": 3}
+#: The narrowest useful one.
+NARROW = {"lanes": 2, "data_width": 64, "weight_rows": 16, "max_out": 7, "queue": 2}
+DEFAULT = {"lanes": 16, "data_width": 256, "weight_rows": 64, "max_out": 64, "queue": 4}
+
+
+def pe(**config: Any) -> PE:
+    return PE(PEConfig(**config))
+
+
+async def begin(dut: Any, *, idle: float = 0.0, stall: float = 0.0) -> tuple[Bench, Maker, Ports]:
+    config = PEConfig(**parameters())
+    bench = await start(dut, PE(config))
+    bench.pace(idle={"i": idle}, stall={"o": stall})
+    return bench, Maker(config, bench.random), Ports(bench, config)
+
+
+async def run(ports: Ports, layer: Layer, tasks: list[Task]) -> int:
+    """Do `tasks`; return the cycles from the first beat driven to the last row's end."""
+    ports.bench.expect("index_error", ports.wrong_indices(tasks, layer))
+    began = ports.bench.cycle
+    ports.expect(tasks, layer)
+    ports.drive(tasks, layer)
+    return await ports.bench.drain(40_000) - began
+
+
+def widths(config: PEConfig) -> list[int]:
+    """Return output widths round those of a chunk, of a beat and of the longest row."""
+    bounds = {1, config.lanes, config.lanes + 1, config.elements, config.elements + 1, config.max_out}
+    return sorted(width for width in bounds if width <= config.max_out)
+
+
+@cocotb.test()
+@cocotb.parametrize(mode=list(Mode), pace=[0.0, 0.4])
+async def rows_are_exact(dut: Any, mode: Mode, pace: float) -> None:
+    """Random tasks, short ones and longer than the queue, for all widths of the row."""
+    bench, maker, ports = await begin(dut, idle=pace, stall=pace)
+    for f_out in widths(maker.config):
+        layer = maker.layer(mode, f_out, relu=bool(bench.random.getrandbits(1)), bias=bool(bench.random.getrandbits(1)))
+        await ports.load(layer)
+        await run(ports, layer, maker.tasks(layer, 8, 4 * maker.elements))
+
+
+@cocotb.test()
+@cocotb.parametrize(idle=[0.0, 0.8], stall=[0.0, 0.8])
+async def biases_and_activation_are_exact(dut: Any, idle: float, stall: float) -> None:
+    """Biases count only where the settings say so, and negative results become 0 only then."""
+    bench, maker, ports = await begin(dut, idle=idle, stall=stall)
+    for relu, bias in ((False, False), (False, True), (True, False), (True, True)):
+        layer = maker.layer(Mode.GATHER, maker.config.max_out, relu=relu, bias=bias)
+        await ports.load(layer)
+        await run(ports, layer, [maker.gather(layer, bench.random.choices(FACTORS, k=5)) for _ in range(4)])
+
+
+@cocotb.test()
+@cocotb.parametrize(mode=list(Mode))
+async def sums_reach_their_extremes(dut: Any, mode: Mode) -> None:
+    """Multiply the largest magnitudes, and weight rows with GIN's factors."""
+    _, maker, ports = await begin(dut)
+    layer = maker.layer(mode, maker.config.lanes)
+    layer.weights[:] = -(1 << 15)
+    await ports.load(layer)
+    tasks = [
+        maker.sparse(layer, 40, gap=0.0)
+        if mode == Mode.SPARSE
+        else maker.dense(layer, zeros=0.0)
+        if mode == Mode.DENSE
+        else maker.gather(layer, [SELF] + [NEIGHBOUR] * 20)
+        for _ in range(4)
+    ]
+    for number, task in enumerate(tasks):
+        for beat in task.beats:
+            values = slice(1, None, 2) if mode == Mode.SPARSE else slice(None)
+            beat.data[values] = (-(1 << 15), (1 << 15) - 1)[number % 2]
+    await run(ports, layer, tasks)
+
+
+@cocotb.test()
+@cocotb.parametrize(mode=[Mode.SPARSE, Mode.DENSE])
+async def tasks_without_elements_give_the_bias_alone(dut: Any, mode: Mode) -> None:
+    """Empty beats before, between and after others, and tasks of empty beats only."""
+    _, maker, ports = await begin(dut)
+    for f_out in (1, maker.config.max_out):
+        layer = maker.layer(mode, f_out, bias=True)
+        await ports.load(layer)
+        tasks = []
+        for pattern in ((0,), (0, 0, 0), (0, 1), (1, 0), (1, 0, 0, 1, 0), (0,)):
+            task = maker.sparse(layer, 2, gap=0.0) if mode == Mode.SPARSE else maker.dense(layer, zeros=0.3)
+            full = task.beats[0]
+            empty = type(full)(full.data, full.mask & False)
+            tasks.append(maker.task([full if bit else empty for bit in pattern]))
+        await run(ports, layer, tasks)
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[0.0, 0.4])
+async def indices_out_of_range_count_as_0_and_are_reported_once(dut: Any, pace: float) -> None:
+    _, maker, ports = await begin(dut, idle=pace, stall=pace)
+    for f_out in (1, maker.config.max_out):
+        layer = maker.layer(Mode.SPARSE, f_out, f_in=3)
+        await ports.load(layer)
+        tasks = maker.tasks(layer, 8, 30, wrong=0.4)
+        tasks[0].beats[0].data[0], tasks[0].beats[0].mask[0] = layer.f_in, True
+        tasks[1].beats[0].data[0], tasks[1].beats[0].mask[0] = layer.f_in - 1, True
+        tasks[2].beats[0].data[0], tasks[2].beats[0].mask[0] = -1, True
+        await run(ports, layer, tasks)
+
+
+@cocotb.test()
+@cocotb.parametrize(mode=list(Mode))
+async def every_cycle_is_accounted_for(dut: Any, mode: Mode) -> None:
+    """With no stall, tasks of any length take exactly the cycles of the model."""
+    bench, maker, ports = await begin(dut)
+    config = maker.config
+    for f_out in widths(config):
+        layer = maker.layer(mode, f_out)
+        await ports.load(layer)
+        tasks = maker.tasks(layer, 12, bench.random.choice((1, 2 * config.elements)))
+        assert await run(ports, layer, tasks) == 1 + cycles(tasks, layer, config.lanes, config.banks)
+
+
+@cocotb.test()
+async def the_lanes_work_every_cycle_while_rows_are_drained(dut: Any) -> None:
+    """Tasks as long as their rows: one operation a cycle, but for filling and emptying the pipeline."""
+    _, maker, ports = await begin(dut)
+    config = maker.config
+    layer = maker.layer(Mode.SPARSE, config.lanes)
+    await ports.load(layer)
+    tasks = [maker.sparse(layer, max(config.lanes, config.elements // 2), gap=0.0) for _ in range(30)]
+    work = sum(count for task in tasks for count, _ in operations(task, layer, config.lanes))
+    took = await run(ports, layer, tasks)
+    assert took <= work + config.lanes + 20
+    expect_cycles(f"pe.pe.sparse_tasks.{config.lanes}x{config.data_width}", took)
+
+
+@cocotb.test()
+async def short_tasks_take_a_cycle_for_each_element_of_their_rows(dut: Any) -> None:
+    _, maker, ports = await begin(dut)
+    config = maker.config
+    f_out = min(config.max_out, config.elements)
+    layer = maker.layer(Mode.GATHER, f_out)
+    await ports.load(layer)
+    tasks = [maker.gather(layer, [SELF]) for _ in range(30)]
+    took = await run(ports, layer, tasks)
+    # The first task fills the pipeline, and a full beat leaves after its last element.
+    assert took <= 30 * f_out + 20
+    expect_cycles(f"pe.pe.short_tasks.{config.lanes}x{config.data_width}", took)
+
+
+@cocotb.test()
+async def a_stalled_output_holds_the_pe_without_loss(dut: Any) -> None:
+    """With the output stopped the input stops too; afterwards every row comes."""
+    bench, maker, ports = await begin(dut)
+    config = maker.config
+    layer = maker.layer(Mode.GATHER, config.max_out)
+    await ports.load(layer)
+    tasks = [maker.gather(layer, [SELF, NEIGHBOUR]) for _ in range(40)]
+    for _ in range(2):
+        bench.pace(stall={"o": 1.0})
+        ports.expect(tasks, layer)
+        ports.drive(tasks, layer)
+        await bench.cycles(1500)
+        left = bench.drivers["i"].busy_words
+        assert left > 0
+        await bench.cycles(200)
+        assert bench.drivers["i"].busy_words == left
+        bench.pace(stall={"o": 0.0})
+        await bench.drain()
+
+
+@cocotb.test()
+async def reset_in_the_middle_is_followed_by_the_same_work(dut: Any) -> None:
+    bench, maker, ports = await begin(dut)
+    config = maker.config
+    layer = maker.layer(Mode.SPARSE, config.max_out, bias=True)
+    await ports.load(layer)
+    tasks = maker.tasks(layer, 6, 20)
+    wanted = 1 + cycles(tasks, layer, config.lanes, config.banks)
+    for _ in range(12):
+        ports.expect(tasks, layer)
+        ports.drive(tasks, layer)
+        bench.pace(stall={"o": bench.random.choice((0.0, 0.9))})
+        await bench.cycles(bench.random.randrange(1, 150))
+        await bench.reset()
+        assert dut.o__valid.value == 0
+        bench.pace(stall={"o": 0.0})
+        assert await run(ports, layer, tasks) == wanted
+
+
+CONFIGURATIONS = [WIDE, NARROW, DEFAULT] if os.environ.get("ATOLL_FULL") else [WIDE]
+
+
+@pytest.mark.parametrize("config", CONFIGURATIONS, ids=lambda config: f"{config['lanes']}x{config['data_width']}")
+def test_pe(config: dict[str, int]) -> None:
+    simulate(pe(**config), __name__, parameters=config)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"data_width": 32}, "data_width must be 64, 128 or 256, not 32"),
+        ({"lanes": 3}, r"lanes must be a power of two in 1\.\.16, not 3"),
+        ({"lanes": 8, "data_width": 64}, r"lanes must be a power of two in 1\.\.4, not 8"),
+        ({"weight_rows": 1}, r"weight_rows must be in 2\.\.1048576, not 1"),
+        ({"max_out": 0}, r"max_out must be in 1\.\.1024, not 0"),
+        ({"address_width": 19}, r"address_width must be in 20\.\.38, not 19"),
+        ({"queue": 1}, "queue must be at least 2, not 1"),
+    ],
+)
+def test_configuration_refuses(parameters: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        PEConfig(**parameters)
