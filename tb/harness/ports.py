@@ -96,15 +96,19 @@ def stream_ports(component: Any) -> tuple[StreamPort, ...]:
     )
 
 
-def rules_source(toplevel: str, ports: tuple[StreamPort, ...]) -> str:
-    """Return SystemVerilog that binds the rule checker to every handshaken stream port of `toplevel`."""
+def rules_source(toplevel: str, ports: tuple[StreamPort, ...], *, reset: bool = True) -> str:
+    """Return SystemVerilog that binds the rule checker to every handshaken stream port of `toplevel`.
+
+    Without `reset` the design has no port ``rst``: nothing in it needs one.
+    """
     lines = [STREAM_RULES]
+    level = "rst" if reset else "1'b0"
     for port in ports:
         if port.always_ready or port.always_valid:
             continue
         payload = f"{port.name}__payload" if port.width else "1'b0"
         lines.append(
             f'bind {toplevel} stream_rules #(.WIDTH({max(1, port.width)}), .NAME("{port.name}")) {port.name}__rules '
-            f"(.clk(clk), .rst(rst), .valid({port.name}__valid), .ready({port.name}__ready), .payload({payload}));"
+            f"(.clk(clk), .rst({level}), .valid({port.name}__valid), .ready({port.name}__ready), .payload({payload}));"
         )
     return "\n".join(lines) + "\n"
