@@ -47,6 +47,24 @@ async def one_word_passes_per_cycle_after_the_latency(dut: Any) -> None:
 
 
 @cocotb.test()
+async def level_counts_the_words_inside(dut: Any) -> None:
+    model = queue(**parameters())
+    bench = await start(dut, model, idle=0.3, stall=0.7)
+    sent = words(bench, 150)
+    bench.drive("i", sent)
+    bench.expect("o", sent)
+    inside = 0
+    for cycle in range(400):
+        await bench.edge
+        assert int(dut.level.value) == inside
+        inside += int(dut.i__valid.value) & int(dut.i__ready.value)
+        inside -= int(dut.o__valid.value) & int(dut.o__ready.value)
+        if cycle == 200:
+            bench.pace(idle=0.6, stall=0.2)
+    await bench.drain()
+
+
+@cocotb.test()
 async def it_holds_depth_words_and_no_more(dut: Any) -> None:
     model = queue(**parameters())
     bench = await start(dut, model, stall=1.0)
