@@ -23,7 +23,7 @@ __all__ = ["CLIENTS", "MemorySide"]
 #: Names of the arbiter's clients, in the order of their IDs.
 CLIENTS = ("fetch", "range", "word")
 #: Failures kept until the bench takes them.
-FAILURES = 64
+FAILURES = 8
 
 
 class MemorySide(wiring.Component):

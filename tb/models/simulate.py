@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from tb.harness.ports import stream_ports
 from tb.harness.run import completed, default_seed, run
 from tb.models.memory import plusargs
 from tb.models.wrap import SOURCES, MemoryModel, wrapper
+
+#: With `--coverage`, Verilator 5.048's search for state machines fails on some memories; it finds none in any design.
+NO_FSM = ("--no-coverage-fsm",)
 
 __all__ = ["build_with_memory", "simulate_with_memory"]
 
@@ -39,6 +43,7 @@ def build_with_memory(
         As for `tb.harness.build.build`.
     """
     top = f"{name}_with_memory"
+    options = options or BuildOptions()
     return build(
         component,
         name,
@@ -46,7 +51,7 @@ def build_with_memory(
         toplevel=top,
         texts={f"{top}.sv": wrapper(component, name, top, memories)},
         ports=stream_ports(component),
-        options=options,
+        options=replace(options, arguments=(*options.arguments, *NO_FSM)),
     )
 
 
