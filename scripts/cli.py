@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from amaranth.hdl import UnusedElaboratable
 from rich.progress import Progress
 
 from scripts.blocks import UserError, find
@@ -174,6 +176,8 @@ def main() -> None:
     from scripts.flows.yosys import ToolError
     from tb.harness.build import BuildError
 
+    # Components are also made only to ask for their ports.
+    warnings.simplefilter("ignore", UnusedElaboratable)
     try:
         app()
     except (UserError, InputError) as error:
