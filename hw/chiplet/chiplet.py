@@ -1,6 +1,6 @@
 """A chiplet with gather PEs, working alone on the graph in its memory."""
 
-from amaranth import Elaboratable, Module, Signal
+from amaranth import Cat, Elaboratable, Module, ResetInserter, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -9,6 +9,7 @@ from hw.chiplet.command_reader import CommandReader
 from hw.chiplet.config import ChipletConfig
 from hw.chiplet.executor import Executor, Route
 from hw.chiplet.gather import GatherUnit
+from hw.chiplet.read_gate import ReadGate
 from hw.chiplet.task_builder import TaskBuilder
 from hw.chiplet.weight_loader import WeightLoader
 from hw.contracts import struct
@@ -71,15 +72,18 @@ class Chiplet(wiring.Component):
         port = (pe.address_width, pe.data_width)
         m.submodules.command_reader = command_reader = CommandReader(*port)
         m.submodules.executor = executor = Executor(pe, 4 + config.groups)
-        m.submodules.csr = csr = CsrReader(*port, config.depth, _SHORT_DEPTH)
-        m.submodules.scales = scales = RangeReader(*port, _SHORT_DEPTH)
-        m.submodules.scale_words = scale_words = WordSerialiser(pe.data_width)
-        m.submodules.words = words = WordSerialiser(pe.data_width)
-        m.submodules.loader = loader = WeightLoader(pe)
-        m.submodules.gather = gather = GatherUnit(*port, pe.max_beats, config.depth)
-        m.submodules.builder = builder = TaskBuilder(pe)
-        m.submodules.router = router = TaskRouter(pe, config.groups)
-        groups = [PEGroup(pe, config.pes) for _ in range(config.groups)]
+        # After an error the executor clears all that work on its commands.
+        clearable = ResetInserter(executor.clear)
+        m.submodules.csr = csr = clearable(CsrReader(*port, config.depth, _SHORT_DEPTH))
+        m.submodules.scales = scales = clearable(RangeReader(*port, _SHORT_DEPTH))
+        m.submodules.scale_words = scale_words = clearable(WordSerialiser(pe.data_width))
+        m.submodules.words = words = clearable(WordSerialiser(pe.data_width))
+        m.submodules.loader = loader = clearable(WeightLoader(pe))
+        m.submodules.gather = gather = clearable(GatherUnit(*port, pe.max_beats, config.depth))
+        m.submodules.builder = builder = clearable(TaskBuilder(pe))
+        m.submodules.router = router = clearable(TaskRouter(pe, config.groups))
+        groups = [clearable(PEGroup(pe, config.pes)) for _ in range(config.groups)]
+        m.submodules.read_gate = read_gate = ReadGate(*port, clients=_READ_CLIENTS, most=config.depth + 2)
         m.submodules.read_arbiter = read_arbiter = ReadArbiter(*port, clients=_READ_CLIENTS, outstanding=config.depth)
         m.submodules.write_port = write_port = WritePort(*port, id_width=_ID_WIDTH)
 
@@ -105,8 +109,14 @@ class Chiplet(wiring.Component):
             (gather.request, gather.beat),
         ]
         for n, (request, beat) in enumerate(clients):
-            connect(m, request, read_arbiter.requests[n])
+            connect(m, request, read_gate.i[n])
+            connect(m, read_gate.o[n], read_arbiter.requests[n])
             connect(m, read_arbiter.beats[n], beat)
+        m.d.comb += [
+            read_gate.closed.eq(executor.halt),
+            read_gate.answered.eq(Cat(beat.valid & beat.payload.last for beat in read_arbiter.beats).any()),
+            executor.unanswered.eq(read_gate.unanswered),
+        ]
 
         # Rows of the CSR reader go where the command says.
         connect(m, executor.csr, csr.i)
@@ -164,14 +174,14 @@ class Chiplet(wiring.Component):
         if config.groups == 1:
             row, row_valid, row_ready = groups[0].o.payload, groups[0].o.valid, groups[0].o.ready
         else:
-            m.submodules.arbiter = arbiter = Arbiter(pe.row_beat, config.groups)
+            m.submodules.arbiter = arbiter = clearable(Arbiter(pe.row_beat, config.groups))
             for n, group in enumerate(groups):
                 connect(m, group.o, arbiter.i[n])
             row, row_valid, row_ready = arbiter.o.payload.payload, arbiter.o.valid, arbiter.o.ready
         written = Signal()
         m.d.comb += [
-            write_port.i.valid.eq(row_valid),
-            row_ready.eq(write_port.i.ready),
+            write_port.i.valid.eq(row_valid & ~executor.halt),
+            row_ready.eq(write_port.i.ready & ~executor.halt),
             write_port.i.payload.address.eq(row.address),
             write_port.i.payload.data.eq(row.data),
             write_port.i.payload.strobe.eq(~0),

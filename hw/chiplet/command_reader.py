@@ -33,6 +33,8 @@ class CommandReader(wiring.Component):
     executed : stream of `ErrorReport`
         Answers a command; code 0 if nothing failed.
     o : stream of `COMPLETION`
+        ``MEMORY_READ`` of the header or the list; ``BAD_MAGIC``; ``BAD_VERSION``; ``BAD_OPERAND`` with the length of
+        a list that ends past the image or the address space; or what `executed` said.
     request, beat
         A client's end of the read arbiter.
     """
@@ -70,6 +72,7 @@ class CommandReader(wiring.Component):
             self.command.payload.eq(line),
         ]
         header = data.View(struct(HEADER), line)
+        list_end = header.command_list + header.commands
         command = data.View(struct(COMMANDS[Opcode.NOP]), line)
         completion = self.o.payload
 
@@ -81,9 +84,8 @@ class CommandReader(wiring.Component):
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += self.i.ready.eq(1)
-                m.d.sync += [self.base.eq(self.i.payload), at.eq(self.i.payload), in_header.eq(1)]
                 with m.If(self.i.valid):
-                    m.d.sync += completion.eq(0)
+                    m.d.sync += [self.base.eq(self.i.payload), at.eq(self.i.payload), in_header.eq(1), completion.eq(0)]
                     m.next = "ASK"
             with m.State("ASK"):
                 m.d.comb += fetcher.i.valid.eq(1)
@@ -109,6 +111,9 @@ class CommandReader(wiring.Component):
                     fail(Error.BAD_MAGIC, header.magic)
                 with m.Elif(header.version != VERSION):
                     fail(Error.BAD_VERSION, header.version)
+                # Without this, zeros behind a list that claims to be longer would be carried out as NOPs.
+                with m.Elif((list_end > header.lines) | (self.base + list_end > 1 << len(at))):
+                    fail(Error.BAD_OPERAND, header.commands)
                 with m.Else():
                     m.d.sync += [at.eq(self.base + header.command_list), left.eq(header.commands), in_header.eq(0)]
                     m.next = "NEXT"

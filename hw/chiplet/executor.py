@@ -1,6 +1,6 @@
 """Executor: carries out one command at a time by setting up the units and counting what they finish."""
 
-from amaranth import Elaboratable, Module, Mux, Signal, unsigned
+from amaranth import Elaboratable, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -18,9 +18,13 @@ __all__ = ["Executor", "Route"]
 _WORDS_OF_LINE = exact_log2(LINE_BYTES // WORD_BYTES)
 _WORDS_OF_GRANULE = ROW_BYTES // WORD_BYTES
 _ELEMENTS_OF_GRANULE = exact_log2(ROW_BYTES * 8 // VALUE_BITS)
+#: Most rows of a weight matrix: a sparse entry names one with 16 bits.
+_MAX_IN = 1 << 16
+#: Offsets are counted in 32 bits, and there is one more than segments.
+_MAX_SEGMENTS = (1 << 32) - 2
 
 
-class Route(enum.Enum, shape=2):
+class Route(enum.Enum, shape=2):  # type: ignore[call-arg]
     """Where the rows of the CSR reader go."""
 
     WEIGHTS = 0
@@ -31,6 +35,9 @@ class Route(enum.Enum, shape=2):
 
 class Executor(wiring.Component):
     """Checks a command's operands, starts the units, and answers when all its results are in memory.
+
+    After the first error of a command nothing new is asked of the memory; when all that was asked has been answered,
+    the units are cleared, so that a command ends soon whatever its operands and data are.
 
     Parameters
     ----------
@@ -44,9 +51,10 @@ class Executor(wiring.Component):
         Line address that a command's addresses count from.
     command : stream of unsigned(512)
     executed : stream of `ErrorReport`
-        First error of the command, or code 0.
+        First error of the command, or code 0. ``BAD_OPERAND`` has the operand: a size beyond the configuration, an
+        address beyond the address space, or the number of vertices where they have too many segments.
     errors : streams of `ErrorReport`, always ready
-        What the units report; with several in one cycle the lowest counts.
+        What the units report; with several in one cycle the lowest counts. Only a command under way has errors.
     opcode, layer : Out
         Command under way, for counters; `Opcode.NOP` while idle.
     route : Out(Route)
@@ -60,6 +68,12 @@ class Executor(wiring.Component):
         A weight row or a bias has been loaded, or the last beat of a result row handed to the write port.
     reading, writing : In(1)
         The CSR reader, or the write port, is busy.
+    halt : Out(1)
+        After an error: no request to read and no beat to write may pass from the units to the memory.
+    unanswered : In(1)
+        Reads that have passed have no answer yet.
+    clear : Out(1)
+        The units return to their state after reset; nothing of theirs is under way.
     """
 
     def __init__(self, config: PEConfig, error_sources: int) -> None:
@@ -82,6 +96,9 @@ class Executor(wiring.Component):
                 "progress": In(1),
                 "reading": In(1),
                 "writing": In(1),
+                "halt": Out(1),
+                "unanswered": In(1),
+                "clear": Out(1),
             }
         )
 
@@ -99,9 +116,11 @@ class Executor(wiring.Component):
         aggregate = data.View(struct(COMMANDS[Opcode.AGGREGATE]), bits)
 
         report = Signal(ErrorReport)
+        working = Signal()
+        failed = report.code != Error.NONE
         m.d.comb += self.executed.payload.eq(report)
         for source in reversed(self.errors):
-            with m.If(source.valid & (report.code == Error.NONE)):
+            with m.If(source.valid & working & ~failed):
                 m.d.sync += report.eq(source.payload)
 
         # Derived from the command before anything starts.
@@ -129,15 +148,21 @@ class Executor(wiring.Component):
         csr_asked, scales_asked = Signal(), Signal()
         m.d.comb += [self.csr.payload.eq(csr), self.scales.payload.eq(scales)]
 
-        def words(line: object) -> object:
+        def words(line: Value) -> Value:
             return (self.base + line) << _WORDS_OF_LINE
 
-        def beats(line: object) -> object:
+        def beats(line: Value) -> Value:
             return (self.base + line) << beats_of_line
 
-        def refuse(code: Error, info: object) -> None:
+        def refuse(code: Error, info: Value) -> None:
             m.d.sync += [report.code.eq(code), report.info.eq(info)]
             m.next = "ANSWER"
+
+        def refuse_beyond(*lines: Value) -> None:
+            """Refuse addresses that the port cannot reach; the first named counts."""
+            for line in reversed(lines):
+                with m.If((self.base + line)[len(self.base) :].any()):
+                    refuse(Error.BAD_OPERAND, line)
 
         with m.FSM() as fsm:
             with m.State("IDLE"):
@@ -147,18 +172,15 @@ class Executor(wiring.Component):
                     m.next = "DECODE"
 
             with m.State("DECODE"):
-                m.d.sync += [
-                    f_in.eq(combine.f_in),
-                    f_out.eq(combine.f_out),
-                    vertices.eq(combine.vertices),
-                    csr.eq(0),
-                    count.eq(0),
-                ]
+                m.d.sync += [csr.eq(0), count.eq(0)]
                 with m.Switch(head.opcode):
                     with m.Case(Opcode.NOP):
                         m.next = "ANSWER"
-                    with m.Case(Opcode.LOAD_WEIGHTS, Opcode.COMBINE):
+                    with m.Case(Opcode.LOAD_WEIGHTS):
                         m.d.sync += [f_in.eq(load.f_in), f_out.eq(load.f_out)]
+                        m.next = "CHECK"
+                    with m.Case(Opcode.COMBINE):
+                        m.d.sync += [f_in.eq(combine.f_in), f_out.eq(combine.f_out), vertices.eq(combine.vertices)]
                         m.next = "CHECK"
                     with m.Case(Opcode.AGGREGATE):
                         m.d.sync += [f_in.eq(1), f_out.eq(aggregate.f_out), vertices.eq(aggregate.vertices)]
@@ -190,7 +212,7 @@ class Executor(wiring.Component):
                 ]
                 with m.If((f_out == 0) | (f_out > config.max_out)):
                     refuse(Error.BAD_OPERAND, f_out)
-                with m.Elif((f_in == 0) | (f_in > (config.weight_rows >> chunk_shift))):
+                with m.Elif((f_in == 0) | (f_in > (config.weight_rows >> chunk_shift)) | (f_in > _MAX_IN)):
                     refuse(Error.BAD_OPERAND, f_in)
                 with m.Else():
                     with m.Switch(head.opcode):
@@ -215,6 +237,7 @@ class Executor(wiring.Component):
                     scales_asked.eq(1),
                 ]
                 m.next = "PREPARE"
+                refuse_beyond(load.weights, load.biases)
 
             with m.State("LOAD_BIASES"):
                 m.d.sync += [
@@ -232,7 +255,7 @@ class Executor(wiring.Component):
             with m.State("COMBINE"):
                 m.d.sync += [
                     self.route.eq(Route.FEATURES),
-                    settings.mode.eq(Mux(combine.sparse, Mode.SPARSE.value, Mode.DENSE.value)),
+                    settings.mode.eq(Mux(combine.sparse, Mode.SPARSE, Mode.DENSE)),
                     settings.shift.eq(combine.shift),
                     task_settings.results.eq(beats(combine.combined)),
                     csr.offsets.eq(words(combine.feature_offsets)),
@@ -246,6 +269,11 @@ class Executor(wiring.Component):
                     scales.words.eq(vertices),
                 ]
                 m.next = "PREPARE"
+                refuse_beyond(combine.features, combine.scales, combine.combined)
+                with m.If(combine.sparse):
+                    refuse_beyond(combine.feature_offsets)
+                with m.If(vertices > _MAX_SEGMENTS):
+                    refuse(Error.BAD_OPERAND, vertices)
 
             with m.State("AGGREGATE"):
                 m.d.sync += [
@@ -270,18 +298,23 @@ class Executor(wiring.Component):
                     first.eq(aggregate.first_vertex - aggregate.first_source),
                     end.eq(first + aggregate.vertices),
                 ]
+                refuse_beyond(
+                    aggregate.offsets, aggregate.edges, aggregate.scales, aggregate.combined, aggregate.results
+                )
                 with m.If(aggregate.tiles == 0):
                     refuse(Error.BAD_OPERAND, aggregate.tiles)
                 # Every destination has a row of its own among the combined ones.
                 with m.Elif((aggregate.first_vertex < aggregate.first_source) | (end > aggregate.sources)):
                     refuse(Error.BAD_OPERAND, aggregate.first_vertex)
+                with m.Elif(vertices * aggregate.tiles > _MAX_SEGMENTS):
+                    refuse(Error.BAD_OPERAND, vertices)
 
             with m.State("PREPARE"):
                 m.d.comb += self.start.eq(1)
                 m.next = "START"
 
             with m.State("START"):
-                m.d.comb += [self.csr.valid.eq(~csr_asked), self.scales.valid.eq(~scales_asked)]
+                m.d.comb += [self.csr.valid.eq(~csr_asked), self.scales.valid.eq(~scales_asked), working.eq(1)]
                 m.d.sync += [
                     csr_asked.eq(csr_asked | self.csr.ready),
                     scales_asked.eq(scales_asked | self.scales.ready),
@@ -293,10 +326,22 @@ class Executor(wiring.Component):
                     m.next = "WORK"
 
             with m.State("WORK"):
-                with m.If((count == target) & ~self.reading & ~self.writing):
+                m.d.comb += working.eq(1)
+                with m.If(failed):
+                    m.next = "HALT"
+                with m.Elif((count == target) & ~self.reading & ~self.writing):
                     m.next = "ANSWER"
                     with m.If((head.opcode == Opcode.LOAD_WEIGHTS) & (self.route == Route.WEIGHTS)):
                         m.next = "LOAD_BIASES"
+
+            with m.State("HALT"):
+                m.d.comb += self.halt.eq(1)
+                with m.If(~self.unanswered & ~self.writing):
+                    m.next = "CLEAR"
+
+            with m.State("CLEAR"):
+                m.d.comb += [self.halt.eq(1), self.clear.eq(1)]
+                m.next = "ANSWER"
 
             with m.State("ANSWER"):
                 m.d.comb += self.executed.valid.eq(1)

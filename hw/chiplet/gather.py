@@ -74,9 +74,17 @@ class GatherUnit(wiring.Component):
         ``VID_RANGE`` with the VID.
     request, beat
         A client's end of the read arbiter.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
     """
 
     def __init__(self, address_width: int = 32, data_width: int = 256, max_beats: int = 4, depth: int = 128) -> None:
+        if max_beats < 1:
+            raise ValueError(f"max_beats must be at least 1, not {max_beats!r}")
+        self._fetcher = Fetcher(address_width, data_width, depth)
         self.address_width, self.data_width = address_width, data_width
         self.max_beats, self.depth = max_beats, depth
         super().__init__(
@@ -99,7 +107,7 @@ class GatherUnit(wiring.Component):
         row = data.StructLayout({"index": unsigned(32), "tag": tag})
         m.submodules.rows = rows = Slice(row)
         m.submodules.requests = requests = Queue(ReadRequest(self.address_width, self.data_width), 2)
-        m.submodules.fetcher = fetcher = Fetcher(self.address_width, self.data_width, self.depth)
+        m.submodules.fetcher = fetcher = self._fetcher
         # Every beat asked for has its tag here; one entry more than the fetcher can have under way, with its queue.
         m.submodules.tags = tags = Queue(tag, 2 * self.depth)
         m.submodules.out = out = Slice(GatherBeat(self.data_width))
@@ -132,9 +140,7 @@ class GatherUnit(wiring.Component):
             m.d.comb += [
                 rows.i.valid.eq(self.i.valid & (~word.empty | word.last)),
                 rows.i.payload.index.eq(Mux(known, source, vertex)),
-                rows.i.payload.tag.coefficient.eq(
-                    Mux(known & ~word.empty, Coefficient.NEIGHBOUR.value, Coefficient.ZERO.value)
-                ),
+                rows.i.payload.tag.coefficient.eq(Mux(known & ~word.empty, Coefficient.NEIGHBOUR, Coefficient.ZERO)),
                 rows.i.payload.tag.last.eq(word.last),
                 self.i.ready.eq(rows.i.ready),
                 self.error.valid.eq(self.i.valid & rows.i.ready & ~word.empty & ~known),

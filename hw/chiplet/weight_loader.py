@@ -1,6 +1,6 @@
 """Weight loader: writes the rows of a weight matrix into the PEs' weight memories."""
 
-from amaranth import Array, Elaboratable, Module, Mux, Signal, signed
+from amaranth import Array, Elaboratable, Module, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -56,18 +56,14 @@ class WeightLoader(wiring.Component):
         row_of_weights = data.ArrayLayout(signed(VALUE_BITS), config.lanes)
         m.d.comb += [
             write.eq(self.i.valid & ~full),
-            self.i.ready.eq(full | (part == config.parts - 1)),
+            self.i.ready.eq(full | (part == config.parts - 1) | (chunk == self.settings.last_chunk)),
             self.o.valid.eq(write),
             self.o.payload.address.eq((row << self.settings.chunk_shift) | chunk),
             data.View(row_of_weights, self.o.payload.data.as_value()).eq(parts[part]),
             self.row_loaded.eq(self.i.valid & self.i.ready & self.i.payload.last),
         ]
         with m.If(write):
-            m.d.sync += [
-                chunk.eq(chunk + 1),
-                part.eq(Mux(part == config.parts - 1, 0, part + 1)),
-                full.eq(chunk == self.settings.last_chunk),
-            ]
+            m.d.sync += [chunk.eq(chunk + 1), part.eq(part + 1), full.eq(chunk == self.settings.last_chunk)]
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += part.eq(0)
         with m.If(self.row_loaded):

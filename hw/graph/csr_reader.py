@@ -23,7 +23,8 @@ class CsrRequest(data.StructLayout):
     """A request to read all rows of an array.
 
     ``offsets``, ``array``: word addresses (byte address / 4) of lines. ``words``: length of the array.
-    ``rows``, ``tiles``: the offsets array has ``rows * tiles + 1`` entries, in words of the array.
+    ``rows``, ``tiles``: the offsets array has ``rows * tiles + 1`` entries, less than 2^32, in words of the array.
+    ``tiles`` is at least 1; without rows, nothing is read.
     ``uniform``: there are no offsets, every row has ``stride`` words, and ``tiles`` is 1.
     """
 
@@ -119,18 +120,17 @@ class Segmenter(wiring.Component):
             out.i.payload.final.eq(final),
             self.error.payload.info.eq(row),
         ]
-        with m.If(offset < position):
+        past = offset > request.words
+        with m.If(~primed):
+            m.d.comb += [self.error.valid.eq(step & (offset != 0)), self.error.payload.code.eq(Error.OFFSET_ORDER)]
+        with m.Elif(offset < position):
             m.d.comb += [end.eq(position), self.error.valid.eq(step), self.error.payload.code.eq(Error.OFFSET_ORDER)]
-        with m.Elif((offset > request.words) | (primed & final & (offset != request.words))):
+        with m.Else():
             m.d.comb += [
-                end.eq(Mux(offset > request.words, request.words, offset)),
-                self.error.valid.eq(step),
+                end.eq(Mux(past, request.words, offset)),
+                self.error.valid.eq(step & (past | (final & (offset != request.words)))),
                 self.error.payload.code.eq(Error.EDGE_RANGE),
             ]
-        with m.Elif(~primed & (offset != 0)):
-            m.d.comb += [self.error.valid.eq(step), self.error.payload.code.eq(Error.OFFSET_ORDER)]
-        with m.Else():
-            m.d.comb += end.eq(offset)
 
         with m.If(step):
             m.d.sync += primed.eq(1)

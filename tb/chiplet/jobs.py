@@ -51,6 +51,8 @@ class Settings:
         First and last byte address that fails, or None.
     reset_after
         Cycles after which a reset cuts the run off, or 0.
+    reset
+        Whether to reset before the run.
     """
 
     latency: int = 100
@@ -60,6 +62,7 @@ class Settings:
     read_errors: tuple[int, int] | None = None
     write_errors: tuple[int, int] | None = None
     reset_after: int = 0
+    reset: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +200,8 @@ async def runs_every_job(dut: Any) -> None:
         memory.seed(settings.seed)
         for fails, where in ((memory.read_errors, settings.read_errors), (memory.write_errors, settings.write_errors)):
             fails(range(where[0], where[1] + 1) if where else None)
-        await host.reset()
+        if settings.reset:
+            await host.reset()
         await memory.load((directory / f"job{number}.image").read_bytes())
         run = await host.run(cut_off=settings.reset_after)
         if run is None:

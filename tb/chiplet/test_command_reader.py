@@ -73,7 +73,7 @@ class Reader:
             return {"error": Error.BAD_MAGIC, "info": header["magic"]}
         if header["version"] != VERSION:
             return {"error": Error.BAD_VERSION, "info": header["version"]}
-        if end > header["lines"] or run.base + end >= 1 << len(self.part.component.base):
+        if end > header["lines"] or run.base + end > 1 << len(self.part.component.base):
             return {"error": Error.BAD_OPERAND, "info": header["commands"]}
         done: dict[str, int] = {}
         for number in range(run.commands):
@@ -169,22 +169,18 @@ async def reset_in_the_middle_is_followed_by_a_right_run(dut: Any) -> None:
 @cocotb.test()
 async def the_last_line_of_the_port_can_hold_a_command(dut: Any) -> None:
     reader = await make(dut)
-    top = 1 << len(reader.part.component.base)
-    taken = reader.part.take("o")
-    header = {"magic": MAGIC, "version": VERSION, "commands": 1, "lines": 2}
+    part = reader.part
+    top = 1 << len(part.component.base)
+    taken = part.take("o")
+    line = HEADER.to_bytes({"magic": MAGIC, "version": VERSION, "command_list": 1, "commands": 1, "lines": 2})
+    # Every line of the memory holds this header, whose list is one line behind it.
+    reader.memory.repeat = line
     for base, code in ((top - 2, Error.NONE), (top - 1, Error.BAD_OPERAND)):
-        # The memory holds the same line everywhere: a header whose list begins behind it.
-        line = HEADER.to_bytes({**header, "command_list": 1})
-        memory = reader.memory
-        beats = LINE_BYTES // memory.beat_bytes
-        memory.beat = lambda address: int.from_bytes(  # type: ignore[method-assign]
-            line[address % beats * memory.beat_bytes :][: memory.beat_bytes], "little"
-        )
-        reader.part.drive("i", [base])
+        part.drive("i", [base])
         if not code:
-            reader.part.expect("command", [int.from_bytes(line, "little")])
-            reader.part.drive("executed", [{"code": 0}])
-        await reader.part.bench.until(lambda: bool(taken))
+            part.expect("command", [int.from_bytes(line, "little")])
+            part.drive("executed", [{"code": 0}])
+        await part.bench.until(lambda: bool(taken))
         assert taken.pop()["error"] == code
 
 

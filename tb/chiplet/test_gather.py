@@ -47,10 +47,10 @@ class Gather:
         self.part.set("settings", settings)
         await self.part.pulse("start")
 
-    def rows(self, vertex: int, words: Sources) -> list[tuple[int, Coefficient]]:
+    def rows(self, vertex: int, words: Sources) -> list[tuple[int, Any]]:
         """Rows of a destination with their factors; reports wrong VIDs."""
         own = self.first_vertex - self.first_source + vertex
-        rows = [(own, Coefficient.SELF)]
+        rows: list[tuple[int, Any]] = [(own, Coefficient.SELF)]
         for number, vid in enumerate(words):
             last = number == len(words) - 1
             if vid is NOTHING:

@@ -29,7 +29,7 @@ class Tasks:
         self.vertex = 0
 
     def send(self, beats: int) -> None:
-        """A vertex of so many beats."""
+        """Send a vertex of so many beats."""
         random = self.part.random
         scale = random.getrandbits(21)
         address = (self.results + self.vertex * self.stride) % (1 << config().beat_address_width)
