@@ -299,6 +299,10 @@ def _compile(made: Build, files: Sequence[Path]) -> None:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-40:])
         raise BuildError(f"{made.toplevel}: {Path(error.cmd[0]).name} failed, log in {log}\n{tail}") from None
     _keep_runtime(made.directory / "obj", runtime)
+    # The program is all that is run; precompiled headers alone would fill gigabytes.
+    for pattern in ("*.gch", "*.o", "*.a"):
+        for path in (made.directory / "obj").glob(pattern):
+            path.unlink()
 
 
 def _keep_runtime(objects: Path, runtime: Path) -> None:
