@@ -1,0 +1,151 @@
+"""Where a layered network's neurons, weights and sums live on an array of processors (D11, D13).
+
+Layers alternate between two directions. In an odd layer (the first is number 1) column c holds input block c and row r
+sums output block r: partial sums travel along the rows. The outputs of row r are then spread along the row, so that
+every processor of row r holds input block r of the next layer, whose sums travel along the columns; and so on.
+
+On a *ring* (torus) every position of the row or column finishes its own share of the sums; on a *line* (mesh, linear
+array) the last position finishes all of them.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+__all__ = ["Axis", "Placement", "blocks"]
+
+
+def blocks(total: int, parts: int) -> list[list[int]]:
+    """Split 0..total-1 into consecutive parts whose sizes differ by at most 1, larger ones first."""
+    return [part.tolist() for part in np.array_split(np.arange(total), parts)]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A row or column of processors along which sums travel.
+
+    Attributes
+    ----------
+    length
+        Processors.
+    ring
+        Whether its ends are joined.
+    """
+
+    length: int
+    ring: bool
+
+    def chunks(self, size: int) -> list[list[int]]:
+        """Which sums of a block of `size` every position finishes."""
+        if self.ring:
+            return blocks(size, self.length)
+        return [*([] for _ in range(self.length - 1)), list(range(size))]
+
+    def order(self, size: int, position: int) -> list[int]:
+        """Order in which a position keeps a block: its own sums first, then the others as they arrive."""
+        chunks = self.chunks(size)
+        others = [
+            chunks[(position - distance) % self.length][item]
+            for item in range(max(map(len, chunks)))
+            for distance in range(1, self.length)
+            if item < len(chunks[(position - distance) % self.length])
+        ]
+        return chunks[position] + others
+
+    def travel(self, owner: int) -> list[int]:
+        """Positions in the order in which they add to a sum that ends at `owner`."""
+        return [(owner + 1 + step) % self.length for step in range(self.length)]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A network of given layer sizes on a grid of rows × columns.
+
+    Attributes
+    ----------
+    sizes
+        Neurons of every layer, inputs first.
+    rows, columns
+        Logical array; a linear array is one row.
+    ring
+        Whether rows and columns are rings.
+
+    Raises
+    ------
+    ValueError
+        If there is no layer of weights, or a layer has no neuron.
+    """
+
+    sizes: tuple[int, ...]
+    rows: int
+    columns: int
+    ring: bool
+
+    def __post_init__(self) -> None:
+        if len(self.sizes) < 2 or min(self.sizes) < 1:
+            raise ValueError(f"sizes must be two or more numbers of at least 1, not {self.sizes}")
+
+    @property
+    def layers(self) -> range:
+        """Numbers of the layers that have weights."""
+        return range(1, len(self.sizes))
+
+    def axis(self, layer: int) -> Axis:
+        """Axis along which the sums of a layer travel: rows for odd layers, columns for even ones."""
+        return Axis(self.columns if layer % 2 else self.rows, self.ring)
+
+    def position(self, layer: int, row: int, column: int) -> int:
+        """Position of a processor on the axis of a layer; also the number of its input block."""
+        return column if layer % 2 else row
+
+    def block(self, layer: int, row: int, column: int) -> int:
+        """Return the number of a processor's output block in a layer."""
+        return row if layer % 2 else column
+
+    @cached_property
+    def _blocks(self) -> list[list[list[int]]]:
+        # Layer 0 is split over the columns, as the outputs of a layer 0 summed along columns would be.
+        return [blocks(size, self.rows if layer % 2 else self.columns) for layer, size in enumerate(self.sizes)]
+
+    def held(self, layer: int, row: int, column: int) -> list[int]:
+        """Neurons of a layer that a processor holds, in its order: inputs of the next layer, rows of this one's W."""
+        members = self._blocks[layer][self.block(layer, row, column)]
+        if layer == 0:
+            return members
+        order = self.axis(layer).order(len(members), self.position(layer, row, column))
+        return [members[i] for i in order]
+
+    def owned(self, layer: int, row: int, column: int) -> list[int]:
+        """Neurons whose sums a processor finishes; they come first in :meth:`held`."""
+        members = self._blocks[layer][self.block(layer, row, column)]
+        chunk = self.axis(layer).chunks(len(members))[self.position(layer, row, column)]
+        return [members[i] for i in chunk]
+
+    def sum_orders(self, layer: int, *, backward: bool = False) -> np.ndarray:
+        """Order of addition behind every finished sum, for models that must give the same bits.
+
+        Parameters
+        ----------
+        layer
+            Layer whose neurons are summed: its net inputs, or, backward, the errors that reach them from above.
+
+        Returns
+        -------
+        np.ndarray
+            int64, shape (neurons, positions, longest): indices of the addends, positions in the order of travel;
+            the number of addends where a position has fewer than the longest.
+        """
+        source = layer + 1 if backward else layer - 1
+        axis = self.axis(layer)
+        table: list[list[list[int]]] = [[] for _ in range(self.sizes[layer])]
+        for row in range(self.rows):
+            for column in range(self.columns):
+                position = self.position(layer, row, column)
+                for neuron in self.owned(layer, row, column):
+                    travel = axis.travel(position)
+                    places = [(row, p) if layer % 2 else (p, column) for p in travel]
+                    table[neuron] = [self.held(source, *place) for place in places]
+        longest = max(len(addends) for sums in table for addends in sums)
+        filled = [[a + [self.sizes[source]] * (longest - len(a)) for a in sums] for sums in table]
+        return np.asarray(filled, dtype=np.int64)
