@@ -175,13 +175,20 @@ class CsrReader(wiring.Component):
         A request is under way.
     requests, beats
         Two clients' ends of the read arbiter: 0 for the offsets, 1 for the array.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
     """
 
     def __init__(
         self, address_width: int = 32, data_width: int = 256, depth: int = 128, offsets_depth: int = 32
     ) -> None:
-        self.address_width, self.data_width = address_width, data_width
-        self.depth, self.offsets_depth = depth, offsets_depth
+        self.data_width = data_width
+        self._offsets = RangeReader(address_width, data_width, offsets_depth)
+        self._array = RangeReader(address_width, data_width, depth)
+        self._segmenter = Segmenter(address_width)
         super().__init__(
             {
                 "i": In(stream.Signature(CsrRequest(address_width))),
@@ -196,10 +203,10 @@ class CsrReader(wiring.Component):
     def elaborate(self, platform: object) -> Elaboratable:
         """Connect the two range readers, the segmenter and the cutter."""
         m = Module()
-        m.submodules.offsets = offsets = RangeReader(self.address_width, self.data_width, self.offsets_depth)
-        m.submodules.array = array = RangeReader(self.address_width, self.data_width, self.depth)
+        m.submodules.offsets = offsets = self._offsets
+        m.submodules.array = array = self._array
         m.submodules.serialiser = serialiser = WordSerialiser(self.data_width)
-        m.submodules.segmenter = segmenter = Segmenter(self.address_width)
+        m.submodules.segmenter = segmenter = self._segmenter
         m.submodules.out = out = Slice(RowBeat(self.data_width))
         connect(m, offsets.o, serialiser.i)
         connect(m, out.o, flipped(self.o))

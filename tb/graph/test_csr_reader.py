@@ -1,0 +1,349 @@
+"""Tiled-CSR reader: rows and tiles, uniform and empty rows, wrong offsets, exact cycles (R9, R10)."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import cocotb
+import pytest
+
+from golden.contracts import LINE_BYTES, Error
+from hw.graph.csr_reader import CsrReader
+from hw.memory.formats import WORD_BYTES
+from tb.graph.reference import Request, pieces, segments
+from tb.graph.responder import Responder
+from tb.harness import parameters, simulate
+from tb.harness.bench import Bench, start
+from tb.harness.expected import expect_cycles
+
+#: Narrow and shallow, and the machine's.
+CONFIGURATIONS = {
+    "narrow": {"address_width": 20, "data_width": 64, "depth": 16, "offsets_depth": 16},
+    "wide": {"address_width": 32, "data_width": 256, "depth": 128, "offsets_depth": 32},
+}
+_WORDS_OF_LINE = LINE_BYTES // WORD_BYTES
+
+
+class Reader:
+    """Puts arrays into memory, asks for their rows and compares what comes."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench, self.random = bench, bench.random
+        self.beat_bytes = parameters()["data_width"] // 8
+        self.words = self.beat_bytes // WORD_BYTES
+        self.image = b""
+        self.ports = [Responder(bench, f"requests__{n}", f"beats__{n}", self.beat_bytes) for n in range(2)]
+        self.got: list[dict[str, int]] = []
+        self.wanted: list[dict[str, int]] = []
+        bench.take("o", self.got.append)
+
+    def _place(self, words: Sequence[int]) -> int:
+        """Put words into memory, at a line; return their word address."""
+        line = len(self.image) // LINE_BYTES + self.random.randrange(2)
+        self.image += self.random.randbytes(line * LINE_BYTES - len(self.image))
+        data = b"".join(word.to_bytes(WORD_BYTES, "little") for word in words)
+        self.image += data + self.random.randbytes(-len(data) % LINE_BYTES)
+        for port in self.ports:
+            port.image = self.image
+        return line * _WORDS_OF_LINE
+
+    def ask(self, request: Request) -> int:
+        """Ask for rows; return the number of beats that must come."""
+        junk = self.random.getrandbits(8)
+        at = self._place(request.array)
+        self.bench.drive(
+            "i",
+            [
+                {
+                    "offsets": self._place(request.offsets) if request.offsets is not None else junk,
+                    "array": at,
+                    "words": len(request.array),
+                    "rows": request.rows,
+                    "tiles": request.tiles,
+                    "uniform": int(request.offsets is None),
+                    "stride": request.stride if request.offsets is None else junk,
+                }
+            ],
+        )
+        found, reports = segments(request)
+        self.bench.expect("error", [{"code": code, "info": row} for code, row in reports])
+        count = len(self.wanted)
+        for segment in found:
+            parts = pieces(segment, self.words)
+            for number, (beat, mask) in enumerate(parts):
+                ends = number == len(parts) - 1
+                piece = {
+                    "mask": mask,
+                    "tile": segment.tile,
+                    "first": int(segment.tile == 0 and number == 0),
+                    "last": int(segment.tile == request.tiles - 1 and ends),
+                    "tile_last": int(ends),
+                }
+                if mask:
+                    piece["data"] = self.ports[1].beat(at // self.words + beat)
+                self.wanted.append(piece)
+        return len(self.wanted) - count
+
+    async def finish(self, timeout: int = 20_000) -> int:
+        """Wait until all has come and the reader is idle, compare, and return the cycle of the last beat."""
+        bench = self.bench
+        await bench.until(
+            lambda: (
+                len(self.got) >= len(self.wanted)
+                and not any(bench.expected.values())
+                and not bench.drivers["i"].busy_words
+            ),
+            timeout,
+        )
+        cycle = bench.cycle
+        for _ in range(400):
+            await bench.edge
+            if not bench.dut.busy.value:
+                break
+        assert not bench.dut.busy.value, "the request does not end"
+        await bench.cycles(6)
+        assert len(self.got) == len(self.wanted)
+        for number, (got, wanted) in enumerate(zip(self.got, self.wanted, strict=True)):
+            assert {key: got[key] for key in wanted} == wanted, f"beat {number}"
+        assert not any(driver.busy_words for driver in bench.drivers.values())
+        self.got.clear()
+        self.wanted.clear()
+        self.image = b""
+        return cycle
+
+
+async def make(dut: Any, idle: float = 0.0, stall: float = 0.0) -> Reader:
+    return Reader(await start(dut, CsrReader(**parameters()), idle=idle, stall=stall))
+
+
+def random_rows(random: Random, rows: int, tiles: int, longest: int) -> Request:
+    """Rows of tiles of words, many of them empty."""
+    lengths = (0, 0, 1, 1, 2, random.randrange(longest + 1))
+    return Request.of_rows(
+        [[[random.getrandbits(32) for _ in range(random.choice(lengths))] for _ in range(tiles)] for _ in range(rows)]
+    )
+
+
+@cocotb.test()
+async def r10_destination_3_finds_source_4(dut: Any) -> None:
+    """Look up the tiled offsets of destination 3, read its range of edges, find source 4."""
+    reader = await make(dut)
+    # Sources 0 to 3 are tile 0, sources 4 to 7 are tile 1.
+    rows = [[[1, 2], [5]], [[0], []], [[0], [6, 7]], [[], [4]], [[], [3]]]
+    reader.ask(Request.of_rows(rows[:4]))
+    await reader.bench.until(lambda: len(reader.got) == len(reader.wanted))
+    last = reader.got[-1]
+    chosen = [last["data"] >> 32 * word & 0xFFFFFFFF for word in range(reader.words) if last["mask"] >> word & 1]
+    assert (last["tile"], last["last"], chosen) == (1, 1, [4])
+    await reader.finish()
+
+
+@cocotb.test()
+@cocotb.parametrize(idle=[0.0, 0.5], stall=[0.0, 0.5])
+async def rows_of_one_to_sixteen_tiles(dut: Any, idle: float, stall: float) -> None:
+    reader = await make(dut, idle, stall)
+    for tiles in (*range(1, 6), 16):
+        reader.ask(random_rows(reader.random, reader.random.randrange(1, 10), tiles, 2 * reader.words + 3))
+        await reader.finish()
+
+
+@cocotb.test()
+async def as_many_tiles_as_can_be_counted(dut: Any) -> None:
+    reader = await make(dut)
+    reader.ask(random_rows(reader.random, 2, 255, 1))
+    await reader.finish()
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[0.0, 0.5])
+async def uniform_rows(dut: Any, pace: float) -> None:
+    reader = await make(dut, pace, pace)
+    for stride in (1, 2, reader.words - 1, reader.words, reader.words + 1, 3 * reader.words, 5 * reader.words + 1):
+        for rows in (1, 2, 7):
+            array = [reader.random.getrandbits(32) for _ in range(rows * stride)]
+            reader.ask(Request(rows, 1, array, None, stride))
+        await reader.finish()
+
+
+@cocotb.test()
+async def empty_rows_tiles_and_arrays(dut: Any) -> None:
+    reader = await make(dut)
+    for rows in ([[[]]], [[[], []]] * 3, [[[]]] * 20, [[[]], [[7]], [[]]], [[[], [1]], [[], []]], [[[1] * 20], [[]]]):
+        reader.ask(Request.of_rows(rows))
+        await reader.finish()
+    reader.ask(Request(3, 1, [], None, 0))
+    await reader.finish()
+
+
+@cocotb.test()
+async def a_request_without_rows_reads_nothing(dut: Any) -> None:
+    reader = await make(dut)
+    reader.ask(Request(0, 1, [1, 2, 3], [0]))
+    reader.ask(Request(0, 1, [1, 2, 3], None, 1))
+    reader.ask(Request.of_rows([[[5]]]))
+    await reader.finish()
+    # Both of its readers asked for one burst, for the one row.
+    assert all(len(port.asked) <= 1 + LINE_BYTES // reader.beat_bytes for port in reader.ports)
+
+
+#: Offsets for four words in rows of two tiles, and what is wrong with them.
+WRONG = {
+    "out of order": ([0, 2, 1, 3, 4], [(Error.OFFSET_ORDER, 0)]),
+    "out of order twice": ([0, 3, 2, 1, 4], [(Error.OFFSET_ORDER, 0), (Error.OFFSET_ORDER, 1)]),
+    "last out of order": ([0, 1, 2, 4, 3], [(Error.OFFSET_ORDER, 1)]),
+    "past the end": ([0, 1, 9, 4, 4], [(Error.EDGE_RANGE, 0)]),
+    "far past the end": ([0, 1, 2, 0xFFFFFFFF, 4], [(Error.EDGE_RANGE, 1)]),
+    "last past the end": ([0, 1, 2, 3, 5], [(Error.EDGE_RANGE, 1)]),
+    "ending early": ([0, 1, 2, 3, 3], [(Error.EDGE_RANGE, 1)]),
+    "ending at once": ([0, 0, 0, 0, 0], [(Error.EDGE_RANGE, 1)]),
+    "first not 0": ([1, 1, 2, 3, 4], [(Error.OFFSET_ORDER, 0)]),
+    "first past the end": ([0x80000000, 1, 2, 3, 4], [(Error.OFFSET_ORDER, 0)]),
+}
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=[0.0, 0.5])
+async def wrong_offsets_are_reported_with_their_row(dut: Any, stall: float) -> None:
+    reader = await make(dut, stall=stall)
+    for name, (offsets, reports) in WRONG.items():
+        request = Request(2, 2, [10, 11, 12, 13], offsets)
+        assert segments(request)[1] == reports, name
+        reader.ask(request)
+        # What follows is read as if nothing had been wrong.
+        reader.ask(random_rows(reader.random, 3, 2, 5))
+        await reader.finish()
+
+
+@cocotb.test()
+async def wrong_offsets_of_long_arrays(dut: Any) -> None:
+    reader = await make(dut, stall=0.2)
+    for _ in range(25):
+        request = random_rows(reader.random, reader.random.randrange(1, 8), reader.random.randrange(1, 4), 30)
+        assert request.offsets is not None
+        offsets = list(request.offsets)
+        for _ in range(reader.random.randrange(1, 4)):
+            at = reader.random.randrange(len(offsets))
+            offsets[at] = reader.random.choice((0, 1, len(request.array), len(request.array) + 1, 40, 0x80000000))
+        reader.ask(Request(request.rows, request.tiles, request.array, offsets))
+        await reader.finish()
+
+
+@cocotb.test()
+async def uniform_rows_that_do_not_fit_the_array(dut: Any) -> None:
+    reader = await make(dut)
+    for words, stride in ((10, 3), (13, 3), (0, 5), (100, 1)):
+        array = [reader.random.getrandbits(32) for _ in range(words)]
+        reader.ask(Request(4, 1, array, None, stride))
+        await reader.finish()
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=[0.0, 0.4])
+async def requests_follow_each_other(dut: Any, stall: float) -> None:
+    reader = await make(dut, stall=stall)
+    for _ in range(12):
+        reader.ask(random_rows(reader.random, reader.random.randrange(1, 5), reader.random.randrange(1, 4), 12))
+        array = [reader.random.getrandbits(32) for _ in range(12)]
+        reader.ask(Request(4, 1, array, None, 3))
+    await reader.finish()
+
+
+@cocotb.test()
+async def it_is_busy_until_the_last_row_has_left(dut: Any) -> None:
+    reader = await make(dut)
+    assert not dut.busy.value
+    reader.bench.pace(stall={"o": 1.0})
+    reader.ask(random_rows(reader.random, 8, 2, 5))
+    reader.ask(random_rows(reader.random, 8, 2, 5))
+    await reader.bench.cycles(4)
+    for _ in range(60):
+        await reader.bench.edge
+        assert dut.busy.value
+        assert not dut.i__ready.value
+    reader.bench.pace(stall={"o": 0.0})
+    await reader.finish()
+
+
+@cocotb.test()
+@cocotb.parametrize(shape=["long", "short", "tiles", "empty", "uniform"])
+async def a_beat_or_a_row_a_cycle(dut: Any, shape: str) -> None:
+    """Long rows cost as many cycles as they have beats, short ones one each."""
+    reader = await make(dut)
+    random, words = reader.random, reader.words
+    if shape == "uniform":
+        request = Request(40, 1, [random.getrandbits(32) for _ in range(40 * 2 * words)], None, 2 * words)
+    else:
+        lengths = {"long": [[10 * words]] * 8, "short": [[1]] * 120, "tiles": [[1, 0, 1]] * 40, "empty": [[0]] * 100}
+        request = Request.of_rows([[[7] * count for count in row] for row in lengths[shape]])
+    began = reader.bench.cycle
+    beats = reader.ask(request)
+    cycles = await reader.finish() - began
+    assert beats < cycles < beats + 20
+    expect_cycles(f"graph.csr_reader.{shape}.{parameters()['data_width']}", cycles)
+
+
+@cocotb.test()
+async def the_gap_between_requests(dut: Any) -> None:
+    reader = await make(dut)
+    began = reader.bench.cycle
+    for _ in range(6):
+        reader.ask(Request(1, 1, [5], None, 1))
+    cycles = await reader.finish() - began
+    expect_cycles(f"graph.csr_reader.gap.{parameters()['data_width']}", cycles)
+
+
+@cocotb.test()
+async def no_more_is_asked_for_than_there_is_room_for(dut: Any) -> None:
+    reader = await make(dut)
+    reader.bench.pace(stall={"o": 1.0})
+    reader.ask(random_rows(reader.random, 60, 1, 80 * reader.words))
+    await reader.bench.cycles(500)
+    assert len(reader.ports[0].asked) <= parameters()["offsets_depth"] + 16
+    assert len(reader.ports[1].asked) <= parameters()["depth"] + 16
+    reader.bench.pace(stall={"o": 0.0})
+    await reader.finish()
+
+
+@cocotb.test()
+async def the_highest_addresses_are_reached(dut: Any) -> None:
+    reader = await make(dut)
+    top = 1 << (parameters()["address_width"] - 2)
+    reader.ports[0].repeat = bytes(64)
+    taken = reader.got
+    fields = {"offsets": top - _WORDS_OF_LINE, "array": top - _WORDS_OF_LINE, "words": 0, "rows": 3, "tiles": 1}
+    reader.bench.drive("i", [fields, {**fields, "words": 3, "uniform": 1, "stride": 1}])
+    await reader.bench.until(lambda: len(taken) == 6)
+    assert {port.asked[0] for port in reader.ports} == {(top - _WORDS_OF_LINE) // reader.words}
+
+
+@cocotb.test()
+async def reset_in_the_middle_is_followed_by_right_rows(dut: Any) -> None:
+    reader = await make(dut, idle=0.2, stall=0.3)
+    for _ in range(8):
+        reader.ask(random_rows(reader.random, 12, 2, 20))
+        await reader.bench.cycles(reader.random.randrange(3, 120))
+        await reader.bench.reset()
+        reader.got.clear()
+        reader.wanted.clear()
+        reader.image = b""
+        reader.ask(random_rows(reader.random, 4, 2, 6))
+        await reader.finish()
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS)
+def test_csr_reader(configuration: str) -> None:
+    sizes = CONFIGURATIONS[configuration]
+    simulate(CsrReader(**sizes), __name__, name=f"csr_reader_{configuration}", parameters=sizes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"depth": 8}, r"depth must be in 16\.\.4096, not 8"),
+        ({"offsets_depth": 5000}, r"depth must be in 16\.\.4096, not 5000"),
+        ({"data_width": 32}, "data_width must be 64, 128 or 256, not 32"),
+    ],
+)
+def test_csr_reader_refuses(arguments: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        CsrReader(**arguments)
