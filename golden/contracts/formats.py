@@ -148,7 +148,8 @@ COMMANDS: dict[Opcode, Layout] = {
             _line("features", "dense rows or sparse entries"),
             _line("feature_offsets", "first entry of every vertex, if sparse"),
             _line("scales", "s_src"),
-            _line("combined", "where the rows go"),
+            _line("combined", "row 0 of the combined rows"),
+            _u("first_row", 32, "row of the first vertex"),
         ],
     ),
     Opcode.AGGREGATE: _command(

@@ -257,7 +257,7 @@ class Executor(wiring.Component):
                     self.route.eq(Route.FEATURES),
                     settings.mode.eq(Mux(combine.sparse, Mode.SPARSE, Mode.DENSE)),
                     settings.shift.eq(combine.shift),
-                    task_settings.results.eq(beats(combine.combined)),
+                    task_settings.results.eq(beats(combine.combined) + combine.first_row * task_settings.stride),
                     csr.offsets.eq(words(combine.feature_offsets)),
                     csr.array.eq(words(combine.features)),
                     csr.words.eq(combine.entries),

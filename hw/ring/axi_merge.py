@@ -1,0 +1,97 @@
+"""AXI merge: two managers share one AXI4 port."""
+
+from amaranth.hdl import Elaboratable, Module
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.memory.axi import AXI4Signature
+from hw.stream.arbiter import Arbiter
+from hw.stream.queue import Queue
+
+__all__ = ["AXIMerge"]
+
+_MANAGERS = 2
+_ADDRESS = ("id", "addr", "len", "size", "burst", "prot")
+
+
+class AXIMerge(wiring.Component):
+    """Addresses in turn, answers by the ID's highest bit, which names the manager.
+
+    Managers take every answer at once. Write data follow in the order of their addresses.
+
+    Parameters
+    ----------
+    address_width, data_width
+        Widths of the port, in bits.
+    id_width
+        Bits of a manager's IDs; the port has one more.
+    outstanding
+        Bursts whose write data have not been sent.
+
+    Attributes
+    ----------
+    i : AXI4 subordinates
+    o : AXI4 manager
+    """
+
+    def __init__(
+        self, address_width: int = 32, data_width: int = 256, id_width: int = 3, outstanding: int = 16
+    ) -> None:
+        self.id_width, self.outstanding = id_width, outstanding
+        super().__init__(
+            {
+                "i": In(AXI4Signature(address_width, data_width, id_width)).array(_MANAGERS),
+                "o": Out(AXI4Signature(address_width, data_width, id_width + 1)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Elaboratable:
+        """Arbitrate addresses, remember the order of writes, route answers."""
+        m = Module()
+        o = self.o
+        for channel in ("ar", "aw"):
+            layout = data.StructLayout({name: len(getattr(self.i[0], channel + name)) for name in _ADDRESS})
+            m.submodules[f"{channel}_arbiter"] = arbiter = Arbiter(layout, _MANAGERS)
+            for n, manager in enumerate(self.i):
+                m.d.comb += [
+                    arbiter.i[n].valid.eq(getattr(manager, f"{channel}valid")),
+                    getattr(manager, f"{channel}ready").eq(arbiter.i[n].ready),
+                ]
+                m.d.comb += [arbiter.i[n].payload[name].eq(getattr(manager, channel + name)) for name in _ADDRESS]
+            chosen = arbiter.o.payload
+            m.d.comb += [getattr(o, channel + name).eq(chosen.payload[name]) for name in _ADDRESS]
+            m.d.comb += getattr(o, f"{channel}id").eq((chosen.source << self.id_width) | chosen.payload.id)
+            if channel == "ar":
+                m.d.comb += [o.arvalid.eq(arbiter.o.valid), arbiter.o.ready.eq(o.arready)]
+                continue
+            m.submodules.order = order = Queue(1, self.outstanding)
+            # An address goes out when its place in the order of the data is noted.
+            m.d.comb += [
+                o.awvalid.eq(arbiter.o.valid & order.i.ready),
+                arbiter.o.ready.eq(o.awready & order.i.ready),
+                order.i.valid.eq(arbiter.o.valid & o.awready),
+                order.i.payload.eq(chosen.source),
+                order.o.ready.eq(o.wvalid & o.wready & o.wlast),
+            ]
+        for n, manager in enumerate(self.i):
+            mine = order.o.valid & (order.o.payload == n)
+            m.d.comb += manager.wready.eq(mine & o.wready)
+            with m.If(mine):
+                m.d.comb += [
+                    o.wvalid.eq(manager.wvalid),
+                    o.wdata.eq(manager.wdata),
+                    o.wstrb.eq(manager.wstrb),
+                    o.wlast.eq(manager.wlast),
+                ]
+            m.d.comb += [
+                manager.rvalid.eq(o.rvalid & (o.rid[self.id_width :] == n)),
+                manager.rid.eq(o.rid),
+                manager.rdata.eq(o.rdata),
+                manager.rresp.eq(o.rresp),
+                manager.rlast.eq(o.rlast),
+                manager.bvalid.eq(o.bvalid & (o.bid[self.id_width :] == n)),
+                manager.bid.eq(o.bid),
+                manager.bresp.eq(o.bresp),
+            ]
+        m.d.comb += [o.rready.eq(1), o.bready.eq(1)]
+        return m

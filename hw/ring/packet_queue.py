@@ -1,0 +1,75 @@
+"""Packet queue: packets of several senders, handed on only when they are whole."""
+
+from amaranth.hdl import Array, Cover, Elaboratable, Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.ring.formats import Flit
+from hw.stream.queue import Queue
+
+__all__ = ["PacketQueue"]
+
+
+class PacketQueue(wiring.Component):
+    """Puts packets one behind another; a packet comes out without gaps, because all of it is here.
+
+    Parameters
+    ----------
+    link_width
+        Bits of a flit.
+    senders
+        Number of inputs; of several that begin a packet the lowest goes first.
+    max_flits
+        Flits of the longest packet; there is room for two.
+
+    Attributes
+    ----------
+    i : streams of `Flit`
+        ``ready`` depends on ``valid`` of the other inputs.
+    o : stream of `Flit`
+    idle : Out(1)
+        Nothing is here.
+    """
+
+    def __init__(self, link_width: int = 64, senders: int = 3, max_flits: int = 33) -> None:
+        self.link_width, self.senders, self.max_flits = link_width, senders, max_flits
+        super().__init__(
+            {
+                "i": In(stream.Signature(Flit(link_width))).array(senders),
+                "o": Out(stream.Signature(Flit(link_width))),
+                "idle": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Elaboratable:
+        """Hold a sender until its packet ends; count the packets that are whole."""
+        m = Module()
+        flit = Flit(self.link_width)
+        m.submodules.queue = queue = Queue(flit, 2 * self.max_flits)
+        sender, held = Signal(range(self.senders)), Signal(range(self.senders))
+        inside = Signal()
+        m.d.comb += sender.eq(held)
+        with m.If(~inside):
+            for n in reversed(range(self.senders)):
+                with m.If(self.i[n].valid):
+                    m.d.comb += sender.eq(n)
+        m.d.comb += [
+            queue.i.valid.eq(Array(port.valid for port in self.i)[sender]),
+            queue.i.payload.eq(Array(port.payload.as_value() for port in self.i)[sender]),
+        ]
+        for n, port in enumerate(self.i):
+            m.d.comb += port.ready.eq(queue.i.ready & (sender == n))
+        put, got = queue.i.valid & queue.i.ready, self.o.valid & self.o.ready
+        with m.If(put):
+            m.d.sync += [held.eq(sender), inside.eq(~queue.i.payload.last)]
+
+        whole = Signal(range(2 * self.max_flits + 1))
+        m.d.sync += whole.eq(whole + (put & queue.i.payload.last) - (got & self.o.payload.last))
+        m.d.comb += [
+            self.o.valid.eq(queue.o.valid & (whole != 0)),
+            self.o.payload.eq(queue.o.payload),
+            queue.o.ready.eq(self.o.ready & (whole != 0)),
+            self.idle.eq((queue.level == 0) & ~inside),
+        ]
+        m.d.sync += Cover(whole == 2)
+        return m

@@ -1,0 +1,146 @@
+"""Sender: reads the combined rows that must travel and makes packets of them (R3, R5)."""
+
+from amaranth.hdl import Elaboratable, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.utils import exact_log2
+
+from golden.contracts import PACKET_HEADER, PacketKind
+from hw.contracts import struct
+from hw.memory.fetcher import Fetcher
+from hw.memory.formats import ReadBeat, ReadRequest, beat_address_width
+from hw.ring.formats import POSITION_BITS, Flit
+from hw.ring.remote_array import Departure
+from hw.stream.queue import Queue
+
+__all__ = ["RowSettings", "Sender"]
+
+
+class RowSettings(data.StructLayout):
+    """Where rows lie.
+
+    ``base``: beat address of row 0. ``stride``: distance of rows, in beats. ``last_beat``: beats that hold data, less
+    one. ``last_flit``: flits of a row, less one. ``elements``: of a row.
+    """
+
+    def __init__(self, address_width: int, data_width: int, max_beats: int) -> None:
+        super().__init__(
+            {
+                "base": beat_address_width(address_width, data_width),
+                "stride": range(max_beats + 1),
+                "last_beat": range(max(2, max_beats)),
+                "last_flit": 12,
+                "elements": 12,
+            }
+        )
+
+
+class Sender(wiring.Component):
+    """For each departure a packet with its row.
+
+    Parameters
+    ----------
+    address_width, data_width
+        Widths of the memory port, in bits.
+    link_width
+        Bits of a flit, at most a beat.
+    max_beats
+        Beats of the longest row.
+    depth
+        Beats asked for or waiting.
+
+    Attributes
+    ----------
+    rows : In(RowSettings)
+        Constant while packets are made.
+    position : In
+    backward : In(1)
+        Mark the packets as gradients (R16).
+    i : stream of `Departure`
+    o : stream of `Flit`
+    idle : Out(1)
+        No packet is being made.
+    request, beat
+        A client's end of the read arbiter.
+    """
+
+    def __init__(
+        self,
+        address_width: int = 32,
+        data_width: int = 256,
+        link_width: int = 64,
+        max_beats: int = 4,
+        depth: int = 64,
+    ) -> None:
+        if link_width > data_width:
+            raise ValueError(f"link_width must be at most data_width = {data_width}, not {link_width!r}")
+        self.address_width, self.data_width, self.link_width = address_width, data_width, link_width
+        self.max_beats, self.depth = max_beats, depth
+        super().__init__(
+            {
+                "rows": In(RowSettings(address_width, data_width, max_beats)),
+                "position": In(POSITION_BITS),
+                "backward": In(1),
+                "i": In(stream.Signature(Departure)),
+                "o": Out(stream.Signature(Flit(link_width))),
+                "idle": Out(1),
+                "request": Out(stream.Signature(ReadRequest(address_width, data_width))),
+                "beat": In(stream.Signature(ReadBeat(data_width), always_ready=True)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Elaboratable:
+        """Ask for the beats of row after row; put headers in front of what comes back."""
+        m = Module()
+        rows = self.rows
+        m.submodules.fetcher = fetcher = Fetcher(self.address_width, self.data_width, self.depth)
+        m.submodules.under_way = under_way = Queue(Departure, self.depth)
+        connect(m, fetcher.request, flipped(self.request))
+        connect(m, flipped(self.beat), fetcher.beat)
+
+        beat = Signal.like(rows.last_beat)
+        last_beat = beat == rows.last_beat
+        # A row's departure is noted with its last beat.
+        m.d.comb += [
+            fetcher.i.payload.address.eq(rows.base + self.i.payload.vid * rows.stride + beat),
+            fetcher.i.valid.eq(self.i.valid & under_way.i.ready),
+            self.i.ready.eq(fetcher.i.ready & under_way.i.ready & last_beat),
+            under_way.i.valid.eq(self.i.valid & fetcher.i.ready & last_beat),
+            under_way.i.payload.eq(self.i.payload),
+        ]
+        with m.If(fetcher.i.valid & fetcher.i.ready):
+            m.d.sync += beat.eq(Mux(last_beat, 0, beat + 1))
+
+        flits_of_a_beat = self.data_width // self.link_width
+        header = Signal(struct(PACKET_HEADER))
+        in_row = Signal()
+        flit = Signal.like(rows.last_flit)
+        last_flit = flit == rows.last_flit
+        part = flit[: exact_log2(flits_of_a_beat)] if flits_of_a_beat > 1 else 0
+        last_part = last_flit if flits_of_a_beat == 1 else last_flit | (part == flits_of_a_beat - 1)
+        if flits_of_a_beat == 1:
+            last_part = 1
+        m.d.comb += [
+            header.kind.eq(PacketKind.FEATURE),
+            header.source.eq(self.position),
+            header.destination.eq(under_way.o.payload.destination),
+            header.backward.eq(self.backward),
+            header.elements.eq(rows.elements),
+            header.vid.eq(under_way.o.payload.vid),
+            self.idle.eq((under_way.level == 0) & ~self.i.valid),
+        ]
+        with m.If(~in_row):
+            m.d.comb += [self.o.valid.eq(under_way.o.valid), self.o.payload.data.eq(header)]
+            with m.If(under_way.o.valid & self.o.ready):
+                m.d.sync += in_row.eq(1)
+        with m.Else():
+            m.d.comb += [
+                self.o.valid.eq(fetcher.o.valid),
+                self.o.payload.data.eq(fetcher.o.payload.data.word_select(part, self.link_width)),
+                self.o.payload.last.eq(last_flit),
+                fetcher.o.ready.eq(self.o.ready & last_part),
+                under_way.o.ready.eq(fetcher.o.valid & self.o.ready & last_flit),
+            ]
+            with m.If(fetcher.o.valid & self.o.ready):
+                m.d.sync += [flit.eq(Mux(last_flit, 0, flit + 1)), in_row.eq(~last_flit)]
+        return m

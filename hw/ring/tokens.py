@@ -1,0 +1,133 @@
+"""Tokens: what chiplets tell each other about phases and errors (R19)."""
+
+from amaranth.hdl import Cover, Elaboratable, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from golden.contracts import PACKET_CONTROL, PACKET_HEADER, PacketKind, Token
+from hw.contracts import struct
+from hw.ring.formats import POSITION_BITS, Flit
+
+__all__ = ["Tokens"]
+
+
+class Tokens(wiring.Component):
+    """Sends tokens past all other chiplets and keeps account of theirs; nobody leads.
+
+    A chiplet may come to the next barrier before another has seen all arrive at this one, hence one account for each
+    parity of the barrier. It cannot be further ahead, because it waits for the other.
+
+    Parameters
+    ----------
+    link_width
+        Bits of a flit.
+    chiplets
+        Most chiplets of a ring.
+
+    Attributes
+    ----------
+    position, chiplets : In
+        Of this chiplet; number of chiplets.
+    drain, arrive, stop : In(1)
+        For a cycle: tell that all rows have been sent, that the barrier is reached, that an error stopped the
+        chiplet.
+    code : In(8)
+        The error, at the time of `stop`.
+    o : stream of `Flit`
+        Packets to send.
+    i : stream of `Flit`, always ready
+        Packets of control that have come.
+    drained, arrived : Out(1)
+        All others have sent all rows; all others have come to the barrier.
+    forget : In(1)
+        The pass is over: nobody has drained.
+    passed : In(1)
+        The barrier is over.
+    failed : Out(1)
+        Another chiplet has stopped; stays.
+    peer : Out
+        Which one, and its error.
+    owners : Out
+        Chiplets that have drained.
+    """
+
+    def __init__(self, link_width: int = 64, chiplets: int = 4) -> None:
+        self.most = chiplets
+        super().__init__(
+            {
+                "position": In(POSITION_BITS),
+                "chiplets": In(POSITION_BITS),
+                "drain": In(1),
+                "arrive": In(1),
+                "stop": In(1),
+                "code": In(8),
+                "o": Out(stream.Signature(Flit(link_width))),
+                "i": In(stream.Signature(Flit(link_width), always_ready=True)),
+                "drained": Out(1),
+                "arrived": Out(1),
+                "forget": In(1),
+                "passed": In(1),
+                "failed": Out(1),
+                "peer": Out(data.StructLayout({"position": 8, "code": 8})),
+                "owners": Out(chiplets),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Elaboratable:
+        """Keep what is to be sent until it is, and who has said what."""
+        m = Module()
+        waiting = Signal(3)  # of each kind of token
+        code = Signal(8)
+        parity = Signal()
+        header, control = Signal(struct(PACKET_HEADER)), Signal(struct(PACKET_CONTROL))
+        sending = Signal(3)
+        with m.If(self.stop):
+            m.d.sync += code.eq(self.code)
+        # The order in which they are asked for: a chiplet drains before it arrives; an error goes last.
+        with m.If(waiting[Token.DRAINED]):
+            m.d.comb += [control.token.eq(Token.DRAINED), sending.eq(1 << Token.DRAINED)]
+        with m.Elif(waiting[Token.ARRIVED]):
+            m.d.comb += [control.token.eq(Token.ARRIVED), sending.eq(1 << Token.ARRIVED), control.phase.eq(parity)]
+        with m.Elif(waiting[Token.ERROR]):
+            m.d.comb += [control.token.eq(Token.ERROR), sending.eq(1 << Token.ERROR), control.error.eq(code)]
+        m.d.comb += [
+            header.kind.eq(PacketKind.CONTROL),
+            header.source.eq(self.position),
+            header.destination.eq(Mux(self.position == 0, self.chiplets, self.position) - 1),
+            header.vid.eq(control),
+            self.o.valid.eq(waiting.any()),
+            self.o.payload.data.eq(header),
+            self.o.payload.last.eq(1),
+        ]
+        asked = Signal(3)
+        m.d.comb += [
+            asked[Token.DRAINED].eq(self.drain),
+            asked[Token.ARRIVED].eq(self.arrive),
+            asked[Token.ERROR].eq(self.stop),
+        ]
+        m.d.sync += waiting.eq((waiting & ~Mux(self.o.ready, sending, 0)) | asked)
+
+        others = Signal(self.most)
+        m.d.comb += others.eq(((1 << self.chiplets) - 1) & ~(1 << self.position))
+        arrived = [Signal(self.most, name=f"arrived_{n}") for n in range(2)]
+        come = data.View(struct(PACKET_HEADER), self.i.payload.data[: PACKET_HEADER.bits])
+        said = data.View(struct(PACKET_CONTROL), come.vid)
+        sender = 1 << come.source
+        heard = Signal(3)
+        with m.If(self.i.valid):
+            m.d.comb += heard.eq(1 << said.token)
+        m.d.comb += [
+            self.drained.eq((self.owners & others) == others),
+            self.arrived.eq((Mux(parity, arrived[1], arrived[0]) & others) == others),
+        ]
+        m.d.sync += self.owners.eq(Mux(self.forget, 0, self.owners) | Mux(heard[Token.DRAINED], sender, 0))
+        for n in range(2):
+            m.d.sync += arrived[n].eq(
+                Mux(self.passed & (parity == n), 0, arrived[n])
+                | Mux(heard[Token.ARRIVED] & (said.phase == n), sender, 0)
+            )
+        m.d.sync += parity.eq(parity ^ self.passed)
+        with m.If(heard[Token.ERROR] & ~self.failed):
+            m.d.sync += [self.failed.eq(1), self.peer.position.eq(come.source), self.peer.code.eq(said.error)]
+        m.d.sync += [Cover(arrived[0].any() & arrived[1].any()), Cover(self.failed & self.o.valid)]
+        return m
