@@ -64,7 +64,7 @@ class Drain(wiring.Component):
         config = self.config
         m.submodules.requantiser = requantiser = Requantiser()
         m.submodules.queue = queue = Queue(config.row_beat, _BEATS)
-        m.submodules.biases = biases = Memory(shape=signed(32), depth=config.max_out, init=[])
+        m.submodules.biases = biases = Memory(shape=signed(32), depth=max(2, config.max_out), init=[])
         bias_write = biases.write_port()
         bias_read = biases.read_port(domain="comb")
         connect(m, queue.o, flipped(self.o))

@@ -61,7 +61,8 @@ class PEConfig:
     max_out
         Largest number of output features.
     queue
-        Beats that wait in front of the PE.
+        Beats that wait in front of the PE. A task longer than that holds up those for other PEs; 16 cost no more than
+        4 in distributed RAM.
 
     Raises
     ------
@@ -74,7 +75,7 @@ class PEConfig:
     address_width: int = 32
     weight_rows: int = 2048
     max_out: int = 64
-    queue: int = 4
+    queue: int = 16
 
     def __post_init__(self) -> None:
         if self.data_width not in (64, 128, 256):
