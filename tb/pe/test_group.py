@@ -12,13 +12,10 @@ from hw.pe.group import PEGroup
 from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
 from tb.harness.expected import expect_cycles
+from tb.pe.factories import group
 from tb.pe.work import SELF, Maker, Ports, at, unpacked
 
 GROUP = {"pes": 3, "lanes": 4, "data_width": 64, "weight_rows": 32, "max_out": 9, "queue": 16}
-
-
-def group(pes: int, **config: Any) -> PEGroup:
-    return PEGroup(PEConfig(**config), pes)
 
 
 class Rows:

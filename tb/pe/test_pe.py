@@ -12,6 +12,7 @@ from hw.pe.pe import PE
 from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
 from tb.harness.expected import expect_cycles
+from tb.pe.factories import pe
 from tb.pe.work import FACTORS, NEIGHBOUR, SELF, Maker, Ports
 
 #: Widest PE of the benches: four chunks a beat.
@@ -19,10 +20,6 @@ WIDE = {"lanes": 4, "data_width": 256, "weight_rows": 64, "max_out": 37, "queue"
 #: The narrowest useful one.
 NARROW = {"lanes": 2, "data_width": 64, "weight_rows": 16, "max_out": 7, "queue": 2}
 DEFAULT = {"lanes": 16, "data_width": 256, "weight_rows": 64, "max_out": 64, "queue": 4}
-
-
-def pe(**config: Any) -> PE:
-    return PE(PEConfig(**config))
 
 
 async def begin(dut: Any, *, idle: float = 0.0, stall: float = 0.0) -> tuple[Bench, Maker, Ports]:

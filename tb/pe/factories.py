@@ -1,0 +1,47 @@
+"""Makes the PE's blocks from plain numbers, for the list of blocks."""
+
+from typing import Any
+
+from hw.pe.drain import Drain
+from hw.pe.formats import PEConfig
+from hw.pe.group import PEGroup
+from hw.pe.issue import Issue
+from hw.pe.lanes import LaneArray
+from hw.pe.pe import PE
+from hw.pe.requantiser import Requantiser
+from hw.pe.router import TaskRouter
+
+
+def requantiser(**_: Any) -> Requantiser:
+    """Return a requantiser; how long its bench runs is the bench's own business."""
+    return Requantiser()
+
+
+def issue(**config: Any) -> Issue:
+    """Return an issue unit for ``PEConfig(**config)``."""
+    return Issue(PEConfig(**config))
+
+
+def lanes(**config: Any) -> LaneArray:
+    """Return a lane array for ``PEConfig(**config)``; the field `lanes` is one of its numbers."""
+    return LaneArray(PEConfig(**config))
+
+
+def drain(**config: Any) -> Drain:
+    """Return a drain for ``PEConfig(**config)``."""
+    return Drain(PEConfig(**config))
+
+
+def pe(**config: Any) -> PE:
+    """Return a PE for ``PEConfig(**config)``."""
+    return PE(PEConfig(**config))
+
+
+def router(takers: int, **config: Any) -> TaskRouter:
+    """Return a router for ``PEConfig(**config)``."""
+    return TaskRouter(PEConfig(**config), takers)
+
+
+def group(pes: int, **config: Any) -> PEGroup:
+    """Return a group of `pes` for ``PEConfig(**config)``."""
+    return PEGroup(PEConfig(**config), pes)
