@@ -12,6 +12,7 @@ from amaranth.hdl import UnusedElaboratable
 from rich.progress import Progress
 
 from scripts.blocks import UserError, find
+from scripts.dnp.cli import add_to as add_dnp_to
 
 app = typer.Typer(
     name="atoll",
@@ -168,6 +169,9 @@ def doctor(
     from scripts.flows import doctor as flow
 
     _finish(flow.report(flow.doctor(), brief=brief))
+
+
+add_dnp_to(app)
 
 
 def main() -> None:

@@ -220,7 +220,8 @@ class _Assembler:
         # The form whose operands went furthest is the one that was meant.
         best = max(complaints, key=lambda c: (c.token.line, c.token.column))
         same = [c.expected for c in complaints if c.token == best.token]
-        self.complain(best.token, " or ".join(dict.fromkeys(same)))
+        parts = dict.fromkeys(text.removeprefix("expected ") for text in same)
+        self.complain(best.token, same[0] if len(parts) == 1 else f"expected {' or '.join(parts)}")
 
     def _encode_as(self, row: Instruction, line: _Line) -> list[int]:
         if line.repeat and not row.repeatable:

@@ -1,0 +1,1 @@
+"""Tools and benchmarks of the DNP-II."""

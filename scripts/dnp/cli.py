@@ -1,0 +1,92 @@
+"""`atoll asm`, `atoll disasm` and `atoll dnp`: the command line of the DNP-II."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from golden.dnp.config import CoreConfig
+from golden.dnp.machine import DeadlockError
+from scripts.blocks import UserError
+from scripts.dnp import programs
+
+__all__ = ["add_to"]
+
+#: Exit status of a comparison that failed.
+FAILED = 1
+
+dnp = typer.Typer(help="Run programs of the neural processor.", no_args_is_help=True)
+
+_Program = Annotated[Path, typer.Argument(help="Assembly text, or a .json dump of `atoll asm`.", metavar="PROGRAM")]
+_WmDepth = Annotated[int, typer.Option(help="Words of WM.", min=2, max=65536)]
+_XmDepth = Annotated[int, typer.Option(help="Words of XM.", min=2, max=65536)]
+_PDepth = Annotated[int, typer.Option(help="Words of program memory.", min=2, max=65536)]
+_DEFAULTS = CoreConfig()
+
+
+def asm(
+    program: _Program,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="JSON file to write.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a listing.")] = False,
+    wm_depth: _WmDepth = _DEFAULTS.wm_depth,
+    xm_depth: _XmDepth = _DEFAULTS.xm_depth,
+    p_depth: _PDepth = _DEFAULTS.p_depth,
+) -> None:
+    """Assemble a program of the neural processor."""
+    image = programs.load(program, CoreConfig(wm_depth, xm_depth, p_depth))
+    if output is not None:
+        output.write_text(programs.dump(image) + "\n")
+    elif as_json:
+        print(programs.dump(image))
+    else:
+        print(programs.listing(image.program))
+
+
+def disasm(program: _Program) -> None:
+    """Turn program words (JSON of `atoll asm`) back into text."""
+    print(programs.listing(programs.load(program, _DEFAULTS).program))
+
+
+@dnp.command("run")
+def run(
+    program: _Program,
+    rtl: Annotated[bool, typer.Option("--rtl", help="Run in RTL too, and compare everything.")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="A line for every instruction carried out.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    inputs: Annotated[
+        list[str] | None, typer.Option("--in", help="Words that arrive at a port: W=1,2,3. Again for other ports.")
+    ] = None,
+    wm_depth: _WmDepth = _DEFAULTS.wm_depth,
+    xm_depth: _XmDepth = _DEFAULTS.xm_depth,
+    p_depth: _PDepth = _DEFAULTS.p_depth,
+) -> None:
+    """Run a program and show registers and memories afterwards."""
+    config = CoreConfig(wm_depth, xm_depth, p_depth)
+    image = programs.load(program, config)
+    words = programs.parse_inputs(inputs or [])
+    machine = programs.prepared(image, words, config)
+    try:
+        if trace:
+            for line in programs.trace(machine, image):
+                print(line)
+        found = programs.finished(machine) if trace else programs.run_golden(machine)
+    except (DeadlockError, TimeoutError) as error:
+        raise UserError(f"{program}: {error}") from error
+    print(json.dumps(found, indent=1) if as_json else programs.show(found))
+    if rtl:
+        try:
+            programs.run_rtl(image, words, config)
+        except AssertionError as error:
+            print(f"RTL and golden machine differ: {error}")
+            raise typer.Exit(FAILED) from error
+        print("RTL agrees in every register, memory word and clock")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give the commands to the program."""
+    app.command()(asm)
+    app.command()(disasm)
+    app.add_typer(dnp, name="dnp")

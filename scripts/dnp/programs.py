@@ -1,0 +1,192 @@
+"""Reading programs, running them in the golden machine or in RTL, and showing what they left behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from golden.dnp.assembler import AssemblyError, Image, assemble
+from golden.dnp.config import CoreConfig
+from golden.dnp.disassembler import disassemble, one
+from golden.dnp.isa import PORTS, Control, StopCode
+from golden.dnp.machine import EdgePort, Machine
+from golden.dnp.state import COMMIT, Slot
+from scripts.blocks import UserError
+from tb.harness.run import simulate
+
+__all__ = ["dump", "finished", "listing", "load", "parse_inputs", "result", "run_golden", "run_rtl", "show", "trace"]
+
+#: Clocks after which a program is thought not to end.
+LIMIT = 1_000_000
+_WORD = 0xFFFF
+#: Clocks in which the last words leave the output buffers.
+_DRAIN = 2
+
+
+def load(path: Path, config: CoreConfig) -> Image:
+    """Assemble a file, or read a JSON dump of :func:`dump`.
+
+    Raises
+    ------
+    UserError
+        With every complaint of the assembler, or if the file cannot be read.
+    """
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read as text: {error}") from error
+    if path.suffix == ".json":
+        try:
+            data = json.loads(text)
+            wm, xm = ({int(a): int(v) for a, v in data.get(name, {}).items()} for name in ("wm", "xm"))
+            image = Image([int(word) for word in data["program"]], wm, xm)
+        except (ValueError, KeyError, AttributeError, TypeError) as error:
+            raise UserError(f"{path}: expected a dump of `atoll asm`: {error!r}") from error
+        return image
+    try:
+        return assemble(text, str(path), config)
+    except AssemblyError as error:
+        raise UserError(str(error)) from error
+
+
+def dump(image: Image) -> str:
+    """Return the image as JSON: program words, memory words by address, labels."""
+    return json.dumps({"program": image.program, "wm": image.wm, "xm": image.xm, "labels": image.labels}, indent=1)
+
+
+def listing(words: list[int]) -> str:
+    """Return address, words and text of every instruction."""
+    rows = disassemble(words)
+    ends = [address for address, _ in rows[1:]] + [len(words)]
+    return "\n".join(
+        f"{address:5d}  {' '.join(f'{word:04x}' for word in words[address:end]):9}  {text}"
+        for (address, text), end in zip(rows, ends, strict=True)
+    )
+
+
+def parse_inputs(given: list[str]) -> dict[str, list[int]]:
+    """Read ``W=1,2,3`` as words that arrive at a port.
+
+    Raises
+    ------
+    UserError
+        If it is written otherwise.
+    """
+    inputs: dict[str, list[int]] = {}
+    for text in given:
+        port, equals, words = text.partition("=")
+        try:
+            inputs[port.upper()] = [int(word, 0) for word in words.split(",") if word.strip()]
+        except ValueError:
+            equals = ""
+        if port.upper() not in PORTS or not equals:
+            raise UserError(f"--in {text}: expected PORT=word,word,… with PORT one of {' '.join(PORTS)}")
+        out_of_range = [word for word in inputs[port.upper()] if not -0x8000 <= word <= _WORD]
+        if out_of_range:
+            raise UserError(f"--in {text}: expected words in -32768..65535, not {out_of_range[0]}")
+    return inputs
+
+
+def prepared(image: Image, inputs: dict[str, list[int]], config: CoreConfig) -> Machine:
+    """Return a started machine of one processor, its neighbours ready to send `inputs` and to take everything."""
+    machine = Machine(config)
+    machine.load(0, image.program, image.wm, image.xm)
+    machine.start()
+    for port, words in inputs.items():
+        signed = [word - 0x10000 if word > 0x7FFF else word for word in words]
+        machine.edges[(PORTS.index(port), 0)] = EdgePort(signed)
+    return machine
+
+
+def trace(machine: Machine, image: Image) -> Iterator[str]:
+    """Run to the end; yield a line for every instruction as the add stage carries it out."""
+    state = machine.state
+    texts: dict[int, str] = {}
+    for address, text in disassemble(image.program):
+        texts |= dict.fromkeys(range(address, address + one(image.program, address)[1]), text)
+    while not state.halted.all():
+        slot, waited = state.pipe[COMMIT][:, 0].copy(), int(state.blocked[0])
+        clock = machine.clock
+        if clock >= LIMIT:
+            raise TimeoutError(f"still running after {clock} clocks")
+        if not machine.step():
+            raise RuntimeError(machine.explain())
+        if not slot[Slot.VALID]:
+            continue
+        pc = int(slot[Slot.PC])
+        text = texts.get(pc, "(past the end)")
+        waits = "  (waits)" if state.blocked[0] > waited else ""
+        yield f"{clock:6d}  {pc:5d}  {text:32}  A = {int(state.a[0]):6d}{waits}"
+
+
+def run_golden(machine: Machine) -> dict[str, Any]:
+    """Run the machine to its end and return :func:`result`."""
+    machine.run(LIMIT)
+    return finished(machine)
+
+
+def finished(machine: Machine) -> dict[str, Any]:
+    """Let the words in the output buffers leave, then return :func:`result`."""
+    for _ in range(_DRAIN):
+        machine.step()
+    return result(machine)
+
+
+def result(machine: Machine) -> dict[str, Any]:
+    """Return registers, memories and counters of the first processor, as JSON can hold them."""
+    s = machine.state
+    return {
+        "stopped": "HALT" if s.code[0] == StopCode.NONE else StopCode(int(s.code[0])).name,
+        "address": int(s.stop_pc[0]),
+        "clocks": int(s.clocks[0]),
+        "instructions": int(s.instructions[0]),
+        "blocked": int(s.blocked[0]),
+        "a": int(s.a[0]),
+        "general": s.rf[0].tolist(),
+        "control": {c.name: int(s.control[0, c]) for c in Control},
+        "wm": {int(a): int(s.wm[0, a]) for a in s.wm[0].nonzero()[0]},
+        "xm": {int(a): int(s.xm[0, a]) for a in s.xm[0].nonzero()[0]},
+        "sent": {PORTS[side]: end.received for (side, _), end in machine.edges.items() if end.received},
+    }
+
+
+def run_rtl(image: Image, inputs: dict[str, list[int]], config: CoreConfig) -> None:
+    """Run the program in RTL and compare every register, memory word and counter with the golden machine.
+
+    Raises
+    ------
+    AssertionError
+        If they differ.
+    """
+    from hw.dnp.core import Core
+
+    parameters = {
+        "program": image.program,
+        "wm": image.wm,
+        "xm": image.xm,
+        "inputs": inputs,
+        "config": [config.wm_depth, config.xm_depth, config.p_depth, config.table_bits],
+    }
+    simulate(Core(config), "tb.dnp.run_program", name="dnp_core", parameters=parameters)
+
+
+def show(found: dict[str, Any]) -> str:
+    """Return a result as text."""
+    control = found["control"]
+    lines = [
+        f"stopped: {found['stopped']} at {found['address']} after {found['clocks']} clocks, "
+        f"{found['instructions']} instructions, {found['blocked']} clocks waiting for partners",
+        f"A  {found['a']}",
+        "RF " + " ".join(f"{value:6d}" for value in found["general"]),
+    ]
+    for group in ("WA", "WR", "XA", "XR"):
+        lines.append(f"{group} " + " ".join(f"{control[f'{group}{i}']:6d}" for i in range(4)))
+    lines.append(" ".join(f"{name} {control[name]}" for name in ("ICR", "RC", "LC0", "LC1", "IOPR", "TB")))
+    for memory in ("wm", "xm"):
+        words = found[memory]
+        lines.append(f"{memory.upper()} " + (" ".join(f"[{a}]={v}" for a, v in words.items()) or "all 0"))
+    for port, words in found["sent"].items():
+        lines.append(f"sent {port}: {' '.join(map(str, words))}")
+    return "\n".join(lines)

@@ -1,0 +1,152 @@
+"""Assembler and disassembler: every instruction there and back, and every complaint with its place."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from golden.dnp.assembler import AssemblyError, assemble
+from golden.dnp.config import CoreConfig
+from golden.dnp.decode import Trait, traits
+from golden.dnp.disassembler import disassemble
+from golden.dnp.isa import INSTRUCTIONS, REPEAT_BIT, lookup
+from scripts.blocks import UserError
+from scripts.dnp import programs
+from tb.dnp.programs import random_program
+
+SMALL = CoreConfig(wm_depth=4, xm_depth=2, p_depth=8)
+
+
+@given(st.integers(0, 10_000))
+def test_what_was_assembled_disassembles_to_the_same_words(seed: int) -> None:
+    words = assemble(random_program(seed, blocks=3)).program
+    text = "\n".join(line for _, line in disassemble(words))
+    assert assemble(text).program == words
+
+
+@pytest.mark.parametrize("row", INSTRUCTIONS, ids=lambda row: row.name)
+def test_every_defined_word_of_a_row_survives_there_and_back(row: object) -> None:
+    index = INSTRUCTIONS.index(row)
+    defined = np.flatnonzero(traits()[:, Trait.ROW] == index)[::23].tolist()
+    assert defined
+    for word in defined:
+        words = [0] * 600 + [word] + [7] * (row.words - 1)  # type: ignore[attr-defined]
+        texts = [line for _, line in disassemble(words)]
+        assert assemble("\n".join(texts)).program == words
+
+
+def test_undefined_words_become_data() -> None:
+    assert disassemble([0xFFFF, 1]) == [(0, ".word 0xffff"), (1, "HALT")]
+    assert not lookup(1 << REPEAT_BIT)
+
+
+def test_labels_constants_comments_and_memories() -> None:
+    image = assemble(
+        """
+        .equ count 3        ; a number
+        start: SET #count RC
+        REP MADD WM[1]+ XM[0]~ A ; sums
+        BNZ start
+        LDI #table+1 WA2, HALT
+        """.replace(", HALT", "\nHALT")
+        + "\n.wm\n.org 2\ntable: .word -1 0x10 0b11 start\n.xm\n.word count-4"
+    )
+    assert image.labels == {"count": 3, "start": 0, "table": 2}
+    assert image.wm == {2: 0xFFFF, 3: 16, 4: 3, 5: 0}
+    assert image.xm == {0: 0xFFFF}
+    assert image.program[4] == 3
+    assert image.lines[0] == "start: SET #count RC"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("NOP\n  FROB A", "t.asm:2:3: 'FROB': unknown mnemonic; expected one of ADD AND BN"),
+        ("ADD WM[4] A", r"t.asm:1:5: 'WM\[4\]': expected RF0..RF7, WM, XM or A"),
+        ("ADD RF8 A", "t.asm:1:5: 'RF8': expected RF0..RF7, WM, XM or A"),
+        ("ADD RF1 RF2", "t.asm:1:9: 'RF2': expected A"),
+        ("MADD WM XM RF1", "t.asm:1:12: 'RF1': expected A"),
+        ("MADD XM WM A", r"t.asm:1:6: 'XM': expected WM\[0..3\] with nothing, \+ or ~ or a general register"),
+        ("MOV A", "t.asm:1:5: 'A': expected .* after it"),
+        ("MOV A WM~", "t.asm:1:7: 'WM~': expected"),
+        ("MOV A! A", "t.asm:1:8: 'A': expected a general register RF0..RF7 or WM"),
+        ("INA Q", "t.asm:1:5: 'Q': expected a port N, E, S, W or IO"),
+        ("INA N A", "t.asm:1:7: 'A': expected the end of the line"),
+        ("SET #256 RC", "t.asm:1:5: '#256': value 256 out of range; expected 0..255"),
+        ("SET #1 TB", "t.asm:1:8: 'TB': expected RC, ICR, LC0 or LC1"),
+        ("SET 1 RC", "t.asm:1:5: '1': expected #0..#255"),
+        ("SHL #16 A", "t.asm:1:5: '#16': value 16 out of range; expected 0..15"),
+        ("LDI #65536 A", "t.asm:1:5: '#65536': value 65536 out of range; expected -32768..65535"),
+        ("LDI #1 PC", "t.asm:1:8: 'PC': expected RF0..RF7, A or a control register"),
+        ("x: NOP\nx: NOP", "t.asm:2:1: 'x:': duplicate label; expected a name other than x"),
+        ("NOP: HALT", "t.asm:1:1: 'NOP:': expected a name that is not a mnemonic or register"),
+        ("JMP there", "t.asm:1:5: 'there': undefined label there; expected a label or address"),
+        ("BZ there", "t.asm:1:4: 'there': undefined label there; expected a label nearby"),
+        ("BZ far\n.org 200\nfar: HALT", "t.asm:1:4: 'far': too far: expected an address in -128..127; use JMP"),
+        ("REP BZ 0", "t.asm:1:1: 'REP': BZ cannot be repeated; expected no REP"),
+        ("REP", "t.asm:1:1: 'REP': expected an instruction after REP"),
+        (".foo 1", r"t.asm:1:1: '.foo': unknown directive; expected one of .program .wm .xm .org .word .equ"),
+        (".org", "t.asm:1:1: '.org': expected an address after it"),
+        (".equ a", "t.asm:1:1: '.equ': expected a name and a number after it"),
+        (".word", "t.asm:1:1: '.word': expected at least one word after it"),
+        (".word 0x10000", "t.asm:1:7: '0x10000': value 65536 out of range; expected -32768..65535"),
+        (".word 1*2", r"t.asm:1:7: '1\*2': expected a number or name"),
+        (".wm\nNOP", "t.asm:2:1: 'NOP': instruction in .wm; expected .word or .program"),
+    ],
+)
+def test_complaints_name_place_text_and_what_was_expected(text: str, message: str) -> None:
+    with pytest.raises(AssemblyError, match=f"^{message}"):
+        assemble(text, "t.asm")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("NOP\n" * 9, "s:9:1: 'NOP': does not fit: program memory has 8 words, expected an address below 8"),
+        (".wm\n.word 1 2 3 4 5", "s:2:15: '5': does not fit: WM has 4 words, expected an address below 4"),
+        (".xm\n.org 2\n.word 7", "s:3:7: '7': does not fit: XM has 2 words, expected an address below 2"),
+        (".org 9", "s:1:6: '9': value 9 out of range; expected 0..8"),
+        ("JMP 8", "s:1:5: '8': value 8 out of range; expected 0..7"),
+    ],
+)
+def test_what_is_larger_than_its_memory_is_refused(text: str, message: str) -> None:
+    with pytest.raises(AssemblyError, match=message):
+        assemble(text, "s", SMALL)
+
+
+def test_all_complaints_come_at_once_in_the_order_of_the_lines() -> None:
+    with pytest.raises(AssemblyError) as caught:
+        assemble("JMP nowhere\nFROB\nADD RF9 A", "t")
+    assert [problem.line for problem in caught.value.problems] == [1, 2, 3]
+
+
+def test_dumps_are_read_back(tmp_path: Path) -> None:
+    image = assemble("x: LDI #x+7 RF1\nHALT\n.wm\n.word 5")
+    path = tmp_path / "x.json"
+    path.write_text(programs.dump(image))
+    again = programs.load(path, CoreConfig())
+    assert (again.program, again.wm, again.xm) == (image.program, image.wm, image.xm)
+    assert json.loads(path.read_text())["labels"] == {"x": 0}
+    path.write_text("{}")
+    with pytest.raises(UserError, match=r"expected a dump of `atoll asm`"):
+        programs.load(path, CoreConfig())
+    with pytest.raises(UserError, match="cannot be read as text"):
+        programs.load(tmp_path / "missing.asm", CoreConfig())
+
+
+@pytest.mark.parametrize("text", ["X=1", "W", "W=a", "W=70000"])
+def test_words_for_ports_are_checked(text: str) -> None:
+    with pytest.raises(UserError, match="expected"):
+        programs.parse_inputs([text])
+
+
+def test_a_trace_has_a_line_for_every_pass() -> None:
+    image = assemble("SET #3 RC\nREP ADD A A\nLDI #2 A\nHALT")
+    machine = programs.prepared(image, {}, CoreConfig())
+    lines = list(programs.trace(machine, image))
+    assert ["ADD" in line for line in lines].count(True) == 3
+    assert "LDI #2 A" in lines[3]
+    assert "A =      2" in lines[3]
