@@ -6,14 +6,18 @@ import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from amaranth.hdl import Shape
 
 from scripts.flows.ports import flat_ports
-from scripts.flows.yosys import program
+from scripts.flows.yosys import ToolError, program, yosys
 from tb.harness.formal import environment
 from tb.harness.ports import StreamPort, stream_ports
+
+Verdict = Literal["proved", "bounded", "different"]
+#: Cycles over which registers are assumed equal in the proof.
+INDUCTION = 4
 
 
 def miter(component: Any, top: str, number: int, width: int) -> str:
@@ -61,8 +65,40 @@ def _rules(port: StreamPort) -> list[str]:
     ]
 
 
-def compare(component: Any, folder: Path, number: int, depth: int, limit: float) -> bool:
-    """Return whether mutant `number` equals the original over `depth` cycles from reset.
+def _selection(text: str) -> int:
+    """Return the width of ``mutsel`` in the RTLIL of a mutated design."""
+    size = re.search(r"wire width (\d+) input \d+ +\\mutsel", text)
+    return int(size[1]) if size else 1
+
+
+def proved(folder: Path, module: str, number: int, limit: float) -> bool:
+    """Return whether a mutant's own module has the same outputs and next states from every state, for ever.
+
+    Registers and outputs are compared one by one, each assuming that all others are equal. That is quick and needs no
+    depth, but a mutant that differs only in states that are never reached is not recognised.
+    """
+    width = _selection((folder / "mutated.il").read_text())
+    sides = "".join(
+        f"cd {side}\ndelete -input mutsel\nconnect -set mutsel {width}'d{value}\ncd ..\n"
+        for side, value in (("gold", 0), ("gate", number))
+    )
+    script = (
+        f"read_rtlil mutated.il\nhierarchy -top \\{module}\nproc\nflatten\nmemory_map\nopt_clean\n"
+        f"rename \\{module} gold\ncopy gold gate\n{sides}opt_expr\nopt_clean\n"
+        # Only ports and registers have to agree; what lies between may differ.
+        "select -set registers t:*dff* %co1:+[Q] w:* %i\nrename -hide w:* @registers %d\n"
+        "equiv_make gold gate equal\nhierarchy -top equal\nopt_clean\n"
+        f"equiv_simple\nequiv_induct -seq {INDUCTION}\nequiv_status -assert\n"
+    )
+    try:
+        yosys(script, cwd=folder, name=f"proved{number}", timeout=limit)
+    except ToolError:
+        return False
+    return True
+
+
+def compare(component: Any, folder: Path, module: str, number: int, depth: int, limit: float) -> Verdict:
+    """Say how mutant `number` compares with the original.
 
     Parameters
     ----------
@@ -70,21 +106,28 @@ def compare(component: Any, folder: Path, number: int, depth: int, limit: float)
         A component with the same ports.
     folder
         Where ``mutated.il`` is.
+    module
+        Module that the mutant is in.
     number
         Value of ``mutsel``.
     depth
-        Cycles; a difference that needs more is not seen, so the depth has to fit the block.
+        Cycles from reset; a difference that needs more is not seen, so the depth has to fit the block.
     limit
-        Seconds; a mutant undecided by then counts as different.
+        Seconds for each of the two comparisons; a mutant undecided by then counts as different.
+
+    Returns
+    -------
+    Verdict
+        ``"proved"`` equal for ever, ``"bounded"`` equal for `depth` cycles, or ``"different"``.
     """
+    if proved(folder, module, number, limit):
+        return "proved"
     text = (folder / "mutated.il").read_text()
     found = re.search(r"attribute \\top 1\n(?:\s*attribute .*\n)*module (\S+)", text)
     assert found is not None, f"{folder}: no top module"
     top = found[1].removeprefix("\\")
-    size = re.search(r"wire width (\d+) input \d+ \\mutsel", text)
-    width = int(size[1]) if size else 1
     stem = f"equal{number}"
-    (folder / f"{stem}.sv").write_text(miter(component, top, number, width))
+    (folder / f"{stem}.sv").write_text(miter(component, top, number, _selection(text)))
     (folder / f"{stem}.sby").write_text(
         f"[options]\nmode bmc\ndepth {depth}\ntimeout {limit:.0f}\n[engines]\nsmtbmc yices\n"
         f"[script]\nread_rtlil mutated.il\nread_verilog -sv -formal {stem}.sv\n"
@@ -100,4 +143,4 @@ def compare(component: Any, folder: Path, number: int, depth: int, limit: float)
         check=False,
     )
     (folder / f"{stem}.log").write_text(done.stdout + done.stderr)
-    return done.returncode == 0
+    return "bounded" if done.returncode == 0 else "different"

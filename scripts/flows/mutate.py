@@ -1,8 +1,9 @@
 """`atoll mutate`: how many small faults in a block its own bench notices.
 
 All mutants live in one Verilator program, chosen by the plusarg ``+mutsel=N``; the bench runs once for each in a
-simulator of its own and stops at its first failure. What survives is compared with the original by bounded model
-checking from reset, for all inputs that keep the rules of streams and for all outputs that those rules define.
+simulator of its own and stops at its first failure. What survives is compared with the original: first its module,
+register by register, for all time; failing that the whole block by bounded model checking from reset, for all inputs
+that keep the rules of streams and for all outputs that those rules define.
 """
 
 from __future__ import annotations
@@ -73,8 +74,9 @@ class Score:
     ----------
     block
         Name of the block.
-    mutants, killed, equivalent
-        How many were tried, noticed by the bench, and shown to behave like the original.
+    mutants, killed, proved, bounded
+        How many were tried, noticed by the bench, proved to behave like the original, and found to do so for `DEPTH`
+        cycles from reset.
     survivors
         Mutants that are neither.
     seconds
@@ -84,14 +86,15 @@ class Score:
     block: str
     mutants: int
     killed: int
-    equivalent: int
+    proved: int
+    bounded: int
     survivors: tuple[Mutant, ...]
     seconds: float
 
     @property
     def percent(self) -> float:
         """Killed mutants per hundred that are not equivalent."""
-        different = self.mutants - self.equivalent
+        different = self.mutants - self.proved - self.bounded
         return 100.0 * self.killed / different if different else 100.0
 
 
@@ -245,14 +248,16 @@ def mutate(
     assert mutator.folder is not None
     folder = mutator.folder
     with ThreadPoolExecutor(WORKERS) as solvers:
-        same = list(solvers.map(lambda mutant: compare(component, folder, mutant.number, DEPTH, LIMIT), alive))
-    survivors = [mutant for mutant, equal in zip(alive, same, strict=True) if not equal]
+        verdicts = list(
+            solvers.map(lambda m: compare(component, folder, m.place.split()[0], m.number, DEPTH, LIMIT), alive)
+        )
     score = Score(
         block=block.name,
         mutants=len(mutants),
         killed=len(mutants) - len(alive),
-        equivalent=len(alive) - len(survivors),
-        survivors=tuple(survivors),
+        proved=verdicts.count("proved"),
+        bounded=verdicts.count("bounded"),
+        survivors=tuple(mutant for mutant, verdict in zip(alive, verdicts, strict=True) if verdict == "different"),
         seconds=time.perf_counter() - began,
     )
     (BUILD / "mutate" / f"{block.module}.json").write_text(
@@ -266,8 +271,8 @@ def report(scores: Iterable[Score], least: float = 95.0) -> bool:
     done = list(scores)
     show(
         "mutation",
-        ["block", "mutants", "killed", "equivalent", "survived", "score %", "seconds"],
-        [(s.block, s.mutants, s.killed, s.equivalent, len(s.survivors), s.percent, s.seconds) for s in done],
+        ["block", "mutants", "killed", "equal", f"equal for {DEPTH} cycles", "survived", "score %", "seconds"],
+        [(s.block, s.mutants, s.killed, s.proved, s.bounded, len(s.survivors), s.percent, s.seconds) for s in done],
     )
     lines = [(s.block, m.number, m.mode, m.place, _short(m.source)) for s in done for m in s.survivors]
     if lines:
