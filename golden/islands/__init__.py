@@ -1,0 +1,1 @@
+"""Communities found at run time: schedules, records, the step-exact locator, its independent check, allocation."""

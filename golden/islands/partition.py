@@ -1,0 +1,102 @@
+"""Communities by sets alone, independent of any search, and the check of what a locator emitted (I1-I4, I8)."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from golden.graph import Graph
+from golden.islands.locator import Limits
+from golden.islands.record import Record
+from golden.islands.schedule import Schedule
+
+__all__ = ["check_records", "partition"]
+
+_NEVER = 1 << 62
+Communities = set[tuple[frozenset[int], int]]
+
+
+def partition(graph: Graph, schedule: Schedule, limits: Limits) -> tuple[dict[int, int], Communities]:
+    """Hubs and communities with their rounds, by connected components.
+
+    In every round the hubs are taken away; what touches one, and has at most ``c_max`` nodes and ``hubs`` hubs,
+    is a community. Isolated nodes are communities of the first round.
+
+    Parameters
+    ----------
+    graph, schedule, limits
+        As for :func:`golden.islands.locator.locate`.
+
+    Returns
+    -------
+    tuple
+        Round of every hub by VID; communities as (nodes, round).
+    """
+    degrees = graph.degrees
+    pending = np.ones(graph.nodes, dtype=np.bool_)
+    rounds: dict[int, int] = {}
+    found: Communities = {(frozenset([int(node)]), 0) for node in np.flatnonzero(degrees == 0)}
+    pending &= degrees > 0
+    threshold, number = schedule.threshold, 0
+    while pending.any():
+        new = pending & (degrees > threshold)
+        pending &= ~new
+        rounds |= dict.fromkeys(np.flatnonzero(new).tolist(), number)
+        is_hub = np.zeros(graph.nodes, dtype=np.bool_)
+        is_hub[list(rounds)] = True
+        rest = np.flatnonzero(pending)
+        count, labels = csgraph.connected_components(graph.adjacency[rest][:, rest], directed=False)
+        members = sparse.csr_array((np.ones(rest.size, dtype=np.int64), (labels, np.arange(rest.size))),
+                                   shape=(count, rest.size))  # fmt: skip
+        touched = np.diff(((members @ graph.adjacency[rest][:, np.flatnonzero(is_hub)]).tocsr() > 0).indptr)
+        sizes = np.bincount(labels, minlength=count)
+        good = (sizes <= limits.c_max) & (touched > 0) & (touched <= limits.hubs)
+        for label in np.flatnonzero(good):
+            nodes = rest[labels == label]
+            found.add((frozenset(nodes.tolist()), number))
+            pending[nodes] = False
+        threshold, number = schedule.after(threshold), number + 1
+    return rounds, found
+
+
+def check_records(graph: Graph, schedule: Schedule, limits: Limits, records: Iterable[Record]) -> None:
+    """Compare records with :func:`partition` and their bitmaps with the adjacency.
+
+    Every node is in one community or a hub; every edge of the graph is in exactly one bitmap, where a hub column
+    stands for both directions (I8).
+
+    Raises
+    ------
+    AssertionError
+        Naming what differs.
+    """
+    hubs, communities = partition(graph, schedule, limits)
+    seen_hubs: dict[int, int] = {}
+    seen: Communities = set()
+    covered = sparse.lil_array((graph.nodes, graph.nodes), dtype=np.int64)
+    for record in records:
+        nodes, columns = record.nodes, np.concatenate([record.nodes, record.hubs])
+        if record.hub_edges:
+            assert nodes.size == 1, f"hub record of {nodes.size} nodes"
+            if record.part == 0:
+                assert int(nodes[0]) not in seen_hubs, f"hub {nodes[0]} was emitted twice"
+                seen_hubs[int(nodes[0])] = record.round_number
+        elif record.part == 0:
+            community = (frozenset(nodes.tolist()), record.round_number)
+            assert community not in seen, f"community {sorted(community[0])} was emitted twice"
+            seen.add(community)
+        assert len(set(columns.tolist())) == columns.size, f"a column is there twice in {columns}"
+        assert record.hubs.size <= limits.h_max, f"{record.hubs.size} hubs in a record"
+        for row, column in zip(*np.nonzero(record.bitmap), strict=True):
+            u, v = int(nodes[row]), int(columns[column])
+            covered[u, v] += 1
+            if column >= nodes.size:
+                assert v in hubs, f"{v} is no hub"
+                covered[v, u] += 1
+    assert seen_hubs == hubs, f"hubs differ: {sorted(set(seen_hubs.items()) ^ set(hubs.items()))[:5]}"
+    assert seen == communities, f"communities differ: {[sorted(c[0]) for c in seen ^ communities][:3]}"
+    wanted = graph.adjacency + sparse.eye_array(graph.nodes, dtype=np.int64, format="csr")
+    difference = (covered.tocsr() - wanted).tocoo()
+    wrong = np.flatnonzero(difference.data)
+    assert not wrong.size, f"edges differ: {[(int(difference.row[i]), int(difference.col[i])) for i in wrong[:5]]}"

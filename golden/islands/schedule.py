@@ -1,0 +1,64 @@
+"""Threshold schedules of the hub detector (I1)."""
+
+from dataclasses import dataclass
+
+from golden.errors import InputError
+
+__all__ = ["ROUNDS_MAX", "Schedule"]
+
+#: Most rounds of a run: the state of a node has room for this many round numbers.
+ROUNDS_MAX = 1023
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Thresholds of a run, falling until every node is identified (I1).
+
+    Attributes
+    ----------
+    threshold
+        TH of the first round; a pending node of larger degree becomes a hub.
+    halving
+        Halve the threshold every round; otherwise it falls by `step`, at most to 0.
+    step
+        Fall of the threshold a round.
+    rounds
+        Rounds after which the watchdog stops the search, 1 to `ROUNDS_MAX`.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range, or the threshold cannot reach 0 within `rounds`.
+    """
+
+    threshold: int = 16
+    halving: bool = True
+    step: int = 1
+    rounds: int = ROUNDS_MAX
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.threshold < 1 << 32:
+            raise InputError("schedule, threshold", f"is {self.threshold}", "0..4,294,967,295")
+        if not 0 <= self.step < 1 << 16:
+            raise InputError("schedule, step", f"is {self.step}", "0..65,535")
+        if not 1 <= self.rounds <= ROUNDS_MAX:
+            raise InputError("schedule, rounds", f"is {self.rounds}", f"1..{ROUNDS_MAX:,}")
+
+    def require_end(self) -> None:
+        """Refuse a schedule that can run out of rounds before its threshold is 0.
+
+        Raises
+        ------
+        InputError
+            With the number of rounds it needs.
+        """
+        if self.threshold and not self.halving and not self.step:
+            raise InputError("schedule, step", "is 0, so the threshold never falls", "at least 1")
+        falls = self.threshold.bit_length() if self.halving else -(-self.threshold // max(self.step, 1))
+        needed = falls + 1
+        if needed > self.rounds:
+            raise InputError("schedule, rounds", f"is {self.rounds}", f"at least {needed}, until the threshold is 0")
+
+    def after(self, threshold: int) -> int:
+        """Return the threshold of the round after one with `threshold`."""
+        return threshold >> 1 if self.halving else max(0, threshold - self.step)

@@ -1,0 +1,154 @@
+"""Sizes of an island locator."""
+
+from dataclasses import dataclass
+
+from amaranth.utils import ceil_log2, exact_log2
+
+from golden.islands.schedule import ROUNDS_MAX
+
+__all__ = ["LocatorConfig"]
+
+_WORD_BITS = 32
+#: Bits of a search's number within its engine; see `hw.islands.resolver`.
+EPOCH_BITS = 6
+
+
+@dataclass(frozen=True)
+class LocatorConfig:
+    """Parameters of the locator; all widths follow from them.
+
+    Attributes
+    ----------
+    engines
+        Searches that run in parallel, 1 to 64.
+    nodes
+        Vertices whose state is on the chip, a power of two from `banks`.
+    edges
+        Directed edges that are on the chip, a power of two.
+    c_max
+        Largest community a search can hold, in nodes: a multiple of 64.
+    hubs
+        Most hubs of a community: a multiple of 64.
+    banks
+        Banks of the node state, a power of two; also degrees compared per cycle.
+    line_banks
+        Banks of the adjacency, a power of two.
+    tasks
+        Tasks that wait for an engine.
+    outputs
+        Record streams, 1 to `engines`; engine *n* emits on stream *n* modulo `outputs`.
+    tag_bits
+        Width of a record's number in an engine's tables, which are cleared when it wraps.
+    address_width, data_width
+        Of the memory port, in bits. A line of the adjacency is a beat.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+    """
+
+    engines: int = 8
+    nodes: int = 4096
+    edges: int = 16384
+    c_max: int = 64
+    hubs: int = 64
+    banks: int = 32
+    line_banks: int = 16
+    tasks: int = 16
+    outputs: int = 1
+    tag_bits: int = 12
+    address_width: int = 32
+    data_width: int = 256
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.engines <= 64:
+            raise ValueError(f"engines must be in 1..64, not {self.engines!r}")
+        if not 1 <= self.outputs <= self.engines:
+            raise ValueError(f"outputs must be in 1..{self.engines}, not {self.outputs!r}")
+        for name, least in (("banks", 2), ("line_banks", 2), ("nodes", 2 * self.banks), ("edges", 16)):
+            value = getattr(self, name)
+            if value < least or value & (value - 1):
+                raise ValueError(f"{name} must be a power of two from {least}, not {value!r}")
+        for name in ("c_max", "hubs"):
+            value = getattr(self, name)
+            if not 64 <= value <= 4096 or value % 64:
+                raise ValueError(f"{name} must be a multiple of 64 in 64..4096, not {value!r}")
+        if self.data_width not in (64, 128, 256):
+            raise ValueError(f"data_width must be 64, 128 or 256, not {self.data_width!r}")
+        if self.edges < 2 * self.line_banks * self.line_words:
+            raise ValueError(f"edges must be at least {2 * self.line_banks * self.line_words}, not {self.edges!r}")
+        if not 3 <= self.tag_bits <= 16:
+            raise ValueError(f"tag_bits must be in 3..16, not {self.tag_bits!r}")
+        if self.tasks < 1:
+            raise ValueError(f"tasks must be at least 1, not {self.tasks!r}")
+
+    @property
+    def node_bits(self) -> int:
+        """Width of a vertex and of a degree."""
+        return exact_log2(self.nodes)
+
+    @property
+    def edge_bits(self) -> int:
+        """Width of an edge's address."""
+        return exact_log2(self.edges)
+
+    @property
+    def bank_bits(self) -> int:
+        """Low bits of a vertex that choose its bank."""
+        return exact_log2(self.banks)
+
+    @property
+    def rows(self) -> int:
+        """Vertices of a bank."""
+        return self.nodes // self.banks
+
+    @property
+    def line_words(self) -> int:
+        """Edges of a line."""
+        return self.data_width // _WORD_BITS
+
+    @property
+    def line_bits(self) -> int:
+        """Width of a line's address."""
+        return self.edge_bits - exact_log2(self.line_words)
+
+    @property
+    def engine_bits(self) -> int:
+        """Width of an engine's number."""
+        return max(1, ceil_log2(self.engines))
+
+    @property
+    def round_bits(self) -> int:
+        """Width of a round's number."""
+        return ROUNDS_MAX.bit_length()
+
+    @property
+    def value_bits(self) -> int:
+        """Width of what a state says beside its kind: an owner, or a round."""
+        return max(self.round_bits, self.engine_bits + EPOCH_BITS)
+
+    @property
+    def list_bits(self) -> int:
+        """Width of an index into an engine's list of nodes, which also holds what was claimed too late."""
+        return ceil_log2(self.c_max + 4)
+
+    @property
+    def hub_bits(self) -> int:
+        """Width of an index into an engine's list of hubs."""
+        return ceil_log2(self.hubs)
+
+    @property
+    def node_words(self) -> int:
+        """Beats of a bitmap row's node columns."""
+        return self.c_max // 64
+
+    @property
+    def row_words(self) -> int:
+        """Beats of a bitmap row."""
+        return (self.c_max + self.hubs) // 64
+
+    @property
+    def bitmap_words(self) -> int:
+        """Words of an engine's bitmap, both halves."""
+        return 2 * (self.row_words << self.list_bits)

@@ -1,0 +1,51 @@
+"""Dispatcher: gives each task to an engine that has nothing to do (I3)."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.islands.config import LocatorConfig
+from hw.islands.formats import Task
+
+__all__ = ["Dispatcher"]
+
+
+class Dispatcher(wiring.Component):
+    """The lowest engine that is ready gets the task, so that few engines are at work when there is little.
+
+    An engine's ``ready`` must not depend on its ``valid``: it chooses who is offered the task.
+
+    Parameters
+    ----------
+    config
+        Sizes.
+
+    Attributes
+    ----------
+    i
+        Tasks.
+    o
+        To every engine.
+    """
+
+    def __init__(self, config: LocatorConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(Task(config))),
+                "o": Out(stream.Signature(Task(config))).array(config.engines),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Choose by priority."""
+        m = Module()
+        ready = Signal(self.config.engines)
+        m.d.comb += [ready[n].eq(port.ready) for n, port in enumerate(self.o)]
+        m.d.comb += self.i.ready.eq(ready.any())
+        for n, port in enumerate(self.o):
+            m.d.comb += [
+                port.payload.eq(self.i.payload),
+                port.valid.eq(self.i.valid & ~ready[:n].any()),
+            ]
+        return m

@@ -1,0 +1,246 @@
+"""Island locator: rounds of hub detection and parallel search over a graph in memory (I1-I4, I10)."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from golden.contracts import COMMANDS, Error, Opcode
+from golden.islands.record import HUB_WORD
+from golden.islands.schedule import ROUNDS_MAX
+from hw.contracts import struct
+from hw.graph.csr_reader import ErrorReport
+from hw.islands.adjacency_store import AdjacencyStore
+from hw.islands.config import LocatorConfig
+from hw.islands.dispatcher import Dispatcher
+from hw.islands.engine import Engine
+from hw.islands.formats import RecordBeat, Settings
+from hw.islands.hub_detector import HubDetector
+from hw.islands.loader import Loader
+from hw.islands.record_merger import RecordMerger
+from hw.islands.resolver import Resolver
+from hw.islands.state_store import StateStore
+from hw.islands.task_generator import TaskGenerator
+from hw.memory.formats import ReadBeat, ReadRequest, line_address_width
+
+__all__ = ["Counters", "Locator"]
+
+#: What a run counted. ``rounds`` that had pending vertices; ``edges_read``; ``searches`` begun, ``given_up`` for
+#: size and ``retreats`` from another search; cycles of loading and of locating.
+Counters = data.StructLayout(
+    {
+        "rounds": 16,
+        "edges_read": 32,
+        "searches": 32,
+        "given_up": 32,
+        "retreats": 32,
+        "load_cycles": 32,
+        "locate_cycles": 32,
+    }
+)
+
+
+class Locator(wiring.Component):
+    """Loads a graph, finds its hubs and communities round by round, and emits their records meanwhile.
+
+    Parameters
+    ----------
+    config
+        Sizes.
+
+    Attributes
+    ----------
+    command
+        LOCATE commands, one at a time.
+    completion
+        How it ended: a code of `golden.contracts.Error` and its info. Every record stream has ended by then.
+    records
+        Record streams; each ends with the beat that says so, after an error too.
+    counters
+        Of the last run.
+    requests, beats
+        Clients of the read arbiter.
+    failure
+        Line addresses of reads that failed, from the read arbiter.
+    """
+
+    def __init__(self, config: LocatorConfig) -> None:
+        self.config = config
+        widths = (config.address_width, config.data_width)
+        super().__init__(
+            {
+                "command": In(stream.Signature(struct(COMMANDS[Opcode.LOCATE]))),
+                "completion": Out(stream.Signature(ErrorReport)),
+                "records": Out(stream.Signature(RecordBeat)).array(config.outputs),
+                "counters": Out(Counters),
+                "requests": Out(stream.Signature(ReadRequest(*widths))).array(3),
+                "beats": In(stream.Signature(ReadBeat(config.data_width), always_ready=True)).array(3),
+                "failure": In(stream.Signature(line_address_width(config.address_width), always_ready=True)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Connect the blocks; step through the rounds."""
+        m = Module()
+        config = self.config
+        m.submodules.loader = loader = Loader(config)
+        m.submodules.states = states = StateStore(config)
+        m.submodules.adjacency = adjacency = AdjacencyStore(config)
+        m.submodules.detector = detector = HubDetector(config)
+        m.submodules.generator = generator = TaskGenerator(config)
+        m.submodules.dispatcher = dispatcher = Dispatcher(config)
+        m.submodules.resolver = resolver = Resolver(config)
+        engines = [Engine(config, number) for number in range(config.engines)]
+        mergers = [RecordMerger(len(range(n, config.engines, config.outputs))) for n in range(config.outputs)]
+
+        settings = Signal(Settings(config))
+        clear = Signal()
+        for client in range(3):
+            wiring.connect(m, loader.requests[client], wiring.flipped(self.requests[client]))
+            wiring.connect(m, wiring.flipped(self.beats[client]), loader.beats[client])
+        wiring.connect(m, loader.entry, states.entry)
+        wiring.connect(m, loader.write, adjacency.write)
+        wiring.connect(m, detector.o, generator.i)
+        wiring.connect(m, generator.o, dispatcher.i)
+        blocks: list[Any] = [states, detector, resolver, *engines]
+        m.d.comb += [block.settings.eq(settings) for block in blocks]
+        m.d.comb += [states.scan.eq(detector.scan), detector.scanned.eq(states.scanned), detector.clear.eq(clear)]
+        for n, engine in enumerate(engines):
+            m.submodules[f"engine{n}"] = engine
+            wiring.connect(m, dispatcher.o[n], engine.task)
+            wiring.connect(m, engine.request, states.requests[n])
+            wiring.connect(m, engine.line_request, adjacency.requests[n])
+            wiring.connect(m, adjacency.lines[n], engine.line)
+            wiring.connect(m, engine.conflict, resolver.conflicts[n])
+            wiring.connect(m, resolver.verdicts[n], engine.verdict)
+            m.d.comb += [
+                engine.clear.eq(clear),
+                engine.answer.eq(states.answers[n]),
+                engine.claim.eq(resolver.claims[n]),
+                resolver.statuses[n].eq(engine.status),
+            ]
+        for n, merger in enumerate(mergers):
+            m.submodules[f"merger{n}"] = merger
+            for port, engine in enumerate(engines[n :: config.outputs]):
+                wiring.connect(m, engine.o, merger.i[port])
+            wiring.connect(m, merger.o, wiring.flipped(self.records[n]))
+
+        counters = self.counters
+        engines_busy, emitting, merging = (Signal(name=name) for name in ("engines_busy", "emitting", "merging"))
+        m.d.comb += [
+            engines_busy.eq(Cat(engine.busy for engine in engines).any()),
+            emitting.eq(Cat(engine.emitting for engine in engines).any()),
+            merging.eq(Cat(merger.busy for merger in mergers).any()),
+        ]
+        events = (("edges_read", "read"), ("searches", "began"), ("given_up", "gave_up"), ("retreats", "retreated"))
+        for counter, event in events:
+            m.d.sync += counters[counter].eq(counters[counter] + sum(getattr(engine, event) for engine in engines))
+
+        command = Signal.like(self.command.payload)
+        threshold, error = Signal(32), Signal(ErrorReport)
+        top = (1 << config.node_bits + 1) - 1  # above any degree
+        m.d.comb += [loader.command.eq(command), self.completion.payload.eq(error)]
+
+        def fail(code: Error, info: object) -> None:
+            """Keep the first error."""
+            with m.If(error.code == Error.NONE):
+                m.d.sync += [error.code.eq(code), error.info.eq(info)]
+
+        lower = Signal(32)
+        m.d.comb += lower.eq(
+            Mux(command.halving, threshold >> 1, Mux(threshold > command.step, threshold - command.step, 0))
+        )
+        started = Signal()  # the blocks of a round see `start` a cycle before they are busy
+        idle = ~started & ~detector.busy & ~generator.busy & ~engines_busy
+        m.d.sync += started.eq(0)
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += self.command.ready.eq(1)
+                m.d.sync += [command.eq(self.command.payload), error.eq(0)]
+                with m.If(self.command.valid):
+                    m.d.sync += counters.eq(0)
+                    m.next = "CHECK"
+            with m.State("CHECK"):
+                end = Signal(34)
+                m.d.comb += end.eq(command.first_vertex + command.vertices)
+                m.d.sync += [
+                    threshold.eq(command.threshold),
+                    settings.threshold.eq(Mux(command.threshold > top, top, command.threshold)),
+                    settings.previous.eq(top),
+                    settings.round.eq(0),
+                    settings.c_max.eq(command.c_max),
+                    settings.h_max.eq(command.h_max),
+                    settings.first.eq(command.first_vertex),
+                    settings.vertices.eq(command.vertices),
+                ]
+                m.next = "START"
+                for bad, operand in (
+                    (end > config.nodes, end),
+                    (command.edge_count >= config.edges, command.edge_count),
+                    (command.tiles == 0, command.tiles),
+                    ((command.c_max == 0) | (command.c_max > config.c_max), command.c_max),
+                    ((command.h_max == 0) | (command.h_max[: HUB_WORD.bit_length() - 1] != 0), command.h_max),
+                    ((command.rounds == 0) | (command.rounds > ROUNDS_MAX), command.rounds),
+                ):
+                    with m.If(bad):
+                        m.d.sync += [error.code.eq(Error.BAD_OPERAND), error.info.eq(operand)]
+                        m.next = "FINISH"
+            with m.State("START"):
+                m.d.comb += [loader.start.eq(1), clear.eq(1)]
+                m.d.sync += started.eq(1)
+                m.next = "LOAD"
+            with m.State("LOAD"):
+                m.d.sync += counters.load_cycles.eq(counters.load_cycles + 1)
+                with m.If(loader.error.valid):
+                    fail(loader.error.payload.code, loader.error.payload.info)
+                with m.If(self.failure.valid):
+                    fail(Error.MEMORY_READ, self.failure.payload)
+                with m.If(~started & ~loader.busy & ~engines_busy):
+                    m.next = "ROUND"
+                    with m.If(error.code != Error.NONE):
+                        m.next = "FINISH"
+            with m.State("ROUND"):
+                m.d.comb += [detector.start.eq(1), generator.start.eq(1)]
+                m.d.sync += [started.eq(1), counters.locate_cycles.eq(counters.locate_cycles + 1)]
+                m.next = "RUN"
+            with m.State("RUN"):
+                m.d.sync += counters.locate_cycles.eq(counters.locate_cycles + 1)
+                with m.If(idle):
+                    m.d.sync += [
+                        counters.rounds.eq(settings.round + 1),
+                        settings.round.eq(settings.round + 1),
+                        settings.previous.eq(settings.threshold),
+                        settings.threshold.eq(Mux(lower > top, top, lower)),
+                        threshold.eq(lower),
+                    ]
+                    m.next = "ROUND"
+                    with m.If(settings.round + 1 == command.rounds):
+                        m.next = "PROBE"
+                    with m.If(threshold == 0):
+                        m.next = "FINISH"
+                    with m.If(detector.pending == 0):
+                        m.d.sync += counters.rounds.eq(settings.round)
+                        m.next = "FINISH"
+            with m.State("PROBE"):
+                m.d.comb += [detector.start.eq(1), detector.probe.eq(1)]
+                m.d.sync += started.eq(1)
+                m.next = "COUNT"
+            with m.State("COUNT"):
+                with m.If(idle):
+                    m.next = "FINISH"
+                    with m.If(detector.pending != 0):
+                        fail(Error.ROUNDS, detector.pending)
+            with m.State("FINISH"):
+                with m.If(~emitting & ~engines_busy):
+                    m.d.comb += [merger.finish.eq(1) for merger in mergers]
+                    m.d.sync += started.eq(1)
+                    m.next = "END"
+            with m.State("END"):
+                with m.If(~started & ~merging):
+                    m.next = "COMPLETE"
+            with m.State("COMPLETE"):
+                m.d.comb += self.completion.valid.eq(1)
+                with m.If(self.completion.ready):
+                    m.next = "IDLE"
+        return m

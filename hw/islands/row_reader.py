@@ -1,0 +1,135 @@
+"""Row reader: fetches the lines a row of the adjacency lies in, and hands out its neighbours one by one."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from hw.islands.config import LocatorConfig
+from hw.islands.formats import Row
+from hw.stream.queue import Queue
+
+__all__ = ["Neighbour", "NumberedRow", "RowReader"]
+
+_WORD_BITS = 32
+#: Lines asked for or waiting.
+LINES = 4
+
+
+class NumberedRow(data.StructLayout):
+    """A ``row`` to read, and the ``index`` of its node in the record."""
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__({"row": Row(config), "index": config.list_bits})
+
+
+class Neighbour(data.StructLayout):
+    """An edge: the ``index``-th node's neighbour ``vertex``."""
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__({"index": config.list_bits, "vertex": config.node_bits})
+
+
+class _Piece(data.StructLayout):
+    """``count`` neighbours of the ``index``-th node in a line, from word ``first``."""
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__(
+            {
+                "index": config.list_bits,
+                "first": exact_log2(config.line_words),
+                "count": range(config.line_words + 1),
+            }
+        )
+
+
+class RowReader(wiring.Component):
+    """Reads ahead by `LINES` lines; one neighbour a cycle.
+
+    Parameters
+    ----------
+    config
+        Sizes.
+
+    Attributes
+    ----------
+    i
+        Rows of at least one edge; taken when their last line has been asked for.
+    request, line
+        Addresses of lines, and the lines in the same order.
+    o
+        Neighbours in order.
+    flush
+        Take back what is offered and drop everything asked for, until ``busy`` is low. No row may be offered
+        meanwhile.
+    busy
+        Something was asked for and not handed out.
+    """
+
+    def __init__(self, config: LocatorConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(NumberedRow(config))),
+                "request": Out(stream.Signature(config.line_bits)),
+                "line": In(stream.Signature(config.data_width, always_ready=True)),
+                "o": Out(stream.Signature(Neighbour(config))),
+                "flush": In(1),
+                "busy": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Ask for lines, remember which of their words belong to the row."""
+        m = Module()
+        config = self.config
+        # As many lines as pieces at most, so a line always finds room.
+        m.submodules.lines = lines = Queue(config.data_width, LINES, storage="distributed")
+        m.submodules.pieces = pieces = Queue(_Piece(config), LINES, storage="distributed")
+        in_line = exact_log2(config.line_words)
+
+        passed = Signal(config.node_bits)  # edges of the row already asked for
+        row, address, left = self.i.payload.row, Signal(config.edge_bits), Signal(config.node_bits)
+        room, count = Signal(range(config.line_words + 1)), Signal(range(config.line_words + 1))
+        last, asks = Signal(), Signal()
+        m.d.comb += [
+            address.eq(row.start + passed),
+            left.eq(row.degree - passed),
+            room.eq(config.line_words - address[:in_line]),
+            last.eq(left <= room),
+            count.eq(Mux(last, left, room)),
+            self.request.valid.eq(self.i.valid & pieces.i.ready & ~self.flush),
+            self.request.payload.eq(address[in_line:]),
+            asks.eq(self.request.valid & self.request.ready),
+            self.i.ready.eq(asks & last),
+            pieces.i.valid.eq(asks),
+            pieces.i.payload.index.eq(self.i.payload.index),
+            pieces.i.payload.first.eq(address[:in_line]),
+            pieces.i.payload.count.eq(count),
+            lines.i.valid.eq(self.line.valid),
+            lines.i.payload.eq(self.line.payload),
+        ]
+        with m.If(asks):
+            m.d.sync += passed.eq(Mux(last, 0, passed + count))
+
+        piece, at = pieces.o.payload, Signal(range(config.line_words))
+        moves, ends = Signal(), Signal()
+        word = Signal(in_line)
+        m.d.comb += [
+            word.eq(piece.first + at),
+            self.busy.eq(pieces.o.valid),
+            self.o.valid.eq(lines.o.valid & ~self.flush),
+            self.o.payload.index.eq(piece.index),
+            self.o.payload.vertex.eq(lines.o.payload.word_select(word, _WORD_BITS)[: config.node_bits]),
+            moves.eq(self.o.valid & self.o.ready),
+            ends.eq((moves & (at == piece.count - 1)) | (self.flush & lines.o.valid)),
+            lines.o.ready.eq(ends),
+            pieces.o.ready.eq(ends),
+        ]
+        with m.If(ends):
+            m.d.sync += at.eq(0)
+        with m.Elif(moves):
+            m.d.sync += at.eq(at + 1)
+        with m.If(self.flush):
+            m.d.sync += passed.eq(0)
+        return m

@@ -1,0 +1,122 @@
+"""Design under test: the locator at an AXI4 port, graphs in its memory, and what a run of it gives back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from amaranth.hdl import Module
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from golden.contracts import COMMANDS, LINE_BYTES, Opcode
+from golden.graph import Graph
+from golden.islands.locator import Limits
+from golden.islands.schedule import Schedule
+from hw.contracts import struct
+from hw.graph.csr_reader import ErrorReport
+from hw.islands.config import LocatorConfig
+from hw.islands.formats import RecordBeat
+from hw.islands.locator import Counters, Locator
+from hw.memory.axi import AXI4Signature, connect_flat, flat_members
+from hw.memory.read_arbiter import ReadArbiter
+
+__all__ = ["IslandMachine", "Layout", "lay_out"]
+
+#: Clients of the read arbiter.
+_CLIENTS = 3
+
+
+class IslandMachine(wiring.Component):
+    """A `Locator` behind a read arbiter with flat AXI4 ports; parameters as for `LocatorConfig`."""
+
+    def __init__(self, **parameters: int) -> None:
+        self.config = config = LocatorConfig(**parameters)
+        self.arbiter = ReadArbiter(config.address_width, config.data_width, _CLIENTS, outstanding=16)
+        port = AXI4Signature(config.address_width, config.data_width, self.arbiter.id_width)
+        super().__init__(
+            {
+                "command": In(stream.Signature(struct(COMMANDS[Opcode.LOCATE]))),
+                "completion": Out(stream.Signature(ErrorReport)),
+                "records": Out(stream.Signature(RecordBeat)).array(config.outputs),
+                "counters": Out(Counters),
+                **flat_members("m_axi", Out(port)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Connect the two."""
+        m = Module()
+        m.submodules.locator = locator = Locator(self.config)
+        m.submodules.arbiter = arbiter = self.arbiter
+        wiring.connect(m, wiring.flipped(self.command), locator.command)
+        wiring.connect(m, locator.completion, wiring.flipped(self.completion))
+        for n in range(self.config.outputs):
+            wiring.connect(m, locator.records[n], wiring.flipped(self.records[n]))
+        for client in range(_CLIENTS):
+            wiring.connect(m, locator.requests[client], arbiter.requests[client])
+            wiring.connect(m, arbiter.beats[client], locator.beats[client])
+        wiring.connect(m, arbiter.failure, locator.failure)
+        connect_flat(m, self, "m_axi", arbiter.m_axi)
+        m.d.comb += self.counters.eq(locator.counters)
+        return m
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A graph in memory: its bytes, and the fields of a LOCATE command that say where its arrays are."""
+
+    image: bytes
+    fields: dict[str, int]
+
+    def command(self, schedule: Schedule, limits: Limits, **changes: int) -> dict[str, int]:
+        """Return the fields of a command, with `changes`."""
+        return {
+            "opcode": int(Opcode.LOCATE),
+            **self.fields,
+            "tiles": 1,
+            "halving": int(schedule.halving),
+            "threshold": schedule.threshold,
+            "step": schedule.step,
+            "rounds": schedule.rounds,
+            "c_max": limits.c_max,
+            "h_max": limits.h_max,
+            **changes,
+        }
+
+
+def lay_out(graph: Graph, *, degrees: Any = None, offsets: Any = None) -> Layout:
+    """Put the offsets, degrees and edges of a graph into a memory, the latter two as given where they are to be wrong.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    degrees, offsets
+        Other contents of these arrays.
+    """
+    parts: dict[str, tuple[int, bytes]] = {}
+    at = 0
+    for name, array in (
+        ("offsets", graph.offsets if offsets is None else offsets),
+        ("degrees", graph.degrees if degrees is None else degrees),
+        ("edges", graph.edges),
+    ):
+        raw = np.asarray(array, dtype="<u4").tobytes()
+        raw += bytes(-len(raw) % LINE_BYTES)
+        parts[name] = (at // LINE_BYTES, raw)
+        at += len(raw)
+    fields = {name: line for name, (line, _) in parts.items()}
+    return Layout(
+        b"".join(raw for _, raw in parts.values()),
+        {**fields, "first_vertex": 0, "vertices": graph.nodes, "edge_count": graph.edge_count},
+    )
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """Return what a simulation left as JSON."""
+    result: dict[str, Any] = json.loads(path.read_text())
+    return result
