@@ -40,10 +40,29 @@ class Drain(wiring.Component):
     released : Out(1)
         High for one cycle when the sums of a task have been read.
     o : stream of ``config.row_beat``
+    complete, bank, element
+        Tasks whose sums are complete; bank and element read next (inside, like the next two; proofs look at them).
+    credits, tags, queue
+        Free places of the queue of beats; the descriptions beside the requantiser, the oldest last; the queue.
     """
 
     def __init__(self, config: PEConfig) -> None:
         self.config = config
+        self.complete = Signal(range(config.banks + 1))
+        self.bank = Signal(range(config.banks))
+        self.element = Signal(range(config.max_out + 1))
+        self.credits = Signal(range(_BEATS + 1), init=_BEATS)
+        tag = data.StructLayout(
+            {
+                "valid": 1,
+                "position": range(config.elements),
+                "beat_end": 1,
+                "row_end": 1,
+                "address": config.beat_address_width,
+            }
+        )
+        self.tags = [Signal(tag, name=f"tag_{stage}") for stage in range(Requantiser.LATENCY)]
+        self.queue = Queue(config.row_beat, _BEATS)
         super().__init__(
             {
                 "settings": In(config.settings),
@@ -63,7 +82,7 @@ class Drain(wiring.Component):
         m = Module()
         config = self.config
         m.submodules.requantiser = requantiser = Requantiser()
-        m.submodules.queue = queue = Queue(config.row_beat, _BEATS)
+        m.submodules.queue = queue = self.queue
         m.submodules.biases = biases = Memory(shape=signed(32), depth=max(2, config.max_out), init=[])
         bias_write = biases.write_port()
         bias_read = biases.read_port(domain="comb")
@@ -86,13 +105,10 @@ class Drain(wiring.Component):
         ]
         m.d.sync += next_bank.eq(next_bank + self.task.valid)
 
-        complete = Signal(range(config.banks + 1))
-        element = Signal(range(config.max_out + 1))
+        complete, bank, element, credits, tags = self.complete, self.bank, self.element, self.credits, self.tags
         position = element[: exact_log2(config.elements)]
         beat_start, beat_end = position == 0, position == config.elements - 1
         row_end = element == self.settings.f_out - 1
-        credits = Signal(range(_BEATS + 1), init=_BEATS)
-        bank = Signal(range(config.banks))
         read = Signal()
         m.d.comb += [
             read.eq((complete != 0) & (~beat_start | (credits != 0))),
@@ -123,16 +139,6 @@ class Drain(wiring.Component):
         ]
 
         # The description of a result travels beside it through the requantiser.
-        tag_layout = data.StructLayout(
-            {
-                "valid": 1,
-                "position": range(config.elements),
-                "beat_end": 1,
-                "row_end": 1,
-                "address": config.beat_address_width,
-            }
-        )
-        tags = [Signal(tag_layout, name=f"tag_{stage}") for stage in range(requantiser.LATENCY)]
         m.d.sync += [
             tags[0].valid.eq(read),
             tags[0].position.eq(position),

@@ -29,6 +29,8 @@ class Coefficient(enum.Enum, shape=2):  # type: ignore[call-arg]
     ZERO = 0
     SELF = 1
     NEIGHBOUR = 2
+    #: The factor of a neighbour, 2^16 times: the row is the upper half of a partial sum.
+    NEIGHBOUR_HIGH = 3
 
 
 #: What the requantiser needs of one element; see `hw.pe.requantiser`.
@@ -169,6 +171,8 @@ class PEConfig:
                 "scalar": signed(VALUE_BITS),
                 "vector": data.ArrayLayout(signed(VALUE_BITS), self.lanes),
                 "chunk": range(self.max_chunks),
+                # The product counts 2^16 times.
+                "high": unsigned(1),
                 # First of its task: starts from zero. Last of its task: the sums are complete.
                 "first": unsigned(1),
                 "last": unsigned(1),

@@ -164,6 +164,7 @@ class Issue(wiring.Component):
             self.o.valid.eq(picked.valid),
             self.o.payload.vector.eq(picked.vector),
             self.o.payload.chunk.eq(picked.chunk),
+            self.o.payload.high.eq(gather & (picked.coefficient == Coefficient.NEIGHBOUR_HIGH)),
             self.o.payload.first.eq(picked.first),
             self.o.payload.last.eq(picked.last),
             self.index_error.valid.eq(picked.valid & sparse & ~picked.empty & out_of_range & (picked.chunk == 0)),
@@ -175,7 +176,7 @@ class Issue(wiring.Component):
             with m.Switch(picked.coefficient):
                 with m.Case(Coefficient.SELF):
                     m.d.comb += scalar.eq(self.settings.self_weight)
-                with m.Case(Coefficient.NEIGHBOUR):
+                with m.Case(Coefficient.NEIGHBOUR, Coefficient.NEIGHBOUR_HIGH):
                     m.d.comb += scalar.eq(self.settings.neighbour_weight)
 
         m.d.sync += [

@@ -1,6 +1,6 @@
 """Lane array: L multipliers, and L sums for every chunk of an output row."""
 
-from amaranth import Cat, Elaboratable, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -30,10 +30,15 @@ class LaneArray(wiring.Component):
         Bank (0 for the first task after reset, then the next) and chunk to read.
     read_data : Out
         The L sums of the chunk, in the same cycle.
+    bank, stages
+        Bank added to now, and the two stages before it (inside; proofs look at them).
     """
 
     def __init__(self, config: PEConfig) -> None:
         self.config = config
+        self.bank = Signal(range(config.banks))
+        stage = data.StructLayout({"valid": 1, "chunk": range(config.max_chunks), "high": 1, "first": 1, "last": 1})
+        self.stages = [Signal(stage, name=f"stage_{name}") for name in ("operands", "products")]
         sums = data.ArrayLayout(signed(ACCUMULATOR_BITS), config.lanes)
         super().__init__(
             {
@@ -56,33 +61,35 @@ class LaneArray(wiring.Component):
         drain_port = memory.read_port(domain="comb")
         write_port = memory.write_port()
 
-        # Registers on both sides of the multipliers let synthesis put them into the DSP blocks.
-        operation, operation_valid = Signal(config.operation), Signal()
-        m.d.sync += [operation.eq(self.i.payload), operation_valid.eq(self.i.valid)]
+        # Registers on both sides of the multipliers, whose way takes most of a cycle.
+        first, add = self.stages
+        scalar, vector = Signal.like(self.i.payload.scalar), Signal.like(self.i.payload.vector)
         products = Signal(data.ArrayLayout(signed(2 * VALUE_BITS), config.lanes))
-        products_valid = Signal()
-        add = Signal(data.StructLayout({"chunk": range(config.max_chunks), "first": 1, "last": 1}))
-        for lane in range(config.lanes):
-            m.d.sync += products[lane].eq(operation.scalar * operation.vector[lane])
         m.d.sync += [
-            products_valid.eq(operation_valid),
-            add.chunk.eq(operation.chunk),
-            add.first.eq(operation.first),
-            add.last.eq(operation.last),
+            first.valid.eq(self.i.valid),
+            first.chunk.eq(self.i.payload.chunk),
+            first.high.eq(self.i.payload.high),
+            first.first.eq(self.i.payload.first),
+            first.last.eq(self.i.payload.last),
+            scalar.eq(self.i.payload.scalar),
+            vector.eq(self.i.payload.vector),
+            add.eq(first),
         ]
+        for lane in range(config.lanes):
+            m.d.sync += products[lane].eq(scalar * vector[lane])
 
-        bank = Signal(range(config.banks))
-        address = Cat(add.chunk, bank)
+        address = Cat(add.chunk, self.bank)
         m.d.comb += [
             add_port.addr.eq(address),
             write_port.addr.eq(address),
-            write_port.en.eq(products_valid),
-            self.done.eq(products_valid & add.last),
+            write_port.en.eq(add.valid),
+            self.done.eq(add.valid & add.last),
         ]
         for lane in range(config.lanes):
-            m.d.comb += write_port.data[lane].eq(Mux(add.first, 0, add_port.data[lane]) + products[lane])
-        with m.If(self.done):
-            m.d.sync += bank.eq(bank + 1)
+            # The upper half of a partial sum counts 2^16 times.
+            product = Mux(add.high, products[lane] << VALUE_BITS, products[lane])
+            m.d.comb += write_port.data[lane].eq(Mux(add.first, 0, add_port.data[lane]) + product)
+        m.d.sync += self.bank.eq(self.bank + self.done)
 
         m.d.comb += [drain_port.addr.eq(Cat(self.read_chunk, self.read_bank)), self.read_data.eq(drain_port.data)]
         return m

@@ -107,10 +107,11 @@ class Maker:
         return made
 
 
-#: Factors of combined rows: of the vertex itself, GIN's 256 (1 + eps), of a neighbour, none.
+#: Factors of combined rows: of the vertex itself, GIN's 256 (1 + eps); of a neighbour; of the upper halves of sums.
 SELF, NEIGHBOUR = -7 * 256 - 3, 256
-FACTORS = (SELF, NEIGHBOUR, NEIGHBOUR, 0)
-_NAMES = {0: "ZERO", SELF: "SELF", NEIGHBOUR: "NEIGHBOUR"}
+HIGH = NEIGHBOUR << 16
+FACTORS = (SELF, NEIGHBOUR, NEIGHBOUR, HIGH, 0)
+_NAMES = {0: "ZERO", SELF: "SELF", NEIGHBOUR: "NEIGHBOUR", HIGH: "NEIGHBOUR_HIGH"}
 
 
 class Ports:
