@@ -249,8 +249,8 @@ def test_damaged_images_are_refused_before_simulation() -> None:
             Image.from_bytes(data)
     table = image.header["region_table"] * LINE_BYTES
     for offset, value, message in ((4, 0x7FFFFFFF, "region 0: ends past"), (0, 99, "region 0: 99 is not a valid")):
-        data = bytearray(image.data)
-        struct.pack_into("<I", data, table + offset, value)
-        header = HEADER.to_bytes({**image.header, "checksum": zlib.crc32(data[LINE_BYTES:])})
+        changed = bytearray(image.data)
+        struct.pack_into("<I", changed, table + offset, value)
+        header = HEADER.to_bytes({**image.header, "checksum": zlib.crc32(changed[LINE_BYTES:])})
         with pytest.raises(ValueError, match=message):
-            Image.from_bytes(header + bytes(data[LINE_BYTES:]))
+            Image.from_bytes(header + bytes(changed[LINE_BYTES:]))

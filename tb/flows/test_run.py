@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,7 +39,7 @@ def test_own_graph_and_own_weights(tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     edges = random.integers(0, 20, (2, 60))
     np.savez(tmp_path / "g.npz", edge_index=edges, x=random.random((20, 6), np.float32), y=np.arange(20) % 3)
-    weights = {"layer0.weight": random.normal(size=(6, 5)), "layer1.weight": random.normal(size=(5, 3))}
+    weights: dict[str, Any] = {"layer0.weight": random.normal(size=(6, 5)), "layer1.weight": random.normal(size=(5, 3))}
     np.savez(tmp_path / "w.npz", model="gin", eps=np.array(0.25), **weights)
     request = Request(f"npz:{tmp_path}/g.npz", model_file=tmp_path / "w.npz", out=tmp_path / "out")
     result = run(request)
