@@ -231,7 +231,7 @@ def _alu(name: str, code: str, effect: str) -> Instruction:
 INSTRUCTIONS: tuple[Instruction, ...] = (
     _row("NOP", "0 00000 0000000000", "", "nothing"),
     _row("HALT", "0 00000 0000000001", "", "the processor stands still until it is started again"),
-    _row("JMP", "0 00000 0000000010", "J", "continue at the address in the second word", clocks=3, words=2),
+    _row("JMP", "0 00000 0000000010", "J", "continue at the address in the second word", clocks=4, words=2),
     *_multiply("MADD", "00001", "A ← A + @", with_a=False),
     *_multiply("MSUB", "00010", "A ← A - @", with_a=False),
     *_multiply("MUL", "00011", "A ← @", with_a=True),
@@ -266,11 +266,11 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     _row("PASS", "R 10110 ppp qqq XXXX", "pXq", "XM and the second port ← word from the first port"),
     _row("FWD", "R 10111 0000 ppp qqq", "pq", "second port ← word from the first port"),
     _row("OUTS", "R 11000 ppp xxxx qqq", "pxq", "second port ← XM + word from the first port"),
-    _row("BN", "0 11001 00 oooooooo", "o", "branch if A < 0", clocks_taken=2),
-    _row("BP", "0 11001 01 oooooooo", "o", "branch if A ≥ 0", clocks_taken=2),
-    _row("BZ", "0 11001 10 oooooooo", "o", "branch if A = 0", clocks_taken=2),
-    _row("BNZ", "0 11001 11 oooooooo", "o", "branch if A ≠ 0", clocks_taken=2),
-    _row("LOOP", "0 11010 l ooooooooo", "lo", "LC ← LC - 1; branch unless LC is 0 then", clocks_taken=2),
+    _row("BN", "0 11001 00 oooooooo", "o", "branch if A < 0", clocks_taken=3),
+    _row("BP", "0 11001 01 oooooooo", "o", "branch if A ≥ 0", clocks_taken=3),
+    _row("BZ", "0 11001 10 oooooooo", "o", "branch if A = 0", clocks_taken=3),
+    _row("BNZ", "0 11001 11 oooooooo", "o", "branch if A ≠ 0", clocks_taken=3),
+    _row("LOOP", "0 11010 l ooooooooo", "lo", "LC ← LC - 1; branch unless LC is 0 then", clocks_taken=3),
 )
 
 #: Which values of an operand's bits are defined; kinds that are not here allow all.

@@ -42,8 +42,12 @@ class State:
         Memories, shape (P, depth); p unsigned, the others signed words.
     a, rf, control
         Accumulator (P,), general registers (P, 8), control registers (P, 22), signed but for ``control``.
-    pc_fetch, pc, fetched
-        Address being fetched, address of the word in the issue stage, whether there is one.
+    pc_fetch
+        Address given to the program memory.
+    pc_read, read
+        Address of the word being decoded, whether it is wanted.
+    pc, fetched
+        Address of the word in the issue stage, whether there is one.
     second, first_word
         Whether the word in the issue stage is the second one of ``first_word``.
     repeating, remaining, start_w, start_x
@@ -82,6 +86,8 @@ class State:
         self.rf = np.zeros((n, GENERAL), dtype=np.int64)
         self.control = np.zeros((n, len(Control)), dtype=np.int64)
         self.pc_fetch = np.zeros(n, dtype=np.int64)
+        self.pc_read = np.zeros(n, dtype=np.int64)
+        self.read = np.zeros(n, dtype=bool)
         self.pc = np.zeros(n, dtype=np.int64)
         self.fetched = np.zeros(n, dtype=bool)
         self.second = np.zeros(n, dtype=bool)

@@ -13,7 +13,7 @@ from golden.dnp.isa import GENERAL, IOPR_CODE, TABLE_POINTER, Control, StopCode
 from hw.dnp.address import AddressGenerator
 from hw.dnp.arithmetic import Entry, Flight
 from hw.dnp.decoder import Decoder
-from hw.dnp.isa import ADDRESS, SIGNED_WORD
+from hw.dnp.isa import ADDRESS, SIGNED_WORD, Decoded
 
 __all__ = ["Issue"]
 
@@ -62,13 +62,13 @@ class Issue(wiring.Component):
         """Decode, address, wait, act, go on."""
         m = Module()
         m.submodules.decoder = decoder = Decoder()
+        decoded, word = Signal(Decoded), Signal(WORD)
         m.submodules.wm = wm = AddressGenerator(past_start=1)
         m.submodules.xm = xm = AddressGenerator(past_start=0)
-        decoded = decoder.decoded
-        self.decoded: Any = decoded
 
-        pc_fetch, pc, fetched = Signal(ADDRESS), Signal(ADDRESS), Signal()
-        second, first_word = Signal(), Signal(WORD)
+        pc_fetch, pc_read, pc = Signal(ADDRESS), Signal(ADDRESS), Signal(ADDRESS)
+        read, fetched = Signal(), Signal()
+        second = Signal()
         repeating, remaining = Signal(), Signal(ADDRESS)
         stopping = Signal()
         icr, rc, iopr, table = (Signal(ADDRESS, name=name) for name in ("icr", "rc", "iopr", "tb"))
@@ -86,12 +86,10 @@ class Issue(wiring.Component):
         ):
             m.d.comb += self.control[code].eq(value)
 
-        live, outside, word = Signal(), Signal(), Signal(WORD)
+        live, outside = Signal(), Signal()
         m.d.comb += [
             live.eq(self.go & fetched & ~stopping),
-            outside.eq(pc >= self.config.p_depth),
-            word.eq(Mux(second, first_word, self.p_word)),
-            decoder.word.eq(word),
+            decoder.word.eq(self.p_word),
         ]
         first_half = Signal()
         m.d.comb += first_half.eq(live & decoded.defined & decoded.two_words & ~second & ~outside)
@@ -152,7 +150,7 @@ class Issue(wiring.Component):
         m.d.comb += needed.eq(
             Mux(decoded.needed_register[-1], self.a, Array(self.general)[decoded.needed_register[:-1]])
         )
-        m.d.comb += loaded.eq(Mux(second, self.p_word, Mux(decoded.byte, word[:8], needed)))
+        m.d.comb += loaded.eq(Mux(second, word, Mux(decoded.byte, word[:8], needed)))
         m.d.comb += entry_index.eq((loaded ^ (1 << (WORD - 1)))[WORD - self.config.table_bits :])
         writes = Signal()
         m.d.comb += [writes.eq(does & decoded.write_control)]
@@ -190,10 +188,19 @@ class Issue(wiring.Component):
         ]
         with m.If(live):
             m.d.sync += second.eq(first_half)
-        with m.If(first_half):
-            m.d.sync += first_word.eq(word)
         with m.If(advance):
-            m.d.sync += [pc.eq(pc_fetch), fetched.eq(~taken), pc_fetch.eq(pc_fetch + 1)]
+            m.d.sync += [
+                pc_fetch.eq(pc_fetch + 1),
+                pc_read.eq(pc_fetch),
+                read.eq(~taken),
+                pc.eq(pc_read),
+                fetched.eq(read & ~taken),
+                outside.eq(pc_read >= self.config.p_depth),
+                word.eq(self.p_word),
+            ]
+            # The second word of an instruction is not decoded; what the first one meant still counts.
+            with m.If(~first_half):
+                m.d.sync += decoded.eq(decoder.decoded)
         with m.If(taken):
             m.d.sync += pc_fetch.eq(target)
         return m
@@ -251,7 +258,7 @@ class Issue(wiring.Component):
         entry = self.entry
         constant = Signal(signed(WORD))
         with m.If(second):
-            m.d.comb += constant.eq(self.p_word)
+            m.d.comb += constant.eq(word)
         with m.Elif(decoded.read_control):
             m.d.comb += constant.eq(Array(self.control)[decoded.control])
         with m.Else():
@@ -281,7 +288,7 @@ class Issue(wiring.Component):
         with m.If(act & decoded.loop):
             m.d.sync += counters[counter].eq(left)
         with m.If(decoded.jump):
-            m.d.comb += [taken.eq(act & second), target.eq(self.p_word)]
+            m.d.comb += [taken.eq(act & second), target.eq(word)]
         with m.Elif(decoded.loop):
             m.d.comb += [taken.eq(act & (left != 0)), target.eq(pc + word[:_LOOP_BITS].as_signed())]
         with m.Else():

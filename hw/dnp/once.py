@@ -21,6 +21,8 @@ class Once(Elaboratable):
 
     def __init__(self, component: Any, name: str) -> None:
         self.component, self.name = component, name
+        # Amaranth warns of components that are made and not elaborated; this one is elaborated elsewhere, once.
+        component._MustUse__used = True
 
     def elaborate(self, platform: Any) -> Module:
         """Emit an instance with clock, reset and every member of the signature."""

@@ -87,7 +87,7 @@ PROGRAMS: dict[str, Program] = {
         HALT
         {_MEMORY}""",
         lambda a, xm, sent: sent["E"] == [_forward()] and a == _forward(),
-        13,
+        14,
         {"W": [_PARTIAL]},
     ),
     "non_linear_function": Program(
@@ -102,7 +102,7 @@ PROGRAMS: dict[str, Program] = {
         .org {_ENTRY}
         .word 0x5a5a""",
         lambda a, xm, sent: a == 0x5A5A,
-        14,
+        15,
         {"N": [_SUM]},
     ),
     "output_delta": Program(
@@ -119,7 +119,7 @@ PROGRAMS: dict[str, Program] = {
         OUTA S
         HALT""",
         lambda a, xm, sent: sent["S"] == [_output_delta()],
-        21,
+        22,
     ),
     "hidden_delta": Program(
         f"""
@@ -137,7 +137,7 @@ PROGRAMS: dict[str, Program] = {
         HALT
         {_MEMORY}""",
         lambda a, xm, sent: a == _hidden_delta() and [xm[i] for i in range(3)] == _DELTAS,
-        25,
+        26,
         {"E": _DELTAS, "N": [77]},
     ),
 }

@@ -138,7 +138,7 @@ async def a_word_passes_in_and_out_every_clock(dut: Any) -> None:
     await driver.reset()
     machine = await compare(driver, "SET #200 RC\nREP FWD N S\nREP INA E\nREP OUTA W\nHALT", 3, 1.0)
     assert machine.state.blocked[0] == 0
-    assert machine.state.clocks[0] == 3 * 200 + 6
+    assert machine.state.clocks[0] == 3 * 200 + 7
 
 
 def test_core() -> None:

@@ -114,8 +114,8 @@ def test_weights_updated_in_place_take_one_clock_each() -> None:
         .word 3 32767 -32768"""
     machine = run(text)
     assert machine.state.wm[0, :3].tolist() == [100 - 2, -32768, 32767]
-    # Fetch, 4 words, 2 clocks until RF1 is written, 3 updates, HALT and its 3 stages.
-    assert machine.clock == 1 + 4 + 2 + 3 + 1 + 3
+    # Fetch, decode, 4 words, 2 clocks until RF1 is written, 3 updates, HALT and its 3 stages.
+    assert machine.clock == 2 + 4 + 2 + 3 + 1 + 3
 
 
 def test_all_four_topologies_join_each_edge_port_once() -> None:

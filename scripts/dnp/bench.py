@@ -1,0 +1,340 @@
+"""Benchmarks of the DNP-II: `dnp-rates`, `dnp-scaling`, `dnp-learning`. RTL cycles, each run compared bit by bit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from golden.dnp.assembler import assemble
+from golden.dnp.config import CoreConfig
+from golden.dnp.isa import INSTRUCTIONS
+from golden.dnp.mapper import Mapping, map_network
+from golden.dnp.network import Network, NetworkModel
+from golden.dnp.topology import Grid, Topology
+from hw.dnp.array import ProcessorArray
+from scripts.dnp import digits as data
+from scripts.dnp.programs import run_rtl
+from scripts.flows.table import show
+from tb.dnp.array import simulate_array
+
+__all__ = ["BENCHES", "Bench", "learning", "rates", "scaling"]
+
+#: Clock of the paper's chip, in MHz (D14).
+CLOCK_MHZ = 40
+#: Where results go.
+OUT = Path("atoll-out/dnp")
+
+
+@dataclass
+class Bench:
+    """What a benchmark found.
+
+    Attributes
+    ----------
+    name
+        Its name on the command line.
+    columns, rows
+        The table.
+    numbers
+        Everything, as JSON can hold it.
+    files
+        JSON and plots written.
+    """
+
+    name: str
+    columns: Sequence[str]
+    rows: list[Sequence[Any]]
+    numbers: dict[str, Any]
+    files: list[Path] = field(default_factory=list)
+
+    def finish(self, out: Path, plots: dict[str, Callable[[Any], None]] | None = None) -> Bench:
+        """Write JSON and plots into `out`, print the table."""
+        import matplotlib as mpl
+
+        mpl.use("Agg")
+        from matplotlib import pyplot as plt
+
+        out.mkdir(parents=True, exist_ok=True)
+        path = out / f"{self.name}.json"
+        path.write_text(json.dumps(self.numbers, indent=1) + "\n")
+        self.files.append(path)
+        for name, draw in (plots or {}).items():
+            figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+            draw(axes)
+            picture = out / f"{self.name}-{name}.svg"
+            figure.savefig(picture)
+            plt.close(figure)
+            self.files.append(picture)
+        show(self.name, self.columns, self.rows)
+        return self
+
+
+def _clocks(text: str, inputs: dict[str, list[int]], config: CoreConfig) -> int:
+    """Clocks of a program in RTL; the run fails if golden and RTL differ in any clock."""
+    from scripts.dnp.programs import prepared, run_golden
+
+    image = assemble(text)
+    run_rtl(image, inputs, config)
+    return int(run_golden(prepared(image, inputs, config))["clocks"])
+
+
+def rates(out: Path = OUT) -> Bench:
+    """Measure multiply-accumulates and words a clock inside repetitions, and clocks per instruction (D5, D6)."""
+    config = CoreConfig()
+    supply = {"W": list(range(120))}
+    slopes = {}
+    for name, text, words in (
+        ("multiply-accumulates per clock", "SET #{n} RC\nSET #1 ICR\nREP MADD WM+ XM+ A\nHALT", {}),
+        ("weight updates per clock", "SET #{n} RC\nSET #1 ICR\nREP UPD RF1 XM+ WM+\nHALT", {}),
+        ("words in per clock (INX)", "SET #{n} RC\nREP INX W XM+\nHALT", supply),
+        ("words out per clock (OUT)", "SET #{n} RC\nREP OUT XM+ E\nHALT", {}),
+        ("words in and out per clock (PASS)", "SET #{n} RC\nREP PASS W XM+ E\nHALT", supply),
+    ):
+        few, many = (_clocks(text.format(n=n), words, config) for n in (20, 120))
+        slopes[name] = 100 / (many - few)
+    clocks = [max(row.clocks, row.clocks_taken) for row in INSTRUCTIONS]
+    average = sum(clocks) / len(clocks)
+    rows: list[Sequence[Any]] = [(name, f"{value:.3f}", "1") for name, value in slopes.items()]
+    rows.append(("Gbit/s per processor, both ways", f"{32 * CLOCK_MHZ / 1000 * slopes[list(slopes)[-1]]:.2f}", "1.28"))
+    rows.append(("clocks per instruction over the set, branches taken", f"{average:.3f}", "1.36"))
+    numbers = {"slopes": slopes, "clocks_per_instruction": average, "instructions": len(clocks)}
+    return Bench("dnp-rates", ["figure", "measured", "paper"], rows, numbers).finish(out)
+
+
+#: Sizes of the three equal layers (D12), and processors per side; 260 begins at 2.
+_PROBLEMS = {60: (1, 2, 4, 8, 16, 32), 260: (2, 4, 8, 16, 32)}
+#: Memories of the benchmark's processors: few processors hold more weights each.
+_LARGE, _SMALL = CoreConfig(40_960, 1024, 4096), CoreConfig(4096, 256, 2048)
+_SMALL_FROM = 8
+
+
+def scaling_config(side: int) -> CoreConfig:
+    """Return the memory depths a point of the benchmark uses."""
+    return _SMALL if side >= _SMALL_FROM else _LARGE
+
+
+def _forward(side: int, neurons: int, out: Path) -> dict[str, Any]:
+    config = scaling_config(side)
+    result = (out / f"forward-{neurons}-{side}.json").resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    simulate_array(
+        ProcessorArray(side, side, config),
+        "tb.dnp.run_mapping",
+        testcase="forward_pass",
+        parameters={
+            "side": side, "sizes": [neurons] * 3, "seed": 1, "topology": "TORUS", "result": str(result),
+            "config": [config.wm_depth, config.xm_depth, config.p_depth, config.table_bits],
+        },
+    )  # fmt: skip
+    found: dict[str, Any] = json.loads(result.read_text())
+    result.unlink()
+    layouts = _mapping(side, neurons, config).layouts
+    return {
+        "neurons": neurons,
+        "side": side,
+        "clocks": max(found["clocks"]),
+        "blocked": float(np.mean(found["blocked"])),
+        "wm_depth": config.wm_depth,
+        "xm_depth": config.xm_depth,
+        "wm_used": max(layout.wm_used for layout in layouts),
+        "xm_used": max(layout.xm_used for layout in layouts),
+    }
+
+
+def _mapping(side: int, neurons: int, config: CoreConfig) -> Mapping:
+    return map_network(Network.random((neurons,) * 3, seed=1), Grid(side, side, Topology.TORUS), config, stream=False)
+
+
+@dataclass(frozen=True)
+class Equation5:
+    """Constants of eq. 5 (D11); `start` is ours: clocks a layer needs whatever its size."""
+
+    t_cp: float
+    t: float
+    t_cm: float
+    t_fill: float
+    start: float
+
+    @classmethod
+    def fit(cls, points: Sequence[dict[str, Any]], *, start: bool) -> Equation5:
+        """Fit t, t' and, if asked, the start to measured points by least squares of the relative error.
+
+        t_cp and t_cm are 1, as `dnp-rates` measures them: with equal layers t_cm could not be told from t.
+        """
+        blocks = np.asarray([-(-p["neurons"] // p["side"]) for p in points], dtype=float)
+        clocks = np.asarray([p["clocks"] for p in points], dtype=float)
+        sides = np.asarray([p["side"] for p in points], dtype=float)
+        terms = [2 * blocks, 2 * sides, *([np.full(len(points), 2.0)] if start else [])]
+        rest = clocks - 2 * (blocks * blocks + blocks)
+        found = np.linalg.lstsq(np.stack(terms, axis=1) / clocks[:, None], rest / clocks, rcond=None)[0]
+        return cls(1.0, float(found[0]), 1.0, float(found[1]), float(found[2]) if start else 0.0)
+
+    def clocks(self, neurons: int, side: int) -> float:
+        """Clocks of a forward pass through three equal layers."""
+        block = -(-neurons // side)
+        return 2 * (block * (self.t_cp * block + self.t) + self.t_cm * block + self.t_fill * side + self.start)
+
+    def error(self, points: Sequence[dict[str, Any]]) -> float:
+        """Largest relative error over the points."""
+        return max(abs(self.clocks(p["neurons"], p["side"]) / p["clocks"] - 1) for p in points)
+
+
+def scaling(out: Path = OUT, largest: int = 8) -> Bench:
+    """Run forward passes of 60-60-60 and 260-260-260 on n × n tori in RTL, beside eq. 5, as Fig. 8 and 9 (D11, D12).
+
+    Parameters
+    ----------
+    out
+        Folder for JSON and plots.
+    largest
+        Largest n; 32 is 1,024 processors and takes long.
+    """
+    points = [_forward(side, neurons, out) for neurons, sides in _PROBLEMS.items() for side in sides if side <= largest]
+    plain, ours = Equation5.fit(points, start=False), Equation5.fit(points, start=True)
+    rows: list[Sequence[Any]] = []
+    for point in points:
+        connections = 2 * point["neurons"] ** 2
+        processors = point["side"] ** 2
+        point["connections_per_clock"] = connections / point["clocks"]
+        point["per_processor"] = connections / point["clocks"] / processors
+        point["gcps"] = connections / point["clocks"] * CLOCK_MHZ / 1000
+        point["equation5"] = plain.clocks(point["neurons"], point["side"])
+        point["equation5_start"] = ours.clocks(point["neurons"], point["side"])
+        rows.append(
+            (
+                f"{point['neurons']}-{point['neurons']}-{point['neurons']}",
+                point["side"],
+                processors,
+                point["clocks"],
+                f"{point['equation5']:.0f}",
+                f"{point['equation5_start']:.0f}",
+                f"{point['per_processor']:.3f}",
+                f"{point['gcps']:.2f}",
+                f"{point['wm_used']}/{point['wm_depth']}",
+                f"{point['xm_used']}/{point['xm_depth']}",
+            )
+        )
+    rows.append(("fit", "", "", "largest error", f"{plain.error(points):.1%}", f"{ours.error(points):.1%}", *[""] * 4))
+    numbers = {"points": points, "equation5": vars(plain), "equation5_start": vars(ours)}
+    numbers["errors"] = {"equation5": plain.error(points), "equation5_start": ours.error(points)}
+    columns = ["layers", "n", "DNP-IIs", "clocks (RTL)", "eq. 5", "eq. 5 + start", "conn./clock/DNP", "GCPS at 40 MHz",
+               "WM used/depth", "XM used/depth"]  # fmt: skip
+
+    def times(axes: Any) -> None:
+        neurons = np.arange(20, 301, 10)
+        for side in (2, 4, 8, 16, 32):
+            axes.plot(neurons, [ours.clocks(int(n), side) for n in neurons], label=f"{side}×{side} (eq. 5)", lw=1)
+        for point in points:
+            axes.plot(point["neurons"], point["clocks"], "ko", ms=4)
+        axes.set(xlabel="neurons in each of three layers", ylabel="clocks", yscale="log", title="dots: RTL")
+        axes.legend(fontsize=7)
+
+    def speeds(axes: Any) -> None:
+        for neurons in _PROBLEMS:
+            own = [p for p in points if p["neurons"] == neurons]
+            weights = 2 * neurons * neurons
+            axes.plot([p["side"] ** 2 for p in own], [p["gcps"] for p in own], "o-", label=f"{weights:,} weights")
+        axes.set(xlabel="processors", ylabel="GCPS at 40 MHz", xscale="log", yscale="log")
+        axes.legend()
+
+    return Bench("dnp-scaling", columns, rows, numbers).finish(out, {"fig8": times, "fig9": speeds})
+
+
+def learning(out: Path = OUT, *, side: int = 4, hidden: int = 32, epochs: int = 12, images: int | None = None) -> Bench:
+    """Learn the digits in 16-bit arithmetic; run the first epoch (or some images of it) in RTL, bit by bit.
+
+    Parameters
+    ----------
+    out
+        Folder for JSON and plot.
+    side
+        Processors along a side of the torus.
+    hidden
+        Hidden neurons.
+    epochs
+        Epochs of the model.
+    images
+        Images of the first epoch that RTL learns; all by default.
+    """
+    from sklearn.neural_network import MLPClassifier
+
+    config, digits = CoreConfig(), data.digits()
+    network = data.initial_network(hidden)
+    mapping = map_network(network, Grid(side, side, Topology.TORUS), config, learning=data.LEARNING)
+    model = NetworkModel(network, mapping.placement, config.table_bits)
+    desired = data.targets(digits.train_classes)
+    accuracies = []
+    for epoch in range(epochs):
+        for index in data.order_of_epoch(len(digits.train), epoch):
+            model.learn(digits.train[index], desired[index], data.LEARNING)
+        accuracies.append(data.accuracy(model, digits.test, digits.test_classes))
+    classifier = MLPClassifier((hidden,), activation="logistic", max_iter=600, random_state=0)
+    classifier.fit(digits.train / 2**15, digits.train_classes)
+    float_accuracy = float(classifier.score(digits.test / 2**15, digits.test_classes))
+
+    images = images or len(digits.train)
+    result = (out / "learn.json").resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    simulate_array(
+        ProcessorArray(side, side, config),
+        "tb.dnp.run_mapping",
+        testcase="learn_digits",
+        parameters={
+            "side": side, "images": images, "rate": data.LEARNING.rate, "hidden": hidden, "topology": "TORUS",
+            "config": [config.wm_depth, config.xm_depth, config.p_depth, config.table_bits], "result": str(result),
+        },
+    )  # fmt: skip
+    found = json.loads(result.read_text())
+    result.unlink()
+    weights = sum(w.size for w in network.weights)
+    clocks = max(found["clocks"]) / images
+    busy = sum(found["clocks"]) - sum(found["blocked"])
+    forward = _forward_clocks(hidden, side, config, digits.train[:4])
+    numbers = {
+        "side": side, "hidden": hidden, "weights": weights, "epochs": epochs, "images_in_rtl": images,
+        "bit_identical": True, "accuracy_by_epoch": accuracies, "accuracy": accuracies[-1],
+        "float_accuracy": float_accuracy, "clocks_per_image": clocks,
+        "clocks_per_instruction": busy / sum(found["instructions"]),
+        "blocked_share": sum(found["blocked"]) / sum(found["clocks"]),
+        "mcups": weights / clocks * CLOCK_MHZ, "forward_clocks_per_image": forward,
+        "mcps": weights / forward * CLOCK_MHZ,
+    }  # fmt: skip
+    rows: list[Sequence[Any]] = [
+        ("test accuracy", f"{accuracies[-1]:.1%}", f"float network of the same size {float_accuracy:.1%}"),
+        ("images learned in RTL, weights bit-identical", f"{images:,}", "one epoch is 1,437"),
+        ("clocks per image, learning", f"{clocks:.1f}", ""),
+        ("clocks per instruction, learning program", f"{numbers['clocks_per_instruction']:.3f}", "paper 1.36"),
+        ("share of clocks waiting for partners", f"{numbers['blocked_share']:.1%}", ""),
+        (
+            f"MCUPS at 40 MHz, {side * side} DNP-IIs",
+            f"{numbers['mcups']:.0f}",
+            "RAP (20 nodes) 30-60, CNAPS (8 chips) 2300",
+        ),
+        ("MCPS forward at 40 MHz", f"{numbers['mcps']:.0f}", "RAP 200-300, CNAPS 9600"),
+    ]
+
+    def curve(axes: Any) -> None:
+        axes.plot(range(1, epochs + 1), accuracies, "o-", label="array, 16 bits")
+        axes.axhline(float_accuracy, color="grey", label="float")
+        axes.set(xlabel="epoch", ylabel="test accuracy")
+        axes.legend()
+
+    return Bench("dnp-learning", ["figure", "measured", "beside it"], rows, numbers).finish(out, {"accuracy": curve})
+
+
+def _forward_clocks(hidden: int, side: int, config: CoreConfig, images: Any) -> float:
+    """Clocks per image of forward passes one after the other, in the cycle-exact machine."""
+    grid = Grid(side, side, Topology.TORUS)
+    mapping = map_network(data.initial_network(hidden), grid, config, samples=len(images))
+    machine = mapping.machine()
+    machine.edges.update(mapping.feeds([(image, None) for image in images]))
+    return machine.run() / len(images)
+
+
+#: Benchmarks by their names on the command line.
+BENCHES: dict[str, Callable[..., Bench]] = {"dnp-rates": rates, "dnp-scaling": scaling, "dnp-learning": learning}
