@@ -27,7 +27,7 @@ from golden.model.layer import Int16Array
 from golden.model.network import Problem
 from golden.model.scale import Scales
 
-__all__ = ["Command", "Image", "Region", "build_image", "row_bytes"]
+__all__ = ["Builder", "Command", "Image", "Region", "assemble", "build_image", "place_sparse", "row_bytes"]
 
 _VALUE_BYTES = VALUE_BITS // 8
 #: Lines are counted in 32 bits and lie behind ports of at most 38 address bits.
@@ -90,7 +90,7 @@ class Command:
         return COMMANDS[self.opcode].to_bytes({"opcode": self.opcode, **self.fields})
 
 
-class _Builder:
+class Builder:
     """Places regions one behind another; the header and the two tables come first."""
 
     def __init__(self, regions: int, commands: int) -> None:
@@ -107,6 +107,7 @@ class _Builder:
         return region
 
     def reserve(self, kind: RegionKind, layer: int, size: int, rows: int, elements: int, distance: int) -> Region:
+        """Place a region of `size` bytes that are 0."""
         region = Region(kind, layer, self.next_line, size, rows, elements, distance)
         self.next_line += max(1, _lines(size))
         self.regions.append(region)
@@ -118,6 +119,7 @@ class _Builder:
         return self.add(kind, layer, data.tobytes(), data.size, 1, data.itemsize)
 
     def scales(self, kind: RegionKind, scales: Scales) -> Region:
+        """Place factors, one a row."""
         return self.words(
             kind, scales.mantissa.astype(np.uint32) | scales.exponent.astype(np.uint32) << SCALE.offsets["exponent"]
         )
@@ -131,6 +133,7 @@ class _Builder:
         return self.add(kind, layer, padded.tobytes(), count, elements, distance)
 
     def reserve_rows(self, kind: RegionKind, count: int, elements: int, layer: int = 0) -> Region:
+        """Place padded rows of int16 that are 0."""
         distance = row_bytes(elements)
         return self.reserve(kind, layer, count * distance, count, elements, distance)
 
@@ -234,7 +237,7 @@ def build_image(problem: Problem) -> Image:
     graph, model = problem.graph, problem.model
     layers = len(model.layers)
     nodes, edges = graph.nodes, graph.edge_count
-    b = _Builder(regions=9 + 4 * layers, commands=3 * layers)
+    b = Builder(regions=9 + 4 * layers, commands=3 * layers)
     b.words(RegionKind.BOUNDARIES, [0, nodes])
     offsets = b.words(RegionKind.OFFSETS, graph.offsets)
     edge_region = b.words(RegionKind.EDGES, graph.edges)
@@ -243,7 +246,7 @@ def build_image(problem: Problem) -> Image:
     destination = b.scales(RegionKind.SCALE_DESTINATION, problem.scale_destination)
     feature_offsets: Region | None = None
     if problem.sparse:
-        features, entries, feature_offsets = _place_sparse(b, problem.features)
+        features, entries, feature_offsets = place_sparse(b, problem.features)
     else:
         features = b.rows(RegionKind.FEATURES, problem.features)
         entries = features.bytes // SPARSE_ENTRY.bytes
@@ -298,10 +301,11 @@ def build_image(problem: Problem) -> Image:
         )
         # The results are the next layer's dense features.
         features, entries, feature_offsets = results, results.bytes // SPARSE_ENTRY.bytes, None
-    return _assemble(b, commands, problem)
+    return assemble(b, commands, problem)
 
 
-def _place_sparse(b: _Builder, features: Any) -> tuple[Region, int, Region]:
+def place_sparse(b: Builder, features: Any) -> tuple[Region, int, Region]:
+    """Place sparse features; return their region, the number of entries and the region of the rows' offsets."""
     entries = np.zeros(features.nnz, dtype=SPARSE_ENTRY.dtype)
     entries["index"], entries["value"] = features.indices, features.data
     region = b.add(
@@ -310,7 +314,14 @@ def _place_sparse(b: _Builder, features: Any) -> tuple[Region, int, Region]:
     return region, features.nnz, b.words(RegionKind.FEATURE_OFFSETS, features.indptr)
 
 
-def _assemble(b: _Builder, commands: list[Command], problem: Problem) -> Image:
+def assemble(b: Builder, commands: list[Command], problem: Problem, **fields: int) -> Image:
+    """Image of regions and commands; `fields` of the header differ from those of a chiplet that works alone.
+
+    Raises
+    ------
+    InputError
+        If it would be larger than 2^32 lines.
+    """
     if b.next_line >= _LINES_MAX:
         raise InputError("image", f"would have {b.next_line} lines", f"fewer than {_LINES_MAX}")
     data = bytearray(b.next_line * LINE_BYTES)
@@ -340,6 +351,7 @@ def _assemble(b: _Builder, commands: list[Command], problem: Problem) -> Image:
         "edges": graph.edge_count,
         "lines": b.next_line,
         "checksum": zlib.crc32(data[LINE_BYTES:]),
+        **fields,
     }
     data[:LINE_BYTES] = HEADER.to_bytes(header)
     return Image(bytes(data), header, tuple(b.regions))

@@ -167,6 +167,7 @@ COMMANDS: dict[Opcode, Layout] = {
             _line("results", "where the rows go"),
             _u("first_source", 32, "VID of the first combined row"),
             _u("sources", 32, "number of combined rows: no VID may reach first_source + sources"),
+            _u("partials", 32, "the last so many of them are partial sums' halves, low and high in turn"),
         ],
     ),
     Opcode.LOCATE: _command(
@@ -215,6 +216,7 @@ COMMANDS: dict[Opcode, Layout] = {
             _line("offsets", "tiled offsets of the out-edges: an empty tile needs nothing of the vertex"),
             _line("edges", "source VIDs of the in-edges"),
             _u("edge_count", 32, "length of the edges array, in edges"),
+            _u("partials", 32, "so many VIDs behind those of the graph stand for partial sums' halves"),
             _line("needed", "where the sorted VIDs of other chiplets go that are among the sources"),
             _line("combined", "row of VID 0: own rows are sent, rows of others are put at their places"),
             _u("f_out", 16, "features of a row"),

@@ -205,6 +205,7 @@ class Executor(wiring.Component):
                     gather_settings.first_vertex.eq(aggregate.first_vertex),
                     gather_settings.first_source.eq(aggregate.first_source),
                     gather_settings.sources.eq(aggregate.sources),
+                    gather_settings.partials.eq(aggregate.partials),
                     gather_settings.combined.eq(beats(aggregate.combined)),
                     target.eq(vertices),
                     csr_asked.eq(0),

@@ -19,6 +19,7 @@ class GatherSettings(data.StructLayout):
     """What a command fixes for the gather unit.
 
     ``first_vertex``: VID of the first destination. ``first_source``, ``sources``: VIDs that have a combined row.
+    ``partials``: the last so many of them are halves of partial sums, low and high in turn.
     ``combined``: beat address of the first row. ``stride``: distance of rows in beats. ``last_beat``: beats of a row
     that hold data, less one.
     """
@@ -29,6 +30,7 @@ class GatherSettings(data.StructLayout):
                 "first_vertex": unsigned(32),
                 "first_source": unsigned(32),
                 "sources": unsigned(32),
+                "partials": unsigned(32),
                 "combined": unsigned(beat_address_width(address_width, data_width)),
                 "stride": range(max_beats + 1),
                 "last_beat": range(max(2, max_beats)),
@@ -122,9 +124,14 @@ class GatherUnit(wiring.Component):
         word = self.i.payload
         source = Signal(32)
         known = Signal()
+        first_partial = Signal(32)
+        coefficient = Signal(Coefficient)
+        high = Signal()  # the source is the high half of a partial sum
         m.d.comb += [
             source.eq(word.data - settings.first_source),
             known.eq((word.data >= settings.first_source) & (source < settings.sources)),
+            first_partial.eq(settings.sources - settings.partials),
+            high.eq((source >= first_partial) & (source[0] != first_partial[0])),
             rows.i.payload.tag.first.eq(own),
         ]
         with m.If(own):
@@ -140,11 +147,13 @@ class GatherUnit(wiring.Component):
             m.d.comb += [
                 rows.i.valid.eq(self.i.valid & (~word.empty | word.last)),
                 rows.i.payload.index.eq(Mux(known, source, vertex)),
-                rows.i.payload.tag.coefficient.eq(Mux(known & ~word.empty, Coefficient.NEIGHBOUR, Coefficient.ZERO)),
+                rows.i.payload.tag.coefficient.eq(coefficient),
                 rows.i.payload.tag.last.eq(word.last),
                 self.i.ready.eq(rows.i.ready),
                 self.error.valid.eq(self.i.valid & rows.i.ready & ~word.empty & ~known),
             ]
+        with m.If(known & ~word.empty):
+            m.d.comb += coefficient.eq(Mux(high, Coefficient.NEIGHBOUR_HIGH, Coefficient.NEIGHBOUR))
         m.d.comb += [self.error.payload.code.eq(Error.VID_RANGE), self.error.payload.info.eq(word.data)]
         with m.If(rows.i.valid & rows.i.ready):
             m.d.sync += own.eq(rows.i.payload.tag.last)

@@ -66,7 +66,7 @@ class HaloWriter(wiring.Component):
         header = data.View(struct(PACKET_HEADER), self.i.payload.data[: PACKET_HEADER.bits])
         inside = Signal()
         address = Signal.like(self.rows.base)
-        part = Signal(exact_log2(parts))
+        part = Signal(max(1, exact_log2(parts)))
         packed, filled = Signal(self.data_width), Signal(self.data_width)
         last_part = (part == parts - 1) | self.i.payload.last
         vid = Signal(32)

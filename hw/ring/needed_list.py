@@ -42,6 +42,8 @@ class NeededList(wiring.Component):
         Boundary table; entries past the number of chiplets hold the number of vertices.
     edges : In(RangeRequest)
         Where the sources are.
+    partials : In(32)
+        So many VIDs behind those of the graph stand for partial sums and are no vertices.
     request : stream of `RangeRequest`
         Asks for `edges`, once a window.
     i : stream of `Word`
@@ -71,6 +73,7 @@ class NeededList(wiring.Component):
                 "position": In(range(chiplets)),
                 "boundaries": In(data.ArrayLayout(32, chiplets + 1)),
                 "edges": In(RangeRequest(address_width)),
+                "partials": In(32),
                 "request": Out(stream.Signature(RangeRequest(address_width))),
                 "i": In(stream.Signature(Word())),
                 "o": Out(stream.Signature(32)),
@@ -145,7 +148,9 @@ class NeededList(wiring.Component):
                     write.addr.eq(place >> exact_log2(_ROW)),
                     write.data.eq(read.data | (1 << place[: exact_log2(_ROW)])),
                     write.en.eq(self.i.valid & ~self.i.payload.empty & inside & ~own & (vid < vertices)),
-                    self.error.valid.eq(self.i.valid & ~self.i.payload.empty & (vid >= vertices) & (base == 0)),
+                    self.error.valid.eq(
+                        self.i.valid & ~self.i.payload.empty & (vid >= vertices + self.partials) & (base == 0)
+                    ),
                     self.error.payload.code.eq(Error.VID_RANGE),
                     self.error.payload.info.eq(vid),
                 ]

@@ -126,6 +126,7 @@ class Reducer(wiring.Component):
         come = data.View(struct(PACKET_HEADER), self.i.payload.data[: PACKET_HEADER.bits])
         target = Signal(POSITION_BITS)
         m.d.comb += [
+            header.eq(0),
             header.kind.eq(PacketKind.PARTIAL),
             header.source.eq(self.position),
             header.destination.eq(target),

@@ -247,6 +247,7 @@ class RingUnit(wiring.Component):
             needed.boundaries.eq(boundaries),
             needed.edges.address.eq(in_words(scatter.edges)),
             needed.edges.words.eq(scatter.edge_count),
+            needed.partials.eq(scatter.partials),
             list_writer.address.eq(in_beats(scatter.needed)),
             list_writer.end.eq(needed.done),
             filter_.address.eq(in_words(scatter.needed)),

@@ -121,6 +121,7 @@ class Sender(wiring.Component):
         if flits_of_a_beat == 1:
             last_part = 1
         m.d.comb += [
+            header.eq(0),
             header.kind.eq(PacketKind.FEATURE),
             header.source.eq(self.position),
             header.destination.eq(under_way.o.payload.destination),

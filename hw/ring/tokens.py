@@ -79,22 +79,28 @@ class Tokens(wiring.Component):
         waiting = Signal(3)  # of each kind of token
         code = Signal(8)
         parity = Signal()
-        header, control = Signal(struct(PACKET_HEADER)), Signal(struct(PACKET_CONTROL))
+        header = Signal(struct(PACKET_HEADER))
+        token, phase, error = Signal(4), Signal(), Signal(8)
         sending = Signal(3)
         with m.If(self.stop):
             m.d.sync += code.eq(self.code)
         # The order in which they are asked for: a chiplet drains before it arrives; an error goes last.
         with m.If(waiting[Token.DRAINED]):
-            m.d.comb += [control.token.eq(Token.DRAINED), sending.eq(1 << Token.DRAINED)]
+            m.d.comb += [token.eq(Token.DRAINED), sending.eq(1 << Token.DRAINED)]
         with m.Elif(waiting[Token.ARRIVED]):
-            m.d.comb += [control.token.eq(Token.ARRIVED), sending.eq(1 << Token.ARRIVED), control.phase.eq(parity)]
+            m.d.comb += [token.eq(Token.ARRIVED), sending.eq(1 << Token.ARRIVED), phase.eq(parity)]
         with m.Elif(waiting[Token.ERROR]):
-            m.d.comb += [control.token.eq(Token.ERROR), sending.eq(1 << Token.ERROR), control.error.eq(code)]
+            m.d.comb += [token.eq(Token.ERROR), sending.eq(1 << Token.ERROR), error.eq(code)]
         m.d.comb += [
+            header.eq(0),
             header.kind.eq(PacketKind.CONTROL),
             header.source.eq(self.position),
             header.destination.eq(Mux(self.position == 0, self.chiplets, self.position) - 1),
-            header.vid.eq(control),
+            header.vid.eq(
+                (token << PACKET_CONTROL.offsets["token"])
+                | (phase << PACKET_CONTROL.offsets["phase"])
+                | (error << PACKET_CONTROL.offsets["error"])
+            ),
             self.o.valid.eq(waiting.any()),
             self.o.payload.data.eq(header),
             self.o.payload.last.eq(1),

@@ -1,0 +1,146 @@
+"""A ring of chiplets with their memories, as Verilog: one chiplet's module, once for each position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from amaranth.hdl import Const, Value
+from amaranth.lib import wiring
+
+from hw.ring.ring_chiplet import RingChiplet
+from tb.models.wrap import CONTROLS, COUNTERS
+
+__all__ = ["LINK_COUNTERS", "ring_top"]
+
+#: Outputs of the top for every link: words of 16 bits by kind of packet, headers, flits.
+LINK_COUNTERS = ("feature_words", "partial_words", "control_packets", "flits")
+#: Counts what crosses a link; the kind of a packet is in its header's lowest bits.
+_LINK_MONITOR = """
+module link_monitor #(parameter WIDTH = 64) (
+  input clk, input rst, input tvalid, input [WIDTH-1:0] tdata, input tlast,
+  output reg [63:0] feature_words, output reg [63:0] partial_words, output reg [63:0] control_packets,
+  output reg [63:0] flits);
+  reg in_packet;
+  always @(posedge clk) begin
+    if (rst) begin
+      in_packet <= 0;
+      feature_words <= 0;
+      partial_words <= 0;
+      control_packets <= 0;
+      flits <= 0;
+    end else if (tvalid) begin
+      flits <= flits + 1;
+      in_packet <= !tlast;
+      if (!in_packet)
+        case (tdata[1:0])
+          0: feature_words <= feature_words + 64'(tdata[26:15]);
+          1: partial_words <= partial_words + 64'(tdata[26:15]) * 2;
+          default: control_packets <= control_packets + 1;
+        endcase
+    end
+  end
+endmodule
+"""
+
+
+def _ports(component: Any) -> Iterator[tuple[str, bool, int]]:
+    for path, member, value in component.signature.flatten(component):
+        signal = Value.cast(value)
+        if not isinstance(signal, Const) and len(signal):
+            yield "__".join(map(str, path)), member.flow is wiring.In, len(signal)
+
+
+def _vector(width: int) -> str:
+    return "" if width == 1 else f"[{width - 1}:0] "
+
+
+def ring_top(component: RingChiplet, design: str, toplevel: str, chiplets: int, depth: int) -> str:
+    """Return a Verilog top with `chiplets` chiplets in a ring, each with a memory of its own.
+
+    Parameters
+    ----------
+    component, design
+        The chiplet and the name of its module.
+    toplevel
+        Name of the top.
+    chiplets
+        Most chiplets, from 2; how many of them are in use is an input of the top.
+    depth
+        Size of a memory, in beats.
+
+    Returns
+    -------
+    str
+        Verilog. Ports of chiplet c are called ``c{c}_start__valid`` and so on, those of its memory ``mem{c}_latency``;
+        ``reset`` has a bit for every chiplet beside the common ``rst``; memory controls that are the same for
+        all are called ``mem_latency``.
+    """
+    pe, width = component.config.pe, component.ring.link_width
+    ports = {name: (inward, bits) for name, inward, bits in _ports(component)}
+    # Settings are common to all memories, files and errors are not.
+    own = {"load", "dump", "read_error_first", "read_error_last", "write_error_first", "write_error_last"}
+    declarations = ["input clk", "input rst", f"input [{chiplets - 1}:0] reset", "input [4:0] chiplets"]
+    for control, bits in CONTROLS.items():
+        if control not in own:
+            declarations.append(f"input {_vector(bits or pe.address_width)}mem_{control}")
+    wires: list[str] = []
+    body: list[str] = []
+    for n in reversed(range(chiplets)):
+        pins = [
+            ".clk(clk)",
+            f".rst(rst | reset[{n}])",
+            f".position(5'd{n})",
+            ".chiplets(chiplets)",
+        ]
+        memory = [".clk(clk)", f".rst(rst | reset[{n}])"]
+        # Link n leaves chiplet n; the link of the last chiplet in use goes to chiplet 0.
+        for signal in ("tvalid", "tdata", "tlast"):
+            bits = ports[f"m_axis_{signal}"][1]
+            wires.append(f"  wire {_vector(bits)}link{n}_{signal};")
+            pins.append(f".m_axis_{signal}(link{n}_{signal})")
+            before = f"link{n - 1}_{signal}"
+            if n == 0:
+                every = ", ".join(f"link{k}_{signal}" for k in reversed(range(chiplets)))
+                body.append(f"  wire [{chiplets - 1}:0][{bits - 1}:0] all_{signal} = {{{every}}};")
+                before = f"all_{signal}[{max(1, (chiplets - 1).bit_length())}'(chiplets - 1)]"
+            pins.append(f".s_axis_{signal}({before})")
+        wires.append(f"  wire back{n};")
+        pins.append(f".s_axis_tcredit(back{n})")
+        pins.append(f".m_axis_tcredit(chiplets == {n + 1} ? back0 : back{(n + 1) % chiplets})")
+        for name, (inward, bits) in ports.items():
+            if name.startswith(("m_axis_", "s_axis_")) or name in ("position", "chiplets"):
+                continue
+            if name.startswith("m_axi_"):
+                body.append(f"  wire {_vector(bits)}c{n}_{name};")
+                memory.append(f".{name.replace('m_axi', 's_axi')}(c{n}_{name})")
+            else:
+                declarations.append(f"{'input' if inward else 'output'} {_vector(bits)}c{n}_{name}")
+            pins.append(f".{name}(c{n}_{name})")
+        for control, bits in CONTROLS.items():
+            prefix = f"mem{n}" if control in own else "mem"
+            if control in own:
+                declarations.append(f"input {_vector(bits or pe.address_width)}{prefix}_{control}")
+            # Each memory stalls in its own rhythm.
+            memory.append(f".{control}({prefix}_{control}{f' + {n}' if control == 'seed' else ''})")
+        for counter, bits in COUNTERS.items():
+            declarations.append(f"output {_vector(bits)}mem{n}_{counter}")
+            memory.append(f".{counter}(mem{n}_{counter})")
+        monitor = [
+            ".clk(clk)",
+            ".rst(rst)",
+            *(f".{signal}(link{n}_{signal})" for signal in ("tvalid", "tdata", "tlast")),
+        ]
+        for counter in LINK_COUNTERS:
+            declarations.append(f"output [63:0] link{n}_{counter}")
+            monitor.append(f".{counter}(link{n}_{counter})")
+        identity = ports["m_axi_arid"][1]
+        separator = ",\n    "
+        body += [
+            f"  {design} chiplet_{n} (\n    {separator.join(pins)});",
+            f"  axi_memory #(.DATA_WIDTH({pe.data_width}), .ADDR_WIDTH({pe.address_width}), .ID_WIDTH({identity}), "
+            f'.DEPTH({depth}), .NAME("mem{n}")) memory_{n} (\n    {separator.join(memory)});',
+            f"  link_monitor #(.WIDTH({width})) monitor_{n} (\n    {separator.join(monitor)});",
+        ]
+    declared = ",\n  ".join(declarations)
+    return "\n".join([_LINK_MONITOR, f"module {toplevel} (\n  {declared});", *wires, *body, "endmodule", ""])
