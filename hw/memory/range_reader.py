@@ -1,6 +1,6 @@
 """Range reader: ranges of 32-bit words become bursts, and what comes back is marked with what belongs to them."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -16,6 +16,7 @@ from hw.memory.formats import (
     check_port,
 )
 from hw.stream.queue import Queue
+from hw.stream.slice import Slice
 
 __all__ = ["RangeMasker", "RangeReader", "RangeSplitter"]
 
@@ -69,25 +70,22 @@ class RangeSplitter(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Build the block."""
         m = Module()
-        words_of_a_beat = self.data_width // _WORD_WIDTH
-        position = exact_log2(words_of_a_beat)
+        position = exact_log2(self.data_width // _WORD_WIDTH)
+        in_block = position + exact_log2(BURST_BEATS)  # bits of a word's place in its block of 16 beats
 
-        # The range at hand: what is left of it.
+        # What is left of the range at hand. A burst goes to the end of its block, the last one to the range's end.
         busy, empty = Signal(), Signal()
-        address = Signal(beat_address_width(self.address_width, self.data_width))
-        beats = Signal(_WORD_WIDTH + 1 - position)  # beats left - 1
+        block = Signal(beat_address_width(self.address_width, self.data_width) - exact_log2(BURST_BEATS))
+        blocks = Signal(_WORD_WIDTH + 1 - in_block)  # blocks left - 1
+        beat, final_beat = Signal(range(BURST_BEATS)), Signal(range(BURST_BEATS))  # in their blocks
         first, final = Signal(position), Signal(position)
 
-        to_boundary, length, last = Signal(range(BURST_BEATS)), Signal(range(BURST_BEATS)), Signal()
-        m.d.comb += [
-            to_boundary.eq(~address[: exact_log2(BURST_BEATS)]),
-            last.eq(beats <= to_boundary),
-            length.eq(Mux(last, beats, to_boundary)),
-        ]
+        last, length = Signal(), Signal(range(BURST_BEATS))
+        m.d.comb += [last.eq(blocks == 0), length.eq(Mux(last, final_beat, BURST_BEATS - 1) - beat)]
         request, part = self.request, self.part
         advance = Signal()
         m.d.comb += [
-            request.payload.address.eq(address),
+            request.payload.address.eq(Cat(beat, block)),
             request.payload.length.eq(length),
             request.valid.eq(busy & ~empty & part.ready),
             part.payload.length.eq(length),
@@ -100,29 +98,27 @@ class RangeSplitter(wiring.Component):
             self.i.ready.eq(~busy | (advance & last)),
         ]
         with m.If(advance):
-            m.d.sync += [
-                address.eq(address + length + 1),
-                beats.eq(beats - length - 1),
-                first.eq(0),
-                busy.eq(~last),
-            ]
-        end = Signal(_WORD_WIDTH + 1)  # last word, counted from the start of the first beat
-        start = self.i.payload.address[:position]
+            m.d.sync += [block.eq(block + 1), blocks.eq(blocks - 1), beat.eq(0), first.eq(0), busy.eq(~last)]
+        start, end = Signal(in_block), Signal(_WORD_WIDTH + 1)  # first and last word, from the start of the first block
+        m.d.comb += [
+            start.eq(self.i.payload.address[:in_block]),
+            end.eq(self.i.payload.words + (Cat(start, 0).as_signed() - 1)),
+        ]
         with m.If(self.i.valid & self.i.ready):
-            m.d.comb += end.eq(start + self.i.payload.words - 1)
             m.d.sync += [
                 busy.eq(1),
                 empty.eq(self.i.payload.words == 0),
-                address.eq(self.i.payload.address[position:]),
-                beats.eq(Mux(self.i.payload.words == 0, 0, end[position:])),
-                first.eq(start),
-                final.eq(end[:position]),
+                Cat(first, beat, block).eq(self.i.payload.address),
+                Cat(final, final_beat, blocks).eq(Mux(self.i.payload.words == 0, 0, end)),
             ]
         return m
 
 
 class RangeMasker(wiring.Component):
     """Marks the words of every beat that belong to the range, and the range's last beat.
+
+    It counts the beats of a burst: what decides ``valid`` and ``ready`` then comes from registers near by, and not out
+    of the beats' block RAM.
 
     Parameters
     ----------
@@ -157,7 +153,7 @@ class RangeMasker(wiring.Component):
         index = Signal(range(BURST_BEATS))  # of the beat in its burst
         final_beat, last, moves = Signal(), Signal(), Signal()
         m.d.comb += [
-            final_beat.eq(beat.last | part.empty),
+            final_beat.eq((index == part.length) | part.empty),
             last.eq(part.last & final_beat),
             o.valid.eq(self.part.valid & (part.empty | self.beat.valid)),
             # The next range's beat may come while an empty one waits.
@@ -217,11 +213,13 @@ class RangeReader(wiring.Component):
         m.submodules.splitter = splitter = RangeSplitter(self.address_width, self.data_width)
         m.submodules.fetcher = fetcher = self._fetcher
         m.submodules.parts = parts = Queue(_Part(self.data_width), self.depth)
+        m.submodules.part = part = Slice(_Part(self.data_width))
         m.submodules.masker = masker = RangeMasker(self.data_width)
         wiring.connect(m, wiring.flipped(self.i), splitter.i)
         wiring.connect(m, splitter.request, fetcher.i)
         wiring.connect(m, splitter.part, parts.i)
-        wiring.connect(m, parts.o, masker.part)
+        wiring.connect(m, parts.o, part.i)
+        wiring.connect(m, part.o, masker.part)
         wiring.connect(m, fetcher.o, masker.beat)
         wiring.connect(m, masker.o, wiring.flipped(self.o))
         wiring.connect(m, fetcher.request, wiring.flipped(self.request))

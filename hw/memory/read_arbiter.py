@@ -45,7 +45,7 @@ class ReadArbiter(wiring.Component):
     m_axi
         AR and R channels; the ID is the client's number.
     failure
-        Line address of a beat that was answered SLVERR or DECERR, at the same time as the beat.
+        Line address of a beat that was answered SLVERR or DECERR, the cycle after the beat.
 
     Raises
     ------
@@ -132,10 +132,15 @@ class ReadArbiter(wiring.Component):
             ]
         for i, port in enumerate(self.beats):
             m.d.comb += [port.payload.eq(beat), port.valid.eq(valid & (client == i))]
+        # A cycle later again: block RAM is slow, and a failure is in no hurry.
+        address = Signal.like(answered.data)
+        offset = Signal.like(index)
+        failed = Signal()
+        m.d.sync += [address.eq(answered.data), offset.eq(index), failed.eq(valid & beat.error)]
         beats_of_a_line = len(answered.data) - len(self.failure.payload)
         m.d.comb += [
-            self.failure.valid.eq(valid & beat.error),
-            self.failure.payload.eq((answered.data + index) >> beats_of_a_line),
+            self.failure.valid.eq(failed),
+            self.failure.payload.eq((address + offset) >> beats_of_a_line),
         ]
         m.d.sync += Cover(arbiter.o.valid & ~room, "a client has as many bursts under way as it may")
         return m

@@ -84,7 +84,9 @@ class ReadArbiterSpec(Elaboratable):
                     Assert(port.payload.last == was["rlast"]),
                     Assert(port.payload.error == failed),
                 ]
-        m.d.comb += Assert(dut.failure.valid == (was["rvalid"] & failed))
+        reported = Signal()
+        m.d.sync += reported.eq(was["rvalid"] & failed)
+        m.d.comb += Assert(dut.failure.valid == reported)
 
     def _burst(self, m: Module, dut: ReadArbiter) -> None:
         """Follow the symbolic burst."""
@@ -107,9 +109,11 @@ class ReadArbiterSpec(Elaboratable):
                     Assert(axi.araddr == request.address << 3),
                     Assert(axi.arlen == request.length),
                 ]
-        answered, index, line = Signal(range(64)), Signal(4), Signal.like(dut.failure.payload)
-        fails = Signal()
-        m.d.sync += fails.eq(0)
+        answered, index = Signal(range(64)), Signal(4)
+        # The failure is reported two cycles after its beat.
+        fails, reported = Signal(), Signal()
+        line, reported_line = Signal.like(dut.failure.payload), Signal.like(dut.failure.payload)
+        m.d.sync += [fails.eq(0), reported.eq(fails), reported_line.eq(line)]
         with m.If(axi.rvalid & (axi.rid == client)):
             m.d.sync += [answered.eq(answered + axi.rlast), index.eq(Mux(axi.rlast, 0, index + 1))]
             with m.If(answered == number):
@@ -117,9 +121,9 @@ class ReadArbiterSpec(Elaboratable):
                 m.d.sync += [fails.eq(axi.rresp[1]), line.eq((request.address + index) >> 3)]
             with m.Else():
                 m.d.comb += Assume(axi.rlast | (index != 15))
-        with m.If(fails):
+        with m.If(reported):
             m.d.comb += [
-                Assert(dut.failure.valid & (dut.failure.payload == line)),
+                Assert(dut.failure.valid & (dut.failure.payload == reported_line)),
                 Cover((number == NUMBER - 1) & (index == 2)),
             ]
         m.d.comb += Cover((asked == number + 1) & (number == NUMBER - 1) & (client == CLIENTS - 1))
@@ -128,6 +132,6 @@ class ReadArbiterSpec(Elaboratable):
 PROOFS = [
     Proof("each_beat_goes_to_its_client", lambda: ReadArbiterSpec(follow=False), "prove", 3),
     Proof("reaches_the_limit", lambda: ReadArbiterSpec(follow=False), "cover", 8),
-    Proof("failures_carry_their_line", lambda: ReadArbiterSpec(follow=True), "bmc", 8),
+    Proof("failures_carry_their_line", lambda: ReadArbiterSpec(follow=True), "bmc", 10),
     Proof("follows_a_burst_to_its_failure", lambda: ReadArbiterSpec(follow=True), "cover", 12, quick=False),
 ]

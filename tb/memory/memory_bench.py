@@ -25,7 +25,7 @@ BENCHES = tuple(
 )
 #: Designs that all benches of the area run on: narrow and shallow, so that every limit is met, and the machine's.
 CONFIGURATIONS: dict[str, Callable[[], MemorySide]] = {
-    "narrow": lambda: MemorySide(data_width=64, depth=16, outstanding=4),
+    "narrow": lambda: MemorySide(data_width=64, depth=16, outstanding=4, address_width=18),
     "wide": lambda: MemorySide(data_width=256, depth=128, outstanding=128),
 }
 
@@ -206,6 +206,11 @@ def random_ranges(source: random.Random, count: int, longest: int = 40) -> list[
         words = source.choice((0, 1, source.randrange(1, 4), source.randrange(1, longest)))
         ranges.append((source.randrange(SIZE // 4 - words), words))
     return ranges
+
+
+def ranges_anywhere(source: random.Random, count: int, address_width: int) -> list[tuple[int, int]]:
+    """Ranges, none of them empty, anywhere in the address space."""
+    return [(source.randrange((1 << (address_width - 2)) - 40), source.randrange(1, 40)) for _ in range(count)]
 
 
 def random_bursts(source: random.Random, count: int, beat_bytes: int) -> list[tuple[int, int]]:

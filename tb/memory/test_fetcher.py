@@ -103,13 +103,13 @@ async def failing_beats_are_marked_and_reported_by_line(dut: Any, stall: float) 
 @cocotb.test()
 async def addresses_past_the_memory_fail(dut: Any) -> None:
     bench = await begin(dut)
-    width = 32 - 6
-    last = (1 << (32 - (bench.beat_bytes.bit_length() - 1))) - 1
+    width = design().address_width
+    last = (1 << width) // bench.beat_bytes - 1
     bench.bench.drive("fetch_i", [{"address": last, "length": 0}, {"address": SIZE // bench.beat_bytes, "length": 0}])
     await bench.bench.until(lambda: len(bench.taken["fetch_o"]) == 2)
     await bench.bench.cycles(8)
     assert [beat["error"] for beat in bench.taken["fetch_o"]] == [1, 1]
-    assert bench.taken["read_failure"] == [(1 << width) - 1, SIZE // LINE_BYTES]
+    assert bench.taken["read_failure"] == [(1 << width) // LINE_BYTES - 1, SIZE // LINE_BYTES]
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)

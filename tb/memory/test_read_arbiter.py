@@ -10,7 +10,16 @@ from hw.memory.formats import LINE_BYTES
 from hw.memory.read_arbiter import ReadArbiter
 from tb.harness.formal import prove_all
 from tb.memory.formal_read_arbiter import PROOFS
-from tb.memory.memory_bench import CONFIGURATIONS, begin, design, random_bursts, random_ranges, simulate_memory_side
+from tb.memory.memory_bench import (
+    CONFIGURATIONS,
+    SIZE,
+    begin,
+    design,
+    random_bursts,
+    random_ranges,
+    ranges_anywhere,
+    simulate_memory_side,
+)
 from tb.memory.memory_side import CLIENTS
 
 
@@ -68,30 +77,32 @@ async def a_client_has_so_many_bursts_outstanding(dut: Any) -> None:
 @cocotb.test()
 @cocotb.parametrize(out_of_order=[False, True])
 async def every_failing_line_is_reported(dut: Any, out_of_order: bool) -> None:
+    """Read anywhere in the address space; the memory has an error wherever there is memory."""
     bench = await begin(dut)
     bench.memory.out_of_order(out_of_order)
     bench.memory.stall(0.3)
     bench.memory.latency(4)
     source = bench.bench.random
-    bench.memory.read_errors(range(1 << 16))
-    beats = LINE_BYTES // bench.beat_bytes
+    bench.memory.read_errors(range(SIZE))
+    beats_of_a_line = LINE_BYTES // bench.beat_bytes
+    width = design().address_width
     ports = dict.fromkeys(("fetch_o", "range_o", "word_o"), 0)
     lines = []
-    for address, length in random_bursts(source, 20, bench.beat_bytes):
+    for start, length in random_bursts(source, 30, bench.beat_bytes):
+        address = source.randrange(1 << (width - 12)) * 4096 // bench.beat_bytes + start % (4096 // bench.beat_bytes)
         bench.bench.drive("fetch_i", [{"address": address, "length": length - 1}])
-        lines += [(address + i) // beats for i in range(length)]
+        lines += [(address + i) // beats_of_a_line for i in range(length)]
         ports["fetch_o"] += length
     for port in ("range", "word"):
-        for address, length in random_ranges(source, 20):
-            if not length:
-                continue
-            bench.bench.drive(f"{port}_i", [{"address": address, "words": length}])
-            first, end = address // bench.beat_words, -(-(address + length) // bench.beat_words)
-            lines += [at // beats for at in range(first, end)]
-            ports[f"{port}_o"] += end - first if port == "range" else length
+        for address, words in ranges_anywhere(source, 30, width):
+            bench.bench.drive(f"{port}_i", [{"address": address, "words": words}])
+            first, end = address // bench.beat_words, -(-(address + words) // bench.beat_words)
+            lines += [at // beats_of_a_line for at in range(first, end)]
+            ports[f"{port}_o"] += end - first if port == "range" else words
     taken = bench.taken
     await bench.bench.until(lambda: all(len(taken[port]) == count for port, count in ports.items()))
     await bench.bench.cycles(16)
+    assert all(word["error"] for port in ports for word in taken[port])
     assert sorted(taken["read_failure"]) == sorted(lines)
 
 

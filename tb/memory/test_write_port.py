@@ -114,10 +114,14 @@ async def failing_writes_are_reported_by_line(dut: Any) -> None:
 @cocotb.test()
 async def addresses_past_the_memory_fail(dut: Any) -> None:
     bench = await begin(dut)
-    last = (1 << (32 - (bench.beat_bytes.bit_length() - 1))) - 1
-    bench.bench.drive("write_i", [{"address": last, "data": 0, "strobe": 0}])
-    await bench.bench.until(lambda: len(bench.taken["write_failure"]) == 1, 500)
-    assert bench.taken["write_failure"] == [(1 << 26) - 1]
+    bench.memory.latency(3)
+    width = design().address_width
+    beats = range(SIZE // bench.beat_bytes, (1 << width) // bench.beat_bytes)
+    past = [beats[-1], beats[0], *bench.bench.random.choices(beats, k=60)]
+    whole = (1 << bench.beat_bytes) - 1
+    bench.bench.drive("write_i", [{"address": at, "data": at, "strobe": whole} for at in past])
+    await bench.bench.until(lambda: len(bench.taken["write_failure"]) == len(past), 500)
+    assert bench.taken["write_failure"] == [at * bench.beat_bytes // LINE_BYTES for at in past]
     await bench.check_contents()
 
 
