@@ -13,15 +13,23 @@ from golden.dnp.network import ERROR_SHIFT, Learning, Network, sigmoid_table
 from golden.dnp.placement import Placement
 from golden.dnp.topology import EAST, NORTH, SOUTH, WEST, Grid, Topology
 
-__all__ = ["Mapping", "map_network"]
+__all__ = ["Mapping", "ProgramText", "map_network"]
 
 #: Sums looked up together, so that no instruction waits for the one before; one general register each.
 _BATCH = 6
 _BYTE = 255
 
 
-class _Program:
-    """Text of one processor's program; remembers what RC and ICR hold."""
+class ProgramText:
+    """Text of one processor's program, phase by phase; remembers what RC and ICR hold.
+
+    Parameters
+    ----------
+    placement, layout
+        What the processor holds, and where.
+    row, column
+        Its place in the logical array.
+    """
 
     def __init__(self, placement: Placement, layout: Layout, row: int, column: int) -> None:
         self.placement, self.layout, self.row, self.column = placement, layout, row, column
@@ -29,12 +37,15 @@ class _Program:
         self.known: dict[str, int] = {}
 
     def held(self, layer: int) -> int:
+        """Count the neurons of a layer that it holds."""
         return len(self.placement.held(layer, self.row, self.column))
 
     def owned(self, layer: int) -> int:
+        """Count the sums of a layer that it finishes."""
         return len(self.placement.owned(layer, self.row, self.column))
 
     def emit(self, *lines: str) -> None:
+        """Append lines."""
         self.lines += lines
 
     def set(self, register: str, value: int) -> None:
@@ -44,10 +55,12 @@ class _Program:
             self.known[register] = value
 
     def point(self, **pointers: int) -> None:
+        """Load address registers, named in small letters."""
         for register, address in pointers.items():
             self.emit(f"LDI #{address} {register.upper()}")
 
     def repeat(self, count: int, instruction: str) -> None:
+        """Emit an instruction that is carried out `count` times."""
         if count == 1:
             self.emit(instruction)
         elif count > 1:
@@ -413,7 +426,7 @@ def map_network(
     for processor in range(grid.processors):
         row, column = divmod(processor, columns)
         layout = Layout.of(placement, row, column, config, learning=learning is not None)
-        program = _Program(placement, layout, row, column)
+        program = ProgramText(placement, layout, row, column)
         _write(program, linear=linear, learning=learning, samples=samples, stream=stream)
         words = sum(2 if line.split()[0] in ("LDI", "JMP") else 1 for line in program.lines if not line.endswith(":"))
         if words > config.p_depth:
@@ -426,7 +439,7 @@ def map_network(
     return Mapping(grid, placement, config, layouts, texts, network, learning)
 
 
-def _write(p: _Program, *, linear: bool, learning: Learning | None, samples: int, stream: bool) -> None:
+def _write(p: ProgramText, *, linear: bool, learning: Learning | None, samples: int, stream: bool) -> None:
     placement, row, column = p.placement, p.row, p.column
     last = placement.layers[-1]
     if samples > 1:
@@ -457,7 +470,7 @@ def _write(p: _Program, *, linear: bool, learning: Learning | None, samples: int
         p.emit("HALT")
 
 
-def _take(p: _Program, layer: int, base: int, *, shared: bool, linear: bool) -> None:
+def _take(p: ProgramText, layer: int, base: int, *, shared: bool, linear: bool) -> None:
     """Take the inputs (layer 0) or targets of a sample from the host's side of the array."""
     placement, row, column = p.placement, p.row, p.column
     along_row = linear or (layer % 2 == 1)
