@@ -60,7 +60,7 @@ class Requantiser(wiring.Component):
         value, mantissa = operands.value, operands.scale.mantissa
         low, middle = Signal(2 * VALUE_BITS), Signal(2 * VALUE_BITS)
         high = Signal(signed(2 * VALUE_BITS))
-        bias_2 = Signal(signed(_BIAS_BITS))
+        bias_2, exponent_2 = Signal.like(operands.bias), Signal.like(operands.scale.exponent)
         shift_2 = Signal(range(_MAX_SHIFT + 1))
         total = Signal(7)
         m.d.comb += total.eq(operands.shift + operands.scale.exponent)
@@ -68,16 +68,17 @@ class Requantiser(wiring.Component):
             low.eq(value[:VALUE_BITS].as_unsigned() * mantissa),
             middle.eq(value[VALUE_BITS : 2 * VALUE_BITS].as_unsigned() * mantissa),
             high.eq(value[2 * VALUE_BITS :].as_signed() * mantissa),
-            bias_2.eq(operands.bias << operands.scale.exponent),
+            bias_2.eq(operands.bias),
+            exponent_2.eq(operands.scale.exponent),
             shift_2.eq(Mux(total > _MAX_SHIFT, _MAX_SHIFT, total)),
         ]
 
         product = Signal(signed(_SUM_BITS - 1))
-        bias_3 = Signal.like(bias_2)
+        bias_3 = Signal(signed(_BIAS_BITS))
         shift_3 = Signal.like(shift_2)
         m.d.sync += [
             product.eq(Cat(low, high).as_signed() + (middle << VALUE_BITS)),
-            bias_3.eq(bias_2),
+            bias_3.eq(bias_2 << exponent_2),
             shift_3.eq(shift_2),
         ]
 
