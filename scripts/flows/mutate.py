@@ -1,20 +1,20 @@
 """`atoll mutate`: how many small faults in a block its own bench notices.
 
-All mutants live in one Verilator program, chosen by the plusarg ``+mutsel=N``; the bench runs once for each in a
-simulator of its own and stops at its first failure. What survives is compared with the original: first its module,
-register by register, for all time; failing that the whole block by bounded model checking from reset, for all inputs
-that keep the rules of streams and for all outputs that those rules define.
+All mutants live in one Verilator program that reads the number of one from a file; the bench runs once for each in a
+process of its own (:mod:`tb.harness.forked`) and stops at its first failure. What survives is compared with the
+original: first its module, register by register, for all time; failing that the whole block by bounded model checking
+from reset, for all inputs that keep the rules of streams and for all outputs that those rules define.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
-from multiprocessing import get_context
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,12 @@ from scripts.flows.equivalence import compare
 from scripts.flows.table import show
 from scripts.flows.yosys import BUILD, yosys
 from tb.harness.build import digest, locked
+from tb.harness.forked import SELECTION
 from tb.harness.override import Override, overriding
+from tb.harness.run import passed
 
+#: Changes when the way mutants are made does.
+RECIPE = "2"
 #: Mutants tried by default, the seed of their choice, and how many simulators run at once.
 COUNT = 200
 SEED = 1
@@ -34,6 +38,8 @@ WORKERS = 2
 #: A mutant is killed by time when its bench takes this many times as long as the original's, plus this many seconds.
 SLOWER = 5
 SLACK = 60.0
+#: Seconds between looks at the progress.
+LOOK = 0.5
 #: Cycles over which a survivor is compared with the original, and the solver's limit in seconds.
 DEPTH = 16
 LIMIT = 120.0
@@ -107,9 +113,9 @@ class Mutator:
         self.folder: Path | None = None
 
     def __call__(self, component: Any, name: str) -> str:
-        """Return Verilog of `component` as module `name` with its mutants behind the plusarg ``mutsel``."""
+        """Return Verilog of `component` as module `name` with its mutants behind the register ``mutsel``."""
         model = str(rtlil.convert(component, name=name, emit_src=True))
-        key = digest(re.sub(r"^\s*attribute .*\n", "", model, flags=re.M), str(self.count), str(self.seed))
+        key = digest(RECIPE, re.sub(r"^\s*attribute .*\n", "", model, flags=re.M), str(self.count), str(self.seed))
         self.folder = BUILD / "mutate" / f"{name}-{key}"
         with locked(BUILD / "mutate" / f"{self.folder.name}.lock"):
             if not (self.folder / "mutated.v").exists():
@@ -147,7 +153,7 @@ class Mutator:
         yosys("\n".join(script) + "\n", cwd=folder, name="apply")
         (folder / "mutants.json").write_text(json.dumps([asdict(mutant) for mutant in mutants], indent=1))
         text = (folder / "mutated.raw.v").read_text()
-        (folder / "mutated.v").write_text(_from_plusarg(text, name, width))
+        (folder / "mutated.v").write_text(_selected(text, name, width))
 
     def mutants(self) -> list[Mutant]:
         """Return the mutants of the design made last."""
@@ -162,37 +168,26 @@ def _describe(number: int, options: str) -> Mutant:
     return Mutant(number, found.get("mode", "?"), place.replace("\\", ""), " ".join(sources), options)
 
 
-def _from_plusarg(text: str, name: str, width: int) -> str:
-    """Turn the top module's input ``mutsel`` into a register set from the plusarg."""
+def _selected(text: str, name: str, width: int) -> str:
+    """Turn the top module's input ``mutsel`` into a register that is read from a file in the first step."""
     head = re.search(rf"^module \\?{re.escape(name)}\s*\(([^)]*)\);", text, re.M)
     if head is None or not re.search(r"\bmutsel\b", head[1]):
         raise UserError(f"{name}: the mutated design has no selection input")
     ports = ", ".join(port.strip() for port in head[1].split(",") if port.strip() != "mutsel")
     start, end = head.span()
     body_end = text.index("endmodule", end)
-    body = re.sub(r"^\s*input (\[\d+:0\] )?mutsel;\n", "", text[end:body_end], flags=re.M)
-    body = re.sub(r"^\s*wire (\[\d+:0\] )?mutsel;\n", "", body, flags=re.M)
-    register = f'\n  reg [{width - 1}:0] mutsel;\n  initial if (!$value$plusargs("mutsel=%d", mutsel)) mutsel = 0;'
+    body = re.sub(r"^\s*(input|wire) (\[\d+:0\] )?mutsel;\n", "", text[end:body_end], flags=re.M)
+    register = (
+        f"\n  reg [{width - 1}:0] mutsel; integer mutsel_file, mutsel_read;\n"
+        f'  initial begin mutsel = 0; mutsel_file = $fopen("{SELECTION}", "r");\n'
+        '    if (mutsel_file != 0) mutsel_read = $fscanf(mutsel_file, "%d", mutsel); end\n'
+    )
     return f"{text[:start]}module {name}({ports});{register}{body}{text[body_end:]}"
 
 
-def _survives(block: Block, mutator: Mutator, number: int, limit: float | None, directory: Path) -> bool:
-    """Run the bench on one mutant in this process; return whether it noticed nothing."""
-    override = Override(
-        verilog=mutator,
-        arguments=TOLERANT,
-        plusargs=(f"+mutsel={number}",),
-        environment={"COCOTB_MAX_FAILURES": "1", "COCOTB_LOG_LEVEL": "WARNING"},
-        directory=directory,
-        limit=limit,
-    )
-    parameters = block.bench_parameters if block.narrow is None else block.narrow
+def _launch(block: Block, override: Override) -> None:
     with overriding(override):
-        try:
-            block.run_bench(parameters)
-        except AssertionError:
-            return False
-    return True
+        block.run_bench(block.bench_parameters if block.narrow is None else block.narrow)
 
 
 def mutate(
@@ -228,22 +223,31 @@ def mutate(
     began = time.perf_counter()
     mutator = Mutator(count, seed)
     runs = BUILD / "mutate" / "runs" / block.module
-    if not _survives(block, mutator, 0, None, runs / "0"):
-        raise UserError(f"{block.name}: the bench fails without a mutant; see {runs / '0' / 'run.log'}")
-    original = time.perf_counter()
-    _survives(block, mutator, 0, None, runs / "0")
-    limit = SLOWER * (time.perf_counter() - original) + SLACK
+    shutil.rmtree(runs, ignore_errors=True)
+    plain = Override(verilog=mutator, arguments=TOLERANT, directory=runs)
+    try:
+        _launch(block, plain)
+        original = time.perf_counter()
+        _launch(block, plain)
+    except AssertionError:
+        raise UserError(f"{block.name}: the bench fails without a mutant; see {runs / 'run.log'}") from None
     mutants = mutator.mutants()
-    alive: list[Mutant] = []
-    with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
-        jobs = [
-            pool.submit(_survives, block, mutator, mutant.number, limit, runs / str(mutant.number))
-            for mutant in mutants
-        ]
-        for done, (mutant, job) in enumerate(zip(mutants, jobs, strict=True), start=1):
-            if job.result():
-                alive.append(mutant)
-            progress(done, len(mutants))
+    override = replace(
+        plain,
+        environment={"COCOTB_MAX_FAILURES": "1", "COCOTB_LOG_LEVEL": "WARNING"},
+        limit=SLOWER * (time.perf_counter() - original) + SLACK,
+        mutants=tuple(mutant.number for mutant in mutants),
+        # A launch of its own may share files between its runs.
+        workers=1 if block.launch else WORKERS,
+    )
+    with ThreadPoolExecutor(1) as background:
+        job = background.submit(_launch, block, override)
+        while not job.done():
+            progress(sum(1 for _ in runs.glob("*/run.log")), len(mutants))
+            time.sleep(LOOK)
+        job.result()
+    alive = [mutant for mutant in mutants if passed(runs / str(mutant.number) / "results.xml")]
+    progress(len(mutants), len(mutants))
     component = block.make_for_bench(block.bench_parameters if block.narrow is None else block.narrow)
     assert mutator.folder is not None
     folder = mutator.folder

@@ -22,21 +22,27 @@ class Override:
         Build with coverage.
     arguments
         More arguments for Verilator.
-    plusargs, environment
-        More of both for the simulator.
+    environment
+        More of it for the simulator.
     directory
         Where the runs' files go instead of the usual place.
     limit
         Wall time in seconds after which a run has failed.
+    mutants
+        Numbers of mutants: every run is then one for each of them, and does not fail but leaves its results in a folder
+        of `directory` for each.
+    workers
+        How many mutants are simulated at once.
     """
 
     verilog: Callable[[Any, str], str] | None = None
     coverage: bool = False
     arguments: tuple[str, ...] = ()
-    plusargs: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     directory: Path | None = None
     limit: float | None = None
+    mutants: tuple[int, ...] = ()
+    workers: int = 1
 
 
 NONE = Override()

@@ -159,6 +159,12 @@ def run(
     log = directory / "run.log"
     runner = FastVerilator()
     runner.timeout = limit
+    forks = {}
+    if override.mutants:
+        runner.timeout = None  # each mutant has the limit for itself
+        bench = f"{bench},tb.harness.forked"
+        task = {"numbers": override.mutants, "folder": str(directory), "workers": override.workers, "limit": limit}
+        forks["ATOLL_MUTANTS"] = json.dumps(task)
     waves = made.options.waves
     began = time.perf_counter()
     ended = ""
@@ -177,7 +183,6 @@ def run(
                     "+verilator+rand+reset+2",
                     f"+verilator+seed+{seed % 0x7FFFFFFF or 1}",
                     *plusargs,
-                    *override.plusargs,
                 ],
                 extra_env={
                     PARAMETERS_VARIABLE: given,
@@ -188,6 +193,7 @@ def run(
                     "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
                     **(environment or {}),
                     **override.environment,
+                    **forks,
                 },
                 waves=waves,
                 log_file=log,
@@ -199,6 +205,8 @@ def run(
         except SystemExit as error:
             ended = f"the simulator ended with status {error.code}"
     seconds = time.perf_counter() - began
+    if override.mutants:
+        return Result(made.toplevel, len(override.mutants), 0, 0, seconds, seed, directory, ended)
     if waves:
         print(f"waveform: {waveform(directory)}")
     return _read(made, seed, directory, results_file, log, seconds, ended)
@@ -226,6 +234,17 @@ def _outside_pytest() -> Any:
     finally:
         if current is not None:
             os.environ["PYTEST_CURRENT_TEST"] = current
+
+
+def _cases(xml: Path) -> list[ElementTree.Element]:
+    cases = list(ElementTree.parse(xml).getroot().iter("testcase")) if xml.exists() else []
+    return [case for case in cases if case.find("skipped") is None]
+
+
+def passed(xml: Path) -> bool:
+    """Return whether a results file tells of tests and of none that failed."""
+    cases = _cases(xml)
+    return bool(cases) and all(case.find("failure") is None and case.find("error") is None for case in cases)
 
 
 def _read(made: Build, seed: int, directory: Path, xml: Path, log: Path, seconds: float, ended: str) -> Result:
