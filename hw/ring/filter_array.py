@@ -180,7 +180,7 @@ class FilterFeed(wiring.Component):
         # Where the parts begin, relative to the list: sums of the counts below, made one a cycle after the start.
         first = Array(Signal(32, name=f"first_{n}") for n in range(count))
         active = Signal()
-        summed = Signal(range(count + 1))
+        summed = Signal(range(count + 1), init=count)
 
         def choose(name: str, wanted: list[object], step: object) -> Signal:
             """Move a turn to the nearest owner that wants it."""

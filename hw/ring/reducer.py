@@ -1,6 +1,6 @@
 """Reducer: sends partial sums home, adding every chiplet's share on the way (R11, R19)."""
 
-from amaranth.hdl import Cat, Cover, Elaboratable, Module, Mux, Signal
+from amaranth.hdl import Cat, Cover, Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -102,7 +102,7 @@ class Reducer(wiring.Component):
         role = Signal(Role)
         home, begin = word.data[:POSITION_BITS], word.data[_START : _START + POSITION_BITS]
 
-        def hops(source: object, destination: object) -> Signal:
+        def hops(source: Value, destination: Value) -> Signal:
             count = Signal(POSITION_BITS + 1)
             difference = Signal(POSITION_BITS + 2)
             m.d.comb += [
@@ -245,5 +245,5 @@ class Reducer(wiring.Component):
                     with m.If(final):
                         m.next = "IDLE"
         m.d.comb += self.done.eq(fsm.ongoing("IDLE") & ~out.o.valid)
-        m.d.sync += [Cover(role == which) for which in Role]
+        m.d.sync += [Cover(role == which) for which in (Role.NONE, Role.START, Role.MIDDLE, Role.HOME)]
         return m

@@ -1,5 +1,7 @@
 """Ring unit: all of a chiplet that has to do with the ring, and the commands that use it."""
 
+from typing import Any
+
 from amaranth.hdl import Array, Elaboratable, Module, Mux, Signal
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -424,13 +426,13 @@ class RingUnit(wiring.Component):
         m: Module,
         station: Station,
         filter_: FilterArray,
-        boundaries: object,
-        rows: object,
-        header: object,
-        error: object,
-        receiving: object,
-        reducing: object,
-        stopped: object,
+        boundaries: Any,
+        rows: Any,
+        header: Any,
+        error: Any,
+        receiving: Any,
+        reducing: Any,
+        stopped: Any,
     ) -> None:
         """Decide what happens to the packet at the head of the station."""
         owner = Signal(range(self.config.chiplets))
@@ -485,7 +487,7 @@ class RingUnit(wiring.Component):
                 m.d.comb += [station.decided.eq(1), error.code.eq(Error.BAD_PACKET)]
 
     def _deliver(
-        self, m: Module, station: Station, halo: HaloWriter, reducer: Reducer, tokens: Tokens, stopped: object
+        self, m: Module, station: Station, halo: HaloWriter, reducer: Reducer, tokens: Tokens, stopped: Any
     ) -> None:
         """Hand what was taken to the unit that its header names."""
         header = data.View(struct(PACKET_HEADER), station.o.payload.data[: PACKET_HEADER.bits])

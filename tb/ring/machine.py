@@ -104,7 +104,9 @@ def ring_top(component: RingChiplet, design: str, toplevel: str, chiplets: int, 
                 every = ", ".join(f"link{k}_{signal}" for k in reversed(range(chiplets)))
                 body.append(f"  wire [{chiplets - 1}:0][{bits - 1}:0] all_{signal} = {{{every}}};")
                 before = f"all_{signal}[{max(1, (chiplets - 1).bit_length())}'(chiplets - 1)]"
-            pins.append(f".s_axis_{signal}({before})")
+            # Nothing goes past the last chiplet in use.
+            gate = f" && chiplets > {n}" if signal == "tvalid" and n else ""
+            pins.append(f".s_axis_{signal}({before}{gate})")
         wires.append(f"  wire back{n};")
         pins.append(f".s_axis_tcredit(back{n})")
         pins.append(f".m_axis_tcredit(chiplets == {n + 1} ? back0 : back{(n + 1) % chiplets})")

@@ -1,0 +1,72 @@
+"""What the filter array takes, what it asks for, and what the remote array sends (R4-R7, R12-R14)."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from golden.graph import IntArray
+
+__all__ = ["FilterWindow", "bound_of", "departures", "filter_requests", "needed_list"]
+
+
+class FilterWindow:
+    """Entries of one owner, in ascending order.
+
+    Parameters
+    ----------
+    in_order
+        Entry i + 1 is not taken before entry i.
+    """
+
+    def __init__(self, in_order: bool) -> None:
+        self.in_order = in_order
+        self.entries: list[int] = []
+
+    def arrives(self, vid: int) -> bool:
+        """Whether a packet's VID is taken; its entry is then gone."""
+        if vid not in self.entries or (self.in_order and min(self.entries) != vid):
+            return False
+        self.entries.remove(vid)
+        return True
+
+
+def needed_list(sources: Iterable[int], first: int, end: int, vertices: int) -> list[int]:
+    """Sources that another chiplet owns, sorted, each once; those outside the graph are left out."""
+    return sorted({vid for vid in sources if vid < vertices and not first <= vid < end})
+
+
+def departures(offsets: IntArray, chiplets: int, position: int, first_vertex: int) -> list[tuple[int, int]]:
+    """VIDs that travel and where they leave the ring.
+
+    Parameters
+    ----------
+    offsets
+        int [vertices * chiplets + 1], tiled offsets of the out-edges.
+    chiplets, position
+        Size of the ring; place of the owner.
+    first_vertex
+        VID of row 0.
+    """
+    tiles = np.diff(offsets).reshape(-1, chiplets) > 0
+    hops = np.where(tiles, (np.arange(chiplets) - position) % chiplets, 0).max(axis=1, initial=0)
+    return [(first_vertex + row, int((position + hops[row]) % chiplets)) for row in np.flatnonzero(hops).tolist()]
+
+
+def bound_of(groups: Sequence[Sequence[int]], tile: range) -> int | None:
+    """Largest VID that all groups may have now (R13 a, b); None if none requests from the tile.
+
+    Parameters
+    ----------
+    groups
+        Requested source VIDs of every PE group.
+    tile
+        VIDs of the tile.
+    """
+    maxima = [max(vid for vid in group if vid in tile) for group in groups if any(vid in tile for vid in group)]
+    return min(maxima) if maxima else None
+
+
+def filter_requests(groups: Sequence[Sequence[int]], tile: range) -> list[int]:
+    """Entries for the filter array: requests up to the bound, each once, sorted (R13 c, d)."""
+    bound = bound_of(groups, tile)
+    return [] if bound is None else sorted({vid for group in groups for vid in group if vid in tile and vid <= bound})

@@ -1,0 +1,327 @@
+"""Filter array, filter generator, remote array and needed list, by the specification's examples and at random."""
+
+import random
+from typing import Any
+
+import cocotb
+import numpy as np
+from cocotb.triggers import RisingEdge
+
+from golden.contracts import Error
+from golden.ring.matching import FilterWindow, departures, filter_requests, needed_list
+from tb.harness import simulate
+from tb.harness.bench import Bench, start
+from tb.ring.parts import BITMAP, CHIPLETS, ENTRIES, RingParts
+
+LIST_ADDRESS = 0x1000
+
+
+async def begin(dut: Any, **pace: Any) -> Bench:
+    bench = await start(dut, RingParts(), **pace)
+    for port in ("remote_start", "needed_start", "filter_start", "filter_take", "filter_in_order"):
+        getattr(dut, port).value = 0
+    for name in ("remote_error", "needed_error"):
+        bench.take(name, lambda word: None)
+    return bench
+
+
+async def pulse(dut: Any, port: str) -> None:
+    getattr(dut, port).value = 1
+    await RisingEdge(dut.clk)
+    getattr(dut, port).value = 0
+    await RisingEdge(dut.clk)
+
+
+def as_words(values: list[int]) -> list[dict[str, int]]:
+    """Words of a range as a range reader brings them."""
+    if not values:
+        return [{"data": 0, "last": 1, "error": 0, "empty": 1}]
+    return [
+        {"data": value, "last": int(n == len(values) - 1), "error": 0, "empty": 0} for n, value in enumerate(values)
+    ]
+
+
+def pack(values: list[int], bits: int = 32) -> int:
+    return sum(value << (bits * n) for n, value in enumerate(values))
+
+
+# Remote array ---------------------------------------------------------------------------------------------------------
+
+
+async def sends(
+    bench: Bench, dut: Any, offsets: list[int], chiplets: int, position: int, first: int
+) -> list[tuple[int, int]]:
+    """Feed offsets; return departures."""
+    got: list[tuple[int, int]] = []
+    bench.take("remote_o", lambda word: got.append((word["vid"], word["destination"])))
+    dut.remote_position.value = position
+    dut.remote_chiplets.value = chiplets
+    dut.remote_first_vertex.value = first
+    await pulse(dut, "remote_start")
+    bench.drive("remote_i", as_words(offsets))
+    while not int(dut.remote_done.value):
+        await bench.cycles(1)
+    return got
+
+
+@cocotb.test()
+async def r11_worked_example_of_the_remote_array(dut: Any) -> None:
+    """Chip 0 has 1-0, 4-0, 7-0, chip 1 has 1-6, 2-6, 3-6: 4 and 7 leave chip 0, 1, 2 and 3 leave chip 1."""
+    bench = await begin(dut)
+    # Results of chip 0 are 0, 1, 4 and 7, of chip 1 they are 6, 1, 2 and 3; those of the other chip have one
+    # entry in its tile. Rows are VIDs 0..7.
+    for chip, results in enumerate(([0, 1, 4, 7], [6, 1, 2, 3])):
+        offsets = [0]
+        for vid in range(8):
+            for tile in range(2):
+                offsets.append(offsets[-1] + (vid in results and vid // 4 == tile))
+        got = await sends(bench, dut, offsets, 2, chip, 0)
+        assert [vid for vid, _ in got] == ([4, 7], [1, 2, 3])[chip]
+        assert {destination for _, destination in got} == {1 - chip}
+
+
+@cocotb.test()
+@cocotb.parametrize(idle=[0.0, 0.4], stall=[0.0, 0.6])
+async def a_vertex_travels_to_its_farthest_consumer(dut: Any, idle: float, stall: float) -> None:
+    bench = await begin(dut, idle=idle, stall=stall)
+    for _ in range(12):
+        chiplets = bench.random.randrange(2, 17)
+        position = bench.random.randrange(chiplets)
+        rows = bench.random.randrange(20)
+        steps = [bench.random.choice((0, 0, 0, 1, 3)) for _ in range(rows * chiplets)]
+        offsets = [0, *np.cumsum(steps, dtype=np.int64).tolist()]
+        first = bench.random.randrange(1000)
+        got = await sends(bench, dut, offsets, chiplets, position, first)
+        assert got == departures(np.array(offsets), chiplets, position, first)
+
+
+@cocotb.test()
+async def an_offset_a_cycle(dut: Any) -> None:
+    bench = await begin(dut)
+    offsets = list(range(0, 4 * 200 * 2 + 1, 2))
+    before = bench.cycle
+    await sends(bench, dut, offsets, 4, 1, 0)
+    assert bench.cycle - before <= len(offsets) + 8
+
+
+@cocotb.test()
+async def a_falling_offset_is_reported_with_its_row(dut: Any) -> None:
+    bench = await begin(dut)
+    errors: list[dict[str, int]] = []
+    bench.take("remote_error", errors.append)
+    got = await sends(bench, dut, [0, 0, 2, 1, 2, 3, 3], 2, 0, 10)
+    assert errors == [{"code": Error.OFFSET_ORDER, "info": 1}]
+    assert got == [(10, 1)]
+
+
+# Needed list ----------------------------------------------------------------------------------------------------------
+
+
+async def lists(bench: Bench, dut: Any, sources: list[int], boundaries: list[int], position: int) -> list[int]:
+    """Feed sources as often as they are asked for; return the list."""
+    got: list[int] = []
+    bench.take("needed_o", got.append)
+    asked: list[dict[str, int]] = []
+
+    def answer(request: dict[str, int]) -> None:
+        asked.append(request)
+        bench.drive("needed_i", as_words(sources))
+
+    bench.take("needed_request", answer)
+    dut.needed_position.value = position
+    dut.needed_boundaries.value = pack(boundaries)
+    dut.needed_partials.value = 2
+    dut.needed_edges.value = LIST_ADDRESS | len(sources) << 30
+    await pulse(dut, "needed_start")
+    while not int(dut.needed_done.value):
+        await bench.cycles(1)
+    assert len(asked) == max(1, -(-boundaries[-1] // BITMAP))
+    return got
+
+
+@cocotb.test()
+@cocotb.parametrize(idle=[0.0, 0.4], stall=[0.0, 0.6])
+async def sources_elsewhere_come_sorted_and_once(dut: Any, idle: float, stall: float) -> None:
+    bench = await begin(dut, idle=idle, stall=stall)
+    for vertices in (1, 40, 64, 65, 200):
+        inner = sorted(bench.random.randrange(vertices + 1) for _ in range(CHIPLETS - 1))
+        boundaries = [0, *inner, vertices]
+        position = bench.random.randrange(CHIPLETS)
+        count = bench.random.choice((0, 5, 150))
+        # The two VIDs behind the graph are halves of a partial sum.
+        sources = [bench.random.randrange(vertices + 2) for _ in range(count)]
+        got = await lists(bench, dut, sources, boundaries, position)
+        assert got == needed_list(sources, boundaries[position], boundaries[position + 1], vertices)
+        counts = int(dut.needed_counts.value)
+        for owner in range(CHIPLETS):
+            mine = [vid for vid in got if boundaries[owner] <= vid < boundaries[owner + 1]]
+            assert counts >> 32 * owner & 0xFFFFFFFF == len(mine)
+
+
+@cocotb.test()
+async def a_source_outside_the_graph_is_reported_once(dut: Any) -> None:
+    bench = await begin(dut)
+    errors: list[dict[str, int]] = []
+    bench.take("needed_error", errors.append)
+    got = await lists(bench, dut, [3, 300, 150], [0, 50, 100, 150, 200], 0)
+    assert got == [150]
+    assert errors == [{"code": Error.VID_RANGE, "info": 300}]
+
+
+# Filter array ---------------------------------------------------------------------------------------------------------
+
+
+class Filter:
+    """The filter array with its list answered from Python."""
+
+    def __init__(self, bench: Bench, dut: Any, parts: list[list[int]]) -> None:
+        self.bench, self.dut = bench, dut
+        whole = [vid for part in parts for vid in part]
+        dut.filter_counts.value = pack([len(part) for part in parts])
+        dut.filter_address.value = LIST_ADDRESS
+
+        def answer(request: dict[str, int]) -> None:
+            first = request["address"] - LIST_ADDRESS
+            bench.drive("filter_i", as_words(whole[first : first + request["words"]]))
+
+        bench.take("filter_request", answer)
+
+    async def start(self, in_order: bool) -> None:
+        self.dut.filter_in_order.value = int(in_order)
+        await pulse(self.dut, "filter_start")
+
+    async def look(self, owner: int, vid: int) -> tuple[bool, bool]:
+        """Look a VID up, take it if it is wanted; return whether it was, and whether it came too early or late."""
+        dut, edge = self.dut, RisingEdge(self.dut.clk)
+        dut.filter_owner.value = owner
+        dut.filter_vid.value = vid
+        await edge
+        for _ in range(200):
+            await edge
+            if int(dut.filter_decided.value):
+                break
+        else:
+            raise AssertionError(f"VID {vid} of owner {owner} was never decided")
+        hit, late = bool(int(dut.filter_hit.value)), bool(int(dut.filter_late.value))
+        dut.filter_take.value = 1
+        await edge
+        dut.filter_take.value = 0
+        await edge
+        return hit, late
+
+
+@cocotb.test()
+async def r7_worked_example_of_both_modes(dut: Any) -> None:
+    """Chip B wants 2, 5, 8 and 8 comes after 2: unordered takes it, in order waits for 5."""
+    bench = await begin(dut)
+    filter_ = Filter(bench, dut, [[2, 5, 8], [], [], []])
+    for in_order in (False, True):
+        model = FilterWindow(in_order)
+        model.entries = [2, 5, 8]
+        await filter_.start(in_order)
+        for vid, taken in ((2, True), (8, not in_order), (5, True), (8, in_order)):
+            assert (await filter_.look(0, vid))[0] == taken == model.arrives(vid)
+        assert int(dut.filter_waiting.value) == 0
+
+
+@cocotb.test()
+@cocotb.parametrize(in_order=[False, True], idle=[0.0, 0.7])
+async def every_owner_has_a_window_over_a_longer_list(dut: Any, in_order: bool, idle: float) -> None:
+    """Owners' packets interleave; what is not on the list is not taken, whatever it is."""
+    bench = await begin(dut, idle=idle)
+    source: random.Random = bench.random
+    owned = [sorted(source.sample(range(200 * n, 200 * n + 200), 90)) for n in range(CHIPLETS)]
+    parts = [[vid for vid in vids if source.random() < 0.6] for vids in owned]
+    filter_ = Filter(bench, dut, parts)
+    await filter_.start(in_order)
+    left = [list(vids) for vids in owned]
+    while any(left):
+        owner = source.choice([n for n in range(CHIPLETS) if left[n]])
+        vid = left[owner].pop(0)
+        assert await filter_.look(owner, vid) == (vid in parts[owner], False), (owner, vid)
+    assert int(dut.filter_waiting.value) == 0
+    assert int(dut.filter_exhausted.value) == (1 << CHIPLETS) - 1
+
+
+@cocotb.test()
+async def an_owner_that_skips_a_whole_window_is_noticed(dut: Any) -> None:
+    bench = await begin(dut)
+    filter_ = Filter(bench, dut, [list(range(20)), [], [], []])
+    await filter_.start(False)
+    await bench.cycles(80)
+    assert await filter_.look(0, ENTRIES + 4) == (False, True)
+    assert await filter_.look(0, 0) == (True, False)
+    assert int(dut.filter_lowest.value) == 1
+
+
+@cocotb.test()
+async def a_header_a_cycle(dut: Any) -> None:
+    """With the windows filled, each cycle decides and takes one."""
+    bench = await begin(dut)
+    filter_ = Filter(bench, dut, [[10], [210], [410], [610]])
+    await filter_.start(True)
+    await bench.cycles(100)
+    edge = RisingEdge(dut.clk)
+    dut.filter_take.value = 1
+    hits = 0
+    for owner in range(CHIPLETS):
+        dut.filter_owner.value = owner
+        dut.filter_vid.value = 10 + 200 * owner
+        await edge
+        if owner:
+            hits += int(dut.filter_hit.value)
+    await edge
+    hits += int(dut.filter_waiting.value) == 0
+    dut.filter_take.value = 0
+    assert hits == CHIPLETS
+
+
+# Filter generator -----------------------------------------------------------------------------------------------------
+
+
+async def generates(bench: Bench, dut: Any, wants: dict[int, list[int]], tile: tuple[int, int]) -> list[int]:
+    """Give PEs sources, search a tile; return the entries."""
+    got: list[dict[str, int]] = []
+    bench.take("generator_o", got.append)
+    for pe, vids in wants.items():
+        bench.drive(
+            "generator_assign", [{"pe": pe, "reg": {"destination": pe, "first_edge": 0, "end_edge": len(vids)}}]
+        )
+    await bench.until(lambda: bench.drivers["generator_assign"].busy_words == 0)
+    for pe, vids in wants.items():
+        bench.drive("generator_want", [{"pe": pe, "vid": vid} for vid in vids])
+    await bench.until(lambda: bench.drivers["generator_want"].busy_words == 0)
+    bench.drive("generator_tile", [{"first": tile[0], "end": tile[1]}])
+    await bench.until(lambda: bool(got) and bool(got[-1]["last"]))
+    return [word["vid"] for word in got[:-1]]
+
+
+@cocotb.test()
+async def r13_worked_example_of_the_bound(dut: Any) -> None:
+    """Tile 0: group 1 wants 0, 1 and 2, group 3 wants 1; the maxima are 2 and 1, the bound is 1."""
+    bench = await begin(dut)
+    wants = {2: [0, 1], 3: [2], 6: [1], 0: [9], 4: [12]}
+    assert await generates(bench, dut, wants, (0, 4)) == [0, 1]
+    assert int(dut.generator_served.value) == 1
+
+
+@cocotb.test()
+@cocotb.parametrize(idle=[0.0, 0.4], stall=[0.0, 0.6])
+async def entries_are_bounded_sorted_and_distinct(dut: Any, idle: float, stall: float) -> None:
+    bench = await begin(dut, idle=idle, stall=stall)
+    for _ in range(15):
+        wants = {pe: [bench.random.randrange(40) for _ in range(bench.random.randrange(4))] for pe in range(8)}
+        first = bench.random.randrange(30)
+        end = first + bench.random.randrange(1, 30)
+        groups = [wants[2 * g] + wants[2 * g + 1] for g in range(4)]
+        got = await generates(bench, dut, wants, (first, end))
+        assert got == filter_requests(groups, range(first, end))
+        assert int(dut.generator_finished.value) == 0
+        bench.drive("generator_finish", range(8))
+        await bench.until(lambda: bench.drivers["generator_finish"].busy_words == 0)
+        await bench.cycles(2)
+        assert int(dut.generator_finished.value) == 0xFF
+
+
+def test_parts() -> None:
+    simulate(RingParts(), __name__, name="ring_parts")
