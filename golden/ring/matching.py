@@ -31,7 +31,7 @@ class FilterWindow:
 
 
 def needed_list(sources: Iterable[int], first: int, end: int, vertices: int) -> list[int]:
-    """Sources that another chiplet owns, sorted, each once; those outside the graph are left out."""
+    """Sort the sources that another chiplet owns, each once; those outside the graph are left out."""
     return sorted({vid for vid in sources if vid < vertices and not first <= vid < end})
 
 

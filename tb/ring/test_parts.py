@@ -187,6 +187,7 @@ class Filter:
         bench.take("filter_request", answer)
 
     async def start(self, in_order: bool) -> None:
+        """Begin with the list's first entries."""
         self.dut.filter_in_order.value = int(in_order)
         await pulse(self.dut, "filter_start")
 
