@@ -11,13 +11,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from amaranth.back import rtlil
-
 from scripts.blocks import Block, UserError
 from scripts.flows.ports import flat_ports
 from scripts.flows.table import show
 from scripts.flows.yosys import BUILD, ROOT, yosys
-from tb.harness.build import digest, locked
+from tb.harness.build import digest, locked, to_rtlil
 from tb.harness.override import Override, overriding
 
 #: What may stay uncovered, each with a reason.
@@ -92,7 +90,7 @@ class Sourced:
 
     def __call__(self, component: Any, name: str) -> str:
         """Return Verilog of `component` as module `name`."""
-        model = str(rtlil.convert(component, name=name, emit_src=True))
+        model = to_rtlil(component, name, sources=True)
         folder = BUILD / "cover" / f"{name}-{digest(model)}"
         with locked(BUILD / "cover" / f"{folder.name}.lock"):
             if not (folder / "sourced.v").exists():

@@ -18,13 +18,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from amaranth.back import rtlil
-
 from scripts.blocks import Block, UserError
 from scripts.flows.equivalence import compare
 from scripts.flows.table import show
 from scripts.flows.yosys import BUILD, yosys
-from tb.harness.build import digest, locked
+from tb.harness.build import digest, locked, to_rtlil
 from tb.harness.forked import SELECTION
 from tb.harness.override import Override, overriding
 from tb.harness.run import passed
@@ -114,7 +112,7 @@ class Mutator:
 
     def __call__(self, component: Any, name: str) -> str:
         """Return Verilog of `component` as module `name` with its mutants behind the register ``mutsel``."""
-        model = str(rtlil.convert(component, name=name, emit_src=True))
+        model = to_rtlil(component, name, sources=True)
         key = digest(RECIPE, re.sub(r"^\s*attribute .*\n", "", model, flags=re.M), str(self.count), str(self.seed))
         self.folder = BUILD / "mutate" / f"{name}-{key}"
         with locked(BUILD / "mutate" / f"{self.folder.name}.lock"):

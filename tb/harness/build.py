@@ -162,8 +162,8 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def to_rtlil(component: Any, name: str) -> str:
-    """Return the RTLIL of `component` as module `name`, without source locations."""
+def to_rtlil(component: Any, name: str, *, sources: bool = False) -> str:
+    """Return the RTLIL of `component` as module `name`, with source locations only if `sources` are wanted."""
     ports = {}
     for path, member, value in component.signature.flatten(component):
         signal = Value.cast(value)
@@ -171,7 +171,7 @@ def to_rtlil(component: Any, name: str) -> str:
         if isinstance(signal, Signal):
             direction = PortDirection.Input if member.flow == wiring.In else PortDirection.Output
             ports["__".join(map(str, path))] = (signal, direction)
-    return str(rtlil.convert(component, name=name, ports=ports, emit_src=False))
+    return str(rtlil.convert(component, name=name, ports=ports, emit_src=sources))
 
 
 def to_verilog(text: str) -> str:
