@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from golden.graph import Graph
+from golden.graph import Graph, IntArray
 from golden.islands.locator import Limits
 from golden.islands.record import Record
 from golden.islands.schedule import Schedule
@@ -17,7 +17,9 @@ _NEVER = 1 << 62
 Communities = set[tuple[frozenset[int], int]]
 
 
-def partition(graph: Graph, schedule: Schedule, limits: Limits) -> tuple[dict[int, int], Communities]:
+def partition(
+    graph: Graph, schedule: Schedule, limits: Limits, degrees: IntArray | None = None
+) -> tuple[dict[int, int], Communities]:
     """Hubs and communities with their rounds, by connected components.
 
     In every round the hubs are taken away; what touches one, and has at most ``c_max`` nodes and ``hubs`` hubs,
@@ -27,13 +29,15 @@ def partition(graph: Graph, schedule: Schedule, limits: Limits) -> tuple[dict[in
     ----------
     graph, schedule, limits
         As for :func:`golden.islands.locator.locate`.
+    degrees
+        int64 [nodes], degrees over all chiplets where the graph is one chiplet's part; default: those of the graph.
 
     Returns
     -------
     tuple
         Round of every hub by VID; communities as (nodes, round).
     """
-    degrees = graph.degrees
+    degrees = graph.degrees if degrees is None else degrees
     pending = np.ones(graph.nodes, dtype=np.bool_)
     rounds: dict[int, int] = {}
     found: Communities = {(frozenset([int(node)]), 0) for node in np.flatnonzero(degrees == 0)}

@@ -17,7 +17,7 @@ class BankArbiter(wiring.Component):
     Parameters
     ----------
     requesters, banks
-        How many; at least 1, and at least 2.
+        How many; at least 1 each.
 
     Attributes
     ----------
@@ -39,15 +39,15 @@ class BankArbiter(wiring.Component):
     def __init__(self, requesters: int, banks: int) -> None:
         if requesters < 1:
             raise ValueError(f"requesters must be at least 1, not {requesters!r}")
-        if banks < 2:
-            raise ValueError(f"banks must be at least 2, not {banks!r}")
+        if banks < 1:
+            raise ValueError(f"banks must be at least 1, not {banks!r}")
         self.requesters, self.banks = requesters, banks
         #: Requester that comes first now (inside; the proof looks at it).
         self.turn = Signal(range(max(2, requesters)))
         super().__init__(
             {
                 "valid": In(requesters),
-                "bank": In(ceil_log2(banks)).array(requesters),
+                "bank": In(max(1, ceil_log2(banks))).array(requesters),
                 "grant": Out(requesters),
                 "chosen": Out(requesters).array(banks),
             }

@@ -9,7 +9,7 @@ from golden.islands.schedule import ROUNDS_MAX
 __all__ = ["LocatorConfig"]
 
 _WORD_BITS = 32
-#: Bits of a search's number within its engine; see `hw.islands.resolver`.
+#: Bits of the number that tells a worker's searches apart; see `hw.islands.resolver`.
 EPOCH_BITS = 6
 
 
@@ -20,7 +20,9 @@ class LocatorConfig:
     Attributes
     ----------
     engines
-        Searches that run in parallel, 1 to 64.
+        Search engines, 1 to 64: each has one port to the node state and one to the adjacency.
+    searches
+        Searches that take turns at an engine's ports, 1 to 8: while one waits for an answer, another goes on.
     nodes
         Vertices whose state is on the chip, a power of two from `banks`.
     edges
@@ -36,7 +38,7 @@ class LocatorConfig:
     tasks
         Tasks that wait for an engine.
     outputs
-        Record streams, 1 to `engines`; engine *n* emits on stream *n* modulo `outputs`.
+        Record streams, 1 to all searches; search *n* emits on stream *n* modulo `outputs`.
     tag_bits
         Width of a record's number in an engine's tables, which are cleared when it wraps.
     address_width, data_width
@@ -49,6 +51,7 @@ class LocatorConfig:
     """
 
     engines: int = 8
+    searches: int = 2
     nodes: int = 4096
     edges: int = 16384
     c_max: int = 64
@@ -64,8 +67,10 @@ class LocatorConfig:
     def __post_init__(self) -> None:
         if not 1 <= self.engines <= 64:
             raise ValueError(f"engines must be in 1..64, not {self.engines!r}")
-        if not 1 <= self.outputs <= self.engines:
-            raise ValueError(f"outputs must be in 1..{self.engines}, not {self.outputs!r}")
+        if not 1 <= self.searches <= 8:
+            raise ValueError(f"searches must be in 1..8, not {self.searches!r}")
+        if not 1 <= self.outputs <= self.workers:
+            raise ValueError(f"outputs must be in 1..{self.workers}, not {self.outputs!r}")
         for name, least in (("banks", 2), ("line_banks", 2), ("nodes", 2 * self.banks), ("edges", 16)):
             value = getattr(self, name)
             if value < least or value & (value - 1):
@@ -80,6 +85,8 @@ class LocatorConfig:
             raise ValueError(f"edges must be at least {2 * self.line_banks * self.line_words}, not {self.edges!r}")
         if not 3 <= self.tag_bits <= 16:
             raise ValueError(f"tag_bits must be in 3..16, not {self.tag_bits!r}")
+        if (1 << self.tag_bits) < 2 * (self.line_words + 2):
+            raise ValueError(f"tag_bits must leave room for {self.line_words + 2} records, not {self.tag_bits!r}")
         if self.tasks < 1:
             raise ValueError(f"tasks must be at least 1, not {self.tasks!r}")
 
@@ -114,9 +121,14 @@ class LocatorConfig:
         return self.edge_bits - exact_log2(self.line_words)
 
     @property
-    def engine_bits(self) -> int:
-        """Width of an engine's number."""
-        return max(1, ceil_log2(self.engines))
+    def workers(self) -> int:
+        """Searches of all engines."""
+        return self.engines * self.searches
+
+    @property
+    def worker_bits(self) -> int:
+        """Width of a search's number."""
+        return max(1, ceil_log2(self.workers))
 
     @property
     def round_bits(self) -> int:
@@ -126,7 +138,7 @@ class LocatorConfig:
     @property
     def value_bits(self) -> int:
         """Width of what a state says beside its kind: an owner, or a round."""
-        return max(self.round_bits, self.engine_bits + EPOCH_BITS)
+        return max(self.round_bits, self.worker_bits + EPOCH_BITS)
 
     @property
     def list_bits(self) -> int:

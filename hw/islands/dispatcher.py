@@ -1,4 +1,4 @@
-"""Dispatcher: gives each task to an engine that has nothing to do (I3)."""
+"""Dispatcher: gives each task to a worker that has nothing to do (I3)."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
@@ -11,9 +11,10 @@ __all__ = ["Dispatcher"]
 
 
 class Dispatcher(wiring.Component):
-    """The lowest engine that is ready gets the task, so that few engines are at work when there is little.
+    """The lowest worker that is ready gets the task.
 
-    An engine's ``ready`` must not depend on its ``valid``: it chooses who is offered the task.
+    Workers are numbered across engines first, so that every engine has one search before any has two.
+    A worker's ``ready`` must not depend on its ``valid``: it chooses who is offered the task.
 
     Parameters
     ----------
@@ -25,7 +26,7 @@ class Dispatcher(wiring.Component):
     i
         Tasks.
     o
-        To every engine.
+        To every worker.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -33,14 +34,14 @@ class Dispatcher(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(Task(config))),
-                "o": Out(stream.Signature(Task(config))).array(config.engines),
+                "o": Out(stream.Signature(Task(config))).array(config.workers),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         """Choose by priority."""
         m = Module()
-        ready = Signal(self.config.engines)
+        ready = Signal(self.config.workers)
         m.d.comb += [ready[n].eq(port.ready) for n, port in enumerate(self.o)]
         m.d.comb += self.i.ready.eq(ready.any())
         for n, port in enumerate(self.o):

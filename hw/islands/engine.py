@@ -1,99 +1,112 @@
-"""Engine: a searcher with its record buffer and its collector (I3, I4)."""
+"""Engine: searches that take turns at one port to the node state and one to the adjacency (I3)."""
 
-from amaranth.hdl import Module
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.islands.collector import Collector
+from hw.islands.bank_arbiter import BankArbiter
 from hw.islands.config import LocatorConfig
 from hw.islands.formats import Answer, Claim, Owner, RecordBeat, Request, Settings, Status, Task, Verdict
-from hw.islands.record_buffer import RecordBuffer
-from hw.islands.searcher import Searcher
+from hw.islands.worker import Worker
 
-__all__ = ["Engine"]
+__all__ = ["EVENTS", "Engine"]
+
+#: What a worker says to be counted.
+EVENTS = ("read", "began", "gave_up", "retreated")
 
 
 class Engine(wiring.Component):
-    """Finds communities and emits them; the next search goes on while a record is emitted.
+    """Its workers share the ports a request at a time, so that one search's waiting is another's time.
 
     Parameters
     ----------
     config
         Sizes.
     number
-        Of the engine.
+        Of the engine; its workers are every ``config.engines``-th from there.
 
     Attributes
     ----------
-    settings, clear, task, request, answer, line_request, line, conflict, verdict, status, claim
-        As for `hw.islands.searcher.Searcher`.
+    settings, clear
+        To all workers.
+    request, answer, line_request, line
+        The shared ports, as those of a `hw.islands.searcher.Searcher`.
+    task, conflict, verdict, status, claim, o
+        Of every worker.
+    busy, emitting
+        Of any worker.
     read, began, gave_up, retreated
-        The same.
-    o
-        Records.
-    busy
-        A task is under way.
-    emitting
-        A record is.
+        A bit for each worker.
     """
 
     def __init__(self, config: LocatorConfig, number: int) -> None:
         self.config, self.number = config, number
+        count = config.searches
         super().__init__(
             {
                 "settings": In(Settings(config)),
                 "clear": In(1),
-                "task": In(stream.Signature(Task(config))),
                 "request": Out(stream.Signature(Request(config))),
                 "answer": In(Answer(config)),
                 "line_request": Out(stream.Signature(config.line_bits)),
                 "line": In(stream.Signature(config.data_width, always_ready=True)),
-                "conflict": Out(stream.Signature(Owner(config))),
-                "verdict": In(stream.Signature(Verdict, always_ready=True)),
-                "status": Out(Status(config)),
-                "claim": In(Claim()),
-                "o": Out(stream.Signature(RecordBeat)),
+                "task": In(stream.Signature(Task(config))).array(count),
+                "conflict": Out(stream.Signature(Owner(config))).array(count),
+                "verdict": In(stream.Signature(Verdict, always_ready=True)).array(count),
+                "status": Out(Status(config)).array(count),
+                "claim": In(Claim()).array(count),
+                "o": Out(stream.Signature(RecordBeat)).array(count),
                 "busy": Out(1),
                 "emitting": Out(1),
-                "read": Out(1),
-                "began": Out(1),
-                "gave_up": Out(1),
-                "retreated": Out(1),
+                **{event: Out(count) for event in EVENTS},
             }
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Connect the three."""
+        """Connect workers; give each port to one of those that want it."""
         m = Module()
-        m.submodules.searcher = searcher = Searcher(self.config, self.number)
-        m.submodules.buffer = buffer = RecordBuffer(self.config)
-        m.submodules.collector = collector = Collector(self.config)
-        for name in ("task", "line"):
-            wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(searcher, name))
-        for name in ("request", "line_request", "conflict"):
-            wiring.connect(m, getattr(searcher, name), wiring.flipped(getattr(self, name)))
-        wiring.connect(m, wiring.flipped(self.verdict), searcher.verdict)
-        wiring.connect(m, searcher.found, collector.i)
-        wiring.connect(m, collector.o, wiring.flipped(self.o))
-        m.d.comb += [
-            searcher.settings.eq(self.settings),
-            collector.settings.eq(self.settings),
-            searcher.clear.eq(self.clear),
-            searcher.answer.eq(self.answer),
-            searcher.claim.eq(self.claim),
-            self.status.eq(searcher.status),
-            self.busy.eq(searcher.busy),
-            self.emitting.eq(collector.busy | self.o.valid),
-            *(getattr(self, name).eq(getattr(searcher, name)) for name in ("read", "began", "gave_up", "retreated")),
-        ]
-        for name in ("clear", "node", "hub", "bit"):
-            wiring.connect(m, getattr(searcher, f"buffer_{name}"), getattr(buffer, name))
-        for name in ("tag", "node_index", "fetch", "hub_index"):
-            m.d.comb += getattr(buffer, name).eq(getattr(searcher, f"buffer_{name}"))
-        m.d.comb += searcher.buffer_fetched.eq(buffer.fetched)
-        for name in ("node", "hub", "word"):
+        config = self.config
+        workers = [Worker(config, self.number + n * config.engines) for n in range(config.searches)]
+        for name, shared in (("request", self.request), ("line_request", self.line_request)):
+            turns = BankArbiter(config.searches, 1)
+            m.submodules[f"{name}_turns"] = turns
+            ports = [getattr(worker, name) for worker in workers]
+            chosen = turns.chosen[0]
             m.d.comb += [
-                getattr(buffer, f"{name}_read").eq(getattr(collector, f"{name}_read")),
-                getattr(collector, f"{name}_out").eq(getattr(buffer, f"{name}_out")),
+                *(turns.valid[n].eq(port.valid) for n, port in enumerate(ports)),
+                *(port.ready.eq(shared.ready & chosen[n]) for n, port in enumerate(ports)),
+                shared.valid.eq(chosen.any()),
+                shared.payload.eq(reduce(or_, (Mux(chosen[n], _bits(port), 0) for n, port in enumerate(ports)))),
             ]
+            if name == "line_request":
+                asked = Signal(config.searches)
+                m.d.sync += asked.eq(chosen)
+        for n, worker in enumerate(workers):
+            m.submodules[f"worker{n}"] = worker
+            wiring.connect(m, wiring.flipped(self.task[n]), worker.task)
+            wiring.connect(m, worker.conflict, wiring.flipped(self.conflict[n]))
+            wiring.connect(m, wiring.flipped(self.verdict[n]), worker.verdict)
+            wiring.connect(m, worker.o, wiring.flipped(self.o[n]))
+            m.d.comb += [
+                worker.settings.eq(self.settings),
+                worker.clear.eq(self.clear),
+                worker.answer.eq(self.answer),
+                worker.line.valid.eq(self.line.valid & asked[n]),
+                worker.line.payload.eq(self.line.payload),
+                worker.claim.eq(self.claim[n]),
+                self.status[n].eq(worker.status),
+                *(getattr(self, event)[n].eq(getattr(worker, event)) for event in EVENTS),
+            ]
+        m.d.comb += [
+            self.busy.eq(reduce(or_, (worker.busy for worker in workers))),
+            self.emitting.eq(reduce(or_, (worker.emitting for worker in workers))),
+        ]
         return m
+
+
+def _bits(port: stream.Interface) -> object:
+    payload = port.payload
+    return payload if isinstance(payload, Signal) else payload.as_value()

@@ -105,10 +105,10 @@ class Row(data.StructLayout):
 
 
 class Owner(data.StructLayout):
-    """A search: the ``engine``, and its ``epoch``, which changes with every search of the engine."""
+    """A search: its ``worker``, and the ``epoch``, which changes with every search of the worker."""
 
     def __init__(self, config: LocatorConfig) -> None:
-        super().__init__({"engine": config.engine_bits, "epoch": EPOCH_BITS})
+        super().__init__({"worker": config.worker_bits, "epoch": EPOCH_BITS})
 
 
 class Request(data.StructLayout):

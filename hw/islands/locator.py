@@ -92,7 +92,7 @@ class Locator(wiring.Component):
         m.submodules.dispatcher = dispatcher = Dispatcher(config)
         m.submodules.resolver = resolver = Resolver(config)
         engines = [Engine(config, number) for number in range(config.engines)]
-        mergers = [RecordMerger(len(range(n, config.engines, config.outputs))) for n in range(config.outputs)]
+        mergers = [RecordMerger(len(range(n, config.workers, config.outputs))) for n in range(config.outputs)]
 
         settings = Signal(Settings(config))
         clear = Signal()
@@ -106,24 +106,27 @@ class Locator(wiring.Component):
         blocks: list[Any] = [states, detector, resolver, *engines]
         m.d.comb += [block.settings.eq(settings) for block in blocks]
         m.d.comb += [states.scan.eq(detector.scan), detector.scanned.eq(states.scanned), detector.clear.eq(clear)]
+        records = []
         for n, engine in enumerate(engines):
             m.submodules[f"engine{n}"] = engine
-            wiring.connect(m, dispatcher.o[n], engine.task)
             wiring.connect(m, engine.request, states.requests[n])
             wiring.connect(m, engine.line_request, adjacency.requests[n])
             wiring.connect(m, adjacency.lines[n], engine.line)
-            wiring.connect(m, engine.conflict, resolver.conflicts[n])
-            wiring.connect(m, resolver.verdicts[n], engine.verdict)
+            m.d.comb += [engine.clear.eq(clear), engine.answer.eq(states.answers[n])]
+        for worker in range(config.workers):
+            search, home = divmod(worker, config.engines)
+            wiring.connect(m, dispatcher.o[worker], engines[home].task[search])
+            wiring.connect(m, engines[home].conflict[search], resolver.conflicts[worker])
+            wiring.connect(m, resolver.verdicts[worker], engines[home].verdict[search])
             m.d.comb += [
-                engine.clear.eq(clear),
-                engine.answer.eq(states.answers[n]),
-                engine.claim.eq(resolver.claims[n]),
-                resolver.statuses[n].eq(engine.status),
+                engines[home].claim[search].eq(resolver.claims[worker]),
+                resolver.statuses[worker].eq(engines[home].status[search]),
             ]
+            records.append(engines[home].o[search])
         for n, merger in enumerate(mergers):
             m.submodules[f"merger{n}"] = merger
-            for port, engine in enumerate(engines[n :: config.outputs]):
-                wiring.connect(m, engine.o, merger.i[port])
+            for port, source in enumerate(records[n :: config.outputs]):
+                wiring.connect(m, source, merger.i[port])
             wiring.connect(m, merger.o, wiring.flipped(self.records[n]))
 
         counters = self.counters
@@ -135,7 +138,8 @@ class Locator(wiring.Component):
         ]
         events = (("edges_read", "read"), ("searches", "began"), ("given_up", "gave_up"), ("retreats", "retreated"))
         for counter, event in events:
-            m.d.sync += counters[counter].eq(counters[counter] + sum(getattr(engine, event) for engine in engines))
+            bits = Cat(getattr(engine, event) for engine in engines)
+            m.d.sync += counters[counter].eq(counters[counter] + sum(bits[n] for n in range(config.workers)))
 
         command = Signal.like(self.command.payload)
         threshold, error = Signal(32), Signal(ErrorReport)

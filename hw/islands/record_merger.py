@@ -1,4 +1,4 @@
-"""Record merger: records of several engines on one stream, whole ones in turn, and the end of the stream."""
+"""Record merger: records of several workers on one stream, whole ones in turn, and the end of the stream."""
 
 from amaranth.hdl import Array, Module, Signal
 from amaranth.lib import stream, wiring
@@ -12,21 +12,21 @@ __all__ = ["RecordMerger"]
 
 
 class RecordMerger(wiring.Component):
-    """Serves the next engine that has a record when the one before is through.
+    """Serves the next worker that has a record when the one before is through.
 
     Parameters
     ----------
     count
-        Engines, at least 1.
+        Workers, at least 1.
 
     Attributes
     ----------
     i
-        Records of every engine.
+        Records of every worker.
     o
         Records.
     finish
-        Emit the end of the stream, once, while no engine has a record.
+        Emit the end of the stream, once, while no worker has a record.
     busy
         A beat waits to be taken.
 

@@ -27,9 +27,9 @@ class Judge(wiring.Component):
     settings
         Of the round: ``c_max`` counts.
     statuses
-        Of every engine's search.
-    valid, engine, other
-        Search of ``engine`` has met the vertex of ``other``.
+        Of every worker's search.
+    valid, worker, other
+        Search of ``worker`` has met the vertex of ``other``.
     verdict
         For it, in the same cycle.
     claims
@@ -41,12 +41,12 @@ class Judge(wiring.Component):
         super().__init__(
             {
                 "settings": In(Settings(config)),
-                "statuses": In(Status(config)).array(config.engines),
+                "statuses": In(Status(config)).array(config.workers),
                 "valid": In(1),
-                "engine": In(config.engine_bits),
+                "worker": In(config.worker_bits),
                 "other": In(Owner(config)),
                 "verdict": Out(Verdict),
-                "claims": Out(Claim()).array(config.engines),
+                "claims": Out(Claim()).array(config.workers),
             }
         )
 
@@ -60,16 +60,16 @@ class Judge(wiring.Component):
         dead, live = Signal(), Signal()
         larger, together = Signal(), Signal(config.list_bits + 2)
         m.d.comb += [
-            me.eq(statuses[self.engine]),
-            foe.eq(statuses[self.other.engine]),
-            dead.eq(lost[self.engine]),
+            me.eq(statuses[self.worker]),
+            foe.eq(statuses[self.other.worker]),
+            dead.eq(lost[self.worker]),
             # A conflict may be about a search that has ended since.
-            live.eq(foe.searching & (foe.epoch == self.other.epoch) & ~lost[self.other.engine]),
+            live.eq(foe.searching & (foe.epoch == self.other.epoch) & ~lost[self.other.worker]),
             together.eq(me.count + foe.count),
             larger.eq((me.count > foe.count) | ((me.count == foe.count) & (me.number < foe.number))),
         ]
         mine, theirs, mark = Signal(), Signal(), Signal()
-        with m.If(self.valid & ~dead & live & (self.engine != self.other.engine)):
+        with m.If(self.valid & ~dead & live & (self.worker != self.other.worker)):
             m.d.comb += [
                 mark.eq(together > self.settings.c_max),
                 mine.eq(mark | ~larger),
@@ -80,7 +80,7 @@ class Judge(wiring.Component):
         with m.Elif(mark):
             m.d.comb += self.verdict.eq(Verdict.MARK)
         for n, (claim, status) in enumerate(zip(self.claims, self.statuses, strict=True)):
-            loses = (mine & (self.engine == n)) | (theirs & (self.other.engine == n))
+            loses = (mine & (self.worker == n)) | (theirs & (self.other.worker == n))
             m.d.sync += [
                 claim.lost.eq((claim.lost | loses) & status.searching),
                 claim.mark.eq(Mux(loses, mark, claim.mark)),
@@ -89,7 +89,7 @@ class Judge(wiring.Component):
 
 
 class Resolver(wiring.Component):
-    """Takes conflicts of all engines in turn to the `Judge` and says the verdict to the engine that asked.
+    """Takes conflicts of all workers in turn to the `Judge` and says the verdict to the worker that asked.
 
     Parameters
     ----------
@@ -101,11 +101,11 @@ class Resolver(wiring.Component):
     settings
         Of the round.
     statuses, claims
-        Of and to every engine.
+        Of and to every worker.
     conflicts
-        From every engine: the owner it has met.
+        From every worker: the owner it has met.
     verdicts
-        To every engine, one for each conflict.
+        To every worker, one for each conflict.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -113,10 +113,10 @@ class Resolver(wiring.Component):
         super().__init__(
             {
                 "settings": In(Settings(config)),
-                "statuses": In(Status(config)).array(config.engines),
-                "claims": Out(Claim()).array(config.engines),
-                "conflicts": In(stream.Signature(Owner(config))).array(config.engines),
-                "verdicts": Out(stream.Signature(Verdict, always_ready=True)).array(config.engines),
+                "statuses": In(Status(config)).array(config.workers),
+                "claims": Out(Claim()).array(config.workers),
+                "conflicts": In(stream.Signature(Owner(config))).array(config.workers),
+                "verdicts": Out(stream.Signature(Verdict, always_ready=True)).array(config.workers),
             }
         )
 
@@ -124,21 +124,21 @@ class Resolver(wiring.Component):
         """One arbiter, one judge."""
         m = Module()
         config = self.config
-        if config.engines == 1:
+        if config.workers == 1:
             # One search meets no other.
             m.d.comb += self.conflicts[0].ready.eq(1)
             return m
-        m.submodules.arbiter = arbiter = Arbiter(Owner(config), config.engines)
+        m.submodules.arbiter = arbiter = Arbiter(Owner(config), config.workers)
         m.submodules.judge = judge = Judge(config)
         conflict = arbiter.o
         m.d.comb += [
             judge.settings.eq(self.settings),
             judge.valid.eq(conflict.valid),
-            judge.engine.eq(conflict.payload.source),
+            judge.worker.eq(conflict.payload.source),
             judge.other.eq(conflict.payload.payload),
             conflict.ready.eq(1),
         ]
-        for n in range(config.engines):
+        for n in range(config.workers):
             wiring.connect(m, wiring.flipped(self.conflicts[n]), arbiter.i[n])
             m.d.comb += [
                 judge.statuses[n].eq(self.statuses[n]),

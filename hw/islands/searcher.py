@@ -57,7 +57,7 @@ class Searcher(wiring.Component):
     config
         Sizes.
     number
-        Of the engine.
+        Of the worker.
 
     Attributes
     ----------
@@ -133,7 +133,7 @@ class Searcher(wiring.Component):
         owner = Signal(Owner(config))
         handing = Signal()
         m.d.comb += [
-            owner.engine.eq(self.number),
+            owner.worker.eq(self.number),
             owner.epoch.eq(epoch),
             self.status.searching.eq(searching),
             self.status.epoch.eq(epoch),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -88,14 +86,14 @@ class Layout:
         }
 
 
-def lay_out(graph: Graph, *, degrees: Any = None, offsets: Any = None) -> Layout:
-    """Put the offsets, degrees and edges of a graph into a memory, the latter two as given where they are to be wrong.
+def lay_out(graph: Graph, *, degrees: Any = None, offsets: Any = None, edges: Any = None) -> Layout:
+    """Put the offsets, degrees and edges of a graph into a memory.
 
     Parameters
     ----------
     graph
         The graph.
-    degrees, offsets
+    degrees, offsets, edges
         Other contents of these arrays.
     """
     parts: dict[str, tuple[int, bytes]] = {}
@@ -103,7 +101,7 @@ def lay_out(graph: Graph, *, degrees: Any = None, offsets: Any = None) -> Layout
     for name, array in (
         ("offsets", graph.offsets if offsets is None else offsets),
         ("degrees", graph.degrees if degrees is None else degrees),
-        ("edges", graph.edges),
+        ("edges", graph.edges if edges is None else edges),
     ):
         raw = np.asarray(array, dtype="<u4").tobytes()
         raw += bytes(-len(raw) % LINE_BYTES)
@@ -114,9 +112,3 @@ def lay_out(graph: Graph, *, degrees: Any = None, offsets: Any = None) -> Layout
         b"".join(raw for _, raw in parts.values()),
         {**fields, "first_vertex": 0, "vertices": graph.nodes, "edge_count": graph.edge_count},
     )
-
-
-def read_result(path: Path) -> dict[str, Any]:
-    """Return what a simulation left as JSON."""
-    result: dict[str, Any] = json.loads(path.read_text())
-    return result

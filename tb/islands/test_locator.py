@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import cocotb
+import numpy as np
+import pytest
 
-from golden.contracts import Error
+from golden.contracts import LINE_BYTES, Error
 from golden.datasets import load
 from golden.graph import Graph
 from golden.islands.locator import Limits, locate
-from golden.islands.partition import check_records
+from golden.islands.partition import check_records, partition
 from golden.islands.record import Record, beats_of, records_of
 from golden.islands.schedule import Schedule
+from hw.islands.config import LocatorConfig
 from tb.harness import parameters
 from tb.harness.bench import Bench, start
 from tb.harness.codec import Codec
+from tb.islands.graphs import GRAPHS, many_hubs
 from tb.islands.island_machine import IslandMachine, Layout, lay_out
 from tb.models.memory import Memory
 from tb.models.simulate import simulate_with_memory
 from tb.models.wrap import MemoryModel
 
-#: Graphs of every kind the locator has to manage, by what a data set is named.
-GRAPHS = (
-    "karate",
-    "synthetic:star,nodes=40",
-    "synthetic:clique,nodes=12",
-    "synthetic:path,nodes=50",
-    "synthetic:grid,nodes=100",
-    "synthetic:empty,nodes=9",
-    "synthetic:power-law,nodes=200,degree=4",
-    "synthetic:community,nodes=240,degree=5,classes=30,mixing=0.05",
-    "synthetic:erdos,nodes=120,degree=2",
-)
 HALVING = Schedule(16, True)
 SLOW = Schedule(12, False, 1)
 #: A memory of the bench, in bytes.
@@ -100,7 +93,8 @@ async def begin(dut: Any, **pace: Any) -> Machine:
     return Machine(dut, bench, memory, component.config.outputs)
 
 
-def limits_of(c_max: int = 64, hubs: int = 64, h_max: int = 64) -> Limits:
+def limits_of(c_max: int = 64, hubs: int = 0, h_max: int = 64) -> Limits:
+    hubs = hubs or parameters()["config"].get("hubs", 64)
     return Limits(c_max, hubs, h_max, line_words=parameters()["config"]["data_width"] // 32)
 
 
@@ -123,6 +117,172 @@ async def every_graph_is_parted_as_by_connected_components(dut: Any, schedule: S
             assert counters["retreats"] == 0
 
 
+@cocotb.test()
+@cocotb.parametrize(pace=[0.0, 0.6])
+async def stalls_change_nothing(dut: Any, pace: float) -> None:
+    machine = await begin(dut, idle=pace, stall=pace)
+    machine.memory.stall(0.4)
+    machine.memory.out_of_order(True)
+    machine.memory.latency(30)
+    for name in ("karate", GRAPHS[7]):
+        graph, limits = load(name), limits_of(6)
+        streams = await machine.locate(graph, SLOW, limits)
+        check_records(graph, SLOW, limits, [record for records in streams for record in records])
+
+
+@cocotb.test()
+async def a_changed_graph_is_found_anew(dut: Any) -> None:
+    """Edges come and go between runs (I10); then the first graph again gives the first result again."""
+    machine = await begin(dut, stall=0.2)
+    graph, limits = load(GRAPHS[7]), limits_of(8)
+    first = await machine.locate(graph, HALVING, limits)
+    cycles = machine.counters()
+    for _ in range(4):
+        keep = np.array([machine.bench.random.random() > 0.1 for _ in range(graph.edge_count)])
+        new = [[machine.bench.random.randrange(graph.nodes) for _ in range(20)] for _ in range(2)]
+        source, target = (np.concatenate([ends[keep], fresh]) for ends, fresh in zip(
+            (graph.edges, graph.destinations), new, strict=True))  # fmt: skip
+        changed = Graph.from_edges("changed", graph.nodes, source, target, symmetrise=True)
+        streams = await machine.locate(changed, HALVING, limits)
+        check_records(changed, HALVING, limits, [record for records in streams for record in records])
+    machine.bench.pace(stall=0.0)
+    again = await machine.locate(graph, HALVING, limits)
+    assert {record.key for records in first for record in records} == {r.key for records in again for r in records}
+    assert machine.counters()["rounds"] == cycles["rounds"]
+
+
+@cocotb.test()
+async def reset_in_the_middle_is_followed_by_the_same_result(dut: Any) -> None:
+    machine = await begin(dut)
+    graph, limits = load("karate"), limits_of()
+    layout = lay_out(graph)
+    await machine.memory.load(layout.image)
+    golden = locate(graph, HALVING, limits)
+    for wait in (20, 300, 560, 640, 700, 760):
+        machine.forget()
+        machine.bench.drive("command", [layout.command(HALVING, limits)])
+        await machine.bench.cycles(wait)
+        await machine.bench.reset()
+        machine.forget()
+    streams = await machine.run(layout, HALVING, limits)
+    assert {record.key for records in streams for record in records} == {record.key for record in golden.records}
+
+
+@cocotb.test()
+async def many_hubs_come_in_parts_or_are_too_many(dut: Any) -> None:
+    machine = await begin(dut)
+    graph, schedule = many_hubs(), Schedule(7, False, 7)
+    hubs = parameters()["config"].get("hubs", 64)
+    for h_max in (64, 128):
+        limits = limits_of(64, hubs, h_max)
+        streams = await machine.locate(graph, schedule, limits)
+        records = [record for records in streams for record in records]
+        check_records(graph, schedule, limits, records)
+        parts = [record.part for record in records if record.nodes.size == 14]
+        assert parts == (list(range(-(-70 // h_max))) if hubs >= 70 else [])
+
+
+@cocotb.test()
+async def vertices_of_other_chiplets_are_hubs(dut: Any) -> None:
+    """Of a graph whose upper vertices are here, rows name lower ones too; those are never searched."""
+    machine = await begin(dut)
+    for name in ("karate", GRAPHS[6], GRAPHS[7]):
+        graph, limits = load(name), limits_of(8)
+        first = graph.nodes // 3
+        here = np.arange(first, graph.nodes)
+        part = graph.adjacency[here][:, here].tocoo()
+        local = Graph.from_edges("part", here.size, part.col, part.row)
+        offsets = graph.offsets[first:] - graph.offsets[first]
+        rows = Graph.from_edges("rows", graph.nodes, graph.edges, graph.destinations)
+        edges = graph.edges[graph.offsets[first] :]
+        layout = lay_out(rows, degrees=graph.degrees[first:], offsets=offsets, edges=edges)
+        await machine.memory.load(layout.image)
+        streams = await machine.run(
+            layout, HALVING, limits, first_vertex=first, vertices=here.size, edge_count=edges.size
+        )
+        assert machine.completions[0]["code"] == Error.NONE
+        hubs, communities = partition(local, HALVING, limits, graph.degrees[first:])
+        records = [record for records in streams for record in records]
+        whole = [record for record in records if record.part == 0]
+        assert {int(r.nodes[0]) - first: r.round_number for r in whole if r.hub_edges} == hubs
+        found = {(frozenset((r.nodes - first).tolist()), r.round_number) for r in whole if not r.hub_edges}
+        assert found == communities
+        remote = sum(int((record.bitmap[:, record.nodes.size :] & (record.hubs < first)).sum()) for record in records)
+        assert remote == int((edges < first).sum())
+
+
+@cocotb.test()
+async def bad_operands_are_refused(dut: Any) -> None:
+    machine = await begin(dut)
+    graph, limits, component = load("karate"), limits_of(), IslandMachine(**parameters()["config"])
+    layout, config = lay_out(graph), component.config
+    await machine.memory.load(layout.image)
+    for field, value, info in (
+        ("c_max", 0, 0),
+        ("c_max", config.c_max + 1, config.c_max + 1),
+        ("h_max", 0, 0),
+        ("h_max", 65, 65),
+        ("rounds", 0, 0),
+        ("rounds", 1024, 1024),
+        ("tiles", 0, 0),
+        ("vertices", config.nodes + 1, config.nodes + 1),
+        ("first_vertex", config.nodes, config.nodes + graph.nodes),
+        ("edge_count", config.edges, config.edges),
+    ):
+        streams = await machine.run(layout, HALVING, limits, **{field: value})
+        assert machine.completions == [{"code": Error.BAD_OPERAND, "info": info}], field
+        assert not any(streams)
+    await machine.locate(graph, HALVING, limits)
+
+
+@cocotb.test()
+async def data_that_contradicts_itself_is_refused(dut: Any) -> None:
+    machine = await begin(dut)
+    graph, limits = load("karate"), limits_of()
+    degrees, offsets = graph.degrees.copy(), graph.offsets.copy()
+    degrees[7] += 1
+    offsets[9] = offsets[8] - 1
+    short, late, far = graph.offsets.copy(), graph.offsets.copy(), graph.edges.copy()
+    short[-1] -= 1
+    late[0] = 1
+    far[5] = 1 << 20
+    for layout, code, info in (
+        (lay_out(graph, degrees=degrees), Error.DEGREE, 7),
+        (lay_out(graph, offsets=offsets), Error.OFFSET_ORDER, 8),
+        (lay_out(graph, offsets=short), Error.EDGE_RANGE, graph.nodes - 1),
+        (lay_out(graph, offsets=late), Error.OFFSET_ORDER, 0),
+        (lay_out(graph, edges=far), Error.VID_RANGE, 1 << 20),
+    ):
+        await machine.memory.load(layout.image)
+        streams = await machine.run(layout, HALVING, limits)
+        assert machine.completions == [{"code": code, "info": info}]
+        assert not any(streams)
+    await machine.memory.load(lay_out(graph).image)
+    machine.memory.read_errors(range(LINE_BYTES, LINE_BYTES + 1))
+    await machine.run(lay_out(graph), HALVING, limits)
+    assert machine.completions == [{"code": Error.MEMORY_READ, "info": 1}]
+    machine.memory.read_errors(None)
+    await machine.locate(graph, HALVING, limits)
+
+
+@cocotb.test()
+async def the_watchdog_counts_rounds_and_names_what_is_pending(dut: Any) -> None:
+    machine = await begin(dut)
+    graph, limits = load(GRAPHS[4]), limits_of(4)
+    layout = lay_out(graph)
+    await machine.memory.load(layout.image)
+    hubs, communities = partition(graph, Schedule(4, False, 1), limits)
+    for rounds in range(1, 6):
+        pending = graph.nodes - sum(number < rounds for number in hubs.values())
+        pending -= sum(len(nodes) for nodes, number in communities if number < rounds)
+        await machine.run(layout, Schedule(4, False, 1), limits, rounds=rounds)
+        wanted = {"code": Error.ROUNDS, "info": pending} if pending else {"code": Error.NONE, "info": 0}
+        assert machine.completions == [wanted]
+    # A threshold that never falls ends as well.
+    await machine.run(layout, Schedule(4, False, 1), limits, step=0, rounds=9)
+    assert machine.completions == [{"code": Error.ROUNDS, "info": graph.nodes}]
+
+
 def run(tmp_path: Path, testcase: Any = None, **config: int) -> None:
     simulate_with_memory(
         IslandMachine(**config),
@@ -139,8 +299,36 @@ SMALL = {"nodes": 256, "edges": 2048, "banks": 4, "line_banks": 4, "tasks": 4, "
 
 
 def test_one_engine(tmp_path: Path) -> None:
-    run(tmp_path, engines=1, data_width=64, **SMALL)
+    run(tmp_path, engines=1, searches=1, data_width=64, **SMALL)
 
 
 def test_four_engines(tmp_path: Path) -> None:
-    run(tmp_path, engines=4, data_width=128, outputs=2, **SMALL)
+    run(tmp_path, engines=4, searches=2, outputs=3, hubs=128, data_width=128, **SMALL)
+
+
+@pytest.mark.skipif("ATOLL_FULL" not in os.environ, reason="ATOLL_FULL is not set")
+@pytest.mark.parametrize(("engines", "searches"), [(2, 1), (8, 2), (16, 1), (16, 2)])
+def test_more_engines(engines: int, searches: int, tmp_path: Path) -> None:
+    run(tmp_path, engines=engines, searches=searches, outputs=2, data_width=256, **SMALL)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"engines": 0}, r"engines must be in 1\.\.64, not 0"),
+        ({"searches": 9}, r"searches must be in 1\.\.8, not 9"),
+        ({"engines": 2, "searches": 1, "outputs": 3}, r"outputs must be in 1\.\.2, not 3"),
+        ({"banks": 3}, "banks must be a power of two from 2, not 3"),
+        ({"nodes": 100}, "nodes must be a power of two from 64, not 100"),
+        ({"edges": 128}, "edges must be at least 256, not 128"),
+        ({"c_max": 65}, r"c_max must be a multiple of 64 in 64\.\.4096, not 65"),
+        ({"hubs": 0}, r"hubs must be a multiple of 64 in 64\.\.4096, not 0"),
+        ({"data_width": 512}, "data_width must be 64, 128 or 256, not 512"),
+        ({"tag_bits": 2}, r"tag_bits must be in 3\.\.16, not 2"),
+        ({"tag_bits": 4}, "tag_bits must leave room for 10 records, not 4"),
+        ({"tasks": 0}, "tasks must be at least 1, not 0"),
+    ],
+)
+def test_parameters_out_of_range_are_refused(parameters: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        LocatorConfig(**parameters)

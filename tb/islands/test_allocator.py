@@ -1,0 +1,161 @@
+"""Allocator: the same decisions as the golden model, bounded differences, better than taking turns."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import cocotb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from golden.datasets import load
+from golden.errors import InputError
+from golden.islands.allocator import Allocator as Golden
+from golden.islands.allocator import longest_first, lower_bound, work_of
+from golden.islands.locator import locate
+from golden.islands.schedule import Schedule
+from hw.islands.allocator import Allocator
+from tb.harness import parameters, simulate
+from tb.harness.bench import Bench, start
+
+
+def drive(bench: Bench, golden: Golden, tasks: list[tuple[int, int]]) -> None:
+    """Send tasks and expect what the golden model decides."""
+    begins = len(golden.allocation.shares)
+    for number, (rows, columns) in enumerate(tasks):
+        bench.drive("i", [{"task": number, "rows": rows, "columns": columns}])
+        golden.add(number, rows, columns)
+    shares = golden.allocation.shares[begins:]
+    ends = [n + 1 == len(shares) or shares[n + 1].first == 0 for n in range(len(shares))]
+    bench.expect(
+        "o",
+        [
+            {"task": s.task, "pe": s.pe, "first": s.first, "rows": s.rows, "last": int(end)}
+            for s, end in zip(shares, ends, strict=True)
+        ],
+    )
+
+
+def tasks_of(bench: Bench, count: int) -> list[tuple[int, int]]:
+    """Mostly small tasks, some very large."""
+    source = bench.random
+    return [(source.randrange(1, 64 if source.random() < 0.1 else 5), source.randrange(1, 99)) for _ in range(count)]
+
+
+def configure(dut: Any, bench: Bench, hops: int, threshold: int, grain: int) -> Golden:
+    dut.settings.value = bench_settings(hops, threshold, grain)
+    return Golden(parameters()["pes"], hops, threshold, grain)
+
+
+def bench_settings(hops: int, threshold: int, grain: int) -> int:
+    return grain << 34 | threshold << 2 | hops
+
+
+@cocotb.test()
+@cocotb.parametrize(hops=[0, 1, 2, 3], threshold=[0, 150, 5000], pace=[0.0, 0.5])
+async def every_decision_is_that_of_the_model(dut: Any, hops: int, threshold: int, pace: float) -> None:
+    bench = await start(dut, Allocator(**parameters()), idle=pace, stall=pace)
+    golden = configure(dut, bench, hops, threshold, bench.random.choice([1, 3, 16]))
+    drive(bench, golden, tasks_of(bench, 60))
+    await bench.drain(20_000)
+    loads = [int(getattr(dut, f"loads__{pe}").value) for pe in range(golden.pes)]
+    assert loads == golden.allocation.loads
+
+
+@cocotb.test()
+async def what_has_been_done_is_taken_off(dut: Any) -> None:
+    bench = await start(dut, Allocator(**parameters()))
+    golden = configure(dut, bench, 2, 300, 4)
+    for _ in range(20):
+        drive(bench, golden, tasks_of(bench, 5))
+        await bench.drain()
+        pe = bench.random.randrange(golden.pes)
+        work = golden.allocation.loads[pe] // 2
+        bench.drive("retired", [{"pe": pe, "work": work}])
+        golden.retire(pe, work)
+        await bench.drain()
+        await bench.cycles(2)
+    # A share that waits to be taken stays as it was decided.
+    bench.pace(stall=1.0)
+    drive(bench, golden, [(2, 2)])
+    await bench.cycles(6)
+    bench.drive("retired", [{"pe": pe, "work": golden.allocation.loads[pe]} for pe in range(golden.pes)])
+    await bench.cycles(10)
+    bench.pace(stall=0.0)
+    await bench.drain()
+    await bench.reset()
+    golden = configure(dut, bench, 1, 10, 2)
+    drive(bench, golden, tasks_of(bench, 10))
+    await bench.drain()
+
+
+@cocotb.test()
+async def a_whole_record_takes_two_cycles_and_a_piece_one(dut: Any) -> None:
+    bench = await start(dut, Allocator(**parameters()))
+    golden = configure(dut, bench, 1, 1 << 30, 1)
+    drive(bench, golden, [(3, 4)] * 10)
+    assert await bench.drain() == 2 * 10 + 1
+    golden = configure(dut, bench, 1, 0, 1)
+    await bench.reset()
+    drive(bench, golden, [(12, 4)])
+    assert await bench.drain() == 1 + 12 + 1
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 30), st.integers(1, 50)), max_size=60),
+    st.integers(1, 9),
+    st.integers(0, 3),
+    st.integers(0, 500),
+    st.integers(1, 8),
+)
+@settings(max_examples=200, deadline=None)
+def test_every_row_is_given_once_and_loads_differ_by_a_threshold_or_a_piece(
+    tasks: list[tuple[int, int]], pes: int, hops: int, threshold: int, grain: int
+) -> None:
+    golden = Golden(pes, hops, threshold, grain)
+    for number, (rows, columns) in enumerate(tasks):
+        golden.add(number, rows, columns)
+    found = golden.allocation
+    rows_of: dict[int, list[int]] = {number: [] for number in range(len(tasks))}
+    for share in found.shares:
+        rows_of[share.task] += range(share.first, share.first + share.rows)
+    assert all(sorted(rows) == list(range(tasks[number][0])) for number, rows in rows_of.items())
+    assert sum(found.loads) == sum(rows * columns for rows, columns in tasks)
+    pieces = [min(grain, rows) * columns for rows, columns in tasks]
+    assert max(found.loads) - min(found.loads) <= max(threshold, *pieces, 0)
+    works = [rows * columns for rows, columns in tasks]
+    assert max(longest_first(works, pes)) >= lower_bound(works, pes)
+
+
+@pytest.mark.parametrize("name", ["cora", "synthetic:power-law,nodes=3000,degree=4"])
+def test_the_busiest_of_eight_has_at_most_a_tenth_more_than_the_mean(name: str) -> None:
+    if name == "cora":
+        if "ATOLL_PLANETOID" not in os.environ:
+            pytest.skip("ATOLL_PLANETOID is not set")
+        name = f"planetoid:{os.environ['ATOLL_PLANETOID']}/cora"
+    works = [work_of(record) for record in locate(load(name), Schedule(16, False, 1)).records]
+    golden, turns = Golden(8, 2, 512, 8), Golden(8, 0, 1 << 30, 1)
+    for number, (rows, columns) in enumerate(works):
+        golden.add(number, rows, columns)
+        turns.add(number, rows, columns)
+    assert golden.allocation.imbalance <= 1.1 < turns.allocation.imbalance
+
+
+@pytest.mark.parametrize("pes", [5])
+def test_allocator(pes: int) -> None:
+    simulate(Allocator(pes), __name__, parameters={"pes": pes})
+
+
+def test_allocator_refuses() -> None:
+    with pytest.raises(ValueError, match=r"pes must be in 2\.\.64, not 1"):
+        Allocator(1)
+    for values, message in (
+        ((0, 1, 1, 1), "pes: is 0"),
+        ((1, 4, 1, 1), r"hops: is 4; expected 0\.\.3"),
+        ((1, 1, -1, 1), "threshold: is -1"),
+        ((1, 1, 1, 0), "grain: is 0"),
+    ):
+        with pytest.raises(InputError, match=message):
+            Golden(*values)

@@ -1,0 +1,207 @@
+"""The step-exact locator against connected components, networkx and known numbers."""
+
+import os
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from golden.datasets import load
+from golden.errors import InputError
+from golden.graph import Graph
+from golden.islands.locator import Limits, Location, locate
+from golden.islands.order import check_order, outside, reorder
+from golden.islands.partition import check_records, partition
+from golden.islands.record import Record, beats_of, records_of
+from golden.islands.schedule import Schedule
+from tb.islands.graphs import GRAPHS, many_hubs
+
+HALVING, SLOW = Schedule(16, True), Schedule(16, False, 1)
+NAMES = [*GRAPHS, "les-miserables", "synthetic:empty,nodes=1"]
+needs_cora = pytest.mark.skipif("ATOLL_PLANETOID" not in os.environ, reason="ATOLL_PLANETOID is not set")
+
+
+def cora() -> Graph:
+    return load(f"planetoid:{os.environ['ATOLL_PLANETOID']}/cora")
+
+
+@st.composite
+def graphs(draw: Any) -> Graph:
+    nodes = draw(st.integers(0, 24))
+    ends = st.integers(0, max(0, nodes - 1))
+    edges = draw(st.lists(st.tuples(ends, ends), max_size=60)) if nodes else []
+    ends_of = np.array(edges, dtype=np.int64).reshape(-1, 2)
+    return Graph.from_edges("drawn", nodes, ends_of[:, 0], ends_of[:, 1], symmetrise=True)
+
+
+@given(
+    graphs(),
+    st.integers(0, 9),
+    st.booleans(),
+    st.integers(1, 3),
+    st.integers(1, 6),
+    st.integers(1, 4),
+    st.sampled_from([2, 4, 8]),
+)
+@settings(max_examples=150, deadline=None)
+def test_any_graph_is_parted_as_by_connected_components(
+    graph: Graph, threshold: int, halving: bool, step: int, c_max: int, hubs: int, line_words: int
+) -> None:
+    schedule, limits = Schedule(threshold, halving, step), Limits(c_max, hubs, 64, line_words)
+    found = locate(graph, schedule, limits)
+    check_records(graph, schedule, limits, found.records)
+    check_order(graph, *reorder(graph.nodes, found.records))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("schedule", [HALVING, SLOW])
+@pytest.mark.parametrize("c_max", [1, 4, 64])
+def test_communities_are_components_of_what_networkx_leaves_without_hubs(
+    name: str, schedule: Schedule, c_max: int
+) -> None:
+    """Every community is a component of its round: connected, closed but for hubs, no larger than c_max."""
+    graph = load(name)
+    found = locate(graph, schedule, Limits(c_max))
+    whole = nx.Graph()
+    whole.add_nodes_from(range(graph.nodes))
+    whole.add_edges_from(zip(graph.edges.tolist(), graph.destinations.tolist(), strict=True))
+    hubs = {int(r.nodes[0]): r.round_number for r in found.records if r.hub_edges}
+    seen: list[int] = list(hubs)
+    for record in found.communities:
+        nodes = record.nodes.tolist()
+        seen += nodes
+        assert len(nodes) <= c_max
+        assert nx.is_connected(whole.subgraph(nodes))
+        around = {v for u in nodes for v in whole[u]} - set(nodes)
+        assert around == set(record.hubs.tolist())
+        assert all(hubs[v] <= record.round_number for v in around)
+    assert sorted(seen) == list(range(graph.nodes))
+
+
+@needs_cora
+@pytest.mark.parametrize(
+    ("schedule", "hubs", "communities", "edges_read"), [(HALVING, 790, 895, 16_176), (SLOW, 548, 696, 28_548)]
+)
+def test_cora_has_its_hubs_communities_and_edges_read(
+    schedule: Schedule, hubs: int, communities: int, edges_read: int
+) -> None:
+    found = locate(cora(), schedule)
+    assert (len(found.hubs), len(found.communities), found.edges_read) == (hubs, communities, edges_read)
+
+
+def test_a_star_is_one_hub_and_its_leaves() -> None:
+    found = locate(load("synthetic:star,nodes=9"), Schedule(4, True), Limits(line_words=8))
+    assert found.hubs == [0]
+    assert [record.nodes.tolist() for record in found.communities] == [[leaf] for leaf in range(1, 9)]
+    assert all(record.hubs.tolist() == [0] and record.bitmap.all() for record in found.communities)
+    assert (found.rounds, found.edges_read, found.searches, found.given_up) == (1, 16, 8, 0)
+
+
+def test_a_search_that_meets_a_mark_gives_up_too() -> None:
+    """Hub 4 is joined to both ends of a path of 4 and of one of 8, and communities have at most 3 nodes."""
+    edges = [(0, 1), (1, 2), (2, 3), *((node, node + 1) for node in range(5, 12)), (4, 0), (4, 3), (4, 5), (4, 12)]
+    ends = np.array(edges, dtype=np.int64)
+    graph = Graph.from_edges("loops", 13, ends[:, 0], ends[:, 1], symmetrise=True)
+    found = locate(graph, Schedule(2, False, 1), Limits(3, line_words=8))
+    # 0, 1, 2 are marked; the search from 3 meets 2. From 5 and from 12 three nodes each are marked.
+    assert (found.hubs[0], found.searches, found.given_up, found.communities) == (4, 4, 4, [])
+    # Rows of all hubs; those of 0, 1, 2; the first neighbour of 3; rows of 5, 6, 7; rows of 12 and 11 and half of 10's.
+    assert found.edges_read == graph.edge_count + 6 + 1 + 6 + 5
+
+
+@pytest.mark.parametrize(("hubs", "h_max", "parts"), [(70, 64, 2), (128, 128, 1), (69, 64, 0)])
+def test_a_community_of_many_hubs_comes_in_parts_or_is_given_up(hubs: int, h_max: int, parts: int) -> None:
+    graph, schedule = many_hubs(), Schedule(7, False, 7)
+    limits = Limits(64, hubs, h_max)
+    found = locate(graph, schedule, limits)
+    check_records(graph, schedule, limits, found.records)
+    whole = [record for record in found.records if record.nodes.size == 14]
+    assert [record.part for record in whole] == list(range(parts))
+    assert [record.last_part for record in whole] == [part == parts - 1 for part in range(parts)]
+    assert sum(record.hubs.size for record in whole) == (70 if parts else 0)
+    assert not any(record.bitmap[:, :14].any() for record in whole[1:])
+
+
+def test_beats_and_records_are_each_others_inverse() -> None:
+    found = locate(load("karate"), Schedule(4, True))
+    beats = [beat for record in found.records for beat in beats_of(record)]
+    again = list(records_of([*beats, 1 << 58]))
+    assert [record.key for record in again] == [record.key for record in found.records]
+    assert [beats_of(record) for record in again] == [beats_of(record) for record in found.records]
+    with pytest.raises(ValueError, match="without the end of the stream"):
+        list(records_of(beats))
+    with pytest.raises(ValueError, match="beats follow the end"):
+        list(records_of([*beats, 1 << 58, 0]))
+
+
+def broken(change: Any) -> Location:
+    found = locate(load("karate"), Schedule(4, True))
+    at = next(n for n, r in enumerate(found.records) if not r.hub_edges and r.nodes.size > 1)
+    found.records[at : at + 1] = change(found.records[at])
+    return found
+
+
+def without_an_edge(record: Record) -> list[Record]:
+    record.bitmap[0, 1] ^= True
+    return [record]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda record: [], "communities differ"),
+        (lambda record: [record, record], "was emitted twice"),
+        (without_an_edge, "edges differ"),
+    ],
+)
+def test_the_check_notices_what_is_wrong(change: Any, message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
+        check_records(load("karate"), Schedule(4, True), Limits(), broken(change).records)
+
+
+def test_the_order_check_notices_an_edge_outside_and_a_torn_community() -> None:
+    graph = load("karate")
+    found = locate(graph, Schedule(4, True))
+    position, group = reorder(graph.nodes, found.records)
+    check_order(graph, position, group)
+    assert not outside(graph, group).any()
+    pair = next(record for record in found.communities if record.nodes.size > 1)
+    torn = position.copy()
+    torn[[pair.nodes[0], found.hubs[0]]] = torn[[found.hubs[0], pair.nodes[0]]]
+    with pytest.raises(AssertionError, match="a community is torn"):
+        check_order(graph, torn, group)
+    with pytest.raises(AssertionError, match="no permutation"):
+        check_order(graph, position * 0, group)
+    hubless = np.arange(graph.nodes)
+    with pytest.raises(AssertionError, match="is in no L and no community"):
+        check_order(graph, position, hubless)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"c_max": 0}, "c_max: is 0; expected 1..65,535"),
+        ({"hubs": 0}, "hubs: is 0"),
+        ({"h_max": 65}, "h_max: is 65; expected a multiple of 64"),
+        ({"h_max": 0}, "h_max: is 0"),
+    ],
+)
+def test_limits_out_of_range_are_refused(fields: dict[str, int], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Limits(**fields)
+
+
+def test_an_asymmetric_graph_is_refused() -> None:
+    graph = Graph.from_edges("one way", 3, [0], [1])
+    with pytest.raises(InputError, match="0 -> 1 has no reverse"):
+        locate(graph, HALVING)
+
+
+def test_partition_is_told_by_rounds() -> None:
+    hubs, communities = partition(load("synthetic:star,nodes=4"), Schedule(3, True), Limits())
+    # Degree 3 is not above 3; in the next round, above 1, the centre is a hub.
+    assert hubs == {0: 1}
+    assert communities == {(frozenset([leaf]), 1) for leaf in (1, 2, 3)}

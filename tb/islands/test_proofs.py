@@ -1,0 +1,23 @@
+"""Proofs of the locator's arbitration."""
+
+import pytest
+
+from hw.islands.bank_arbiter import BankArbiter
+from tb.harness.formal import prove_all
+from tb.islands import formal_bank_arbiter, formal_resolver
+
+
+def test_bank_arbiter_proofs() -> None:
+    prove_all("bank_arbiter", formal_bank_arbiter.PROOFS)
+
+
+def test_resolver_proofs() -> None:
+    prove_all("resolver", formal_resolver.PROOFS)
+
+
+@pytest.mark.parametrize(
+    ("requesters", "banks", "message"), [(0, 2, "requesters must be at least 1"), (2, 0, "banks must be at least 1")]
+)
+def test_bank_arbiter_refuses(requesters: int, banks: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        BankArbiter(requesters, banks)
