@@ -30,15 +30,17 @@ class LaneArray(wiring.Component):
         Bank (0 for the first task after reset, then the next) and chunk to read.
     read_data : Out
         The L sums of the chunk, in the same cycle.
-    bank, stages
-        Bank added to now, and the two stages before it (inside; proofs look at them).
+    bank, operands, products
+        Bank added to, and the registers of the two stages before it (inside; proofs look at them).
     """
 
     def __init__(self, config: PEConfig) -> None:
         self.config = config
         self.bank = Signal(range(config.banks))
-        stage = data.StructLayout({"valid": 1, "chunk": range(config.max_chunks), "high": 1, "first": 1, "last": 1})
-        self.stages = [Signal(stage, name=f"stage_{name}") for name in ("operands", "products")]
+        self.operands = Signal(data.StructLayout({"valid": 1, "operation": config.operation}))
+        self.products = Signal(
+            data.StructLayout({"valid": 1, "chunk": range(config.max_chunks), "high": 1, "first": 1, "last": 1})
+        )
         sums = data.ArrayLayout(signed(ACCUMULATOR_BITS), config.lanes)
         super().__init__(
             {
@@ -62,21 +64,19 @@ class LaneArray(wiring.Component):
         write_port = memory.write_port()
 
         # Registers on both sides of the multipliers, whose way takes most of a cycle.
-        first, add = self.stages
-        scalar, vector = Signal.like(self.i.payload.scalar), Signal.like(self.i.payload.vector)
+        operation, add = self.operands.operation, self.products
         products = Signal(data.ArrayLayout(signed(2 * VALUE_BITS), config.lanes))
         m.d.sync += [
-            first.valid.eq(self.i.valid),
-            first.chunk.eq(self.i.payload.chunk),
-            first.high.eq(self.i.payload.high),
-            first.first.eq(self.i.payload.first),
-            first.last.eq(self.i.payload.last),
-            scalar.eq(self.i.payload.scalar),
-            vector.eq(self.i.payload.vector),
-            add.eq(first),
+            self.operands.valid.eq(self.i.valid),
+            operation.eq(self.i.payload),
+            add.valid.eq(self.operands.valid),
+            add.chunk.eq(operation.chunk),
+            add.high.eq(operation.high),
+            add.first.eq(operation.first),
+            add.last.eq(operation.last),
         ]
         for lane in range(config.lanes):
-            m.d.sync += products[lane].eq(scalar * vector[lane])
+            m.d.sync += products[lane].eq(operation.scalar * operation.vector[lane])
 
         address = Cat(add.chunk, self.bank)
         m.d.comb += [

@@ -12,7 +12,9 @@ from hw.pe.pe import PE
 from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
 from tb.harness.expected import expect_cycles
+from tb.harness.formal import check, prove_all
 from tb.pe.factories import pe
+from tb.pe.formal_pe import PROOFS, REFUTED
 from tb.pe.work import FACTORS, NEIGHBOUR, SELF, Maker, Ports
 
 #: Widest PE of the benches: four chunks a beat.
@@ -207,6 +209,16 @@ CONFIGURATIONS = [WIDE, NARROW, DEFAULT] if os.environ.get("ATOLL_FULL") else [W
 @pytest.mark.parametrize("config", CONFIGURATIONS, ids=lambda config: f"{config['lanes']}x{config['data_width']}")
 def test_pe(config: dict[str, int]) -> None:
     simulate(pe(**config), __name__, parameters=config)
+
+
+def test_pe_proofs() -> None:
+    prove_all("pe", PROOFS)
+
+
+def test_the_proof_is_not_vacuous() -> None:
+    verdict = check("pe", REFUTED)
+    assert not verdict.passed
+    assert "Assert failed" in verdict.message
 
 
 @pytest.mark.parametrize(
