@@ -167,8 +167,7 @@ def flat_members(prefix: str, member: wiring.Member) -> dict[str, wiring.Member]
     dict
         Members to pass to ``wiring.Component.__init__``.
     """
-    signature = member.signature.flip() if member.flow == In else member.signature
-    return {f"{prefix}_{name}": signal for name, signal in signature.members.items()}
+    return {f"{prefix}_{name}": signal for name, signal in member.signature.members.items()}
 
 
 def connect_flat(m: Module, component: Any, prefix: str, interface: Any) -> None:
