@@ -151,11 +151,17 @@ def test_allocator(pes: int) -> None:
 def test_allocator_refuses() -> None:
     with pytest.raises(ValueError, match=r"pes must be in 2\.\.64, not 1"):
         Allocator(1)
-    for values, message in (
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
         ((0, 1, 1, 1), "pes: is 0"),
         ((1, 4, 1, 1), r"hops: is 4; expected 0\.\.3"),
         ((1, 1, -1, 1), "threshold: is -1"),
         ((1, 1, 1, 0), "grain: is 0"),
-    ):
-        with pytest.raises(InputError, match=message):
-            Golden(*values)
+    ],
+)
+def test_values_out_of_range_are_refused(values: tuple[int, int, int, int], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Golden(*values)

@@ -1,0 +1,280 @@
+"""`atoll islands`: finds the communities of a data set in RTL, checks, counts and draws them (I4, I11)."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from amaranth.utils import ceil_log2
+
+from golden.contracts import Error
+from golden.datasets import load
+from golden.errors import InputError
+from golden.graph import Graph
+from golden.islands.locator import Limits
+from golden.islands.order import check_order, reorder
+from golden.islands.partition import check_records
+from golden.islands.record import Record, records_of
+from golden.islands.schedule import Schedule
+from hw.islands.config import LocatorConfig
+from scripts.flows.table import show
+from tb.harness.run import run
+from tb.islands.island_machine import IslandMachine, lay_out
+from tb.models.memory import LATENCY, plusargs
+from tb.models.simulate import build_with_memory
+from tb.models.wrap import MemoryModel
+
+__all__ = ["Found", "Request", "draw", "find", "fitting", "islands"]
+
+_BENCH = "tb.islands.one_run"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What `atoll islands` was asked for.
+
+    Attributes
+    ----------
+    dataset
+        See `golden.datasets.load`.
+    engines, outputs
+        Of the locator.
+    schedule
+        Of thresholds.
+    c_max
+        Largest community, in nodes.
+    out
+        Folder for the picture and ``islands.json``.
+    """
+
+    dataset: str
+    engines: int = 8
+    outputs: int = 4
+    schedule: Schedule = field(default_factory=Schedule)
+    c_max: int = 64
+    out: Path = Path("atoll-out")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a run in RTL found.
+
+    Attributes
+    ----------
+    graph, schedule, limits, config
+        Of the run.
+    records
+        Of all streams, one stream after another.
+    counters
+        As `hw.islands.locator.Counters`, and ``total_cycles`` from the command to its completion.
+    """
+
+    graph: Graph
+    schedule: Schedule
+    limits: Limits
+    config: LocatorConfig
+    records: list[Record]
+    counters: dict[str, int]
+
+    @property
+    def hubs(self) -> int:
+        """Number of hubs."""
+        return sum(record.hub_edges and record.part == 0 for record in self.records)
+
+    @property
+    def sizes(self) -> list[int]:
+        """Nodes of every community."""
+        return [record.nodes.size for record in self.records if not record.hub_edges and record.part == 0]
+
+    @property
+    def edges_per_cycle(self) -> float:
+        """Edges read a cycle of location, by all engines."""
+        return self.counters["edges_read"] / max(1, self.counters["locate_cycles"])
+
+
+def fitting(graph: Graph, engines: int, c_max: int, outputs: int, searches: int = 2) -> LocatorConfig:
+    """Smallest configuration with room for a graph.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    engines, outputs, searches
+        As in `LocatorConfig`.
+    c_max
+        Largest community asked for.
+    """
+    widest = -(-c_max // 64) * 64
+    return LocatorConfig(
+        engines=engines,
+        searches=searches,
+        nodes=1 << max(8, ceil_log2(max(1, graph.nodes))),
+        edges=1 << max(11, ceil_log2(graph.edge_count + 1)),
+        c_max=widest,
+        hubs=64 if c_max <= 64 else 4 * 64,
+        outputs=min(outputs, engines * searches),
+    )
+
+
+def find(graph: Graph, schedule: Schedule, c_max: int, config: LocatorConfig, latency: int = LATENCY) -> Found:
+    """Run the locator in RTL on a graph.
+
+    Parameters
+    ----------
+    graph
+        Symmetric.
+    schedule
+        Of thresholds; it must end.
+    c_max
+        Largest community, 1 to ``config.c_max``.
+    config
+        Of the locator.
+    latency
+        Of the memory, in cycles.
+
+    Raises
+    ------
+    InputError
+        If the graph is not symmetric or does not fit, the schedule cannot end, or `c_max` is out of range.
+    AssertionError
+        If the simulation fails or the locator reports an error.
+    """
+    graph.require_symmetric("communities")
+    schedule.require_end()
+    if not 1 <= c_max <= config.c_max:
+        raise InputError("c_max", f"is {c_max}", f"1..{config.c_max}")
+    if graph.nodes > config.nodes or graph.edge_count >= config.edges:
+        raise InputError(
+            graph.name,
+            f"has {graph.nodes} nodes and {graph.edge_count} edges",
+            f"at most {config.nodes} and {config.edges - 1}",
+        )
+    limits = Limits(c_max, config.hubs, 64, config.line_words)
+    layout = lay_out(graph)
+    beat = config.data_width // 8
+    component = IslandMachine(**asdict(config))
+    depth = 1 << max(12, ceil_log2(-(-len(layout.image) // beat)))
+    made = build_with_memory(component, "island_machine", memories={"m_axi": MemoryModel(depth=depth)})
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        (directory / "graph.bin").write_bytes(layout.image)
+        done = run(
+            made,
+            _BENCH,
+            parameters={
+                "config": asdict(config),
+                "command": layout.command(schedule, limits),
+                "directory": name,
+                "latency": latency,
+            },
+            plusargs=plusargs(directory),
+            directory=directory / "run",
+        )
+        if done.message:
+            raise AssertionError(done.message)
+        result: dict[str, Any] = json.loads((directory / "result.json").read_text())
+    code = Error(result["completion"]["code"])
+    if code is not Error.NONE:
+        raise AssertionError(f"the locator reports {code.name}: {code.doc}; info {result['completion']['info']}")
+    records = [record for beats in result["streams"] for record in records_of(beats)]
+    return Found(graph, schedule, limits, config, records, result["counters"])
+
+
+def draw(found: Found, path: Path) -> None:
+    """Draw the adjacency before and after reordering, lower left to upper right.
+
+    Parameters
+    ----------
+    found
+        A run.
+    path
+        File to write; its ending says the format.
+    """
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    graph = found.graph
+    position, group = reorder(graph.nodes, found.records)
+    # Also the diagonal, which every bitmap has.
+    rows = np.concatenate([graph.destinations, np.arange(graph.nodes)])
+    columns = np.concatenate([graph.edges, np.arange(graph.nodes)])
+    inside = (group[rows] >= 0) & (group[rows] == group[columns])
+    size = float(np.clip(20_000 / max(1, rows.size), 0.2, 12))
+    figure, (before, after) = pyplot.subplots(1, 2, figsize=(14, 7), layout="constrained")
+    before.scatter(columns, rows, s=size, c="black", marker="s", linewidths=0)
+    before.set_title(f"{graph.name}: as given")
+    colours = np.where(inside, "tab:blue", "tab:orange")
+    after.scatter(position[columns], position[rows], s=size, c=colours, marker="s", linewidths=0)
+    after.set_title(f"{found.hubs} hubs (orange), {len(found.sizes)} communities (blue)")
+    for axes in (before, after):
+        axes.set(xlim=(-0.5, graph.nodes - 0.5), ylim=(-0.5, graph.nodes - 0.5), aspect="equal")
+    # Seen from the lower left, rows grow upwards, so the diagonal runs to the upper right.
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)
+
+
+def islands(request: Request) -> dict[str, Any]:
+    """Find, check, print and draw.
+
+    Returns
+    -------
+    dict
+        What ``islands.json`` holds: sizes, counters, ratio of edges read to directed edges.
+
+    Raises
+    ------
+    InputError
+        As for `find`.
+    AssertionError
+        If a record differs from the communities by connected components, or the order from what I11 says.
+    """
+    graph = load(request.dataset)
+    graph.require_symmetric("communities")
+    request.schedule.require_end()
+    Limits(request.c_max)
+    config = fitting(graph, request.engines, request.c_max, request.outputs)
+    found = find(graph, request.schedule, request.c_max, config)
+    check_records(graph, found.schedule, found.limits, found.records)
+    check_order(graph, *reorder(graph.nodes, found.records))
+    sizes, counters = np.array(found.sizes, dtype=np.int64), found.counters
+    result = {
+        "dataset": request.dataset,
+        "nodes": graph.nodes,
+        "edges": graph.edge_count,
+        "engines": config.engines,
+        "hubs": found.hubs,
+        "communities": int(sizes.size),
+        "largest": int(sizes.max(initial=0)),
+        "mean": float(sizes.mean()) if sizes.size else 0.0,
+        "records": len(found.records),
+        **counters,
+        "edges_read_ratio": counters["edges_read"] / max(1, graph.edge_count),
+        "edges_per_cycle": found.edges_per_cycle,
+    }
+    request.out.mkdir(parents=True, exist_ok=True)
+    (request.out / "islands.json").write_text(json.dumps(result, indent=1))
+    draw(found, request.out / "islands.png")
+    show(
+        f"communities of {request.dataset}", ["", "value"], [(k.replace("_", " "), _cell(v)) for k, v in result.items()]
+    )
+    bounds = [1, 2, 3, 5, 9, 17, 33, 65, 1 << 16]
+    rows = []
+    for low, high in pairwise(bounds):
+        count = int(((sizes >= low) & (sizes < high)).sum())
+        if count:
+            rows.append((f"{low}" if high == low + 1 else f"{low}..{min(high - 1, config.c_max)}", count))
+    show("sizes of communities", ["nodes", "communities"], rows)
+    print(f"every edge is in one record, none outside hubs and communities; picture in {request.out / 'islands.png'}")
+    return result
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
