@@ -107,7 +107,7 @@ BLOCKS: tuple[Block, ...] = (
         bench="tb.stream.test_queue",
         bench_factory="tb.stream.test_queue:queue",
         bench_parameters={"depth": 6, "storage": "block"},
-        narrow={"depth": 4, "storage": "distributed"},
+        narrow={"depth": 4, "storage": "distributed", "width": 1},
         formal="tb.stream.formal_queue",
     ),
     Block(
@@ -262,6 +262,28 @@ BLOCKS: tuple[Block, ...] = (
         bench_factory="tb.chiplet.parts:Parts",
         bench_parameters={"configuration": "narrow", "parts": ["gate"]},
     ),
+    # The chiplet as configs/default.toml has it; its benches are those of its parts and tb/chiplet/test_chiplet.py.
+    Block(name="chiplet.chiplet", factory="hw.chiplet.chiplet:Chiplet"),
+    Block(
+        name="ring.station",
+        factory="hw.ring.station:Station",
+        parameters={"link_width": 64, "slots": 4, "max_flits": 9},
+        bench="tb.ring.test_station",
+        bench_factory="tb.ring.stations:RingOfStations",
+        bench_parameters={"stations": 4, "slots": 4, "max_flits": 4},
+        formal="tb.ring.formal_station",
+    ),
+    Block(
+        name="ring.parts",
+        factory="tb.ring.parts:RingParts",
+        bench="tb.ring.test_parts",
+        synth=False,
+    ),
+    Block(name="ring.remote_array", factory="hw.ring.remote_array:RemoteArray"),
+    Block(name="ring.needed_list", factory="hw.ring.needed_list:NeededList"),
+    Block(name="ring.filter_array", factory="hw.ring.filter_array:FilterArray"),
+    Block(name="ring.filter_generator", factory="hw.ring.filter_generator:FilterGenerator"),
+    Block(name="ring.ring_unit", factory="tb.ring.parts:ring_unit", parameters={"max_out": 16, "data_width": 64}),
 )
 
 

@@ -9,10 +9,12 @@ from amaranth.lib import wiring
 
 from hw.ring.filter_array import FilterArray
 from hw.ring.filter_generator import FilterGenerator
+from hw.ring.formats import RingConfig
 from hw.ring.needed_list import NeededList
 from hw.ring.remote_array import RemoteArray
+from hw.ring.ring_unit import RingUnit
 
-__all__ = ["CHIPLETS", "ENTRIES", "RingParts"]
+__all__ = ["BITMAP", "CHIPLETS", "ENTRIES", "RingParts", "ring_unit"]
 
 CHIPLETS = 4
 #: Entries of a filter window.
@@ -52,3 +54,8 @@ class RingParts(wiring.Component):
                 else:
                     m.d.comb += inner.eq(outer) if member.flow == wiring.In else outer.eq(inner)
         return m
+
+
+def ring_unit(max_out: int, data_width: int) -> RingUnit:
+    """Ring unit of a chiplet with rows of up to `max_out` features behind a port of `data_width` bits."""
+    return RingUnit(RingConfig(max_out=max_out), data_width=data_width)

@@ -1,0 +1,1 @@
+"""The benchmarks of the specifications: a table on screen, JSON and a plot on disk."""
