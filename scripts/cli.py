@@ -59,6 +59,32 @@ def run(
 
 
 @app.command()
+def islands(
+    dataset: Annotated[str, typer.Argument(help="What `atoll datasets` lists; it must be symmetric.")] = "karate",
+    engines: Annotated[int, typer.Option(help="Search engines.", min=1, max=64)] = 8,
+    threshold: Annotated[
+        int, typer.Option(help="Degree above which a vertex is a hub, in the first round.", min=0)
+    ] = 16,
+    step: Annotated[int, typer.Option(help="Fall of the threshold a round; 0: it halves.", min=0)] = 0,
+    c_max: Annotated[int, typer.Option("--c-max", help="Largest community, in vertices.")] = 64,
+    out: Annotated[Path, typer.Option(help="Folder for islands.json and the picture.")] = Path("atoll-out"),
+) -> None:
+    """Find hubs and communities in RTL, check them, and draw the adjacency before and after reordering.
+
+    Exit status 1 if a record is wrong, 2 if the input cannot be used.
+    """
+    from golden.islands.schedule import Schedule
+    from scripts.flows import islands as flow
+
+    schedule = Schedule(threshold, halving=not step, step=step)
+    try:
+        flow.islands(flow.Request(dataset, engines, schedule=schedule, c_max=c_max, out=out))
+    except AssertionError as error:
+        print(f"atoll: {error}", file=sys.stderr)
+        raise typer.Exit(FAILED) from None
+
+
+@app.command()
 def datasets() -> None:
     """List what can be named as a data set."""
     from golden.datasets import catalogue

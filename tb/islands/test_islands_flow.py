@@ -1,0 +1,68 @@
+"""`atoll islands` and its benchmark, but for the simulation: what is refused, what is drawn, what is counted."""
+
+from pathlib import Path
+
+import pytest
+
+from golden.datasets import load
+from golden.errors import InputError
+from golden.graph import Graph
+from golden.islands.locator import Limits, locate
+from golden.islands.schedule import Schedule
+from hw.islands.config import LocatorConfig
+from scripts.bench import islands as bench
+from scripts.flows import islands as flow
+
+
+def found() -> flow.Found:
+    graph, schedule, limits = load("karate"), Schedule(4, True), Limits()
+    location = locate(graph, schedule, limits)
+    counters = {"edges_read": location.edges_read, "locate_cycles": 2 * location.edges_read}
+    return flow.Found(graph, schedule, limits, LocatorConfig(), location.records, counters)
+
+
+def test_a_picture_is_drawn(tmp_path: Path) -> None:
+    flow.draw(found(), tmp_path / "deep" / "islands.png")
+    assert (tmp_path / "deep" / "islands.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_hubs_and_sizes_are_counted_once() -> None:
+    run = found()
+    assert run.hubs + sum(run.sizes) == run.graph.nodes
+    assert run.edges_per_cycle == 0.5
+
+
+def test_a_configuration_fits_its_graph() -> None:
+    graph = load("synthetic:community,nodes=1500,degree=8")
+    config = flow.fitting(graph, 2, 200, 8)
+    assert config.nodes >= graph.nodes > config.nodes // 2
+    assert config.edges > graph.edge_count
+    assert (config.c_max, config.outputs) == (256, 4)
+
+
+@pytest.mark.parametrize(
+    ("graph", "schedule", "c_max", "message"),
+    [
+        ("synthetic:path,nodes=9", Schedule(4, False, 0), 4, "so the threshold never falls"),
+        ("synthetic:path,nodes=9", Schedule(4, True, rounds=2), 4, "at least 4, until the threshold is 0"),
+        ("synthetic:path,nodes=9", Schedule(4, True), 0, r"c_max: is 0; expected 1\.\.64"),
+        ("synthetic:path,nodes=9", Schedule(4, True), 65, r"c_max: is 65; expected 1\.\.64"),
+        ("synthetic:path,nodes=5000", Schedule(4, True), 4, "has 5000 nodes"),
+    ],
+)
+def test_what_cannot_run_is_refused_before_simulation(graph: str, schedule: Schedule, c_max: int, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        flow.find(load(graph), schedule, c_max, LocatorConfig())
+
+
+def test_an_asymmetric_graph_is_refused_before_simulation() -> None:
+    with pytest.raises(InputError, match="0 -> 1 has no reverse"):
+        flow.find(Graph.from_edges("one way", 2, [0], [1]), Schedule(), 4, LocatorConfig())
+
+
+def test_allocation_is_more_even_than_taking_turns() -> None:
+    rows = bench._balance("digits", load("digits"))
+    imbalance = {row["how"]: row["imbalance"] for row in rows}
+    assert imbalance["smoothing over 2 hops, remapping"] <= 1.1
+    assert imbalance["smoothing over 2 hops, remapping"] <= imbalance["in turn"]
+    assert imbalance["lower bound of whole records"] <= imbalance["longest first, all known"]
