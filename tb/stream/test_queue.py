@@ -12,15 +12,14 @@ from tb.harness.bench import Bench, start
 from tb.harness.formal import prove_all
 from tb.stream.formal_queue import PROOFS
 
-SHAPE = data.StructLayout({"key": 5, "value": 8})
 
-
-def queue(depth: int, storage: Any) -> Queue:
-    return Queue(SHAPE, depth, storage=storage)
+def queue(depth: int, storage: Any, width: int = 8) -> Queue:
+    return Queue(data.StructLayout({"key": 2, "value": width}), depth, storage=storage)
 
 
 def words(bench: Bench, count: int) -> list[Any]:
-    return [{"key": bench.random.getrandbits(5), "value": bench.random.getrandbits(8)} for _ in range(count)]
+    width = parameters().get("width", 8)
+    return [{"key": bench.random.getrandbits(2), "value": bench.random.getrandbits(width)} for _ in range(count)]
 
 
 @cocotb.test()
