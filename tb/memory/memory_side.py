@@ -16,14 +16,11 @@ from hw.memory.range_reader import RangeReader
 from hw.memory.read_arbiter import ReadArbiter
 from hw.memory.word_serialiser import WordSerialiser
 from hw.memory.write_port import WritePort
-from hw.stream.queue import Queue
 
 __all__ = ["CLIENTS", "MemorySide"]
 
 #: Names of the arbiter's clients, in the order of their IDs.
 CLIENTS = ("fetch", "range", "word")
-#: Failures kept until the bench takes them.
-FAILURES = 8
 
 
 class MemorySide(wiring.Component):
@@ -64,8 +61,8 @@ class MemorySide(wiring.Component):
                 "word_i": In(stream.Signature(RangeRequest(address_width))),
                 "word_o": Out(stream.Signature(Word())),
                 "write_i": In(stream.Signature(WriteRequest(address_width, data_width))),
-                "read_failure": Out(stream.Signature(line)),
-                "write_failure": Out(stream.Signature(line)),
+                "read_failure": Out(stream.Signature(line, always_ready=True)),
+                "write_failure": Out(stream.Signature(line, always_ready=True)),
                 "busy": Out(1),
                 **flat_members("m_axi", Out(AXI4Signature(address_width, data_width, id_width))),
             }
@@ -104,7 +101,5 @@ class MemorySide(wiring.Component):
         wiring.connect(m, wiring.flipped(self.write_i), writer.i)
         m.d.comb += self.busy.eq(writer.busy)
         for name, block in (("read_failure", arbiter), ("write_failure", writer)):
-            m.submodules[name] = kept = Queue(block.failure.payload.shape(), FAILURES)
-            m.d.comb += [kept.i.payload.eq(block.failure.payload), kept.i.valid.eq(block.failure.valid)]
-            wiring.connect(m, kept.o, wiring.flipped(getattr(self, name)))
+            wiring.connect(m, block.failure, wiring.flipped(getattr(self, name)))
         return m

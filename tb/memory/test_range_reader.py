@@ -126,6 +126,19 @@ async def a_very_long_range_does_not_end_early(dut: Any, port: str) -> None:
 
 
 @cocotb.test()
+async def a_long_range_ends_where_it_should(dut: Any) -> None:
+    """Read past the end of the memory, so that the count of beats alone decides."""
+    bench = await begin(dut)
+    bench.memory.latency(1)
+    taken = bench.taken["range_o"]
+    beats = (1 << 16) // bench.beat_words + 5
+    bench.bench.drive("range_i", [{"address": 0, "words": beats * bench.beat_words - 1}, {"address": 0, "words": 0}])
+    await bench.bench.until(lambda: len(taken) == beats + 1, 80_000)
+    assert [i for i, beat in enumerate(taken) if beat["last"]] == [beats - 1, beats]
+    assert taken[beats - 1]["mask"] == (1 << (bench.beat_words - 1)) - 1
+
+
+@cocotb.test()
 async def failing_beats_are_marked_and_reported_by_line(dut: Any) -> None:
     bench = await begin(dut, stall=0.3)
     lines = [3, 10]
