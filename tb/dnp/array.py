@@ -27,6 +27,7 @@ from hw.dnp.core import Core, Status
 from tb.harness import simulate
 from tb.harness.build import (
     ROOT,
+    WAIVED,
     BuildError,
     BuildOptions,
     digest,
@@ -37,7 +38,7 @@ from tb.harness.build import (
 )
 from tb.harness.run import CLOCK_NS, Result
 
-__all__ = ["ArrayDriver", "core_library", "module_source", "simulate_array"]
+__all__ = ["ArrayDriver", "core_library", "lint_array", "module_source", "simulate_array"]
 
 _WORD = 0xFFFF
 
@@ -77,6 +78,21 @@ def core_library(config: CoreConfig) -> tuple[Path, Path]:
                 raise BuildError(f"{CORE_MODULE}: verilator failed\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
             (folder / "built").touch()
     return wrapper, library
+
+
+def lint_array(array: ProcessorArray) -> str:
+    """Return what Verilator has to say about an array with chips and processors inside; nothing if all is well.
+
+    Combinational loops through links and joints would show here.
+    """
+    name = "array"
+    sources = [module_source(Core(array.config), CORE_MODULE), module_source(array.chip(), CHIP_MODULE),
+               module_source(array, name)]  # fmt: skip
+    waived = (f"-Wno-{rule}" for rule in WAIVED)
+    command = ["verilator", "--lint-only", "-Wall", *waived, "--top-module", name, *map(str, sources)]
+    environment = {**os.environ, "PATH": verilator_path()}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return "\n".join(line for line in done.stderr.splitlines() if line.startswith("%"))
 
 
 def simulate_array(array: ProcessorArray, bench: str, **options: Any) -> Result:

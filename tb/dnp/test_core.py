@@ -22,7 +22,9 @@ SUPPLY = 1500
 LIMIT = 20_000
 
 
-def core() -> Core:
+def core(programs: int = 12) -> Core:
+    """Make the core for a bench of so many random programs, which do not change it."""
+    del programs
     return Core(CONFIG)
 
 
