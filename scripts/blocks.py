@@ -284,6 +284,16 @@ BLOCKS: tuple[Block, ...] = (
     Block(name="ring.filter_array", factory="hw.ring.filter_array:FilterArray"),
     Block(name="ring.filter_generator", factory="hw.ring.filter_generator:FilterGenerator"),
     Block(name="ring.ring_unit", factory="tb.ring.parts:ring_unit", parameters={"max_out": 16, "data_width": 64}),
+    Block(
+        name="dnp.core",
+        factory="hw.dnp.core:Core",
+        bench="tb.dnp.test_core",
+        bench_factory="tb.dnp.test_core:core",
+        bench_parameters={"programs": 12},
+        narrow={"programs": 1},
+    ),
+    Block(name="dnp.port", factory="hw.dnp.port:Port", formal="tb.dnp.formal_port"),
+    Block(name="dnp.chip", factory="hw.dnp.chip:NeuralChip"),
 )
 
 
