@@ -20,7 +20,17 @@ from tb.harness import Result, parameters, simulate
 from tb.harness.bench import Bench, start
 from tb.harness.codec import Codec
 
-__all__ = ["CONFIGURATIONS", "ERROR_SOURCES", "FETCH_DEPTH", "Part", "Parts", "begin", "config", "simulate_parts"]
+__all__ = [
+    "CONFIGURATIONS",
+    "ERROR_SOURCES",
+    "FETCH_DEPTH",
+    "Part",
+    "Parts",
+    "begin",
+    "config",
+    "part",
+    "simulate_parts",
+]
 
 #: Narrow, with every ratio of widths above 1; and the machine's.
 CONFIGURATIONS = {
@@ -70,6 +80,11 @@ class Parts(wiring.Component):
                 if not isinstance(Value.cast(sink), Const):
                     m.d.comb += Value.cast(sink).eq(source)
         return m
+
+
+def part(name: str, **sizes: int) -> Any:
+    """Return one part for a PE of these `sizes` (of `PEConfig`)."""
+    return PARTS[name](PEConfig(**sizes))
 
 
 def config() -> PEConfig:

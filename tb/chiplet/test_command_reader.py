@@ -8,10 +8,12 @@ import cocotb
 import pytest
 
 from golden.contracts import COMMANDS, HEADER, LINE_BYTES, MAGIC, VERSION, Error, Opcode
+from tb.chiplet.formal_command_reader import PROOFS
 from tb.chiplet.parts import CONFIGURATIONS, Part, begin, config, simulate_parts
 from tb.graph.responder import Responder
 from tb.harness import parameters
 from tb.harness.expected import expect_cycles
+from tb.harness.formal import prove_all
 
 
 @dataclass
@@ -187,3 +189,7 @@ async def the_last_line_of_the_port_can_hold_a_command(dut: Any) -> None:
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
 def test_command_reader(configuration: str) -> None:
     simulate_parts(configuration, __name__)
+
+
+def test_command_reader_proofs() -> None:
+    prove_all("command_reader", PROOFS)

@@ -29,6 +29,7 @@ class Gather:
     first_vertex: int = 0
     first_source: int = 0
     sources: int = 32
+    partials: int = 0
     combined: int = 3
     stride: int = 1
     beats: int = 1
@@ -40,6 +41,7 @@ class Gather:
             "first_vertex": self.first_vertex,
             "first_source": self.first_source,
             "sources": self.sources,
+            "partials": self.partials,
             "combined": self.combined,
             "stride": self.stride,
             "last_beat": self.beats - 1,
@@ -56,7 +58,9 @@ class Gather:
             if vid is NOTHING:
                 rows += [(own, Coefficient.ZERO)] * (last and len(words) > 1)
             elif 0 <= vid - self.first_source < self.sources:
-                rows.append((vid - self.first_source, Coefficient.NEIGHBOUR))
+                number_of_half = vid - self.first_source - (self.sources - self.partials)
+                high = number_of_half >= 0 and number_of_half % 2
+                rows.append((vid - self.first_source, Coefficient.NEIGHBOUR_HIGH if high else Coefficient.NEIGHBOUR))
             else:
                 rows.append((own, Coefficient.ZERO))
                 self.part.expect("error", [{"code": Error.VID_RANGE, "info": vid}])
@@ -134,6 +138,18 @@ async def sources_without_a_row_are_reported_and_count_nothing(dut: Any) -> None
 
 
 @cocotb.test()
+async def the_last_sources_are_halves_of_partial_sums(dut: Any) -> None:
+    gather = await make(dut)
+    for first_source in (0, 7):
+        for sources, partials in ((9, 4), (8, 4), (8, 8), (5, 1)):
+            gather.first_source = gather.first_vertex = first_source
+            gather.sources, gather.partials = sources, partials
+            await gather.begin()
+            gather.run([[first_source + source] for source in range(sources)])
+            await gather.part.bench.drain()
+
+
+@cocotb.test()
 @cocotb.parametrize(idle=[0.0, 0.5], stall=[0.0, 0.5])
 async def random_destinations_under_stalls(dut: Any, idle: float, stall: float) -> None:
     beats = config().max_beats
@@ -144,6 +160,7 @@ async def random_destinations_under_stalls(dut: Any, idle: float, stall: float) 
             gather.first_source = gather.part.random.choice((0, 70_000, 0xFFFFFF00))
             gather.first_vertex = gather.first_source + gather.part.random.randrange(8)
             gather.stride, gather.beats = stride, length
+            gather.partials = gather.part.random.choice((0, 1, 6, 15, gather.sources))
             await gather.begin()
             gather.run(random_destinations(gather, 16, wrong=0.15))
             await gather.part.bench.drain()

@@ -6,6 +6,7 @@ from typing import Any
 import cocotb
 import pytest
 
+from golden.contracts import SCALE
 from hw.pe.formats import Coefficient
 from tb.chiplet.parts import CONFIGURATIONS, Part, begin, config, simulate_parts
 from tb.harness import parameters
@@ -31,11 +32,10 @@ class Tasks:
     def send(self, beats: int) -> None:
         """Send a vertex of so many beats."""
         random = self.part.random
-        scale = random.getrandbits(21)
+        scale = random.getrandbits(32)
         address = (self.results + self.vertex * self.stride) % (1 << config().beat_address_width)
         self.vertex += 1
-        # What lies above the factor in its word must not matter.
-        self.part.drive("scales", [{"data": scale | random.getrandbits(11) << 21}])
+        self.part.drive("scales", [{"data": scale}])
         for number in range(beats):
             data = random.getrandbits(config().data_width)
             ends = {"first": int(number == 0), "last": int(number == beats - 1)}
@@ -66,7 +66,7 @@ class Tasks:
         assert len(self.taken) == len(self.wanted)
         for got, wanted in zip(self.taken, self.wanted, strict=True):
             flat = {**got, "data": sum((v & 0xFFFF) << 16 * k for k, v in enumerate(got["data"]))}
-            flat["scale"] = got["scale"]["mantissa"] | got["scale"]["exponent"] << 16
+            flat["scale"] = SCALE.pack(got["scale"])
             assert {key: flat[key] for key in wanted} == wanted
         assert not any(driver.busy_words for driver in bench.drivers.values())
         self.taken.clear()

@@ -45,7 +45,8 @@ class Request:
     @classmethod
     def of_rows(cls, rows: Sequence[Sequence[Sequence[int]]]) -> Request:
         """Request for given rows of tiles of words."""
-        array, offsets = [], [0]
+        array: list[int] = []
+        offsets = [0]
         for row in rows:
             for tile in row:
                 array += tile

@@ -10,11 +10,13 @@ import pytest
 from golden.contracts import LINE_BYTES, Error
 from hw.graph.csr_reader import CsrReader
 from hw.memory.formats import WORD_BYTES
+from tb.graph.formal_csr_reader import PROOFS
 from tb.graph.reference import Request, pieces, segments
 from tb.graph.responder import Responder
 from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
 from tb.harness.expected import expect_cycles
+from tb.harness.formal import prove_all
 
 #: Narrow and shallow, and the machine's.
 CONFIGURATIONS = {
@@ -168,7 +170,15 @@ async def uniform_rows(dut: Any, pace: float) -> None:
 @cocotb.test()
 async def empty_rows_tiles_and_arrays(dut: Any) -> None:
     reader = await make(dut)
-    for rows in ([[[]]], [[[], []]] * 3, [[[]]] * 20, [[[]], [[7]], [[]]], [[[], [1]], [[], []]], [[[1] * 20], [[]]]):
+    shapes: list[list[list[list[int]]]] = [
+        [[[]]],
+        [[[], []]] * 3,
+        [[[]]] * 20,
+        [[[]], [[7]], [[]]],
+        [[[], [1]], [[], []]],
+        [[[1] * 20], [[]]],
+    ]
+    for rows in shapes:
         reader.ask(Request.of_rows(rows))
         await reader.finish()
     reader.ask(Request(3, 1, [], None, 0))
@@ -347,3 +357,7 @@ def test_csr_reader(configuration: str) -> None:
 def test_csr_reader_refuses(arguments: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         CsrReader(**arguments)
+
+
+def test_csr_reader_proofs() -> None:
+    prove_all("csr_reader", PROOFS)
