@@ -21,6 +21,7 @@ from hw.islands.config import LocatorConfig
 from tb.harness import parameters
 from tb.harness.bench import Bench, start
 from tb.harness.codec import Codec
+from tb.harness.expected import expect_cycles
 from tb.islands.graphs import GRAPHS, many_hubs
 from tb.islands.island_machine import IslandMachine, Layout, lay_out
 from tb.models.memory import Memory
@@ -102,19 +103,23 @@ def limits_of(c_max: int = 64, hubs: int = 0, h_max: int = 64) -> Limits:
 @cocotb.parametrize(schedule=[HALVING, SLOW], c_max=[64, 5])
 async def every_graph_is_parted_as_by_connected_components(dut: Any, schedule: Schedule, c_max: int) -> None:
     machine = await begin(dut)
+    config, cycles = IslandMachine(**parameters()["config"]).config, 0
     for name in GRAPHS:
         graph, limits = load(name), limits_of(c_max)
         streams = await machine.locate(graph, schedule, limits)
         check_records(graph, schedule, limits, [record for records in streams for record in records])
         golden = locate(graph, schedule, limits)
         counters = machine.counters()
+        cycles += counters["load_cycles"] + counters["locate_cycles"]
         assert counters["rounds"] == golden.rounds, name
-        if parameters()["config"]["engines"] == 1:
+        if config.workers == 1:
             assert [beats_of(record) for record in streams[0]] == [beats_of(record) for record in golden.records], name
             assert counters["edges_read"] == golden.edges_read, name
             assert counters["searches"] == golden.searches, name
             assert counters["given_up"] == golden.given_up, name
             assert counters["retreats"] == 0
+    how = "halving" if schedule.halving else "slow"
+    expect_cycles(f"islands.locator {config.engines}x{config.searches} {how} c_max={c_max}", cycles)
 
 
 @cocotb.test()
