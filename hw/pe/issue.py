@@ -3,7 +3,7 @@
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Array, Cat, Cover, Elaboratable, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Array, Cat, Const, Cover, Elaboratable, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -11,7 +11,7 @@ from amaranth.utils import exact_log2
 from golden.contracts import VALUE_BITS
 from hw.pe.formats import Coefficient, Mode, PEConfig
 
-__all__ = ["Issue"]
+__all__ = ["Issue", "elements_to_combine"]
 
 #: Bits of a feature's index, with room for one past the largest.
 _INDEX_BITS = 17
@@ -25,7 +25,8 @@ class Issue(wiring.Component):
     A task without any element still makes one operation a chunk, so that its sums become 0.
 
     The element is chosen in one cycle, in which the task takes its bank too; its index is formed, and compared
-    with ``f_in``, in the next one, the cycle of `o`.
+    with ``f_in``, in the next one, the cycle of `o`. Whether the beat ends with this element is known from registers
+    kept for that, because the way from there through the queue in front and back is the longest.
 
     Parameters
     ----------
@@ -34,12 +35,13 @@ class Issue(wiring.Component):
     Attributes
     ----------
     i : stream of ``config.task_beat``
+        `mask` has only elements to combine, see `elements_to_combine`.
     settings : In
         ``config.settings``, constant while tasks are under way.
-    bank_free : In(1)
-        There is a bank of sums for a new task.
+    released : In(1)
+        A bank of sums is free again.
     task : stream of ``config.task``, always ready
-        Comes a cycle before the first operation of a task, and takes a bank.
+        Comes with the first operation of a task, which has taken a bank.
     o : stream of ``config.operation``, always ready
     weight_address : Out
         Row of weights the operation multiplies with; combining only, valid with `o`.
@@ -53,7 +55,7 @@ class Issue(wiring.Component):
             {
                 "i": In(stream.Signature(config.task_beat)),
                 "settings": In(config.settings),
-                "bank_free": In(1),
+                "released": In(1),
                 "task": Out(stream.Signature(config.task, always_ready=True)),
                 "o": Out(stream.Signature(config.operation, always_ready=True)),
                 "weight_address": Out(range(config.weight_rows)),
@@ -71,47 +73,55 @@ class Issue(wiring.Component):
 
         beat = Signal(config.task_beat)
         loaded = Signal()
-        pending = Signal(elements)  # elements of the beat still to combine
-        beat_number = Signal(_INDEX_BITS - exact_log2(elements))
+        # Elements of the beat still to combine, and whether none and at most one of them is left.
+        pending, none, few = Signal(elements), Signal(), Signal()
+        number = Signal(_INDEX_BITS - exact_log2(elements))  # of the beat, if it is not the first
         part = Signal(range(max(2, config.parts)))
         chunk = Signal(range(config.max_chunks))
-        task = Signal(config.task)  # a task without elements in its first beats begins later
         started = Signal()  # the task has taken its bank
         touched = Signal()  # every chunk of the task has had its first operation
+        free = Signal(range(config.banks + 1), init=config.banks)
 
-        rest = pending & (pending - 1)
+        rest = (pending & (pending - 1))[:elements]
+        beat_number = Mux(beat.first, 0, number)
         at_last_chunk = chunk == self.settings.last_chunk
-        empty = ~gather & (pending == 0)
+        empty = ~gather & none
         waits = Signal()
         operate, done, last = Signal(), Signal(), Signal()
         m.d.comb += [
-            waits.eq(~started & ~self.bank_free),
+            waits.eq(~started & (free == 0)),
             operate.eq(loaded & (~empty | beat.last) & ~waits),
-            last.eq(beat.last & at_last_chunk & (gather | (rest == 0))),
+            last.eq(beat.last & at_last_chunk & (gather | few)),
             done.eq(
                 Mux(
                     gather,
                     operate & (at_last_chunk | (part == config.parts - 1)),
-                    Mux(empty & ~beat.last, loaded, operate & at_last_chunk & (rest == 0)),
+                    Mux(empty & ~beat.last, loaded, operate & at_last_chunk & few),
                 )
             ),
             self.i.ready.eq(~loaded | done),
-            self.task.valid.eq(operate & ~started),
-            self.task.payload.eq(task),
         ]
+        m.d.sync += free.eq(free - (operate & ~started) + self.released)
         with m.If(operate):
             m.d.sync += [started.eq(~last), chunk.eq(Mux(at_last_chunk, 0, chunk + 1)), part.eq(part + 1)]
             with m.If(at_last_chunk):
-                m.d.sync += [pending.eq(rest), touched.eq(~last)]
+                m.d.sync += [pending.eq(rest), none.eq(few), few.eq(~_several(rest)), touched.eq(~last)]
         with m.If(done):
-            m.d.sync += [loaded.eq(0), part.eq(0), beat_number.eq(beat_number + 1)]
+            m.d.sync += [loaded.eq(0), part.eq(0), number.eq(beat_number + 1)]
         with m.If(self.i.valid & self.i.ready):
-            p = self.i.payload
-            nonzero = Cat(p.data[k] != 0 for k in range(elements))
-            indices = Cat((k + 1) % 2 for k in range(elements))
-            m.d.sync += [loaded.eq(1), beat.eq(p), pending.eq(p.mask & Mux(sparse, indices, nonzero))]
-            with m.If(p.first):
-                m.d.sync += [beat_number.eq(0), task.address.eq(p.address), task.scale.eq(p.scale)]
+            mask = self.i.payload.mask
+            m.d.sync += [
+                loaded.eq(1),
+                beat.eq(self.i.payload),
+                pending.eq(mask),
+                none.eq(~mask.any()),
+                few.eq(~_several(mask)),
+            ]
+
+        # The first beats of a task may have no elements: what came with them waits here.
+        with m.If(loaded & beat.first):
+            m.d.sync += [self.task.payload.address.eq(beat.address), self.task.payload.scale.eq(beat.scale)]
+        m.d.sync += self.task.valid.eq(operate & ~started)
 
         # A one-hot choice selects the element in a few gates. Sparse entries have their index at even places, and
         # their value at the next one.
@@ -126,7 +136,7 @@ class Issue(wiring.Component):
                     "valid": 1,
                     "empty": 1,
                     "choice": elements,
-                    "beat_number": beat_number.shape(),
+                    "beat_number": number.shape(),
                     "own": VALUE_BITS,
                     "next": VALUE_BITS,
                     "coefficient": Coefficient,
@@ -188,6 +198,23 @@ class Issue(wiring.Component):
             Cover(done & self.i.valid & last, "a task follows another without a gap"),
         ]
         return m
+
+
+def elements_to_combine(beat: data.View, mode: Value, config: PEConfig) -> Value:
+    """Return the mask of what is worth an operation: elements that are not 0, indices of sparse entries."""
+    nonzero = Cat(beat.data[k] != 0 for k in range(config.elements))
+    indices = Cat((k + 1) % 2 for k in range(config.elements))
+    return beat.mask & Mux(mode == Mode.SPARSE, indices, nonzero)
+
+
+def _several(bits: Value) -> Value:
+    """Return whether more than one of `bits` is set, in as many levels of gates as halvings."""
+    some, several = list(bits), [Const(0)] * len(bits)
+    while len(some) > 1:
+        pairs = range(0, len(some), 2)
+        several = [several[k] | several[k + 1] | (some[k] & some[k + 1]) for k in pairs]
+        some = [some[k] | some[k + 1] for k in pairs]
+    return several[0]
 
 
 def _select(choice: Value, words: list[Value]) -> Value:

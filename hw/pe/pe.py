@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from golden.contracts import VALUE_BITS
 from hw.pe.drain import Drain
 from hw.pe.formats import Mode, PEConfig
-from hw.pe.issue import Issue
+from hw.pe.issue import Issue, elements_to_combine
 from hw.pe.lanes import LaneArray
 from hw.stream.queue import Queue
 
@@ -64,7 +64,13 @@ class PE(wiring.Component):
         weight_write = weights.write_port()
         weight_read = weights.read_port()
 
-        connect(m, flipped(self.i), queue.i)
+        m.d.comb += [
+            queue.i.valid.eq(self.i.valid),
+            queue.i.payload.eq(self.i.payload),
+            queue.i.payload.mask.eq(elements_to_combine(self.i.payload, self.settings.mode, config)),
+            self.i.ready.eq(queue.i.ready),
+            issue.released.eq(drain.released),
+        ]
         connect(m, queue.o, issue.i)
         connect(m, issue.task, drain.task)
         connect(m, flipped(self.bias_write), drain.bias_write)
@@ -81,10 +87,6 @@ class PE(wiring.Component):
             weight_write.addr.eq(self.weight_write.payload.address),
             weight_write.data.eq(self.weight_write.payload.data),
         ]
-
-        free = Signal(range(config.banks + 1), init=config.banks)
-        m.d.comb += issue.bank_free.eq(free != 0)
-        m.d.sync += free.eq(free - issue.task.valid + drain.released)
 
         # The weights' read takes the cycle between the operation and the lanes.
         operation, valid = Signal(config.operation), Signal()

@@ -1,6 +1,7 @@
 """PE: exact rows in all three modes, exact cycles, errors, limits, stalls, reset in the middle."""
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import cocotb
@@ -15,7 +16,7 @@ from tb.harness.expected import expect_cycles
 from tb.harness.formal import check, prove_all
 from tb.pe.factories import pe
 from tb.pe.formal_pe import PROOFS, REFUTED
-from tb.pe.work import FACTORS, NEIGHBOUR, SELF, Maker, Ports
+from tb.pe.work import FACTORS, HIGH, NEIGHBOUR, SELF, Maker, Ports
 
 #: Widest PE of the benches: four chunks a beat.
 WIDE = {"lanes": 4, "data_width": 256, "weight_rows": 64, "max_out": 37, "queue": 3}
@@ -66,6 +67,29 @@ async def biases_and_activation_are_exact(dut: Any, idle: float, stall: float) -
         layer = maker.layer(Mode.GATHER, maker.config.max_out, relu=relu, bias=bias)
         await ports.load(layer)
         await run(ports, layer, [maker.gather(layer, bench.random.choices(FACTORS, k=5)) for _ in range(4)])
+
+
+@cocotb.test()
+async def every_bit_of_a_bias_counts(dut: Any) -> None:
+    """Rows without elements, at shifts that bring every part of a bias into the result."""
+    _, maker, ports = await begin(dut)
+    for shift in (0, 8, 16):
+        layer = replace(maker.layer(Mode.DENSE, maker.config.max_out, f_in=1), shift=shift)
+        layer.biases[:] = maker.np.integers(-(1 << 15 + shift), 1 << 15 + shift, layer.f_out)
+        await ports.load(layer)
+        tasks = [maker.dense(layer, zeros=1.0) for _ in range(2)]
+        await run(ports, layer, [replace(task, exponent=number) for number, task in enumerate(tasks)])
+
+
+@cocotb.test()
+@cocotb.parametrize(shift=[0, 63])
+async def shifts_reach_their_extremes(dut: Any, shift: int) -> None:
+    """Everything saturates without a shift, and nothing is left by the longest."""
+    _, maker, ports = await begin(dut)
+    layer = replace(maker.layer(Mode.GATHER, maker.config.max_out), shift=shift)
+    await ports.load(layer)
+    tasks = [maker.gather(layer, [SELF, HIGH]) for _ in range(4)]
+    await run(ports, layer, [replace(task, exponent=31 * (number % 2)) for number, task in enumerate(tasks)])
 
 
 @cocotb.test()

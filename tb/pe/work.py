@@ -135,21 +135,22 @@ class Ports:
         rng, config = self.bench.random, self.config
         chunks = -(-layer.f_out // config.lanes)
         shift = (chunks - 1).bit_length()
+        gather = layer.mode == Mode.GATHER
         values = {
             "mode": int(layer.mode),
-            "f_in": layer.f_in,
+            "f_in": rng.getrandbits(17) if gather else layer.f_in,
             "f_out": layer.f_out,
             "last_chunk": chunks - 1,
-            "chunk_shift": shift,
+            "chunk_shift": rng.randrange(config.max_chunks.bit_length()) if gather else shift,
             "shift": layer.shift,
             "relu": int(layer.relu),
             "bias": int(layer.biases.any()),
-            "self_weight": SELF,
-            "neighbour_weight": NEIGHBOUR,
+            "self_weight": SELF if gather else rng.randrange(-(1 << 15), 1 << 15),
+            "neighbour_weight": NEIGHBOUR if gather else rng.randrange(-(1 << 15), 1 << 15),
         }
         self.bench.dut.settings.value = self.settings.pack(values)
         width = 16 * config.lanes
-        for chunk in range(chunks if layer.mode != Mode.GATHER else 0):
+        for chunk in range(0 if gather else chunks):
             columns = layer.weights[:, chunk * config.lanes : (chunk + 1) * config.lanes]
             rows = []
             for index, weights in enumerate(columns):
