@@ -130,12 +130,18 @@ async def a_long_range_ends_where_it_should(dut: Any) -> None:
     """Read past the end of the memory, so that the count of beats alone decides."""
     bench = await begin(dut)
     bench.memory.latency(1)
-    taken = bench.taken["range_o"]
     beats = (1 << 16) // bench.beat_words + 5
+    words = (1 << 13) + 3
     bench.bench.drive("range_i", [{"address": 0, "words": beats * bench.beat_words - 1}, {"address": 0, "words": 0}])
-    await bench.bench.until(lambda: len(taken) == beats + 1, 80_000)
-    assert [i for i, beat in enumerate(taken) if beat["last"]] == [beats - 1, beats]
-    assert taken[beats - 1]["mask"] == (1 << (bench.beat_words - 1)) - 1
+    bench.bench.drive("word_i", [{"address": 0, "words": words}, {"address": 0, "words": 0}])
+    taken = bench.taken
+    await bench.bench.until(
+        lambda: len(taken["range_o"]) == beats + 1 and len(taken["word_o"]) == words + 1,
+        100_000,
+    )
+    for port, last in (("range_o", beats), ("word_o", words)):
+        assert [i for i, got in enumerate(taken[port]) if got["last"]] == [last - 1, last]
+    assert taken["range_o"][beats - 1]["mask"] == (1 << (bench.beat_words - 1)) - 1
 
 
 @cocotb.test()
