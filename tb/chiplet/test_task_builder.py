@@ -89,7 +89,7 @@ async def make(dut: Any, gather: bool, results: int = 5, stride: int = 1, **pace
 @cocotb.parametrize(gather=[True, False], idle=[0.0, 0.5], stall=[0.0, 0.5])
 async def vertices_get_their_addresses_and_factors(dut: Any, gather: bool, idle: float, stall: float) -> None:
     tasks = await make(dut, gather, idle=idle, stall=stall)
-    for stride in sorted({1, config().max_beats}):
+    for stride in range(1, config().max_beats + 1):
         tasks.stride = stride
         tasks.results = tasks.part.random.getrandbits(config().beat_address_width)
         await tasks.begin()

@@ -4,6 +4,7 @@ from typing import Any
 
 import cocotb
 import pytest
+from amaranth.hdl import Shape
 
 from golden.image import row_bytes
 from tb.chiplet.parts import CONFIGURATIONS, Part, begin, config, simulate_parts
@@ -16,7 +17,9 @@ async def load(part: Part, rows: int, f_out: int) -> None:
     pe = config()
     chunks = -(-f_out // pe.lanes)
     shift = (chunks - 1).bit_length()
-    part.set("settings", {"f_in": rows, "f_out": f_out, "last_chunk": chunks - 1, "chunk_shift": shift})
+    # Only these two matter.
+    junk = {name: part.random.getrandbits(Shape.cast(field.shape).width) for name, field in pe.settings}
+    part.set("settings", {**junk, "last_chunk": chunks - 1, "chunk_shift": shift})
     await part.pulse("start")
     beats = row_bytes(f_out) * 8 // pe.data_width
     for row in range(rows):
