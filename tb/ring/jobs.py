@@ -32,6 +32,7 @@ __all__ = ["RingJob", "RingOutcome", "RingSettings", "mismatches", "run_ring"]
 
 #: Smallest memory of a chiplet, in bytes.
 _MEMORY_BYTES = 1 << 20
+_MEMORY_COUNTERS = ("bytes_read", "bytes_written")
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,8 @@ class RingOutcome:
         From the start to the last completion.
     links
         Counters of every link (`tb.ring.machine.LINK_COUNTERS`).
+    memories
+        Bytes that every chiplet's memory moved, ``bytes_read`` and ``bytes_written``.
     results
         int16 [vertices, f_out] of every layer, of all chiplets together.
     """
@@ -89,6 +92,7 @@ class RingOutcome:
     completions: list[dict[str, int]]
     cycles: int
     links: list[dict[str, int]]
+    memories: list[dict[str, int]]
     results: list[Int16Array]
 
 
@@ -274,7 +278,8 @@ class _Machine:
         cycles = (int(get_sim_time("ns")) - began) // CLOCK_NS
         completions = [COMPLETION.unpack(self._get(f"c{n}_done__payload")) for n in range(chiplets)]
         links = [{name: self._get(f"link{n}_{name}") for name in LINK_COUNTERS} for n in range(chiplets)]
-        return {"completions": completions, "cycles": cycles, "links": links}
+        memories = [{name: self._get(f"mem{n}_{name}") for name in _MEMORY_COUNTERS} for n in range(chiplets)]
+        return {"completions": completions, "cycles": cycles, "links": links, "memories": memories}
 
     async def dump(self, number: int, regions: list[list[tuple[int, int]]]) -> None:
         for n, layers in enumerate(regions):

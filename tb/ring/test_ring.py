@@ -1,0 +1,243 @@
+"""Whole inferences on rings of 2 to 16 chiplets: bit-exact, with the least traffic, under stalls, errors and resets."""
+
+import os
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from golden.contracts import COMMANDS, HEADER, LINE_BYTES, Error, Model, Opcode, RegionKind
+from golden.datasets import load
+from golden.graph import Graph
+from golden.image import Image
+from golden.model.network import Problem, problem_of
+from golden.ring.image import build_images
+from golden.ring.placement import Placement
+from golden.ring.traffic import traffic
+from hw.chiplet.config import ChipletConfig
+from hw.pe.formats import PEConfig
+from hw.ring.formats import RingConfig
+from tb.chiplet.problems import CORNERS, corner_graph, random_graph, random_problem
+from tb.ring.jobs import RingJob, RingOutcome, RingSettings, mismatches, run_ring
+
+#: Most chiplets of the simulated ring; a run may use fewer. ``make sim-full`` simulates the largest.
+MOST = 16 if os.environ.get("ATOLL_FULL") else 4
+COUNTS = [n for n in (2, 3, 4, 8, 16) if n <= MOST]
+PE = PEConfig(lanes=4, data_width=64, max_out=16, weight_rows=256)
+CONFIG = ChipletConfig(groups=1, pes=1, pe=PE, depth=32)
+#: The smallest buffers and windows that are legal, so that every limit is met.
+RING = RingConfig(chiplets=MOST, link_width=64, slots=2, max_out=16, window=2, bitmap=64)
+#: Place of the first layer's SCATTER in an image's command list.
+SCATTER_COMMAND = 3
+STALLS = (
+    RingSettings(latency=1),
+    RingSettings(latency=20),
+    RingSettings(latency=7, stall=0.3, seed=2),
+    RingSettings(latency=40, stall=0.5, out_of_order=True, seed=3),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A network on a graph, placed."""
+
+    problem: Problem
+    placement: Placement
+    settings: RingSettings = STALLS[1]
+    by_source: bool = False
+    in_order: bool = False
+
+    @property
+    def job(self) -> RingJob:
+        """Its run."""
+        images = build_images(self.problem, self.placement, by_source=self.by_source, in_order=self.in_order)
+        return RingJob(images, self.settings)
+
+    def check(self, outcome: RingOutcome) -> None:
+        """Compare results and traffic."""
+        what = f"{self.problem.graph.name}, {self.placement.boundaries.tolist()}, hubs {self.placement.hubs.tolist()}"
+        assert [said["error"] for said in outcome.completions] == [Error.NONE] * self.placement.chiplets, what
+        assert mismatches(self.problem, outcome) == [], what
+        least = traffic(self.problem.graph, self.placement, by_source=self.by_source)
+        elements = sum(layer.f_out for layer in self.problem.model.layers)
+        used = outcome.links[: self.placement.chiplets]
+        assert [link["feature_words"] for link in used] == (least.features * elements).tolist(), what
+        assert [link["partial_words"] for link in used] == (least.partials * 2 * elements).tolist(), what
+        assert not any(sum(link.values()) for link in outcome.links[self.placement.chiplets :]), what
+
+
+def run_cases(cases: Sequence[Case], directory: Path) -> list[RingOutcome]:
+    outcomes, _ = run_ring(CONFIG, RING, [case.job for case in cases], directory)
+    for case, outcome in zip(cases, outcomes, strict=True):
+        case.check(outcome)
+    return outcomes
+
+
+def uneven(graph: Graph, chiplets: int, seed: int, hubs: Sequence[int] = ()) -> Placement:
+    """Random boundaries, some chiplets owning nothing."""
+    bounds = np.sort(np.random.default_rng(seed).integers(0, graph.nodes + 1, chiplets - 1))
+    return Placement.at([0, *bounds.tolist(), graph.nodes], hubs)
+
+
+def highest(graph: Graph, count: int) -> list[int]:
+    """VIDs of the vertices with most neighbours."""
+    return sorted(np.argsort(-graph.degrees, kind="stable")[:count].tolist())
+
+
+def test_karate_has_the_same_result_on_every_ring(tmp_path: Path) -> None:
+    graph = load("karate")
+    cases = [
+        Case(random_problem(graph, model, [7, 3], seed), Placement.tiles(graph.nodes, chiplets), in_order=seed == 1)
+        for chiplets in COUNTS
+        for seed, model in enumerate(Model)
+    ]
+    outcomes = run_cases(cases, tmp_path)
+    for case, outcome in zip(cases, outcomes, strict=True):
+        same = outcomes[cases.index(next(c for c in cases if c.problem.model.model == case.problem.model.model))]
+        assert all(np.array_equal(a, b) for a, b in zip(outcome.results, same.results, strict=True))
+
+
+def test_hubs_sums_come_home_reduced(tmp_path: Path) -> None:
+    graph = load("karate")
+    cases = [
+        Case(
+            random_problem(graph, model, [7, 3], seed),
+            Placement.tiles(graph.nodes, chiplets, highest(graph, count)),
+            settings=STALLS[seed],
+            by_source=by_source,
+        )
+        for chiplets in COUNTS
+        for seed, (model, count, by_source) in enumerate(
+            ((Model.GCN, 3, False), (Model.SAGE, 12, False), (Model.GIN, 5, False), (Model.GCN, 0, True))
+        )
+    ]
+    run_cases(cases, tmp_path)
+
+
+def test_corner_graphs_with_uneven_boundaries(tmp_path: Path) -> None:
+    cases = []
+    for seed, name in enumerate(CORNERS):
+        graph = corner_graph(name, features=5, density=(1.0, 0.4)[seed % 2], seed=seed)
+        problem = random_problem(graph, list(Model)[seed % 3], ([9, 3], [4], [6, 8, 2])[seed % 3], seed)
+        for turn in range(2):
+            chiplets = COUNTS[(seed + turn) % len(COUNTS)]
+            hubs = highest(graph, 2) if turn and graph.nodes > 1 else []
+            cases.append(Case(problem, uneven(graph, chiplets, seed, hubs), STALLS[(seed + turn) % len(STALLS)]))
+    run_cases(cases, tmp_path)
+
+
+def test_random_graphs_under_stalls_and_late_chiplets(tmp_path: Path) -> None:
+    cases = []
+    for seed in range(24 if os.environ.get("ATOLL_FULL") else 6):
+        random = np.random.default_rng(seed)
+        nodes = int(random.integers(70, 200))
+        graph = random_graph(seed, nodes, 4 * nodes, 6, 0.5 + seed % 2)
+        problem = random_problem(graph, list(Model)[seed % 3], [int(random.integers(1, 17)), 5], seed)
+        chiplets = COUNTS[seed % len(COUNTS)]
+        late = {int(random.integers(0, chiplets)): int(random.integers(1, 6000))}
+        settings = replace(STALLS[seed % len(STALLS)], seed=seed + 1, late=late)
+        hubs = highest(graph, 10) if seed % 2 else []
+        cases.append(Case(problem, uneven(graph, chiplets, seed, hubs), settings, in_order=bool(seed % 3)))
+    run_cases(cases, tmp_path)
+
+
+def test_a_relabelled_graph_gives_the_same_rows_in_another_order(tmp_path: Path) -> None:
+    graph = load("karate")
+    position = np.random.default_rng(5).permutation(graph.nodes)
+    plain = random_problem(graph, Model.GCN, [6], 5)
+    moved = problem_of(graph.relabelled(position), plain.features[np.argsort(position)], plain.model)
+    cases = [Case(problem, Placement.tiles(graph.nodes, 3)) for problem in (plain, moved)]
+    first, second = run_cases(cases, tmp_path)
+    assert np.array_equal(first.results[0], second.results[0][position])
+
+
+def test_a_reset_in_the_middle_is_followed_by_the_same_work(tmp_path: Path) -> None:
+    graph = load("karate")
+    problem = random_problem(graph, Model.GCN, [7, 3], 1)
+    placement = Placement.tiles(graph.nodes, COUNTS[-1], highest(graph, 3))
+    cases = [
+        Case(problem, placement, replace(STALLS[2], reset_after=cycles)) for cycles in (900, 1500, 2100, 2700, 3300)
+    ]
+    run_cases(cases, tmp_path)
+
+
+# What goes wrong ------------------------------------------------------------------------------------------------------
+
+
+def patched(image: Image, kind: RegionKind, word: int, value: int) -> Image:
+    """Image with another 32-bit word in a region; the checksum is right."""
+    data = bytearray(image.data)
+    struct.pack_into("<I", data, image.region(kind).address + 4 * word, value)
+    header = dict(image.header)
+    header["checksum"] = zlib.crc32(data[LINE_BYTES:])
+    data[:LINE_BYTES] = HEADER.to_bytes(header)
+    return Image(bytes(data), header, image.regions)
+
+
+def test_errors_are_told_to_all_and_nothing_hangs(tmp_path: Path) -> None:
+    graph = load("karate")
+    chiplets = 3
+    problem = random_problem(graph, Model.GCN, [7, 3], 1)
+    images = build_images(problem, Placement.tiles(graph.nodes, chiplets))
+    jobs, expected = [], []
+
+    def breaks(
+        chiplet: int, error: Error, image: Image | None = None, reads: tuple[int, int, int] | None = None
+    ) -> None:
+        changed = [image if image and n == chiplet else given for n, given in enumerate(images)]
+        jobs.append(RingJob(changed, replace(STALLS[1], limit=60_000, read_errors=reads)))
+        expected.append([error if n == chiplet else Error.PEER for n in range(chiplets)])
+
+    breaks(1, Error.VID_RANGE, patched(images[1], RegionKind.EDGES, 3, 1000))
+    breaks(2, Error.OFFSET_ORDER, patched(images[2], RegionKind.OUT_OFFSETS, 4, 0x7FFFFFFF))
+    edges = images[1].region(RegionKind.EDGES)
+    breaks(1, Error.MEMORY_READ, reads=(1, edges.address, edges.address + 7))
+    features = images[0].region(RegionKind.FEATURES_SPARSE)
+    breaks(0, Error.MEMORY_READ, reads=(0, features.address, features.address + 7))
+    # A good run afterwards: the reset before it has cleared everything.
+    jobs.append(RingJob(images, STALLS[1]))
+    outcomes, _ = run_ring(CONFIG, RING, jobs, tmp_path)
+    for outcome, errors in zip(outcomes, expected, strict=False):
+        got = [said["error"] for said in outcome.completions]
+        assert got == errors
+    assert mismatches(problem, outcomes[-1]) == []
+
+
+def test_packets_of_another_length_are_refused(tmp_path: Path) -> None:
+    graph = load("karate")
+    images = build_images(random_problem(graph, Model.GCN, [7, 3], 1), Placement.tiles(graph.nodes, 3))
+    # Chiplet 0 believes that the first layer has 3 features: its packets are short, and those of others too long.
+    at = (images[0].header["command_list"] + SCATTER_COMMAND) * LINE_BYTES
+    data = bytearray(images[0].data)
+    command = COMMANDS[Opcode.SCATTER].from_bytes(bytes(data[at : at + LINE_BYTES]))
+    assert command["opcode"] == Opcode.SCATTER
+    data[at : at + LINE_BYTES] = COMMANDS[Opcode.SCATTER].to_bytes({**command, "f_out": 3})
+    odd = Image(bytes(data), images[0].header, images[0].regions)
+    outcomes, _ = run_ring(CONFIG, RING, [RingJob([odd, *images[1:]], replace(STALLS[1], limit=60_000))], tmp_path)
+    errors = [said["error"] for said in outcomes[0].completions]
+    assert Error.BAD_PACKET in errors
+    assert set(errors) <= {Error.BAD_PACKET, Error.PEER}
+
+
+def test_a_row_that_never_comes_is_missed_with_its_vid(tmp_path: Path) -> None:
+    graph = Graph.from_edges("pair", 4, [0, 1], [2, 3])
+    problem = random_problem(graph, Model.SAGE, [3], 1)
+    images = build_images(problem, Placement.tiles(4, 2))
+    # Chiplet 0 thinks that nobody needs vertex 1.
+    silent = patched(images[0], RegionKind.OUT_OFFSETS, 4, 1)
+    outcomes, _ = run_ring(CONFIG, RING, [RingJob([silent, images[1]], replace(STALLS[1], limit=60_000))], tmp_path)
+    assert (outcomes[0].completions[1]["error"], outcomes[0].completions[1]["info"]) == (Error.MISSING, 1)
+
+
+@pytest.mark.skipif(not os.environ.get("ATOLL_PLANETOID"), reason="ATOLL_PLANETOID is not set")
+@pytest.mark.skipif(not os.environ.get("ATOLL_FULL"), reason="a long run, for make sim-full")
+def test_cora_has_the_least_traffic(tmp_path: Path) -> None:
+    graph = load(f"planetoid:{os.environ['ATOLL_PLANETOID']}/cora")
+    narrow = replace(graph, features=graph.features[:, :60])
+    cases = [Case(random_problem(narrow, Model.GCN, [16, 7], 1), Placement.tiles(graph.nodes, 4))]
+    (outcome,) = run_cases(cases, tmp_path)
+    assert sum(link["feature_words"] for link in outcome.links) == 6108 * (16 + 7)
