@@ -18,7 +18,7 @@ class Station(wiring.Component):
 
     What arrives waits in a buffer of whole packets. A packet begins to move on only when the next buffer has a free
     slot for all of it, and one from here enters the ring only when there are two: so the ring as a whole never
-    fills, and something can always move. Packets that pass go before those that enter, but only `PATIENCE` of them
+    fills, and something can always move. Packets that pass go before those that enter, but only `patience` of them
     in a row: an entering packet finds the link idle while another one leaves, so both ways stay busy. A flit is on
     the next link two cycles after it was on the last.
 
@@ -30,6 +30,8 @@ class Station(wiring.Component):
         Packets that fit into the buffer, at least 2.
     max_flits
         Flits of the longest packet.
+    patience
+        Packets that pass a waiting one before it goes first, at least 1.
 
     Attributes
     ----------
@@ -60,12 +62,14 @@ class Station(wiring.Component):
         If a parameter is out of range.
     """
 
-    def __init__(self, link_width: int = 64, slots: int = 4, max_flits: int = 33) -> None:
+    def __init__(self, link_width: int = 64, slots: int = 4, max_flits: int = 33, patience: int = PATIENCE) -> None:
         if slots < 2:
             raise ValueError(f"slots must be at least 2, not {slots!r}")
         if max_flits < 1:
             raise ValueError(f"max_flits must be at least 1, not {max_flits!r}")
-        self.link_width, self.slots, self.max_flits = link_width, slots, max_flits
+        if patience < 1:
+            raise ValueError(f"patience must be at least 1, not {patience!r}")
+        self.link_width, self.slots, self.max_flits, self.patience = link_width, slots, max_flits, patience
         # Inside; proofs look at them. Free slots of the next buffer, words in the own one, whether the word at its
         # head ends a packet; whether the packet at the head has begun to move, and what owns the link.
         self.free = Signal(range(slots + 1), init=slots)
@@ -106,7 +110,9 @@ class Station(wiring.Component):
         ]
 
         inside, passing, entering = self.inside, self.passing, self.entering
-        patience = Signal(range(PATIENCE + 1), init=PATIENCE)  # packets that may still pass before one from here
+        patience = Signal(
+            range(self.patience + 1), init=self.patience
+        )  # packets that may still pass before one from here
         verdict, held = Signal(Verdict), Signal(Verdict)
         first, link_free, moves, passes, enters = Signal(), Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
@@ -135,7 +141,7 @@ class Station(wiring.Component):
         with m.If(self.passed & (patience != 0)):
             m.d.sync += patience.eq(patience - 1)
         with m.If(enters):
-            m.d.sync += [entering.eq(~here.payload.last), patience.eq(PATIENCE)]
+            m.d.sync += [entering.eq(~here.payload.last), patience.eq(self.patience)]
 
         # The link's register, and the credits both ways.
         m.d.sync += [
