@@ -36,6 +36,15 @@ class Reader:
     def __init__(self, part: Part) -> None:
         self.part = part
         self.memory = Responder(part.bench, part.port("request"), part.port("beat"), config().data_width // 8)
+        self.answers: list[dict[str, int]] = []
+        part.bench.monitors[part.port("command")].add_callback(self._execute)
+
+    def _execute(self, _: int) -> None:
+        self.part.drive("executed", [self.answers.pop(0)])
+
+    def forget(self) -> None:
+        """Owe no answer, as after a reset."""
+        self.answers.clear()
 
     def run(self, run: Run) -> None:
         """Start an image and expect what it does."""
@@ -85,7 +94,7 @@ class Reader:
             code, info = run.answers[number] if number < len(run.answers) else (Error.NONE, 0)
             done = tags[number]
             self.part.expect("command", [int.from_bytes(lines[line], "little")])
-            self.part.drive("executed", [{"code": code, "info": info}])
+            self.answers.append({"code": code, "info": info})
             if code:
                 return {**done, "error": code, "info": info}
         return {**done, "error": Error.NONE}
@@ -113,6 +122,9 @@ CASES = {
     "command fails": Run(answers=[(0, 0), (Error.BAD_OPCODE, 200)]),
     "last command fails": Run(answers=[(0, 0), (0, 0), (Error.VID_RANGE, 0xFFFFFFFF)]),
     "high code": Run(answers=[(0x80, 1)]),
+    "other code": Run(answers=[(0x78, 1)]),
+    "odd bits of the base": Run(base=0x2AAA),
+    "even bits of the base": Run(base=0x1555),
 }
 
 
@@ -133,6 +145,38 @@ async def a_failed_run_leaves_nothing_behind(dut: Any) -> None:
         reader.run(run)
         await reader.part.bench.drain()
         reader.run(Run())
+        await reader.part.bench.drain()
+
+
+@cocotb.test()
+async def every_bit_of_the_header_s_checks_counts(dut: Any) -> None:
+    reader = await make(dut)
+    runs = [Run(header={"magic": MAGIC ^ 1 << bit}) for bit in range(32)]
+    runs += [Run(header={"version": VERSION ^ 1 << bit}) for bit in range(16)]
+    # A list that ends one line past the image, or far past it, at every power of two.
+    for bit in range(1, 32):
+        runs += [Run(commands=1 << bit, header={"lines": (1 << bit) + 3})]
+        runs += [Run(commands=200, list_line=1 << bit, header={"lines": (1 << bit) + 199})]
+    # And those that end past the port.
+    top = len(reader.part.component.base)
+    runs += [Run(commands=1 << bit, header={"lines": 0xFFFFFFFF}) for bit in range(top, 32)]
+    for run in runs:
+        reader.run(run)
+        await reader.part.bench.drain(quiet=2)
+
+
+@cocotb.test()
+async def infos_and_lines_have_all_their_bits(dut: Any) -> None:
+    reader = await make(dut)
+    bits = len(reader.part.component.base)
+    for number in range(8):
+        info = reader.part.random.getrandbits(32)
+        reader.run(Run(commands=2, answers=[(0, 0), (1 << number, info)], base=1 << min(number, bits - 2)))
+        await reader.part.bench.drain()
+    for bit in range(3, min(bits - 1, 14)):
+        reader.run(Run(commands=2, list_line=1 << bit))
+        await reader.part.bench.drain()
+        reader.run(Run(commands=2, list_line=(1 << bit) - 1, base=1, failing=[1 << bit]))
         await reader.part.bench.drain()
 
 
@@ -164,6 +208,7 @@ async def reset_in_the_middle_is_followed_by_a_right_run(dut: Any) -> None:
         reader.run(Run(commands=5))
         await reader.part.bench.cycles(reader.part.random.randrange(2, 80))
         await reader.part.bench.reset()
+        reader.forget()
         reader.run(Run(commands=2, base=1))
         await reader.part.bench.drain()
 
@@ -181,7 +226,7 @@ async def the_last_line_of_the_port_can_hold_a_command(dut: Any) -> None:
         part.drive("i", [base])
         if not code:
             part.expect("command", [int.from_bytes(line, "little")])
-            part.drive("executed", [{"code": 0}])
+            reader.answers.append({"code": 0})
         await part.bench.until(lambda: bool(taken))
         assert taken.pop()["error"] == code
 

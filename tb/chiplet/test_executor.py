@@ -307,7 +307,7 @@ async def commands_set_the_units_up_and_wait_for_them(dut: Any, haste: float, st
     executor = await make(dut, haste, stall)
     for number in range(48):
         opcode = OPCODES[number % 4]
-        base = executor.part.random.choice((0, executor.part.random.getrandbits(6)))
+        base = executor.part.random.choice((0, executor.part.random.randrange(line_limit(executor.part) - 1)))
         await executor.run(opcode, command(executor.part, opcode, base), base)
 
 
@@ -381,6 +381,19 @@ def refusals(part: Part) -> list[tuple[Opcode, dict[str, int], int, int]]:
     every = {"first_vertex": 0, "first_source": 0, "sources": 0xFFFFFFFF}
     for vertices, tiles in ((0xFFFFFFFF, 1), (0x80000000, 2), (0x7FFFFFFF, 3), (0x02000000, 128), (0x01010101, 255)):
         found += [(Opcode.AGGREGATE, {**every, "vertices": vertices, "tiles": tiles}, 0, vertices)]
+    # Every bit of what is compared.
+    for bit in range(32):
+        one, few = 1 << bit, {"vertices": 1, "tiles": 1}
+        if pe.max_out < one < 1 << 16:
+            found += [(opcode, {"f_out": one}, 0, one) for opcode in OPCODES[1:]]
+        if pe.weight_rows < one:
+            found += [(opcode, {"f_in": one}, 0, one) for opcode in (Opcode.LOAD_WEIGHTS, Opcode.COMBINE)]
+        found += [(Opcode.AGGREGATE, {**few, "first_vertex": one - 1, "first_source": one, "sources": 9}, 0, one - 1)]
+        found += [(Opcode.AGGREGATE, {**few, "first_vertex": one, "sources": one}, 0, one)]
+        if bit:
+            found += [(Opcode.AGGREGATE, {"vertices": one, "tiles": 1, "sources": one - 1}, 0, 0)]
+        if limit <= one:
+            found += [(opcode, {name: one, "sparse": 1}, 0, one) for opcode in OPCODES[1:] for name in LINES[opcode]]
     found += [
         (Opcode.AGGREGATE, {"tiles": 0}, 0, 0),
         (Opcode.AGGREGATE, {"first_vertex": 9, "first_source": 10, "vertices": 1, "sources": 0xFFFFFFFF}, 0, 9),

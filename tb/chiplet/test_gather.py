@@ -191,6 +191,51 @@ async def the_widest_settings_are_kept(dut: Any) -> None:
 
 
 @cocotb.test()
+async def every_bit_of_vids_and_addresses_counts(dut: Any) -> None:
+    """Take settings from the whole range; addresses wrap at the port's width."""
+    gather = await make(dut)
+    part, random = gather.part, gather.part.random
+    port = 1 << config().beat_address_width
+    taken = part.take("o")
+    for _ in range(60):
+        gather.first_source = random.getrandbits(random.randrange(1, 33))
+        gather.sources = random.randrange(1, min(1 << random.randrange(1, 33), 0x1_0000_0000 - gather.first_source) + 1)
+        gather.sources = min(gather.sources, 0xFFFFFFFF)
+        gather.partials = random.randrange(gather.sources + 1)
+        gather.first_vertex = gather.first_source + random.randrange(gather.sources)
+        gather.stride = gather.beats = random.randrange(1, config().max_beats + 1)
+        gather.combined = random.getrandbits(config().beat_address_width)
+        settings = {name: getattr(gather, name) for name in ("first_vertex", "first_source", "sources", "partials")}
+        settings |= {"combined": gather.combined, "stride": gather.stride, "last_beat": gather.beats - 1}
+        part.set("settings", settings)
+        await part.pulse("start")
+        top = gather.first_source + gather.sources
+        near = (
+            gather.first_source - 1,
+            gather.first_source,
+            top - 1,
+            top,
+            top - gather.partials,
+            random.getrandbits(32),
+        )
+        words = [random.choice((*near, random.randrange(gather.first_source, top))) & 0xFFFFFFFF for _ in range(5)]
+        rows = gather.rows(0, words)
+        for number, vid in enumerate(words):
+            part.drive("i", [{"data": vid, "last": int(number == len(words) - 1)}])
+        count = len(rows) * gather.beats
+        await part.bench.until(lambda count=count: len(taken) == count)  # type: ignore[misc]
+        wanted = [
+            (gather.combined + row * gather.stride + beat) % port for row, _ in rows for beat in range(gather.beats)
+        ]
+        assert gather.memory.asked == wanted
+        codes = [coefficient.value for _, coefficient in rows for _ in range(gather.beats)]
+        assert [beat["coefficient"] for beat in taken] == codes
+        await part.bench.drain()
+        taken.clear()
+        gather.memory.asked.clear()
+
+
+@cocotb.test()
 @cocotb.parametrize(edges=[True, False])
 async def a_row_a_cycle_is_sustained(dut: Any, edges: bool) -> None:
     gather = await make(dut)
