@@ -3,6 +3,8 @@
 from amaranth.lib import data
 from amaranth.utils import exact_log2
 
+from golden.contracts import LINE_BYTES
+
 __all__ = [
     "BURST_BEATS",
     "LINE_BYTES",
@@ -19,8 +21,6 @@ __all__ = [
 
 #: Beats of the longest burst.
 BURST_BEATS = 16
-#: Bytes of a line, the unit in which regions are aligned and errors are reported.
-LINE_BYTES = 64
 #: Bytes of a word, the unit of ranges.
 WORD_BYTES = 4
 

@@ -10,7 +10,7 @@ from typing import Any
 from amaranth.hdl import Const, Value
 from amaranth.lib import wiring
 
-__all__ = ["CONTROLS", "COUNTERS", "SOURCES", "MemoryModel", "wrapper"]
+__all__ = ["CONTROLS", "COUNTERS", "SOURCES", "MemoryModel", "ports_of", "vector", "wrapper"]
 
 #: The model's sources, to be compiled with the wrapper.
 SOURCES = tuple(Path(__file__).parent / name for name in ("axi_memory.sv", "axi_checker.sv"))
@@ -65,7 +65,7 @@ class MemoryModel:
     name: str = "mem"
 
 
-def _ports(component: Any) -> Iterator[tuple[str, bool, int]]:
+def ports_of(component: Any) -> Iterator[tuple[str, bool, int]]:
     """Name, whether it is an input, and width of every Verilog port but clock and reset."""
     for path, member, value in component.signature.flatten(component):
         signal = Value.cast(value)
@@ -73,7 +73,8 @@ def _ports(component: Any) -> Iterator[tuple[str, bool, int]]:
             yield "__".join(map(str, path)), member.flow is wiring.In, len(signal)
 
 
-def _vector(width: int) -> str:
+def vector(width: int) -> str:
+    """Return the range of a Verilog declaration of `width` bits; none for a single bit."""
     return "" if width == 1 else f"[{width - 1}:0] "
 
 
@@ -104,7 +105,7 @@ def wrapper(component: Any, design: str, toplevel: str, memories: Mapping[str, M
         If the design has no such AXI4 port.
     """
     memories = memories or {"m_axi": MemoryModel()}
-    ports = {name: (inward, width) for name, inward, width in _ports(component)}
+    ports = {name: (inward, width) for name, inward, width in ports_of(component)}
     declarations = ["input clk", "input rst"]
     connections = [".clk(clk)", ".rst(rst)"]
     wires: list[str] = []
@@ -114,9 +115,9 @@ def wrapper(component: Any, design: str, toplevel: str, memories: Mapping[str, M
     for name, (inward, width) in ports.items():
         connections.append(f".{name}({name})")
         if name in inner:
-            wires.append(f"  wire {_vector(width)}{name};")
+            wires.append(f"  wire {vector(width)}{name};")
         else:
-            declarations.append(f"{'input' if inward else 'output'} {_vector(width)}{name}")
+            declarations.append(f"{'input' if inward else 'output'} {vector(width)}{name}")
 
     for prefix, model in memories.items():
         widths = {
@@ -133,10 +134,10 @@ def wrapper(component: Any, design: str, toplevel: str, memories: Mapping[str, M
         for signal in _ANSWERS:
             pins.append(f".s_axi_{signal}({f'{prefix}_{signal}' if signal in widths else ''})")
         for control, width in CONTROLS.items():
-            declarations.append(f"input {_vector(width or address)}{model.name}_{control}")
+            declarations.append(f"input {vector(width or address)}{model.name}_{control}")
             pins.append(f".{control}({model.name}_{control})")
         for counter, width in COUNTERS.items():
-            declarations.append(f"output {_vector(width)}{model.name}_{counter}")
+            declarations.append(f"output {vector(width)}{model.name}_{counter}")
             pins.append(f".{counter}({model.name}_{counter})")
         models.append(
             f"  axi_memory #(.DATA_WIDTH({beat}), .ADDR_WIDTH({address}), .ID_WIDTH({widths[f'{sides[0]}id']}), "

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
-from amaranth.hdl import Const, Value
-from amaranth.lib import wiring
-
 from hw.ring.ring_chiplet import RingChiplet
-from tb.models.wrap import CONTROLS, COUNTERS
+from tb.models.wrap import CONTROLS, COUNTERS, ports_of, vector
 
 __all__ = ["LINK_COUNTERS", "ring_top"]
 
@@ -44,17 +38,6 @@ endmodule
 """
 
 
-def _ports(component: Any) -> Iterator[tuple[str, bool, int]]:
-    for path, member, value in component.signature.flatten(component):
-        signal = Value.cast(value)
-        if not isinstance(signal, Const) and len(signal):
-            yield "__".join(map(str, path)), member.flow is wiring.In, len(signal)
-
-
-def _vector(width: int) -> str:
-    return "" if width == 1 else f"[{width - 1}:0] "
-
-
 def ring_top(component: RingChiplet, design: str, toplevel: str, chiplets: int, depth: int) -> str:
     """Return a Verilog top with `chiplets` chiplets in a ring, each with a memory of its own.
 
@@ -77,13 +60,13 @@ def ring_top(component: RingChiplet, design: str, toplevel: str, chiplets: int, 
         all are called ``mem_latency``.
     """
     pe, width = component.config.pe, component.ring.link_width
-    ports = {name: (inward, bits) for name, inward, bits in _ports(component)}
+    ports = {name: (inward, bits) for name, inward, bits in ports_of(component)}
     # Settings are common to all memories, files and errors are not.
     own = {"load", "dump", "read_error_first", "read_error_last", "write_error_first", "write_error_last"}
     declarations = ["input clk", "input rst", f"input [{chiplets - 1}:0] reset", "input [4:0] chiplets"]
     for control, bits in CONTROLS.items():
         if control not in own:
-            declarations.append(f"input {_vector(bits or pe.address_width)}mem_{control}")
+            declarations.append(f"input {vector(bits or pe.address_width)}mem_{control}")
     wires: list[str] = []
     body: list[str] = []
     for n in reversed(range(chiplets)):
@@ -97,7 +80,7 @@ def ring_top(component: RingChiplet, design: str, toplevel: str, chiplets: int, 
         # Link n leaves chiplet n; the link of the last chiplet in use goes to chiplet 0.
         for signal in ("tvalid", "tdata", "tlast"):
             bits = ports[f"m_axis_{signal}"][1]
-            wires.append(f"  wire {_vector(bits)}link{n}_{signal};")
+            wires.append(f"  wire {vector(bits)}link{n}_{signal};")
             pins.append(f".m_axis_{signal}(link{n}_{signal})")
             before = f"link{n - 1}_{signal}"
             if n == 0:
@@ -114,19 +97,19 @@ def ring_top(component: RingChiplet, design: str, toplevel: str, chiplets: int, 
             if name.startswith(("m_axis_", "s_axis_")) or name in ("position", "chiplets"):
                 continue
             if name.startswith("m_axi_"):
-                body.append(f"  wire {_vector(bits)}c{n}_{name};")
+                body.append(f"  wire {vector(bits)}c{n}_{name};")
                 memory.append(f".{name.replace('m_axi', 's_axi')}(c{n}_{name})")
             else:
-                declarations.append(f"{'input' if inward else 'output'} {_vector(bits)}c{n}_{name}")
+                declarations.append(f"{'input' if inward else 'output'} {vector(bits)}c{n}_{name}")
             pins.append(f".{name}(c{n}_{name})")
         for control, bits in CONTROLS.items():
             prefix = f"mem{n}" if control in own else "mem"
             if control in own:
-                declarations.append(f"input {_vector(bits or pe.address_width)}{prefix}_{control}")
+                declarations.append(f"input {vector(bits or pe.address_width)}{prefix}_{control}")
             # Each memory stalls in its own rhythm.
             memory.append(f".{control}({prefix}_{control}{f' + {n}' if control == 'seed' else ''})")
         for counter, bits in COUNTERS.items():
-            declarations.append(f"output {_vector(bits)}mem{n}_{counter}")
+            declarations.append(f"output {vector(bits)}mem{n}_{counter}")
             memory.append(f".{counter}(mem{n}_{counter})")
         monitor = [
             ".clk(clk)",
