@@ -20,6 +20,8 @@ _WORDS_OF_GRANULE = ROW_BYTES // WORD_BYTES
 _ELEMENTS_OF_GRANULE = exact_log2(ROW_BYTES * 8 // VALUE_BITS)
 #: Most rows of a weight matrix: a sparse entry names one with 16 bits.
 _MAX_IN = 1 << 16
+#: Most addresses of a command.
+_MOST_LINES = 5
 #: Offsets are counted in 32 bits, and there is one more than segments.
 _MAX_SEGMENTS = (1 << 32) - 2
 
@@ -123,10 +125,15 @@ class Executor(wiring.Component):
             with m.If(source.valid & working & ~failed):
                 m.d.sync += report.eq(source.payload)
 
-        # Derived from the command before anything starts.
+        # Derived from the command before anything starts, a step a cycle, because each of them is a long carry chain:
+        # sizes and line addresses chosen by opcode; rows measured and addresses counted from the base; one product.
         f_in, f_out, vertices = Signal(32), Signal(16), Signal(32)
-        last_chunk = Signal(16)
-        granules = Signal(16)  # of an output row
+        lines = [Signal(32, name=f"line{k}") for k in range(_MOST_LINES)]
+        sums = [Signal(1 + max(len(self.base), 32), name=f"sum{k}") for k in range(_MOST_LINES)]
+        last_chunk, last_granule = Signal(16), Signal(16)  # of an output row
+        granules = Signal(16)
+        factor, times, product = Signal(32), Signal(16), Signal(48)
+        first, end = Signal(33), Signal(34)
         settings = Signal(config.settings)
         task_settings = Signal.like(self.task_settings)
         gather_settings = Signal.like(self.gather_settings)
@@ -134,8 +141,7 @@ class Executor(wiring.Component):
             self.settings.eq(settings),
             self.task_settings.eq(task_settings),
             self.gather_settings.eq(gather_settings),
-            last_chunk.eq((f_out - 1) >> exact_log2(config.lanes)),
-            granules.eq(((f_out - 1) >> _ELEMENTS_OF_GRANULE) + 1),
+            granules.eq(last_granule + 1),
         ]
         chunk_shift = Signal.like(settings.chunk_shift)
         for bit in range(len(settings.last_chunk)):
@@ -148,21 +154,30 @@ class Executor(wiring.Component):
         csr_asked, scales_asked = Signal(), Signal()
         m.d.comb += [self.csr.payload.eq(csr), self.scales.payload.eq(scales)]
 
-        def words(line: Value) -> Value:
-            return (self.base + line) << _WORDS_OF_LINE
+        # Which of the lines each opcode's addresses are.
+        weights, biases = 0, 1
+        features, combined, feature_offsets = 0, 2, 3
+        edges, results, offsets = 0, 3, 4
+        row_scales = 1
 
-        def beats(line: Value) -> Value:
-            return (self.base + line) << beats_of_line
+        def choose(*chosen: Value) -> None:
+            m.d.sync += [line.eq(address) for line, address in zip(lines, chosen, strict=False)]
+
+        def words(line: int) -> Value:
+            return sums[line] << _WORDS_OF_LINE
+
+        def beats(line: int) -> Value:
+            return sums[line] << beats_of_line
 
         def refuse(code: Error, info: Value) -> None:
             m.d.sync += [report.code.eq(code), report.info.eq(info)]
             m.next = "ANSWER"
 
-        def refuse_beyond(*lines: Value) -> None:
+        def refuse_beyond(*chosen: int) -> None:
             """Refuse addresses that the port cannot reach; the first named counts."""
-            for line in reversed(lines):
-                with m.If((self.base + line)[len(self.base) :].any()):
-                    refuse(Error.BAD_OPERAND, line)
+            for line in reversed(chosen):
+                with m.If(sums[line][len(self.base) :].any()):
+                    refuse(Error.BAD_OPERAND, lines[line])
 
         with m.FSM() as fsm:
             with m.State("IDLE"):
@@ -173,20 +188,36 @@ class Executor(wiring.Component):
 
             with m.State("DECODE"):
                 m.d.sync += [csr.eq(0), count.eq(0)]
+                m.next = "MEASURE"
                 with m.Switch(head.opcode):
                     with m.Case(Opcode.NOP):
                         m.next = "ANSWER"
                     with m.Case(Opcode.LOAD_WEIGHTS):
                         m.d.sync += [f_in.eq(load.f_in), f_out.eq(load.f_out)]
-                        m.next = "CHECK"
+                        choose(load.weights, load.biases)
                     with m.Case(Opcode.COMBINE):
                         m.d.sync += [f_in.eq(combine.f_in), f_out.eq(combine.f_out), vertices.eq(combine.vertices)]
-                        m.next = "CHECK"
+                        choose(combine.features, combine.scales, combine.combined, combine.feature_offsets)
                     with m.Case(Opcode.AGGREGATE):
                         m.d.sync += [f_in.eq(1), f_out.eq(aggregate.f_out), vertices.eq(aggregate.vertices)]
-                        m.next = "CHECK"
+                        choose(
+                            aggregate.edges,
+                            aggregate.scales,
+                            aggregate.combined,
+                            aggregate.results,
+                            aggregate.offsets,
+                        )
                     with m.Default():
                         refuse(Error.BAD_OPCODE, head.opcode)
+
+            with m.State("MEASURE"):
+                m.d.sync += [
+                    last_chunk.eq((f_out - 1) >> exact_log2(config.lanes)),
+                    last_granule.eq((f_out - 1) >> _ELEMENTS_OF_GRANULE),
+                    first.eq(aggregate.first_vertex - aggregate.first_source),
+                    *(sum_.eq(self.base + line) for sum_, line in zip(sums, lines, strict=True)),
+                ]
+                m.next = "CHECK"
 
             with m.State("CHECK"):
                 m.d.sync += [
@@ -206,44 +237,54 @@ class Executor(wiring.Component):
                     gather_settings.first_source.eq(aggregate.first_source),
                     gather_settings.sources.eq(aggregate.sources),
                     gather_settings.partials.eq(aggregate.partials),
-                    gather_settings.combined.eq(beats(aggregate.combined)),
+                    gather_settings.combined.eq(beats(combined)),
                     target.eq(vertices),
                     csr_asked.eq(0),
                     scales_asked.eq(0),
+                    end.eq(first + aggregate.vertices),
                 ]
+                with m.Switch(head.opcode):
+                    with m.Case(Opcode.LOAD_WEIGHTS):
+                        m.d.sync += [factor.eq(f_in), times.eq(granules * _WORDS_OF_GRANULE)]
+                    with m.Case(Opcode.COMBINE):
+                        m.d.sync += [factor.eq(combine.first_row), times.eq(granules * beats_of_granule)]
+                    with m.Case(Opcode.AGGREGATE):
+                        m.d.sync += [factor.eq(vertices), times.eq(aggregate.tiles)]
+                m.next = "MULTIPLY"
                 with m.If((f_out == 0) | (f_out > config.max_out)):
                     refuse(Error.BAD_OPERAND, f_out)
                 with m.Elif((f_in == 0) | (f_in > (config.weight_rows >> chunk_shift)) | (f_in > _MAX_IN)):
                     refuse(Error.BAD_OPERAND, f_in)
-                with m.Else():
-                    with m.Switch(head.opcode):
-                        with m.Case(Opcode.LOAD_WEIGHTS):
-                            m.next = "LOAD_WEIGHTS"
-                        with m.Case(Opcode.COMBINE):
-                            m.next = "COMBINE"
-                        with m.Case(Opcode.AGGREGATE):
-                            m.next = "AGGREGATE"
+
+            with m.State("MULTIPLY"):
+                m.d.sync += product.eq(factor * times)
+                with m.Switch(head.opcode):
+                    with m.Case(Opcode.LOAD_WEIGHTS):
+                        m.next = "LOAD_WEIGHTS"
+                    with m.Case(Opcode.COMBINE):
+                        m.next = "COMBINE"
+                    with m.Case(Opcode.AGGREGATE):
+                        m.next = "AGGREGATE"
 
             with m.State("LOAD_WEIGHTS"):
-                stride = granules * _WORDS_OF_GRANULE
                 m.d.sync += [
                     self.route.eq(Route.WEIGHTS),
-                    csr.array.eq(words(load.weights)),
-                    csr.words.eq(settings.f_in * stride),
+                    csr.array.eq(words(weights)),
+                    csr.words.eq(product),
                     csr.rows.eq(f_in),
                     csr.tiles.eq(1),
                     csr.uniform.eq(1),
-                    csr.stride.eq(stride),
+                    csr.stride.eq(granules * _WORDS_OF_GRANULE),
                     target.eq(f_in),
                     scales_asked.eq(1),
                 ]
                 m.next = "PREPARE"
-                refuse_beyond(load.weights, load.biases)
+                refuse_beyond(weights, biases)
 
             with m.State("LOAD_BIASES"):
                 m.d.sync += [
                     self.route.eq(Route.BIASES),
-                    csr.array.eq(words(load.biases)),
+                    csr.array.eq(words(biases)),
                     csr.words.eq(f_out),
                     csr.rows.eq(1),
                     csr.stride.eq(f_out),
@@ -258,21 +299,21 @@ class Executor(wiring.Component):
                     self.route.eq(Route.FEATURES),
                     settings.mode.eq(Mux(combine.sparse, Mode.SPARSE, Mode.DENSE)),
                     settings.shift.eq(combine.shift),
-                    task_settings.results.eq(beats(combine.combined) + combine.first_row * task_settings.stride),
-                    csr.offsets.eq(words(combine.feature_offsets)),
-                    csr.array.eq(words(combine.features)),
+                    task_settings.results.eq(beats(combined) + product),
+                    csr.offsets.eq(words(feature_offsets)),
+                    csr.array.eq(words(features)),
                     csr.words.eq(combine.entries),
                     csr.rows.eq(vertices),
                     csr.tiles.eq(1),
                     csr.uniform.eq(~combine.sparse),
                     csr.stride.eq((((f_in - 1) >> _ELEMENTS_OF_GRANULE) + 1) * _WORDS_OF_GRANULE),
-                    scales.address.eq(words(combine.scales)),
+                    scales.address.eq(words(row_scales)),
                     scales.words.eq(vertices),
                 ]
                 m.next = "PREPARE"
-                refuse_beyond(combine.features, combine.scales, combine.combined)
+                refuse_beyond(features, row_scales, combined)
                 with m.If(combine.sparse):
-                    refuse_beyond(combine.feature_offsets)
+                    refuse_beyond(feature_offsets)
                 with m.If(vertices > _MAX_SEGMENTS):
                     refuse(Error.BAD_OPERAND, vertices)
 
@@ -284,30 +325,23 @@ class Executor(wiring.Component):
                     settings.relu.eq(aggregate.activation == Activation.RELU),
                     settings.bias.eq(aggregate.activation != Activation.DNP),
                     task_settings.gather.eq(1),
-                    task_settings.results.eq(beats(aggregate.results)),
-                    csr.offsets.eq(words(aggregate.offsets)),
-                    csr.array.eq(words(aggregate.edges)),
+                    task_settings.results.eq(beats(results)),
+                    csr.offsets.eq(words(offsets)),
+                    csr.array.eq(words(edges)),
                     csr.words.eq(aggregate.edge_count),
                     csr.rows.eq(vertices),
                     csr.tiles.eq(aggregate.tiles),
-                    scales.address.eq(words(aggregate.scales)),
+                    scales.address.eq(words(row_scales)),
                     scales.words.eq(vertices),
                 ]
                 m.next = "PREPARE"
-                first, end = Signal(33), Signal(33)
-                m.d.comb += [
-                    first.eq(aggregate.first_vertex - aggregate.first_source),
-                    end.eq(first + aggregate.vertices),
-                ]
-                refuse_beyond(
-                    aggregate.offsets, aggregate.edges, aggregate.scales, aggregate.combined, aggregate.results
-                )
+                refuse_beyond(offsets, edges, row_scales, combined, results)
                 with m.If(aggregate.tiles == 0):
                     refuse(Error.BAD_OPERAND, aggregate.tiles)
                 # Every destination has a row of its own among the combined ones.
-                with m.Elif((aggregate.first_vertex < aggregate.first_source) | (end > aggregate.sources)):
+                with m.Elif(first[-1] | (end > aggregate.sources)):
                     refuse(Error.BAD_OPERAND, aggregate.first_vertex)
-                with m.Elif(vertices * aggregate.tiles > _MAX_SEGMENTS):
+                with m.Elif(product > _MAX_SEGMENTS):
                     refuse(Error.BAD_OPERAND, vertices)
 
             with m.State("PREPARE"):

@@ -206,6 +206,8 @@ class CsrReader(wiring.Component):
         m.submodules.offsets = offsets = self._offsets
         m.submodules.array = array = self._array
         m.submodules.serialiser = serialiser = WordSerialiser(self.data_width)
+        # Between choosing a word of a beat and comparing it.
+        m.submodules.cut = cut = Slice(unsigned(32))
         m.submodules.segmenter = segmenter = self._segmenter
         m.submodules.out = out = Slice(RowBeat(self.data_width))
         connect(m, offsets.o, serialiser.i)
@@ -214,39 +216,44 @@ class CsrReader(wiring.Component):
         for client, reader in enumerate((offsets, array)):
             connect(m, reader.request, flipped(self.requests[client]))
             connect(m, flipped(self.beats[client]), reader.beat)
+        connect(m, cut.o, segmenter.offset)
         m.d.comb += [
-            segmenter.offset.valid.eq(serialiser.o.valid),
-            segmenter.offset.payload.eq(serialiser.o.payload.data),
-            serialiser.o.ready.eq(segmenter.offset.ready),
+            cut.i.valid.eq(serialiser.o.valid),
+            cut.i.payload.eq(serialiser.o.payload.data),
+            serialiser.o.ready.eq(cut.i.ready),
         ]
 
         request = Signal.like(self.i.payload)
         m.d.comb += [segmenter.request.eq(request), self.busy.eq(1)]
         # Both readers take their range in their own time.
         array_asked, offsets_asked = Signal(), Signal()
+        entries = Signal(32)  # of the offsets array, but for the last
         m.d.comb += [
             array.i.payload.address.eq(request.array),
             array.i.payload.words.eq(request.words),
             offsets.i.payload.address.eq(request.offsets),
-            offsets.i.payload.words.eq(request.rows * request.tiles + 1),
+            offsets.i.payload.words.eq(entries + 1),
         ]
 
         segment, beat = segmenter.o.payload, array.o.payload
-        at = Signal(32)  # words of the array already passed on
+        # Words already passed on: `low` of the beat before beat `ahead`. A segment never ends before them, so one
+        # comparison tells all.
         words = self.data_width // _WORD_BITS
-        low = at[: exact_log2(words)]
-        rest = Signal(32)
-        room, share = Signal(range(words + 1)), Signal(range(words + 1))
+        word_bits = exact_log2(words)
+        low, ahead = Signal(word_bits), Signal(33 - word_bits)
+        end_low, end_beat = segment.end[:word_bits], segment.end[word_bits:]
+        none, full, ends = Signal(), Signal(), Signal()
+        stop = Signal(range(words + 1))
         m.d.comb += [
-            rest.eq(segment.end - at),
-            room.eq(words - low),
-            share.eq(Mux(rest < room, rest, room)),
+            full.eq(end_beat >= ahead),  # the segment takes the rest of the beat
+            ends.eq(~full | ((end_beat == ahead) & (end_low == 0))),
+            none.eq(~full & (end_low == low)),
+            stop.eq(Mux(full, words, end_low)),
         ]
-        ends = rest <= room
         piece = Signal()
         m.d.comb += [
             out.i.payload.data.eq(beat.data),
-            out.i.payload.mask.eq(Cat((word >= low) & (word < low + share) for word in range(words))),
+            out.i.payload.mask.eq(Cat((word >= low) & (word < stop) for word in range(words))),
             out.i.payload.tile.eq(segment.tile),
             out.i.payload.tile_last.eq(ends),
             out.i.payload.last.eq(ends & segment.last),
@@ -258,10 +265,13 @@ class CsrReader(wiring.Component):
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += [self.i.ready.eq(1), self.busy.eq(0)]
-                m.d.sync += [request.eq(self.i.payload), at.eq(0)]
+                m.d.sync += [request.eq(self.i.payload), low.eq(0), ahead.eq(1)]
                 with m.If(self.i.valid & (self.i.payload.rows != 0)):
                     m.d.sync += [array_asked.eq(0), offsets_asked.eq(self.i.payload.uniform)]
-                    m.next = "START"
+                    m.next = "COUNT"
+            with m.State("COUNT"):
+                m.d.sync += entries.eq(request.rows * request.tiles)
+                m.next = "START"
             with m.State("START"):
                 m.d.comb += [array.i.valid.eq(~array_asked), offsets.i.valid.eq(~offsets_asked)]
                 m.d.sync += [
@@ -273,13 +283,13 @@ class CsrReader(wiring.Component):
                     m.next = "CUT"
             with m.State("CUT"):
                 m.d.comb += [
-                    out.i.valid.eq(segmenter.o.valid & ((rest == 0) | array.o.valid)),
-                    segmenter.o.ready.eq(out.i.ready & ((rest == 0) | array.o.valid) & ends),
+                    out.i.valid.eq(segmenter.o.valid & (none | array.o.valid)),
+                    segmenter.o.ready.eq(out.i.ready & (none | array.o.valid) & ends),
                     # A beat is used up when its last word has been passed on; the rest is left to the flush.
-                    array.o.ready.eq(out.i.ready & segmenter.o.valid & (rest >= room) & ~(beat.last & (rest == room))),
+                    array.o.ready.eq(out.i.ready & segmenter.o.valid & full & ~(beat.last & ends)),
                 ]
                 with m.If(piece):
-                    m.d.sync += [at.eq(at + share), fresh.eq(ends)]
+                    m.d.sync += [low.eq(Mux(full, 0, end_low)), ahead.eq(ahead + full), fresh.eq(ends)]
                 with m.If(piece & ends & segment.final):
                     m.next = "FLUSH"
             with m.State("FLUSH"):

@@ -121,6 +121,26 @@ async def results_saturate_on_both_sides(dut: Any) -> None:
 
 
 @cocotb.test()
+async def one_bit_decides_wherever_it_lies(dut: Any) -> None:
+    """A tie with one more bit below the half, and a sum with one bit beyond the result that is not its sign's."""
+    bench = await start(dut, Requantiser())
+    rows = []
+    for shift in range(1, 46):
+        for bit in range(shift - 1):
+            sign = bench.random.choice((1, -1))
+            half = (2 * bench.random.getrandbits(min(8, 45 - shift)) << shift) + (1 << shift - 1)
+            rows.append((sign * half + (1 << bit), 0, 1, 0, shift, 0))
+    for total in range(0, 2 * 47, 15):
+        shift, exponent = min(total, 63), max(0, total - 63)
+        for bit in range(62):
+            # Beyond 46 bits the value alone does not reach; the bias turns -2^bit into its complement.
+            value, mantissa = 1 << min(bit, 46), 1 << max(0, bit - 46)
+            rows += [(value, 0, mantissa, exponent, shift, 0), (-value, -1, mantissa, exponent, shift, 0)]
+    exercise(bench, np.array(rows, np.int64))
+    await bench.drain(len(rows) + 100)
+
+
+@cocotb.test()
 async def random_operands_are_exact(dut: Any) -> None:
     bench = await start(dut, Requantiser(), idle=parameters()["idle"])
     rows = random_rows(generator(bench), parameters()["count"])
