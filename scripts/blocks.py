@@ -52,8 +52,9 @@ class Block:
     launch
         ``module:callable`` that runs the bench on a component, called as ``launch(component, parameters)``; needed
         where :func:`tb.harness.simulate` alone does not do, for example because of memories around the design.
-    whole
-        Whether coverage counts submodules; `False` for a block whose parts are blocks of this list themselves.
+    measures
+        Blocks without a bench of their own which this one's bench measures. A part that another block's bench
+        measures counts there, in coverage and mutation, and not in the blocks that contain it.
     """
 
     name: str
@@ -67,7 +68,12 @@ class Block:
     synth: bool = True
     testcase: tuple[str, ...] | None = None
     launch: str | None = None
-    whole: bool = True
+    measures: tuple[str, ...] = ()
+
+    @property
+    def file(self) -> str:
+        """Its source, from the project's root."""
+        return f"hw/{self.name.replace('.', '/')}.py"
 
     @property
     def module(self) -> str:
@@ -165,6 +171,13 @@ BLOCKS: tuple[Block, ...] = (
         bench_parameters={"configuration": "narrow"},
         synth=False,
         launch="tb.memory.memory_bench:launch",
+        measures=(
+            "memory.fetcher",
+            "memory.range_reader",
+            "memory.word_serialiser",
+            "memory.read_arbiter",
+            "memory.write_port",
+        ),
     ),
     Block(
         name="pe.requantiser",
@@ -185,6 +198,7 @@ BLOCKS: tuple[Block, ...] = (
         bench_parameters={"lanes": 4, "data_width": 256, "weight_rows": 64, "max_out": 37, "queue": 3},
         narrow={"lanes": 2, "data_width": 64, "weight_rows": 16, "max_out": 7, "queue": 2},
         formal="tb.pe.formal_pe",
+        measures=("pe.issue", "pe.lanes", "pe.drain"),
     ),
     Block(
         name="pe.router",
@@ -203,7 +217,6 @@ BLOCKS: tuple[Block, ...] = (
         bench_parameters={"pes": 3, "lanes": 4, "data_width": 64, "weight_rows": 32, "max_out": 9, "queue": 16},
         narrow={"pes": 2, "lanes": 2, "data_width": 64, "weight_rows": 32, "max_out": 7, "queue": 16},
         synth=False,
-        whole=False,
     ),
     Block(
         name="graph.csr_reader",
@@ -295,6 +308,18 @@ BLOCKS: tuple[Block, ...] = (
     Block(name="dnp.port", factory="hw.dnp.port:Port", formal="tb.dnp.formal_port"),
     Block(name="dnp.chip", factory="hw.dnp.chip:NeuralChip"),
 )
+
+
+def measured_elsewhere(block: Block) -> set[str]:
+    """Return the files, from the project's root, of the parts that another block's bench measures."""
+    files = {other.name: other.file for other in BLOCKS}
+    return {
+        files[name]
+        for other in BLOCKS
+        if other.bench and other.name != block.name
+        for name in (other.name, *other.measures)
+        if name != block.name
+    } - {files[name] for name in (block.name, *block.measures)}
 
 
 def find(name: str) -> list[Block]:

@@ -137,6 +137,9 @@ def mutate(
     count: Annotated[int, typer.Option(help="Mutants for each block.", min=1)] = 200,
     seed: Annotated[int, typer.Option(help="Which mutants.")] = 1,
     least: Annotated[float, typer.Option(help="Score below which the exit status is 1, in per cent.")] = 95.0,
+    patience: Annotated[
+        float, typer.Option(help="Seconds for each solver to show that a survivor is equivalent.", min=0)
+    ] = 300.0,
 ) -> None:
     """Count how many small faults in a block its bench notices."""
     from scripts.flows import mutate as flow
@@ -152,6 +155,7 @@ def mutate(
                     entry,
                     count=count,
                     seed=seed,
+                    patience=patience,
                     progress=lambda done, total, task=task: bar.update(task, completed=done, total=total),  # type: ignore[misc]
                 )
             )

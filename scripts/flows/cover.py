@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from scripts.blocks import Block, UserError
+from scripts.blocks import Block, UserError, measured_elsewhere
+from scripts.flows.modules import own_modules
 from scripts.flows.ports import flat_ports
 from scripts.flows.table import show
 from scripts.flows.yosys import BUILD, ROOT, yosys
@@ -87,6 +88,7 @@ class Sourced:
     def __init__(self) -> None:
         self.name = ""
         self.text = ""
+        self.model = ""
 
     def __call__(self, component: Any, name: str) -> str:
         """Return Verilog of `component` as module `name`."""
@@ -98,13 +100,13 @@ class Sourced:
                 (folder / "model.il").write_text(model)
                 script = "read_rtlil model.il\nproc -nomux -norom\nmemory_collect\nwrite_verilog -norename sourced.v\n"
                 yosys(script, cwd=folder)
-        self.name = name
+        self.name, self.model = name, model
         self.text = (folder / "sourced.v").read_text()
         return self.text
 
 
-def _read(path: Path, top: str, whole: bool) -> dict[tuple[str, int, str, str], int]:
-    """Return hits by kind, line, comment and module of every point in the design's own modules."""
+def _read(path: Path, modules: set[str]) -> dict[tuple[str, int, str, str], int]:
+    """Return hits by kind, line, comment and module of every point in `modules`."""
     hits: dict[tuple[str, int, str, str], int] = defaultdict(int)
     for record in path.read_text(errors="replace").splitlines():
         if not record.startswith("C '"):
@@ -113,7 +115,7 @@ def _read(path: Path, top: str, whole: bool) -> dict[tuple[str, int, str, str], 
         fields = dict(part.split("\x02", 1) for part in keys.split("\x01") if "\x02" in part)
         kind, _, module = fields.get("page", "").removeprefix("v_").partition("/")
         module = _decoded(module)
-        if module == top or (whole and module.startswith(f"{top}.")):
+        if module in modules:
             hits[kind, int(fields.get("l", 0)), _decoded(fields.get("o", "")), module] += int(count)
     return hits
 
@@ -179,12 +181,13 @@ def cover(block: Block) -> Coverage:
             raise UserError(f"{block.name}: the bench fails: {str(error).splitlines()[0]}") from None
     if not data.exists():
         raise UserError(f"{block.name}: the run left no {data}")
+    own = own_modules(sourced.model, sourced.name, measured_elsewhere(block))
     lines = sourced.text.splitlines()
     sources = _sources(lines)
     ports = {name for name, _, _ in flat_ports(block.make_for_bench(block.bench_parameters))} | {"rst"}
     excuses = exceptions(block.name)
     points = []
-    for (kind, number, comment, module), hits in _read(data, sourced.name, block.whole).items():
+    for (kind, number, comment, module), hits in _read(data, own).items():
         if kind not in KINDS:
             continue
         if kind == "toggle":

@@ -12,14 +12,15 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scripts.blocks import Block, UserError
+from scripts.blocks import Block, UserError, measured_elsewhere
 from scripts.flows.equivalence import compare
+from scripts.flows.modules import own_modules
 from scripts.flows.table import show
 from scripts.flows.yosys import BUILD, yosys
 from tb.harness.build import digest, locked, to_rtlil
@@ -28,7 +29,7 @@ from tb.harness.override import Override, overriding
 from tb.harness.run import passed
 
 #: Changes when the way mutants are made does.
-RECIPE = "3"
+RECIPE = "4"
 #: Mutants tried by default, the seed of their choice, and how many simulators run at once.
 COUNT = 200
 SEED = 1
@@ -103,31 +104,37 @@ class Score:
 
 
 class Mutator:
-    """Makes one design with `count` mutants of any component; results are kept on disk by content."""
+    """Makes one design with `count` mutants of any component; results are kept on disk by content.
 
-    def __init__(self, count: int, seed: int) -> None:
+    Modules from the files `elsewhere` stay as they are.
+    """
+
+    def __init__(self, count: int, seed: int, elsewhere: Collection[str] = ()) -> None:
         self.count = count
         self.seed = seed
+        self.elsewhere = frozenset(elsewhere)
         self.folder: Path | None = None
 
     def __call__(self, component: Any, name: str) -> str:
         """Return Verilog of `component` as module `name` with its mutants behind the register ``mutsel``."""
         model = to_rtlil(component, name, sources=True)
-        key = digest(RECIPE, re.sub(r"^\s*attribute .*\n", "", model, flags=re.M), str(self.count), str(self.seed))
+        own = sorted(own_modules(model, name, self.elsewhere))
+        bare = re.sub(r"^\s*attribute .*\n", "", model, flags=re.M)
+        key = digest(RECIPE, bare, str(self.count), str(self.seed), *own)
         self.folder = BUILD / "mutate" / f"{name}-{key}"
         with locked(BUILD / "mutate" / f"{self.folder.name}.lock"):
             if not (self.folder / "mutated.v").exists():
-                self._make(model, name, self.folder)
+                self._make(model, name, own, self.folder)
         return (self.folder / "mutated.v").read_text()
 
-    def _make(self, model: str, name: str, folder: Path) -> None:
+    def _make(self, model: str, name: str, own: Iterable[str], folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "original.il").write_text(model)
         yosys(
             # Assertions and covers are no part of the hardware; a memory's ports are mutated, its array is not.
             f"read_rtlil original.il\nhierarchy -top {name}\nproc -nomux -norom\nproc\nchformal -remove\n"
             "delete t:$print\nopt_clean\nmemory_collect\nopt_clean\nsetundef -init -zero\n"
-            f"write_rtlil plain.il\nmutate -list {self.count} -seed {self.seed} -o list.txt\n",
+            f"write_rtlil plain.il\nselect {' '.join(own)}\nmutate -list {self.count} -seed {self.seed} -o list.txt\n",
             cwd=folder,
             name="list",
         )
@@ -205,6 +212,7 @@ def mutate(
     *,
     count: int = COUNT,
     seed: int = SEED,
+    patience: float = LIMIT,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Score:
     """Measure the bench of `block` with `count` mutants of its narrowest configuration.
@@ -215,6 +223,8 @@ def mutate(
         The block; its bench must pass without a mutant.
     count, seed
         How many mutants, and which.
+    patience
+        Seconds for each solver to show that a survivor behaves like the original.
     progress
         Called with the number of mutants done and of all.
 
@@ -231,7 +241,7 @@ def mutate(
     if block.bench is None:
         raise UserError(f"{block.name} has no bench of its own")
     began = time.perf_counter()
-    mutator = Mutator(count, seed)
+    mutator = Mutator(count, seed, measured_elsewhere(block))
     runs = BUILD / "mutate" / "runs" / block.module
     shutil.rmtree(runs, ignore_errors=True)
     plain = Override(verilog=mutator, arguments=TOLERANT, directory=runs)
@@ -263,7 +273,7 @@ def mutate(
     folder = mutator.folder
     with ThreadPoolExecutor(WORKERS) as solvers:
         verdicts = list(
-            solvers.map(lambda m: compare(component, folder, m.place.split()[0], m.number, DEPTH, LIMIT), alive)
+            solvers.map(lambda m: compare(component, folder, m.place.split()[0], m.number, DEPTH, patience), alive)
         )
     score = Score(
         block=block.name,

@@ -226,9 +226,9 @@ class Executor:
         layout = COMMANDS.get(opcode, COMMANDS[Opcode.NOP])  # type: ignore[call-overload]
         values = {"layer": self.part.random.getrandbits(8), "tag": self.part.random.getrandbits(16), **fields}
         # What a command does not define must not matter.
-        unused = 512 - layout.offsets["reserved"]
-        junk = self.part.random.getrandbits(unused)
-        packed = layout.pack({"opcode": opcode, **values}) | junk << layout.offsets["reserved"]
+        defined = layout.offsets.get("reserved", 512)
+        junk = self.part.random.getrandbits(512 - defined)
+        packed = layout.pack({"opcode": opcode, **values}) | junk << defined
         self.layer = values["layer"]
         self.part.drive("command", [packed])
 

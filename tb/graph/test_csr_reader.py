@@ -318,6 +318,27 @@ async def no_more_is_asked_for_than_there_is_room_for(dut: Any) -> None:
 
 
 @cocotb.test()
+async def the_array_waits_for_its_offsets(dut: Any) -> None:
+    """As much of the array is read as there is room for, long before the first row is known."""
+    reader = await make(dut)
+    reader.ports[0].held = True
+    reader.ask(random_rows(reader.random, 6, 1, 60 * reader.words))
+    await reader.bench.cycles(parameters()["depth"] + 60)
+    assert not reader.got
+    assert len(reader.ports[1].asked) == parameters()["depth"]
+    reader.ports[0].release()
+    await reader.finish()
+
+
+@cocotb.test()
+async def the_last_of_many_rows_is_reported(dut: Any) -> None:
+    reader = await make(dut)
+    for _ in range(2):
+        reader.ask(Request(5000, 1, [1], None, 0))
+    await reader.finish()
+
+
+@cocotb.test()
 async def the_highest_addresses_are_reached(dut: Any) -> None:
     reader = await make(dut)
     top = 1 << (parameters()["address_width"] - 2)

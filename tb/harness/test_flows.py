@@ -12,10 +12,31 @@ import pytest
 from hw.stream.queue import Queue
 from hw.stream.slice import Slice
 from scripts import blocks
-from scripts.blocks import BLOCKS, UserError, find
+from scripts.blocks import BLOCKS, UserError, find, measured_elsewhere
 from scripts.flows import contracts, cover, equivalence, generate, mutate, synth
+from scripts.flows.modules import own_modules
 from scripts.flows.yosys import ToolError
 from tb.harness import expected
+
+
+def test_parts_that_other_benches_measure_count_there() -> None:
+    model = "".join(
+        f'attribute \\generator "x"\nattribute \\src "/some/where/{file}:7"\nmodule \\{name}\nend\n'
+        for name, file in [
+            ("top", "hw/a/top.py"),
+            ("top.own", "hw/a/top.py"),
+            ("top.own.memory", "lib/amaranth/lib/memory.py"),
+            ("top.queue", "hw/stream/queue.py"),
+            ("top.queue.fifo", "lib/amaranth/lib/fifo.py"),
+            ("top.queued", "hw/a/queued.py"),
+        ]
+    )
+    own = own_modules(model, "top", {"hw/stream/queue.py"})
+    assert own == {"top", "top.own", "top.own.memory", "top.queued"}
+    memory_side = find("memory.memory_side")[0]
+    assert "hw/stream/queue.py" in measured_elsewhere(memory_side)
+    assert not {"hw/memory/fetcher.py", "hw/memory/write_port.py"} & measured_elsewhere(memory_side)
+    assert "hw/memory/fetcher.py" in measured_elsewhere(find("graph.csr_reader")[0])
 
 
 def test_every_block_of_the_list_can_be_made() -> None:
@@ -157,9 +178,9 @@ def test_coverage_is_read_by_module_and_kind(tmp_path: Path) -> None:
         + record("line", "stream_rules__W1", 5, "block", 9)
         + record("toggle", "top", 6, "i___05Fvalid:0->1", 1)
     )
-    own = cover._read(path, "top", whole=False)
+    own = cover._read(path, {"top"})
     assert own == {("line", 3, "block", "top"): 3, ("toggle", 6, "i__valid:0->1", "top"): 1}
-    assert len(cover._read(path, "top", whole=True)) == 3
+    assert len(cover._read(path, {"top", "top.part"})) == 3
     points = (cover.Point("line", "a", 0), cover.Point("line", "b", 1), cover.Point("line", "c", 0, "cannot happen"))
     coverage = cover.Coverage("x.y", points)
     assert coverage.counts("line") == (1, 2)

@@ -122,7 +122,7 @@ async def results_saturate_on_both_sides(dut: Any) -> None:
 
 @cocotb.test()
 async def one_bit_decides_wherever_it_lies(dut: Any) -> None:
-    """A tie with one more bit below the half, and a sum with one bit beyond the result that is not its sign's."""
+    """Try a tie with one more bit below the half, and a sum with one bit beyond the result that is not its sign's."""
     bench = await start(dut, Requantiser())
     rows = []
     for shift in range(1, 46):
