@@ -1,0 +1,145 @@
+"""Aggregation of a layer record by record, with the operations it takes (I6-I9)."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from golden.community.plan import Operations, Scheme, Task, columns_of, plan
+from golden.contracts import Activation
+from golden.errors import InputError
+from golden.graph import Graph
+from golden.islands.record import Record
+from golden.model.layer import Int16Array, QuantisedLayer
+from golden.model.rounding import requantise
+from golden.model.scale import Scales
+
+__all__ = ["Aggregation", "Int64Array", "aggregate_records", "execute", "finish", "operations_of"]
+
+Int64Array = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregation:
+    """A layer's results by records.
+
+    Attributes
+    ----------
+    sums
+        int64 [nodes, f_out], every node's sum over itself and its neighbours, each counted once.
+    results
+        int16 [nodes, f_out], after the second rounding point.
+    operations
+        Of all records.
+    partials
+        Partial sums of hubs that were added up.
+    """
+
+    sums: Int64Array
+    results: Int16Array
+    operations: Operations
+    partials: int
+
+
+def execute(tasks: Sequence[Task], vectors: Int64Array, rows: int) -> Int64Array:
+    """Carry out a plan.
+
+    Parameters
+    ----------
+    tasks
+        The plan.
+    vectors
+        int64 [rows, f_out], the combined row of each column.
+    rows
+        Of the record, nodes and hubs.
+
+    Returns
+    -------
+    int64 [rows, f_out], the sum of every row.
+    """
+    known = dict(enumerate(vectors))
+    sums = np.zeros((rows, vectors.shape[1]), dtype=np.int64)
+    for task in tasks:
+        if task.form:
+            known[task.index] = known[task.left] + known[task.right]
+        chosen = [row for row in range(rows) if task.rows >> row & 1]
+        sums[chosen] += -known[task.index] if task.negative else known[task.index]
+    return sums
+
+
+def operations_of(columns: Sequence[int], tasks: Sequence[Task]) -> Operations:
+    """Count the operations of a plan beside the non-zeros of its record."""
+    return Operations(
+        sum(column.bit_count() for column in columns),
+        sum(task.rows.bit_count() for task in tasks),
+        sum(task.form for task in tasks),
+    )
+
+
+def finish(sums: Int64Array, combined: Int16Array, scales: Scales, layer: QuantisedLayer) -> Int16Array:
+    """Weigh sums, in which the node itself counts like a neighbour, and take them through the second rounding point.
+
+    Parameters
+    ----------
+    sums
+        int64 [n, f_out].
+    combined
+        int16 [n, f_out], rows of the nodes themselves.
+    scales
+        s_dst of the nodes.
+    layer
+        Parameters.
+
+    Returns
+    -------
+    int16 [n, f_out].
+    """
+    weighed = layer.neighbour_weight * sums + (layer.self_weight - layer.neighbour_weight) * combined.astype(np.int64)
+    bias = np.zeros_like(layer.biases) if layer.activation == Activation.DNP else layer.biases
+    result = requantise(weighed, scales.mantissa[:, None], scales.exponent[:, None], layer.shift_destination, bias)
+    return np.maximum(result, np.int16(0)) if layer.activation == Activation.RELU else result
+
+
+def aggregate_records(
+    graph: Graph,
+    records: Iterable[Record],
+    combined: Int16Array,
+    scales: Scales,
+    layer: QuantisedLayer,
+    scheme: Scheme,
+) -> Aggregation:
+    """Aggregate a layer by its records.
+
+    Parameters
+    ----------
+    graph
+        The graph the records were found in.
+    records
+        All of them, in any order.
+    combined
+        int16 [nodes, f_out], see `golden.model.layer.combine`.
+    scales
+        s_dst of the nodes.
+    layer
+        Parameters.
+    scheme
+        How sums are shared.
+
+    Raises
+    ------
+    InputError
+        If a community comes in several parts.
+    """
+    sums = np.zeros(combined.shape, dtype=np.int64)
+    operations, partials = Operations(), 0
+    for record in records:
+        if not record.hub_edges and not (record.part == 0 and record.last_part):
+            raise InputError("record", f"of {record.nodes.size} nodes comes in parts", "communities in one part")
+        vids = np.concatenate([record.nodes, record.hubs])
+        columns = columns_of(record)
+        tasks = plan(columns, scheme)
+        sums[vids] += execute(tasks, combined[vids].astype(np.int64), vids.size)
+        operations += operations_of(columns, tasks)
+        partials += record.hubs.size + record.hub_edges
+    return Aggregation(sums, finish(sums, combined, scales, layer), operations, partials)

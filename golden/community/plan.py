@@ -1,0 +1,211 @@
+"""Plans of shared sums: which vectors of a record are added where (I6, I7).
+
+A record of n nodes and h hubs is a symmetric matrix of n + h rows and columns: the bitmap, and below it the hubs'
+rows, which are the bitmap's hub columns turned over. A *column* is the set of rows that a vector is added to, kept as
+an integer whose bit r says row r. Columns past n + h are sums of others.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from golden.errors import InputError
+from golden.islands.record import Record
+
+__all__ = ["K_VALUES", "PARTNERS_MAX", "Kind", "Operations", "Scheme", "Task", "columns_of", "plan"]
+
+#: Widths of the literal window.
+K_VALUES = (2, 4, 8)
+#: Most columns that one is compared with.
+PARTNERS_MAX = 64
+
+
+class Kind(IntEnum):
+    """How sums are shared."""
+
+    #: A window of k columns: their sum is added and what is not connected subtracted, where that is cheaper.
+    WINDOW = 0
+    #: Pairs of near columns with the most rows in common, pairs of pairs included.
+    PAIRS = 1
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """How a plan is made.
+
+    Attributes
+    ----------
+    kind
+        Of sharing.
+    k
+        Columns of a window, 2, 4 or 8.
+    partners
+        Columns after a column that it is compared with, at least 1.
+    columns
+        Most columns of a record, sums of others included; no more sums are formed when they are used up.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range.
+    """
+
+    kind: Kind = Kind.PAIRS
+    k: int = 2
+    partners: int = 8
+    columns: int = 256
+
+    def __post_init__(self) -> None:
+        if self.k not in K_VALUES:
+            raise InputError("scheme, k", f"is {self.k}", "2, 4 or 8")
+        if not 1 <= self.partners <= PARTNERS_MAX:
+            raise InputError("scheme, partners", f"is {self.partners}", f"1..{PARTNERS_MAX}")
+        if self.columns < 1:
+            raise InputError("scheme, columns", f"is {self.columns}", "at least 1")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One vector and where it goes.
+
+    Attributes
+    ----------
+    index
+        Column of the vector.
+    rows
+        Rows it is added to, a bit each.
+    negative
+        It is subtracted instead.
+    form
+        The vector is first formed, as that of `left` plus that of `right`.
+    left, right
+        Columns.
+    """
+
+    index: int
+    rows: int
+    negative: bool = False
+    form: bool = False
+    left: int = 0
+    right: int = 0
+
+
+@dataclass(frozen=True)
+class Operations:
+    """Additions and subtractions of vectors.
+
+    Attributes
+    ----------
+    baseline
+        Non-zeros of the matrix: what takes one addition each without sharing.
+    gross
+        Additions to, and subtractions from, rows.
+    formed
+        Additions that formed shared sums.
+    """
+
+    baseline: int = 0
+    gross: int = 0
+    formed: int = 0
+
+    def __add__(self, other: "Operations") -> "Operations":
+        """Both together."""
+        return Operations(self.baseline + other.baseline, self.gross + other.gross, self.formed + other.formed)
+
+    @property
+    def net(self) -> int:
+        """All that the adders do."""
+        return self.gross + self.formed
+
+    @property
+    def pruned_gross(self) -> float:
+        """Share of the baseline that the rows save."""
+        return 1 - self.gross / self.baseline if self.baseline else 0.0
+
+    @property
+    def pruned(self) -> float:
+        """Share of the baseline that is saved in the end."""
+        return 1 - self.net / self.baseline if self.baseline else 0.0
+
+
+def columns_of(record: Record) -> list[int]:
+    """Return the columns of a record: integers whose bit r is the entry of row r.
+
+    Parameters
+    ----------
+    record
+        Whole: part 0 of a community, or any of a hub.
+    """
+    nodes = record.nodes.size
+    weights = np.array([1 << row for row in range(nodes + record.hubs.size)], dtype=object)
+    columns = [int(weights[row].sum()) if row.any() else 0 for row in record.bitmap]
+    turned = record.bitmap[:, nodes:].T
+    return columns + [int(weights[:nodes][row].sum()) if row.any() else 0 for row in turned]
+
+
+def plan(columns: Sequence[int], scheme: Scheme) -> list[Task]:
+    """Plan the sums of a record.
+
+    Parameters
+    ----------
+    columns
+        See `columns_of`.
+    scheme
+        How.
+
+    Returns
+    -------
+    list of Task
+        In the order of execution: a vector is formed before it is used.
+    """
+    return list((_windows if scheme.kind is Kind.WINDOW else _pairs)(columns, scheme))
+
+
+def _windows(columns: Sequence[int], scheme: Scheme) -> Iterator[Task]:
+    """Add the sum of k columns to the rows where that saves operations, and subtract what they are not joined to."""
+    sums = len(columns)
+    for first in range(0, len(columns), scheme.k):
+        window = columns[first : first + scheme.k]
+        rows = 0
+        for row in range(max(column.bit_length() for column in window)):
+            connected = sum(column >> row & 1 for column in window)
+            if 1 + len(window) - connected < connected and sums < scheme.columns:
+                rows |= 1 << row
+        for index, column in enumerate(window, first):
+            if column & ~rows:
+                yield Task(index, column & ~rows)
+            if rows & ~column:
+                yield Task(index, rows & ~column, negative=True)
+        if rows:
+            for index in range(first + 1, first + len(window)):
+                left = first if index == first + 1 else sums
+                last = index == first + len(window) - 1
+                yield Task(sums, rows if last else 0, form=True, left=left, right=index)
+            sums += 1
+
+
+def _pairs(columns: Sequence[int], scheme: Scheme) -> Iterator[Task]:
+    """Take columns in their order; split off what one has in common with the best of the next few, as a new column."""
+    rest = list(columns)
+    parts: list[tuple[int, int] | None] = [None] * len(rest)
+    index = 0
+    while index < len(rest):
+        while rest[index].bit_count() > 1 and len(rest) < scheme.columns:
+            near = range(index + 1, min(len(rest), index + 1 + scheme.partners))
+            # Of equal partners the nearest: max() keeps the first.
+            partner = max(near, key=lambda other: (rest[index] & rest[other]).bit_count(), default=index)
+            common = rest[index] & rest[partner] if partner != index else 0
+            if common.bit_count() < 2:
+                break
+            rest[index] ^= common
+            rest[partner] ^= common
+            rest.append(common)
+            parts.append((index, partner))
+        formed = parts[index]
+        if formed:
+            yield Task(index, rest[index], form=True, left=formed[0], right=formed[1])
+        elif rest[index]:
+            yield Task(index, rest[index])
+        index += 1

@@ -1,0 +1,75 @@
+"""Feeder: hands features to the PE that combines and keeps each node's s_dst for the end of its row (I6)."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.community.formats import SLOTS, CommunityConfig
+from hw.stream.queue import Queue
+
+__all__ = ["Feeder", "features_of", "kept_scale"]
+
+
+def features_of(config: CommunityConfig) -> data.StructLayout:
+    """Layout of a beat of a node's features; its s_dst comes with the first, as its s_src does."""
+    return data.StructLayout({"beat": config.pe.task_beat, "destination": config.scale})
+
+
+def kept_scale(config: CommunityConfig) -> data.StructLayout:
+    """Layout of a node's s_dst and where it is kept."""
+    return data.StructLayout({"place": range(SLOTS * config.width), "scale": config.scale})
+
+
+class Feeder(wiring.Component):
+    """Nodes come in the order in which they were asked for, so counting them says which column one is.
+
+    Parameters
+    ----------
+    config : CommunityConfig
+
+    Attributes
+    ----------
+    begun : stream of ``config.record``, always ready
+        Records, when they begin; at most as many as slots.
+    i : stream of `features_of`
+    o : stream of ``config.pe.task_beat``
+        The same beats; ``i.ready`` is ``o.ready`` while a record is under way.
+    scale : stream of `kept_scale`, always ready
+    """
+
+    def __init__(self, config: CommunityConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "begun": In(stream.Signature(config.record, always_ready=True)),
+                "i": In(stream.Signature(features_of(config))),
+                "o": Out(stream.Signature(config.pe.task_beat)),
+                "scale": Out(stream.Signature(kept_scale(config), always_ready=True)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Count first beats."""
+        m = Module()
+        config = self.config
+        m.submodules.queue = queue = Queue(config.record, SLOTS)
+        record, column = queue.o.payload, Signal(config.row_bits)
+        # Records of hubs alone have no nodes.
+        m.d.comb += [queue.i.valid.eq(self.begun.valid & (self.begun.payload.nodes != 0))]
+        m.d.comb += queue.i.payload.eq(self.begun.payload)
+        beat = self.i.payload.beat
+        known = queue.o.valid
+        m.d.comb += [
+            self.o.payload.eq(beat),
+            self.o.valid.eq(self.i.valid & known),
+            self.i.ready.eq(self.o.ready & known),
+            self.scale.valid.eq(self.o.valid & beat.first),
+            self.scale.payload.place.eq(Cat(column, record.slot)),
+            self.scale.payload.scale.eq(self.i.payload.destination),
+        ]
+        with m.If(self.o.valid & self.o.ready & beat.last):
+            m.d.sync += column.eq(column + 1)
+            with m.If(column + 1 == record.nodes):
+                m.d.sync += column.eq(0)
+                m.d.comb += queue.o.ready.eq(1)
+        return m

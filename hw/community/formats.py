@@ -1,0 +1,206 @@
+"""Sizes and payloads of the community PE."""
+
+from dataclasses import dataclass
+
+from amaranth import signed, unsigned
+from amaranth.lib import data
+from amaranth.utils import ceil_log2
+
+from golden.community.plan import K_VALUES, PARTNERS_MAX
+from golden.contracts import PARTIAL_BITS, SCALE, VALUE_BITS, VID_BITS
+from hw.contracts import struct
+from hw.pe.formats import PEConfig
+
+__all__ = ["SLOTS", "CommunityConfig"]
+
+#: Records under way in a PE: one is read and combined, one is summed, one is finished, one waits in between.
+SLOTS = 4
+
+
+@dataclass(frozen=True)
+class CommunityConfig:
+    """Sizes of a community PE, fixed at generation.
+
+    Parameters
+    ----------
+    lanes
+        Multipliers, and adders of the aggregation, a power of two, at most 16.
+    width
+        Most nodes and hubs of a record together, a power of two from 8 to 256.
+    columns
+        Most vectors of a record, shared sums included: a power of two, more than `width`.
+    partners
+        Columns after a column that it is compared with, at least 1.
+    max_out
+        Largest number of output features.
+    weight_rows
+        See `hw.pe.formats.PEConfig`.
+    data_width
+        Bits of a beat of features or results: 64, 128 or 256.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+    """
+
+    lanes: int = 8
+    width: int = 128
+    columns: int = 256
+    partners: int = 8
+    max_out: int = 16
+    weight_rows: int = 4096
+    data_width: int = 256
+
+    def __post_init__(self) -> None:
+        if not (8 <= self.width <= 256 and self.width & (self.width - 1) == 0):
+            raise ValueError(f"width must be a power of two in 8..256, not {self.width!r}")
+        if not (self.width < self.columns <= 1024 and self.columns & (self.columns - 1) == 0):
+            raise ValueError(f"columns must be a power of two in {2 * self.width}..1024, not {self.columns!r}")
+        if not 1 <= self.partners <= PARTNERS_MAX:
+            raise ValueError(f"partners must be in 1..{PARTNERS_MAX}, not {self.partners!r}")
+        _ = self.pe  # which checks the others
+
+    @property
+    def pe(self) -> PEConfig:
+        """Sizes of the PE that combines."""
+        return PEConfig(
+            lanes=self.lanes,
+            data_width=self.data_width,
+            address_width=38,
+            weight_rows=self.weight_rows,
+            max_out=self.max_out,
+        )
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of L elements in the longest vector, rounded up to a power of two."""
+        return self.pe.max_chunks
+
+    @property
+    def look(self) -> int:
+        """Columns that are seen at once: one with its partners, or the widest window."""
+        return max(self.partners + 1, *K_VALUES)
+
+    @property
+    def sum_bits(self) -> int:
+        """Width of an element of a sum over a record: `width` values at most."""
+        return VALUE_BITS + ceil_log2(self.width)
+
+    @property
+    def row_bits(self) -> int:
+        """Bits of a row's number."""
+        return ceil_log2(self.width)
+
+    @property
+    def column_bits(self) -> int:
+        """Bits of a column's number."""
+        return ceil_log2(self.columns)
+
+    @property
+    def chunk(self) -> data.ArrayLayout:
+        """L elements of a sum."""
+        return data.ArrayLayout(signed(self.sum_bits), self.lanes)
+
+    @property
+    def settings(self) -> data.StructLayout:
+        """What a command fixes for all its records, beside the settings of the PE that combines.
+
+        ``windows``: windows of k instead of pairs. ``k``: columns of a window, less one. ``limit``: most columns.
+        ``last_chunk``, ``f_out``: of a vector. ``shift``, ``relu``, ``bias``: of the second rounding point. ``wide``:
+        a neighbour counts 256 times. ``own``: what the node itself counts more than a neighbour.
+        """
+        return data.StructLayout(
+            {
+                "windows": 1,
+                "k": 3,
+                "limit": self.column_bits + 1,
+                "last_chunk": range(self.chunks),
+                "f_out": range(self.max_out + 1),
+                "shift": 6,
+                "relu": 1,
+                "bias": 1,
+                "wide": 1,
+                "own": signed(VALUE_BITS + 1),
+            }
+        )
+
+    @property
+    def request(self) -> data.StructLayout:
+        """What a column's vector is: that of the vertex ``vid``, the ``slot`` of its record and its ``column``."""
+        return data.StructLayout({"vid": VID_BITS, "slot": range(SLOTS), "column": self.row_bits})
+
+    @property
+    def record(self) -> data.StructLayout:
+        """A record under way: its ``slot``, ``rows``, and how many of them, the first ones, are ``nodes``."""
+        return data.StructLayout({"slot": range(SLOTS), "rows": self.row_bits + 1, "nodes": self.row_bits + 1})
+
+    @property
+    def task(self) -> data.StructLayout:
+        """As `golden.community.plan.Task`; ``last``: of its record, which may have no rows."""
+        return data.StructLayout(
+            {
+                "index": self.column_bits,
+                "rows": self.width,
+                "negative": 1,
+                "form": 1,
+                "left": self.column_bits,
+                "right": self.column_bits,
+                "last": 1,
+            }
+        )
+
+    @property
+    def step(self) -> data.StructLayout:
+        """One vector operation.
+
+        ``form``: column ``index`` becomes the sum of ``left`` and ``index``'s other operand ``right``. Otherwise
+        ``right`` is added to ``row``, or with ``negative`` subtracted. ``last``: of its record; without ``active``
+        it is nothing but that.
+        """
+        return data.StructLayout(
+            {
+                "active": 1,
+                "form": 1,
+                "negative": 1,
+                "last": 1,
+                "row": self.row_bits,
+                "index": self.column_bits,
+                "left": self.column_bits,
+                "right": self.column_bits,
+            }
+        )
+
+    @property
+    def partial(self) -> data.StructLayout:
+        """A chunk of a partial sum of the hub ``vid``; ``last`` ends it."""
+        return data.StructLayout(
+            {
+                "vid": VID_BITS,
+                "chunk": range(self.chunks),
+                "data": data.ArrayLayout(signed(PARTIAL_BITS), self.lanes),
+                "last": 1,
+            }
+        )
+
+    @property
+    def result(self) -> data.StructLayout:
+        """Beat ``beat`` of the result row of the vertex ``vid``; ``last`` ends it."""
+        return data.StructLayout(
+            {
+                "vid": VID_BITS,
+                "beat": range(max(2, self.pe.max_beats)),
+                "data": data.ArrayLayout(signed(VALUE_BITS), self.pe.elements),
+                "last": 1,
+            }
+        )
+
+    @property
+    def scale(self) -> data.StructLayout:
+        """A factor s_dst."""
+        return struct(SCALE)
+
+    @property
+    def hub_row(self) -> data.StructLayout:
+        """A beat of the combined row of a hub."""
+        return data.StructLayout({"data": data.ArrayLayout(signed(VALUE_BITS), self.pe.elements), "last": unsigned(1)})

@@ -1,0 +1,147 @@
+"""Community PE: combines the nodes of a record, sums its rows with shared sums, finishes them (I6-I9)."""
+
+from amaranth.hdl import Module, unsigned
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from hw.community.feeder import Feeder, features_of
+from hw.community.filler import Filler
+from hw.community.finisher import Finisher
+from hw.community.formats import CommunityConfig
+from hw.community.halves import Halves
+from hw.community.planner import Planner
+from hw.community.record_reader import RecordReader
+from hw.community.scanner import Scanner
+from hw.community.summer import Summer
+from hw.islands.formats import RecordBeat
+from hw.pe.pe import PE
+
+__all__ = ["CommunityPE"]
+
+#: What is counted of the adders' work.
+_COUNTERS = ("worked", "gross", "formed")
+_COUNTER_BITS = 32
+
+
+class CommunityPE(wiring.Component):
+    """Three records at a time: one is combined while the one before is planned and summed, and one more finished.
+
+    Parameters
+    ----------
+    config : CommunityConfig
+
+    Attributes
+    ----------
+    settings : In
+        ``config.settings``, constant while there are records.
+    combination : In
+        ``config.pe.settings`` of the PE that combines, likewise.
+    weight_write, bias_write : streams, always ready
+        Written before the first record of a layer. Biases are those of the second rounding point.
+    records
+        Beats of records.
+    node_request, hub_request : streams of ``config.request``
+        Vertices of which features, or the combined row, are wanted.
+    features : stream of `features_of`
+        Features of the nodes that were asked for, in that order.
+    hub_rows : stream of ``config.hub_row``
+        Combined rows of the hubs that were asked for, in that order.
+    o : stream of ``config.result``
+        Result rows of nodes.
+    partial : stream of ``config.partial``
+        Partial sums of hubs.
+    index_error : stream of unsigned(17), always ready
+        See `hw.pe.issue.Issue`.
+    refused : stream of unsigned(32), always ready
+        See `hw.community.record_reader.RecordReader`.
+    busy : Out(1)
+        Something is under way.
+    retired : Out(1)
+        Pulse: a record is done.
+    worked, gross, formed : Out(32)
+        Cycles in which the adders worked; vectors added to rows or subtracted; sums formed. All since reset.
+    """
+
+    def __init__(self, config: CommunityConfig) -> None:
+        self.config = config
+        pe = config.pe
+        super().__init__(
+            {
+                "settings": In(config.settings),
+                "combination": In(pe.settings),
+                "weight_write": In(stream.Signature(pe.weight_write, always_ready=True)),
+                "bias_write": In(stream.Signature(pe.bias_write, always_ready=True)),
+                "records": In(stream.Signature(RecordBeat)),
+                "node_request": Out(stream.Signature(config.request)),
+                "hub_request": Out(stream.Signature(config.request)),
+                "features": In(stream.Signature(features_of(config))),
+                "hub_rows": In(stream.Signature(config.hub_row)),
+                "o": Out(stream.Signature(config.result)),
+                "partial": Out(stream.Signature(config.partial)),
+                "index_error": Out(stream.Signature(unsigned(17), always_ready=True)),
+                "refused": Out(stream.Signature(32, always_ready=True)),
+                "busy": Out(1),
+                "retired": Out(1),
+                **{name: Out(_COUNTER_BITS) for name in _COUNTERS},
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Connect the parts around three memories in halves."""
+        m = Module()
+        config = self.config
+        m.submodules.reader = reader = RecordReader(config)
+        m.submodules.feeder = feeder = Feeder(config)
+        m.submodules.pe = pe = PE(config.pe)
+        m.submodules.filler = filler = Filler(config)
+        m.submodules.planner = planner = Planner(config)
+        m.submodules.scanner = scanner = Scanner(config)
+        m.submodules.summer = summer = Summer(config)
+        m.submodules.finisher = finisher = Finisher(config)
+        m.submodules.matrix = matrix = Halves(config.width, config.columns, (1, 1))
+        m.submodules.vectors = vectors = Halves(config.chunk, config.columns * config.chunks, (0, 2))
+        m.submodules.sums = sums = Halves(config.chunk, config.width * config.chunks, (1, 1))
+
+        connect(m, flipped(self.records), reader.i)
+        connect(m, reader.node_request, flipped(self.node_request))
+        connect(m, reader.hub_request, flipped(self.hub_request))
+        connect(m, reader.vertex, finisher.vertex)
+        connect(m, reader.refused, flipped(self.refused))
+        for taker in (feeder.begun, filler.begun):
+            m.d.comb += [taker.valid.eq(reader.begun.valid), taker.payload.eq(reader.begun.payload)]
+        connect(m, flipped(self.features), feeder.i)
+        connect(m, feeder.o, pe.i)
+        connect(m, feeder.scale, finisher.scale)
+        connect(m, flipped(self.weight_write), pe.weight_write)
+        connect(m, pe.index_error, flipped(self.index_error))
+        connect(m, pe.o, filler.rows)
+        connect(m, flipped(self.hub_rows), filler.hub_rows)
+        connect(m, filler.own, finisher.own)
+        connect(m, filler.o, summer.record)
+        connect(m, reader.o, planner.i)
+        connect(m, planner.o, scanner.i)
+        connect(m, scanner.o, summer.i)
+        connect(m, summer.o, finisher.i)
+        connect(m, flipped(self.bias_write), finisher.bias_write)
+        connect(m, finisher.o, flipped(self.o))
+        connect(m, finisher.partial, flipped(self.partial))
+
+        connect(m, reader.matrix, matrix.before)
+        connect(m, planner.matrix, matrix.behind)
+        connect(m, filler.vectors, vectors.before)
+        connect(m, summer.vectors, vectors.behind)
+        connect(m, summer.sums, sums.before)
+        connect(m, finisher.sums, sums.behind)
+        m.d.comb += [
+            reader.half_freed.eq(summer.freed),
+            reader.slot_freed.eq(finisher.slot_freed),
+            summer.sums_freed.eq(finisher.sums_freed),
+            pe.settings.eq(self.combination),
+            *(unit.settings.eq(self.settings) for unit in (filler, planner, summer, finisher)),
+            self.busy.eq(reader.busy | finisher.busy | self.records.valid),
+            self.retired.eq(finisher.slot_freed),
+        ]
+        for name in _COUNTERS:
+            counter = getattr(self, name)
+            m.d.sync += counter.eq(counter + getattr(summer, name))
+        return m

@@ -1,0 +1,256 @@
+"""Planner: turns the columns of a record into tasks that share sums, while the record is being summed (I6, I7)."""
+
+from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal, Value
+from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from golden.community.plan import K_VALUES
+from hw.community.formats import CommunityConfig
+from hw.community.halves import port_signature
+from hw.stream.slice import Slice
+
+__all__ = ["Planner"]
+
+#: Bits that are counted in one step.
+_GROUP = 16
+
+
+def _count(bits: Value) -> Value:
+    """Return the number of ones, by a tree of additions."""
+    values: list[Value] = [bits[n] for n in range(len(bits))]
+    while len(values) > 1:
+        rest = values[len(values) & ~1 :]
+        values = [values[n] + values[n + 1] for n in range(0, len(values) & ~1, 2)] + rest
+    return values[0]
+
+
+class Planner(wiring.Component):
+    """Holds a few columns at a time, in the order of the record; sums of pairs join them at the end.
+
+    *Pairs*: the first column is compared with its partners, all at once, and what it has in common with the best of
+    them becomes a column of its own, until nothing is left that saves an operation. *Windows*: of k columns it is
+    decided for all rows at once whether adding their sum, and subtracting what is too much, takes fewer operations.
+
+    Parameters
+    ----------
+    config : CommunityConfig
+
+    Attributes
+    ----------
+    settings : In
+        ``config.settings``, constant while there are records.
+    i : stream of ``config.record``
+        Records whose columns are complete.
+    matrix
+        The columns, of which those of new sums are written.
+    o : stream of ``config.task``
+        Tasks, `golden.community.plan.plan`; one with ``last`` and no rows ends a record.
+    """
+
+    def __init__(self, config: CommunityConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "settings": In(config.settings),
+                "i": In(stream.Signature(config.record)),
+                "matrix": Out(port_signature(config.width, config.columns, 1)),
+                "o": Out(stream.Signature(config.task)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Fill the window, compare in three steps, emit, move on."""
+        m = Module()
+        config, settings = self.config, self.settings
+        m.submodules.out = out = Slice(config.task)
+        wiring.connect(m, out.o, wiring.flipped(self.o))
+        task = out.i.payload
+
+        pair = data.StructLayout({"left": config.column_bits, "right": config.column_bits})
+        m.submodules.pairs = pairs = memory.Memory(shape=pair, depth=config.columns, init=[])
+        pair_write, pair_read = pairs.write_port(), pairs.read_port()
+
+        number = config.column_bits + 1
+        record = Signal(config.record)
+        head, fetch, tail = Signal(number), Signal(number), Signal(number)
+        look = config.look
+        window = [Signal(config.width, name=f"column_{n}") for n in range(look)]
+        parts = [Signal(pair, name=f"parts_{n}") for n in range(look)]
+        filled, wanted, loading = Signal(range(look + 1)), Signal(range(look + 1)), Signal()
+        first, rest = window[0], Signal(range(look + 1))
+        m.d.comb += [
+            wanted.eq(Mux(settings.windows, settings.k + 1, config.partners + 1)),
+            self.matrix.half.eq(record.slot[0]),
+            self.matrix.address[0].eq(fetch),
+            pair_read.addr.eq(fetch),
+            pair_read.en.eq(1),
+            pair_write.addr.eq(tail),
+            self.matrix.write_address.eq(tail),
+        ]
+
+        # Pairs: ones in common, in groups, then in all; then the best partner.
+        groups = -(-config.width // _GROUP)
+        partial = [
+            [Signal(range(_GROUP + 1), name=f"ones_{n}_{g}") for g in range(groups)] for n in range(config.partners)
+        ]
+        ones = [Signal(range(config.width + 1), name=f"ones_{n}") for n in range(config.partners)]
+        best = Signal(range(config.partners))
+        saves = Signal()
+        for n in range(config.partners):
+            common = Mux(n + 1 < filled, first & window[n + 1], 0)
+            for g in range(groups):
+                m.d.sync += partial[n][g].eq(_count(common[g * _GROUP : (g + 1) * _GROUP]))
+            total: Value = partial[n][0]
+            for g in range(1, groups):
+                total = total + partial[n][g]
+            m.d.sync += ones[n].eq(total)
+        rank: list[tuple[Value | int, Value]] = list(enumerate(ones))
+        while len(rank) > 1:
+            merged: list[tuple[Value | int, Value]] = []
+            for n in range(0, len(rank) - 1, 2):
+                (low, low_ones), (high, high_ones) = rank[n], rank[n + 1]
+                more = high_ones > low_ones
+                merged.append((Mux(more, high, low), Mux(more, high_ones, low_ones)))
+            rank = merged + rank[len(rank) & ~1 :]
+        m.d.sync += [best.eq(rank[0][0]), saves.eq(rank[0][1] > 1)]
+        common = Signal(config.width)
+        m.d.comb += common.eq(first & Array(window[1 : config.partners + 1])[best])
+
+        # Windows: rows for which the sum is cheaper: more than half of the columns, and one, are connected.
+        cheaper, rows = Signal(config.width), Signal(config.width)
+        widest = max(K_VALUES)
+        for row in range(config.width):
+            connected = _count(Cat(window[n][row] & (n < filled) for n in range(widest)))
+            m.d.comb += cheaper[row].eq(2 * connected > filled + 1)
+        start, taken = Signal(number), Signal(number)
+
+        shift = Signal()
+        with m.If(shift):
+            for n in range(look - 1):
+                m.d.sync += [window[n].eq(window[n + 1]), parts[n].eq(parts[n + 1])]
+            m.d.sync += [filled.eq(filled - 1), head.eq(head + 1)]
+
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += self.i.ready.eq(1)
+                m.d.sync += [
+                    record.eq(self.i.payload),
+                    head.eq(0),
+                    fetch.eq(0),
+                    tail.eq(self.i.payload.rows),
+                    filled.eq(0),
+                ]
+                with m.If(self.i.valid):
+                    m.next = "FILL"
+            with m.State("FILL"):
+                # In windows new sums have no columns of their own.
+                end = Mux(settings.windows, record.rows, tail)
+                more = (fetch != end) & (filled + loading < wanted)
+                m.d.sync += loading.eq(more)
+                with m.If(more):
+                    m.d.sync += fetch.eq(fetch + 1)
+                with m.If(loading):
+                    m.d.sync += [
+                        Array(window)[filled].eq(self.matrix.data[0]),
+                        Array(part.as_value() for part in parts)[filled].eq(pair_read.data),
+                        filled.eq(filled + 1),
+                    ]
+                with m.If(~loading & ~more):
+                    m.next = "COUNT"
+                    with m.If(filled == 0):
+                        m.next = "END"
+                    with m.Elif(settings.windows):
+                        m.next = "DECIDE"
+            with m.State("COUNT"):
+                m.next = "ADD"
+                with m.If(((first & (first - 1)) == 0) | (tail >= settings.limit)):
+                    m.next = "EMIT"
+            with m.State("ADD"):
+                m.next = "RANK"
+            with m.State("RANK"):
+                m.next = "SPLIT"
+            with m.State("SPLIT"):
+                m.next = "EMIT"
+                with m.If(saves):
+                    m.d.comb += [
+                        self.matrix.active.eq(1),
+                        self.matrix.write.eq(1),
+                        self.matrix.write_data.eq(common),
+                        pair_write.en.eq(1),
+                        pair_write.data.left.eq(head),
+                        pair_write.data.right.eq(head + 1 + best),
+                    ]
+                    m.d.sync += [first.eq(first & ~common), tail.eq(tail + 1)]
+                    for n in range(config.partners):
+                        with m.If(best == n):
+                            m.d.sync += window[n + 1].eq(window[n + 1] & ~common)
+                    m.next = "FILL"
+            with m.State("EMIT"):
+                formed = head >= record.rows
+                empty = (first == 0) & ~formed
+                m.d.comb += [
+                    task.index.eq(head),
+                    task.rows.eq(first),
+                    task.form.eq(formed),
+                    task.left.eq(parts[0].left),
+                    task.right.eq(parts[0].right),
+                    out.i.valid.eq(~empty),
+                    shift.eq(empty | out.i.ready),
+                ]
+                with m.If(shift):
+                    m.next = "FILL"
+            with m.State("DECIDE"):
+                m.d.sync += [
+                    rows.eq(Mux(tail < settings.limit, cheaper, 0)),
+                    start.eq(head),
+                    rest.eq(filled),
+                ]
+                m.next = "JOINED"
+            with m.State("JOINED"):
+                m.d.comb += [
+                    task.index.eq(head),
+                    task.rows.eq(first & ~rows),
+                    out.i.valid.eq(task.rows != 0),
+                ]
+                with m.If(out.i.ready | ~out.i.valid):
+                    m.next = "NOT JOINED"
+            with m.State("NOT JOINED"):
+                m.d.comb += [
+                    task.index.eq(head),
+                    task.rows.eq(rows & ~first),
+                    task.negative.eq(1),
+                    out.i.valid.eq(task.rows != 0),
+                    shift.eq(out.i.ready | ~out.i.valid),
+                ]
+                with m.If(shift):
+                    m.d.sync += [rest.eq(rest - 1), taken.eq(start + 1)]
+                    m.next = "JOINED"
+                    with m.If(rest == 1):
+                        m.next = "FILL"
+                        with m.If(rows != 0):
+                            m.next = "FORM"
+            with m.State("FORM"):
+                last = taken + 1 == head
+                m.d.comb += [
+                    task.index.eq(tail),
+                    task.rows.eq(Mux(last, rows, 0)),
+                    task.form.eq(1),
+                    task.left.eq(Mux(taken == start + 1, start, tail)),
+                    task.right.eq(taken),
+                    out.i.valid.eq(1),
+                ]
+                with m.If(out.i.ready):
+                    m.d.sync += taken.eq(taken + 1)
+                    with m.If(last):
+                        m.d.sync += tail.eq(tail + 1)
+                        m.next = "FILL"
+            with m.State("END"):
+                m.d.comb += [task.last.eq(1), out.i.valid.eq(1)]
+                with m.If(out.i.ready):
+                    m.next = "IDLE"
+        m.d.sync += [
+            Cover(settings.windows & (rows != 0) & (start + 2 < head), "a sum of more than two columns"),
+            Cover(shift & (head >= record.rows), "a sum of two columns"),
+            Cover(~settings.windows & (tail == settings.limit), "no column is left"),
+        ]
+        return m

@@ -1,0 +1,78 @@
+"""Scanner: turns a task into steps, one row at a time (I7)."""
+
+from amaranth.hdl import Cover, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.community.formats import CommunityConfig
+from hw.stream.slice import Slice
+
+__all__ = ["Scanner"]
+
+
+class Scanner(wiring.Component):
+    """Emits the step that forms a task's vector, then one for every row, lowest first; at the end of a record, its end.
+
+    A task takes a cycle more than it has steps.
+
+    Parameters
+    ----------
+    config : CommunityConfig
+
+    Attributes
+    ----------
+    i : stream of ``config.task``
+    o : stream of ``config.step``
+    rest
+        Rows still to come (inside; proofs look at it).
+    """
+
+    def __init__(self, config: CommunityConfig) -> None:
+        self.config = config
+        self.rest = Signal(config.width)
+        super().__init__({"i": In(stream.Signature(config.task)), "o": Out(stream.Signature(config.step))})
+
+    def elaborate(self, platform: object) -> Module:
+        """Take a task when the one before is through."""
+        m = Module()
+        config, rest = self.config, self.rest
+        m.submodules.out = out = Slice(config.step)
+        wiring.connect(m, out.o, wiring.flipped(self.o))
+        step = out.i.payload
+
+        task, busy, form = Signal(config.task), Signal(), Signal()
+        row, below = Signal(config.row_bits), Signal(config.width)
+        for n in reversed(range(config.width)):
+            with m.If(rest[n]):
+                m.d.comb += row.eq(n)
+        m.d.comb += [
+            below.eq(rest & (rest - 1)),
+            step.active.eq(form | (rest != 0)),
+            step.form.eq(form),
+            step.negative.eq(task.negative),
+            step.last.eq(task.last & ~step.active),
+            step.row.eq(row),
+            step.index.eq(task.index),
+            step.left.eq(task.left),
+            step.right.eq(Mux(form, task.right, task.index)),
+            out.i.valid.eq(busy),
+            self.i.ready.eq(~busy),
+        ]
+        with m.If(self.i.valid & ~busy):
+            m.d.sync += [
+                task.eq(self.i.payload),
+                form.eq(self.i.payload.form),
+                rest.eq(self.i.payload.rows),
+                busy.eq(1),
+            ]
+        with m.If(busy & out.i.ready):
+            m.d.sync += form.eq(0)
+            with m.If(form):
+                m.d.sync += busy.eq(rest.any() | task.last)
+            with m.Else():
+                m.d.sync += [rest.eq(below), busy.eq(task.last & step.active | (below != 0))]
+        m.d.sync += [
+            Cover(busy & form & (rest == 0), "a vector is formed for later sums only"),
+            Cover(busy & task.last & (rest == 0), "end of a record"),
+        ]
+        return m

@@ -1,0 +1,112 @@
+"""Community PE: whole layers on small graphs against the golden model, both ways of sharing, operations counted."""
+
+from typing import Any
+
+import cocotb
+import numpy as np
+
+from golden.community.plan import Kind, Scheme
+from golden.contracts import Activation
+from golden.datasets import load
+from hw.community.formats import CommunityConfig
+from hw.community.pe import CommunityPE
+from tb.community.work import Layer, PEPorts, layer_of, record_words
+from tb.harness import parameters, simulate
+from tb.harness.bench import Bench, start
+
+#: Configuration of most tests, and the narrowest.
+DEFAULT = {"lanes": 8, "width": 64, "columns": 128, "partners": 8, "max_out": 19, "weight_rows": 64}
+NARROW = {
+    "lanes": 4, "width": 16, "columns": 32, "partners": 2, "max_out": 6, "weight_rows": 16, "data_width": 64,
+}  # fmt: skip
+GRAPHS = (
+    "synthetic:empty,nodes=3",
+    "synthetic:empty,nodes=1",
+    "synthetic:star,nodes=12",
+    "synthetic:clique,nodes=7",
+    "synthetic:path,nodes=20",
+    "karate",
+    "synthetic:community,nodes=60,degree=5,classes=10,mixing=0.05",
+)
+
+
+async def begin(dut: Any, pace: float = 0.0) -> tuple[Bench, CommunityConfig]:
+    config = CommunityConfig(**parameters())
+    bench = await start(dut, CommunityPE(config))
+    bench.pace(
+        idle={"records": pace, "features": pace, "hub_rows": pace},
+        stall={"node_request": pace, "hub_request": pace, "o": pace, "partial": pace},
+    )
+    return bench, config
+
+
+async def run(bench: Bench, config: CommunityConfig, layer: Layer) -> int:
+    """Do a layer, compare all of it; return the cycles."""
+    ports = PEPorts(bench, config)
+    dut = bench.dut
+    await ports.load(layer)
+    expected = layer.expected()
+    before = {name: int(getattr(dut, name).value) for name in ("gross", "formed", "worked")}
+    began = bench.cycle
+    for record in layer.records:
+        bench.drive("records", record_words(record))
+    nodes = sum(record.nodes.size for record in layer.records if not record.hub_edges)
+    await bench.until(lambda: ports.done == nodes and ports.partial_count == expected.partials, 200_000)
+    cycles = bench.cycle - began
+    await bench.cycles(30)
+    assert not int(dut.busy.value), "busy with nothing to do"
+    wanted = {vid: list(map(int, row)) for vid, row in enumerate(expected.results) if vid in ports.results}
+    assert ports.rows() == wanted
+    f_out = layer.layer.f_out
+    partials = np.zeros((layer.graph.nodes, f_out), np.int64)
+    for vid, sums in ports.partials.items():
+        partials[vid] = sums[:f_out]
+    hubs = sorted({int(record.nodes[0]) for record in layer.records if record.hub_edges})
+    assert sorted(ports.partials) == hubs
+    assert (partials[hubs] == expected.sums[hubs]).all()
+    assert len(ports.results) + len(hubs) == layer.graph.nodes
+    chunks = -(-f_out // config.lanes)
+    counted = {name: int(getattr(dut, name).value) - before[name] for name in before}
+    operations = expected.operations
+    assert counted == {
+        "gross": operations.gross,
+        "formed": operations.formed,
+        "worked": chunks * operations.net,
+    }
+    return cycles
+
+
+def scheme(config: CommunityConfig, kind: Kind, k: int = 2) -> Scheme:
+    return Scheme(kind, k, config.partners, config.columns)
+
+
+@cocotb.test()
+@cocotb.parametrize(kind=list(Kind), pace=[0.0, 0.4])
+async def layers_are_exact(dut: Any, kind: Kind, pace: float) -> None:
+    """Every corner graph, both ways of sharing."""
+    bench, config = await begin(dut, pace)
+    for name in GRAPHS:
+        k = bench.random.choice((2, 4, 8))
+        f_out = bench.random.choice((1, config.lanes, config.max_out))
+        layer = layer_of(load(name), config, bench.random, f_out=f_out, scheme=scheme(config, kind, k))
+        await run(bench, config, layer)
+
+
+@cocotb.test()
+@cocotb.parametrize(gin=[False, True], dense=[False, True], activation=list(Activation))
+async def models_and_features_are_exact(dut: Any, gin: bool, dense: bool, activation: Activation) -> None:
+    """Own weights, dense and sparse features, every activation."""
+    bench, config = await begin(dut, 0.2)
+    layer = layer_of(
+        load("karate"), config, bench.random, f_out=config.max_out, scheme=scheme(config, Kind.PAIRS),
+        gin=gin, dense=dense, activation=activation,
+    )  # fmt: skip
+    await run(bench, config, layer)
+
+
+def test_pe() -> None:
+    simulate(CommunityPE(CommunityConfig(**DEFAULT)), __name__, parameters=DEFAULT)
+
+
+def test_narrow_pe() -> None:
+    simulate(CommunityPE(CommunityConfig(**NARROW)), __name__, parameters=NARROW, name="narrow")

@@ -1,0 +1,283 @@
+"""Layers on small graphs for the benches of the community processor, and the memory beside it."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from golden.community.layer import Aggregation, aggregate_records
+from golden.community.plan import Kind, Scheme
+from golden.contracts import Activation
+from golden.graph import Graph
+from golden.islands.locator import Limits, locate
+from golden.islands.record import Record, beats_of
+from golden.islands.schedule import Schedule
+from golden.model.layer import Int16Array, QuantisedLayer, combine
+from golden.model.scale import Scales
+from golden.pe.pe import Mode
+from hw.community.formats import CommunityConfig
+from tb.harness.bench import Bench
+from tb.harness.codec import Codec
+
+__all__ = ["Layer", "PEPorts", "layer_of", "record_words"]
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """A layer on a graph, its records, and what must come out.
+
+    Attributes
+    ----------
+    graph, records
+        The graph and what the golden locator finds in it.
+    features
+        int16 [nodes, f_in], dense or sparse.
+    layer
+        Its parameters.
+    source, destination
+        s_src and s_dst.
+    scheme
+        How sums are shared.
+    """
+
+    graph: Graph
+    records: list[Record]
+    features: Any
+    layer: QuantisedLayer
+    source: Scales
+    destination: Scales
+    scheme: Scheme
+
+    @property
+    def mode(self) -> Mode:
+        """What beats of features hold."""
+        return Mode.SPARSE if sparse.issparse(self.features) else Mode.DENSE
+
+    @property
+    def combined(self) -> Int16Array:
+        """int16 [nodes, f_out], all combined rows."""
+        return combine(self.features, self.layer.weights, self.source, self.layer.shift_source)
+
+    def expected(self) -> Aggregation:
+        """Return exact results and operations."""
+        return aggregate_records(self.graph, self.records, self.combined, self.destination, self.layer, self.scheme)
+
+
+def _scales(rng: np.random.Generator, nodes: int) -> Scales:
+    mantissa = rng.integers(1 << 15, 1 << 16, nodes).astype(np.uint16)
+    return Scales(mantissa, rng.integers(0, 4, nodes).astype(np.uint8))
+
+
+def layer_of(
+    graph: Graph,
+    config: CommunityConfig,
+    rng: random.Random,
+    *,
+    f_out: int,
+    scheme: Scheme,
+    gin: bool = False,
+    dense: bool = False,
+    activation: Activation = Activation.RELU,
+    schedule: Schedule | None = None,
+) -> Layer:
+    """Return a random layer on a graph whose values spread over the range and past it.
+
+    Parameters
+    ----------
+    graph
+        Any symmetric one.
+    config
+        Of the PE, which bounds records and features.
+    rng
+        Source of random choices.
+    f_out
+        Output features.
+    scheme
+        How sums are shared.
+    gin
+        Weigh the node itself apart.
+    dense
+        Dense features instead of sparse ones.
+    activation
+        What happens to a result.
+    schedule
+        Of thresholds.
+    """
+    numbers = np.random.default_rng(rng.getrandbits(64))
+    half = config.width // 2
+    records = locate(graph, schedule or Schedule(rng.choice((2, 4, 8))), Limits(half, half, max(64, half))).records
+    chunks = 1 << (-(-f_out // config.lanes) - 1).bit_length()
+    f_in = rng.randrange(1, config.weight_rows // chunks + 1)
+    values = numbers.integers(-(1 << 15), 1 << 15, (graph.nodes, f_in)) >> numbers.integers(0, 16, (graph.nodes, f_in))
+    values[numbers.random(values.shape) < (0.5 if dense else 0.8)] = 0
+    features = values.astype(np.int16)
+    layer = QuantisedLayer(
+        (numbers.integers(-(1 << 15), 1 << 15, (f_in, f_out)) >> numbers.integers(0, 12, (f_in, f_out))).astype(
+            np.int16
+        ),
+        numbers.integers(-(1 << 29), 1 << 29, f_out).astype(np.int32),
+        rng.randrange(22, 32),
+        rng.randrange(14, 20) + 8 * gin,
+        activation,
+        *((rng.randrange(-600, 600), 256) if gin else (1, 1)),
+    )
+    return Layer(
+        graph,
+        records,
+        features if dense else sparse.csr_array(features),
+        layer,
+        _scales(numbers, graph.nodes),
+        _scales(numbers, graph.nodes),
+        scheme,
+    )
+
+
+def record_words(record: Record) -> list[dict[str, int]]:
+    """Return a record as beats of its stream."""
+    beats = beats_of(record)
+    return [{"data": beat, "last": int(n == len(beats) - 1)} for n, beat in enumerate(beats)]
+
+
+class PEPorts:
+    """A community PE's surroundings: answers what it asks for and collects what it gives.
+
+    Parameters
+    ----------
+    bench
+        Its streams.
+    config
+        Of the PE.
+    prefix
+        Of the ports of this PE where there are several, for example ``pes__0__``.
+    """
+
+    def __init__(self, bench: Bench, config: CommunityConfig) -> None:
+        self.bench, self.config = bench, config
+        self.results: dict[int, dict[int, list[int]]] = defaultdict(dict)
+        self.partials: dict[int, list[int]] = {}
+        self.partial_chunks: dict[int, list[int]] = defaultdict(list)
+        self.partial_count = 0
+        self.asked: dict[str, int] = {"node": 0, "hub": 0}
+        self.done = 0
+
+    async def load(self, layer: Layer) -> None:
+        """Write settings, weights and biases, and prepare to answer."""
+        bench, config, pe = self.bench, self.config, self.config.pe
+        quantised, rng = layer.layer, bench.random
+        f_in, f_out = quantised.weights.shape
+        chunks = -(-f_out // config.lanes)
+        shift = (chunks - 1).bit_length()
+        bench.dut.combination.value = Codec(pe.settings).pack(
+            {
+                "mode": int(layer.mode),
+                "f_in": f_in,
+                "f_out": f_out,
+                "last_chunk": chunks - 1,
+                "chunk_shift": shift,
+                "shift": quantised.shift_source,
+                "relu": 0,
+                "bias": 0,
+                "self_weight": rng.randrange(1 << 15),
+                "neighbour_weight": rng.randrange(1 << 15),
+            }
+        )
+        bench.dut.settings.value = Codec(config.settings).pack(
+            {
+                "windows": int(layer.scheme.kind is Kind.WINDOW),
+                "k": layer.scheme.k - 1,
+                "limit": layer.scheme.columns,
+                "last_chunk": chunks - 1,
+                "f_out": f_out,
+                "shift": quantised.shift_destination,
+                "relu": int(quantised.activation == Activation.RELU),
+                "bias": int(quantised.activation != Activation.DNP),
+                "wide": int(quantised.neighbour_weight == 256),
+                "own": quantised.self_weight - quantised.neighbour_weight,
+            }
+        )
+        for chunk in range(chunks):
+            columns = quantised.weights[:, chunk * config.lanes : (chunk + 1) * config.lanes]
+            rows = [
+                {"address": n << shift | chunk, "data": [*map(int, row), *[0] * (config.lanes - len(row))]}
+                for n, row in enumerate(columns)
+            ]
+            bench.drive("weight_write", rows)
+        bench.drive("bias_write", [{"address": n, "data": int(bias)} for n, bias in enumerate(quantised.biases)])
+        await bench.drain(20_000, quiet=1)
+        self.layer, self.combined = layer, layer.combined
+        bench.take("node_request", self._node)
+        bench.take("hub_request", self._hub)
+        bench.take("o", self._result)
+        bench.take("partial", self._partial)
+
+    def _node(self, request: dict[str, int]) -> None:
+        """Answer with the features of a node."""
+        layer, vid, elements = self.layer, request["vid"], self.config.pe.elements
+        self.asked["node"] += 1
+        if layer.mode == Mode.SPARSE:
+            first, end = layer.features.indptr[vid : vid + 2]
+            pairs = zip(layer.features.indices[first:end], layer.features.data[first:end], strict=True)
+            flat = [int(number) for pair in pairs for number in pair]
+        else:
+            flat = [int(value) for value in layer.features[vid]]
+        beats = [flat[at : at + elements] for at in range(0, len(flat), elements)] or [[]]
+        rng = self.bench.random
+        scales = {"mantissa": int(layer.source.mantissa[vid]), "exponent": int(layer.source.exponent[vid])}
+        last = {"mantissa": int(layer.destination.mantissa[vid]), "exponent": int(layer.destination.exponent[vid])}
+        for number, beat in enumerate(beats):
+            values = [value - (1 << 16) if value >= 1 << 15 else value for value in beat]
+            self.bench.drive(
+                "features",
+                [
+                    {
+                        "beat": {
+                            "data": values + [0] * (elements - len(values)),
+                            "mask": (1 << len(values)) - 1,
+                            "coefficient": rng.randrange(3),
+                            "first": int(number == 0),
+                            "last": int(number == len(beats) - 1),
+                            "address": rng.getrandbits(8),
+                            "scale": {**scales, "reserved": 0},
+                        },
+                        "destination": {**last, "reserved": 0},
+                    }
+                ],
+            )
+
+    def _hub(self, request: dict[str, int]) -> None:
+        """Answer with the combined row of a hub."""
+        self.asked["hub"] += 1
+        row = [int(value) for value in self.combined[request["vid"]]]
+        elements = self.config.pe.elements
+        for at in range(0, len(row), elements):
+            values = row[at : at + elements]
+            values += [self.bench.random.randrange(100) for _ in range(elements - len(values))]
+            self.bench.drive("hub_rows", [{"data": values, "last": int(at + elements >= len(row))}])
+
+    def _result(self, beat: dict[str, Any]) -> None:
+        assert beat["beat"] not in self.results[beat["vid"]], f"beat {beat['beat']} of {beat['vid']} came twice"
+        self.results[beat["vid"]][beat["beat"]] = beat["data"]
+        self.done += beat["last"]
+
+    def _partial(self, chunk: dict[str, Any]) -> None:
+        vid, chunks = chunk["vid"], self.partial_chunks[chunk["vid"]]
+        assert chunk["chunk"] * self.config.lanes == len(chunks), f"chunk {chunk['chunk']} of {vid} is out of order"
+        chunks += chunk["data"]
+        if chunk["last"]:
+            sums = self.partials.setdefault(vid, [0] * len(chunks))
+            self.partials[vid] = [a + b for a, b in zip(sums, chunks, strict=True)]
+            self.partial_chunks[vid] = []
+            self.partial_count += 1
+
+    def rows(self) -> dict[int, list[int]]:
+        """Return the result rows that have come, by VID."""
+        f_out = self.layer.layer.f_out
+        return {
+            vid: [value for number in sorted(beats) for value in beats[number]][:f_out]
+            for vid, beats in self.results.items()
+        }
