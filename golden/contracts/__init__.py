@@ -5,8 +5,9 @@ and constant from here. Byte order is little-endian throughout; a *line* is 64 b
 every region of an image; a *row* of dense features is padded with zeros to a multiple of 32 bytes.
 """
 
-from golden.contracts.codes import Activation, Error, Model, Opcode, PacketKind, RegionKind, Token
+from golden.contracts.codes import Activation, Error, Flow, Model, Opcode, PacketKind, Policy, RegionKind, Token
 from golden.contracts.formats import (
+    BATCH,
     COMMANDS,
     COMPLETION,
     EDGE_WEIGHTED,
@@ -25,6 +26,7 @@ from golden.contracts.layout import Field, Layout
 
 __all__ = [
     "ACCUMULATOR_BITS",
+    "BATCH",
     "COMMANDS",
     "COMMAND_BYTES",
     "COMPLETION",
@@ -47,10 +49,12 @@ __all__ = [
     "Activation",
     "Error",
     "Field",
+    "Flow",
     "Layout",
     "Model",
     "Opcode",
     "PacketKind",
+    "Policy",
     "RegionKind",
     "Token",
 ]

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-__all__ = ["Activation", "Error", "Model", "Opcode", "PacketKind", "RegionKind", "Token"]
+__all__ = ["Activation", "Error", "Flow", "Model", "Opcode", "PacketKind", "Policy", "RegionKind", "Token"]
 
 
 class _Documented(IntEnum):
@@ -117,3 +117,24 @@ class Token(_Documented):
     DRAINED = 0, "its sender has sent all the rows it had to send in this pass"
     ARRIVED = 1, "its sender has come to a barrier"
     ERROR = 2, "its sender has stopped with an error"
+
+
+class Policy(_Documented):
+    """Which entry leaves the attribute cache when another comes in and all ways are taken (A8)."""
+
+    DEGREE = 0, "the node of the smallest degree"
+    LRU = 1, "the one whose last request is the longest ago, counting those while it was in the buffer"
+    LFU = 2, "the one with the fewest requests since it was fetched"
+    MRU = 3, "the one whose last request is the most recent"
+    FIFO = 4, "the one that came into the cache first"
+    LIFO = 5, "the one that came into the cache last"
+
+
+class Flow(_Documented):
+    """What a request for an attribute met (A7)."""
+
+    IN_PLACE = 0, "the attribute is at its target address"
+    CACHED = 1, "hit in the cache: swapped with the entry at the target address (A7a)"
+    MOVED = 2, "hit in the buffer at another address: the two entries change places (A7b)"
+    MISSED = 3, "fetched; the entry at the target address moves to the cache (A7c)"
+    REFUSED = 4, "the ID is outside the graph; nothing changes"

@@ -6,6 +6,7 @@ from golden.contracts.codes import Activation, Error, Model, Opcode, PacketKind,
 from golden.contracts.layout import Field, Layout
 
 __all__ = [
+    "BATCH",
     "COMMANDS",
     "COMPLETION",
     "EDGE_WEIGHTED",
@@ -249,7 +250,8 @@ COMMANDS: dict[Opcode, Layout] = {
             *_GRAPH,
             _u("slotted", 1, "1: target address by position in the batch, 0: by hash (A4)"),
             _u("hops", 3, "hops of positive sampling"),
-            _u("reserved0", 20, "written as 0"),
+            _u("flush", 1, "1: forget the attributes of earlier commands, 0: they are still those of this graph"),
+            _u("span", 19, "length of each of the four arrays behind `tree`, in lines"),
             _line("roots", "roots"),
             _u("root_count", 16, "number of roots"),
             _u("negatives", 16, "negative samples a root"),
@@ -258,6 +260,8 @@ COMMANDS: dict[Opcode, Layout] = {
             _u("batch", 32, "number of the batch"),
             _line("attributes", "dense rows"),
             _u("row_bytes", 32, "distance of rows, in bytes"),
+            _line("tree", "a Batch, then offsets, edges, factors (1/(children+1)) and VIDs of the positions"),
+            _line("rows", "the positions' attributes, at the same distance"),
         ],
     ),
     Opcode.COPY: _command(
@@ -286,6 +290,23 @@ COMPLETION = Layout(
         _u("tag", 16, "tag of the command that failed, or of the last one"),
         _u("info", 32, "what the error's entry says"),
     ),
+)
+
+BATCH = _padded(
+    "Batch",
+    "What a SAMPLE command leaves in front of its arrays. Positions are counted hop by hop: roots, then the samples of "
+    "the first hop in the order of the roots, and so on; the negative samples of all roots come last.",
+    512,
+    [
+        _u("positions", 32, "rows written"),
+        *(_u(f"hop{n}", 32, f"of them sampled in hop {n}" + ", counting roots as hop 0" * (n == 0)) for n in range(5)),
+        _u("negatives", 32, "of them sampled as not joined to their root"),
+        _u("requests", 32, "requests for attributes"),
+        _u("in_place", 32, "of them with the flow IN_PLACE"),
+        _u("cached", 32, "CACHED"),
+        _u("moved", 32, "MOVED"),
+        _u("missed", 32, "MISSED: rows read from memory"),
+    ],
 )
 
 PACKET_HEADER = _padded(
@@ -341,6 +362,7 @@ STREAMS: tuple[Layout, ...] = (
     SPARSE_ENTRY,
     EDGE_WEIGHTED,
     COMPLETION,
+    BATCH,
     PACKET_HEADER,
     PACKET_CONTROL,
     RECORD_HEADER,

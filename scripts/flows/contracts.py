@@ -18,6 +18,8 @@ ENUMERATIONS: tuple[type[IntEnum], ...] = (
     contracts.RegionKind,
     contracts.PacketKind,
     contracts.Token,
+    contracts.Policy,
+    contracts.Flow,
 )
 #: Constants with their units.
 CONSTANTS = (

@@ -1,0 +1,69 @@
+"""Address mapper: where in external memory something of a node lies (A1, A3)."""
+
+from amaranth import Elaboratable, Module, Signal, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from golden.contracts import VID_BITS
+from hw.memory.formats import WORD_BYTES, RangeRequest
+from hw.stream.slice import Slice
+
+__all__ = ["AddressMapper", "MapperSettings"]
+
+
+class MapperSettings(data.StructLayout):
+    """An array with one row a node: word address of row 0, distance of rows and words to read, in words."""
+
+    def __init__(self, address_width: int) -> None:
+        super().__init__({"base": unsigned(address_width - (WORD_BYTES.bit_length() - 1)), "distance": 16, "words": 16})
+
+
+class AddressMapper(wiring.Component):
+    """Turns IDs into the ranges of words that belong to them; one in a cycle, three cycles later.
+
+    Parameters
+    ----------
+    address_width
+        Width of byte addresses, in bits.
+    id_bits
+        Width of an ID: an edge's ID does as well as a node's.
+
+    Attributes
+    ----------
+    settings : In
+        `MapperSettings`, constant while IDs are under way.
+    i : stream of IDs
+    o : stream of `RangeRequest`
+    """
+
+    def __init__(self, address_width: int = 32, id_bits: int = VID_BITS) -> None:
+        self.address_width, self.id_bits = address_width, id_bits
+        super().__init__(
+            {
+                "settings": In(MapperSettings(address_width)),
+                "i": In(stream.Signature(unsigned(id_bits))),
+                "o": Out(stream.Signature(RangeRequest(address_width))),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Elaboratable:
+        """Multiply between registers, then add."""
+        m = Module()
+        m.submodules.out = out = Slice(RangeRequest(self.address_width))
+        connect(m, out.o, flipped(self.o))
+        word = len(self.settings.base)
+        identity, product = Signal(self.id_bits), Signal(word)
+        asked, multiplied = Signal(), Signal()
+        moves = Signal()
+        m.d.comb += [
+            moves.eq(out.i.ready | ~multiplied),
+            self.i.ready.eq(moves | ~asked),
+            out.i.valid.eq(multiplied),
+            out.i.payload.address.eq(self.settings.base + product),
+            out.i.payload.words.eq(self.settings.words),
+        ]
+        with m.If(self.i.ready):
+            m.d.sync += [identity.eq(self.i.payload), asked.eq(self.i.valid)]
+        with m.If(moves):
+            m.d.sync += [product.eq(identity * self.settings.distance), multiplied.eq(asked)]
+        return m

@@ -1,0 +1,186 @@
+"""Attribute cache, level 2: which IDs it holds, and which of them leaves next (A6, A8)."""
+
+from amaranth import Elaboratable, Module, Mux, Signal, unsigned
+from amaranth.hdl import Array, Cat, Cover
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from golden.attributes.cache import LARGEST_LEAVES
+from hw.attributes.formats import AttributeConfig
+
+__all__ = ["AttributeCache", "VictimFinder"]
+
+#: Ways that are compared in a cycle.
+GROUP = 4
+
+
+class VictimFinder(wiring.Component):
+    """Searches the keys of all ways for the one that leaves next, again after every change.
+
+    A search takes a cycle for every four ways and two more.
+
+    Parameters
+    ----------
+    config : AttributeConfig
+
+    Attributes
+    ----------
+    keys : In
+        Key of every way.
+    restart : In(1)
+        The keys change in this cycle.
+    valid, way : Out
+        The search has ended, and its result: the smallest key, or the largest for MRU and LIFO; of equal ones the
+        lowest way.
+    """
+
+    def __init__(self, config: AttributeConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "keys": In(unsigned(config.key_bits)).array(config.ways),
+                "restart": In(1),
+                "valid": Out(1),
+                "way": Out(range(max(2, config.ways))),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Elaboratable:
+        """Compare a group in one cycle, its winner with the best so far in the next."""
+        m = Module()
+        config = self.config
+        groups = -(-config.ways // GROUP)
+        candidate = data.StructLayout({"valid": 1, "key": config.key_bits, "way": range(max(2, config.ways))})
+
+        def better(left: data.View, right: data.View) -> Mux:
+            """Whether `right` leaves before `left`, which is the lower way."""
+            wins = right.key > left.key if config.policy in LARGEST_LEAVES else right.key < left.key
+            return right.valid & (~left.valid | wins)
+
+        at = Signal(range(groups + 1))
+        winner, best = Signal(candidate), Signal(candidate)
+        last = Signal()
+        # Winner of every group's four; a mux over groups first, so that there is one comparator tree.
+        lanes = [Signal(candidate, name=f"lane_{n}") for n in range(GROUP)]
+        for n, lane in enumerate(lanes):
+            with m.Switch(at):
+                for group in range(groups):
+                    way = group * GROUP + n
+                    if way < config.ways:
+                        with m.Case(group):
+                            m.d.comb += [lane.valid.eq(1), lane.key.eq(self.keys[way]), lane.way.eq(way)]
+        halves = [Signal(candidate, name=f"half_{n}") for n in range(GROUP // 2)]
+        for n, half in enumerate(halves):
+            left, right = lanes[2 * n], lanes[2 * n + 1]
+            m.d.comb += half.eq(Mux(better(left, right), right, left))
+        m.d.sync += winner.eq(Mux(better(halves[0], halves[1]), halves[1], halves[0]))
+        with m.If(at != groups):
+            m.d.sync += at.eq(at + 1)
+        m.d.sync += last.eq(at == groups)
+        with m.If((at != 0) & ~last & better(best, winner)):
+            m.d.sync += best.eq(winner)
+        m.d.comb += [self.valid.eq(last), self.way.eq(best.way)]
+        with m.If(self.restart):
+            m.d.sync += [at.eq(0), last.eq(0), best.eq(0), winner.valid.eq(0)]
+        return m
+
+
+class AttributeCache(wiring.Component):
+    """IDs and replacement keys of all ways, compared at once.
+
+    Parameters
+    ----------
+    config : AttributeConfig
+
+    Attributes
+    ----------
+    run : In(1)
+        Look-ups advance.
+    id : In
+        What to look up.
+    hit, way, key : Out
+        Two cycles later: it is there, in which way, and that way's key.
+    room : Out(1)
+        `place` is known.
+    place : Out
+        Where the next entry goes: the first free way, or that of the entry that leaves.
+    leaves, leaver : Out
+        An entry leaves for it, and its ID.
+    write, write_way, write_valid, write_id, write_key : In
+        Change a way.
+    flush : In(1)
+        Forget everything.
+    """
+
+    def __init__(self, config: AttributeConfig) -> None:
+        self.config = config
+        way = range(max(2, config.ways))
+        super().__init__(
+            {
+                "run": In(1),
+                "id": In(config.id_bits),
+                "hit": Out(1),
+                "way": Out(way),
+                "key": Out(config.key_bits),
+                "room": Out(1),
+                "place": Out(way),
+                "leaves": Out(1),
+                "leaver": Out(config.id_bits),
+                "write": In(1),
+                "write_way": In(way),
+                "write_valid": In(1),
+                "write_id": In(config.id_bits),
+                "write_key": In(config.key_bits),
+                "flush": In(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Elaboratable:
+        """Build the comparators, the ways and the choice of the next place."""
+        m = Module()
+        config = self.config
+        m.submodules.finder = finder = VictimFinder(config)
+        valid = Signal(config.ways)
+        identities = Array(Signal(config.id_bits, name=f"id_{n}") for n in range(config.ways))
+        keys = Array(Signal(config.key_bits, name=f"key_{n}") for n in range(config.ways))
+        for n, key in enumerate(keys):
+            m.d.comb += finder.keys[n].eq(key)
+        m.d.comb += finder.restart.eq(self.write)
+
+        match = Signal(config.ways)
+        way = Signal.like(self.way)
+        with m.If(self.run):
+            m.d.sync += match.eq(Cat(valid[n] & (identities[n] == self.id) for n in range(config.ways)))
+            m.d.sync += [self.hit.eq(match.any()), self.way.eq(way), self.key.eq(keys[way])]
+        # One bit of `match` is set at most.
+        m.d.comb += way.eq(
+            Cat(
+                Cat(match[n] for n in range(config.ways) if n >> bit & 1).any() if config.ways > 1 << bit else 0
+                for bit in range(max(1, ceil_log2(config.ways)))
+            )
+        )
+
+        # The next place, from registers.
+        full, first = Signal(), Signal.like(self.way)
+        settled = Signal()
+        m.d.sync += [full.eq(valid.all()), settled.eq(~self.write), first.eq(0)]
+        for n in reversed(range(config.ways)):
+            with m.If(~valid[n]):
+                m.d.sync += first.eq(n)
+        m.d.comb += [
+            self.room.eq(settled & (~full | finder.valid)),
+            self.place.eq(Mux(full, finder.way, first)),
+            self.leaves.eq(full),
+            self.leaver.eq(identities[self.place]),
+        ]
+        with m.If(self.write):
+            m.d.sync += [
+                valid.bit_select(self.write_way, 1).eq(self.write_valid),
+                identities[self.write_way].eq(self.write_id),
+                keys[self.write_way].eq(self.write_key),
+            ]
+        with m.If(self.flush):
+            m.d.sync += [valid.eq(0), settled.eq(0)]
+        m.d.sync += Cover(full & ~finder.valid, "the next to leave is not known yet")
+        return m

@@ -1,0 +1,121 @@
+"""Fill unit: rows that are missing, asked for in order, written into their slots as they come (A3, A7c)."""
+
+from amaranth import Elaboratable, Module, Mux, Signal, unsigned
+from amaranth.hdl import Cover
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from hw.attributes.address_mapper import AddressMapper
+from hw.attributes.formats import AttributeConfig, AttributeSettings
+from hw.attributes.id_table import CELLS
+from hw.attributes.row_store import FillBeat
+from hw.memory.formats import ReadBeat, ReadRequest
+from hw.memory.range_reader import RangeReader
+from hw.stream.queue import Queue
+
+__all__ = ["FillUnit", "Missing"]
+
+
+class Missing(data.StructLayout):
+    """A row on its way: its ID, slot and cell in the ID table, and what its request wants."""
+
+    def __init__(self, config: AttributeConfig) -> None:
+        super().__init__(
+            {
+                "id": unsigned(config.id_bits),
+                "slot": range(config.slots),
+                "cell": range(CELLS + 1),
+                "read": 1,
+                "tag": unsigned(config.tag_bits),
+            }
+        )
+
+
+class FillUnit(wiring.Component):
+    """Fetches rows; up to ``config.outstanding`` are under way, and what comes back is in order.
+
+    Parameters
+    ----------
+    config : AttributeConfig
+
+    Attributes
+    ----------
+    settings : In
+        `AttributeSettings`, constant while rows are under way.
+    i : stream of `Missing`
+    fill : stream of `FillBeat`
+    hold, hold_row : In
+        Row that must not be written now.
+    landed : stream of `Missing` and ``error``
+        All of a row has been written, or, with ``error``, what has been written is worthless.
+    request, beat
+        A client's end of the read arbiter.
+    """
+
+    def __init__(self, config: AttributeConfig) -> None:
+        self.config = config
+        port = (config.address_width, config.data_width)
+        self.landed_layout = data.StructLayout({"missing": Missing(config), "error": 1})
+        super().__init__(
+            {
+                "settings": In(AttributeSettings(config)),
+                "i": In(stream.Signature(Missing(config))),
+                "fill": Out(stream.Signature(FillBeat(config))),
+                "hold": In(1),
+                "hold_row": In(range(config.rows)),
+                "landed": Out(stream.Signature(self.landed_layout)),
+                "request": Out(stream.Signature(ReadRequest(*port))),
+                "beat": In(stream.Signature(ReadBeat(config.data_width), always_ready=True)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Elaboratable:
+        """Remember what was asked for; count the beats that come."""
+        m = Module()
+        config = self.config
+        port = (config.address_width, config.data_width)
+        m.submodules.mapper = mapper = AddressMapper(config.address_width, config.id_bits)
+        m.submodules.reader = reader = RangeReader(*port, config.depth)
+        m.submodules.waiting = waiting = Queue(Missing(config), config.outstanding)
+        m.submodules.done = done = Queue(self.landed_layout, 2)
+        connect(m, mapper.o, reader.i)
+        connect(m, reader.request, flipped(self.request))
+        connect(m, flipped(self.beat), reader.beat)
+        connect(m, done.o, flipped(self.landed))
+        both = Signal()
+        m.d.comb += [
+            mapper.settings.base.eq(self.settings.attributes),
+            mapper.settings.distance.eq(self.settings.row_words),
+            mapper.settings.words.eq(self.settings.row_words),
+            both.eq(mapper.i.ready & waiting.i.ready),
+            self.i.ready.eq(both),
+            mapper.i.valid.eq(self.i.valid & both),
+            mapper.i.payload.eq(self.i.payload.id),
+            waiting.i.valid.eq(self.i.valid & both),
+            waiting.i.payload.eq(self.i.payload),
+        ]
+
+        row, beat = waiting.o.payload, reader.o.payload
+        number, failed = Signal(range(config.row_beats + 1)), Signal()
+        error = Signal()
+        free = Signal()  # the last beat has somewhere to go
+        m.d.comb += [
+            free.eq(waiting.o.valid & done.i.ready & ~(self.hold & (self.hold_row == row.slot))),
+            self.fill.valid.eq(reader.o.valid & free & ~beat.error),
+            self.fill.payload.row.eq(row.slot),
+            self.fill.payload.beat.eq(number),
+            self.fill.payload.data.eq(beat.data),
+            reader.o.ready.eq(free & (self.fill.ready | beat.error)),
+            error.eq(failed | beat.error),
+            done.i.valid.eq(reader.o.valid & reader.o.ready & beat.last),
+            done.i.payload.missing.eq(row),
+            done.i.payload.error.eq(error),
+            waiting.o.ready.eq(done.i.valid),
+        ]
+        with m.If(reader.o.valid & reader.o.ready):
+            m.d.sync += [number.eq(Mux(beat.last, 0, number + 1)), failed.eq(Mux(beat.last, 0, error))]
+        m.d.sync += [
+            Cover(waiting.o.valid & self.hold & (self.hold_row == row.slot), "the row that is to be filled is in use"),
+            Cover(~waiting.i.ready, "as many rows are under way as may be"),
+        ]
+        return m
