@@ -224,7 +224,14 @@ BLOCKS: tuple[Block, ...] = (
         parameters={"data_width": 256, "depth": 128},
         bench="tb.graph.test_csr_reader",
         bench_parameters={"address_width": 20, "data_width": 64, "depth": 16, "offsets_depth": 16},
-        formal="tb.graph.formal_csr_reader",
+    ),
+    Block(
+        name="graph.segmenter",
+        factory="hw.graph.segmenter:Segmenter",
+        parameters={"address_width": 32},
+        bench="tb.graph.test_segmenter",
+        bench_parameters={"address_width": 13},
+        formal="tb.graph.formal_segmenter",
     ),
     Block(
         name="chiplet.gather",
@@ -307,6 +314,27 @@ BLOCKS: tuple[Block, ...] = (
     ),
     Block(name="dnp.port", factory="hw.dnp.port:Port", formal="tb.dnp.formal_port"),
     Block(name="dnp.chip", factory="hw.dnp.chip:NeuralChip"),
+    Block(name="community.record_reader", factory="tb.community.factories:reader"),
+    Block(name="community.planner", factory="tb.community.factories:planner"),
+    Block(name="community.scanner", factory="tb.community.factories:scanner"),
+    Block(name="community.summer", factory="tb.community.factories:summer"),
+    Block(
+        # Measures the benches of the four above, too.
+        name="community.pe",
+        factory="tb.community.factories:pe",
+        bench="tb.community.test_pe",
+        bench_parameters={"lanes": 8, "width": 64, "columns": 128, "partners": 8, "max_out": 19, "weight_rows": 64},
+        narrow={
+            "lanes": 4,
+            "width": 16,
+            "columns": 32,
+            "partners": 2,
+            "max_out": 6,
+            "weight_rows": 16,
+            "data_width": 64,
+        },
+        measures=("community.record_reader", "community.planner", "community.scanner", "community.summer"),
+    ),
 )
 
 

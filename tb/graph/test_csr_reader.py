@@ -6,17 +6,16 @@ from typing import Any
 
 import cocotb
 import pytest
+from amaranth.utils import exact_log2
 
 from golden.contracts import LINE_BYTES, Error
 from hw.graph.csr_reader import CsrReader
 from hw.memory.formats import WORD_BYTES
-from tb.graph.formal_csr_reader import PROOFS
 from tb.graph.reference import Request, pieces, segments
 from tb.graph.responder import Responder
 from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
 from tb.harness.expected import expect_cycles
-from tb.harness.formal import prove_all
 
 #: Narrow and shallow, and the machine's.
 CONFIGURATIONS = {
@@ -87,6 +86,14 @@ class Reader:
                 self.wanted.append(piece)
         return len(self.wanted) - count
 
+    async def idle(self) -> None:
+        """Wait until the request has ended."""
+        for _ in range(400):
+            await self.bench.edge
+            if not self.bench.dut.busy.value:
+                break
+        assert not self.bench.dut.busy.value, "the request does not end"
+
     async def finish(self, timeout: int = 20_000) -> int:
         """Wait until all has come and the reader is idle, compare, and return the cycle of the last beat."""
         bench = self.bench
@@ -99,11 +106,7 @@ class Reader:
             timeout,
         )
         cycle = bench.cycle
-        for _ in range(400):
-            await bench.edge
-            if not bench.dut.busy.value:
-                break
-        assert not bench.dut.busy.value, "the request does not end"
+        await self.idle()
         await bench.cycles(6)
         assert len(self.got) == len(self.wanted)
         for number, (got, wanted) in enumerate(zip(self.got, self.wanted, strict=True)):
@@ -321,13 +324,108 @@ async def no_more_is_asked_for_than_there_is_room_for(dut: Any) -> None:
 async def the_array_waits_for_its_offsets(dut: Any) -> None:
     """As much of the array is read as there is room for, long before the first row is known."""
     reader = await make(dut)
+    reader.gaps = False
     reader.ports[0].held = True
-    reader.ask(random_rows(reader.random, 6, 1, 60 * reader.words))
-    await reader.bench.cycles(parameters()["depth"] + 60)
+    depth = parameters()["depth"]
+    reader.ask(Request.of_rows([[[7] * (depth * reader.words)], [[1, 2, 3]]]))
+    await reader.bench.cycles(depth + 60)
     assert not reader.got
-    assert len(reader.ports[1].asked) == parameters()["depth"]
+    assert len(reader.ports[1].asked) == depth
     reader.ports[0].release()
     await reader.finish()
+
+
+@cocotb.test()
+async def empty_rows_do_not_wait_for_the_array(dut: Any) -> None:
+    reader = await make(dut)
+    reader.ports[1].held = True
+    reader.ask(Request.of_rows([[[]]] * 5 + [[[7]]]))
+    await reader.bench.cycles(60)
+    assert len(reader.got) == 5
+    reader.ports[1].release()
+    await reader.finish()
+
+
+@cocotb.test()
+async def it_waits_for_what_no_row_wants(dut: Any) -> None:
+    """Read an array of which the rows take nothing to its end before the next request."""
+    reader = await make(dut)
+    reader.ask(Request.of_rows([[[7, 8]]]))
+    await reader.finish()
+    for words in (1, 3 * reader.words):
+        reader.ports[1].held = True
+        reader.ask(Request(1, 1, [7] * words, None, 0))
+        await reader.bench.cycles(80)
+        assert len(reader.got) == 1
+        assert dut.busy.value
+        reader.ports[1].release()
+        await reader.finish()
+
+
+@cocotb.test()
+async def rows_of_thousands_of_beats(dut: Any) -> None:
+    reader = await make(dut)
+    for beats in (4095, 1, 1 / reader.words):
+        reader.ask(Request.of_rows([[[7] * int(beats * reader.words)], [[]], [[1, 2, 3]]]))
+    reader.ask(Request.of_rows([[[7] * (4095 * reader.words)], [[8] * reader.words], [[9]]]))
+    await reader.finish()
+
+
+@cocotb.test()
+async def every_bit_of_a_count_matters(dut: Any) -> None:
+    """Begin requests far too long to be read to their end: a row of 2^n words, 2^n rows, 2^n words for no row."""
+    reader = await make(dut)
+    address = 3 * _WORDS_OF_LINE
+    sizes = [1 << bit for bit in range(10, 32)] + [reader.random.getrandbits(32) | 1 << 10 for _ in range(40)]
+    errors: list[Any] = []
+    reader.bench.take("error", errors.append)
+    for size in sizes:
+        row = {"words": size, "rows": 1, "tiles": 1}
+        rows = {"words": 0, "rows": size, "tiles": 1}
+        none = {"words": size, "rows": 1, "tiles": 1, "uniform": 1}
+        for shape, offsets in ((row, [0, size]), (rows, [0]), (none, [0])):
+            reader.ports[0].repeat = b"".join(word.to_bytes(WORD_BYTES, "little") for word in offsets)
+            reader.ports[1].repeat = bytes(64)
+            reader.bench.drive("i", [{"offsets": address, "array": address, **shape}])
+            await reader.bench.cycles(64)
+            assert dut.busy.value
+            if shape is row:
+                assert len(reader.got) > 20
+                assert not any(beat["last"] for beat in reader.got)
+            if shape is rows:
+                assert len(reader.ports[0].asked) >= 16
+            if shape is none:
+                assert len(reader.ports[1].asked) >= 16
+            assert [error["code"] for error in errors] == [Error.EDGE_RANGE] * (shape is none)
+            await reader.bench.reset()
+            for port in reader.ports:
+                port.asked.clear()
+            reader.got.clear()
+            errors.clear()
+
+
+@cocotb.test()
+async def every_bit_of_an_address_matters(dut: Any) -> None:
+    reader = await make(dut)
+    lines = [1 << bit for bit in range(parameters()["address_width"] - 2 - exact_log2(_WORDS_OF_LINE))]
+    for offsets, array in zip(lines, reversed(lines), strict=True):
+        reader.ports[0].repeat = bytes(64)
+        fields = {
+            "offsets": offsets * _WORDS_OF_LINE,
+            "array": array * _WORDS_OF_LINE,
+            "words": 3,
+            "rows": 2,
+            "tiles": 1,
+        }
+        reader.bench.expect("error", [{"code": Error.EDGE_RANGE, "info": 1}])
+        reader.bench.drive("i", [fields])
+        await reader.bench.until(lambda: len(reader.got) == 2)
+        asked = [port.asked[0] * reader.words for port in reader.ports]
+        assert asked == [fields["offsets"], fields["array"]]
+        await reader.idle()
+        for port in reader.ports:
+            port.asked.clear()
+        reader.got.clear()
 
 
 @cocotb.test()
@@ -381,7 +479,3 @@ def test_csr_reader(configuration: str) -> None:
 def test_csr_reader_refuses(arguments: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         CsrReader(**arguments)
-
-
-def test_csr_reader_proofs() -> None:
-    prove_all("csr_reader", PROOFS)

@@ -6,7 +6,7 @@ from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Assert, Assume, Cover, Elaboratable, Module, Signal
 from amaranth.utils import exact_log2
 
-from hw.graph.csr_reader import Segmenter
+from hw.graph.segmenter import Segmenter
 from tb.harness.formal import Proof, assert_stream, assume_stream
 
 ADDRESS_WIDTH = 13

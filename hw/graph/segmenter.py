@@ -1,0 +1,94 @@
+"""Segmenter: where every tile of every row ends in an array (R9, R10)."""
+
+from amaranth import Elaboratable, Module, Mux, Signal, unsigned
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from golden.contracts import Error
+from hw.graph.formats import CsrRequest, ErrorReport, Segment
+from hw.stream.slice import Slice
+
+__all__ = ["Segmenter"]
+
+
+class Segmenter(wiring.Component):
+    """Turns offsets, or a constant stride, into the ends of segments.
+
+    Parameters
+    ----------
+    address_width
+        Of the memory port, in bits.
+
+    Attributes
+    ----------
+    start : In(1)
+        The request begins; `request` is constant from here on.
+    request : In(CsrRequest)
+    offset : stream of unsigned(32)
+        The offsets array.
+    o : stream of segments, in order and never past the array's end
+    error : stream of `ErrorReport`, always ready
+    """
+
+    def __init__(self, address_width: int) -> None:
+        super().__init__(
+            {
+                "start": In(1),
+                "request": In(CsrRequest(address_width)),
+                "offset": In(stream.Signature(unsigned(32))),
+                "o": Out(stream.Signature(Segment)),
+                "error": Out(stream.Signature(ErrorReport, always_ready=True)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Elaboratable:
+        """Count rows and tiles; replace an offset that is out of order by the one before it."""
+        m = Module()
+        m.submodules.out = out = Slice(Segment)
+        connect(m, out.o, flipped(self.o))
+        request = self.request
+
+        row, tile, position = Signal(32), Signal(8), Signal(32)
+        running = Signal()
+        primed = Signal()  # the first offset, which must be 0, has been read
+        offset, end = Signal(33), Signal(32)
+        step = Signal()
+        last_tile = tile == request.tiles - 1
+        final = last_tile & (row == request.rows - 1)
+        wanted = running & out.i.ready
+        m.d.comb += [
+            offset.eq(Mux(request.uniform, position + request.stride, self.offset.payload)),
+            step.eq(wanted & (request.uniform | self.offset.valid)),
+            self.offset.ready.eq(wanted & ~request.uniform),
+            out.i.valid.eq(step & primed),
+            out.i.payload.end.eq(end),
+            out.i.payload.tile.eq(tile),
+            out.i.payload.first.eq(tile == 0),
+            out.i.payload.last.eq(last_tile),
+            out.i.payload.final.eq(final),
+            self.error.payload.info.eq(row),
+        ]
+        past = offset > request.words
+        with m.If(~primed):
+            m.d.comb += [self.error.valid.eq(step & (offset != 0)), self.error.payload.code.eq(Error.OFFSET_ORDER)]
+        with m.Elif(offset < position):
+            m.d.comb += [end.eq(position), self.error.valid.eq(step), self.error.payload.code.eq(Error.OFFSET_ORDER)]
+        with m.Else():
+            m.d.comb += [
+                end.eq(Mux(past, request.words, offset)),
+                self.error.valid.eq(step & (past | (final & (offset != request.words)))),
+                self.error.payload.code.eq(Error.EDGE_RANGE),
+            ]
+
+        with m.If(step):
+            m.d.sync += primed.eq(1)
+            with m.If(primed):
+                m.d.sync += [
+                    position.eq(end),
+                    tile.eq(Mux(last_tile, 0, tile + 1)),
+                    row.eq(row + last_tile),
+                    running.eq(~final),
+                ]
+        with m.If(self.start):
+            m.d.sync += [running.eq(1), primed.eq(request.uniform), row.eq(0), tile.eq(0), position.eq(0)]
+        return m
