@@ -17,7 +17,7 @@ def features_of(config: CommunityConfig) -> data.StructLayout:
 
 def kept_scale(config: CommunityConfig) -> data.StructLayout:
     """Layout of a node's s_dst and where it is kept."""
-    return data.StructLayout({"place": range(SLOTS * config.width), "scale": config.scale})
+    return data.StructLayout({"place": range(config.slots * config.width), "scale": config.scale})
 
 
 class Feeder(wiring.Component):

@@ -16,7 +16,10 @@ __all__ = ["Filler", "own_chunk"]
 def own_chunk(config: CommunityConfig) -> data.StructLayout:
     """Layout of a chunk of a node's own combined row, which GIN weighs apart, and where it is kept."""
     return data.StructLayout(
-        {"place": range(SLOTS * config.width * config.chunks), "data": data.ArrayLayout(signed(16), config.lanes)}
+        {
+            "place": range(config.slots * config.width * config.chunks),
+            "data": data.ArrayLayout(signed(16), config.lanes),
+        }
     )
 
 

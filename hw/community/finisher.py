@@ -11,7 +11,7 @@ from golden.contracts import ACCUMULATOR_BITS, VALUE_BITS
 from golden.model.layer import GIN_FRACTION
 from hw.community.feeder import kept_scale
 from hw.community.filler import own_chunk
-from hw.community.formats import SLOTS, CommunityConfig
+from hw.community.formats import CommunityConfig
 from hw.community.halves import port_signature
 from hw.pe.requantiser import Requantiser
 from hw.stream.queue import Queue
@@ -75,7 +75,7 @@ class Finisher(wiring.Component):
         """Walk through rows; weigh, requantise and pack those of nodes."""
         m = Module()
         config, settings = self.config, self.settings
-        places = SLOTS * config.width
+        places = config.slots * config.width
         own_shape = own_chunk(config)["data"].shape
         memories = {}
         for name, shape, depth in (
@@ -130,7 +130,7 @@ class Finisher(wiring.Component):
             self.i.ready.eq(reads & row_end & last_row),
             self.sums_freed.eq(self.i.ready),
             self.slot_freed.eq(self.i.ready),
-            self.sums.half.eq(record.slot[0]),
+            self.sums.half.eq(record.slot[:1]),
             self.sums.address[0].eq(Cat(at_chunk[: exact_log2(config.chunks)], row)),
             vid_read.addr.eq(Cat(row, record.slot)),
             scale_read.addr.eq(Cat(row, record.slot)),

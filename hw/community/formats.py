@@ -1,6 +1,6 @@
 """Sizes and payloads of the community PE."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from amaranth import signed, unsigned
 from amaranth.lib import data
@@ -11,7 +11,7 @@ from golden.contracts import PARTIAL_BITS, SCALE, VALUE_BITS, VID_BITS
 from hw.contracts import struct
 from hw.pe.formats import PEConfig
 
-__all__ = ["SLOTS", "CommunityConfig"]
+__all__ = ["SLOTS", "CommunityConfig", "HubConfig"]
 
 #: Records under way in a PE: one is read and combined, one is summed, one is finished, one waits in between.
 SLOTS = 4
@@ -60,6 +60,11 @@ class CommunityConfig:
         if not 1 <= self.partners <= PARTNERS_MAX:
             raise ValueError(f"partners must be in 1..{PARTNERS_MAX}, not {self.partners!r}")
         _ = self.pe  # which checks the others
+
+    @property
+    def slots(self) -> int:
+        """Records that are kept at once."""
+        return SLOTS
 
     @property
     def pe(self) -> PEConfig:
@@ -128,12 +133,12 @@ class CommunityConfig:
     @property
     def request(self) -> data.StructLayout:
         """What a column's vector is: that of the vertex ``vid``, the ``slot`` of its record and its ``column``."""
-        return data.StructLayout({"vid": VID_BITS, "slot": range(SLOTS), "column": self.row_bits})
+        return data.StructLayout({"vid": VID_BITS, "slot": range(max(2, self.slots)), "column": self.row_bits})
 
     @property
     def record(self) -> data.StructLayout:
         """A record under way: its ``slot``, ``rows``, and how many of them, the first ones, are ``nodes``."""
-        return data.StructLayout({"slot": range(SLOTS), "rows": self.row_bits + 1, "nodes": self.row_bits + 1})
+        return data.StructLayout({"slot": range(max(2, self.slots)), "rows": self.row_bits + 1, "nodes": self.row_bits + 1})
 
     @property
     def task(self) -> data.StructLayout:
@@ -204,3 +209,26 @@ class CommunityConfig:
     def hub_row(self) -> data.StructLayout:
         """A beat of the combined row of a hub."""
         return data.StructLayout({"data": data.ArrayLayout(signed(VALUE_BITS), self.pe.elements), "last": unsigned(1)})
+
+
+class HubConfig(CommunityConfig):
+    """Sizes of what finishes hubs: all of them are one record of whole sums."""
+
+    def __post_init__(self) -> None:
+        if not (8 <= self.width <= 1 << 16 and self.width & (self.width - 1) == 0):
+            raise ValueError(f"hubs must be a power of two in 8..65536, not {self.width!r}")
+
+    @classmethod
+    def of(cls, config: CommunityConfig, hubs: int) -> "HubConfig":
+        """Return the sizes for so many `hubs`, otherwise those of `config`."""
+        return cls(**{**asdict(config), "width": hubs})
+
+    @property
+    def slots(self) -> int:
+        """One record."""
+        return 1
+
+    @property
+    def sum_bits(self) -> int:
+        """Width of an element of a whole sum."""
+        return PARTIAL_BITS

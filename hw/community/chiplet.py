@@ -1,0 +1,296 @@
+"""A chiplet with community PEs: locates and processes communities of the graph in its memory, layer by layer."""
+
+from dataclasses import dataclass, field
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.utils import exact_log2
+
+from golden.contracts import COMPLETION, Error
+from hw.chiplet.command_reader import CommandReader
+from hw.chiplet.weight_loader import WeightLoader
+from hw.community.controller import Controller
+from hw.community.distributor import Distributor
+from hw.community.feature_reader import FeatureReader
+from hw.community.formats import CommunityConfig
+from hw.community.hub_port import HubPort
+from hw.community.hub_unit import HubUnit
+from hw.community.node_table import NodeTable
+from hw.community.pe import CommunityPE
+from hw.contracts import struct
+from hw.islands.config import LocatorConfig
+from hw.islands.locator import Locator
+from hw.memory.axi import AXI4Signature, connect_flat, flat_members
+from hw.memory.formats import WriteRequest, line_address_width
+from hw.memory.range_reader import RangeReader
+from hw.memory.read_arbiter import ReadArbiter
+from hw.memory.word_serialiser import WordSerialiser
+from hw.memory.write_port import WritePort
+from hw.stream.arbiter import Arbiter
+from hw.stream.queue import Queue
+from hw.stream.slice import Slice
+
+__all__ = ["CommunityChiplet", "MachineConfig"]
+
+_ID_WIDTH = 3
+_LOCATOR_CLIENTS = 3
+
+
+@dataclass(frozen=True)
+class MachineConfig:
+    """Sizes of a chiplet with community PEs.
+
+    Parameters
+    ----------
+    community
+        Of a PE.
+    locator
+        Of the locator, whose nodes and edges bound the graph; ``outputs`` is 1.
+    pes
+        PEs that take records, 1 to 16.
+    units
+        Hub units, 1, 2, 4 or 8: each is a PE that combines and finishes hubs.
+    hubs
+        Hubs of a unit at most, a power of two from 8.
+    hops
+        Reach of the allocator's smoothing, 0 to 3.
+    depth
+        Beats a reader may have asked for.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+    """
+
+    community: CommunityConfig = field(default_factory=CommunityConfig)
+    locator: LocatorConfig = field(default_factory=LocatorConfig)
+    pes: int = 6
+    units: int = 2
+    hubs: int = 512
+    hops: int = 3
+    depth: int = 128
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.pes <= 16:
+            raise ValueError(f"pes must be in 1..16, not {self.pes!r}")
+        if self.units not in (1, 2, 4, 8):
+            raise ValueError(f"units must be 1, 2, 4 or 8, not {self.units!r}")
+        if self.locator.outputs != 1:
+            raise ValueError(f"locator.outputs must be 1, not {self.locator.outputs!r}")
+        if self.locator.data_width != self.community.data_width:
+            raise ValueError(f"locator.data_width must be {self.community.data_width}, not {self.locator.data_width!r}")
+        if self.locator.c_max + self.locator.hubs > self.community.width:
+            raise ValueError(
+                f"community.width must be at least {self.locator.c_max + self.locator.hubs}, c_max and hubs of the "
+                f"locator, not {self.community.width!r}"
+            )
+
+    @property
+    def lanes(self) -> int:
+        """Multipliers of the whole chiplet, as many as adders for rows."""
+        return (self.pes + self.units) * self.community.lanes
+
+
+class CommunityChiplet(wiring.Component):
+    """Runs an image whose layers are LOCATE, LOAD_WEIGHTS and PROCESS.
+
+    Parameters
+    ----------
+    config : MachineConfig
+
+    Attributes
+    ----------
+    start, done, opcode, layer, m_axi_*
+        As for `hw.chiplet.chiplet.Chiplet`.
+    gross, formed, worked, smoothed, edges_read : Out(32)
+        Vectors added to rows or subtracted; sums formed; cycles of the adders, over all PEs; records that another PE
+        than the one in turn got. All since reset. Edges read by the last location.
+    """
+
+    def __init__(self, config: MachineConfig | None = None) -> None:
+        self.config = config or MachineConfig()
+        locator = self.config.locator
+        self.m_axi = AXI4Signature(locator.address_width, locator.data_width, _ID_WIDTH + 1)
+        super().__init__(
+            {
+                "start": In(stream.Signature(line_address_width(locator.address_width))),
+                "done": Out(stream.Signature(struct(COMPLETION))),
+                "opcode": Out(8),
+                "layer": Out(8),
+                **{name: Out(32) for name in ("gross", "formed", "worked", "smoothed", "edges_read")},
+                **flat_members("m_axi", Out(self.m_axi)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Connect locator, PEs and hub units with the memory port."""
+        m = Module()
+        config, community = self.config, self.config.community
+        port = (config.locator.address_width, community.data_width)
+        clients = 1 + _LOCATOR_CLIENTS + 2 + 1 + config.units
+        m.submodules.command_reader = reader = CommandReader(*port)
+        m.submodules.read_arbiter = arbiter = ReadArbiter(*port, clients=clients, outstanding=config.depth)
+        m.submodules.write_port = write_port = WritePort(*port, id_width=_ID_WIDTH + 1)
+        m.submodules.locator = locator = Locator(config.locator)
+        m.submodules.distributor = distributor = Distributor(config.pes)
+        m.submodules.table = table = NodeTable(config.locator.nodes, *port, ports=1 + config.units)
+        m.submodules.node_features = node_features = FeatureReader(community, config.pes, port[0], config.depth)
+        hub_features = [FeatureReader(community, 1, port[0], config.depth) for _ in range(config.units)]
+        units = [
+            HubUnit(community, config.pes, config.locator.nodes, config.hubs, config.units) for _ in range(config.units)
+        ]
+        pes = [CommunityPE(community) for _ in range(config.pes)]
+        ports = [HubPort(community, config.units) for _ in range(config.pes)]
+        readers = [node_features, *hub_features]
+        sources = [*pes, *units]
+        m.submodules.controller = controller = Controller(
+            community, config.locator.nodes, port[0], 2 + len(readers) + len(sources) + config.pes + config.units
+        )
+        m.submodules.loads = loads = RangeReader(*port, 64)
+        m.submodules.loader = loader = WeightLoader(community.pe)
+        m.submodules.bias_words = bias_words = WordSerialiser(community.data_width)
+
+        # Commands.
+        connect(m, flipped(self.start), reader.i)
+        connect(m, reader.o, flipped(self.done))
+        connect(m, reader.command, controller.command)
+        connect(m, controller.executed, reader.executed)
+        connect(m, controller.locate, locator.command)
+        connect(m, locator.completion, controller.located)
+        m.d.comb += [
+            controller.base.eq(reader.base),
+            self.opcode.eq(controller.opcode),
+            self.layer.eq(controller.layer),
+            self.edges_read.eq(locator.counters.edges_read),
+            distributor.begin.eq(locator.command.valid & locator.command.ready),
+            distributor.hops.eq(config.hops),
+        ]
+
+        # Memory.
+        connect_flat(m, self, "m_axi", arbiter.m_axi)
+        connect_flat(m, self, "m_axi", write_port.m_axi)
+        ends = [(reader.request, reader.beat)]
+        ends += [(locator.requests[n], locator.beats[n]) for n in range(_LOCATOR_CLIENTS)]
+        ends += [(block.request, block.beat) for block in (loads, table, *readers)]
+        for n, (request, beat) in enumerate(ends):
+            connect(m, request, arbiter.requests[n])
+            connect(m, arbiter.beats[n], beat)
+        m.d.comb += [
+            locator.failure.valid.eq(arbiter.failure.valid),
+            locator.failure.payload.eq(arbiter.failure.payload),
+        ]
+
+        # Weights: rows of whole beats; biases: words.
+        connect(m, controller.load, loads.i)
+        beat, bias = Signal(8), Signal(range(community.max_out))
+        row_end = beat == controller.row_beats - 1
+        m.d.comb += [
+            loader.settings.eq(controller.combination),
+            loader.start.eq(controller.load.valid),
+            loader.i.payload.data.eq(loads.o.payload.data),
+            loader.i.payload.last.eq(row_end),
+            loader.i.valid.eq(loads.o.valid & ~controller.biases),
+            bias_words.i.payload.eq(loads.o.payload),
+            bias_words.i.valid.eq(loads.o.valid & controller.biases),
+            bias_words.o.ready.eq(1),
+            controller.loaded.eq(loader.row_loaded | bias_words.o.valid),
+        ]
+        with m.If(controller.biases):
+            m.d.comb += loads.o.ready.eq(bias_words.i.ready)
+        with m.Else():
+            m.d.comb += loads.o.ready.eq(loader.i.ready)
+        with m.If(loader.i.valid & loader.i.ready):
+            m.d.sync += beat.eq(Cat(beat + 1) & ~row_end.replicate(len(beat)))
+        m.d.sync += bias.eq((bias + bias_words.o.valid) & controller.biases.replicate(len(bias)))
+        for source in sources:
+            m.d.comb += [
+                source.settings.eq(controller.settings),
+                source.combination.eq(controller.combination),
+                source.weight_write.valid.eq(loader.o.valid),
+                source.weight_write.payload.eq(loader.o.payload),
+                source.bias_write.valid.eq(bias_words.o.valid),
+                source.bias_write.payload.address.eq(bias),
+                source.bias_write.payload.data.eq(bias_words.o.payload.data),
+            ]
+
+        # Records to PEs, features and hubs' rows to both kinds.
+        connect(m, locator.records[0], distributor.i)
+        for n, (pe, hub_port) in enumerate(zip(pes, ports, strict=True)):
+            m.submodules[f"pe_{n}"], m.submodules[f"hub_port_{n}"] = pe, hub_port
+            m.d.comb += [
+                pe.records.payload.eq(distributor.o[n].payload),
+                pe.records.valid.eq(distributor.o[n].valid & controller.open),
+                distributor.o[n].ready.eq(pe.records.ready & controller.open),
+                distributor.retired[n].eq(pe.retired),
+            ]
+            connect(m, pe.node_request, node_features.i[n])
+            connect(m, node_features.o[n], pe.features)
+            connect(m, pe.hub_request, hub_port.i)
+            connect(m, hub_port.o, pe.hub_rows)
+            connect(m, pe.partial, hub_port.partial)
+            for number, unit in enumerate(units):
+                connect(m, hub_port.requests[number], unit.i[n])
+                connect(m, unit.rows[n], hub_port.rows[number])
+                connect(m, hub_port.partials[number], unit.partials[n])
+        for number, (unit, features) in enumerate(zip(units, hub_features, strict=True)):
+            m.submodules[f"hub_unit_{number}"], m.submodules[f"hub_features_{number}"] = unit, features
+            connect(m, unit.node_request, features.i[0])
+            connect(m, features.o[0], unit.features)
+            m.d.comb += [unit.start.eq(controller.start), unit.finish.eq(controller.finish)]
+        for n, features in enumerate(readers):
+            m.d.comb += [
+                features.settings.eq(controller.features),
+                table.vertex[n].eq(features.vertex),
+                features.found.eq(table.found[n]),
+            ]
+        m.d.comb += [
+            table.start.eq(controller.table_start),
+            *(table.addresses[n].eq(address) for n, address in enumerate(controller.table_addresses)),
+            *(table.words[n].eq(words) for n, words in enumerate(controller.table_words)),
+            controller.records_ended.eq(distributor.ended),
+            controller.records_busy.eq(Cat(source.busy for source in sources).any()),
+            controller.ready.eq(~table.busy & ~Cat(unit.busy for unit in units).any()),
+        ]
+
+        # Results of all in turn, with their address.
+        m.submodules.results = results = Arbiter(community.result, len(sources))
+        for n, source in enumerate(sources):
+            connect(m, source.o, results.i[n])
+        row = results.o.payload.payload
+        write = WriteRequest(*port)
+        m.submodules.products = products = Slice(write)
+        m.submodules.writes = writes = Queue(write, 2)
+        m.d.comb += [
+            products.i.valid.eq(results.o.valid),
+            results.o.ready.eq(products.i.ready),
+            products.i.payload.address.eq(row.vid * controller.row_beats + row.beat),
+            products.i.payload.data.eq(row.data),
+            products.i.payload.strobe.eq(~0),
+            writes.i.valid.eq(products.o.valid),
+            writes.i.payload.eq(products.o.payload),
+            writes.i.payload.address.eq(products.o.payload.address + controller.results),
+            products.o.ready.eq(writes.i.ready),
+            controller.writing.eq(Cat(results.o.valid, products.o.valid, writes.o.valid, write_port.busy).any()),
+        ]
+        connect(m, writes.o, write_port.i)
+        assert exact_log2(community.pe.elements) >= 0
+
+        # Errors, and what is counted.
+        reports = [(arbiter.failure, Error.MEMORY_READ), (write_port.failure, Error.MEMORY_WRITE)]
+        reports += [(source.index_error, Error.INDEX_RANGE) for source in sources]
+        reports += [(pe.refused, Error.BAD_OPERAND) for pe in pes]
+        reports += [(unit.overflow, Error.BAD_OPERAND) for unit in units]
+        for n, features in enumerate(readers):
+            connect(m, features.error, controller.errors[n])
+        for n, (source, code) in enumerate(reports, len(readers)):
+            m.d.comb += [
+                controller.errors[n].valid.eq(source.valid),
+                controller.errors[n].payload.code.eq(code),
+                controller.errors[n].payload.info.eq(source.payload),
+            ]
+        for name in ("gross", "formed", "worked"):
+            m.d.sync += getattr(self, name).eq(sum(getattr(pe, name) for pe in pes))
+        m.d.sync += self.smoothed.eq(self.smoothed + distributor.smoothed)
+        return m

@@ -1,0 +1,299 @@
+"""Controller: carries out the commands of a community chiplet, LOCATE beside those that follow it."""
+
+from amaranth.hdl import Cover, Module, Mux, Signal, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from golden.contracts import COMMAND_BYTES, COMMANDS, LINE_BYTES, ROW_BYTES, VALUE_BITS, Activation, Error, Opcode
+from hw.community.feature_reader import FeatureSettings
+from hw.community.formats import CommunityConfig
+from hw.community.node_table import ARRAYS
+from hw.contracts import struct
+from hw.graph.formats import ErrorReport
+from hw.memory.formats import RangeRequest, beat_address_width, line_address_width
+from hw.pe.formats import Mode
+
+__all__ = ["Controller"]
+
+_WORD_BYTES = 4
+_WORDS_OF_LINE = exact_log2(LINE_BYTES // _WORD_BYTES)
+_WORDS_OF_GRANULE = ROW_BYTES // _WORD_BYTES
+_ELEMENTS_OF_GRANULE = ROW_BYTES * 8 // VALUE_BITS
+_MAX_IN = 1 << 16
+#: Cycles in a row in which nothing moves, so that nothing is on its way between two blocks.
+_QUIET = 15
+
+
+class Controller(wiring.Component):
+    """One command at a time, but a location goes on while weights are loaded, until PROCESS has used its records.
+
+    Parameters
+    ----------
+    config : CommunityConfig
+    nodes
+        Vertices at most.
+    address_width
+        Of the memory port, in bits.
+    error_sources
+        Number of units that report errors.
+
+    Attributes
+    ----------
+    base : In
+        Line address that a command's addresses count from.
+    command : stream of unsigned(512)
+    executed : stream of `ErrorReport`
+        Its first error, or code 0. ``BAD_OPERAND`` has the operand: a size beyond the configuration, or a number of
+        features or vertices that is not that of the commands before.
+    opcode, layer : Out(8)
+        Command under way.
+    errors : streams of `ErrorReport`, always ready
+    locate : stream of LOCATE commands, located : stream of `ErrorReport`
+        To the locator, addresses counted from 0, and from it.
+    settings, combination, features : Out
+        Of the PEs, of the PEs that combine, of the feature readers.
+    table_start : Out(1), table_addresses, table_words : Out
+        For the node table.
+    load : stream of `RangeRequest`, biases : Out(1), loaded : In(1)
+        Weights, then biases to read; a row of weights, or a bias, has been written.
+    start, open, finish : Out
+        Hubs are forgotten; records may go to the PEs; hubs are finished.
+    ready : In(1)
+        The table is read and the hubs are forgotten.
+    records_ended, records_busy : In(1)
+        All records have been given out; PEs or hub units are at work.
+    writing : In(1)
+        Results are on their way.
+    row_beats, results : Out
+        Beats between results, and the beat address of the first.
+    """
+
+    def __init__(self, config: CommunityConfig, nodes: int, address_width: int, error_sources: int) -> None:
+        self.config, self.nodes, self.address_width = config, nodes, address_width
+        range_ = RangeRequest(address_width)
+        super().__init__(
+            {
+                "base": In(line_address_width(address_width)),
+                "command": In(stream.Signature(unsigned(8 * COMMAND_BYTES))),
+                "executed": Out(stream.Signature(ErrorReport)),
+                "opcode": Out(8),
+                "layer": Out(8),
+                "errors": In(stream.Signature(ErrorReport, always_ready=True)).array(error_sources),
+                "locate": Out(stream.Signature(struct(COMMANDS[Opcode.LOCATE]))),
+                "located": In(stream.Signature(ErrorReport)),
+                "settings": Out(config.settings),
+                "combination": Out(config.pe.settings),
+                "features": Out(FeatureSettings(address_width)),
+                "table_start": Out(1),
+                "table_addresses": Out(range_["address"].shape).array(len(ARRAYS)),
+                "table_words": Out(32).array(len(ARRAYS)),
+                "load": Out(stream.Signature(range_)),
+                "biases": Out(1),
+                "loaded": In(1),
+                "start": Out(1),
+                "open": Out(1),
+                "finish": Out(1),
+                "ready": In(1),
+                "records_ended": In(1),
+                "records_busy": In(1),
+                "writing": In(1),
+                "row_beats": Out(8),
+                "results": Out(beat_address_width(address_width, config.data_width)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Decode, check, wait."""
+        m = Module()
+        config, settings, combination, features = self.config, self.settings, self.combination, self.features
+        bits = Signal(8 * COMMAND_BYTES)
+        views = {
+            opcode: data.View(struct(COMMANDS[opcode]), bits)
+            for opcode in (Opcode.NOP, Opcode.LOAD_WEIGHTS, Opcode.LOCATE, Opcode.PROCESS)
+        }
+        head, load, locate, process = views.values()
+        report, working = Signal(ErrorReport), Signal()
+        failed = report.code != Error.NONE
+        for source in reversed(self.errors):
+            with m.If(source.valid & working & ~failed):
+                m.d.sync += report.eq(source.payload)
+
+        def words(line: object) -> object:
+            return (self.base + line) << _WORDS_OF_LINE  # type: ignore[operator]
+
+        def refuse(info: object) -> None:
+            m.d.sync += [report.code.eq(Error.BAD_OPERAND), report.info.eq(info)]
+            m.next = "ANSWER"
+
+        # Of the weights that are loaded, and of the location that goes on.
+        f_in, f_out = Signal(32), Signal(16)
+        located_vertices, locating, answered = Signal(32), Signal(), Signal()
+        location = Signal(ErrorReport)
+        m.d.comb += self.located.ready.eq(locating & ~answered)
+        with m.If(self.located.valid & self.located.ready):
+            m.d.sync += [answered.eq(1), location.eq(self.located.payload)]
+
+        last_chunk, granules = Signal(16), Signal(16)
+        chunk_shift = Signal.like(combination.chunk_shift)
+        for bit in range(len(combination.last_chunk)):
+            with m.If(last_chunk[bit]):
+                m.d.comb += chunk_shift.eq(bit + 1)
+        row_words = Signal(16)
+        m.d.comb += [
+            row_words.eq(granules * _WORDS_OF_GRANULE),
+            self.row_beats.eq(granules * (ROW_BYTES * 8 // config.data_width)),
+            combination.f_in.eq(f_in),
+            combination.f_out.eq(f_out),
+            combination.last_chunk.eq(last_chunk),
+            combination.chunk_shift.eq(chunk_shift),
+            settings.f_out.eq(f_out),
+            settings.last_chunk.eq(last_chunk),
+            settings.limit.eq(config.columns),
+            settings.k.eq(1),
+            self.executed.payload.eq(report),
+        ]
+        moved = Signal(self.locate.payload.shape())
+        m.d.comb += [
+            moved.eq(locate),
+            self.locate.payload.eq(moved),
+            *(
+                self.locate.payload[name].eq(self.base + locate[name])
+                for name in ("offsets", "edges", "degrees", "records", "state")
+            ),
+        ]
+        count, quiet = Signal(32), Signal(range(_QUIET + 1))
+        still = Signal()
+        m.d.sync += [quiet.eq(Mux(still, quiet + (quiet != _QUIET), 0)), self.start.eq(0), self.finish.eq(0)]
+        m.d.comb += self.table_start.eq(self.start)
+        with m.If(self.loaded):
+            m.d.sync += count.eq(count + 1)
+
+        with m.FSM() as fsm:
+            with m.State("IDLE"):
+                m.d.comb += self.command.ready.eq(1)
+                m.d.sync += [bits.eq(self.command.payload), report.eq(0), count.eq(0), self.biases.eq(0)]
+                with m.If(self.command.valid):
+                    m.next = "DECODE"
+            with m.State("DECODE"):
+                with m.Switch(head.opcode):
+                    with m.Case(Opcode.NOP):
+                        m.next = "ANSWER"
+                    with m.Case(Opcode.LOAD_WEIGHTS):
+                        m.d.sync += [
+                            f_in.eq(load.f_in),
+                            f_out.eq(load.f_out),
+                            last_chunk.eq((load.f_out - 1) >> exact_log2(config.lanes)),
+                            granules.eq(((load.f_out - 1) >> exact_log2(_ELEMENTS_OF_GRANULE)) + 1),
+                        ]
+                        m.next = "SIZES"
+                    with m.Case(Opcode.LOCATE):
+                        m.next = "LOCATE"
+                        with m.If(locating):
+                            refuse(head.opcode)
+                    with m.Case(Opcode.PROCESS):
+                        m.next = "PROCESS"
+                    with m.Default():
+                        m.d.sync += [report.code.eq(Error.BAD_OPCODE), report.info.eq(head.opcode)]
+                        m.next = "ANSWER"
+            with m.State("SIZES"):
+                m.next = "WEIGHTS"
+                with m.If((f_out == 0) | (f_out > config.max_out)):
+                    refuse(f_out)
+                with m.Elif((f_in == 0) | (f_in > (config.weight_rows >> chunk_shift)) | (f_in > _MAX_IN)):
+                    refuse(f_in)
+            with m.State("WEIGHTS"):
+                m.d.comb += [
+                    working.eq(1),
+                    self.load.valid.eq(1),
+                    self.load.payload.address.eq(words(load.weights)),
+                    self.load.payload.words.eq(f_in[:17] * row_words),
+                ]
+                with m.If(self.load.ready):
+                    m.next = "LOADING"
+            with m.State("LOADING"):
+                m.d.comb += working.eq(1)
+                with m.If(count == f_in):
+                    m.d.sync += [count.eq(0), self.biases.eq(1)]
+                    m.next = "BIASES"
+            with m.State("BIASES"):
+                m.d.comb += [
+                    working.eq(1),
+                    self.load.valid.eq(1),
+                    self.load.payload.address.eq(words(load.biases)),
+                    self.load.payload.words.eq(f_out),
+                ]
+                with m.If(self.load.ready):
+                    m.next = "LOADING BIASES"
+            with m.State("LOADING BIASES"):
+                m.d.comb += working.eq(1)
+                with m.If(count == f_out):
+                    m.next = "ANSWER"
+            with m.State("LOCATE"):
+                m.d.comb += self.locate.valid.eq(1)
+                m.d.sync += [located_vertices.eq(locate.vertices), locating.eq(1), answered.eq(0)]
+                with m.If(self.locate.ready):
+                    m.next = "ANSWER"
+            with m.State("PROCESS"):
+                m.d.sync += [
+                    combination.mode.eq(Mux(process.sparse, Mode.SPARSE, Mode.DENSE)),
+                    combination.shift.eq(process.shift_source),
+                    settings.windows.eq(~process.window),
+                    settings.shift.eq(process.shift_destination),
+                    settings.relu.eq(process.activation == Activation.RELU),
+                    settings.bias.eq(process.activation != Activation.DNP),
+                    settings.wide.eq(process.neighbour_weight != 1),
+                    settings.own.eq(process.self_weight - process.neighbour_weight),
+                    features.features.eq(words(process.features)),
+                    features.sparse.eq(process.sparse),
+                    features.words.eq((f_in + 1) >> 1),
+                    features.stride.eq((((f_in - 1) >> exact_log2(_ELEMENTS_OF_GRANULE)) + 1) * _WORDS_OF_GRANULE),
+                    features.most.eq(f_in),
+                    self.results.eq((self.base + process.results) << exact_log2(8 * LINE_BYTES // config.data_width)),
+                ]
+                arrays = (process.feature_offsets, process.scales_source, process.scales_destination)
+                for n, line in enumerate(arrays):
+                    m.d.sync += [self.table_addresses[n].eq(words(line)), self.table_words[n].eq(process.vertices)]
+                m.d.sync += self.table_words[0].eq(Mux(process.sparse, process.vertices + 1, 0))
+                m.d.sync += self.start.eq(1)
+                m.next = "PREPARE"
+                # Without a location there are no records to wait for.
+                for bad, operand in (
+                    (~locating, Opcode.PROCESS),
+                    (process.vertices != located_vertices, process.vertices),
+                    (process.vertices > self.nodes, process.vertices),
+                    (process.f_in != f_in, process.f_in),
+                    (process.f_out != f_out, process.f_out),
+                    ((process.neighbour_weight != 1) & (process.neighbour_weight != 256), process.neighbour_weight),
+                ):
+                    with m.If(bad):
+                        m.d.sync += self.start.eq(0)
+                        refuse(operand)
+            with m.State("PREPARE"):
+                m.d.comb += [working.eq(1), still.eq(self.ready & ~self.start)]
+                with m.If(quiet == 1):
+                    m.next = "WORK"
+            with m.State("WORK"):
+                m.d.comb += [
+                    working.eq(1),
+                    self.open.eq(1),
+                    still.eq(answered & self.records_ended & ~self.records_busy),
+                ]
+                with m.If(quiet == _QUIET):
+                    m.d.sync += self.finish.eq(1)
+                    m.next = "FINISH"
+            with m.State("FINISH"):
+                m.d.comb += [working.eq(1), still.eq(~self.records_busy & ~self.writing & ~self.finish)]
+                with m.If((quiet == _QUIET) & still):
+                    m.d.sync += locating.eq(0)
+                    m.next = "ANSWER"
+                    with m.If(~failed & (location.code != Error.NONE)):
+                        m.d.sync += report.eq(location)
+            with m.State("ANSWER"):
+                m.d.comb += self.executed.valid.eq(1)
+                with m.If(self.executed.ready):
+                    m.next = "IDLE"
+        with m.If(~fsm.ongoing("IDLE")):
+            m.d.comb += [self.opcode.eq(head.opcode), self.layer.eq(head.layer)]
+        m.d.sync += Cover(self.open & answered & ~self.records_ended, "located before all records are done")
+        return m

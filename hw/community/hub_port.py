@@ -1,0 +1,90 @@
+"""Hub port: a PE's way to the hub units; rows come back in the order in which the PE asked (I9)."""
+
+from amaranth.hdl import Array, Cover, Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from hw.community.formats import CommunityConfig
+from hw.stream.queue import Queue
+
+__all__ = ["HubPort"]
+
+#: Rows that a PE has asked for and not taken.
+_ROWS = 8
+
+
+class HubPort(wiring.Component):
+    """Asks only for rows that it has room for, so that no PE ever holds up a hub unit, and through it another PE.
+
+    Parameters
+    ----------
+    config : CommunityConfig
+    units
+        Hub units, a power of two; a hub belongs to the unit that the low bits of its VID name.
+
+    Attributes
+    ----------
+    i : stream of ``config.request``
+        What the PE wants.
+    o : stream of ``config.hub_row``
+        What it gets.
+    partial : stream of ``config.partial``
+        Partial sums of the PE.
+    requests : streams of ``config.request``
+    rows : streams of ``config.hub_row``, always ready
+    partials : streams of ``config.partial``
+        To and from every unit. A unit is offered only what is meant for it; ``ready`` of the PE's streams is that of
+        the unit.
+    """
+
+    def __init__(self, config: CommunityConfig, units: int) -> None:
+        self.config, self.units = config, units
+        self._bits = exact_log2(units)
+        super().__init__(
+            {
+                "i": In(stream.Signature(config.request)),
+                "o": Out(stream.Signature(config.hub_row)),
+                "partial": In(stream.Signature(config.partial)),
+                "requests": Out(stream.Signature(config.request)).array(units),
+                "rows": In(stream.Signature(config.hub_row, always_ready=True)).array(units),
+                "partials": Out(stream.Signature(config.partial)).array(units),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Remember the unit of every row asked for; take rows from it in turn."""
+        m = Module()
+        config = self.config
+        m.submodules.order = order = Queue(range(max(2, self.units)), _ROWS)
+        queues = [Queue(config.hub_row, _ROWS * config.pe.max_beats) for _ in range(self.units)]
+        owed = Signal(range(_ROWS + 1))
+        unit, partial_unit = self.i.payload.vid[: self._bits], self.partial.payload.vid[: self._bits]
+        room = owed != _ROWS
+        moves = self.i.valid & self.i.ready
+        m.d.comb += [
+            self.i.ready.eq(Array(port.ready for port in self.requests)[unit] & room),
+            order.i.valid.eq(moves),
+            order.i.payload.eq(unit),
+            self.partial.ready.eq(Array(port.ready for port in self.partials)[partial_unit]),
+        ]
+        for n, (request, row, partial) in enumerate(zip(self.requests, self.rows, self.partials, strict=True)):
+            m.submodules[f"queue_{n}"] = queue = queues[n]
+            m.d.comb += [
+                request.payload.eq(self.i.payload),
+                request.valid.eq(self.i.valid & room & (unit == n)),
+                queue.i.valid.eq(row.valid),
+                queue.i.payload.eq(row.payload),
+                queue.o.ready.eq(order.o.valid & (order.o.payload == n) & self.o.ready),
+                partial.payload.eq(self.partial.payload),
+                partial.valid.eq(self.partial.valid & (partial_unit == n)),
+            ]
+        chosen = order.o.payload
+        m.d.comb += [
+            self.o.payload.eq(Array(queue.o.payload.as_value() for queue in queues)[chosen]),
+            self.o.valid.eq(order.o.valid & Array(queue.o.valid for queue in queues)[chosen]),
+            order.o.ready.eq(self.o.valid & self.o.ready & self.o.payload.last),
+        ]
+        m.d.sync += owed.eq(owed + moves - order.o.ready)
+        m.d.sync += Cover(self.i.valid & ~room, "no room for another row")
+        return m

@@ -1,0 +1,113 @@
+"""Node table: offsets of features and scales of all vertices, on the chip for the time of a layer."""
+
+from amaranth.hdl import Array, Cover, Module, Signal
+from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from golden.contracts import SCALE
+from hw.contracts import struct
+from hw.memory.formats import RangeRequest, ReadBeat, ReadRequest
+from hw.memory.range_reader import RangeReader
+
+__all__ = ["ARRAYS", "Lookup", "NodeTable"]
+
+#: Arrays that are kept: first entry of a vertex's features, s_src, s_dst.
+ARRAYS = ("offsets", "source", "destination")
+_WORD = 32
+
+#: What is known of a vertex.
+Lookup = data.StructLayout({"offset": _WORD, "source": struct(SCALE), "destination": struct(SCALE)})
+
+
+class NodeTable(wiring.Component):
+    """Reads three arrays of words one after another, a beat a cycle, and answers lookups afterwards.
+
+    Parameters
+    ----------
+    nodes
+        Vertices it has room for, a power of two.
+    address_width, data_width
+        Of the memory port, in bits.
+    ports
+        Lookups at the same time.
+
+    Attributes
+    ----------
+    start : In(1)
+        Read anew.
+    addresses : In
+        Where each of the `ARRAYS` begins, in words; the beginning of a beat.
+    words : In
+        Their lengths.
+    busy : Out(1)
+        Arrays are being read.
+    vertex, found
+        A vertex, and in the next cycle what is known of it.
+    request, beat
+        A client's end of the read arbiter.
+    """
+
+    def __init__(self, nodes: int, address_width: int = 32, data_width: int = 256, ports: int = 2) -> None:
+        self.nodes, self.data_width, self.ports = nodes, data_width, ports
+        self._reader = RangeReader(address_width, data_width, 64)
+        request = RangeRequest(address_width)
+        super().__init__(
+            {
+                "start": In(1),
+                "addresses": In(request["address"].shape).array(len(ARRAYS)),
+                "words": In(_WORD).array(len(ARRAYS)),
+                "busy": Out(1),
+                "vertex": In(_WORD).array(ports),
+                "found": Out(Lookup).array(ports),
+                "request": Out(stream.Signature(ReadRequest(address_width, data_width))),
+                "beat": In(stream.Signature(ReadBeat(data_width), always_ready=True)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Keep beats as they come; a word of a beat is chosen after the read."""
+        m = Module()
+        m.submodules.reader = reader = self._reader
+        wiring.connect(m, reader.request, wiring.flipped(self.request))
+        wiring.connect(m, wiring.flipped(self.beat), reader.beat)
+        words = self.data_width // _WORD
+        # The offsets have an entry more than there are vertices.
+        depth = 2 * self.nodes // words
+        array, place, asked = Signal(range(len(ARRAYS))), Signal(range(depth)), Signal()
+        m.d.comb += [
+            reader.i.payload.address.eq(Array(self.addresses)[array]),
+            reader.i.payload.words.eq(Array(self.words)[array]),
+            reader.i.valid.eq(self.busy & ~asked),
+            reader.o.ready.eq(1),
+        ]
+        with m.If(reader.i.valid & reader.i.ready):
+            m.d.sync += asked.eq(1)
+        with m.If(reader.o.valid):
+            m.d.sync += place.eq(place + 1)
+            with m.If(reader.o.payload.last):
+                m.d.sync += [asked.eq(0), place.eq(0), array.eq(array + 1)]
+                with m.If(array == len(ARRAYS) - 1):
+                    m.d.sync += self.busy.eq(0)
+        with m.If(self.start):
+            m.d.sync += [self.busy.eq(1), array.eq(0), place.eq(0), asked.eq(0)]
+
+        low = [Signal(exact_log2(words), name=f"low_{port}") for port in range(self.ports)]
+        for number, name in enumerate(ARRAYS):
+            m.submodules[name] = kept = memory.Memory(
+                shape=data.ArrayLayout(_WORD, words), depth=depth if name == "offsets" else depth // 2, init=[]
+            )
+            write = kept.write_port()
+            m.d.comb += [
+                write.en.eq(reader.o.valid & (array == number)),
+                write.addr.eq(place),
+                write.data.eq(reader.o.payload.data),
+            ]
+            for port in range(self.ports):
+                read = kept.read_port()
+                m.d.comb += [read.en.eq(1), read.addr.eq(self.vertex[port] >> exact_log2(words))]
+                field = "offset" if name == "offsets" else name
+                m.d.comb += self.found[port][field].eq(read.data[low[port]])
+        m.d.sync += [low[port].eq(self.vertex[port]) for port in range(self.ports)]
+        m.d.sync += Cover(reader.o.valid & ~reader.o.payload.last & self.busy, "an array of several beats")
+        return m

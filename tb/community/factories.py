@@ -1,0 +1,37 @@
+"""Blocks of the community processor from plain numbers, as `scripts/blocks.py` needs them."""
+
+from typing import Any
+
+from hw.community.formats import CommunityConfig
+from hw.community.pe import CommunityPE
+from hw.community.planner import Planner
+from hw.community.record_reader import RecordReader
+from hw.community.scanner import Scanner
+from hw.community.summer import Summer
+
+__all__ = ["pe", "planner", "reader", "scanner", "summer"]
+
+
+def pe(**parameters: Any) -> CommunityPE:
+    """Return a `CommunityPE`; parameters as for `CommunityConfig`."""
+    return CommunityPE(CommunityConfig(**parameters))
+
+
+def planner(**parameters: Any) -> Planner:
+    """Return a `Planner`."""
+    return Planner(CommunityConfig(**parameters))
+
+
+def reader(**parameters: Any) -> RecordReader:
+    """Return a `RecordReader`."""
+    return RecordReader(CommunityConfig(**parameters))
+
+
+def scanner(**parameters: Any) -> Scanner:
+    """Return a `Scanner`."""
+    return Scanner(CommunityConfig(**parameters))
+
+
+def summer(**parameters: Any) -> Summer:
+    """Return a `Summer`."""
+    return Summer(CommunityConfig(**parameters))

@@ -1,0 +1,144 @@
+"""Runs of images on a simulated chiplet with community PEs.
+
+The half outside the simulator (`run_images`) writes the images, builds and starts the simulation and reads the
+outcomes; the half inside is the cocotb test `runs_every_image`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import cocotb
+import numpy as np
+from cocotb.clock import Clock
+
+from golden.image import Image
+from golden.model.layer import Int16Array
+from golden.model.network import Problem, infer
+from hw.community.chiplet import CommunityChiplet, MachineConfig
+from hw.community.formats import CommunityConfig
+from hw.islands.config import LocatorConfig
+from tb.chiplet.host import Host, Run
+from tb.harness import CLOCK_NS, Result, parameters
+from tb.models.simulate import simulate_with_memory
+from tb.models.wrap import MemoryModel
+
+__all__ = ["COUNTERS", "Outcome", "Pace", "differences", "machine", "run_images"]
+
+#: What the chiplet counts.
+COUNTERS = ("gross", "formed", "worked", "smoothed", "edges_read")
+_MEMORY_BYTES = 1 << 20
+_LIMIT = 2_000_000
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How the memory behaves during a run, and after how many cycles a reset cuts it off (0: it does not)."""
+
+    latency: int = 100
+    stall: float = 0.0
+    out_of_order: bool = False
+    seed: int = 1
+    read_errors: tuple[int, int] | None = None
+    write_errors: tuple[int, int] | None = None
+    reset_after: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a run left: completion and cycles, results by layer, counters by name. None if it was cut off."""
+
+    run: Run | None
+    results: list[Int16Array]
+    counters: dict[str, int]
+
+
+def machine(
+    *, community: Mapping[str, int] | None = None, locator: Mapping[str, int] | None = None, **sizes: int
+) -> MachineConfig:
+    """Return a configuration from plain numbers."""
+    return MachineConfig(CommunityConfig(**(community or {})), LocatorConfig(**(locator or {})), **sizes)
+
+
+def run_images(
+    config: MachineConfig, images: Sequence[tuple[Image, Pace]], directory: Path, *, name: str = "community_chiplet"
+) -> tuple[list[Outcome], Result]:
+    """Simulate a chiplet through all images, one after another.
+
+    Raises
+    ------
+    AssertionError
+        If a run does not complete.
+    """
+    directory = directory.resolve()
+    beat = config.community.data_width // 8
+    size = max([_MEMORY_BYTES, *(len(image.data) for image, _ in images)])
+    described = []
+    for number, (image, pace) in enumerate(images):
+        (directory / f"job{number}.image").write_bytes(image.data)
+        regions = [image.results_region(layer) for layer in range(image.header["layers"])]
+        described.append({"pace": asdict(pace), "dump": [(region.address, region.bytes) for region in regions]})
+    (directory / "jobs.json").write_text(json.dumps(described))
+    result = simulate_with_memory(
+        CommunityChiplet(config),
+        __name__,
+        directory,
+        name=name,
+        memories={"m_axi": MemoryModel(depth=1 << (size // beat - 1).bit_length())},
+        parameters={"beat_bytes": beat},
+    )
+    outcomes = []
+    for number, (image, _) in enumerate(images):
+        said = json.loads((directory / f"job{number}.json").read_text())
+        results = [
+            image.rows(image.results_region(layer), (directory / f"job{number}.{layer}").read_bytes())
+            for layer in range(image.header["layers"])
+        ]
+        outcomes.append(Outcome(Run(**said["run"]) if said["run"] else None, results, said["counters"]))
+    return outcomes, result
+
+
+def differences(problem: Problem, outcome: Outcome) -> list[str]:
+    """Where an outcome differs from the golden model, a line each; none if it is bit-exact."""
+    assert outcome.run is not None
+    lines = []
+    if outcome.run.completion["error"]:
+        lines.append(f"it ended with {outcome.run.completion}")
+    for layer, (want, got) in enumerate(zip(infer(problem), outcome.results, strict=True)):
+        where = np.argwhere(want.results != got)
+        if where.size:
+            vertex, feature = map(int, where[0])
+            lines.append(
+                f"layer {layer}: {len(where)} of {got.size} values differ, first at vertex {vertex}, feature "
+                f"{feature}: {int(got[vertex, feature])}, expected {int(want.results[vertex, feature])}"
+            )
+    return lines
+
+
+@cocotb.test()
+async def runs_every_image(dut: Any) -> None:
+    """Load, run and dump each; what came out is judged outside."""
+    directory = Path(parameters()["directory"])
+    dut.rst.value = 1
+    Clock(dut.clk, CLOCK_NS, unit="ns").start()
+    host = Host(dut, parameters()["beat_bytes"], directory)
+    for number, description in enumerate(json.loads((directory / "jobs.json").read_text())):
+        pace, memory = Pace(**description["pace"]), host.memory
+        memory.latency(pace.latency)
+        memory.stall(pace.stall)
+        memory.out_of_order(pace.out_of_order)
+        memory.seed(pace.seed)
+        for fails, where in ((memory.read_errors, pace.read_errors), (memory.write_errors, pace.write_errors)):
+            fails(range(where[0], where[1] + 1) if where else None)
+        await host.reset()
+        await memory.load((directory / f"job{number}.image").read_bytes())
+        run = await host.run(cut_off=pace.reset_after, limit=_LIMIT)
+        counters = {name: int(getattr(dut, name).value) for name in COUNTERS}
+        for part, (address, size) in enumerate(description["dump"]):
+            (directory / f"job{number}.{part}").write_bytes(await memory.dump(address, size))
+        said = {"run": asdict(run) if run else None, "counters": counters}
+        (directory / f"job{number}.json").write_text(json.dumps(said))
