@@ -13,6 +13,8 @@ TAPS = 0x80200003
 LEAP = 32
 #: Rounds without a word at the end of the mixing.
 FINAL_ROUNDS = 3
+#: What takes the place of a word in them.
+FINAL_WORD = 0x9E3779B9
 
 
 def _round(state: int, word: int) -> int:
@@ -29,7 +31,7 @@ def mix(words: Iterable[int]) -> int:
     for word in words:
         state = _round(state, word & _MASK)
     for _ in range(FINAL_ROUNDS):
-        state = _round(state, 0x9E3779B9)
+        state = _round(state, FINAL_WORD)
     return state or 1
 
 
@@ -89,8 +91,8 @@ class Generator:
                 ^ _BYTES[3][state >> 24]
             )
             self.draws += 1
-            if self.state & mask < bound:
-                return self.state & mask
+            if state & mask < bound:
+                return state & mask
 
     def choose(self, population: int, count: int) -> list[int]:
         """`count` different numbers below `population`, every set of them equally likely (Floyd's algorithm).

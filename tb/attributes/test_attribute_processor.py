@@ -21,7 +21,7 @@ def ram_of(config: AttributeConfig) -> AttributeRam:
 def random_requests(
     rng: np.random.Generator, count: int, slots: int, nodes: int = NODES, beyond: float = 0.01
 ) -> tuple[tuple[int, int, int], ...]:
-    """Requests of uneven popularity, often at the slot of the one before, sometimes of IDs outside the graph."""
+    """Draw requests of uneven popularity, often at the slot of the one before, sometimes of IDs outside the graph."""
     ids = np.minimum(rng.geometric(0.06, count) - 1, nodes - 1)
     ids = np.where(rng.random(count) < beyond, nodes + rng.integers(0, 1 << 20, count), ids)
     spots = np.where(rng.random(count) < 0.5, ids % slots, rng.integers(0, slots, count))

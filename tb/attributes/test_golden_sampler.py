@@ -86,7 +86,7 @@ def test_neighbouring_requests_are_not_alike() -> None:
 
 
 def test_the_register_has_the_full_period() -> None:
-    """x to the powers 2^32 - 1 and (2^32 - 1)/p in GF(2)[x]/polynomial, by squaring the step's matrix."""
+    """Raise x to 2^32 - 1 and its divisors in GF(2)[x]/polynomial, by squaring the step's matrix."""
     step = np.zeros((32, 32), dtype=np.uint8)
     for bit in range(32):
         after = ((1 << bit) >> 1) ^ (TAPS if bit == 0 else 0)

@@ -25,8 +25,8 @@ from hw.memory.axi import AXI4Signature, connect_flat, flat_members
 from hw.memory.read_arbiter import ReadArbiter
 from tb.harness import CLOCK_NS, Result, parameters
 from tb.harness.codec import Codec
-from tb.harness.run import default_seed, run
 from tb.harness.run import completed as completed_runs
+from tb.harness.run import default_seed, run
 from tb.models.memory import Memory, plusargs
 from tb.models.simulate import build_with_memory
 from tb.models.wrap import MemoryModel

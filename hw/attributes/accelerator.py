@@ -1,0 +1,132 @@
+"""Attribute accelerator: command processor, cores, and their DMA through one memory port (A9)."""
+
+from typing import Any
+
+from amaranth import Elaboratable, Module
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.utils import ceil_log2
+
+from golden.contracts import COMMAND_BYTES, COMPLETION, Error
+from hw.attributes.command_processor import CommandProcessor
+from hw.attributes.core import AttributeCore, CoreConfig
+from hw.contracts import struct
+from hw.memory.axi import AXI4Signature, connect_flat, flat_members
+from hw.memory.formats import line_address_width
+from hw.memory.read_arbiter import ReadArbiter
+from hw.memory.write_port import WritePort
+from hw.ring.axi_merge import AXIMerge
+
+__all__ = ["AttributeAccelerator", "attach_core"]
+
+#: Bits of the IDs of a core's own port.
+CORE_ID_WIDTH = 4
+#: Bursts of a client under way.
+_OUTSTANDING = 64
+
+
+def attach_core(m: Module, core: AttributeCore, name: str, port: Any) -> None:
+    """Put a core's clients and writes behind a memory port of their own.
+
+    Parameters
+    ----------
+    m
+        Module to which the port's parts are added.
+    core
+        The core.
+    name
+        Prefix of the parts.
+    port
+        Interface of `AXI4Signature` with `CORE_ID_WIDTH` bits of IDs, seen by the subordinate.
+    """
+    m.submodules[f"{name}_reads"] = reads = ReadArbiter(*core.port, clients=core.clients, outstanding=_OUTSTANDING)
+    m.submodules[f"{name}_writes"] = writes = WritePort(*core.port, id_width=CORE_ID_WIDTH)
+    for part in (reads, writes):
+        for signal, member in part.m_axi.signature.members.items():
+            outer, inner = getattr(part.m_axi, signal), getattr(port, signal)
+            m.d.comb += inner.eq(outer) if member.flow == Out else outer.eq(inner)
+    for n in range(core.clients):
+        connect(m, core.requests[n], reads.requests[n])
+        connect(m, reads.beats[n], core.beats[n])
+    connect(m, core.write, writes.i)
+    m.d.comb += core.writing.eq(writes.busy)
+    for n, (failure, code) in enumerate(((reads.failure, Error.MEMORY_READ), (writes.failure, Error.MEMORY_WRITE))):
+        m.d.comb += [
+            core.errors[n].valid.eq(failure.valid),
+            core.errors[n].payload.code.eq(code),
+            core.errors[n].payload.info.eq(failure.payload),
+        ]
+
+
+class AttributeAccelerator(wiring.Component):
+    """Cores with an attribute RAM each, fed by one queue of commands.
+
+    Parameters
+    ----------
+    config : CoreConfig
+    cores
+        A power of two, 1..16.
+
+    Attributes
+    ----------
+    command : stream of unsigned(512)
+        From the host.
+    completion : stream of `COMPLETION`
+        To the host.
+    base : In
+        Line address that addresses in commands count from.
+    busy : Out
+        A bit for each core.
+    m_axi_* : AXI4 manager
+        The memory port.
+
+    Raises
+    ------
+    ValueError
+        If `cores` is out of its range.
+    """
+
+    def __init__(self, config: CoreConfig | None = None, cores: int = 2) -> None:
+        if not 1 <= cores <= 16 or cores & (cores - 1):
+            raise ValueError(f"cores must be a power of two in 1..16, not {cores!r}")
+        self.config, self.cores = config or CoreConfig(), cores
+        attribute = self.config.attribute
+        self._port = (attribute.address_width, attribute.data_width)
+        id_width = CORE_ID_WIDTH + ceil_log2(cores)
+        super().__init__(
+            {
+                "command": In(stream.Signature(8 * COMMAND_BYTES)),
+                "completion": Out(stream.Signature(struct(COMPLETION))),
+                "base": In(line_address_width(attribute.address_width)),
+                "busy": Out(cores),
+                **flat_members("m_axi", Out(AXI4Signature(*self._port, id_width))),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Elaboratable:
+        """Merge the cores' ports in pairs."""
+        m = Module()
+        m.submodules.commands = commands = CommandProcessor(self.cores)
+        connect(m, flipped(self.command), commands.i)
+        connect(m, commands.o, flipped(self.completion))
+        m.d.comb += self.busy.eq(commands.busy)
+        ports = []
+        for n in range(self.cores):
+            m.submodules[f"core_{n}"] = core = AttributeCore(self.config)
+            connect(m, commands.commands[n], core.command)
+            connect(m, core.executed, commands.executed[n])
+            m.d.comb += core.base.eq(self.base)
+            port = AXI4Signature(*self._port, CORE_ID_WIDTH).create(path=(f"port_{n}",))
+            attach_core(m, core, f"core_{n}", port)
+            ports.append(port)
+        id_width = CORE_ID_WIDTH
+        while len(ports) > 1:
+            merged = []
+            for n in range(0, len(ports), 2):
+                m.submodules[f"merge_{id_width}_{n}"] = merge = AXIMerge(*self._port, id_width)
+                for side in range(2):
+                    connect(m, ports[n + side], merge.i[side])
+                merged.append(merge.o)
+            ports, id_width = merged, id_width + 1
+        connect_flat(m, self, "m_axi", ports[0])
+        return m

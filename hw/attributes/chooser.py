@@ -1,0 +1,135 @@
+"""Chooser: different random numbers below a bound, every set equally likely (A2)."""
+
+from amaranth import Array, Cat, Elaboratable, Module, Mux, Signal, unsigned
+from amaranth.hdl import Cover
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.utils import ceil_log2
+
+from golden.attributes.lfsr import WORD
+from hw.attributes.state_mixer import leap
+from hw.stream.slice import Slice
+
+__all__ = ["COUNT_BITS", "Choice", "ChoiceRequest", "Chooser"]
+
+#: Bits of a fan-out.
+COUNT_BITS = 8
+#: ``state``: of the generator, not 0. ``population``: numbers are below it. ``count``: how many.
+ChoiceRequest = data.StructLayout(
+    {"state": unsigned(WORD), "population": unsigned(WORD), "count": unsigned(COUNT_BITS)}
+)
+#: A number; ``last`` of its request; ``empty``: there is none, and ``last`` is set.
+Choice = data.StructLayout({"number": unsigned(WORD), "last": 1, "empty": 1})
+
+
+class Chooser(wiring.Component):
+    """Floyd's algorithm: number k is drawn below population - count + k, and replaced by the bound if it has come.
+
+    Numbers are bounded by rejection: as many bits as the bound has are taken from a shift register that makes 32 steps
+    for each; what exceeds the bound is thrown away. A number takes four cycles and two for every one thrown away. If
+    there are no more numbers than wanted, all come, in order, one in a cycle.
+
+    Parameters
+    ----------
+    most
+        Largest count.
+
+    Attributes
+    ----------
+    i : stream of `ChoiceRequest`
+        ``count`` is at most `most`.
+    o : stream of `Choice`
+        See `golden.attributes.lfsr.Generator.choose`.
+
+    Raises
+    ------
+    ValueError
+        If `most` is out of its range.
+    """
+
+    def __init__(self, most: int = 16) -> None:
+        if not 1 <= most < 1 << COUNT_BITS:
+            raise ValueError(f"most must be in 1..{(1 << COUNT_BITS) - 1}, not {most!r}")
+        self.most = most
+        super().__init__({"i": In(stream.Signature(ChoiceRequest)), "o": Out(stream.Signature(Choice))})
+
+    def elaborate(self, platform: object) -> Elaboratable:
+        """Draw, check against bound and earlier numbers, hand out."""
+        m = Module()
+        m.submodules.out = out = Slice(Choice)
+        connect(m, out.o, flipped(self.o))
+        state, mask, bound, number = (Signal(WORD, name=name) for name in ("state", "mask", "bound", "number"))
+        population, left = Signal(WORD), Signal(COUNT_BITS)
+        fits, known = Signal(), Signal()
+        chosen = Array(Signal(WORD, name=f"chosen_{n}") for n in range(self.most))
+        have = Signal(range(self.most + 1))
+        choice, request = out.i.payload, self.i.payload
+        smeared = bound
+        for shift in (1 << n for n in range(ceil_log2(WORD))):
+            smeared = smeared | smeared >> shift
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += self.i.ready.eq(1)
+                m.d.sync += [
+                    state.eq(request.state),
+                    population.eq(request.population),
+                    left.eq(request.count),
+                    bound.eq(request.population - request.count),
+                    number.eq(0),
+                    have.eq(0),
+                ]
+                with m.If(self.i.valid):
+                    m.next = "BEGIN"
+            with m.State("BEGIN"):
+                with m.If((population == 0) | (left == 0)):
+                    m.next = "NONE"
+                with m.Elif(population <= left):
+                    m.next = "ALL"
+                with m.Else():
+                    m.next = "BOUND"
+            with m.State("NONE"):
+                m.d.comb += [out.i.valid.eq(1), choice.last.eq(1), choice.empty.eq(1)]
+                with m.If(out.i.ready):
+                    m.next = "IDLE"
+            with m.State("ALL"):
+                m.d.comb += [
+                    out.i.valid.eq(1),
+                    choice.number.eq(number),
+                    choice.last.eq(number + 1 == population),
+                ]
+                with m.If(out.i.ready):
+                    m.d.sync += number.eq(number + 1)
+                    with m.If(choice.last):
+                        m.next = "IDLE"
+            with m.State("BOUND"):
+                m.d.sync += mask.eq(smeared)
+                m.next = "DRAW"
+            with m.State("DRAW"):
+                m.d.sync += [number.eq(state & mask), state.eq(leap(state))]
+                m.next = "CHECK"
+            with m.State("CHECK"):
+                m.d.sync += [
+                    fits.eq(number <= bound),
+                    known.eq(Cat((have > n) & (chosen[n] == number) for n in range(self.most)).any()),
+                ]
+                m.next = "HAND_OUT"
+            with m.State("HAND_OUT"):
+                m.d.comb += [
+                    out.i.valid.eq(fits),
+                    choice.number.eq(Mux(known, bound, number)),
+                    choice.last.eq(left == 1),
+                ]
+                with m.If(~fits):
+                    m.next = "DRAW"
+                with m.Elif(out.i.ready):
+                    m.d.sync += [
+                        chosen[have].eq(choice.number),
+                        have.eq(have + 1),
+                        left.eq(left - 1),
+                        bound.eq(bound + 1),
+                    ]
+                    m.next = "BOUND"
+                    with m.If(choice.last):
+                        m.next = "IDLE"
+                m.d.sync += [Cover(~fits, "a number is thrown away"), Cover(fits & known, "a number has come already")]
+        return m

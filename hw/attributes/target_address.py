@@ -1,0 +1,77 @@
+"""Target address: where in the buffer an attribute is wanted (A4)."""
+
+from amaranth import Elaboratable, Module, Mux, Signal, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from golden.attributes.cache import HASH_FACTOR
+from golden.contracts import VID_BITS
+from hw.attributes.formats import AttributeConfig
+from hw.stream.slice import Slice
+
+__all__ = ["Placed", "TargetAddress"]
+
+_HASH_BITS = 16
+
+
+class Placed(data.StructLayout):
+    """An ID, its tag, and the slot of its position."""
+
+    def __init__(self, config: AttributeConfig) -> None:
+        super().__init__({"id": VID_BITS, "tag": unsigned(config.tag_bits), "slot": range(config.slots)})
+
+
+class TargetAddress(wiring.Component):
+    """Keeps the slot of the position, or takes a hash of the ID scaled to the size of the buffer.
+
+    Parameters
+    ----------
+    config : AttributeConfig
+
+    Attributes
+    ----------
+    slotted : In(1)
+        1: by position, 0: by hash; constant while anything is under way.
+    i : stream of `Placed`
+    o : stream of ``config.request``, with ``read`` set
+    """
+
+    def __init__(self, config: AttributeConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "slotted": In(1),
+                "i": In(stream.Signature(Placed(config))),
+                "o": Out(stream.Signature(config.request)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Elaboratable:
+        """Fold, multiply, scale: each between registers."""
+        m = Module()
+        config = self.config
+        m.submodules.out = out = Slice(config.request)
+        connect(m, out.o, flipped(self.o))
+        stages = [Signal(Placed(config), name=f"stage_{n}") for n in range(3)]
+        valid = Signal(3)
+        folded, mixed, scaled = Signal(_HASH_BITS), Signal(_HASH_BITS), Signal(range(config.slots))
+        run = Signal()
+        m.d.comb += [run.eq(out.i.ready | ~valid[-1]), self.i.ready.eq(run)]
+        with m.If(run):
+            m.d.sync += [
+                stages[0].eq(self.i.payload),
+                stages[1].eq(stages[0]),
+                stages[2].eq(stages[1]),
+                valid.eq((valid << 1) | self.i.valid),
+                folded.eq(self.i.payload.id[:_HASH_BITS] ^ self.i.payload.id[_HASH_BITS:]),
+                mixed.eq(folded * HASH_FACTOR),
+                scaled.eq((mixed * config.slots) >> _HASH_BITS),
+            ]
+        m.d.comb += [
+            out.i.valid.eq(valid[-1]),
+            out.i.payload.id.eq(stages[2].id),
+            out.i.payload.tag.eq(stages[2].tag),
+            out.i.payload.slot.eq(Mux(self.slotted, stages[2].slot, scaled)),
+            out.i.payload.read.eq(1),
+        ]
+        return m

@@ -1,0 +1,211 @@
+"""Structure processor and negative sampler against the golden sampler."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import cocotb
+import numpy as np
+
+from golden.attributes.sampler import NEGATIVE_HOP, Batch, Plan, sample
+from golden.contracts import Error
+from golden.datasets import load
+from golden.graph import Graph
+from hw.attributes.structure_processor import SampleSettings
+from tb.attributes.sampler_bench import SamplerBench
+from tb.harness import parameters
+from tb.harness.bench import Bench, start
+from tb.harness.codec import Codec
+from tb.models.memory import Memory
+from tb.models.simulate import simulate_with_memory
+from tb.models.wrap import MemoryModel
+
+GRAPHS = (
+    "karate",
+    "synthetic:power-law,nodes=90,degree=4,seed=3",
+    "synthetic:star,nodes=40",
+    "synthetic:empty,nodes=5",
+    "synthetic:clique,nodes=9",
+    "synthetic:path,nodes=2",
+)
+#: Byte addresses in the bench's memory.
+OFFSETS, EDGES, ROOTS = 0, 0x4000, 0x10000
+
+
+class SampleBench:
+    """A graph in memory, and samplers to sample it."""
+
+    def __init__(self, bench: Bench, memory: Memory) -> None:
+        self.bench, self.memory = bench, memory
+        self.codec = Codec(SampleSettings(20))
+        self.errors: list[dict[str, int]] = []
+        for name in ("positive", "negative"):
+            bench.take(f"{name}_error", self.errors.append)
+
+    async def load(self, graph: Graph, roots: Iterable[int], tiles: int = 1) -> None:
+        """Write a graph; with more tiles, each row's offsets repeat its end."""
+        image = bytearray(1 << 17)
+        offsets = graph.offsets.astype("<u4")
+        if tiles > 1:
+            offsets = np.concatenate([[0], np.repeat(offsets[1:], tiles)]).astype("<u4")
+        image[OFFSETS : OFFSETS + 4 * offsets.size] = offsets.tobytes()
+        image[EDGES : EDGES + 4 * graph.edge_count] = graph.edges.astype("<u4").tobytes()
+        self.roots = list(roots)
+        image[ROOTS : ROOTS + 4 * len(self.roots)] = np.asarray(self.roots, dtype="<u4").tobytes()
+        self.graph, self.tiles = graph, tiles
+        await self.memory.load(bytes(image))
+
+    async def run(self, plan: Plan, batch: int = 0, **changes: int) -> tuple[list[dict[str, int]], int]:
+        """Sample positives and negatives; what came out, and the cycles of the positives."""
+        dut = self.bench.dut
+        out: list[dict[str, int]] = []
+        settings = {
+            "nodes": self.graph.nodes, "offsets": OFFSETS // 4, "edges": EDGES // 4,
+            "edge_count": self.graph.edge_count, "tiles": self.tiles, "roots": ROOTS // 4,
+            "root_count": len(self.roots), "hops": len(plan.fan_out), "negatives": plan.negatives,
+            "fan_out": [*plan.fan_out, *[0] * (4 - len(plan.fan_out))], "seed": plan.seed, "batch": batch,
+        }  # fmt: skip
+        dut.settings.value = self.codec.pack({**settings, **changes})
+        took = 0
+        for name in ("positive", "negative"):
+            if name == "negative" and not plan.negatives:
+                break
+            self.bench.take(f"{name}_o", out.append)
+            getattr(dut, f"{name}_start").value = 1
+            await self.bench.edge
+            getattr(dut, f"{name}_start").value = 0
+            await self.bench.edge
+            began, busy = self.bench.cycle, getattr(dut, f"{name}_busy")
+            for _ in range(4000):
+                await self.bench.cycles(16)
+                if not int(busy.value):
+                    break
+            else:
+                raise AssertionError(f"{name} sampling does not end")
+            took = took or self.bench.cycle - began
+            await self.bench.cycles(40)
+        return out, took
+
+
+def expected(batch: Batch) -> list[dict[str, int]]:
+    """Every sample, in order, as the hardware gives it."""
+    out = []
+    hop_of = np.repeat(np.arange(len(batch.hops)), batch.hops)
+    for position in range(batch.hops[0]):
+        out.append({"node": int(batch.nodes[position]), "hop": 0, "last": 1, "empty": 0})
+    inner = sum(batch.hops[:-1])
+    for parent in range(inner if len(batch.hops) > 1 else 0):
+        mine = np.flatnonzero(batch.parents[: batch.positives] == parent)
+        hop = int(hop_of[parent]) + 1
+        out += group(batch, mine.tolist(), hop)
+    if batch.negatives or batch.nodes.size == batch.positives:
+        for root in range(batch.hops[0]):
+            mine = batch.positives + np.flatnonzero(batch.parents[batch.positives :] == root)
+            out += group(batch, mine.tolist(), NEGATIVE_HOP)
+    return out
+
+
+def group(batch: Batch, mine: list[int], hop: int) -> list[dict[str, int]]:
+    """Return the samples of one parent."""
+    if not mine:
+        return [{"hop": hop, "last": 1, "empty": 1}]
+    return [{"node": int(batch.nodes[p]), "hop": hop, "last": int(p == mine[-1]), "empty": 0} for p in mine]
+
+
+def compare(got: list[dict[str, int]], want: list[dict[str, int]]) -> None:
+    """Compare; an empty sample has no node."""
+    got = [{k: v for k, v in item.items() if k != "node" or not item["empty"]} for item in got]
+    for number, (left, right) in enumerate(zip(got, want, strict=False)):
+        assert left == right, f"sample {number}: {left}, expected {right}"
+    assert len(got) == len(want), f"{len(got)} samples, expected {len(want)}"
+
+
+async def begin(dut: Any) -> SampleBench:
+    for name in ("positive_start", "negative_start"):
+        getattr(dut, name).value = 0
+    bench = await start(dut, SamplerBench())
+    return SampleBench(bench, Memory(dut, 8, Path(parameters()["directory"])))
+
+
+@cocotb.test()
+@cocotb.parametrize(name=list(GRAPHS))
+async def samples_are_those_of_the_golden_model(dut: Any, name: str) -> None:
+    bench = await begin(dut)
+    graph = load(name)
+    random = bench.bench.random
+    for number, plan in enumerate((Plan((3,), 0, 1), Plan((3, 2), 4, 77), Plan((2, 1, 3), 6, 5), Plan((), 5, 9),
+                                   Plan((6, 2, 1, 2), 1, 0xFFFFFFFF))):  # fmt: skip
+        roots = [random.randrange(graph.nodes) for _ in range(random.choice((1, 2, 3)))]
+        await bench.load(graph, roots, tiles=1 + number % 3)
+        bench.memory.stall(random.choice((0, 0.4)))
+        bench.memory.latency(random.choice((1, 20)))
+        bench.bench.pace(stall=random.choice((0, 0.5)))
+        got, _ = await bench.run(plan, batch=number)
+        want = expected(sample(graph, roots, plan, number))
+        if not plan.negatives:
+            want = [item for item in want if item["hop"] != NEGATIVE_HOP]
+        compare(got, want)
+    assert not bench.errors
+
+
+@cocotb.test()
+async def no_roots_make_no_samples(dut: Any) -> None:
+    bench = await begin(dut)
+    await bench.load(load("karate"), [])
+    assert (await bench.run(Plan((2, 2), 3)))[0] == []
+
+
+@cocotb.test()
+async def bad_data_are_reported_and_sampling_ends(dut: Any) -> None:
+    bench = await begin(dut)
+    graph = load("karate")
+    plan = Plan((4, 3), 3, 5)
+    await bench.load(graph, [3, 99, 5])
+    await bench.run(plan)
+    assert bench.errors[0] == {"code": Error.VID_RANGE, "info": 99}
+    for changes, code in (
+        ({"edge_count": 20}, Error.EDGE_RANGE),
+        ({"offsets": EDGES // 4}, Error.OFFSET_ORDER),
+        ({"nodes": 20}, Error.VID_RANGE),
+    ):
+        bench.errors.clear()
+        await bench.load(graph, [0, 3, 15, 30])  # row 15 of the edges, read as offsets, falls
+        await bench.run(plan, **changes)
+        assert code in {error["code"] for error in bench.errors}, changes
+    bench.errors.clear()
+    await bench.load(graph, range(8))
+    bench.memory.read_errors(range(EDGES, EDGES + 4000))
+    await bench.run(plan)
+    assert {error["code"] for error in bench.errors} == {Error.MEMORY_READ}
+    bench.memory.read_errors(range(OFFSETS, OFFSETS + 4000))
+    bench.errors.clear()
+    await bench.run(plan)
+    assert {error["code"] for error in bench.errors} == {Error.MEMORY_READ}
+    bench.memory.read_errors(None)
+    bench.errors.clear()
+    got, _ = await bench.run(plan)
+    compare(got, expected(sample(graph, range(8), plan)))
+    assert not bench.errors
+
+
+@cocotb.test()
+async def a_reset_in_the_middle_changes_nothing_later(dut: Any) -> None:
+    bench = await begin(dut)
+    graph = load("karate")
+    plan = Plan((4, 3), 3, 5)
+    await bench.load(graph, range(6))
+    for cut in (30, 111, 200):
+        dut.settings.value = 0
+        dut.positive_start.value = 1
+        await bench.bench.cycles(1)
+        dut.positive_start.value = 0
+        await bench.bench.cycles(cut)
+        await bench.bench.reset()
+        got, _ = await bench.run(plan)
+        compare(got, expected(sample(graph, range(6), plan)))
+
+
+def test_sampler(tmp_path: Path) -> None:
+    simulate_with_memory(
+        SamplerBench(), __name__, tmp_path, name="sampler", memories={"m_axi": MemoryModel(depth=1 << 15)}
+    )
