@@ -3,7 +3,7 @@
 from amaranth import Elaboratable, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
+from amaranth.utils import bits_for, exact_log2
 
 from golden.contracts import COMMAND_BYTES, COMMANDS, LINE_BYTES, ROW_BYTES, VALUE_BITS, Activation, Error, Opcode
 from hw.chiplet.gather import GatherSettings
@@ -130,8 +130,12 @@ class Executor(wiring.Component):
         f_in, f_out, vertices = Signal(32), Signal(16), Signal(32)
         lines = [Signal(32, name=f"line{k}") for k in range(_MOST_LINES)]
         sums = [Signal(1 + max(len(self.base), 32), name=f"sum{k}") for k in range(_MOST_LINES)]
-        last_chunk, last_granule = Signal(16), Signal(16)  # of an output row
-        granules = Signal(16)
+        # A width that is not refused is at most `max_out`, and a number of inputs at most `weight_rows`.
+        width = f_out[: bits_for(config.max_out)]
+        inputs = f_in[: bits_for(config.weight_rows)]
+        last_chunk = Signal(range(config.max_chunks))  # of an output row
+        last_granule = Signal(range(max(2, 1 + ((config.max_out - 1) >> _ELEMENTS_OF_GRANULE))))
+        granules = Signal(range(2 + ((config.max_out - 1) >> _ELEMENTS_OF_GRANULE)))
         factor, times, product = Signal(32), Signal(16), Signal(48)
         first, end = Signal(33), Signal(34)
         settings = Signal(config.settings)
@@ -212,8 +216,8 @@ class Executor(wiring.Component):
 
             with m.State("MEASURE"):
                 m.d.sync += [
-                    last_chunk.eq((f_out - 1) >> exact_log2(config.lanes)),
-                    last_granule.eq((f_out - 1) >> _ELEMENTS_OF_GRANULE),
+                    last_chunk.eq((width - 1) >> exact_log2(config.lanes)),
+                    last_granule.eq((width - 1) >> _ELEMENTS_OF_GRANULE),
                     first.eq(aggregate.first_vertex - aggregate.first_source),
                     *(sum_.eq(self.base + line) for sum_, line in zip(sums, lines, strict=True)),
                 ]
@@ -232,7 +236,7 @@ class Executor(wiring.Component):
                     task_settings.stride.eq(granules * beats_of_granule),
                     task_settings.gather.eq(0),
                     gather_settings.stride.eq(granules * beats_of_granule),
-                    gather_settings.last_beat.eq((f_out - 1) >> exact_log2(config.elements)),
+                    gather_settings.last_beat.eq((width - 1) >> exact_log2(config.elements)),
                     gather_settings.first_vertex.eq(aggregate.first_vertex),
                     gather_settings.first_source.eq(aggregate.first_source),
                     gather_settings.sources.eq(aggregate.sources),
@@ -306,7 +310,7 @@ class Executor(wiring.Component):
                     csr.rows.eq(vertices),
                     csr.tiles.eq(1),
                     csr.uniform.eq(~combine.sparse),
-                    csr.stride.eq((((f_in - 1) >> _ELEMENTS_OF_GRANULE) + 1) * _WORDS_OF_GRANULE),
+                    csr.stride.eq((((inputs - 1) >> _ELEMENTS_OF_GRANULE) + 1) * _WORDS_OF_GRANULE),
                     scales.address.eq(words(row_scales)),
                     scales.words.eq(vertices),
                 ]
