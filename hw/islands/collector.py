@@ -8,7 +8,7 @@ from golden.contracts import RECORD_HEADER
 from hw.contracts import struct
 from hw.islands.config import LocatorConfig
 from hw.islands.formats import Descriptor, RecordBeat, Settings
-from hw.islands.record_buffer import reader_members
+from hw.islands.record_buffer import ReaderSignature
 from hw.stream.slice import Slice
 
 __all__ = ["Collector"]
@@ -37,7 +37,7 @@ class Collector(wiring.Component):
         Their beats.
     busy
         A record is under way.
-    node_read, node_out, hub_read, hub_out, word_read, word_out
+    buffer
         To and from the record buffer.
     """
 
@@ -49,14 +49,14 @@ class Collector(wiring.Component):
                 "i": In(stream.Signature(Descriptor(config))),
                 "o": Out(stream.Signature(RecordBeat)),
                 "busy": Out(1),
-                **{name: member.flip() for name, member in reader_members(config).items()},
+                "buffer": Out(ReaderSignature(config)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         """Walk through the sections of a record."""
         m = Module()
-        config = self.config
+        config, buffer = self.config, self.buffer
         m.submodules.out = out = Slice(RecordBeat)
         wiring.connect(m, out.o, wiring.flipped(self.o))
         header = struct(RECORD_HEADER)
@@ -74,11 +74,11 @@ class Collector(wiring.Component):
         m.d.comb += [self.busy.eq(1), out.i.payload.last.eq(0)]
 
         # A row: words of node columns, then of hub columns, joined in `rest`.
-        word = Signal(range(config.row_words + 1))
+        word, column = Signal(range(config.columns // _BEAT + 1)), Signal(range(config.columns // _BEAT + 1))
         rest, fill = Signal(_BEAT), Signal(7)
         bits, count = Signal(_BEAT), Signal(7)
         in_nodes, last_word, last_row = Signal(), Signal(), Signal()
-        node_words, hub_words = Signal(range(config.node_words + 1)), Signal(range(config.row_words + 1))
+        node_words, hub_words = Signal.like(word), Signal.like(word)
         node_left = Signal(config.list_bits + 1)
         hub_columns_left = Signal(config.hub_bits + 1)
         m.d.comb += [
@@ -90,7 +90,10 @@ class Collector(wiring.Component):
             node_left.eq(record.nodes - (word << 6)),
             hub_columns_left.eq(hubs - ((word - node_words) << 6)),
         ]
-        held = Mux(self.word_out.tag == record.tag, self.word_out.bits, 0)
+        # Columns of hubs begin behind the last that a node can have.
+        hub_column = config.c_max // _BEAT + (first_hub >> 6) + word - node_words
+        m.d.comb += column.eq(Mux(in_nodes, word, hub_column))
+        held = Mux(record.blank, 0, buffer.row.word_select(column, _BEAT))
         diagonal = Mux((word == index >> 6) & record.head, 1 << index[:6], 0)
         with m.If(in_nodes):
             m.d.comb += [
@@ -105,10 +108,9 @@ class Collector(wiring.Component):
         packed, total = Signal(2 * _BEAT), Signal(8)
         m.d.comb += [packed.eq(rest | (bits << fill)), total.eq(fill + count)]
 
-        def at_word(row: object, number: object) -> object:
-            """Address of a word of the buffer's bitmap."""
-            column = Mux(number < node_words, number, config.node_words + (first_hub >> 6) + number - node_words)
-            return Cat(row[: config.list_bits], record.half) * config.row_words + column  # type: ignore[index]
+        def at_row(row: object) -> object:
+            """Address of a row of the bitmap."""
+            return Cat(row[: config.list_bits], record.half)  # type: ignore[index]
 
         with m.FSM():
             with m.State("IDLE"):
@@ -129,7 +131,7 @@ class Collector(wiring.Component):
                     content.reserved.eq(0),
                     out.i.valid.eq(1),
                     out.i.payload.data.eq(content),
-                    self.node_read.eq(Cat(index[: config.list_bits], record.half)),
+                    buffer.node_read.eq(Cat(index[: config.list_bits], record.half)),
                 ]
                 with m.If(out.i.ready):
                     m.next = "NODES"
@@ -139,50 +141,47 @@ class Collector(wiring.Component):
                 m.d.comb += [
                     out.i.valid.eq(odd | last),
                     out.i.payload.data.eq(
-                        Mux(odd, Cat(low, Const(0, 32 - config.node_bits), self.node_out), self.node_out)
+                        Mux(odd, Cat(low, Const(0, 32 - config.node_bits), buffer.node), buffer.node)
                     ),
                     step.eq(out.i.ready | ~out.i.valid),
-                    self.node_read.eq(Cat((index + step)[: config.list_bits], record.half)),
+                    buffer.node_read.eq(Cat((index + step)[: config.list_bits], record.half)),
                 ]
                 with m.If(step):
-                    m.d.sync += [low.eq(self.node_out), index.eq(Mux(last, 0, index + 1))]
-                    m.d.comb += self.hub_read.eq(Cat(first_hub[: config.hub_bits], record.half))
+                    m.d.sync += [low.eq(buffer.node), index.eq(Mux(last, 0, index + 1))]
+                    m.d.comb += buffer.hub_read.eq(Cat(first_hub[: config.hub_bits], record.half))
                     with m.If(last & (hubs != 0)):
                         m.next = "HUBS"
                     with m.Elif(last):
-                        m.d.comb += self.word_read.eq(at_word(index & 0, word & 0))
+                        m.d.comb += buffer.row_read.eq(at_row(index & 0))
                         m.next = "ROWS"
             with m.State("HUBS"):
                 odd, last = index[0], index == hubs - 1
                 step = Signal()
                 m.d.comb += [
                     out.i.valid.eq(odd | last),
-                    out.i.payload.data.eq(
-                        Mux(odd, Cat(low, Const(0, 32 - config.node_bits), self.hub_out), self.hub_out)
-                    ),
+                    out.i.payload.data.eq(Mux(odd, Cat(low, Const(0, 32 - config.node_bits), buffer.hub), buffer.hub)),
                     step.eq(out.i.ready | ~out.i.valid),
-                    self.hub_read.eq(Cat((first_hub + index + step)[: config.hub_bits], record.half)),
-                    self.word_read.eq(at_word(index & 0, word & 0)),
+                    buffer.hub_read.eq(Cat((first_hub + index + step)[: config.hub_bits], record.half)),
+                    buffer.row_read.eq(at_row(index & 0)),
                 ]
                 with m.If(step):
-                    m.d.sync += [low.eq(self.hub_out), index.eq(Mux(last, 0, index + 1))]
+                    m.d.sync += [low.eq(buffer.hub), index.eq(Mux(last, 0, index + 1))]
                     with m.If(last):
                         m.next = "ROWS"
             with m.State("ROWS"):
-                step, full, next_word, next_row = Signal(), Signal(), Signal.like(word), Signal.like(index)
+                step, full, next_row = Signal(), Signal(), Signal.like(index)
                 m.d.comb += [
                     full.eq((total >= _BEAT) | last_word),
                     out.i.valid.eq(full),
                     out.i.payload.data.eq(packed),
                     out.i.payload.last.eq(last_row & last_word & (total <= _BEAT)),
                     step.eq(out.i.ready | ~full),
-                    next_word.eq(Mux(step, Mux(last_word, 0, word + 1), word)),
                     next_row.eq(index + (step & last_word)),
-                    self.word_read.eq(at_word(next_row, next_word)),
+                    buffer.row_read.eq(at_row(next_row)),
                 ]
                 with m.If(step):
                     m.d.sync += [
-                        word.eq(next_word),
+                        word.eq(Mux(last_word, 0, word + 1)),
                         rest.eq(Mux(total >= _BEAT, packed >> _BEAT, packed)),
                         fill.eq(Mux(total >= _BEAT, total - _BEAT, total)),
                     ]
@@ -200,7 +199,7 @@ class Collector(wiring.Component):
                     out.i.payload.data.eq(rest),
                     out.i.payload.last.eq(last_row),
                     last_tail.eq(out.i.ready),
-                    self.word_read.eq(at_word((index + last_tail)[: len(index)], word & 0)),
+                    buffer.row_read.eq(at_row((index + last_tail)[: len(index)])),
                 ]
                 with m.If(out.i.ready):
                     m.d.sync += [rest.eq(0), fill.eq(0), index.eq(index + 1)]

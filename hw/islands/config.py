@@ -9,8 +9,14 @@ from golden.islands.schedule import ROUNDS_MAX
 __all__ = ["LocatorConfig"]
 
 _WORD_BITS = 32
-#: Bits of the number that tells a worker's searches apart; see `hw.islands.resolver`.
-EPOCH_BITS = 6
+#: Cycles the resolver takes for a conflict.
+CONFLICT_CYCLES = 4
+#: Fewest cycles from the begin of a worker's search to the begin of its next one.
+_SEARCH_CYCLES = 8
+#: Bundles of neighbours that can be on their way when a search ends; see `hw.islands.looker`.
+BUNDLES = 4
+#: Entries of the column table for each vertex it may have to hold.
+_SPARSE = 4
 
 
 @dataclass(frozen=True)
@@ -23,6 +29,8 @@ class LocatorConfig:
         Search engines, 1 to 64: each has one port to the node state and one to the adjacency.
     searches
         Searches that take turns at an engine's ports, 1 to 8: while one waits for an answer, another goes on.
+    lanes
+        Neighbours that an engine looks at in a cycle, a power of two up to the edges of a line.
     nodes
         Vertices whose state is on the chip, a power of two from `banks`.
     edges
@@ -52,6 +60,7 @@ class LocatorConfig:
 
     engines: int = 8
     searches: int = 2
+    lanes: int = 2
     nodes: int = 4096
     edges: int = 16384
     c_max: int = 64
@@ -81,6 +90,8 @@ class LocatorConfig:
                 raise ValueError(f"{name} must be a multiple of 64 in 64..4096, not {value!r}")
         if self.data_width not in (64, 128, 256):
             raise ValueError(f"data_width must be 64, 128 or 256, not {self.data_width!r}")
+        if self.lanes not in (1, 2, 4, 8) or self.lanes > self.line_words:
+            raise ValueError(f"lanes must be a power of two in 1..{self.line_words}, not {self.lanes!r}")
         if self.edges < 2 * self.line_banks * self.line_words:
             raise ValueError(f"edges must be at least {2 * self.line_banks * self.line_words}, not {self.edges!r}")
         if not 3 <= self.tag_bits <= 16:
@@ -131,6 +142,11 @@ class LocatorConfig:
         return max(1, ceil_log2(self.workers))
 
     @property
+    def epoch_bits(self) -> int:
+        """Width of the number that tells a worker's searches apart; see `hw.islands.resolver`."""
+        return ceil_log2(max(64, 2 * CONFLICT_CYCLES * (self.workers + 1) // _SEARCH_CYCLES))
+
+    @property
     def round_bits(self) -> int:
         """Width of a round's number."""
         return ROUNDS_MAX.bit_length()
@@ -138,12 +154,12 @@ class LocatorConfig:
     @property
     def value_bits(self) -> int:
         """Width of what a state says beside its kind: an owner, or a round."""
-        return max(self.round_bits, self.worker_bits + EPOCH_BITS)
+        return max(self.round_bits, self.worker_bits + self.epoch_bits)
 
     @property
     def list_bits(self) -> int:
         """Width of an index into an engine's list of nodes, which also holds what was claimed too late."""
-        return ceil_log2(self.c_max + 4)
+        return ceil_log2(self.c_max + BUNDLES * self.lanes)
 
     @property
     def hub_bits(self) -> int:
@@ -151,16 +167,11 @@ class LocatorConfig:
         return ceil_log2(self.hubs)
 
     @property
-    def node_words(self) -> int:
-        """Beats of a bitmap row's node columns."""
-        return self.c_max // 64
+    def columns(self) -> int:
+        """Bits of a bitmap row."""
+        return self.c_max + self.hubs
 
     @property
-    def row_words(self) -> int:
-        """Beats of a bitmap row."""
-        return (self.c_max + self.hubs) // 64
-
-    @property
-    def bitmap_words(self) -> int:
-        """Words of an engine's bitmap, both halves."""
-        return 2 * (self.row_words << self.list_bits)
+    def table_bits(self) -> int:
+        """Width of an address of the column table: sparse, or with a place for every vertex."""
+        return min(ceil_log2(_SPARSE * self.columns), self.node_bits)

@@ -1,6 +1,6 @@
 """Dispatcher: gives each task to a worker that has nothing to do (I3)."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -23,6 +23,8 @@ class Dispatcher(wiring.Component):
 
     Attributes
     ----------
+    active
+        Engines that get tasks, from the first; 0: all. Constant during a run.
     i
         Tasks.
     o
@@ -33,6 +35,7 @@ class Dispatcher(wiring.Component):
         self.config = config
         super().__init__(
             {
+                "active": In(range(config.engines + 1)),
                 "i": In(stream.Signature(Task(config))),
                 "o": Out(stream.Signature(Task(config))).array(config.workers),
             }
@@ -42,11 +45,14 @@ class Dispatcher(wiring.Component):
         """Choose by priority."""
         m = Module()
         ready = Signal(self.config.workers)
-        m.d.comb += [ready[n].eq(port.ready) for n, port in enumerate(self.o)]
+        engines = self.config.engines
+        works = Signal(engines)
+        m.d.comb += works.eq(Cat((self.active == 0) | (n < self.active) for n in range(engines)))
+        m.d.comb += [ready[n].eq(port.ready & works[n % engines]) for n, port in enumerate(self.o)]
         m.d.comb += self.i.ready.eq(ready.any())
         for n, port in enumerate(self.o):
             m.d.comb += [
                 port.payload.eq(self.i.payload),
-                port.valid.eq(self.i.valid & ~ready[:n].any()),
+                port.valid.eq(self.i.valid & works[n % engines] & ~ready[:n].any()),
             ]
         return m

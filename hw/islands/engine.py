@@ -1,25 +1,23 @@
-"""Engine: searches that take turns at one port to the node state and one to the adjacency (I3)."""
+"""Engine: searches that take turns at the lanes to the node state and at one port to the adjacency (I3)."""
 
 from functools import reduce
 from operator import or_
+from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, ClockSignal, Elaboratable, Instance, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.islands.bank_arbiter import BankArbiter
 from hw.islands.config import LocatorConfig
-from hw.islands.formats import Answer, Claim, Owner, RecordBeat, Request, Settings, Status, Task, Verdict
+from hw.islands.formats import AccessSignature, RecordBeat, SearchSignature
 from hw.islands.worker import Worker
 
-__all__ = ["EVENTS", "Engine"]
-
-#: What a worker says to be counted.
-EVENTS = ("read", "began", "gave_up", "retreated")
+__all__ = ["Engine"]
 
 
 class Engine(wiring.Component):
-    """Its workers share the ports a request at a time, so that one search's waiting is another's time.
+    """Its workers share each lane a request at a time, so that one search's waiting is another's time.
 
     Parameters
     ----------
@@ -27,84 +25,90 @@ class Engine(wiring.Component):
         Sizes.
     number
         Of the engine; its workers are every ``config.engines``-th from there.
+    module
+        Name of the Verilog module of a `hw.islands.worker.Worker` that is generated apart; default: each worker is
+        generated here, which costs a simulator's compilation more the more there are.
 
     Attributes
     ----------
-    settings, clear
-        To all workers.
-    request, answer, line_request, line
-        The shared ports, as those of a `hw.islands.searcher.Searcher`.
-    task, conflict, verdict, status, claim, o
+    searches, o
         Of every worker.
-    busy, emitting
-        Of any worker.
-    read, began, gave_up, retreated
-        A bit for each worker.
+    access
+        The shared ports.
+    emitting
+        A record is under way.
     """
 
-    def __init__(self, config: LocatorConfig, number: int) -> None:
-        self.config, self.number = config, number
-        count = config.searches
+    def __init__(self, config: LocatorConfig, number: int, module: str = "") -> None:
+        self.config, self.number, self.module = config, number, module
         super().__init__(
             {
-                "settings": In(Settings(config)),
-                "clear": In(1),
-                "request": Out(stream.Signature(Request(config))),
-                "answer": In(Answer(config)),
-                "line_request": Out(stream.Signature(config.line_bits)),
-                "line": In(stream.Signature(config.data_width, always_ready=True)),
-                "task": In(stream.Signature(Task(config))).array(count),
-                "conflict": Out(stream.Signature(Owner(config))).array(count),
-                "verdict": In(stream.Signature(Verdict, always_ready=True)).array(count),
-                "status": Out(Status(config)).array(count),
-                "claim": In(Claim()).array(count),
-                "o": Out(stream.Signature(RecordBeat)).array(count),
-                "busy": Out(1),
+                "searches": Out(SearchSignature(config)).array(config.searches),
+                "access": Out(AccessSignature(config)),
+                "o": Out(stream.Signature(RecordBeat)).array(config.searches),
                 "emitting": Out(1),
-                **{event: Out(count) for event in EVENTS},
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         """Connect workers; give each port to one of those that want it."""
         m = Module()
-        config = self.config
-        workers = [Worker(config, self.number + n * config.engines) for n in range(config.searches)]
-        for name, shared in (("request", self.request), ("line_request", self.line_request)):
-            turns = BankArbiter(config.searches, 1)
-            m.submodules[f"{name}_turns"] = turns
-            ports = [getattr(worker, name) for worker in workers]
-            chosen = turns.chosen[0]
-            m.d.comb += [
-                *(turns.valid[n].eq(port.valid) for n, port in enumerate(ports)),
-                *(port.ready.eq(shared.ready & chosen[n]) for n, port in enumerate(ports)),
-                shared.valid.eq(chosen.any()),
-                shared.payload.eq(reduce(or_, (Mux(chosen[n], _bits(port), 0) for n, port in enumerate(ports)))),
-            ]
-            if name == "line_request":
-                asked = Signal(config.searches)
-                m.d.sync += asked.eq(chosen)
+        config, access = self.config, self.access
+        workers = [Worker(config) for _ in range(config.searches)]
         for n, worker in enumerate(workers):
-            m.submodules[f"worker{n}"] = worker
-            wiring.connect(m, wiring.flipped(self.task[n]), worker.task)
-            wiring.connect(m, worker.conflict, wiring.flipped(self.conflict[n]))
-            wiring.connect(m, wiring.flipped(self.verdict[n]), worker.verdict)
+            m.submodules[f"worker{n}"] = _Apart(worker, self.module) if self.module else worker
+            wiring.connect(m, worker.search, wiring.flipped(self.searches[n]))
             wiring.connect(m, worker.o, wiring.flipped(self.o[n]))
+        for lane in range(config.lanes):
+            # The first lane is used most: it is another one for every worker.
+            own = [(lane - n) % config.lanes for n in range(config.searches)]
+            ports = [worker.access.request[own[n]] for n, worker in enumerate(workers)]
+            _share(m, f"lane{lane}", access.request[lane], ports)
+            m.d.comb += [worker.access.answer[own[n]].eq(access.answer[lane]) for n, worker in enumerate(workers)]
+        chosen = _share(m, "lines", access.line_request, [worker.access.line_request for worker in workers])
+        asked = Signal(config.searches)
+        m.d.sync += asked.eq(chosen)
+        for n, worker in enumerate(workers):
             m.d.comb += [
-                worker.settings.eq(self.settings),
-                worker.clear.eq(self.clear),
-                worker.answer.eq(self.answer),
-                worker.line.valid.eq(self.line.valid & asked[n]),
-                worker.line.payload.eq(self.line.payload),
-                worker.claim.eq(self.claim[n]),
-                self.status[n].eq(worker.status),
-                *(getattr(self, event)[n].eq(getattr(worker, event)) for event in EVENTS),
+                worker.access.line.valid.eq(access.line.valid & asked[n]),
+                worker.access.line.payload.eq(access.line.payload),
             ]
-        m.d.comb += [
-            self.busy.eq(reduce(or_, (worker.busy for worker in workers))),
-            self.emitting.eq(reduce(or_, (worker.emitting for worker in workers))),
-        ]
+        m.d.comb += self.emitting.eq(Cat(worker.emitting for worker in workers).any())
         return m
+
+
+class _Apart(Elaboratable):
+    """Stands for a component whose module is generated apart."""
+
+    def __init__(self, component: Any, module: str) -> None:
+        self.component, self.module = component, module
+        # It is made for its ports; one like it is elaborated elsewhere.
+        component._MustUse__used = True
+
+    def elaborate(self, platform: object) -> Module:
+        """Emit an instance with clock, reset and every port."""
+        m = Module()
+        ports: dict[str, Any] = {"i_clk": ClockSignal(), "i_rst": ResetSignal()}
+        for path, member, value in self.component.signature.flatten(self.component):
+            signal = Value.cast(value)
+            # The constant side of a stream is no port.
+            if isinstance(signal, Signal):
+                ports[f"{'i' if member.flow == In else 'o'}_{'__'.join(map(str, path))}"] = signal
+        m.submodules.instance = Instance(self.module, **ports)
+        return m
+
+
+def _share(m: Module, name: str, shared: stream.Interface, ports: list[stream.Interface]) -> Signal:
+    """Connect one of the ports that ask; return which."""
+    m.submodules[name] = turns = BankArbiter(len(ports), 1)
+    chosen = turns.chosen[0]
+    m.d.comb += [
+        *(turns.valid[n].eq(port.valid) for n, port in enumerate(ports)),
+        *(port.ready.eq(shared.ready & chosen[n]) for n, port in enumerate(ports)),
+        shared.valid.eq(chosen.any()),
+        shared.payload.eq(reduce(or_, (Mux(chosen[n], _bits(port), 0) for n, port in enumerate(ports)))),
+    ]
+    return chosen
 
 
 def _bits(port: stream.Interface) -> object:

@@ -1,12 +1,18 @@
 """What the blocks of the island locator say to each other."""
 
-from amaranth.lib import data, enum
+from amaranth.hdl import Module
+from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib.wiring import In, Out
 
-from hw.islands.config import EPOCH_BITS, LocatorConfig
+from hw.islands.config import LocatorConfig
 
 __all__ = [
+    "AccessSignature",
     "Answer",
+    "Bundle",
     "Claim",
+    "Conflict",
+    "Counts",
     "Descriptor",
     "Kind",
     "Operation",
@@ -15,10 +21,11 @@ __all__ = [
     "RecordBeat",
     "Request",
     "Row",
+    "SearchSignature",
     "Settings",
     "Status",
     "Task",
-    "Verdict",
+    "pass_through",
 ]
 
 
@@ -65,17 +72,6 @@ class Outcome(enum.Enum, shape=3):  # type: ignore[call-arg]
     DONE = 6
 
 
-class Verdict(enum.Enum, shape=2):  # type: ignore[call-arg]
-    """What a search that met another does."""
-
-    #: Look again: the other goes away.
-    WAIT = 0
-    #: Release its vertices.
-    RETREAT = 1
-    #: Mark its vertices: together they are more than a community.
-    MARK = 2
-
-
 class Settings(data.StructLayout):
     """What stands still during a round.
 
@@ -108,7 +104,7 @@ class Owner(data.StructLayout):
     """A search: its ``worker``, and the ``epoch``, which changes with every search of the worker."""
 
     def __init__(self, config: LocatorConfig) -> None:
-        super().__init__({"worker": config.worker_bits, "epoch": EPOCH_BITS})
+        super().__init__({"worker": config.worker_bits, "epoch": config.epoch_bits})
 
 
 class Request(data.StructLayout):
@@ -150,33 +146,128 @@ class Status(data.StructLayout):
 
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__(
-            {"searching": 1, "epoch": EPOCH_BITS, "count": config.list_bits + 1, "number": config.edge_bits}
+            {"searching": 1, "epoch": config.epoch_bits, "count": config.list_bits + 1, "number": config.edge_bits}
         )
 
 
+class Conflict(data.StructLayout):
+    """A search has met a vertex of the ``owner``, and whether it has a ``need`` of it to go on."""
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__({"owner": Owner(config), "need": 1})
+
+
 class Claim(data.StructLayout):
-    """Said to a search from outside: it has ``lost`` its vertices, and whether it has to ``mark`` them."""
+    """Said to a search from outside: it is ``suspended``; it has ``lost`` its vertices, and has to ``mark`` them."""
 
     def __init__(self) -> None:
-        super().__init__({"lost": 1, "mark": 1})
+        super().__init__({"suspended": 1, "lost": 1, "mark": 1})
+
+
+class Bundle(data.StructLayout):
+    """Neighbours of the ``index``-th node: those ``vertices`` whose bit in the ``mask`` is set."""
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__(
+            {
+                "index": config.list_bits,
+                "mask": config.lanes,
+                "vertices": data.ArrayLayout(config.node_bits, config.lanes),
+            }
+        )
+
+
+class Counts(data.StructLayout):
+    """Events of a cycle: edges ``read``, searches that ``began``, ``gave_up`` or ``retreated``."""
+
+    def __init__(self, most_read: int, searches: int) -> None:
+        events = dict.fromkeys(("began", "gave_up", "retreated"), range(searches + 1))
+        super().__init__({"read": range(most_read + 1), **events})
+
+
+class AccessSignature(wiring.Signature):
+    """Ports of a search, or of an engine for all its searches, to the graph.
+
+    Members
+    -------
+    request, answer
+        Of every lane to the state store, and what it answers in the cycle after. A request may be withdrawn.
+    line_request, line
+        Addresses of lines, and the lines in the same order.
+    """
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__(
+            {
+                "request": Out(stream.Signature(Request(config))).array(config.lanes),
+                "answer": In(Answer(config)).array(config.lanes),
+                "line_request": Out(stream.Signature(config.line_bits)),
+                "line": In(stream.Signature(config.data_width, always_ready=True)),
+            }
+        )
+
+
+def pass_through(m: Module, inside: wiring.PureInterface, outside: wiring.PureInterface) -> None:
+    """Connect the access of a submodule to that of the component; `wiring.flipped` does not take arrays of streams."""
+    for mine, theirs in zip(inside.request, outside.request, strict=True):
+        wiring.connect(m, mine, wiring.flipped(theirs))
+    m.d.comb += [mine.eq(theirs) for mine, theirs in zip(inside.answer, outside.answer, strict=True)]
+    wiring.connect(m, inside.line_request, wiring.flipped(outside.line_request))
+    wiring.connect(m, wiring.flipped(outside.line), inside.line)
+
+
+class SearchSignature(wiring.Signature):
+    """What a search and its surroundings say to each other, seen from the search.
+
+    Members
+    -------
+    number
+        Of the worker; constant.
+    settings, clear
+        Of the round; begin a run.
+    task
+        Work, taken when there is nothing else to do; ``ready`` depends on registers.
+    conflict, judged
+        The search has met another; pulse: its alliance is settled, and ``claim`` says it.
+    status, claim
+        What the resolver knows of the search, and says to it.
+    counts, busy
+        To be counted; there is something to do.
+    """
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__(
+            {
+                "number": In(config.worker_bits),
+                "settings": In(Settings(config)),
+                "clear": In(1),
+                "task": In(stream.Signature(Task(config))),
+                "conflict": Out(stream.Signature(Conflict(config))),
+                "judged": In(1),
+                "status": Out(Status(config)),
+                "claim": In(Claim()),
+                "counts": Out(Counts(config.lanes, 1)),
+                "busy": Out(1),
+            }
+        )
 
 
 class Descriptor(data.StructLayout):
     """A record that lies complete in a half of the record buffer.
 
-    ``half``, ``tag``: where, and which words of the bitmap are its own. ``nodes``, ``hubs``: how many.
-    ``round``: as in the record. ``head``: the diagonal is set. ``hub_edges``: as in the record.
+    ``half``: where. ``nodes``, ``hubs``: how many. ``round``: as in the record. ``head``: the diagonal is set.
+    ``blank``: nothing else is. ``hub_edges``: as in the record.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__(
             {
                 "half": 1,
-                "tag": config.tag_bits,
                 "nodes": config.list_bits + 1,
                 "hubs": config.hub_bits + 1,
                 "round": config.round_bits,
                 "head": 1,
+                "blank": 1,
                 "hub_edges": 1,
             }
         )

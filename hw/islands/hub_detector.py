@@ -10,6 +10,9 @@ from hw.islands.state_store import ScanRow
 
 __all__ = ["Hub", "HubDetector"]
 
+#: Width of what is remembered of the largest degree in a word; above, all are alike.
+_PEAK_BITS = 5
+
 
 class Hub(data.StructLayout):
     """A new hub, or an ``isolated`` vertex: the ``vertex`` and its ``row``."""
@@ -21,8 +24,9 @@ class Hub(data.StructLayout):
 class HubDetector(wiring.Component):
     """Compares the degrees of one vertex of every bank in each cycle, in the order of vertices.
 
-    Words in which every vertex is identified are remembered and skipped from then on, at no cost. Searches may run
-    meanwhile: what they identify has a degree at or below the threshold, and so is no candidate.
+    Of each such word the largest degree that is pending is remembered, so a round visits only words that had a
+    candidate when they were last seen; the others are skipped at no cost. Searches may run meanwhile: what they
+    identify has a degree at or below the threshold, and so is no candidate.
 
     Parameters
     ----------
@@ -34,18 +38,15 @@ class HubDetector(wiring.Component):
     settings
         Of the round.
     clear
-        Forget which words are identified, before a run.
-    start, probe
-        Begin to scan; with ``probe`` only count.
+        Forget the degrees of words, before a run.
+    start
+        Begin to scan.
     scan, scanned
         To and from the state store.
     o
         New hubs, and in round 0 isolated vertices.
     busy
         The scan goes on.
-    pending
-        Vertices that were pending when the round began, valid when the scan has ended. Some of those that a search
-        has identified since may be missing, but never all of them.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -55,12 +56,10 @@ class HubDetector(wiring.Component):
                 "settings": In(Settings(config)),
                 "clear": In(1),
                 "start": In(1),
-                "probe": In(1),
                 "scan": Out(range(config.rows)),
                 "scanned": In(ScanRow(config)),
                 "o": Out(stream.Signature(Hub(config))),
                 "busy": Out(1),
-                "pending": Out(config.node_bits + 1),
             }
         )
 
@@ -68,44 +67,50 @@ class HubDetector(wiring.Component):
         """Judge a word a cycle, hold it until its hubs are sent."""
         m = Module()
         config, settings = self.config, self.settings
-        open_words = Signal(config.rows)  # words with a vertex that is not identified
+        top = (1 << _PEAK_BITS) - 1
+        peaks = [Signal(_PEAK_BITS, name=f"peak{n}") for n in range(config.rows)]
         word = Signal(range(config.rows))
         busy, judged = Signal(), Signal()
-        quiet = Signal()
         sent = Signal(config.banks)
 
-        pend, new, isolated = Signal(config.banks), Signal(config.banks), Signal(config.banks)
+        low, new, isolated = Signal(config.banks), Signal(config.banks), Signal(config.banks)
         for lane in range(config.banks):
-            row = self.scanned.rows[lane]
+            row, pends = self.scanned.rows[lane], Signal(name=f"pends{lane}")
             exists = Cat(Const(lane, config.bank_bits), word) < settings.vertices
             m.d.comb += [
-                pend[lane].eq(exists & ~self.scanned.done[lane] & (row.degree <= settings.previous)),
-                new[lane].eq(pend[lane] & (row.degree > settings.threshold)),
-                isolated[lane].eq(pend[lane] & (row.degree == 0) & (settings.round == 0)),
+                pends.eq(exists & ~self.scanned.done[lane] & (row.degree <= settings.previous)),
+                new[lane].eq(pends & (row.degree > settings.threshold)),
+                low[lane].eq(pends & ~new[lane]),
+                isolated[lane].eq(low[lane] & (row.degree == 0) & (settings.round == 0)),
             ]
-        left, lowest, lane = Signal(config.banks), Signal(config.banks), Signal(config.bank_bits)
+        # The largest degree that stays pending.
+        short = [Mux(low[n], _short(self.scanned.rows[n].degree), 0) for n in range(config.banks)]
+        peak = _largest(m, short)
+
+        left, lowest, chosen = Signal(config.banks), Signal(config.banks), Signal(config.bank_bits)
         last = Signal()
         m.d.comb += [
-            left.eq(Mux(quiet, 0, (new | isolated) & ~sent)),
+            left.eq((new | isolated) & ~sent),
             lowest.eq(left & (~left + 1)),
             last.eq((left & ~lowest) == 0),
             self.busy.eq(busy),
             self.o.valid.eq(busy & left.any()),
-            self.o.payload.vertex.eq(Cat(lane, word) + settings.first),
-            self.o.payload.row.eq(Array(self.scanned.rows[n].as_value() for n in range(config.banks))[lane]),
+            self.o.payload.vertex.eq(Cat(chosen, word) + settings.first),
+            self.o.payload.row.eq(Array(self.scanned.rows[n].as_value() for n in range(config.banks))[chosen]),
             self.o.payload.isolated.eq((isolated & lowest).any()),
         ]
         for n in range(config.banks):
             with m.If(lowest[n]):
-                m.d.comb += lane.eq(n)
+                m.d.comb += chosen.eq(n)
 
         # The next word that is worth a look; its contents come a cycle after its address.
-        later, following, end = Signal(config.rows), Signal(range(config.rows)), Signal()
-        with m.If(self.start):
-            m.d.comb += later.eq(open_words)
-        with m.Else():
-            m.d.comb += later.eq(open_words & Cat(word < n for n in range(config.rows)))
-        m.d.comb += end.eq(~later.any())
+        open_words, later, following = Signal(config.rows), Signal(config.rows), Signal(range(config.rows))
+        limit = Signal(_PEAK_BITS)
+        m.d.comb += [
+            limit.eq(_short(settings.threshold)),
+            *(open_words[n].eq((peaks[n] > limit) | (peaks[n] == top)) for n in range(config.rows)),
+            later.eq(Mux(self.start, open_words, open_words & Cat(word < n for n in range(config.rows)))),
+        ]
         for n in reversed(range(config.rows)):
             with m.If(later[n]):
                 m.d.comb += following.eq(n)
@@ -114,22 +119,39 @@ class HubDetector(wiring.Component):
             advance.eq(busy & last & (~left.any() | self.o.ready)),
             self.scan.eq(Mux(self.start | advance, following, word)),
         ]
-        with m.If(busy & ~judged):
-            # Once for each word, when it comes.
-            m.d.sync += self.pending.eq(self.pending + sum(pend[n] for n in range(config.banks)))
-            with m.If(~(pend & ~new).any()):
-                m.d.sync += open_words.bit_select(word, 1).eq(0)
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += sent.eq(sent | lowest)
         m.d.sync += judged.eq(busy)
         with m.If(advance | self.start):
-            m.d.sync += [word.eq(following), busy.eq(~end), sent.eq(0), judged.eq(0)]
-        with m.If(self.start):
-            m.d.sync += [self.pending.eq(0), quiet.eq(self.probe)]
-        with m.If(self.clear):
-            m.d.sync += open_words.eq(Cat((n << config.bank_bits) < settings.vertices for n in range(config.rows)))
+            m.d.sync += [word.eq(following), busy.eq(later.any()), sent.eq(0), judged.eq(0)]
+        for n, remembered in enumerate(peaks):
+            # Once for each word, when it comes.
+            with m.If(busy & ~judged & (word == n)):
+                m.d.sync += remembered.eq(peak)
+            with m.If(self.clear):
+                m.d.sync += remembered.eq(Mux((n << config.bank_bits) < settings.vertices, top, 0))
         m.d.sync += [
             Cover(self.o.valid & ~last, "several hubs in a word"),
-            Cover(self.start & ~end & ~open_words[0], "the first word is skipped"),
+            Cover(self.start & later.any() & ~later[0], "the first word is skipped"),
         ]
         return m
+
+
+def _short(degree: object) -> object:
+    """Cut a degree to what is remembered; larger ones are all alike."""
+    top = (1 << _PEAK_BITS) - 1
+    return Mux(degree >= top, top, degree[:_PEAK_BITS])  # type: ignore[operator, index]
+
+
+def _largest(m: Module, values: list[object]) -> Signal:
+    """Return the largest of the values, by pairs."""
+    level = 0
+    while len(values) > 1:
+        pairs = []
+        for n in range(0, len(values), 2):
+            larger = Signal(_PEAK_BITS, name=f"larger{level}_{n // 2}")
+            a, b = values[n], values[n + 1]
+            m.d.comb += larger.eq(Mux(a > b, a, b))  # type: ignore[operator]
+            pairs.append(larger)
+        values, level = list(pairs), level + 1
+    return values[0]

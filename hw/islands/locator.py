@@ -1,7 +1,5 @@
 """Island locator: rounds of hub detection and parallel search over a graph in memory (I1-I4, I10)."""
 
-from typing import Any
-
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -15,7 +13,7 @@ from hw.islands.adjacency_store import AdjacencyStore
 from hw.islands.config import LocatorConfig
 from hw.islands.dispatcher import Dispatcher
 from hw.islands.engine import Engine
-from hw.islands.formats import RecordBeat, Settings
+from hw.islands.formats import Counts, RecordBeat, Settings
 from hw.islands.hub_detector import HubDetector
 from hw.islands.loader import Loader
 from hw.islands.record_merger import RecordMerger
@@ -48,9 +46,13 @@ class Locator(wiring.Component):
     ----------
     config
         Sizes.
+    worker
+        As ``module`` of `hw.islands.engine.Engine`.
 
     Attributes
     ----------
+    active
+        Engines that work, from the first; 0: all. Constant during a run.
     command
         LOCATE commands, one at a time.
     completion
@@ -65,11 +67,12 @@ class Locator(wiring.Component):
         Line addresses of reads that failed, from the read arbiter.
     """
 
-    def __init__(self, config: LocatorConfig) -> None:
-        self.config = config
+    def __init__(self, config: LocatorConfig, worker: str = "") -> None:
+        self.config, self.worker = config, worker
         widths = (config.address_width, config.data_width)
         super().__init__(
             {
+                "active": In(range(config.engines + 1)),
                 "command": In(stream.Signature(struct(COMMANDS[Opcode.LOCATE]))),
                 "completion": Out(stream.Signature(ErrorReport)),
                 "records": Out(stream.Signature(RecordBeat)).array(config.outputs),
@@ -91,11 +94,12 @@ class Locator(wiring.Component):
         m.submodules.generator = generator = TaskGenerator(config)
         m.submodules.dispatcher = dispatcher = Dispatcher(config)
         m.submodules.resolver = resolver = Resolver(config)
-        engines = [Engine(config, number) for number in range(config.engines)]
+        engines = [Engine(config, number, self.worker) for number in range(config.engines)]
         mergers = [RecordMerger(len(range(n, config.workers, config.outputs))) for n in range(config.outputs)]
 
         settings = Signal(Settings(config))
         clear = Signal()
+        m.d.comb += dispatcher.active.eq(self.active)
         for client in range(3):
             wiring.connect(m, loader.requests[client], wiring.flipped(self.requests[client]))
             wiring.connect(m, wiring.flipped(self.beats[client]), loader.beats[client])
@@ -103,26 +107,29 @@ class Locator(wiring.Component):
         wiring.connect(m, loader.write, adjacency.write)
         wiring.connect(m, detector.o, generator.i)
         wiring.connect(m, generator.o, dispatcher.i)
-        blocks: list[Any] = [states, detector, resolver, *engines]
-        m.d.comb += [block.settings.eq(settings) for block in blocks]
+        m.d.comb += [block.settings.eq(settings) for block in (states, detector, resolver)]
         m.d.comb += [states.scan.eq(detector.scan), detector.scanned.eq(states.scanned), detector.clear.eq(clear)]
-        records = []
         for n, engine in enumerate(engines):
             m.submodules[f"engine{n}"] = engine
-            wiring.connect(m, engine.request, states.requests[n])
-            wiring.connect(m, engine.line_request, adjacency.requests[n])
-            wiring.connect(m, adjacency.lines[n], engine.line)
-            m.d.comb += [engine.clear.eq(clear), engine.answer.eq(states.answers[n])]
-        for worker in range(config.workers):
-            search, home = divmod(worker, config.engines)
-            wiring.connect(m, dispatcher.o[worker], engines[home].task[search])
-            wiring.connect(m, engines[home].conflict[search], resolver.conflicts[worker])
-            wiring.connect(m, resolver.verdicts[worker], engines[home].verdict[search])
+            for lane in range(config.lanes):
+                port = n * config.lanes + lane
+                wiring.connect(m, engine.access.request[lane], states.requests[port])
+                m.d.comb += engine.access.answer[lane].eq(states.answers[port])
+            wiring.connect(m, engine.access.line_request, adjacency.requests[n])
+            wiring.connect(m, adjacency.lines[n], engine.access.line)
+        searches = [engines[n % config.engines].searches[n // config.engines] for n in range(config.workers)]
+        records = [engines[n % config.engines].o[n // config.engines] for n in range(config.workers)]
+        for worker, search in enumerate(searches):
+            wiring.connect(m, dispatcher.o[worker], search.task)
+            wiring.connect(m, search.conflict, resolver.conflicts[worker])
             m.d.comb += [
-                engines[home].claim[search].eq(resolver.claims[worker]),
-                resolver.statuses[worker].eq(engines[home].status[search]),
+                search.number.eq(worker),
+                search.settings.eq(settings),
+                search.clear.eq(clear),
+                search.judged.eq(resolver.judged[worker]),
+                search.claim.eq(resolver.claims[worker]),
+                resolver.statuses[worker].eq(search.status),
             ]
-            records.append(engines[home].o[search])
         for n, merger in enumerate(mergers):
             m.submodules[f"merger{n}"] = merger
             for port, source in enumerate(records[n :: config.outputs]):
@@ -132,14 +139,20 @@ class Locator(wiring.Component):
         counters = self.counters
         engines_busy, emitting, merging = (Signal(name=name) for name in ("engines_busy", "emitting", "merging"))
         m.d.comb += [
-            engines_busy.eq(Cat(engine.busy for engine in engines).any()),
+            engines_busy.eq(Cat(search.busy for search in searches).any()),
             emitting.eq(Cat(engine.emitting for engine in engines).any()),
             merging.eq(Cat(merger.busy for merger in mergers).any()),
         ]
+        # Counted engine by engine, then added up.
         events = (("edges_read", "read"), ("searches", "began"), ("given_up", "gave_up"), ("retreats", "retreated"))
+        sums = [
+            Signal(Counts(config.lanes * config.searches, config.searches), name=f"sum{n}")
+            for n in range(config.engines)
+        ]
         for counter, event in events:
-            bits = Cat(getattr(engine, event) for engine in engines)
-            m.d.sync += counters[counter].eq(counters[counter] + sum(bits[n] for n in range(config.workers)))
+            for n, total in enumerate(sums):
+                m.d.sync += total[event].eq(sum(search.counts[event] for search in searches[n :: config.engines]))
+            m.d.sync += counters[counter].eq(counters[counter] + sum(total[event] for total in sums))
 
         command = Signal.like(self.command.payload)
         threshold, error = Signal(32), Signal(ErrorReport)
@@ -156,8 +169,13 @@ class Locator(wiring.Component):
             Mux(command.halving, threshold >> 1, Mux(threshold > command.step, threshold - command.step, 0))
         )
         started = Signal()  # the blocks of a round see `start` a cycle before they are busy
+        # Vertices that are neither hubs nor in a community.
+        pending = Signal(config.node_bits + 1)
+        new_hub = detector.o.valid & detector.o.ready & ~detector.o.payload.isolated
+        m.d.sync += pending.eq(pending - states.identified - new_hub)
         idle = ~started & ~detector.busy & ~generator.busy & ~engines_busy
-        m.d.sync += started.eq(0)
+        calm = Signal()  # what was identified last is counted a cycle later
+        m.d.sync += [started.eq(0), calm.eq(idle)]
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += self.command.ready.eq(1)
@@ -192,7 +210,7 @@ class Locator(wiring.Component):
                         m.next = "FINISH"
             with m.State("START"):
                 m.d.comb += [loader.start.eq(1), clear.eq(1)]
-                m.d.sync += started.eq(1)
+                m.d.sync += [started.eq(1), pending.eq(command.vertices)]
                 m.next = "LOAD"
             with m.State("LOAD"):
                 m.d.sync += counters.load_cycles.eq(counters.load_cycles + 1)
@@ -202,7 +220,7 @@ class Locator(wiring.Component):
                     fail(Error.MEMORY_READ, self.failure.payload)
                 with m.If(~started & ~loader.busy & ~engines_busy):
                     m.next = "ROUND"
-                    with m.If(error.code != Error.NONE):
+                    with m.If((error.code != Error.NONE) | (command.vertices == 0)):
                         m.next = "FINISH"
             with m.State("ROUND"):
                 m.d.comb += [detector.start.eq(1), generator.start.eq(1)]
@@ -210,7 +228,7 @@ class Locator(wiring.Component):
                 m.next = "RUN"
             with m.State("RUN"):
                 m.d.sync += counters.locate_cycles.eq(counters.locate_cycles + 1)
-                with m.If(idle):
+                with m.If(idle & calm):
                     m.d.sync += [
                         counters.rounds.eq(settings.round + 1),
                         settings.round.eq(settings.round + 1),
@@ -219,22 +237,14 @@ class Locator(wiring.Component):
                         threshold.eq(lower),
                     ]
                     m.next = "ROUND"
-                    with m.If(settings.round + 1 == command.rounds):
-                        m.next = "PROBE"
                     with m.If(threshold == 0):
                         m.next = "FINISH"
-                    with m.If(detector.pending == 0):
-                        m.d.sync += counters.rounds.eq(settings.round)
+                    with m.If(settings.round + 1 == command.rounds):
                         m.next = "FINISH"
-            with m.State("PROBE"):
-                m.d.comb += [detector.start.eq(1), detector.probe.eq(1)]
-                m.d.sync += started.eq(1)
-                m.next = "COUNT"
-            with m.State("COUNT"):
-                with m.If(idle):
-                    m.next = "FINISH"
-                    with m.If(detector.pending != 0):
-                        fail(Error.ROUNDS, detector.pending)
+                        with m.If(pending != 0):
+                            fail(Error.ROUNDS, pending)
+                    with m.If(pending == 0):
+                        m.next = "FINISH"
             with m.State("FINISH"):
                 with m.If(~emitting & ~engines_busy):
                     m.d.comb += [merger.finish.eq(1) for merger in mergers]

@@ -1,13 +1,17 @@
-"""Record buffer: nodes, hubs and bitmap of the record an engine builds, beside the one its collector emits."""
+"""Record buffer: nodes, hubs and bitmap of the record a search builds, beside the one its collector emits."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from hw.islands.config import LocatorConfig
 from hw.islands.formats import Row
 
-__all__ = ["BitmapWord", "Member", "RecordBuffer", "reader_members", "writer_members"]
+__all__ = ["Bits", "FetchSignature", "Member", "ReaderSignature", "RecordBuffer", "WriterSignature"]
 
 
 class Member(data.StructLayout):
@@ -17,53 +21,89 @@ class Member(data.StructLayout):
         super().__init__({"vertex": config.node_bits, "row": Row(config)})
 
 
-class BitmapWord(data.StructLayout):
-    """A beat of a bitmap row, empty unless its ``tag`` is that of the record."""
-
-    def __init__(self, config: LocatorConfig) -> None:
-        super().__init__({"bits": 64, "tag": config.tag_bits})
-
-
-class _Bit(data.StructLayout):
-    """An entry of the bitmap to set: ``row``, and the ``column`` of a node or, with ``hub``, of a hub."""
+class Bits(data.StructLayout):
+    """Entries of a bitmap ``row`` to set, one for each lane in the ``mask``: ``columns`` of nodes, or where ``hub`` is
+    set of hubs. ``fresh``: the row was empty.
+    """
 
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__(
-            {"row": config.list_bits, "column": max(config.list_bits, config.hub_bits), "hub": 1, "half": 1}
+            {
+                "row": config.list_bits,
+                "half": 1,
+                "fresh": 1,
+                "mask": config.lanes,
+                "hub": config.lanes,
+                "columns": data.ArrayLayout(max(config.list_bits, config.hub_bits), config.lanes),
+            }
         )
 
 
-def writer_members(config: LocatorConfig) -> dict[str, wiring.Member]:
-    """Members of a `RecordBuffer` that the searcher is connected to."""
-    return {
-        "tag": In(config.tag_bits),
-        "clear": In(stream.Signature(range(config.bitmap_words), always_ready=True)),
-        "node": In(stream.Signature(Member(config), always_ready=True)),
-        "node_index": In(config.list_bits + 1),
-        "fetch": In(config.list_bits + 1),
-        "fetched": Out(Member(config)),
-        "hub": In(stream.Signature(config.node_bits, always_ready=True)),
-        "hub_index": In(config.hub_bits + 1),
-        "bit": In(stream.Signature(_Bit(config), always_ready=True)),
-    }
+class WriterSignature(wiring.Signature):
+    """What is written into the buffer; addresses name the half by their highest bit.
+
+    Members
+    -------
+    node, node_index
+        A node to keep, and where.
+    hub, hub_index
+        A hub to keep, and where.
+    bits
+        Bits to set; they are two cycles later.
+    """
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__(
+            {
+                "node": Out(stream.Signature(Member(config), always_ready=True)),
+                "node_index": Out(config.list_bits + 1),
+                "hub": Out(stream.Signature(config.node_bits, always_ready=True)),
+                "hub_index": Out(config.hub_bits + 1),
+                "bits": Out(stream.Signature(Bits(config), always_ready=True)),
+            }
+        )
 
 
-def reader_members(config: LocatorConfig) -> dict[str, wiring.Member]:
-    """Members of a `RecordBuffer` that the collector is connected to."""
-    return {
-        "node_read": In(config.list_bits + 1),
-        "node_out": Out(config.node_bits),
-        "hub_read": In(config.hub_bits + 1),
-        "hub_out": Out(config.node_bits),
-        "word_read": In(range(config.bitmap_words)),
-        "word_out": Out(BitmapWord(config)),
-    }
+class FetchSignature(wiring.Signature):
+    """What a searcher asks of the buffer while it writes; addresses name the half by their highest bit.
+
+    Members
+    -------
+    fetch, fetched
+        Index of a node, and its row in the next cycle; it may be the one just written.
+    sweep, swept
+        Nodes by as many as there are lanes: which, and they in the next cycle.
+    """
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__(
+            {
+                "fetch": Out(config.list_bits + 1),
+                "fetched": In(Row(config)),
+                "sweep": Out(config.list_bits + 1 - exact_log2(config.lanes)),
+                "swept": In(config.node_bits).array(config.lanes),
+            }
+        )
+
+
+class ReaderSignature(wiring.Signature):
+    """What a collector asks of the buffer: a node, a hub, a row of the bitmap, and what is there in the next cycle."""
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__(
+            {
+                "node_read": Out(config.list_bits + 1),
+                "node": In(config.node_bits),
+                "hub_read": Out(config.hub_bits + 1),
+                "hub": In(config.node_bits),
+                "row_read": Out(config.list_bits + 1),
+                "row": In(config.columns),
+            }
+        )
 
 
 class RecordBuffer(wiring.Component):
-    """Two halves; every member but ``tag`` and the streams names the half by its highest address bit.
-
-    Words of the bitmap carry the tag of their record, so that nothing has to be cleared between records.
+    """Two halves, one of which is written while the other is read. Rows are written whole, so nothing is cleared.
 
     Parameters
     ----------
@@ -72,73 +112,80 @@ class RecordBuffer(wiring.Component):
 
     Attributes
     ----------
-    tag
-        Of the record that is built.
-    clear
-        A bitmap word to forget, while nothing else happens.
-    node, node_index
-        A node to keep, and where.
-    fetch, fetched
-        Index of a node, and the node in the next cycle; it may be the one just written.
-    hub, hub_index
-        A hub to keep, and where.
-    bit
-        A bit to set, one a cycle; it is set two cycles later.
-    node_read, node_out, hub_read, hub_out, word_read, word_out
-        For the collector: an address, and what is there in the next cycle.
+    writer, nodes
+        For the searcher: to write, and to read nodes.
+    reader
+        For the collector.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
         self.config = config
-        super().__init__({**writer_members(config), **reader_members(config)})
+        super().__init__(
+            {
+                "writer": In(WriterSignature(config)),
+                "nodes": In(FetchSignature(config)),
+                "reader": In(ReaderSignature(config)),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         """Connect the memories; bits are read, joined and written in two steps."""
         m = Module()
-        config = self.config
-        member, word = Member(config), BitmapWord(config)
-        m.submodules.nodes = nodes = memory.Memory(shape=member, depth=2 << config.list_bits, init=[])
+        config, writer, reader = self.config, self.writer, self.reader
+        depth, in_word = 2 << config.list_bits, exact_log2(config.lanes)
+        word = data.ArrayLayout(config.node_bits, config.lanes)
+        m.submodules.vertices = vertices = memory.Memory(shape=word, depth=depth // config.lanes, init=[])
+        m.submodules.rows = rows = memory.Memory(shape=Row(config), depth=depth, init=[])
         m.submodules.hubs = hubs = memory.Memory(shape=config.node_bits, depth=2 << config.hub_bits, init=[])
-        m.submodules.bitmap = bitmap = memory.Memory(shape=word, depth=config.bitmap_words, init=[])
+        m.submodules.bitmap = bitmap = memory.Memory(shape=config.columns, depth=depth, init=[])
 
-        node_write = nodes.write_port()
-        fetch, node_read = nodes.read_port(transparent_for=(node_write,)), nodes.read_port()
+        vertex_write, row_write = vertices.write_port(granularity=1), rows.write_port()
+        sweep, node_read = vertices.read_port(), vertices.read_port()
+        fetch = rows.read_port(transparent_for=(row_write,))
         hub_write, hub_read = hubs.write_port(), hubs.read_port()
-        word_write = bitmap.write_port()
-        joined, word_read = bitmap.read_port(transparent_for=(word_write,)), bitmap.read_port()
+        node_lane = Signal(range(max(2, config.lanes)))
+        m.d.sync += node_lane.eq(reader.node_read[:in_word])
         m.d.comb += [
-            node_write.en.eq(self.node.valid),
-            node_write.addr.eq(self.node_index),
-            node_write.data.eq(self.node.payload),
-            fetch.addr.eq(self.fetch),
-            self.fetched.eq(fetch.data),
-            node_read.addr.eq(self.node_read),
-            self.node_out.eq(node_read.data.vertex),
-            hub_write.en.eq(self.hub.valid),
-            hub_write.addr.eq(self.hub_index),
-            hub_write.data.eq(self.hub.payload),
-            hub_read.addr.eq(self.hub_read),
-            self.hub_out.eq(hub_read.data),
-            word_read.addr.eq(self.word_read),
-            self.word_out.eq(word_read.data),
+            vertex_write.en.eq(Mux(writer.node.valid, 1 << writer.node_index[:in_word], 0)),
+            vertex_write.addr.eq(writer.node_index >> in_word),
+            *(vertex_write.data[lane].eq(writer.node.payload.vertex) for lane in range(config.lanes)),
+            row_write.en.eq(writer.node.valid),
+            row_write.addr.eq(writer.node_index),
+            row_write.data.eq(writer.node.payload.row),
+            fetch.addr.eq(self.nodes.fetch),
+            self.nodes.fetched.eq(fetch.data),
+            sweep.addr.eq(self.nodes.sweep),
+            *(self.nodes.swept[lane].eq(sweep.data[lane]) for lane in range(config.lanes)),
+            node_read.addr.eq(reader.node_read >> in_word),
+            reader.node.eq(node_read.data[node_lane]),
+            hub_write.en.eq(writer.hub.valid),
+            hub_write.addr.eq(writer.hub_index),
+            hub_write.data.eq(writer.hub.payload),
+            hub_read.addr.eq(reader.hub_read),
+            reader.hub.eq(hub_read.data),
         ]
 
-        bit = self.bit.payload
-        place = Signal(range(config.bitmap_words))
-        column = Mux(bit.hub, config.c_max, 0) + bit.column
+        bitmap_write = bitmap.write_port()
+        joined, row_read = bitmap.read_port(transparent_for=(bitmap_write,)), bitmap.read_port()
+        asked, valid, bits = writer.bits.payload, Signal(), Signal(Bits(config), reset_less=True)
+        m.d.sync += [valid.eq(writer.bits.valid), bits.eq(asked)]
+        columns = (Mux(bits.hub[lane], config.c_max, 0) + bits.columns[lane] for lane in range(config.lanes))
         m.d.comb += [
-            place.eq((Cat(bit.row, bit.half) * config.row_words) + (column >> 6)),
-            joined.addr.eq(place),
+            joined.addr.eq(_place(asked)),
+            bitmap_write.en.eq(valid),
+            bitmap_write.addr.eq(_place(bits)),
+            bitmap_write.data.eq(
+                reduce(
+                    or_,
+                    (Mux(bits.mask[lane], 1 << column, 0) for lane, column in enumerate(columns)),
+                    Mux(bits.fresh, 0, joined.data),
+                )
+            ),
+            row_read.addr.eq(reader.row_read),
+            reader.row.eq(row_read.data),
         ]
-        valid, at, position, tag = Signal(), Signal.like(place), Signal(6), Signal(config.tag_bits)
-        m.d.sync += [valid.eq(self.bit.valid), at.eq(place), position.eq(column), tag.eq(self.tag)]
-        m.d.comb += [
-            word_write.en.eq(valid | self.clear.valid),
-            word_write.addr.eq(Mux(self.clear.valid, self.clear.payload, at)),
-        ]
-        with m.If(~self.clear.valid):
-            m.d.comb += [
-                word_write.data.tag.eq(tag),
-                word_write.data.bits.eq(Mux(joined.data.tag == tag, joined.data.bits, 0) | (1 << position)),
-            ]
         return m
+
+
+def _place(bits: object) -> object:
+    return bits.row | (bits.half << len(bits.row))  # type: ignore[attr-defined]

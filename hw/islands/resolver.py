@@ -1,21 +1,34 @@
-"""Conflict resolver: when two searches meet, decides which one goes on (I3)."""
+"""Conflict resolver: searches that meet become allies, and one of them goes on (I3)."""
 
-from amaranth.hdl import Array, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.islands.config import LocatorConfig
-from hw.islands.formats import Claim, Owner, Settings, Status, Verdict
-from hw.stream.arbiter import Arbiter
+from hw.islands.formats import Claim, Conflict, Settings, Status
+from hw.stream.arbiter import Arbiter, tagged
 
 __all__ = ["Judge", "Resolver"]
 
 
-class Judge(wiring.Component):
-    """Decides one conflict a cycle; who has lost is kept here until that search has ended.
+class _Side(data.StructLayout):
+    """One of two alliances: its ``leader``, whether it is ``live``, its ``total`` of nodes, its leader's task."""
 
-    Only a search that has not lost can win, and it wins against one other. So among the searches of one component
-    of the graph a conflict takes away one of two that have not lost, and one always remains.
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__(
+            {"leader": config.worker_bits, "live": 1, "total": config.list_bits + 2, "number": config.edge_bits}
+        )
+
+
+class Judge(wiring.Component):
+    """Decides one conflict every other cycle; who is suspended or has lost is kept here until that search has ended.
+
+    Searches that have met are in one component of the graph. They form an alliance: the larger goes on as its leader,
+    the others are suspended, but keep what they have visited. If together they have more than ``c_max`` nodes, the
+    component is too large and all mark what they have. If the leader cannot go on without what another holds, that
+    one loses it. So nothing is read twice but what is needed again.
+
+    Only a leader can take others in, and an alliance has one leader that has not lost, or all of it marks.
 
     Parameters
     ----------
@@ -28,68 +41,121 @@ class Judge(wiring.Component):
         Of the round: ``c_max`` counts.
     statuses
         Of every worker's search.
-    valid, worker, other
-        Search of ``worker`` has met the vertex of ``other``.
-    verdict
-        For it, in the same cycle.
+    i
+        Conflicts with the ``source`` worker's number; ready every other cycle.
+    judged
+        A pulse for the worker whose conflict is decided; ``claims`` say how.
     claims
-        Which searches have lost; registers.
+        To every search; registers.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
         self.config = config
+        #: Leader of every suspended search (inside; the proof looks at it).
+        self.leaders = [Signal(config.worker_bits, name=f"leader{n}") for n in range(config.workers)]
         super().__init__(
             {
                 "settings": In(Settings(config)),
                 "statuses": In(Status(config)).array(config.workers),
-                "valid": In(1),
-                "worker": In(config.worker_bits),
-                "other": In(Owner(config)),
-                "verdict": Out(Verdict),
+                "i": In(stream.Signature(tagged(Conflict(config), config.workers))),
+                "judged": Out(config.workers),
                 "claims": Out(Claim()).array(config.workers),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Compare the two searches: the larger goes on, or the one with the lower task."""
+        """Weigh in one cycle, decide in the next."""
         m = Module()
-        config = self.config
-        statuses = Array(status.as_value() for status in self.statuses)
-        lost = Array(claim.lost for claim in self.claims)
-        me, foe = Signal(Status(config)), Signal(Status(config))
-        dead, live = Signal(), Signal()
-        larger, together = Signal(), Signal(config.list_bits + 2)
+        config, workers = self.config, range(self.config.workers)
+        claims, leaders, statuses = self.claims, self.leaders, self.statuses
+        # Nodes of suspended allies, at least; what was found too late to count is missing.
+        extras = [Signal(config.list_bits + 2, name=f"extra{n}") for n in workers]
+        totals = [Signal(config.list_bits + 2, name=f"total{n}") for n in workers]
+        alive, counts = Signal(config.workers), Array(status.count for status in statuses)
+        m.d.comb += alive.eq(Cat(statuses[n].searching & ~claims[n].lost for n in workers))
+        m.d.sync += [totals[n].eq(Mux(statuses[n].searching, statuses[n].count + extras[n], 0)) for n in workers]
+
+        conflict, weighed, me, foe = self.i.payload, Signal(), Signal(_Side(config)), Signal(_Side(config))
+        met, met_count, need = Signal(config.worker_bits), Signal(config.list_bits + 1), Signal()
+        suspended = Array(claim.suspended for claim in claims)
+        owner, leader = conflict.payload.owner, Signal(config.worker_bits)
         m.d.comb += [
-            me.eq(statuses[self.worker]),
-            foe.eq(statuses[self.other.worker]),
-            dead.eq(lost[self.worker]),
-            # A conflict may be about a search that has ended since.
-            live.eq(foe.searching & (foe.epoch == self.other.epoch) & ~lost[self.other.worker]),
-            together.eq(me.count + foe.count),
-            larger.eq((me.count > foe.count) | ((me.count == foe.count) & (me.number < foe.number))),
+            self.i.ready.eq(~weighed),
+            leader.eq(Mux(suspended[owner.worker], Array(leaders)[owner.worker], owner.worker)),
         ]
-        mine, theirs, mark = Signal(), Signal(), Signal()
-        with m.If(self.valid & ~dead & live & (self.worker != self.other.worker)):
-            m.d.comb += [
-                mark.eq(together > self.settings.c_max),
-                mine.eq(mark | ~larger),
-                theirs.eq(mark | larger),
-            ]
-        with m.If(dead | (mine & ~mark)):
-            m.d.comb += self.verdict.eq(Verdict.RETREAT)
-        with m.Elif(mark):
-            m.d.comb += self.verdict.eq(Verdict.MARK)
-        for n, (claim, status) in enumerate(zip(self.claims, self.statuses, strict=True)):
-            loses = (mine & (self.worker == n)) | (theirs & (self.other.worker == n))
+        m.d.sync += weighed.eq(self.i.valid & ~weighed)
+        with m.If(~weighed):
             m.d.sync += [
-                claim.lost.eq((claim.lost | loses) & status.searching),
-                claim.mark.eq(Mux(loses, mark, claim.mark)),
+                me.leader.eq(conflict.source),
+                me.live.eq(alive.bit_select(conflict.source, 1) & ~suspended[conflict.source]),
+                met.eq(owner.worker),
+                met_count.eq(counts[owner.worker]),
+                need.eq(conflict.payload.need),
+                foe.leader.eq(leader),
+                # A conflict may be about a search that has ended since.
+                foe.live.eq(
+                    alive.bit_select(owner.worker, 1)
+                    & (Array(status.epoch for status in statuses)[owner.worker] == owner.epoch)
+                ),
             ]
+            for side, number in ((me, conflict.source), (foe, leader)):
+                m.d.sync += [
+                    side.total.eq(Array(totals)[number]),
+                    side.number.eq(Array(status.number for status in statuses)[number]),
+                ]
+
+        acts, same, too_large, larger = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            acts.eq(
+                weighed
+                & me.live
+                & foe.live
+                & alive.bit_select(me.leader, 1)
+                & alive.bit_select(met, 1)
+                & alive.bit_select(foe.leader, 1)
+            ),
+            same.eq(me.leader == foe.leader),
+            too_large.eq(me.total + foe.total > self.settings.c_max),
+            larger.eq((me.total > foe.total) | ((me.total == foe.total) & (me.number < foe.number))),
+        ]
+        for n in workers:
+            claim, mine, theirs = claims[n], Signal(name=f"mine{n}"), Signal(name=f"theirs{n}")
+            m.d.comb += [
+                mine.eq(Mux(claim.suspended, leaders[n], n) == me.leader),
+                theirs.eq(Mux(claim.suspended, leaders[n], n) == foe.leader),
+                self.judged[n].eq(weighed & (me.leader == n)),
+            ]
+            with m.If(acts & same):
+                with m.If(need & (met == n) & (me.leader != n)):
+                    m.d.sync += [claim.lost.eq(1), claim.mark.eq(0)]
+                with m.If(need & (me.leader == n)):
+                    m.d.sync += extras[n].eq(Mux(extras[n] > met_count, extras[n] - met_count, 0))
+            with m.Elif(acts & too_large):
+                with m.If((mine | theirs) & ~claim.lost):
+                    m.d.sync += [claim.lost.eq(1), claim.mark.eq(1)]
+            with m.Elif(acts):
+                with m.If(Mux(larger, theirs, mine)):
+                    m.d.sync += [claim.suspended.eq(1), leaders[n].eq(Mux(larger, me.leader, foe.leader))]
+                with m.If(larger & (me.leader == n)):
+                    m.d.sync += extras[n].eq(extras[n] + foe.total)
+                with m.If(~larger & (foe.leader == n)):
+                    m.d.sync += extras[n].eq(extras[n] + me.total)
+            # A leader that has ended while it had allies was given up for its size.
+            with m.If(claim.suspended & ~claim.lost & ~Array(s.searching for s in statuses)[leaders[n]]):
+                m.d.sync += [claim.lost.eq(1), claim.mark.eq(1)]
+            with m.If(~statuses[n].searching):
+                m.d.sync += [claim.eq(0), extras[n].eq(0)]
+        m.d.sync += [
+            Cover(acts & same & need, "an ally is asked for what it holds"),
+            Cover(acts & ~same & too_large, "together they are too large"),
+            Cover(acts & ~same & ~too_large & larger, "the one that asks goes on"),
+            Cover(acts & ~same & ~too_large & ~larger, "the one that asks is suspended"),
+        ]
         return m
 
 
 class Resolver(wiring.Component):
-    """Takes conflicts of all workers in turn to the `Judge` and says the verdict to the worker that asked.
+    """Takes conflicts of all workers in turn to the `Judge`.
 
     Parameters
     ----------
@@ -104,8 +170,8 @@ class Resolver(wiring.Component):
         Of and to every worker.
     conflicts
         From every worker: the owner it has met.
-    verdicts
-        To every worker, one for each conflict.
+    judged
+        A bit for each worker: its conflict is decided.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -115,8 +181,8 @@ class Resolver(wiring.Component):
                 "settings": In(Settings(config)),
                 "statuses": In(Status(config)).array(config.workers),
                 "claims": Out(Claim()).array(config.workers),
-                "conflicts": In(stream.Signature(Owner(config))).array(config.workers),
-                "verdicts": Out(stream.Signature(Verdict, always_ready=True)).array(config.workers),
+                "conflicts": In(stream.Signature(Conflict(config))).array(config.workers),
+                "judged": Out(config.workers),
             }
         )
 
@@ -128,24 +194,11 @@ class Resolver(wiring.Component):
             # One search meets no other.
             m.d.comb += self.conflicts[0].ready.eq(1)
             return m
-        m.submodules.arbiter = arbiter = Arbiter(Owner(config), config.workers)
+        m.submodules.arbiter = arbiter = Arbiter(Conflict(config), config.workers)
         m.submodules.judge = judge = Judge(config)
-        conflict = arbiter.o
-        m.d.comb += [
-            judge.settings.eq(self.settings),
-            judge.valid.eq(conflict.valid),
-            judge.worker.eq(conflict.payload.source),
-            judge.other.eq(conflict.payload.payload),
-            conflict.ready.eq(1),
-        ]
+        wiring.connect(m, arbiter.o, judge.i)
+        m.d.comb += [judge.settings.eq(self.settings), self.judged.eq(judge.judged)]
         for n in range(config.workers):
             wiring.connect(m, wiring.flipped(self.conflicts[n]), arbiter.i[n])
-            m.d.comb += [
-                judge.statuses[n].eq(self.statuses[n]),
-                self.claims[n].eq(judge.claims[n]),
-            ]
-            m.d.sync += [
-                self.verdicts[n].valid.eq(conflict.valid & (conflict.payload.source == n)),
-                self.verdicts[n].payload.eq(judge.verdict),
-            ]
+            m.d.comb += [judge.statuses[n].eq(self.statuses[n]), self.claims[n].eq(judge.claims[n])]
         return m

@@ -1,4 +1,4 @@
-"""Row reader: fetches the lines a row of the adjacency lies in, and hands out its neighbours one by one."""
+"""Row reader: fetches the lines a row of the adjacency lies in, and hands out its neighbours in bundles."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -6,10 +6,10 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from hw.islands.config import LocatorConfig
-from hw.islands.formats import Row
+from hw.islands.formats import Bundle, Row
 from hw.stream.queue import Queue
 
-__all__ = ["Neighbour", "NumberedRow", "RowReader"]
+__all__ = ["NumberedRow", "RowReader"]
 
 _WORD_BITS = 32
 #: Lines asked for or waiting.
@@ -21,13 +21,6 @@ class NumberedRow(data.StructLayout):
 
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__({"row": Row(config), "index": config.list_bits})
-
-
-class Neighbour(data.StructLayout):
-    """An edge: the ``index``-th node's neighbour ``vertex``."""
-
-    def __init__(self, config: LocatorConfig) -> None:
-        super().__init__({"index": config.list_bits, "vertex": config.node_bits})
 
 
 class _Piece(data.StructLayout):
@@ -44,7 +37,7 @@ class _Piece(data.StructLayout):
 
 
 class RowReader(wiring.Component):
-    """Reads ahead by `LINES` lines; one neighbour a cycle.
+    """Reads ahead by `LINES` lines; a bundle a cycle: neighbours in one line, one for each lane.
 
     Parameters
     ----------
@@ -73,7 +66,7 @@ class RowReader(wiring.Component):
                 "i": In(stream.Signature(NumberedRow(config))),
                 "request": Out(stream.Signature(config.line_bits)),
                 "line": In(stream.Signature(config.data_width, always_ready=True)),
-                "o": Out(stream.Signature(Neighbour(config))),
+                "o": Out(stream.Signature(Bundle(config))),
                 "flush": In(1),
                 "busy": Out(1),
             }
@@ -112,24 +105,31 @@ class RowReader(wiring.Component):
         with m.If(asks):
             m.d.sync += passed.eq(Mux(last, 0, passed + count))
 
-        piece, at = pieces.o.payload, Signal(range(config.line_words))
+        piece, done = pieces.o.payload, Signal(in_line)  # words of the piece already handed out
+        first, over = Signal(in_line), Signal(range(config.line_words + 1))
         moves, ends = Signal(), Signal()
-        word = Signal(in_line)
         m.d.comb += [
-            word.eq(piece.first + at),
+            first.eq(piece.first + done),
+            over.eq(piece.count - done),
             self.busy.eq(pieces.o.valid),
             self.o.valid.eq(lines.o.valid & ~self.flush),
             self.o.payload.index.eq(piece.index),
-            self.o.payload.vertex.eq(lines.o.payload.word_select(word, _WORD_BITS)[: config.node_bits]),
             moves.eq(self.o.valid & self.o.ready),
-            ends.eq((moves & (at == piece.count - 1)) | (self.flush & lines.o.valid)),
+            ends.eq((moves & (over <= config.lanes)) | (self.flush & lines.o.valid)),
             lines.o.ready.eq(ends),
             pieces.o.ready.eq(ends),
         ]
+        for lane in range(config.lanes):
+            word = Signal(in_line, name=f"word{lane}")
+            m.d.comb += [
+                word.eq(first + lane),
+                self.o.payload.mask[lane].eq(lane < over),
+                self.o.payload.vertices[lane].eq(lines.o.payload.word_select(word, _WORD_BITS)[: config.node_bits]),
+            ]
         with m.If(ends):
-            m.d.sync += at.eq(0)
+            m.d.sync += done.eq(0)
         with m.Elif(moves):
-            m.d.sync += at.eq(at + 1)
+            m.d.sync += done.eq(done + config.lanes)
         with m.If(self.flush):
             m.d.sync += passed.eq(0)
         return m

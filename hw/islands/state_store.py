@@ -49,6 +49,7 @@ class _Bank(wiring.Component):
                 "answer": Out(Answer(config)),
                 "scan_done": Out(1),
                 "scan_row": Out(Row(config)),
+                "identified": Out(1),
             }
         )
 
@@ -95,6 +96,7 @@ class _Bank(wiring.Component):
         with m.Else():
             m.d.comb += answer.outcome.eq(Outcome.FREE)
 
+        m.d.comb += self.identified.eq(valid & (request.operation == Operation.SET) & (request.kind == Kind.DONE))
         claims = (request.operation == Operation.CLAIM) & (answer.outcome == Outcome.FREE)
         with m.If(self.entry_valid):
             m.d.comb += [write.en.eq(1), write.addr.eq(fresh), write.data.kind.eq(Kind.FREE)]
@@ -125,15 +127,17 @@ class StateStore(wiring.Component):
     settings
         Of the round.
     requests
-        Of every engine; ``ready`` in the cycle in which the bank takes it, which depends on all requests of the cycle.
+        Of every lane of every engine; ``ready`` in the cycle in which the bank takes it, which depends on all requests of the cycle.
     answers
-        Of every engine, in the cycle after its request was taken.
+        Of every lane, in the cycle after its request was taken.
     entry
         First contents, written while no request is under way.
     scan
         Which vertex of every bank to show.
     scanned
         The vertices ``scan`` named one cycle before.
+    identified
+        How many vertices have become part of a community, a cycle later.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -141,11 +145,12 @@ class StateStore(wiring.Component):
         super().__init__(
             {
                 "settings": In(Settings(config)),
-                "requests": In(stream.Signature(Request(config))).array(config.engines),
-                "answers": Out(Answer(config)).array(config.engines),
+                "requests": In(stream.Signature(Request(config))).array(config.engines * config.lanes),
+                "answers": Out(Answer(config)).array(config.engines * config.lanes),
                 "entry": In(stream.Signature(Entry(config), always_ready=True)),
                 "scan": In(range(config.rows)),
                 "scanned": Out(ScanRow(config)),
+                "identified": Out(range(config.banks + 1)),
             }
         )
 
@@ -153,7 +158,7 @@ class StateStore(wiring.Component):
         """Connect banks through the crossbar."""
         m = Module()
         config = self.config
-        m.submodules.arbiter = arbiter = BankArbiter(config.engines, config.banks)
+        m.submodules.arbiter = arbiter = BankArbiter(config.engines * config.lanes, config.banks)
         banks = [_Bank(config) for _ in range(config.banks)]
         for n, request in enumerate(self.requests):
             m.d.comb += [
@@ -175,6 +180,7 @@ class StateStore(wiring.Component):
                 bank.scan.eq(self.scan),
                 self.scanned.rows[number].eq(bank.scan_row),
             ]
+        m.d.sync += self.identified.eq(sum(bank.identified for bank in banks))
         m.d.comb += self.scanned.done.eq(Cat(bank.scan_done for bank in banks))
         answers = Array(bank.answer.as_value() for bank in banks)
         for n, request in enumerate(self.requests):

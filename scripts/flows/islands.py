@@ -24,7 +24,7 @@ from golden.islands.schedule import Schedule
 from hw.islands.config import LocatorConfig
 from scripts.flows.table import show
 from tb.harness.run import run
-from tb.islands.island_machine import IslandMachine, lay_out
+from tb.islands.island_machine import IslandMachine, lay_out, worker_sources
 from tb.models.memory import LATENCY, plusargs
 from tb.models.simulate import build_with_memory
 from tb.models.wrap import MemoryModel
@@ -97,14 +97,14 @@ class Found:
         return self.counters["edges_read"] / max(1, self.counters["locate_cycles"])
 
 
-def fitting(graph: Graph, engines: int, c_max: int, outputs: int, searches: int = 2) -> LocatorConfig:
+def fitting(graph: Graph, engines: int, c_max: int, outputs: int, searches: int = 4, lanes: int = 4) -> LocatorConfig:
     """Smallest configuration with room for a graph.
 
     Parameters
     ----------
     graph
         The graph.
-    engines, outputs, searches
+    engines, outputs, searches, lanes
         As in `LocatorConfig`.
     c_max
         Largest community asked for.
@@ -113,6 +113,7 @@ def fitting(graph: Graph, engines: int, c_max: int, outputs: int, searches: int 
     return LocatorConfig(
         engines=engines,
         searches=searches,
+        lanes=lanes,
         nodes=1 << max(8, ceil_log2(max(1, graph.nodes))),
         edges=1 << max(11, ceil_log2(graph.edge_count + 1)),
         c_max=widest,
@@ -121,7 +122,9 @@ def fitting(graph: Graph, engines: int, c_max: int, outputs: int, searches: int 
     )
 
 
-def find(graph: Graph, schedule: Schedule, c_max: int, config: LocatorConfig, latency: int = LATENCY) -> Found:
+def find(
+    graph: Graph, schedule: Schedule, c_max: int, config: LocatorConfig, latency: int = LATENCY, active: int = 0
+) -> Found:
     """Run the locator in RTL on a graph.
 
     Parameters
@@ -136,6 +139,8 @@ def find(graph: Graph, schedule: Schedule, c_max: int, config: LocatorConfig, la
         Of the locator.
     latency
         Of the memory, in cycles.
+    active
+        Engines that work; 0: all.
 
     Raises
     ------
@@ -159,7 +164,12 @@ def find(graph: Graph, schedule: Schedule, c_max: int, config: LocatorConfig, la
     beat = config.data_width // 8
     component = IslandMachine(**asdict(config))
     depth = 1 << max(12, ceil_log2(-(-len(layout.image) // beat)))
-    made = build_with_memory(component, "island_machine", memories={"m_axi": MemoryModel(depth=depth)})
+    made = build_with_memory(
+        component,
+        "island_machine",
+        memories={"m_axi": MemoryModel(depth=depth)},
+        sources=worker_sources(config),
+    )
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         (directory / "graph.bin").write_bytes(layout.image)
@@ -171,6 +181,7 @@ def find(graph: Graph, schedule: Schedule, c_max: int, config: LocatorConfig, la
                 "command": layout.command(schedule, limits),
                 "directory": name,
                 "latency": latency,
+                "active": active,
             },
             plusargs=plusargs(directory),
             directory=directory / "run",

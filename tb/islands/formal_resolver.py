@@ -1,16 +1,17 @@
-"""Proof of the judge: conflicts never take away the last search of a component."""
+"""Proof of the judge: every alliance has a leader that goes on, or all of it marks."""
 
 from typing import Any
 
 from amaranth.asserts import AnyConst, AnySeq
-from amaranth.hdl import Assert, Assume, Cover, Elaboratable, Module, Signal
+from amaranth.hdl import Array, Assert, Assume, Cover, Elaboratable, Module, Signal
 
 from hw.islands.config import LocatorConfig
-from hw.islands.formats import Verdict
 from hw.islands.resolver import Judge
 from tb.harness.formal import Proof
 
-_CONFIG = LocatorConfig(engines=3, searches=1, nodes=64, edges=256, banks=2, line_banks=2, data_width=64, tag_bits=4)
+_CONFIG = LocatorConfig(
+    engines=3, searches=1, lanes=1, nodes=64, edges=256, banks=2, line_banks=2, data_width=64, tag_bits=4
+)
 
 
 class JudgeSpec(Elaboratable):
@@ -24,51 +25,66 @@ class JudgeSpec(Elaboratable):
         m = Module()
         m.submodules.dut = dut = Judge(_CONFIG)
         count = _CONFIG.workers
-        searching, lost = Signal(count), Signal(count)
+        searching, lost, marked, suspended = (
+            Signal(count, name=n) for n in ("searching", "lost", "marked", "suspended")
+        )
         m.d.comb += [searching.eq(AnyConst(count)), dut.settings.c_max.eq(AnyConst(4))]
-        for n, status in enumerate(dut.statuses):
+        for n, (status, claim) in enumerate(zip(dut.statuses, dut.claims, strict=True)):
             m.d.comb += [
                 status.searching.eq(searching[n]),
                 status.epoch.eq(AnyConst(2)),
                 status.count.eq(AnySeq(3)),
                 status.number.eq(AnyConst(3)),
-                lost[n].eq(dut.claims[n].lost),
+                lost[n].eq(claim.lost),
+                marked[n].eq(claim.lost & claim.mark),
+                suspended[n].eq(claim.suspended),
             ]
+        conflict = dut.i.payload
         m.d.comb += [
-            dut.valid.eq(AnySeq(1)),
-            dut.worker.eq(AnySeq(len(dut.worker))),
-            dut.other.worker.eq(AnySeq(len(dut.worker))),
-            dut.other.epoch.eq(AnySeq(2)),
-            Assume(dut.worker < count),
-            Assume(dut.other.worker < count),
-            Assume(~dut.valid | searching.bit_select(dut.worker, 1)),
+            dut.i.valid.eq(AnySeq(1)),
+            conflict.source.eq(AnySeq(len(conflict.source))),
+            conflict.payload.owner.eq(AnySeq(conflict.payload.owner.shape().size)),
+            conflict.payload.need.eq(AnySeq(1)),
+            Assume(conflict.source < count),
+            Assume(conflict.payload.owner.worker < count),
+            # A search meets others only, and waits when it is suspended.
+            Assume(conflict.payload.owner.worker != conflict.source),
+            Assume(~dut.i.valid | searching.bit_select(conflict.source, 1)),
         ]
-        marked = Signal()
-        m.d.comb += marked.eq(sum(claim.lost & claim.mark for claim in dut.claims) != 0)
-        alive = searching & ~lost
-        m.d.comb += [Assert(alive.any() | marked | ~searching.any()), Assert((lost & ~searching) == 0)]
-
-        # A verdict holds from the next cycle on.
-        retreats, worker = Signal(), Signal.like(dut.worker)
-        m.d.sync += [retreats.eq(dut.valid & (dut.verdict != Verdict.WAIT)), worker.eq(dut.worker)]
-        with m.If(retreats):
-            m.d.comb += Assert(lost.bit_select(worker, 1))
-        # Marks need two that together are more than a community.
-        with m.If(dut.valid & (dut.verdict == Verdict.MARK)):
-            m.d.comb += Assert(dut.worker != dut.other.worker)
-        before, fallen = Signal(count), Signal(count)
-        m.d.sync += before.eq(lost)
+        goes_on = searching & ~lost & ~suspended
         m.d.comb += [
-            fallen.eq(lost & ~before),
-            # At most one of two falls, or both with a mark.
-            Assert(((fallen & (fallen - 1)) == 0) | marked),
+            Assert(goes_on.any() | marked.any() | ~searching.any()),
+            Assert(((lost | suspended) & ~searching) == 0),
+        ]
+        # Whoever is suspended has a leader that goes on.
+        for n, leader in enumerate(dut.leaders):
+            m.d.comb += Assert(leader < count)
+            with m.If(suspended[n] & ~lost[n]):
+                m.d.comb += [Assert(leader != n), Assert(Array(goes_on)[leader])]
+        # Who has lost without a mark was suspended, and its leader needs what it holds.
+        m.d.comb += Assert((lost & ~marked & ~suspended) == 0)
+        # A verdict comes in the cycle after a conflict was taken, and is never taken back.
+        taken, source, before, was = Signal(), Signal.like(conflict.source), Signal(count), Signal(count)
+        m.d.sync += [
+            taken.eq(dut.i.valid & dut.i.ready),
+            source.eq(conflict.source),
+            before.eq(lost),
+            was.eq(suspended),
+        ]
+        m.d.comb += [
+            Assert(dut.judged == (taken << source)[:count]),
             Assert((before & ~lost) == 0),
+            Assert((was & ~suspended) == 0),
         ]
-        m.d.comb += [Cover((lost == 3) & ~marked), Cover(marked)]
+        m.d.comb += [
+            Cover((suspended == 3) & ~lost.any()),
+            Cover((suspended == 3) & (lost == 1) & ~marked.any()),
+            Cover(marked == 7),
+        ]
         return m
 
 
 PROOFS = [
-    Proof("one_search_always_goes_on", JudgeSpec, "prove", 3),
-    Proof("reaches_its_states", JudgeSpec, "cover", 8),
+    Proof("one_search_always_goes_on", JudgeSpec, "prove", 4),
+    Proof("reaches_its_states", JudgeSpec, "cover", 12),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,17 +20,25 @@ from hw.graph.csr_reader import ErrorReport
 from hw.islands.config import LocatorConfig
 from hw.islands.formats import RecordBeat
 from hw.islands.locator import Counters, Locator
+from hw.islands.worker import Worker
 from hw.memory.axi import AXI4Signature, connect_flat, flat_members
 from hw.memory.read_arbiter import ReadArbiter
+from tb.harness import ROOT
+from tb.harness.build import digest, locked, to_rtlil, to_verilog
 
-__all__ = ["IslandMachine", "Layout", "lay_out"]
+__all__ = ["IslandMachine", "Layout", "lay_out", "worker_sources"]
 
+#: Module of the workers.
+WORKER = "island_worker"
 #: Clients of the read arbiter.
 _CLIENTS = 3
 
 
 class IslandMachine(wiring.Component):
-    """A `Locator` behind a read arbiter with flat AXI4 ports; parameters as for `LocatorConfig`."""
+    """A `Locator` behind a read arbiter with flat AXI4 ports; parameters as for `LocatorConfig`.
+
+    Where there are several workers, their module is a source of its own, see `worker_sources`.
+    """
 
     def __init__(self, **parameters: int) -> None:
         self.config = config = LocatorConfig(**parameters)
@@ -37,6 +46,7 @@ class IslandMachine(wiring.Component):
         port = AXI4Signature(config.address_width, config.data_width, self.arbiter.id_width)
         super().__init__(
             {
+                "active": In(range(self.config.engines + 1)),
                 "command": In(stream.Signature(struct(COMMANDS[Opcode.LOCATE]))),
                 "completion": Out(stream.Signature(ErrorReport)),
                 "records": Out(stream.Signature(RecordBeat)).array(config.outputs),
@@ -48,7 +58,7 @@ class IslandMachine(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Connect the two."""
         m = Module()
-        m.submodules.locator = locator = Locator(self.config)
+        m.submodules.locator = locator = Locator(self.config, WORKER if self.config.workers > 1 else "")
         m.submodules.arbiter = arbiter = self.arbiter
         wiring.connect(m, wiring.flipped(self.command), locator.command)
         wiring.connect(m, locator.completion, wiring.flipped(self.completion))
@@ -59,8 +69,21 @@ class IslandMachine(wiring.Component):
             wiring.connect(m, arbiter.beats[client], locator.beats[client])
         wiring.connect(m, arbiter.failure, locator.failure)
         connect_flat(m, self, "m_axi", arbiter.m_axi)
+        m.d.comb += locator.active.eq(self.active)
         m.d.comb += self.counters.eq(locator.counters)
         return m
+
+
+def worker_sources(config: LocatorConfig) -> list[Path]:
+    """Write the Verilog of the workers where there are several, and return where it is."""
+    if config.workers == 1:
+        return []
+    key = digest(repr(config), *(path.read_text() for path in sorted((ROOT / "hw" / "islands").glob("*.py"))))
+    path = ROOT / "build" / "islands" / f"{WORKER}-{key}.v"
+    with locked(path.with_suffix(".lock")):
+        if not path.exists():
+            path.write_text(to_verilog(to_rtlil(Worker(config), WORKER)))
+    return [path]
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ async def one_run(dut: Any) -> None:
     memory = Memory(dut, component.config.data_width // 8, directory)
     memory.latency(given["latency"])
     bench = await start(dut, component)
+    dut.active.value = given["active"]
     await memory.load((directory / "graph.bin").read_bytes())
     streams: list[list[int]] = [[] for _ in range(component.config.outputs)]
     completions: list[dict[str, int]] = []

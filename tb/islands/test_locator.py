@@ -23,7 +23,7 @@ from tb.harness.bench import Bench, start
 from tb.harness.codec import Codec
 from tb.harness.expected import expect_cycles
 from tb.islands.graphs import GRAPHS, many_hubs
-from tb.islands.island_machine import IslandMachine, Layout, lay_out
+from tb.islands.island_machine import IslandMachine, Layout, lay_out, worker_sources
 from tb.models.memory import Memory
 from tb.models.simulate import simulate_with_memory
 from tb.models.wrap import MemoryModel
@@ -289,18 +289,20 @@ async def the_watchdog_counts_rounds_and_names_what_is_pending(dut: Any) -> None
 
 
 def run(tmp_path: Path, testcase: Any = None, **config: int) -> None:
+    component = IslandMachine(**config)
     simulate_with_memory(
-        IslandMachine(**config),
+        component,
         __name__,
         tmp_path,
         name=f"island_machine_{config['engines']}",
         memories={"m_axi": MemoryModel(depth=SIZE * 8 // config["data_width"])},
         parameters={"config": config},
         testcase=testcase,
+        sources=worker_sources(component.config),
     )
 
 
-SMALL = {"nodes": 256, "edges": 2048, "banks": 4, "line_banks": 4, "tasks": 4, "tag_bits": 6}
+SMALL = {"nodes": 256, "edges": 2048, "banks": 4, "line_banks": 4, "tasks": 4, "tag_bits": 6, "lanes": 2}
 
 
 def test_one_engine(tmp_path: Path) -> None:

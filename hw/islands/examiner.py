@@ -1,0 +1,245 @@
+"""Examiner: decides about neighbours whose states are known, one after another, and writes the record (I3)."""
+
+from amaranth.hdl import Cat, Const, Cover, Module, Mux, Signal
+from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.islands.column_table import ColumnTable
+from hw.islands.config import LocatorConfig
+from hw.islands.formats import Outcome, Owner, Settings
+from hw.islands.looker import Looked
+from hw.islands.record_buffer import WriterSignature
+
+__all__ = ["Aside", "Examiner", "Mode"]
+
+
+class Mode(enum.Enum, shape=2):  # type: ignore[call-arg]
+    """Whose neighbours they are, and what becomes of free ones."""
+
+    #: A hub's: nothing is claimed.
+    READ = 0
+    #: A hub's, to search from: a free one is the first of a record.
+    SEED = 1
+    #: Of nodes of the record.
+    SEARCH = 2
+    #: The search has ended: what was claimed meanwhile has to be released.
+    DRAIN = 3
+
+
+class Aside(data.StructLayout):
+    """A neighbour that belongs to another search: the ``index``-th node's neighbour ``vertex``."""
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__({"index": config.list_bits, "vertex": config.node_bits})
+
+
+class Examiner(wiring.Component):
+    """Neighbours are decided in their order: any number in a cycle, up to and including one that is written somewhere.
+
+    It is the owner of the record's counts: nodes, hubs, and vertices claimed after the end of the search.
+
+    Parameters
+    ----------
+    config
+        Sizes.
+
+    Attributes
+    ----------
+    settings
+        Of the round.
+    mode
+        What is examined; it changes only while ``idle``, but to `Mode.DRAIN` at any time.
+    begin
+        Begin a record; with ``given`` its node is the ``hub``.
+    half, hub
+        Of the record buffer; of the task.
+    i
+        Neighbours with their states; ``ready`` depends on what is examined.
+    buffer
+        To the record buffer.
+    nodes, hubs, late
+        How many.
+    free, vertices
+        A bit for each lane: the neighbour is free, and was examined in this cycle. All neighbours.
+    step
+        The last of a bundle was examined.
+    first
+        The seed was free: the search has begun.
+    stops
+        The search cannot go on: there are too many nodes or hubs, or a mark.
+    aside, owner
+        A neighbour that is another search's, and whose.
+    read
+        Neighbours examined in this cycle: edges read.
+    idle
+        There is nothing to examine.
+    clear
+        A place of the column table to forget.
+    tag
+        Number of the record, to be cleared with the table before it wraps.
+    """
+
+    def __init__(self, config: LocatorConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "settings": In(Settings(config)),
+                "mode": In(Mode),
+                "begin": In(1),
+                "given": In(1),
+                "half": In(1),
+                "hub": In(config.node_bits),
+                "i": In(stream.Signature(Looked(config))),
+                "buffer": Out(WriterSignature(config)),
+                "nodes": Out(config.list_bits + 1),
+                "hubs": Out(config.hub_bits + 1),
+                "late": Out(config.list_bits),
+                "free": Out(config.lanes),
+                "vertices": Out(config.node_bits).array(config.lanes),
+                "step": Out(1),
+                "first": Out(1),
+                "stops": Out(1),
+                "aside": Out(stream.Signature(Aside(config), always_ready=True)),
+                "owner": Out(Owner(config)),
+                "read": Out(range(config.lanes + 1)),
+                "idle": Out(1),
+                "clear": In(stream.Signature(config.table_bits, always_ready=True)),
+                "tag": Out(config.tag_bits),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Classify every lane, then take lanes from the first that is left."""
+        m = Module()
+        config, lanes = self.config, range(self.config.lanes)
+        m.submodules.table = table = ColumnTable(config)
+        wiring.connect(m, wiring.flipped(self.clear), table.clear)
+        held, todo, passed = Signal(Looked(config), reset_less=True), Signal(config.lanes), Signal(config.lanes)
+        done, reads, seeds, searches, drains = (
+            Signal(name=n) for n in ("done", "reads", "seeds", "searches", "drains")
+        )
+        edge, answers = held.bundle, held.answers
+        m.d.comb += [
+            reads.eq(self.mode == Mode.READ),
+            seeds.eq(self.mode == Mode.SEED),
+            searches.eq(self.mode == Mode.SEARCH),
+            drains.eq(self.mode == Mode.DRAIN),
+            done.eq((todo & ~passed) == 0),
+            self.i.ready.eq(done),
+            self.idle.eq(todo == 0),
+            self.step.eq((todo != 0) & done),
+            table.tag.eq(self.tag),
+            table.load.eq(self.i.valid & done),
+        ]
+        for lane in lanes:
+            m.d.comb += [
+                table.vertices[lane].eq(self.i.payload.bundle.vertices[lane]),
+                self.vertices[lane].eq(edge.vertices[lane]),
+            ]
+        m.d.sync += todo.eq(todo & ~passed)
+        with m.If(table.load):
+            m.d.sync += [held.eq(self.i.payload), todo.eq(self.i.payload.bundle.mask)]
+
+        hub, known, new_hub, new_node, other, stop, mine = (
+            Signal(config.lanes, name=n) for n in ("hub", "known", "new_hub", "new_node", "other", "stop", "mine")
+        )
+        for lane in lanes:
+            outcome = answers[lane].outcome
+            new = outcome == Outcome.NEW_HUB
+            # Of two hubs of one round, the edge is the later one's.
+            counts = (outcome == Outcome.OLD_HUB) | (new & (searches | (edge.vertices[lane] < self.hub)))
+            m.d.comb += [
+                hub[lane].eq(counts & (reads | searches)),
+                known[lane].eq(searches & table.known[lane]),
+                new_hub[lane].eq(hub[lane] & ~known[lane]),
+                new_node[lane].eq((outcome == Outcome.FREE) & ~reads),
+                mine[lane].eq((outcome == Outcome.MINE) & searches),
+                other[lane].eq((outcome == Outcome.OTHER) & searches),
+                stop[lane].eq(
+                    searches
+                    & (
+                        (outcome == Outcome.MARKED)
+                        | (new_hub[lane] & (self.hubs == config.hubs))
+                        | (new_node[lane] & (self.nodes == self.settings.c_max))
+                    )
+                ),
+            ]
+        # Lanes pass in order: none after one that stops, at most one that is written somewhere.
+        written = new_hub | new_node | other
+        chosen, ready = Signal(config.lanes), Signal()
+        m.d.comb += ready.eq(~(searches | seeds) | ((table.settled | ~todo) == (1 << config.lanes) - 1))
+        going, spent = ready, Const(0, 1)
+        for lane in lanes:
+            m.d.comb += [
+                passed[lane].eq(todo[lane] & going & ~(written[lane] & spent)),
+                chosen[lane].eq(passed[lane] & written[lane]),
+            ]
+            going = going & (~todo[lane] | (passed[lane] & ~stop[lane]))
+            spent = spent | chosen[lane]
+
+        vertex, row, number = Signal(config.node_bits), Signal.like(answers[0].row), Signal.like(table.lane)
+        for lane in lanes:
+            with m.If(chosen[lane]):
+                m.d.comb += [
+                    vertex.eq(edge.vertices[lane]),
+                    row.eq(answers[lane].row),
+                    self.owner.eq(answers[lane].owner),
+                    number.eq(lane),
+                ]
+        keep_node, keep_hub, keep_late = Signal(), Signal(), Signal()
+        column = Signal.like(table.new_column)
+        m.d.comb += [
+            self.stops.eq((passed & stop).any()),
+            keep_hub.eq((chosen & new_hub & ~stop).any()),
+            keep_node.eq((chosen & new_node & ~stop).any() & ~drains),
+            keep_late.eq((chosen & new_node).any() & ~keep_node),
+            column.eq(Mux(keep_hub, self.hubs, self.nodes)),
+            self.first.eq(keep_node & seeds),
+            table.insert.eq((keep_hub & searches) | keep_node),
+            table.lane.eq(number),
+            table.new_column.eq(column),
+            self.aside.valid.eq((chosen & other).any()),
+            self.aside.payload.index.eq(edge.index),
+            self.aside.payload.vertex.eq(vertex),
+            self.free.eq(Mux(reads, passed & Cat(answers[lane].outcome == Outcome.FREE for lane in lanes), 0)),
+            self.read.eq(Mux(reads | searches, sum((passed & ~other)[lane] for lane in lanes), 0)),
+        ]
+
+        buffer = self.buffer
+        at = Signal(config.list_bits)
+        m.d.comb += [
+            buffer.node.valid.eq(keep_node | keep_late | (self.begin & self.given)),
+            buffer.node.payload.vertex.eq(Mux(self.begin, self.hub, vertex)),
+            buffer.node.payload.row.eq(row),
+            at.eq(self.nodes + self.late),
+            buffer.node_index.eq(Cat(Mux(self.begin, 0, at), self.half)),
+            buffer.hub.valid.eq(keep_hub),
+            buffer.hub.payload.eq(vertex),
+            buffer.hub_index.eq(Cat(self.hubs[: config.hub_bits], self.half)),
+        ]
+        opened, bits, opens = Signal(config.list_bits + 1), buffer.bits, Signal()
+        m.d.comb += opens.eq((passed & ~stop).any() & ~drains & (edge.index == opened))
+        m.d.sync += [
+            bits.valid.eq((passed & ~stop).any() & ~drains),
+            bits.payload.row.eq(edge.index),
+            bits.payload.half.eq(self.half),
+            bits.payload.fresh.eq(opens),
+            bits.payload.mask.eq(passed & ~stop & (hub | new_node | mine)),
+            bits.payload.hub.eq(hub),
+            *(bits.payload.columns[lane].eq(Mux(known[lane], table.column[lane], column)) for lane in lanes),
+            opened.eq(opened + opens),
+            self.nodes.eq(self.nodes + keep_node),
+            self.hubs.eq(self.hubs + keep_hub),
+            self.late.eq(self.late + keep_late),
+        ]
+        with m.If(self.begin):
+            m.d.sync += [self.nodes.eq(self.given), self.hubs.eq(0), self.late.eq(0), opened.eq(0)]
+            m.d.sync += self.tag.eq(self.tag + 1)
+        with m.If(self.clear.valid):
+            m.d.sync += self.tag.eq(0)
+        m.d.sync += [
+            Cover(keep_late & self.stops, "too many nodes"),
+            Cover(self.stops & (passed & stop & new_hub).any(), "too many hubs"),
+            Cover(keep_node & (chosen != passed), "one is written, others are known"),
+        ]
+        return m
