@@ -48,11 +48,24 @@ def run(
     ] = None,
     rtl: Annotated[bool, typer.Option("--rtl/--no-rtl", help="Simulate, or use the golden model alone.")] = True,
     out: Annotated[Path, typer.Option(help="Folder for result.json.")] = Path("atoll-out"),
+    batch: Annotated[int, typer.Option(help="Roots of a mini-batch (GraphSAGE); 0: the whole graph.", min=0)] = 0,
+    fanout: Annotated[str, typer.Option(help="Neighbours to sample in each hop, one hop a layer.")] = "10,10",
+    order: Annotated[str, typer.Option(help="Of the roots of mini-batches: ID, random, BFS or community.")] = "ID",
 ) -> None:
     """Run an inference in RTL and compare it bit by bit with the golden model.
 
     Exit status 0 only if every value is the same, 1 if not, 2 if the input cannot be used.
     """
+    if batch:
+        from scripts.flows import batch as batch_flow
+
+        if chiplets > 1:
+            raise UserError("--batch runs on one chiplet; leave --chiplets out")
+        sampled = batch_flow.BatchRequest(
+            dataset, model, config, hidden, seed, model_file, rtl, out, batch, batch_flow.parse_fan_out(fanout), order
+        )
+        _finish(batch_flow.run(sampled)["bit_exact"] is not False)
+        return
     from scripts.flows import run as flow
 
     request = flow.Request(dataset, model, config, chiplets, layers, hidden, seed, model_file, rtl, out)

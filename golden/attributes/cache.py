@@ -189,13 +189,16 @@ class AttributeRam:
         if None in self.cache:
             way = self.cache.index(None)
         else:
-            worst = max if self.policy in LARGEST_LEAVES else min
-            way = self._way_keys.index(worst(self._way_keys))
+            way = self._victim()
             evicted = self.cache[way]
             assert evicted is not None
             del self._way_of[evicted]
         self._enter(way, node, key)
         return evicted
+
+    def _victim(self) -> int:
+        worst = max if self.policy in LARGEST_LEAVES else min
+        return self._way_keys.index(worst(self._way_keys))
 
     def _touched(self, key: int, stamp: int) -> int:
         if self.policy in (Policy.LRU, Policy.MRU):

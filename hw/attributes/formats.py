@@ -51,7 +51,7 @@ class AttributeConfig:
     outstanding
         Rows that may be under way from memory, a power of two.
     depth
-        Beats that may be under way or waiting, see `hw.memory.fetcher.Fetcher`.
+        Beats of rows that may be under way or waiting, see `hw.memory.fetcher.Fetcher`.
     address_width, data_width
         Widths of the memory port, in bits.
     bucket_bits
@@ -71,7 +71,7 @@ class AttributeConfig:
     id_bits: int = 20
     tag_bits: int = 16
     outstanding: int = 16
-    depth: int = 128
+    depth: int = 256
     address_width: int = 32
     data_width: int = 256
     bucket_bits: int | None = None

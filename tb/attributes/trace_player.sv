@@ -48,8 +48,11 @@ module trace_player #(
   assign done = over && !valid && quiet_cycles == QUIET;
 
   // verilator lint_off BLKSEQ
+  bit alive = 0;  // there has been a reset; before it, nothing has a meaning
+
   always_ff @(posedge clk) begin
-    if (open) begin
+    if (rst) alive = 1;
+    else if (alive && open) begin
       if (from != 0) $fclose(from);
       if (into != 0) $fclose(into);
       if (!$value$plusargs("trace_requests=%s", requests)) $error("no +trace_requests");
@@ -67,7 +70,7 @@ module trace_player #(
       cycles <= 0;
       counting <= 0;
     end else begin
-      if (play) begin
+      if (alive && play) begin
         counting <= counting + 1;
         if (event_valid) $fwrite(into, "e %h\n", event_payload);
         if (response_valid && response_ready) $fwrite(into, "r %h\n", response_payload);

@@ -1,0 +1,289 @@
+"""Command processor, cores and DMA: one and two cores do the same, barriers hold, errors end their own command only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import cocotb
+import numpy as np
+
+from golden.attributes.batch import BatchImage, batch_results, dense
+from golden.attributes.sampler import Plan
+from golden.contracts import BATCH, COMMANDS, LINE_BYTES, Error, Model, Opcode
+from golden.model.network import Problem
+from golden.model.scale import scales_of
+from hw.attributes.accelerator import AttributeAccelerator
+from hw.attributes.core import CoreConfig
+from hw.attributes.formats import AttributeConfig
+from tb.chiplet.problems import random_graph, random_problem
+from tb.harness import parameters
+from tb.harness.bench import Bench, start
+from tb.models.memory import Memory
+from tb.models.simulate import simulate_with_memory
+from tb.models.wrap import MemoryModel
+
+CORE = CoreConfig(
+    AttributeConfig(
+        slots=12, ways=4, row_beats=6, data_width=64, id_bits=8, tag_bits=10, outstanding=4, depth=16, address_width=20
+    ),
+    5,
+    40,
+)
+PLAN = Plan((4, 3), 2, seed=21)
+SIZE = 5
+#: Bytes of the memory.
+MEMORY = 1 << 19
+
+
+def problem() -> Problem:
+    graph = random_graph(8, 70, 300, features=20, density=1)
+    return random_problem(graph, Model.SAGE, [4, 3], seed=1)
+
+
+class Host:
+    """The driver: one memory, several batches side by side in it, each with its own arrays."""
+
+    def __init__(self, bench: Bench, memory: Memory, cores: int) -> None:
+        self.bench, self.memory, self.cores = bench, memory, cores
+        self.problem = problem()
+        self.image = BatchImage(self.problem, PLAN, SIZE)
+        #: Arrays of every batch behind the image: roots, tree, rows.
+        self.lines = self.image.lines
+        at = self.image.at
+        self.tree_lines, self.row_lines = 1 + 4 * at.span, at.rows.bytes // LINE_BYTES + 1
+        self.step = 1 + self.tree_lines + self.row_lines
+        self.done: list[dict[str, int]] = []
+        bench.take("completion", self.done.append)
+        bench.dut.base.value = 0
+
+    async def load(self, batches: list[np.ndarray]) -> None:
+        """Write image and roots."""
+        data = bytearray(MEMORY)
+        data[: len(self.image.data)] = self.image.data
+        for number, roots in enumerate(batches):
+            at = (self.lines + number * self.step) * LINE_BYTES
+            data[at : at + 4 * roots.size] = roots.astype("<u4").tobytes()
+        assert (self.lines + len(batches) * self.step) * LINE_BYTES <= MEMORY
+        await self.memory.load(bytes(data))
+
+    def sample(self, number: int, roots: np.ndarray, **changes: int) -> dict[str, int]:
+        """Fields of a SAMPLE command of batch `number`."""
+        at, graph = self.image.at, self.problem.graph
+        first = self.lines + number * self.step
+        return {
+            "opcode": Opcode.SAMPLE, "tag": number, "vertices": graph.nodes, "offsets": at.offsets.line,
+            "edges": at.edges.line, "edge_count": graph.edge_count, "tiles": 1, "slotted": number & 1,
+            "hops": len(PLAN.fan_out), "span": at.span, "roots": first, "root_count": int(roots.size),
+            "negatives": PLAN.negatives, "fan_out": sum(f << 8 * n for n, f in enumerate(PLAN.fan_out)),
+            "seed": PLAN.seed, "batch": number, "attributes": at.attributes.line, "row_bytes": self.image.row_bytes,
+            "tree": first + 1, "rows": first + 1 + self.tree_lines, **changes,
+        }  # fmt: skip
+
+    def send(self, *commands: dict[str, int]) -> None:
+        """Queue commands."""
+        self.bench.drive("command", [COMMANDS[Opcode(c["opcode"])].pack(c) for c in commands])
+
+    async def finish(self, count: int, limit: int = 400_000) -> list[dict[str, int]]:
+        """Wait for `count` completions."""
+        await self.bench.until(lambda: len(self.done) >= count, limit)
+        await self.bench.cycles(8)
+        assert len(self.done) == count
+        return self.done
+
+    async def check(self, number: int, roots: np.ndarray) -> None:
+        """Compare everything a SAMPLE command has written with the golden model."""
+        first = self.lines + number * self.step
+        span = self.image.at.span
+        batch, _ = batch_results(self.problem, roots, PLAN, number)
+        said = BATCH.from_bytes(await self.memory.dump((first + 1) * LINE_BYTES, LINE_BYTES))
+        count = batch.nodes.size
+        assert said["positions"] == said["requests"] == count
+        assert [said[f"hop{n}"] for n in range(3)] == list(batch.hops)
+        assert said["negatives"] == batch.negatives
+        assert count == said["in_place"] + said["cached"] + said["moved"] + said["missed"]
+        inner = sum(batch.hops[:-1])
+        factors = scales_of(1 / (batch.children[:inner] + 1.0))
+        packed = factors.mantissa.astype(np.int64) | factors.exponent.astype(np.int64) << 16
+        arrays = (batch.offsets[: inner + 1], batch.edges, packed, batch.nodes)
+        for name, array, want in zip(("offsets", "edges", "scales", "nodes"), range(4), arrays, strict=True):
+            at = (first + 2 + array * span) * LINE_BYTES
+            got = np.frombuffer(await self.memory.dump(at, 4 * want.size), "<u4")
+            assert np.array_equal(got, want), name
+        rows = await self.memory.dump((first + 1 + self.tree_lines) * LINE_BYTES, count * self.image.row_bytes)
+        features = dense(self.problem)
+        got = np.frombuffer(rows, "<i2").reshape(count, -1)[:, : features.shape[1]]
+        assert np.array_equal(got, features[batch.nodes])
+
+
+def batches(count: int, seed: int = 4) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return [rng.integers(0, 70, 1 + int(rng.integers(SIZE))) for _ in range(count)]
+
+
+async def begin(dut: Any) -> Host:
+    cores = parameters()["cores"]
+    bench = await start(dut, AttributeAccelerator(CORE, cores))
+    return Host(bench, Memory(dut, 8, Path(parameters()["directory"])), cores)
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=[0.0, 0.4])
+async def batches_are_those_of_the_golden_model(dut: Any, stall: float) -> None:
+    host = await begin(dut)
+    host.memory.stall(stall)
+    host.memory.latency(20)
+    host.bench.pace(stall=stall)
+    mine = batches(6)
+    await host.load(mine)
+    host.send(*(host.sample(n, roots, flush=int(n < host.cores)) for n, roots in enumerate(mine)))
+    done = await host.finish(len(mine))
+    assert sorted(one["tag"] for one in done) == list(range(len(mine)))
+    assert not any(one["error"] for one in done)
+    for number, roots in enumerate(mine):
+        await host.check(number, roots)
+
+
+@cocotb.test()
+async def a_barrier_waits_for_all_before_and_holds_all_behind(dut: Any) -> None:
+    host = await begin(dut)
+    mine = batches(4)
+    await host.load(mine)
+    samples = [host.sample(n, roots) for n, roots in enumerate(mine)]
+    barrier = {"opcode": Opcode.BARRIER, "tag": 77, "layer": 5}
+    host.send(samples[0], samples[1], barrier, samples[2], samples[3], barrier)
+    done = await host.finish(6)
+    tags = [one["tag"] for one in done]
+    assert set(tags[:2]) == {0, 1}
+    assert tags[2] == tags[5] == 77
+    assert done[2]["layer"] == 5
+
+
+@cocotb.test()
+async def copies_move_lines(dut: Any) -> None:
+    host = await begin(dut)
+    await host.load([])
+    rng = host.bench.random
+    for lines in (1, 0, 37):
+        source, target = 3, host.lines + 5
+        before = await host.memory.dump(target * LINE_BYTES, (lines + 1) * LINE_BYTES)
+        host.done.clear()
+        host.send({"opcode": Opcode.COPY, "source": source, "target": target, "lines": lines, "tag": lines})
+        assert (await host.finish(1))[0] == {"error": 0, "layer": 0, "tag": lines, "info": 0}
+        after = await host.memory.dump(target * LINE_BYTES, (lines + 1) * LINE_BYTES)
+        assert after[: lines * LINE_BYTES] == host.image.data[source * LINE_BYTES : (source + lines) * LINE_BYTES]
+        assert after[lines * LINE_BYTES :] == before[lines * LINE_BYTES :]
+        await host.bench.cycles(rng.randrange(5))
+
+
+@cocotb.test()
+async def bad_operands_are_refused_and_the_next_command_works(dut: Any) -> None:
+    host = await begin(dut)
+    mine = batches(1)
+    await host.load(mine)
+    good = host.sample(0, mine[0], root_count=4)
+    fan = CORE.most + 1
+    cases: list[tuple[dict[str, int], Error, int]] = [
+        ({"fan_out": 4}, Error.FAN_OUT, 0),
+        ({"fan_out": fan | 3 << 8}, Error.FAN_OUT, fan),
+        ({"fan_out": 4 | 255 << 8}, Error.FAN_OUT, 255),
+        ({"negatives": fan}, Error.FAN_OUT, fan),
+        ({"row_bytes": 0}, Error.BAD_OPERAND, 0),
+        ({"row_bytes": 96}, Error.BAD_OPERAND, 96),
+        ({"row_bytes": 36}, Error.BAD_OPERAND, 36),
+        ({"vertices": 257}, Error.BAD_OPERAND, 257),
+        ({"first_vertex": 1}, Error.BAD_OPERAND, 1),
+        ({"tiles": 0}, Error.BAD_OPERAND, 0),
+        ({"hops": 5}, Error.BAD_OPERAND, 5),
+        ({"span": 1}, Error.BAD_OPERAND, 4 + 16 + 48 + 8),
+        ({"root_count": 9}, Error.BAD_OPERAND, 9 + 36),
+        ({"opcode": Opcode.COMBINE}, Error.BAD_OPCODE, Opcode.COMBINE),
+    ]
+    for changes, error, info in cases:
+        host.done.clear()
+        fields = {**good, **changes}
+        word = COMMANDS[Opcode.SAMPLE].pack(fields)
+        host.bench.drive("command", [word])
+        said = (await host.finish(1))[0]
+        assert (said["error"], said["info"]) == (error, info), changes
+        assert said["tag"] == 0
+    host.done.clear()
+    host.send({**good, "root_count": int(mine[0].size)})
+    assert not (await host.finish(1))[0]["error"]
+    await host.check(0, mine[0])
+
+
+@cocotb.test()
+async def errors_of_data_and_memory_end_one_command_only(dut: Any) -> None:
+    host = await begin(dut)
+    mine = batches(3)
+    await host.load(mine)
+    at = host.image.at
+    row = host.image.row_bytes
+    samples = [host.sample(n, roots) for n, roots in enumerate(mine)]
+
+    async def code(command: dict[str, int]) -> int:
+        host.done.clear()
+        host.send(command)
+        return (await host.finish(1))[0]["error"]
+
+    # Every core fails, then works.
+    for _ in range(host.cores):
+        for region, size in ((at.attributes, 70 * row), (at.edges, at.edges.bytes), (at.offsets, at.offsets.bytes)):
+            host.memory.read_errors(range(region.address, region.address + size))
+            assert await code(samples[0]) == Error.MEMORY_READ
+        host.memory.read_errors(None)
+        first = (host.lines + 1) * LINE_BYTES
+        host.memory.write_errors(range(first, first + 64))
+        assert await code(samples[0]) == Error.MEMORY_WRITE
+        host.memory.write_errors(None)
+        assert await code({**samples[0], "vertices": 20}) == Error.VID_RANGE
+        assert await code({**samples[0], "edge_count": 7}) in (Error.EDGE_RANGE, Error.VID_RANGE)
+        assert await code({**samples[0], "flush": 1}) == Error.NONE
+        await host.check(0, mine[0])
+    host.done.clear()
+    host.memory.read_errors(range(at.attributes.address, at.attributes.address + 20 * row))
+    host.send(*samples)
+    await host.finish(3)
+    host.memory.read_errors(None)
+    host.done.clear()
+    host.send(*samples, *samples)
+    assert not any(one["error"] for one in await host.finish(6))
+    for number, roots in enumerate(mine):
+        await host.check(number, roots)
+
+
+@cocotb.test()
+async def a_reset_in_the_middle_changes_nothing_later(dut: Any) -> None:
+    host = await begin(dut)
+    mine = batches(2)
+    await host.load(mine)
+    for cut in (40, 150, 600):
+        host.send(*(host.sample(n, roots) for n, roots in enumerate(mine)))
+        await host.bench.cycles(cut)
+        await host.bench.reset()
+        host.done.clear()
+        host.send(*(host.sample(n, roots) for n, roots in enumerate(mine)))
+        assert not any(one["error"] for one in await host.finish(2))
+        for number, roots in enumerate(mine):
+            await host.check(number, roots)
+
+
+def launch(component: Any, given: dict[str, Any], directory: Path) -> None:
+    """Run the bench on an accelerator."""
+    simulate_with_memory(
+        component,
+        __name__,
+        directory,
+        name=f"attribute_accelerator_{given['cores']}",
+        memories={"m_axi": MemoryModel(depth=MEMORY // 8)},
+        parameters=given,
+    )
+
+
+def test_one_core(tmp_path: Path) -> None:
+    launch(AttributeAccelerator(CORE, 1), {"cores": 1}, tmp_path)
+
+
+def test_two_cores(tmp_path: Path) -> None:
+    launch(AttributeAccelerator(CORE, 2), {"cores": 2}, tmp_path)
