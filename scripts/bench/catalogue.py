@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from golden.errors import InputError
-from scripts.bench import islands, ring
+from scripts.bench import cache_2050, cache_rates, islands, ring
 from scripts.dnp.bench import BENCHES as DNP_BENCHES
 
 __all__ = ["BENCHES", "find"]
@@ -18,8 +18,22 @@ def _islands(out: Path) -> object:
     return islands.bench(out=out)
 
 
+def _cache_2050(out: Path) -> object:
+    return cache_2050.bench(out=out)
+
+
+def _cache_rates(out: Path) -> object:
+    return cache_rates.bench(out=out)
+
+
 #: What `atoll bench` can run; each takes the folder for its files.
-BENCHES: dict[str, Callable[[Path], object]] = {"ring": _ring, "islands": _islands, **DNP_BENCHES}
+BENCHES: dict[str, Callable[[Path], object]] = {
+    "ring": _ring,
+    "islands": _islands,
+    "cache-2050": _cache_2050,
+    "cache-rates": _cache_rates,
+    **DNP_BENCHES,
+}
 
 
 def find(name: str) -> list[Callable[[Path], object]]:
