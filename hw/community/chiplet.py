@@ -1,11 +1,11 @@
 """A chiplet with community PEs: locates and processes communities of the graph in its memory, layer by layer."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
-from amaranth.utils import exact_log2
 
 from golden.contracts import COMPLETION, Error
 from hw.chiplet.command_reader import CommandReader
@@ -17,6 +17,7 @@ from hw.community.formats import CommunityConfig
 from hw.community.hub_port import HubPort
 from hw.community.hub_unit import HubUnit
 from hw.community.node_table import NodeTable
+from hw.community.once import StreamOnce
 from hw.community.pe import CommunityPE
 from hw.contracts import struct
 from hw.islands.config import LocatorConfig
@@ -31,7 +32,10 @@ from hw.stream.arbiter import Arbiter
 from hw.stream.queue import Queue
 from hw.stream.slice import Slice
 
-__all__ = ["CommunityChiplet", "MachineConfig"]
+__all__ = ["HUB_MODULE", "PE_MODULE", "CommunityChiplet", "MachineConfig"]
+
+#: Names of the modules that are generated apart if they are emitted once.
+PE_MODULE, HUB_MODULE = "community_pe", "community_hub_unit"
 
 _ID_WIDTH = 3
 _LOCATOR_CLIENTS = 3
@@ -99,6 +103,8 @@ class CommunityChiplet(wiring.Component):
     Parameters
     ----------
     config : MachineConfig
+    once
+        Leave out what is inside PEs and hub units: `pe_module` and `hub_module` are generated apart, once.
 
     Attributes
     ----------
@@ -109,8 +115,8 @@ class CommunityChiplet(wiring.Component):
         than the one in turn got. All since reset. Edges read by the last location.
     """
 
-    def __init__(self, config: MachineConfig | None = None) -> None:
-        self.config = config or MachineConfig()
+    def __init__(self, config: MachineConfig | None = None, *, once: bool = False) -> None:
+        self.config, self.once = config or MachineConfig(), once
         locator = self.config.locator
         self.m_axi = AXI4Signature(locator.address_width, locator.data_width, _ID_WIDTH + 1)
         super().__init__(
@@ -123,6 +129,15 @@ class CommunityChiplet(wiring.Component):
                 **flat_members("m_axi", Out(self.m_axi)),
             }
         )
+
+    def pe_module(self) -> CommunityPE:
+        """Return a PE as it is in this chiplet."""
+        return CommunityPE(self.config.community)
+
+    def hub_module(self) -> HubUnit:
+        """Return a hub unit as it is in this chiplet."""
+        config = self.config
+        return HubUnit(config.community, config.pes, config.locator.nodes, config.hubs, config.units)
 
     def elaborate(self, platform: object) -> Module:
         """Connect locator, PEs and hub units with the memory port."""
@@ -138,13 +153,11 @@ class CommunityChiplet(wiring.Component):
         m.submodules.table = table = NodeTable(config.locator.nodes, *port, ports=1 + config.units)
         m.submodules.node_features = node_features = FeatureReader(community, config.pes, port[0], config.depth)
         hub_features = [FeatureReader(community, 1, port[0], config.depth) for _ in range(config.units)]
-        units = [
-            HubUnit(community, config.pes, config.locator.nodes, config.hubs, config.units) for _ in range(config.units)
-        ]
-        pes = [CommunityPE(community) for _ in range(config.pes)]
+        units = [self.hub_module() for _ in range(config.units)]
+        pes = [self.pe_module() for _ in range(config.pes)]
         ports = [HubPort(community, config.units) for _ in range(config.pes)]
         readers = [node_features, *hub_features]
-        sources = [*pes, *units]
+        sources: list[Any] = [*pes, *units]
         m.submodules.controller = controller = Controller(
             community, config.locator.nodes, port[0], 2 + len(readers) + len(sources) + config.pes + config.units
         )
@@ -171,9 +184,10 @@ class CommunityChiplet(wiring.Component):
         # Memory.
         connect_flat(m, self, "m_axi", arbiter.m_axi)
         connect_flat(m, self, "m_axi", write_port.m_axi)
-        ends = [(reader.request, reader.beat)]
+        ends: list[tuple[Any, Any]] = [(reader.request, reader.beat)]
         ends += [(locator.requests[n], locator.beats[n]) for n in range(_LOCATOR_CLIENTS)]
-        ends += [(block.request, block.beat) for block in (loads, table, *readers)]
+        blocks: list[Any] = [loads, table, *readers]
+        ends += [(block.request, block.beat) for block in blocks]
         for n, (request, beat) in enumerate(ends):
             connect(m, request, arbiter.requests[n])
             connect(m, arbiter.beats[n], beat)
@@ -218,7 +232,8 @@ class CommunityChiplet(wiring.Component):
         # Records to PEs, features and hubs' rows to both kinds.
         connect(m, locator.records[0], distributor.i)
         for n, (pe, hub_port) in enumerate(zip(pes, ports, strict=True)):
-            m.submodules[f"pe_{n}"], m.submodules[f"hub_port_{n}"] = pe, hub_port
+            m.submodules[f"pe_{n}"] = StreamOnce(pe, PE_MODULE) if self.once else pe
+            m.submodules[f"hub_port_{n}"] = hub_port
             m.d.comb += [
                 pe.records.payload.eq(distributor.o[n].payload),
                 pe.records.valid.eq(distributor.o[n].valid & controller.open),
@@ -235,7 +250,8 @@ class CommunityChiplet(wiring.Component):
                 connect(m, unit.rows[n], hub_port.rows[number])
                 connect(m, hub_port.partials[number], unit.partials[n])
         for number, (unit, features) in enumerate(zip(units, hub_features, strict=True)):
-            m.submodules[f"hub_unit_{number}"], m.submodules[f"hub_features_{number}"] = unit, features
+            m.submodules[f"hub_unit_{number}"] = StreamOnce(unit, HUB_MODULE) if self.once else unit
+            m.submodules[f"hub_features_{number}"] = features
             connect(m, unit.node_request, features.i[0])
             connect(m, features.o[0], unit.features)
             m.d.comb += [unit.start.eq(controller.start), unit.finish.eq(controller.finish)]
@@ -275,7 +291,6 @@ class CommunityChiplet(wiring.Component):
             controller.writing.eq(Cat(results.o.valid, products.o.valid, writes.o.valid, write_port.busy).any()),
         ]
         connect(m, writes.o, write_port.i)
-        assert exact_log2(community.pe.elements) >= 0
 
         # Errors, and what is counted.
         reports = [(arbiter.failure, Error.MEMORY_READ), (write_port.failure, Error.MEMORY_WRITE)]

@@ -1,5 +1,7 @@
 """Controller: carries out the commands of a community chiplet, LOCATE beside those that follow it."""
 
+from typing import Any
+
 from amaranth.hdl import Cover, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -119,8 +121,8 @@ class Controller(wiring.Component):
             with m.If(source.valid & working & ~failed):
                 m.d.sync += report.eq(source.payload)
 
-        def words(line: object) -> object:
-            return (self.base + line) << _WORDS_OF_LINE  # type: ignore[operator]
+        def words(line: Any) -> Any:
+            return (self.base + line) << _WORDS_OF_LINE
 
         def refuse(info: object) -> None:
             m.d.sync += [report.code.eq(Error.BAD_OPERAND), report.info.eq(info)]

@@ -3,7 +3,6 @@
 from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
 
 from golden.contracts import VALUE_BITS
 from hw.community.formats import SLOTS, CommunityConfig
@@ -118,5 +117,4 @@ class Filler(wiring.Component):
         with m.If(queue.o.ready):
             m.d.sync += [column.eq(0) for column in columns]
         m.d.sync += Cover(valid & hub & nodes_left, "a hub's row before the last node's")
-        assert exact_log2(parts) >= 0
         return m

@@ -138,7 +138,9 @@ class CommunityConfig:
     @property
     def record(self) -> data.StructLayout:
         """A record under way: its ``slot``, ``rows``, and how many of them, the first ones, are ``nodes``."""
-        return data.StructLayout({"slot": range(max(2, self.slots)), "rows": self.row_bits + 1, "nodes": self.row_bits + 1})
+        return data.StructLayout(
+            {"slot": range(max(2, self.slots)), "rows": self.row_bits + 1, "nodes": self.row_bits + 1}
+        )
 
     @property
     def task(self) -> data.StructLayout:

@@ -1,5 +1,7 @@
 """Hub unit: combines every hub once, hands its row to all who need it, and adds up its partial sums (I8, I9)."""
 
+from typing import Any
+
 from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -88,7 +90,7 @@ class HubUnit(wiring.Component):
             }
         )
 
-    def _merged(self, m: Module, name: str, ports: list[object], shape: object) -> tuple[object, object, object]:
+    def _merged(self, m: Module, name: str, ports: list[Any], shape: Any) -> tuple[Any, Any, Any]:
         """Return stream, payload and source of several streams in turn."""
         if self.clients == 1:
             m.submodules[name] = one = Slice(shape)

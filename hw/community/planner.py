@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from golden.community.plan import K_VALUES
 from hw.community.formats import CommunityConfig
 from hw.community.halves import port_signature
+from hw.community.lowest import without_lowest
 from hw.stream.slice import Slice
 
 __all__ = ["Planner"]
@@ -22,6 +23,15 @@ def _count(bits: Value) -> Value:
         rest = values[len(values) & ~1 :]
         values = [values[n] + values[n + 1] for n in range(0, len(values) & ~1, 2)] + rest
     return values[0]
+
+
+def _better(two: list[tuple[Value | int, Value]]) -> tuple[Value | int, Value]:
+    """Return place and count of the one with more, of equal ones the first."""
+    if len(two) == 1:
+        return two[0]
+    (low, low_ones), (high, high_ones) = two
+    more = high_ones > low_ones
+    return Mux(more, high, low), Mux(more, high_ones, low_ones)
 
 
 class Planner(wiring.Component):
@@ -59,7 +69,7 @@ class Planner(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Fill the window, compare in three steps, emit, move on."""
+        """Fill the window, compare in steps, emit, move on."""
         m = Module()
         config, settings = self.config, self.settings
         m.submodules.out = out = Slice(config.task)
@@ -104,15 +114,17 @@ class Planner(wiring.Component):
             for g in range(1, groups):
                 total = total + partial[n][g]
             m.d.sync += ones[n].eq(total)
-        rank: list[tuple[Value | int, Value]] = list(enumerate(ones))
-        while len(rank) > 1:
-            merged: list[tuple[Value | int, Value]] = []
-            for n in range(0, len(rank) - 1, 2):
-                (low, low_ones), (high, high_ones) = rank[n], rank[n + 1]
-                more = high_ones > low_ones
-                merged.append((Mux(more, high, low), Mux(more, high_ones, low_ones)))
-            rank = merged + rank[len(rank) & ~1 :]
-        m.d.sync += [best.eq(rank[0][0]), saves.eq(rank[0][1] > 1)]
+        # Of two neighbours the better one in one cycle, of those the best in the next.
+        halves: list[tuple[Value | int, Value]] = []
+        for n in range(0, config.partners, 2):
+            place, most = Signal(range(config.partners), name=f"place_{n}"), Signal.like(ones[0], name=f"most_{n}")
+            place_next, most_next = _better(list(enumerate(ones))[n : n + 2])
+            m.d.sync += [place.eq(place_next), most.eq(most_next)]
+            halves.append((place, most))
+        winner = halves
+        while len(winner) > 1:
+            winner = [_better(winner[n : n + 2]) for n in range(0, len(winner), 2)]
+        m.d.sync += [best.eq(winner[0][0]), saves.eq(winner[0][1] > 1)]
         common = Signal(config.width)
         m.d.comb += common.eq(first & Array(window[1 : config.partners + 1])[best])
 
@@ -124,6 +136,10 @@ class Planner(wiring.Component):
             m.d.comb += cheaper[row].eq(2 * connected > filled + 1)
         start, taken = Signal(number), Signal(number)
 
+        # Of the first column, found out a cycle before they decide.
+        empty, shared = Signal(), Signal()
+        joined, missing = Signal(config.width), Signal(config.width)
+        any_joined, any_missing = Signal(), Signal()
         shift = Signal()
         with m.If(shift):
             for n in range(look - 1):
@@ -162,10 +178,16 @@ class Planner(wiring.Component):
                     with m.Elif(settings.windows):
                         m.next = "DECIDE"
             with m.State("COUNT"):
+                m.d.sync += [
+                    empty.eq(first == 0),
+                    shared.eq((without_lowest(first) != 0) & (tail < settings.limit)),
+                ]
                 m.next = "ADD"
-                with m.If(((first & (first - 1)) == 0) | (tail >= settings.limit)):
-                    m.next = "EMIT"
             with m.State("ADD"):
+                m.next = "COMPARE"
+                with m.If(~shared):
+                    m.next = "EMIT"
+            with m.State("COMPARE"):
                 m.next = "RANK"
             with m.State("RANK"):
                 m.next = "SPLIT"
@@ -187,15 +209,15 @@ class Planner(wiring.Component):
                     m.next = "FILL"
             with m.State("EMIT"):
                 formed = head >= record.rows
-                empty = (first == 0) & ~formed
+                nothing = empty & ~formed
                 m.d.comb += [
                     task.index.eq(head),
                     task.rows.eq(first),
                     task.form.eq(formed),
                     task.left.eq(parts[0].left),
                     task.right.eq(parts[0].right),
-                    out.i.valid.eq(~empty),
-                    shift.eq(empty | out.i.ready),
+                    out.i.valid.eq(~nothing),
+                    shift.eq(nothing | out.i.ready),
                 ]
                 with m.If(shift):
                     m.next = "FILL"
@@ -205,26 +227,28 @@ class Planner(wiring.Component):
                     start.eq(head),
                     rest.eq(filled),
                 ]
+                m.next = "CONNECTIONS"
+            with m.State("CONNECTIONS"):
+                m.d.sync += [joined.eq(first & ~rows), missing.eq(rows & ~first)]
+                m.next = "ANY"
+            with m.State("ANY"):
+                m.d.sync += [any_joined.eq(joined.any()), any_missing.eq(missing.any())]
                 m.next = "JOINED"
             with m.State("JOINED"):
-                m.d.comb += [
-                    task.index.eq(head),
-                    task.rows.eq(first & ~rows),
-                    out.i.valid.eq(task.rows != 0),
-                ]
-                with m.If(out.i.ready | ~out.i.valid):
+                m.d.comb += [task.index.eq(head), task.rows.eq(joined), out.i.valid.eq(any_joined)]
+                with m.If(out.i.ready | ~any_joined):
                     m.next = "NOT JOINED"
             with m.State("NOT JOINED"):
                 m.d.comb += [
                     task.index.eq(head),
-                    task.rows.eq(rows & ~first),
+                    task.rows.eq(missing),
                     task.negative.eq(1),
-                    out.i.valid.eq(task.rows != 0),
-                    shift.eq(out.i.ready | ~out.i.valid),
+                    out.i.valid.eq(any_missing),
+                    shift.eq(out.i.ready | ~any_missing),
                 ]
                 with m.If(shift):
                     m.d.sync += [rest.eq(rest - 1), taken.eq(start + 1)]
-                    m.next = "JOINED"
+                    m.next = "CONNECTIONS"
                     with m.If(rest == 1):
                         m.next = "FILL"
                         with m.If(rows != 0):

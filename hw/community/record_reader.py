@@ -8,6 +8,7 @@ from amaranth.utils import ceil_log2
 from golden.contracts import RECORD_HEADER, VID_BITS
 from hw.community.formats import SLOTS, CommunityConfig
 from hw.community.halves import port_signature
+from hw.community.lowest import lowest_one, without_lowest
 from hw.contracts import struct
 from hw.islands.formats import RecordBeat
 from hw.stream.slice import Slice
@@ -167,7 +168,7 @@ class RecordReader(wiring.Component):
                     self.vertex.valid.eq(moves),
                     self.i.ready.eq(chosen_ready & vertices),
                 ]
-                m.d.sync += hub_columns.eq(~((1 << bitmap_rows) - 1))
+                m.d.sync += hub_columns.eq(Cat(bitmap_rows <= n for n in range(config.width)))
                 with m.If(moves):
                     m.d.sync += [index.eq(index + 1), lane.eq(~lane)]
                     with m.If(index + 1 == bitmap_rows):
@@ -208,11 +209,9 @@ class RecordReader(wiring.Component):
                 m.next = "SPREAD"
             with m.State("SPREAD"):
                 m.d.comb += self.matrix.active.eq(1)
-                for n in reversed(range(config.width)):
-                    with m.If(rest[n]):
-                        m.d.sync += [chosen.eq(n), spread.eq(1)]
-                m.d.sync += rest.eq(rest & (rest - 1))
-                with m.If((rest == 0) & ~spread & ~reads):
+                some, lowest = lowest_one(rest)
+                m.d.sync += [chosen.eq(lowest), spread.eq(some), rest.eq(without_lowest(rest))]
+                with m.If(~some & ~spread & ~reads):
                     m.d.sync += index.eq(index + 1)
                     m.next = "ROWS"
                     with m.If(index + 1 == bitmap_rows):

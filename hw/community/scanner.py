@@ -5,6 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.community.formats import CommunityConfig
+from hw.community.lowest import lowest_one, without_lowest
 from hw.stream.slice import Slice
 
 __all__ = ["Scanner"]
@@ -23,31 +24,31 @@ class Scanner(wiring.Component):
     ----------
     i : stream of ``config.task``
     o : stream of ``config.step``
-    rest
-        Rows still to come (inside; proofs look at it).
+    task, rest, busy, form, steps
+        A task; rows still to come of it; there is one; its vector is not formed yet; the slice that takes its steps
+        (inside; proofs look at them).
     """
 
     def __init__(self, config: CommunityConfig) -> None:
         self.config = config
-        self.rest = Signal(config.width)
+        self.rest, self.busy, self.form = Signal(config.width), Signal(), Signal()
+        self.task, self.steps = Signal(config.task), Slice(config.step)
         super().__init__({"i": In(stream.Signature(config.task)), "o": Out(stream.Signature(config.step))})
 
     def elaborate(self, platform: object) -> Module:
         """Take a task when the one before is through."""
         m = Module()
-        config, rest = self.config, self.rest
-        m.submodules.out = out = Slice(config.step)
+        config, rest, busy, form = self.config, self.rest, self.busy, self.form
+        m.submodules.out = out = self.steps
         wiring.connect(m, out.o, wiring.flipped(self.o))
         step = out.i.payload
 
-        task, busy, form = Signal(config.task), Signal(), Signal()
-        row, below = Signal(config.row_bits), Signal(config.width)
-        for n in reversed(range(config.width)):
-            with m.If(rest[n]):
-                m.d.comb += row.eq(n)
+        task = self.task
+        any_row, row = lowest_one(rest)
+        below = Signal(config.width)
         m.d.comb += [
-            below.eq(rest & (rest - 1)),
-            step.active.eq(form | (rest != 0)),
+            below.eq(without_lowest(rest)),
+            step.active.eq(form | any_row),
             step.form.eq(form),
             step.negative.eq(task.negative),
             step.last.eq(task.last & ~step.active),

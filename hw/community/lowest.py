@@ -1,0 +1,37 @@
+"""The lowest one among many bits, and the others."""
+
+from amaranth.hdl import Cat, Mux, Value
+
+__all__ = ["lowest_one", "without_lowest"]
+
+#: Bits through which a carry goes in one step.
+_GROUP = 16
+
+
+def lowest_one(bits: Value) -> tuple[Value, Value]:
+    """Return whether there is a one, and its lowest position, by a tree as deep as the position has bits.
+
+    Parameters
+    ----------
+    bits
+        A power of two of them, at least 2.
+    """
+    if len(bits) == 2:
+        return bits.any(), ~bits[0]
+    half = len(bits) // 2
+    low, low_place = lowest_one(bits[:half])
+    high, high_place = lowest_one(bits[half:])
+    return low | high, Cat(Mux(low, low_place, high_place), ~low)
+
+
+def without_lowest(bits: Value) -> Value:
+    """Return the bits without the lowest one, by carries in groups instead of one through all.
+
+    Parameters
+    ----------
+    bits
+        Any number of them.
+    """
+    groups = [bits[at : at + _GROUP] for at in range(0, len(bits), _GROUP)]
+    rests = [(group & (group - 1))[: len(group)] for group in groups]
+    return Cat(rests[0], *(Mux(Cat(*groups[:n]).any(), groups[n], rests[n]) for n in range(1, len(groups))))
