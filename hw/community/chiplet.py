@@ -28,6 +28,7 @@ from hw.memory.range_reader import RangeReader
 from hw.memory.read_arbiter import ReadArbiter
 from hw.memory.word_serialiser import WordSerialiser
 from hw.memory.write_port import WritePort
+from hw.pe.formats import PEConfig
 from hw.stream.arbiter import Arbiter
 from hw.stream.queue import Queue
 from hw.stream.slice import Slice
@@ -90,6 +91,11 @@ class MachineConfig:
                 f"community.width must be at least {self.locator.c_max + self.locator.hubs}, c_max and hubs of the "
                 f"locator, not {self.community.width!r}"
             )
+
+    @property
+    def pe(self) -> PEConfig:
+        """Sizes of the PEs that combine, and of the memory port."""
+        return self.community.pe
 
     @property
     def lanes(self) -> int:

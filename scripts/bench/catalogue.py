@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from golden.errors import InputError
-from scripts.bench import cache_2050, cache_rates, islands, ring
+from scripts.bench import cache_2050, cache_rates, community, islands, ring
 from scripts.dnp.bench import BENCHES as DNP_BENCHES
 
 __all__ = ["BENCHES", "find"]
@@ -16,6 +16,10 @@ def _ring(out: Path) -> object:
 
 def _islands(out: Path) -> object:
     return islands.bench(out=out)
+
+
+def _community(out: Path) -> object:
+    return community.bench(out=out)
 
 
 def _cache_2050(out: Path) -> object:
@@ -30,6 +34,7 @@ def _cache_rates(out: Path) -> object:
 BENCHES: dict[str, Callable[[Path], object]] = {
     "ring": _ring,
     "islands": _islands,
+    "community": _community,
     "cache-2050": _cache_2050,
     "cache-rates": _cache_rates,
     **DNP_BENCHES,

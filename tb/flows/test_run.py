@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from golden.errors import InputError
 from golden.metrics import Bound, limit_cycles
 from scripts.cli import app
-from scripts.config import load_config, names
+from scripts.config import load_config, load_machine, names
 from scripts.flows.run import Request, run
 
 KEYS = {
@@ -84,7 +84,7 @@ def test_failed_comparison_has_exit_status_1(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize("name", names())
 def test_named_configurations_load(name: str) -> None:
-    assert load_config(name).lanes >= 1
+    assert load_machine(name).lanes >= 1
 
 
 @pytest.mark.parametrize(
