@@ -232,7 +232,7 @@ class _Assembler:
             if operand.letter:
                 low, _ = row.field(operand.letter)
                 words[0] |= value << low
-            elif operand.kind is not Kind.ACCUMULATOR:
+            elif operand.kind not in (Kind.ACCUMULATOR, Kind.CLEARED):
                 words.append(value & 0xFFFF)
         if len(line.operands) < len(row.operands):
             missing = row.operands[len(line.operands)].kind
@@ -249,6 +249,8 @@ class _Assembler:
         match kind:
             case Kind.ACCUMULATOR:
                 value = 0 if text == "A" else None
+            case Kind.CLEARED:
+                value = 0 if text == "A!" else None
             case Kind.GENERAL:
                 value = _general(text)
             case Kind.SCALAR:
@@ -257,7 +259,7 @@ class _Assembler:
                 value = _source(text, cleared=kind is Kind.SOURCE)
             case Kind.WM_SOURCE | Kind.WM_RESULT | Kind.WM_BOTH:
                 value = _memory(text, "WM", kind)
-            case Kind.XM_SOURCE | Kind.XM_RESULT | Kind.XM_SHORT:
+            case Kind.XM_SOURCE | Kind.XM_RESULT:
                 value = _memory(text, "XM", kind)
             case Kind.CONTROL:
                 value = _control(text)
@@ -330,7 +332,7 @@ def _memory(text: str, memory: str, kind: Kind) -> int | None:
     source = kind in (Kind.WM_SOURCE, Kind.XM_SOURCE)
     if pointer > 3 or (mode == 2 and not source):
         return None
-    return pointer << 1 | mode if kind in (Kind.WM_BOTH, Kind.XM_SHORT) else pointer << 2 | mode
+    return pointer << 2 | mode if source else pointer << 1 | mode
 
 
 def _source(text: str, *, cleared: bool) -> int | None:

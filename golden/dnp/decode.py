@@ -72,10 +72,8 @@ def _set_operand(row: list[int], kind: Kind, letter: str, bits: int) -> None:
         case Kind.XM_SOURCE:
             row[Trait.XM_SOURCE], row[Trait.XM_SOURCE_MODE] = pointer, mode
         case Kind.WM_RESULT:
-            row[Trait.WM_RESULT], row[Trait.WM_RESULT_MODE] = pointer, mode
+            row[Trait.WM_RESULT], row[Trait.WM_RESULT_MODE] = bits >> 1, bits & 1
         case Kind.XM_RESULT:
-            row[Trait.XM_RESULT], row[Trait.XM_RESULT_MODE] = pointer, mode
-        case Kind.XM_SHORT:
             row[Trait.XM_RESULT], row[Trait.XM_RESULT_MODE] = bits >> 1, bits & 1
         case Kind.WM_BOTH:
             row[Trait.WM_SOURCE] = row[Trait.WM_RESULT] = bits >> 1
@@ -115,6 +113,8 @@ def _traits_of(word: int) -> list[int]:
         if operand.letter:
             bits = bits_of(word, instruction, operand.letter)
             _set_operand(values, operand.kind, operand.letter, bits)
+    if any(operand.kind is Kind.CLEARED for operand in instruction.operands):
+        values[Trait.CLEARS_A] = 1
     name = instruction.name
     values[Trait.WRITES] = destination(name, word)
     if values[Trait.CLEARS_A] == 1 and values[Trait.WRITES] == NONE:
@@ -127,8 +127,6 @@ def _traits_of(word: int) -> list[int]:
         values[Trait.ISSUE_READS] = bits_of(word, instruction, "a")
     if name in ("BN", "BP", "BZ", "BNZ"):
         values[Trait.ISSUE_READS] = A_CODE
-    if name in ("OUTA", "OUT"):
-        values[Trait.PORT_OUT], values[Trait.PORT_IN] = values[Trait.PORT_IN], NONE
     if instruction.words > 1:
         values[Trait.TWO_WORDS] = 1
         values[Trait.CONTROL] = max(bits_of(word, instruction, "t") - _CONTROL_TARGET, NONE) if name == "LDI" else NONE

@@ -46,17 +46,19 @@ def _operand(operand: Operand, row: Instruction, word: int, second: int, address
     match operand.kind:
         case Kind.ACCUMULATOR:
             return "A"
+        case Kind.CLEARED:
+            return "A!"
         case Kind.GENERAL | Kind.SCALAR:
             return _scalar(code)
         case Kind.SOURCE | Kind.SOURCE_KEPT:
             return _source(code)
-        case Kind.WM_SOURCE | Kind.WM_RESULT:
+        case Kind.WM_SOURCE:
             return _pointer("WM", code, 2)
-        case Kind.XM_SOURCE | Kind.XM_RESULT:
+        case Kind.XM_SOURCE:
             return _pointer("XM", code, 2)
-        case Kind.WM_BOTH:
+        case Kind.WM_BOTH | Kind.WM_RESULT:
             return _pointer("WM", code, 1)
-        case Kind.XM_SHORT:
+        case Kind.XM_RESULT:
             return _pointer("XM", code, 1)
         case Kind.CONTROL:
             return Control(code).name

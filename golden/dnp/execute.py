@@ -91,4 +91,5 @@ EFFECTS: dict[str, Callable[[Values], Ints]] = {
     "PASS": lambda v: v.word,
     "FWD": lambda v: v.word,
     "OUTS": lambda v: saturate(v.x + v.word),
+    "OUTS.A": lambda v: saturate(v.a + v.word),
 }

@@ -62,6 +62,8 @@ class Hopfield:
         sums = np.arange(self.config.table_size) * (1 << (WORD - self.config.table_bits)) + LOWEST
         wm = dict(enumerate(np.where(sums < 0, -HIGHEST, HIGHEST).tolist()))
         wm |= dict(enumerate(self.weights[rows][:, held].reshape(-1).tolist(), at.weights[1]))
+        # No biases; a memory holds anything before it is loaded.
+        wm |= dict.fromkeys(range(at.biases[1], at.biases[1] + len(held)), 0)
         return wm, dict(enumerate((states[held] * HIGHEST).tolist(), at.values[0]))
 
     def states(self, machine: Machine) -> Ints:

@@ -4,7 +4,8 @@ Assembler, disassembler, cycle-exact machine, hardware decoder and the manual ar
 An instruction is a 16-bit word; ``LDI`` and ``JMP`` carry a second one. Operands are written source first.
 
 A *pattern* is the 16 bits, most significant first: ``0`` and ``1`` are fixed, a letter is an operand's bit, and ``R``
-is the repeat flag: the instruction is carried out as often as register ``RC`` says, one a clock (D5).
+is the repeat flag: the instruction is carried out as often as register ``RC`` says, one a clock (D5). Operands of a
+kind stand at the same place in as many rows as can be, which keeps the hardware's decoder shallow.
 """
 
 from dataclasses import dataclass
@@ -92,12 +93,12 @@ class Kind(StrEnum):
 
     GENERAL = "a general register RF0..RF7"
     ACCUMULATOR = "A"
+    CLEARED = "A!"
     WM_SOURCE = "WM[0..3] with nothing, + or ~"
     XM_SOURCE = "XM[0..3] with nothing, + or ~"
     WM_RESULT = "WM[0..3] with nothing or +"
     XM_RESULT = "XM[0..3] with nothing or +"
     WM_BOTH = "WM[0..3] with nothing or +, read and written"
-    XM_SHORT = "XM[0..3] with nothing or +, written"
     SOURCE = "RF0..RF7, WM, XM, A or A!"
     SOURCE_KEPT = "RF0..RF7, WM, XM or A"
     SCALAR = "RF0..RF7 or A"
@@ -180,12 +181,13 @@ class Instruction:
 _NAMES = {
     "r": Kind.GENERAL,
     "A": Kind.ACCUMULATOR,
+    "Z": Kind.CLEARED,
     "w": Kind.WM_SOURCE,
     "x": Kind.XM_SOURCE,
     "W": Kind.WM_RESULT,
     "X": Kind.XM_RESULT,
     "b": Kind.WM_BOTH,
-    "y": Kind.XM_SHORT,
+    "y": Kind.XM_RESULT,
     "s": Kind.SOURCE,
     "k": Kind.SOURCE_KEPT,
     "a": Kind.SCALAR,
@@ -236,8 +238,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     *_multiply("MSUB", "00010", "A ← A - @", with_a=False),
     *_multiply("MUL", "00011", "A ← @", with_a=True),
     *_multiply("MULR", "00100", "A ← @, rounded to nearest", with_a=True),
-    _row("UPD", "R 00101 rrr xxxx bbb", "rxb", "WM ← WM + RF·XM, the product rounded to nearest"),
-    _row("SCL", "R 00110 rrr 0000 bbb", "rb", "WM ← RF·WM, rounded to nearest"),
+    _row("UPD", "R 00101 bbb rrr xxxx", "rxb", "WM ← WM + RF·XM, the product rounded to nearest"),
+    _row("SCL", "R 00110 bbb rrr 0000", "rb", "WM ← RF·WM, rounded to nearest"),
     _alu("ADD", "0000", "A ← A + source"),
     _alu("SUB", "0001", "A ← A - source"),
     _alu("AND", "0010", "A ← A and source, bit by bit"),
@@ -249,23 +251,24 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     _row("SHL", "R 01000 00 0000 nnnn", "nA", "A ← A·2ⁿ without the bits that leave; does not saturate"),
     _row("SHR", "R 01000 01 0000 nnnn", "nA", "A ← A·2⁻ⁿ, rounded down (arithmetic shift)"),
     _row("LSR", "R 01000 10 0000 nnnn", "nA", "A ← A shifted right by n, zeros from the left"),
-    _row("MOV.R", "R 01001 rrr 0 ssssss", "sr", "RF ← source"),
-    _row("MOV.W", "R 01010 WWWW ssssss", "sW", "WM ← source"),
-    _row("MOV.X", "R 01011 XXXX ssssss", "sX", "XM ← source"),
-    _row("MOV.C", "0 01100 0 aaaa ccccc", "ac", "control register ← RF or A"),
-    _row("MOV.G", "0 01101 0 aaaa ccccc", "ca", "RF or A ← control register"),
+    _row("MOV.R", "R 01001 0 rrr ssssss", "sr", "RF ← source"),
+    _row("MOV.W", "R 01010 WWW 0 ssssss", "sW", "WM ← source"),
+    _row("MOV.X", "R 01011 XXX 0 ssssss", "sX", "XM ← source"),
+    _row("MOV.C", "0 01100 aaaa 0 ccccc", "ac", "control register ← RF or A"),
+    _row("MOV.G", "0 01101 aaaa 0 ccccc", "ca", "RF or A ← control register"),
     _row("LDI", "0 01110 0000 tttttt", "It", "register ← second word", clocks=2, words=2),
     _row("SET", "0 01111 ee iiiiiiii", "ie", "control register ← 0..255"),
-    _row("INA", "R 10000 0000000 ppp", "p", "A ← word from the port"),
-    _row("INX", "R 10001 000 ppp XXXX", "pX", "XM ← word from the port"),
-    _row("INW", "R 10010 000 ppp WWWW", "pW", "WM ← word from the port"),
-    _row("INS", "R 10011 0000000 ppp", "p", "A ← A + word from the port"),
-    _row("INSX", "R 10100 ppp xxxx yyy", "pxy", "XM ← XM + word from the port"),
-    _row("OUTA", "R 10101 1 000000 ppp", "p", "port ← A"),
-    _row("OUT", "R 10101 0 ssssss ppp", "sp", "port ← source"),
-    _row("PASS", "R 10110 ppp qqq XXXX", "pXq", "XM and the second port ← word from the first port"),
-    _row("FWD", "R 10111 0000 ppp qqq", "pq", "second port ← word from the first port"),
-    _row("OUTS", "R 11000 ppp xxxx qqq", "pxq", "second port ← XM + word from the first port"),
+    _row("INA", "R 10000 000 ppp 0000", "p", "A ← word from the port"),
+    _row("INX", "R 10001 XXX ppp 0000", "pX", "XM ← word from the port"),
+    _row("INW", "R 10010 WWW ppp 0000", "pW", "WM ← word from the port"),
+    _row("INS", "R 10011 000 ppp 0000", "p", "A ← A + word from the port"),
+    _row("INSX", "R 10100 yyy ppp xxxx", "pxy", "XM ← XM + word from the port"),
+    _row("OUTA", "R 10101 qqq 1 110000", "q", "port ← A"),
+    _row("OUT", "R 10101 qqq 0 ssssss", "sq", "port ← source"),
+    _row("PASS", "R 10110 XXX ppp 0 qqq", "pXq", "XM and the second port ← word from the first port"),
+    _row("FWD", "R 10111 qqq ppp 0000", "pq", "second port ← word from the first port"),
+    _row("OUTS", "R 11000 qqq ppp xxxx", "pxq", "second port ← XM + word from the first port"),
+    _row("OUTS.A", "R 11011 qqq ppp 0000", "pZq", "second port ← A + word from the first port; then A ← 0"),
     _row("BN", "0 11001 00 oooooooo", "o", "branch if A < 0", clocks_taken=3),
     _row("BP", "0 11001 01 oooooooo", "o", "branch if A ≥ 0", clocks_taken=3),
     _row("BZ", "0 11001 10 oooooooo", "o", "branch if A = 0", clocks_taken=3),
@@ -277,8 +280,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
 CODES: dict[Kind, frozenset[int]] = {
     Kind.WM_SOURCE: frozenset(i for i in range(16) if i & 3 < 3),
     Kind.XM_SOURCE: frozenset(i for i in range(16) if i & 3 < 3),
-    Kind.WM_RESULT: frozenset(i for i in range(16) if i & 3 < 2),
-    Kind.XM_RESULT: frozenset(i for i in range(16) if i & 3 < 2),
     Kind.SOURCE_KEPT: frozenset([*range(8), *(16 + i for i in range(32) if i & 3 < 3), ACCUMULATOR]),
     Kind.SCALAR: frozenset(range(GENERAL + 1)),
     Kind.CONTROL: frozenset(int(c) for c in Control),

@@ -51,11 +51,14 @@ class Layout:
         made = cls(wm_used=config.table_size)
         last = placement.layers[-1]
         widths = [len(placement.held(layer, row, column)) for layer in range(last + 1)]
+        own = {layer: len(placement.owned(layer, row, column)) for layer in placement.layers}
+        # One layer's weights follow the other's, and so do biases and values: pointers run on from layer to layer (D3).
         for layer in placement.layers:
             made.weights[layer] = made.wm_used
             made.wm_used += widths[layer] * widths[layer - 1]
+        for layer in placement.layers:
             made.biases[layer] = made.wm_used
-            made.wm_used += len(placement.owned(layer, row, column))
+            made.wm_used += own[layer]
         for layer, width in enumerate(widths):
             made.values[layer] = made.xm_used
             made.xm_used += width
@@ -64,9 +67,9 @@ class Layout:
                 made.errors[layer] = made.xm_used
                 made.xm_used += widths[layer]
             made.targets = made.xm_used
-            made.xm_used += len(placement.owned(last, row, column))
+            made.xm_used += own[last]
         made.sums = made.xm_used
-        made.xm_used += max(widths[1:])
+        made.xm_used += max(own.values()) if placement.rounds else max(widths[1:])
         for memory, used, depth in (("WM", made.wm_used, config.wm_depth), ("XM", made.xm_used, config.xm_depth)):
             if used > depth:
                 raise DoesNotFitError(

@@ -142,6 +142,71 @@ class ProgramText:
                 self.emit(f"MOV RF{register} WA3", "MOV WM[3] XM[2]+")
         self.emit("XOR A A")
 
+    def forward_in_rounds(self, layer: int, *, onward: bool) -> None:
+        """Carry out eq. 1 on a ring: sums pass as they are made, then finished values go round as they are looked up.
+
+        WA0, WA2, XA0 and XR2 run on from where the layer before left them; A is 0 before and after.
+        """
+        axis, position = self.placement.axis(layer), self.placement.position(layer, self.row, self.column)
+        ahead, behind = self.ports(layer)
+        inputs, chunks = self.held(layer - 1), axis.chunks(self.held(layer))
+        share = len(chunks[position])
+        # Finished sums wait in registers, or, where they are too many, in XM.
+        stored = onward and axis.length > 1 and share > _BATCH
+        if stored:
+            self.point(xr1=self.layout.sums, xa1=self.layout.sums)
+        order = [
+            distance
+            for item in range(max(map(len, chunks)))
+            for distance in range(1, axis.length + 1)
+            if item < len(chunks[(position - distance) % axis.length])
+        ]
+        finished = 0
+        for number, distance in enumerate(order, 1):
+            # The last row leaves the pointer at the next layer's inputs.
+            self.repeat(inputs, f"MADD WM[0]+ XM[0]{'+' if number == len(order) else '~'} A")
+            if distance < axis.length:
+                self.emit(f"OUT A! {ahead}" if distance == 1 else f"OUTS {behind} A! {ahead}")
+                continue
+            if axis.length > 1:
+                self.emit(f"INS {behind}")
+            self.emit("ADD WM[2]+ A", "MOV A! XM[1]+" if stored else f"MOV A! RF{finished % _BATCH}")
+            finished += 1
+            if axis.length == 1 or not onward:
+                self._look_up(finished - _BATCH)
+        if not inputs or not order:
+            self.point(xa0=self.layout.values[layer])
+        if axis.length == 1 or not onward:
+            for item in range(max(0, finished - _BATCH + 1), finished):
+                self._look_up(item)
+            return
+        self._send_round(axis.length, position, chunks, ports=(ahead, behind), stored=stored)
+
+    def _look_up(self, item: int) -> None:
+        if item >= 0:
+            self.emit(f"MOV RF{item % _BATCH} WA3", "MOV WM[3] XM[2]+")
+
+    def _send_round(
+        self, length: int, position: int, chunks: list[list[int]], *, ports: tuple[str, str], stored: bool
+    ) -> None:
+        """Look up finished sums and spread them along a ring, in rounds: the others' values first, then the own one."""
+        ahead, behind = ports
+        share = len(chunks[position])
+        for item in range(max(map(len, chunks))):
+            others = [d for d in range(1, length) if item < len(chunks[(position - d) % length])]
+            passed = sum(distance < length - 1 for distance in others)
+            if passed > 1:
+                self.set("RC", passed)
+            if item < share:
+                if stored and item % _BATCH == 0:
+                    self.emit(*(f"MOV XM[1]+ RF{i}" for i in range(min(_BATCH, share - item))))
+                self.emit(f"MOV RF{item % _BATCH} WA3", f"OUT WM[3] {ahead}")
+            self.repeat(passed, f"PASS {behind} XM[2]+ {ahead}")
+            if passed < len(others):
+                self.emit(f"INX {behind} XM[2]+")
+            if item < share:
+                self.emit("MOV WM[3] XM[2]+")
+
     def output_errors(self, layer: int) -> None:
         """Carry out eq. 2 for the owned outputs, as in Fig. 4, times 2² (D8)."""
         at = self.layout
@@ -419,7 +484,8 @@ def map_network(
         raise ValueError("stream must be True for learning and for more than one sample, not False")
     linear = grid.topology is Topology.LINEAR
     rows, columns = (1, grid.processors) if linear else (grid.rows, grid.columns)
-    placement = Placement(network.sizes, rows, columns, ring=grid.topology is Topology.TORUS)
+    ring = grid.topology is Topology.TORUS
+    placement = Placement(network.sizes, rows, columns, ring=ring, rounds=ring and learning is None)
     sides = frozenset({EAST, SOUTH}) if stream and not linear else frozenset()
     grid = Grid(grid.rows, grid.columns, grid.topology, grid.host | sides)
     layouts, texts = [], []
@@ -446,7 +512,18 @@ def _write(p: ProgramText, *, linear: bool, learning: Learning | None, samples: 
         p.emit(f"LDI #{samples} LC0", "next:")
     if stream:
         _take(p, 0, p.layout.values[0], shared=not linear, linear=linear)
+    if placement.rounds:
+        p.set("ICR", 1)
+        p.point(wa0=p.layout.weights[1], wa2=p.layout.biases[1])
+        # Inputs from the host have brought XR2 to where values follow; without them XA0 is where the start left it.
+        if stream:
+            p.point(xa0=p.layout.values[0])
+        else:
+            p.point(xr2=p.layout.values[1])
     for layer in placement.layers:
+        if placement.rounds:
+            p.forward_in_rounds(layer, onward=layer < last)
+            continue
         p.forward(layer)
         if layer < last:
             p.gather(layer, p.layout.values[layer])

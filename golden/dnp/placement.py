@@ -4,6 +4,9 @@ Layers alternate between two directions. In an odd layer (the first is number 1)
 sums output block r: partial sums travel along the rows. The outputs of row r are then spread along the row, so that
 every processor of row r holds input block r of the next layer, whose sums travel along the columns; and so on.
 
+In a forward pass on a ring sums are passed on as they are made, in *rounds*: in each one every position makes its
+part of a sum of everybody else, in the order in which they come by, then finishes one of its own.
+
 On a *ring* (torus) every position of the row or column finishes its own share of the sums; on a *line* (mesh, linear
 array) the last position finishes all of them.
 """
@@ -31,10 +34,13 @@ class Axis:
         Processors.
     ring
         Whether its ends are joined.
+    rounds
+        Whether a block is kept in the order of rounds, own sums last in each, or own sums first.
     """
 
     length: int
     ring: bool
+    rounds: bool = False
 
     def chunks(self, size: int) -> list[list[int]]:
         """Which sums of a block of `size` every position finishes."""
@@ -43,8 +49,15 @@ class Axis:
         return [*([] for _ in range(self.length - 1)), list(range(size))]
 
     def order(self, size: int, position: int) -> list[int]:
-        """Order in which a position keeps a block: its own sums first, then the others as they arrive."""
+        """Order in which a position keeps a block: its own sums first or last, the others as they arrive."""
         chunks = self.chunks(size)
+        if self.rounds:
+            return [
+                chunks[(position - distance) % self.length][item]
+                for item in range(max(map(len, chunks)))
+                for distance in range(1, self.length + 1)
+                if item < len(chunks[(position - distance) % self.length])
+            ]
         others = [
             chunks[(position - distance) % self.length][item]
             for item in range(max(map(len, chunks)))
@@ -70,19 +83,24 @@ class Placement:
         Logical array; a linear array is one row.
     ring
         Whether rows and columns are rings.
+    rounds
+        Whether blocks are kept in the order of rounds; only rings can.
 
     Raises
     ------
     ValueError
-        If there is no layer of weights, or a layer has no neuron.
+        If there is no layer of weights, or a layer has no neuron, or lines are asked for rounds.
     """
 
     sizes: tuple[int, ...]
     rows: int
     columns: int
     ring: bool
+    rounds: bool = False
 
     def __post_init__(self) -> None:
+        if self.rounds and not self.ring:
+            raise ValueError("rounds must be False on lines, not True")
         if len(self.sizes) < 2 or min(self.sizes) < 1:
             raise ValueError(f"sizes must be two or more numbers of at least 1, not {self.sizes}")
 
@@ -93,7 +111,7 @@ class Placement:
 
     def axis(self, layer: int) -> Axis:
         """Axis along which the sums of a layer travel: rows for odd layers, columns for even ones."""
-        return Axis(self.columns if layer % 2 else self.rows, self.ring)
+        return Axis(self.columns if layer % 2 else self.rows, self.ring, self.rounds)
 
     def position(self, layer: int, row: int, column: int) -> int:
         """Position of a processor on the axis of a layer; also the number of its input block."""
@@ -117,7 +135,7 @@ class Placement:
         return [members[i] for i in order]
 
     def owned(self, layer: int, row: int, column: int) -> list[int]:
-        """Neurons whose sums a processor finishes; they come first in :meth:`held`."""
+        """Neurons whose sums a processor finishes; without rounds they come first in :meth:`held`."""
         members = self._blocks[layer][self.block(layer, row, column)]
         chunk = self.axis(layer).chunks(len(members))[self.position(layer, row, column)]
         return [members[i] for i in chunk]

@@ -3,12 +3,12 @@
 
 from typing import Any
 
-from amaranth.hdl import Array, Module, Mux, Signal, signed, unsigned
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from golden.dnp.arithmetic import FRACTION, HIGHEST, LOWEST, WORD
-from golden.dnp.isa import GENERAL
+from golden.dnp.isa import GENERAL, PORTS
 from hw.dnp.isa import ADDRESS, SIGNED_WORD, STOP_BITS, Left, Logic, Multiplicand, Multiplier, Right, Slot, Value
 
 __all__ = ["Arithmetic", "Entry", "Flight"]
@@ -18,8 +18,12 @@ _PRODUCT = signed(WORD + 1)
 _SUM = signed(WORD + 2)
 
 
+#: What an instruction does; nothing is done where there is none.
+_EFFECTS = ("write_a", "clear_a", "write_general", "write_wm", "write_xm")
+
+
 class Entry(data.Struct):
-    """What the issue stage sends: an instruction, or a stop with its code."""
+    """What the issue stage sends: an instruction (``valid``), or a stop with its code, or neither."""
 
     valid: unsigned(1)
     slot: Slot
@@ -48,6 +52,9 @@ class Arithmetic(wiring.Component):
 
     Everything an instruction does to registers, memories and ports happens in the add stage, in program order. It is
     also the only place where an instruction waits for a partner; then all stages wait.
+
+    What the add stage chooses from is chosen by one bit each, made ready a stage earlier, and so is the general
+    register it reads: with what the instruction before is just writing to it.
     """
 
     #: All stages move on; low while a port blocks or the processor stands still.
@@ -63,8 +70,8 @@ class Arithmetic(wiring.Component):
     last: Out(Entry)
     #: Its result, for memories and ports.
     result: Out(SIGNED_WORD)
-    #: Word from the port it receives from.
-    port_word: In(SIGNED_WORD)
+    #: Words at the ports.
+    port_words: In(SIGNED_WORD).array(len(PORTS))
     #: Registers.
     a: Out(SIGNED_WORD)
     general: Out(SIGNED_WORD).array(GENERAL)
@@ -81,13 +88,12 @@ class Arithmetic(wiring.Component):
         general = Array(self.general)
 
         for flight, entry in zip(self.flights, (operand, multiply, add), strict=True):
-            acts = entry.valid & ~entry.stop
             m.d.comb += [
-                flight.writes_a.eq(acts & (entry.slot.write_a | entry.slot.clear_a)),
-                flight.writes_general.eq(acts & entry.slot.write_general),
+                flight.writes_a.eq(entry.slot.write_a | entry.slot.clear_a),
+                flight.writes_general.eq(entry.slot.write_general),
                 flight.target.eq(entry.slot.target),
-                flight.writes_wm.eq(acts & entry.slot.write_wm),
-                flight.writes_xm.eq(acts & entry.slot.write_xm),
+                flight.writes_wm.eq(entry.slot.write_wm),
+                flight.writes_xm.eq(entry.slot.write_xm),
                 flight.wm_address.eq(entry.wm_address),
                 flight.xm_address.eq(entry.xm_address),
             ]
@@ -96,6 +102,8 @@ class Arithmetic(wiring.Component):
         m.d.comb += rounding.eq(Mux(multiply.slot.rounded, 1 << (FRACTION - 1), 0))
         with m.If(self.go):
             m.d.sync += [operand.eq(self.entry), multiply.eq(operand), add.eq(multiply)]
+            for name in _EFFECTS:
+                m.d.sync += getattr(operand.slot, name).eq(getattr(self.entry.slot, name) & self.entry.valid)
             m.d.sync += factors[0].eq(
                 Mux(operand.slot.multiplicand == Multiplicand.WM, self.wm_word, general[operand.slot.factor])
             )
@@ -114,8 +122,13 @@ class Arithmetic(wiring.Component):
                 with m.Default():
                     m.d.sync += values[0].eq(operand.constant)
             m.d.sync += [values[1].eq(values[0]), product.eq((factors[0] * factors[1] + rounding) >> FRACTION)]
-        self._add(m, add, product, values[1])
-        with m.If(self.go & add.valid & ~add.stop):
+        named = multiply.slot.register
+        read, forwarded = Signal(SIGNED_WORD), Signal()
+        m.d.comb += forwarded.eq(add.slot.write_general & (add.slot.target == named[: len(add.slot.target)]))
+        with m.If(self.go):
+            m.d.sync += read.eq(Mux(forwarded, self.result, general[named[:-1]]))
+        self._add(m, add, self._right(m, multiply.slot, product, values[1], read), values[1])
+        with m.If(self.go & add.valid):
             with m.If(add.slot.clear_a):
                 m.d.sync += self.a.eq(0)
             with m.Elif(add.slot.write_a):
@@ -124,14 +137,33 @@ class Arithmetic(wiring.Component):
                 m.d.sync += general[add.slot.target].eq(self.result)
         return m
 
-    def _add(self, m: Module, add: Any, product: Signal, value: Signal) -> None:
+    def _right(self, m: Module, slot: Any, product: Signal, value: Signal, read: Signal) -> Any:
+        """Choose the second input of the adder; `slot` is that of the multiply stage."""
+        from_a = slot.register[-1]
+        sources = [
+            (slot.right == Right.PRODUCT, product),
+            (slot.right == Right.VALUE, value),
+            ((slot.right == Right.REGISTER) & from_a, self.a),
+            ((slot.right == Right.REGISTER) & ~from_a, read),
+            *(((slot.right == Right.PORT) & (slot.receive_port == port), w) for port, w in enumerate(self.port_words)),
+        ]
+        chosen = Signal(len(sources))
+        with m.If(self.go):
+            m.d.sync += chosen.eq(Cat(condition for condition, _ in sources))
+        gated = []
+        for choice, (_, source) in zip(chosen, sources, strict=True):
+            wide = Signal(_PRODUCT)
+            m.d.comb += wide.eq(source)
+            gated.append(wide.as_unsigned() & choice.replicate(len(wide)))
+        while len(gated) > 1:
+            gated = [one | other for one, other in zip(gated[::2], gated[1::2], strict=True)]
+        return gated[0].as_signed()
+
+    def _add(self, m: Module, add: Any, right: Any, value: Signal) -> None:
         """Adder with saturation, and the logic unit beside it."""
         slot = add.slot
-        register = Signal(SIGNED_WORD)
         left = Signal(SIGNED_WORD)
-        right = Signal(_PRODUCT)
         total = Signal(_SUM)
-        m.d.comb += register.eq(Mux(slot.register[-1], self.a, Array(self.general)[slot.register[:-1]]))
         with m.Switch(slot.left):
             with m.Case(Left.A):
                 m.d.comb += left.eq(self.a)
@@ -139,32 +171,28 @@ class Arithmetic(wiring.Component):
                 m.d.comb += left.eq(value)
             with m.Case(Left.ONE):
                 m.d.comb += left.eq(HIGHEST)
-        with m.Switch(slot.right):
-            with m.Case(Right.PRODUCT):
-                m.d.comb += right.eq(product)
-            with m.Case(Right.VALUE):
-                m.d.comb += right.eq(value)
-            with m.Case(Right.REGISTER):
-                m.d.comb += right.eq(register)
-            with m.Case(Right.PORT):
-                m.d.comb += right.eq(self.port_word)
         inverted = right.as_unsigned() ^ slot.subtract.replicate(len(right))
         m.d.comb += total.eq(left + inverted.as_signed() + slot.subtract)
         distance = value[:4]
+        logic = Signal(WORD)
         with m.Switch(slot.logic):
             with m.Case(Logic.AND):
-                m.d.comb += self.result.eq(self.a & right)
+                m.d.comb += logic.eq(self.a & right)
             with m.Case(Logic.OR):
-                m.d.comb += self.result.eq(self.a | right)
+                m.d.comb += logic.eq(self.a | right)
             with m.Case(Logic.XOR):
-                m.d.comb += self.result.eq(self.a ^ right)
+                m.d.comb += logic.eq(self.a ^ right)
             with m.Case(Logic.SHL):
-                m.d.comb += self.result.eq(self.a << distance)
+                m.d.comb += logic.eq(self.a << distance)
             with m.Case(Logic.SHR):
-                m.d.comb += self.result.eq(self.a >> distance)
+                m.d.comb += logic.eq(self.a >> distance)
             with m.Case(Logic.LSR):
-                m.d.comb += self.result.eq(self.a.as_unsigned() >> distance)
-            with m.Default():
-                m.d.comb += self.result.eq(
-                    Mux(total > HIGHEST, HIGHEST, Mux(total < LOWEST, LOWEST, total[:WORD].as_signed()))
-                )
+                m.d.comb += logic.eq(self.a.as_unsigned() >> distance)
+        # The sum fits into a word if its upper bits all equal the word's sign.
+        fits = total[WORD - 1 :].all() | ~total[WORD - 1 :].any()
+        with m.If(slot.logic != Logic.ADDER):
+            m.d.comb += self.result.eq(logic)
+        with m.Elif(fits):
+            m.d.comb += self.result.eq(total)
+        with m.Else():
+            m.d.comb += self.result.eq(Mux(total[-1], LOWEST, HIGHEST))

@@ -75,7 +75,7 @@ class Core(wiring.Component):
     online
         The program runs while this is high (D7).
     start
-        High in the clock before ``online`` rises: everything but the memories is cleared.
+        High in the clock before ``online`` rises: everything but the memories is cleared, the first word is read.
     access
         Off-line access to the memories, and to the status at any time.
     halted
@@ -124,16 +124,17 @@ class Core(wiring.Component):
         has_room = Array([port.has_room for port in ports])[slot.send_port]
         m.d.comb += [
             running.eq(self.online & ~halted),
-            blocked.eq(last.valid & ~last.stop & ((slot.receive & ~has_word) | (slot.send & ~has_room))),
+            blocked.eq(last.valid & ((slot.receive & ~has_word) | (slot.send & ~has_room))),
             go.eq(running & ~blocked),
-            acts.eq(go & last.valid & ~last.stop),
+            acts.eq(go & last.valid),
             self.halted.eq(halted),
             issue.go.eq(go),
             arithmetic.go.eq(go),
             arithmetic.entry.eq(issue.entry),
             issue.a.eq(arithmetic.a),
-            arithmetic.port_word.eq(Array([port.word for port in ports])[slot.receive_port]),
         ]
+        for word, port in zip(arithmetic.port_words, ports, strict=True):
+            m.d.comb += word.eq(port.word)
         for source, target in ((arithmetic.flights, issue.flights), (arithmetic.general, issue.general)):
             for one, other in zip(source, target, strict=True):
                 m.d.comb += other.eq(one)
@@ -147,7 +148,7 @@ class Core(wiring.Component):
         code, stop_pc = Signal(StopCode), Signal(ADDRESS)
         with m.If(self.start):
             m.d.sync += [halted.eq(0), code.eq(0), stop_pc.eq(0)]
-        with m.Elif(go & last.valid & last.stop):
+        with m.Elif(go & last.stop):
             m.d.sync += [halted.eq(1), code.eq(last.code), stop_pc.eq(last.pc)]
 
         counts = {
@@ -171,7 +172,10 @@ class Core(wiring.Component):
         return counter
 
     def _memories(self, m: Module, issue: Issue, arithmetic: Arithmetic, *, acts: Any, go: Any) -> dict[Space, Any]:
-        """One read and one write port each; off-line they belong to the access."""
+        """One read and one write port each; off-line they belong to the access; the first word is read at the start.
+
+        What a word gives that is read while it is written nobody uses: the issue stage waits for it.
+        """
         access, last = self.access, arithmetic.last
         online: dict[Space, tuple[int, Any, Any, Any, Any]] = {
             Space.PROGRAM: (self.config.p_depth, issue.p_address, issue.p_enable, Const(0, WORD), Const(0)),
@@ -180,17 +184,23 @@ class Core(wiring.Component):
         }
         reads = {}
         for space, (depth, read_address, read_enable, write_address, write_enable) in online.items():
-            m.submodules[space.name.lower()] = rows = memory.Memory(shape=unsigned(WORD), depth=depth, init=[])
-            read, write = rows.read_port(), rows.write_port()
+            m.submodules[space.name.lower()] = rows = memory.Memory(
+                shape=unsigned(WORD), depth=depth, init=[], attrs={"no_rw_check": 1}
+            )
+            read, write = rows.read_port(domain="comb"), rows.write_port()
+            word = Signal(WORD, name=f"{space.name.lower()}_read", reset_less=True)
+            enable = Signal(name=f"{space.name.lower()}_enable")
             chosen = access.write & (access.space == space) & (access.address < depth)
             m.d.comb += [
-                read.addr.eq(Mux(self.online, read_address, access.address)),
-                read.en.eq(~self.online | read_enable),
+                read.addr.eq(Mux(self.online, read_address, Mux(self.start, 0, access.address))),
+                enable.eq(~self.online | read_enable),
                 write.addr.eq(Mux(self.online, write_address, access.address)),
                 write.data.eq(Mux(self.online, arithmetic.result, access.write_data)),
                 write.en.eq(Mux(self.online, write_enable, chosen)),
             ]
-            reads[space] = read.data
+            with m.If(enable):
+                m.d.sync += word.eq(read.data)
+            reads[space] = word
         m.d.comb += [
             issue.p_word.eq(reads[Space.PROGRAM]),
             arithmetic.wm_word.eq(reads[Space.WM]),

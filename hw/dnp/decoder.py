@@ -1,27 +1,16 @@
 # mypy: disable-error-code="valid-type,call-arg,attr-defined,index,dict-item,misc"
 """Instruction decoder, built row by row from the table of instructions."""
 
+from itertools import combinations
 from typing import Any
 
-from amaranth.hdl import Module, unsigned
-from amaranth.hdl import Value as HdlValue
+from amaranth.hdl import Cat, Module, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from golden.dnp.arithmetic import WORD
-from golden.dnp.isa import (
-    ACCUMULATOR,
-    ACCUMULATOR_CLEARED,
-    CODES,
-    GENERAL,
-    INSTRUCTIONS,
-    REPEAT_BIT,
-    SET_TARGETS,
-    Instruction,
-    Kind,
-    Operand,
-)
-from hw.dnp.isa import Decoded, Left, Logic, Multiplicand, Multiplier, Right, Value
+from golden.dnp.isa import CODES, GENERAL, INSTRUCTIONS, REPEAT_BIT, SET_TARGETS, Instruction, Kind, Operand
+from hw.dnp.isa import DEFINED_PARTS, Decoded, Left, Logic, Multiplicand, Multiplier, Right, Value
 
 __all__ = ["Decoder"]
 
@@ -42,29 +31,84 @@ _ADD_STAGE: dict[str, dict[str, Any]] = {
     "AND": {"logic": Logic.AND},
     "OR": {"logic": Logic.OR},
     "XOR": {"logic": Logic.XOR},
-    "NOT": {"left": Left.ONE, "right": Right.REGISTER, "register": GENERAL, "subtract": 1},
-    "NEG": {"left": Left.ZERO, "right": Right.REGISTER, "register": GENERAL, "subtract": 1},
+    "NOT": {"left": Left.ONE, "right": Right.REGISTER, "subtract": 1},
+    "NEG": {"left": Left.ZERO, "right": Right.REGISTER, "subtract": 1},
     "SHL": {"logic": Logic.SHL},
     "SHR": {"logic": Logic.SHR},
     "LSR": {"logic": Logic.LSR},
+    "MOV.G": {"right": Right.VALUE},
     "LDI": {"right": Right.VALUE},
     "INA": {"right": Right.PORT},
     "INX": {"right": Right.PORT},
     "INW": {"right": Right.PORT},
     "INS": {"left": Left.A, "right": Right.PORT},
     "INSX": {"left": Left.VALUE, "value": Value.XM, "right": Right.PORT},
-    "OUTA": {"right": Right.REGISTER, "register": GENERAL},
+    "OUTA": {"right": Right.REGISTER},
     "PASS": {"right": Right.PORT},
     "FWD": {"right": Right.PORT},
     "OUTS": {"left": Left.VALUE, "value": Value.XM, "right": Right.PORT},
+    "OUTS.A": {"left": Left.A, "right": Right.PORT, "clear_a": 1},
 }
-_ISSUE_ONLY = ("NOP", "JMP", "SET", "LOOP", "BN", "BP", "BZ", "BNZ")
+_ISSUE_ONLY = ("NOP", "JMP", "SET", "LOOP", "BN", "BP", "BZ", "BNZ", "MOV.C")
 _BRANCHES = ("BN", "BP", "BZ", "BNZ")
 _PRODUCTS = ("MADD", "MSUB", "MUL", "MULR", "UPD", "SCL")
+_OPCODE = 0b11111 << 10
+
+
+def _telling_bits() -> dict[str, int]:
+    """Return, for every row, a mask of the fixed bits that tell it from all other rows: its opcode, and a few more."""
+    telling = {row.name: row.mask & _OPCODE for row in INSTRUCTIONS}
+    for row, other in combinations(INSTRUCTIONS, 2):
+        differing = (row.match ^ other.match) & row.mask & other.mask
+        if not differing & telling[row.name] & telling[other.name]:
+            highest = 1 << (differing.bit_length() - 1)
+            telling[row.name] |= highest
+            telling[other.name] |= highest
+    return telling
+
+
+def _pattern(row: Instruction, bits: int) -> str:
+    """Return a pattern of the fixed bits of a row that are set in `bits`."""
+    return "".join(row.pattern[WORD - 1 - at] if bits >> at & 1 else "-" for at in reversed(range(WORD)))
+
+
+def _fields(row: Instruction, operand: Operand) -> dict[str, tuple[int, int]]:
+    """Fields that are bits of an operand: lowest bit and width in the word; ``slot`` fields with a dot."""
+    low, width = row.field(operand.letter)
+    match operand.kind:
+        case Kind.WM_SOURCE | Kind.XM_SOURCE:
+            memory = "wm" if operand.kind is Kind.WM_SOURCE else "xm"
+            return {f"{memory}_source_mode": (low, 2), f"{memory}_source_pointer": (low + 2, 2)}
+        case Kind.WM_RESULT | Kind.XM_RESULT:
+            memory = "wm" if operand.kind is Kind.WM_RESULT else "xm"
+            return {f"{memory}_result_step": (low, 1), f"{memory}_result_pointer": (low + 1, 2)}
+        case Kind.WM_BOTH:
+            places = {"wm_source_mode": (low, 1), "wm_source_pointer": (low + 1, 2)}
+            return places | {"wm_result_step": (low, 1), "wm_result_pointer": (low + 1, 2)}
+        case Kind.SOURCE | Kind.SOURCE_KEPT:
+            modes = {f"{memory}_source_mode": (low, 2) for memory in ("wm", "xm")}
+            return modes | {f"{memory}_source_pointer": (low + 2, 2) for memory in ("wm", "xm")}
+        case Kind.GENERAL:
+            return {"slot.target" if row.name == "MOV.R" else "slot.factor": (low, width)}
+        case Kind.SCALAR:
+            return {"needed_register": (low, width)} if row.name == "MOV.C" else {"slot.target": (low, width - 1)}
+        case Kind.TARGET:
+            return {"slot.target": (low, GENERAL.bit_length() - 1), "control": (low, _CONTROL_TARGET_BIT)}
+        case Kind.CONTROL:
+            return {"control": (low, width)}
+        case Kind.PORT:
+            name = "send" if operand.letter == "q" else "receive"
+            return {f"{name}_code": (low, width), f"slot.{name}_port": (low, width - 1)}
+    return {}
 
 
 class Decoder(wiring.Component):
-    """Instruction word to control signals, without a register."""
+    """Instruction word to control signals, without a register.
+
+    Flags are told by as few bits as tell the rows apart, and operands are taken from where most rows have them, which
+    keeps the way from the program memory short; whether all other bits are as the table wants them is found beside, as
+    ``defined``. A field that a row does not use is anything.
+    """
 
     #: Instruction word.
     word: In(unsigned(WORD))
@@ -72,20 +116,49 @@ class Decoder(wiring.Component):
     decoded: Out(Decoded)
 
     def elaborate(self, platform: Any) -> Module:
-        """Emit one case for each row."""
+        """Emit flags, operands, and whether the word is defined."""
         m = Module()
+        telling = _telling_bits()
         m.d.comb += self.decoded.repeat.eq(self.word[REPEAT_BIT])
+        self._operands(m, telling)
         with m.Switch(self.word):
             for row in INSTRUCTIONS:
-                pattern = "".join(bit if bit in "01" else "-" for bit in row.pattern)
-                with m.Case(pattern):
+                with m.Case(_pattern(row, telling[row.name])):
                     self._row(m, row)
+        defined: list[Any] = [0] * DEFINED_PARTS
+        for row in INSTRUCTIONS:
+            allowed: Any = self.word.matches(_pattern(row, row.mask))
+            for operand in row.operands:
+                if operand.letter and operand.kind in CODES:
+                    low, width = row.field(operand.letter)
+                    allowed &= self.word[low : low + width].matches(*sorted(CODES[operand.kind]))
+            defined[row.match >> (REPEAT_BIT - 2)] |= allowed
+        m.d.comb += self.decoded.defined.eq(Cat(defined))
         return m
+
+    def _operands(self, m: Module, telling: dict[str, int]) -> None:
+        """Take every field from where most rows have it, and in the other rows from elsewhere."""
+        places: dict[str, dict[tuple[int, int], list[str]]] = {}
+        for row in INSTRUCTIONS:
+            for operand in row.operands:
+                if operand.letter:
+                    for name, place in _fields(row, operand).items():
+                        rows = places.setdefault(name, {}).setdefault(place, [])
+                        rows.append(_pattern(row, telling[row.name]))
+        for name, found in places.items():
+            in_slot = name.startswith("slot.")
+            field = getattr(self.decoded.slot if in_slot else self.decoded, name.removeprefix("slot."))
+            usual, *others = sorted(found, key=lambda place: -len(found[place]))
+            m.d.comb += field.eq(self.word[usual[0] : sum(usual)])
+            for place in others:
+                with m.If(self.word.matches(*found[place])):
+                    m.d.comb += field.eq(self.word[place[0] : sum(place)])
+        # Source codes 11.... are A.
+        m.d.comb += self.decoded.slot.register.eq(Cat(self.word[:3], self.word[5]))
 
     def _row(self, m: Module, row: Instruction) -> None:
         d = self.decoded
-        m.d.comb += d.defined.eq(1)
-        for field, value in _ADD_STAGE.get(row.mnemonic, {}).items():
+        for field, value in _ADD_STAGE.get(row.name, _ADD_STAGE.get(row.mnemonic, {})).items():
             m.d.comb += getattr(d.slot, field).eq(value)
         if row.mnemonic in _PRODUCTS:
             form = row.name.partition(".")[2]
@@ -95,115 +168,69 @@ class Decoder(wiring.Component):
                 m.d.comb += [d.slot.multiplier.eq(_MULTIPLIERS[form]), d.needs_a.eq(form == "RA")]
         m.d.comb += [
             d.two_words.eq(row.words > 1),
-            d.issue_only.eq(row.mnemonic in _ISSUE_ONLY or row.name == "MOV.C"),
+            d.issue_only.eq(row.name in _ISSUE_ONLY),
             d.branch.eq(row.name in _BRANCHES),
             d.loop.eq(row.name == "LOOP"),
             d.jump.eq(row.name == "JMP"),
             d.halt.eq(row.name == "HALT"),
             d.byte.eq(row.name == "SET"),
+            d.write_control.eq(row.name in ("SET", "MOV.C")),
+            d.read_control.eq(row.name == "MOV.G"),
             d.slot.write_a.eq(row.effect.startswith("A ←")),
         ]
+        if row.name in (*_BRANCHES, "MOV.C"):
+            m.d.comb += d.needs_register.eq(1)
         if row.name in _BRANCHES:
-            m.d.comb += [d.needs_register.eq(1), d.needed_register.eq(GENERAL)]
-        if row.name in ("SET", "MOV.C"):
-            m.d.comb += d.write_control.eq(1)
-        undefined = []
+            m.d.comb += d.needed_register.eq(GENERAL)
         for operand in row.operands:
             if operand.letter:
                 low, width = row.field(operand.letter)
-                bits = self.word[low : low + width]
-                if operand.kind in CODES:
-                    undefined.append(~bits.matches(*sorted(CODES[operand.kind])))
-                self._operand(m, row, operand, bits)
-        for condition in undefined:
-            with m.If(condition):
-                m.d.comb += d.defined.eq(0)
+                self._operand(m, row, operand, self.word[low : low + width])
 
-    def _operand(self, m: Module, row: Instruction, operand: Operand, bits: HdlValue) -> None:
-        d = self.decoded
+    def _operand(self, m: Module, row: Instruction, operand: Operand, bits: Any) -> None:
+        d, slot = self.decoded, self.decoded.slot
         match operand.kind:
-            case Kind.GENERAL:
-                m.d.comb += [d.slot.factor.eq(bits), d.slot.target.eq(bits)]
-                if row.name == "MOV.R":
-                    m.d.comb += d.slot.write_general.eq(1)
+            case Kind.GENERAL if row.name == "MOV.R":
+                m.d.comb += slot.write_general.eq(1)
             case Kind.WM_SOURCE:
-                self._wm_source(m, bits[2:], bits[:2])
+                m.d.comb += d.wm_source.eq(1)
             case Kind.XM_SOURCE:
-                self._xm_source(m, bits[2:], bits[:2])
+                m.d.comb += d.xm_source.eq(1)
             case Kind.WM_RESULT:
-                self._wm_result(m, bits[2:], bits[0])
+                m.d.comb += slot.write_wm.eq(1)
             case Kind.XM_RESULT:
-                self._xm_result(m, bits[2:], bits[0])
-            case Kind.XM_SHORT:
-                self._xm_result(m, bits[1:], bits[0])
+                m.d.comb += slot.write_xm.eq(1)
             case Kind.WM_BOTH:
-                self._wm_source(m, bits[1:], bits[0])
-                self._wm_result(m, bits[1:], bits[0])
+                m.d.comb += [d.wm_source.eq(1), slot.write_wm.eq(1)]
             case Kind.SOURCE | Kind.SOURCE_KEPT:
-                if row.name not in ("NOT", "NEG"):
-                    self._source(m, bits)
-            case Kind.SCALAR if row.name == "MOV.C":
-                m.d.comb += [d.needs_register.eq(1), d.needed_register.eq(bits)]
-            case Kind.SCALAR:
-                m.d.comb += d.slot.right.eq(Right.VALUE)
-                self._target(m, bits)
+                self._source(m, bits)
+            case Kind.SCALAR if row.name != "MOV.C":
+                m.d.comb += [slot.write_a.eq(bits[-1]), slot.write_general.eq(~bits[-1])]
             case Kind.TARGET:
-                with m.If(bits[_CONTROL_TARGET_BIT]):
-                    m.d.comb += [d.write_control.eq(1), d.control.eq(bits), d.issue_only.eq(1)]
-                with m.Else():
-                    self._target(m, bits)
-            case Kind.CONTROL:
-                m.d.comb += [d.control.eq(bits), d.read_control.eq(row.name == "MOV.G")]
+                to_control, to_a = bits[_CONTROL_TARGET_BIT], bits[GENERAL.bit_length() - 1]
+                m.d.comb += [d.write_control.eq(to_control), d.issue_only.eq(to_control)]
+                m.d.comb += [slot.write_a.eq(to_a), slot.write_general.eq(~to_a)]
             case Kind.SET_TARGET:
                 with m.Switch(bits):
                     for code, control in enumerate(SET_TARGETS):
                         with m.Case(code):
                             m.d.comb += d.control.eq(int(control))
+            case Kind.PORT if operand.letter == "q":
+                m.d.comb += slot.send.eq(1)
             case Kind.PORT:
-                sends = operand.letter == "q" or row.name in ("OUTA", "OUT")
-                if sends:
-                    m.d.comb += [d.send_code.eq(bits), d.slot.send_port.eq(bits), d.slot.send.eq(1)]
-                else:
-                    m.d.comb += [d.receive_code.eq(bits), d.slot.receive_port.eq(bits), d.slot.receive.eq(1)]
+                m.d.comb += slot.receive.eq(1)
 
-    def _target(self, m: Module, bits: HdlValue) -> None:
-        slot = self.decoded.slot
-        m.d.comb += slot.target.eq(bits)
-        with m.If(bits[: GENERAL.bit_length()] == GENERAL):
-            m.d.comb += slot.write_a.eq(1)
-        with m.Else():
-            m.d.comb += slot.write_general.eq(1)
-
-    def _source(self, m: Module, bits: HdlValue) -> None:
-        slot = self.decoded.slot
-        with m.Switch(bits):
-            with m.Case("00----"):
-                m.d.comb += [slot.right.eq(Right.REGISTER), slot.register.eq(bits[:3])]
-            with m.Case("01----"):
-                m.d.comb += [slot.right.eq(Right.VALUE), slot.value.eq(Value.WM)]
-                self._wm_source(m, bits[2:4], bits[:2])
-            with m.Case("10----"):
-                m.d.comb += [slot.right.eq(Right.VALUE), slot.value.eq(Value.XM)]
-                self._xm_source(m, bits[2:4], bits[:2])
-            with m.Case(ACCUMULATOR, ACCUMULATOR_CLEARED):
-                m.d.comb += [
-                    slot.right.eq(Right.REGISTER),
-                    slot.register.eq(GENERAL),
-                    slot.clear_a.eq(bits == ACCUMULATOR_CLEARED),
-                ]
-
-    def _wm_source(self, m: Module, pointer: HdlValue, mode: HdlValue) -> None:
-        d = self.decoded
-        m.d.comb += [d.wm_source.eq(1), d.wm_source_pointer.eq(pointer), d.wm_source_mode.eq(mode)]
-
-    def _xm_source(self, m: Module, pointer: HdlValue, mode: HdlValue) -> None:
-        d = self.decoded
-        m.d.comb += [d.xm_source.eq(1), d.xm_source_pointer.eq(pointer), d.xm_source_mode.eq(mode)]
-
-    def _wm_result(self, m: Module, pointer: HdlValue, step: HdlValue) -> None:
-        d = self.decoded
-        m.d.comb += [d.slot.write_wm.eq(1), d.wm_result_pointer.eq(pointer), d.wm_result_step.eq(step)]
-
-    def _xm_result(self, m: Module, pointer: HdlValue, step: HdlValue) -> None:
-        d = self.decoded
-        m.d.comb += [d.slot.write_xm.eq(1), d.xm_result_pointer.eq(pointer), d.xm_result_step.eq(step)]
+    def _source(self, m: Module, bits: Any) -> None:
+        d, slot = self.decoded, self.decoded.slot
+        from_wm, from_xm = bits[4:6] == 1, bits[4:6] == 2
+        m.d.comb += [
+            slot.right.eq(Right.REGISTER),
+            slot.value.eq(Value.WM),
+            d.wm_source.eq(from_wm),
+            d.xm_source.eq(from_xm),
+            slot.clear_a.eq(bits[4:6].all() & bits[0]),
+        ]
+        with m.If(from_wm | from_xm):
+            m.d.comb += slot.right.eq(Right.VALUE)
+        with m.If(bits[5]):
+            m.d.comb += slot.value.eq(Value.XM)

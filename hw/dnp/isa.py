@@ -7,7 +7,18 @@ from amaranth.lib import data, enum
 from golden.dnp.arithmetic import WORD
 from golden.dnp.isa import GENERAL, PORTS, Control, StopCode
 
-__all__ = ["ADDRESS", "Decoded", "Left", "Logic", "Multiplicand", "Multiplier", "Right", "Slot", "Value"]
+__all__ = [
+    "ADDRESS",
+    "DEFINED_PARTS",
+    "Decoded",
+    "Left",
+    "Logic",
+    "Multiplicand",
+    "Multiplier",
+    "Right",
+    "Slot",
+    "Value",
+]
 
 #: Addresses are as wide as the buses that carry them (D1).
 ADDRESS = unsigned(WORD)
@@ -17,6 +28,10 @@ _REGISTER_BITS = GENERAL.bit_length()
 _PORT_BITS = len(PORTS).bit_length()
 _CONTROL_BITS = (len(Control) - 1).bit_length()
 _POINTER_BITS = 2
+
+
+#: Quarters of the opcodes, by the two bits below the repeat flag.
+DEFINED_PARTS = 4
 
 
 class Multiplicand(enum.Enum, shape=1):
@@ -104,7 +119,8 @@ class Decoded(data.Struct):
     """Everything the issue stage has to know about an instruction word."""
 
     slot: Slot
-    defined: unsigned(1)
+    #: The word is in the table: found for each quarter of the opcodes by itself, one of them says so.
+    defined: unsigned(DEFINED_PARTS)
     repeat: unsigned(1)
     two_words: unsigned(1)
     #: Completes in the issue stage.

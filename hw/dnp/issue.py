@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 from golden.dnp.arithmetic import WORD
 from golden.dnp.config import CoreConfig
 from golden.dnp.isa import GENERAL, IOPR_CODE, TABLE_POINTER, Control, StopCode
-from hw.dnp.address import AddressGenerator
+from hw.dnp.address import STAGES, AddressGenerator
 from hw.dnp.arithmetic import Entry, Flight
 from hw.dnp.decoder import Decoder
 from hw.dnp.isa import ADDRESS, SIGNED_WORD, Decoded
@@ -31,16 +31,22 @@ class Issue(wiring.Component):
     ----------
     config
         Memory sizes.
+
+    Attributes
+    ----------
+    registers
+        After elaboration: its registers by name, for proofs.
     """
 
     #: The stage may work in this clock.
     go: In(1)
-    #: Program memory: address of the word wanted next, read if ``p_enable``; ``p_word`` stands until then.
+    #: Program memory: address of the word wanted next, read if ``p_enable``; ``p_word`` stands until then. In the first
+    #: clock it is the word at address 0.
     p_address: Out(ADDRESS)
     p_enable: Out(1)
     p_word: In(unsigned(WORD))
     #: Instructions in the stages that follow.
-    flights: In(Flight).array(3)
+    flights: In(Flight).array(STAGES)
     #: Registers, for branches and for what is moved into control registers.
     a: In(SIGNED_WORD)
     general: In(SIGNED_WORD).array(GENERAL)
@@ -56,6 +62,7 @@ class Issue(wiring.Component):
 
     def __init__(self, config: CoreConfig) -> None:
         self.config = config
+        self.registers: dict[str, Signal] = {}
         super().__init__()
 
     def elaborate(self, platform: Any) -> Module:
@@ -63,10 +70,12 @@ class Issue(wiring.Component):
         m = Module()
         m.submodules.decoder = decoder = Decoder()
         decoded, word = Signal(Decoded), Signal(WORD)
-        m.submodules.wm = wm = AddressGenerator(past_start=1)
-        m.submodules.xm = xm = AddressGenerator(past_start=0)
+        m.submodules.wm = wm = AddressGenerator(self.config.wm_depth, past_start=1)
+        m.submodules.xm = xm = AddressGenerator(self.config.xm_depth, past_start=0)
 
+        # Addresses of the words at the memory's output, in front of the decoder, and behind it.
         pc_fetch, pc_read, pc = Signal(ADDRESS), Signal(ADDRESS), Signal(ADDRESS)
+        pc_next, raw = Signal(ADDRESS, init=1), Signal(WORD)
         read, fetched = Signal(), Signal()
         second = Signal()
         repeating, remaining = Signal(), Signal(ADDRESS)
@@ -86,21 +95,23 @@ class Issue(wiring.Component):
         ):
             m.d.comb += self.control[code].eq(value)
 
-        live, outside = Signal(), Signal()
+        live, outside, defined = Signal(), Signal(), Signal()
         m.d.comb += [
             live.eq(self.go & fetched & ~stopping),
-            decoder.word.eq(self.p_word),
+            defined.eq(decoded.defined.any()),
+            decoder.word.eq(raw),
         ]
         first_half = Signal()
-        m.d.comb += first_half.eq(live & decoded.defined & decoded.two_words & ~second & ~outside)
+        m.d.comb += first_half.eq(live & defined & decoded.two_words & ~second & ~outside)
 
         # Repetition.
         repeat, count, skip, last = Signal(), Signal(ADDRESS), Signal(), Signal()
+        ending = Signal()
         m.d.comb += [
             repeat.eq(decoded.repeat),
             count.eq(Mux(repeating, remaining, rc)),
-            skip.eq(repeat & (count == 0)),
-            last.eq(~repeat | (count <= 1)),
+            skip.eq(repeat & ~repeating & (rc == 0)),
+            last.eq(~repeat | Mux(repeating, ending, ~rc[1:].any())),
         ]
 
         # Addresses.
@@ -115,32 +126,53 @@ class Issue(wiring.Component):
                 memory.last.eq(last),
             ]
         m.d.comb += [self.wm_address.eq(wm.source_address), self.xm_address.eq(xm.source_address)]
+        for flight, to_wm, to_xm in zip(self.flights, wm.writes, xm.writes, strict=True):
+            m.d.comb += [
+                to_wm.valid.eq(flight.writes_wm),
+                to_wm.address.eq(flight.wm_address),
+                to_xm.valid.eq(flight.writes_xm),
+                to_xm.address.eq(flight.xm_address),
+            ]
 
-        code, stops, waits = Signal(StopCode), Signal(), Signal()
-        self._stop_code(m, code, decoded, wm, xm, skip=skip | second, outside=outside)
+        # What happens in this clock. What hangs on addresses is known last, and does not matter to instructions without
+        # memory operands: those that branch or load control registers.
+        code, considered = Signal(StopCode), Signal()
+        free, simple, ahead, pending, bad, hold = (
+            Signal(name=n) for n in ("free", "simple", "ahead", "pending", "bad", "hold")
+        )
+        act, does, stop = Signal(), Signal(), Signal()
+        wm_bad = (decoded.wm_source & wm.source_outside) | (decoded.slot.write_wm & wm.result_outside)
+        xm_bad = (decoded.xm_source & xm.source_outside) | (decoded.slot.write_xm & xm.result_outside)
         m.d.comb += [
-            stops.eq((code != StopCode.NONE) | (decoded.halt & decoded.defined)),
-            waits.eq(self._waits(m, decoded, wm, xm) & decoded.defined & ~outside & ~second & ~skip),
-        ]
-
-        # What happens in this clock.
-        ready, act, does, stop = Signal(), Signal(), Signal(), Signal()
-        m.d.comb += [
-            ready.eq(live & ~waits & ~first_half),
-            stop.eq(ready & stops),
-            act.eq(ready & ~stops),
-            does.eq(act & ~skip),
+            considered.eq(defined & ~outside & ~second & ~skip),
+            free.eq(live & ~first_half & ~(considered & self._register_pending(decoded))),
+            simple.eq(free & defined & ~outside & ~decoded.halt),
+            pending.eq((decoded.wm_source & wm.source_pending) | (decoded.xm_source & xm.source_pending)),
+            bad.eq(wm_bad | xm_bad),
+            hold.eq(considered & (pending | bad)),
+            act.eq(simple & ~hold),
+            stop.eq(free & ~(considered & pending) & (outside | ~defined | decoded.halt | (considered & bad))),
+            ahead.eq(simple & ~skip),
+            does.eq(ahead & ~hold),
             self.issued.eq(does),
         ]
+        # The first cause counts.
+        with m.If(outside):
+            m.d.comb += code.eq(StopCode.PC_RANGE)
+        with m.Elif(~defined):
+            m.d.comb += code.eq(StopCode.OPCODE)
+        with m.Elif(considered & bad):
+            m.d.comb += code.eq(Mux(wm_bad, StopCode.WM_RANGE, StopCode.XM_RANGE))
         with m.If(stop):
             m.d.sync += stopping.eq(1)
         for memory, prefix in ((wm, "wm"), (xm, "xm")):
             m.d.comb += [
-                memory.use_source.eq(does & getattr(decoded, f"{prefix}_source")),
-                memory.use_result.eq(does & getattr(decoded.slot, f"write_{prefix}")),
+                memory.use_source.eq(ahead & getattr(decoded, f"{prefix}_source")),
+                memory.use_result.eq(ahead & getattr(decoded.slot, f"write_{prefix}")),
+                memory.hold.eq(hold),
             ]
         with m.If(does & repeat):
-            m.d.sync += remaining.eq(count - 1)
+            m.d.sync += [remaining.eq(count - 1), ending.eq(~count[2:].any() & ~count[:2].all())]
         with m.If(act):
             m.d.sync += repeating.eq(repeat & ~last)
 
@@ -153,12 +185,13 @@ class Issue(wiring.Component):
         m.d.comb += loaded.eq(Mux(second, word, Mux(decoded.byte, word[:8], needed)))
         m.d.comb += entry_index.eq((loaded ^ (1 << (WORD - 1)))[WORD - self.config.table_bits :])
         writes = Signal()
-        m.d.comb += [writes.eq(does & decoded.write_control)]
+        m.d.comb += writes.eq(simple & decoded.write_control)
         for memory, codes in ((wm, _WM_POINTERS), (xm, _XM_POINTERS)):
             m.d.comb += [
                 memory.load.eq(writes & (decoded.control >= codes.start) & (decoded.control < codes.stop)),
                 memory.load_pointer.eq(decoded.control),
                 memory.load_value.eq(loaded),
+                memory.loads.eq(decoded.write_control),
             ]
         with m.If(decoded.control == TABLE_POINTER):
             m.d.comb += wm.load_value.eq(table + entry_index)
@@ -177,68 +210,54 @@ class Issue(wiring.Component):
                     m.d.sync += iopr.eq(loaded[:2])
 
         self._entry(m, decoded, wm, xm, word, iopr, second=second, does=does, stop=stop, code=code, pc=pc)
-        taken, target = self._branch(m, decoded, word, pc, act, second, counters)
+        taken, target = self._branch(m, decoded, word, pc, simple, second, counters)
 
         # On to the next word.
         advance = Signal()
         m.d.comb += [
-            advance.eq((self.go & ~fetched) | first_half | (act & last)),
-            self.p_address.eq(pc_fetch),
+            advance.eq((self.go & ~fetched) | first_half | (simple & last & ~hold)),
+            self.p_address.eq(Mux(taken, target, pc_next)),
             self.p_enable.eq(advance),
         ]
         with m.If(live):
             m.d.sync += second.eq(first_half)
         with m.If(advance):
             m.d.sync += [
-                pc_fetch.eq(pc_fetch + 1),
+                pc_next.eq(self.p_address + 1),
+                pc_fetch.eq(self.p_address),
+                raw.eq(self.p_word),
                 pc_read.eq(pc_fetch),
                 read.eq(~taken),
                 pc.eq(pc_read),
                 fetched.eq(read & ~taken),
                 outside.eq(pc_read >= self.config.p_depth),
-                word.eq(self.p_word),
+                word.eq(raw),
             ]
             # The second word of an instruction is not decoded; what the first one meant still counts.
             with m.If(~first_half):
                 m.d.sync += decoded.eq(decoder.decoded)
-        with m.If(taken):
-            m.d.sync += pc_fetch.eq(target)
+        self.registers = {
+            "pc_fetch": pc_fetch, "pc_next": pc_next, "pc_read": pc_read, "pc": pc, "raw": raw, "word": word,
+            "decoded": decoded, "read": read, "fetched": fetched, "second": second, "outside": outside,
+            "repeating": repeating, "remaining": remaining, "ending": ending, "stopping": stopping,
+            "began_w": wm.began, "began_x": xm.began,
+        }  # fmt: skip
         return m
 
-    def _stop_code(self, m: Module, code: Signal, decoded: Any, wm: Any, xm: Any, *, skip: Any, outside: Any) -> None:
-        """Undefined words, and addresses past the end of a memory, stop the processor; the first cause counts."""
-        config = self.config
-        wm_bad = (decoded.wm_source & (wm.source_address >= config.wm_depth)) | (
-            decoded.slot.write_wm & (wm.result_address >= config.wm_depth)
-        )
-        xm_bad = (decoded.xm_source & (xm.source_address >= config.xm_depth)) | (
-            decoded.slot.write_xm & (xm.result_address >= config.xm_depth)
-        )
-        with m.If(outside):
-            m.d.comb += code.eq(StopCode.PC_RANGE)
-        with m.Elif(~decoded.defined):
-            m.d.comb += code.eq(StopCode.OPCODE)
-        with m.Elif(wm_bad & ~skip):
-            m.d.comb += code.eq(StopCode.WM_RANGE)
-        with m.Elif(xm_bad & ~skip):
-            m.d.comb += code.eq(StopCode.XM_RANGE)
-
-    def _waits(self, m: Module, decoded: Any, wm: Any, xm: Any) -> Any:
-        """Return whether something that is needed is still on its way."""
-        waits: Any = 0
+    def _register_pending(self, decoded: Any) -> Any:
+        """Return whether a register that is needed is still going to be written."""
+        pending: Any = 0
         for stage, flight in enumerate(self.flights):
             needed = decoded.needed_register
-            pending = Mux(
+            awaited = Mux(
                 needed[-1], flight.writes_a, flight.writes_general & (flight.target == needed[: len(flight.target)])
             )
-            waits |= decoded.needs_register & pending
+            pending |= decoded.needs_register & awaited
             if stage < _LATE_FOR_OPERANDS:
-                waits |= (decoded.needs_factor & flight.writes_general & (flight.target == decoded.slot.factor)) | (
+                pending |= (decoded.needs_factor & flight.writes_general & (flight.target == decoded.slot.factor)) | (
                     decoded.needs_a & flight.writes_a
                 )
-            waits |= decoded.wm_source & flight.writes_wm & (flight.wm_address == wm.source_address)
-            waits |= decoded.xm_source & flight.writes_xm & (flight.xm_address == xm.source_address)
-        return waits
+        return pending
 
     def _entry(
         self,
@@ -267,7 +286,7 @@ class Issue(wiring.Component):
             entry.slot.eq(decoded.slot),
             entry.slot.receive_port.eq(Mux(decoded.receive_code == IOPR_CODE, iopr, decoded.slot.receive_port)),
             entry.slot.send_port.eq(Mux(decoded.send_code == IOPR_CODE, iopr, decoded.slot.send_port)),
-            entry.valid.eq((does & ~decoded.issue_only) | stop),
+            entry.valid.eq(does & ~decoded.issue_only),
             entry.stop.eq(stop),
             entry.code.eq(code),
             entry.pc.eq(pc),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,8 +67,8 @@ class Bench:
         for name, draw in (plots or {}).items():
             figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
             draw(axes)
-            picture = out / f"{self.name}-{name}.svg"
-            figure.savefig(picture)
+            picture = out / f"{self.name}-{name}.png"
+            figure.savefig(picture, dpi=120)
             plt.close(figure)
             self.files.append(picture)
         show(self.name, self.columns, self.rows)
@@ -111,6 +112,8 @@ _PROBLEMS = {60: (1, 2, 4, 8, 16, 32), 260: (2, 4, 8, 16, 32)}
 #: Memories of the benchmark's processors: few processors hold more weights each.
 _LARGE, _SMALL = CoreConfig(40_960, 1024, 4096), CoreConfig(4096, 256, 2048)
 _SMALL_FROM = 8
+#: Largest n that the constants of eq. 5 are fitted to.
+_FITTED = 16
 
 
 def scaling_config(side: int) -> CoreConfig:
@@ -152,39 +155,50 @@ def _mapping(side: int, neurons: int, config: CoreConfig) -> Mapping:
 
 @dataclass(frozen=True)
 class Equation5:
-    """Constants of eq. 5 (D11); `start` is ours: clocks a layer needs whatever its size."""
+    """Constants of eq. 5 (D11)."""
 
     t_cp: float
     t: float
     t_cm: float
     t_fill: float
-    start: float
 
     @classmethod
-    def fit(cls, points: Sequence[dict[str, Any]], *, start: bool) -> Equation5:
-        """Fit t, t' and, if asked, the start to measured points by least squares of the relative error.
+    def fit(cls, points: Sequence[dict[str, Any]]) -> Equation5:
+        """Choose t and t' so that the largest relative error over the points is as small as can be.
 
         t_cp and t_cm are 1, as `dnp-rates` measures them: with equal layers t_cm could not be told from t.
         """
-        blocks = np.asarray([-(-p["neurons"] // p["side"]) for p in points], dtype=float)
+        from scipy.optimize import linprog
+
+        terms = np.asarray([[2 * _block(p), 2 * p["side"]] for p in points], dtype=float)
         clocks = np.asarray([p["clocks"] for p in points], dtype=float)
-        sides = np.asarray([p["side"] for p in points], dtype=float)
-        terms = [2 * blocks, 2 * sides, *([np.full(len(points), 2.0)] if start else [])]
-        rest = clocks - 2 * (blocks * blocks + blocks)
-        found = np.linalg.lstsq(np.stack(terms, axis=1) / clocks[:, None], rest / clocks, rcond=None)[0]
-        return cls(1.0, float(found[0]), 1.0, float(found[1]), float(found[2]) if start else 0.0)
+        rest = np.asarray([1 - 2 * (_block(p) ** 2 + _block(p)) / p["clocks"] for p in points])
+        relative = terms / clocks[:, None]
+        ones = np.ones((len(points), 1))
+        # Unknowns t, t' and the error e; -e <= relative · (t, t') - rest <= e.
+        found = linprog(
+            [0, 0, 1],
+            A_ub=np.block([[relative, -ones], [-relative, -ones]]),
+            b_ub=np.concatenate([rest, -rest]),
+            bounds=[(None, None), (None, None), (0, None)],
+        ).x
+        return cls(1.0, float(found[0]), 1.0, float(found[1]))
 
     def clocks(self, neurons: int, side: int) -> float:
         """Clocks of a forward pass through three equal layers."""
         block = -(-neurons // side)
-        return 2 * (block * (self.t_cp * block + self.t) + self.t_cm * block + self.t_fill * side + self.start)
+        return 2 * (block * (self.t_cp * block + self.t) + self.t_cm * block + self.t_fill * side)
 
     def error(self, points: Sequence[dict[str, Any]]) -> float:
         """Largest relative error over the points."""
         return max(abs(self.clocks(p["neurons"], p["side"]) / p["clocks"] - 1) for p in points)
 
 
-def scaling(out: Path = OUT, largest: int = 8) -> Bench:
+def _block(point: dict[str, Any]) -> int:
+    return -(-int(point["neurons"]) // int(point["side"]))
+
+
+def scaling(out: Path = OUT, largest: int | None = None) -> Bench:
     """Run forward passes of 60-60-60 and 260-260-260 on n × n tori in RTL, beside eq. 5, as Fig. 8 and 9 (D11, D12).
 
     Parameters
@@ -192,10 +206,12 @@ def scaling(out: Path = OUT, largest: int = 8) -> Bench:
     out
         Folder for JSON and plots.
     largest
-        Largest n; 32 is 1,024 processors and takes long.
+        Largest n in RTL: 16, or 32 (1,024 processors, ten minutes more) where ``ATOLL_FULL`` is set.
     """
+    largest = largest or (32 if os.environ.get("ATOLL_FULL") else 16)
     points = [_forward(side, neurons, out) for neurons, sides in _PROBLEMS.items() for side in sides if side <= largest]
-    plain, ours = Equation5.fit(points, start=False), Equation5.fit(points, start=True)
+    # Where a layer's computing is shorter than its filling, the two overlap, which eq. 5 does not know.
+    equation = Equation5.fit([p for p in points if p["side"] <= _FITTED])
     rows: list[Sequence[Any]] = []
     for point in points:
         connections = 2 * point["neurons"] ** 2
@@ -203,46 +219,75 @@ def scaling(out: Path = OUT, largest: int = 8) -> Bench:
         point["connections_per_clock"] = connections / point["clocks"]
         point["per_processor"] = connections / point["clocks"] / processors
         point["gcps"] = connections / point["clocks"] * CLOCK_MHZ / 1000
-        point["equation5"] = plain.clocks(point["neurons"], point["side"])
-        point["equation5_start"] = ours.clocks(point["neurons"], point["side"])
+        point["equation5"] = equation.clocks(point["neurons"], point["side"])
+        point["error"] = point["equation5"] / point["clocks"] - 1
         rows.append(
             (
-                f"{point['neurons']}-{point['neurons']}-{point['neurons']}",
+                "-".join([str(point["neurons"])] * 3),
                 point["side"],
                 processors,
                 point["clocks"],
                 f"{point['equation5']:.0f}",
-                f"{point['equation5_start']:.0f}",
+                f"{point['error']:+.1%}",
                 f"{point['per_processor']:.3f}",
                 f"{point['gcps']:.2f}",
                 f"{point['wm_used']}/{point['wm_depth']}",
                 f"{point['xm_used']}/{point['xm_depth']}",
             )
         )
-    rows.append(("fit", "", "", "largest error", f"{plain.error(points):.1%}", f"{ours.error(points):.1%}", *[""] * 4))
-    numbers = {"points": points, "equation5": vars(plain), "equation5_start": vars(ours)}
-    numbers["errors"] = {"equation5": plain.error(points), "equation5_start": ours.error(points)}
-    columns = ["layers", "n", "DNP-IIs", "clocks (RTL)", "eq. 5", "eq. 5 + start", "conn./clock/DNP", "GCPS at 40 MHz",
+    errors = {f"n <= {n}": equation.error([p for p in points if p["side"] <= n]) for n in (8, 16, 32) if n <= largest}
+    rows += [(f"largest error, {name}", "", "", "", "", f"{error:.1%}", *[""] * 4) for name, error in errors.items()]
+    fitted = f"t_cp 1, t_cm 1, t {equation.t:.2f}, t' {equation.t_fill:.2f}"
+    rows.append((fitted, *[""] * 9))
+    numbers = {"points": points, "equation5": vars(equation), "errors": errors, "fitted_to": _FITTED}
+    columns = ["layers", "n", "DNP-IIs", "clocks (RTL)", "eq. 5", "error", "conn./clock/DNP", "GCPS at 40 MHz",
                "WM used/depth", "XM used/depth"]  # fmt: skip
+    plots = {
+        "fig8-neurons": lambda axes: _over_neurons(axes, points, equation),
+        "fig8-processors": lambda axes: _over_processors(axes, points, equation),
+        "fig9": lambda axes: _speeds(axes, points, equation),
+    }
+    return Bench("dnp-scaling", columns, rows, numbers).finish(out, plots)
 
-    def times(axes: Any) -> None:
-        neurons = np.arange(20, 301, 10)
-        for side in (2, 4, 8, 16, 32):
-            axes.plot(neurons, [ours.clocks(int(n), side) for n in neurons], label=f"{side}×{side} (eq. 5)", lw=1)
-        for point in points:
-            axes.plot(point["neurons"], point["clocks"], "ko", ms=4)
-        axes.set(xlabel="neurons in each of three layers", ylabel="clocks", yscale="log", title="dots: RTL")
-        axes.legend(fontsize=7)
 
-    def speeds(axes: Any) -> None:
-        for neurons in _PROBLEMS:
-            own = [p for p in points if p["neurons"] == neurons]
-            weights = 2 * neurons * neurons
-            axes.plot([p["side"] ** 2 for p in own], [p["gcps"] for p in own], "o-", label=f"{weights:,} weights")
-        axes.set(xlabel="processors", ylabel="GCPS at 40 MHz", xscale="log", yscale="log")
-        axes.legend()
+def _over_neurons(axes: Any, points: list[dict[str, Any]], equation: Equation5) -> None:
+    """Draw Fig. 8 along the neurons: a line for each size of the array, dots measured in RTL."""
+    neurons = np.arange(20, 301, 5)
+    for side in _PROBLEMS[60]:
+        (line,) = axes.plot(neurons, [equation.clocks(int(n), side) for n in neurons], lw=1, label=f"{side}×{side}")
+        own = [p for p in points if p["side"] == side]
+        axes.plot([p["neurons"] for p in own], [p["clocks"] for p in own], "o", ms=5, color=line.get_color())
+    axes.set(xlabel="neurons in each of three layers", ylabel="clocks of a forward pass", yscale="log")
+    axes.set_title("lines: equation 5; dots: RTL")
+    axes.legend(fontsize=8, ncols=2, title="processors")
 
-    return Bench("dnp-scaling", columns, rows, numbers).finish(out, {"fig8": times, "fig9": speeds})
+
+def _over_processors(axes: Any, points: list[dict[str, Any]], equation: Equation5) -> None:
+    """Draw Fig. 8 along the processors: a line for each size of the network, dots measured in RTL."""
+    sides = np.arange(1, 33)
+    for neurons in (60, 120, 180, 260):
+        clocks = [equation.clocks(neurons, int(side)) for side in sides]
+        (line,) = axes.plot(sides**2, clocks, lw=1, label=f"{neurons}-{neurons}-{neurons}")
+        own = [p for p in points if p["neurons"] == neurons]
+        axes.plot([p["side"] ** 2 for p in own], [p["clocks"] for p in own], "o", ms=5, color=line.get_color())
+    axes.set(xlabel="processors", ylabel="clocks of a forward pass", xscale="log", yscale="log")
+    axes.set_title("lines: equation 5; dots: RTL")
+    axes.legend(fontsize=8)
+
+
+def _speeds(axes: Any, points: list[dict[str, Any]], equation: Equation5) -> None:
+    """Draw Fig. 9: connections per second over processors, and one connection a clock and processor as the limit."""
+    sides = np.asarray(_PROBLEMS[60])
+    axes.plot(sides**2, sides**2 * CLOCK_MHZ / 1000, ":", color="grey", label="one connection a clock and processor")
+    for neurons in _PROBLEMS:
+        weights = 2 * neurons * neurons
+        lines = [weights / equation.clocks(neurons, int(side)) * CLOCK_MHZ / 1000 for side in sides]
+        own = [p for p in points if p["neurons"] == neurons]
+        (line,) = axes.plot(sides**2, lines, "--", lw=1)
+        label = f"{weights:,} weights"
+        axes.plot([p["side"] ** 2 for p in own], [p["gcps"] for p in own], "o-", color=line.get_color(), label=label)
+    axes.set(xlabel="processors", ylabel="GCPS at 40 MHz", xscale="log", yscale="log", title="dashes: equation 5")
+    axes.legend(fontsize=8)
 
 
 def learning(out: Path = OUT, *, side: int = 4, hidden: int = 32, epochs: int = 12, images: int | None = None) -> Bench:

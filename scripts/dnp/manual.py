@@ -31,12 +31,12 @@ TUTORIAL_INPUTS = {"W": [1234]}
 _SHORT = {
     Kind.GENERAL: "RFn",
     Kind.ACCUMULATOR: "A",
+    Kind.CLEARED: "A!",
     Kind.WM_SOURCE: "WM[i]",
     Kind.WM_RESULT: "WM[i]",
     Kind.WM_BOTH: "WM[i]",
     Kind.XM_SOURCE: "XM[i]",
     Kind.XM_RESULT: "XM[i]",
-    Kind.XM_SHORT: "XM[i]",
     Kind.SOURCE: "source",
     Kind.SOURCE_KEPT: "source",
     Kind.SCALAR: "RFn\\|A",

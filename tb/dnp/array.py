@@ -176,12 +176,12 @@ class ArrayDriver:
         for space, memory in ((Space.PROGRAM, s.p), (Space.WM, s.wm), (Space.XM, s.xm)):
             used = np.flatnonzero(memory.any(axis=0))
             length = int(used[-1]) + 1 if used.size else 0
-            if length and (memory == memory[0]).all():
-                await self.write(None, space, 0, memory[0, :length].tolist())
-                continue
-            for processor in range(self.grid.processors):
-                if length:
-                    await self.write(processor, space, 0, memory[processor, :length].tolist())
+            different = np.flatnonzero((memory != memory[0]).any(axis=0))
+            shared = min(length, int(different[0])) if different.size else length
+            if shared:
+                await self.write(None, space, 0, memory[0, :shared].tolist())
+            for processor in range(self.grid.processors) if shared < length else ():
+                await self.write(processor, space, shared, memory[processor, shared:length].tolist())
 
     async def configure(self, grid: Grid) -> None:
         """Join the edges."""

@@ -40,6 +40,8 @@ class _Operands:
             chosen = Array([general[code[:3]], self.w, self.x, self.a])
             self.s = chosen[code[4:]]
             self.cleared = code == ACCUMULATOR_CLEARED
+        if any(operand.kind is Kind.CLEARED for operand in row.operands):
+            self.cleared = 1
 
     @staticmethod
     def _bits(row: Instruction, word: Any, letter: str) -> Any:
@@ -101,13 +103,14 @@ _FORMULAS: dict[str, Callable[[_Operands], Any]] = {
     "PASS": lambda o: o.p,
     "FWD": lambda o: o.p,
     "OUTS": lambda o: o.x + o.p,
+    "OUTS.A": lambda o: o.a + o.p,
 }
 _MULTIPLYING = tuple(name for name in _FORMULAS if name.partition(".")[0] in ("MADD", "MSUB", "MUL", "MULR"))
 _MULTIPLYING += ("UPD", "SCL")
 _TO_WM = ("UPD", "SCL", "MOV.W", "INW")
 _TO_XM = ("MOV.X", "INX", "INSX", "PASS")
-_SENDS = ("OUTA", "OUT", "PASS", "FWD", "OUTS")
-_RECEIVES = ("INA", "INX", "INW", "INS", "INSX", "PASS", "FWD", "OUTS")
+_SENDS = ("OUTA", "OUT", "PASS", "FWD", "OUTS", "OUTS.A")
+_RECEIVES = ("INA", "INX", "INW", "INS", "INSX", "PASS", "FWD", "OUTS", "OUTS.A")
 #: Clocks until the registers are filled, and until the last of them has left the pipeline.
 _FILL, _SETTLE = GENERAL + 1, 4
 
@@ -140,7 +143,7 @@ class InstructionSpec(Elaboratable):
             dut.go.eq(1),
             dut.wm_word.eq(values["w"]),
             dut.xm_word.eq(values["x"]),
-            dut.port_word.eq(values["p"]),
+            *(port_word.eq(values["p"]) for port_word in dut.port_words),
         ]
         step = Signal(range(_FILL + _SETTLE + 5))
         with m.If(dut.go & (step != _FILL + _SETTLE + 4)):
@@ -165,7 +168,7 @@ class InstructionSpec(Elaboratable):
         for row in self.rows:
             match = Signal(name=f"is_{row.name.replace('.', '_')}")
             pattern = "".join(bit if bit in "01" else "-" for bit in row.pattern)
-            m.d.comb += match.eq(word.matches(pattern) & decoder.decoded.defined)
+            m.d.comb += match.eq(word.matches(pattern) & decoder.decoded.defined.any())
             chosen.append(match)
             self._row(m, row, match, dut, word, general, a, values, about_to=about_to)
             m.d.comb += Cover(match & about_to)

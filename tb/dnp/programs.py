@@ -32,6 +32,8 @@ class _Writer:
         match kind:
             case Kind.ACCUMULATOR:
                 return "A"
+            case Kind.CLEARED:
+                return "A!"
             case Kind.GENERAL:
                 return general
             case Kind.SCALAR:
@@ -40,7 +42,7 @@ class _Writer:
                 modes = "+~" if kind is Kind.WM_SOURCE else "+"
                 pointer = rng.choice((0, 0, 1, 2))
                 return f"WM[{pointer}]{rng.choice(['', *modes, '+'])}"
-            case Kind.XM_SOURCE | Kind.XM_RESULT | Kind.XM_SHORT:
+            case Kind.XM_SOURCE | Kind.XM_RESULT:
                 modes = "+~" if kind is Kind.XM_SOURCE else "+"
                 return f"XM[{rng.choice((0, 0, 1, 2, 3))}]{rng.choice(['', *modes, '+'])}"
             case Kind.SOURCE | Kind.SOURCE_KEPT:

@@ -34,9 +34,19 @@ async def _counters(driver: ArrayDriver, processors: int) -> dict[str, list[int]
     return counts
 
 
-async def _memory(driver: ArrayDriver, mapping: Mapping, space: Space) -> list[list[int]]:
-    used = max(layout.wm_used if space is Space.WM else layout.xm_used for layout in mapping.layouts)
-    return [_signed(await driver.read(p, space, 0, used)) for p in range(mapping.grid.processors)]
+async def _weights(driver: ArrayDriver, mapping: Mapping) -> list[list[int]]:
+    used = max(layout.wm_used for layout in mapping.layouts)
+    return [_signed(await driver.read(p, Space.WM, 0, used)) for p in range(mapping.grid.processors)]
+
+
+async def _outputs(driver: ArrayDriver, mapping: Mapping) -> list[int]:
+    """Read the finished values of the last layer, and nothing else."""
+    last, words = mapping.placement.layers[-1], []
+    for processor, layout in enumerate(mapping.layouts):
+        begin, own = layout.values[last], len(mapping.placement.owned(last, *mapping.coordinates(processor)))
+        found = _signed(await driver.read(processor, Space.XM, begin, own)) if own else []
+        words.append([0] * begin + found)
+    return mapping.outputs(words)
 
 
 @cocotb.test()
@@ -54,7 +64,7 @@ async def forward_pass(dut: Any) -> None:
     await driver.load(mapping.machine(inputs))
     clocks = await driver.run_streams({}, LIMIT)
     await driver.stop()
-    found = mapping.outputs(await _memory(driver, mapping, Space.XM))
+    found = await _outputs(driver, mapping)
     model = NetworkModel(network, mapping.placement, config.table_bits)
     assert found == model.forward(inputs)[-1].tolist(), "outputs differ from the model"
     counts = await _counters(driver, mapping.grid.processors)
@@ -78,7 +88,7 @@ async def learn_digits(dut: Any) -> None:
     await driver.load(mapping.machine())
     clocks = await driver.run_streams(mapping.feeds(samples), LIMIT)
     await driver.stop()
-    learned = mapping.read(await _memory(driver, mapping, Space.WM))
+    learned = mapping.read(await _weights(driver, mapping))
     network = initial_network(given["hidden"])
     model = NetworkModel(network, mapping.placement, config.table_bits)
     for image, target in samples:

@@ -1,22 +1,27 @@
 """Arrays in all four topologies: random programs, loading and reading back, errors, resets; clock by clock."""
 
+import os
 import random
 from typing import Any
 
 import cocotb
+import numpy as np
 import pytest
 
 from golden.dnp.assembler import assemble
 from golden.dnp.config import CoreConfig
+from golden.dnp.hopfield import hebbian, map_hopfield
 from golden.dnp.isa import StopCode
 from golden.dnp.machine import EdgePort, Machine
 from golden.dnp.topology import EAST, SOUTH, Grid, Topology
 from hw.dnp.array import ProcessorArray
 from tb.dnp.array import ArrayDriver, lint_array, simulate_array
 from tb.dnp.programs import random_program
+from tb.harness import parameters
 
-CONFIG = CoreConfig(wm_depth=300, xm_depth=80, p_depth=1024)
-SIDE = 4
+CONFIG = CoreConfig(wm_depth=300, xm_depth=80, p_depth=1024, table_bits=5)
+#: Processors per side; a board has 8.
+SIDE, BOARD = 4, 8
 LIMIT = 30_000
 #: Rounds of exchange in a program; every port sends and receives at most two words a round.
 ROUNDS = 6
@@ -80,8 +85,9 @@ def prepared(grid: Grid, seed: int, pace: float) -> tuple[Machine, dict[tuple[in
 @cocotb.parametrize(where=list(GRIDS))
 async def random_programs_agree_in_every_topology(dut: Any, where: str) -> None:
     topology, host = GRIDS[where]
-    grid = Grid(SIDE, SIDE, topology, host)
-    driver = ArrayDriver(dut, SIDE, SIDE, CONFIG)
+    side = parameters().get("side", SIDE)
+    grid = Grid(side, side, topology, host)
+    driver = ArrayDriver(dut, side, side, CONFIG)
     await driver.reset()
     seed = random.getrandbits(30)
     machine, ends = prepared(grid, seed, random.choice([1.0, 0.4]))
@@ -141,8 +147,75 @@ async def a_reset_in_the_middle_of_loading_and_running_leaves_nothing_behind(dut
     await driver.compare(machine, [0, 10])
 
 
+def filled(grid: Grid, seed: int) -> Machine:
+    """Golden machine whose memories hold random words and whose programs end at once."""
+    machine, rng = Machine(CONFIG, grid), np.random.default_rng(seed)
+    for memory in (machine.state.wm, machine.state.xm):
+        memory[:] = rng.integers(-32768, 32768, memory.shape)
+    machine.state.p[:, 0] = assemble("HALT").program[0]
+    return machine
+
+
+async def run_both(driver: ArrayDriver, machine: Machine) -> None:
+    """Run a loaded machine and the array, without words from the host, and compare every processor."""
+    await driver.configure(machine.grid)
+    machine.start()
+    await driver.load(machine)
+    clocks = machine.run(LIMIT)
+    machine.step()
+    assert await driver.run({}, LIMIT) == clocks
+    await driver.stop()
+    await driver.compare(machine)
+
+
+@cocotb.test()
+async def a_hopfield_network_recalls_its_patterns(dut: Any) -> None:
+    """On the ring of the first row (D13)."""
+    neurons, sweeps = 32, 3
+    driver = ArrayDriver(dut, SIDE, SIDE, CONFIG)
+    await driver.reset()
+    rng = np.random.default_rng(random.getrandbits(32))
+    patterns = np.where(rng.random((2, neurons)) < 0.5, -1, 1)
+    damaged = patterns[0].copy()
+    damaged[rng.choice(neurons, 4, replace=False)] *= -1
+    weights = hebbian(patterns)
+    network = map_hopfield(weights, SIDE, sweeps, CONFIG)
+    machine = filled(Grid(SIDE, SIDE, Topology.TORUS), 1)
+    for processor, text in enumerate(network.texts):
+        machine.load(processor, assemble(text, config=CONFIG).program, *network.memories(processor, damaged))
+    await run_both(driver, machine)
+    states = damaged
+    for _ in range(sweeps):
+        states = np.where(weights @ states < 0, -1, 1)
+    np.testing.assert_array_equal(network.states(machine), states)
+
+
+@cocotb.test()
+async def feedback_joints_of_pasf_bring_rows_to_columns_and_columns_to_rows(dut: Any) -> None:
+    """East end of row i to the north end of column i, south end of column i to the west end of row i (D10)."""
+    driver = ArrayDriver(dut, SIDE, SIDE, CONFIG)
+    await driver.reset()
+    machine = filled(Grid(SIDE, SIDE, Topology.PASF), 2)
+    for processor in range(machine.grid.processors):
+        row, column = divmod(processor, SIDE)
+        lines = [f"LDI #{100 + row} A", "OUTA E"] if column == 0 else ["FWD W E"]
+        lines += ["FWD N S"] if row < SIDE - 1 else ["INA N", "OUTA S"]
+        lines += ["INA W"] if column == 0 else []
+        machine.load(processor, assemble("\n".join([*lines, "HALT"])).program)
+    await run_both(driver, machine)
+    rounds = machine.state.a.reshape(SIDE, SIDE)
+    assert rounds[:, 0].tolist() == [100 + row for row in range(SIDE)]
+    assert rounds[-1, 1:].tolist() == [101 + column for column in range(SIDE - 1)]
+
+
 def test_array() -> None:
     simulate_array(ProcessorArray(SIDE, SIDE, CONFIG), __name__)
+
+
+@pytest.mark.skipif(not os.environ.get("ATOLL_FULL"), reason="a board of 64 processors: ATOLL_FULL=1")
+def test_a_board_agrees_in_every_topology() -> None:
+    names = [f"random_programs_agree_in_every_topology/where={index}" for index in range(len(GRIDS))]
+    simulate_array(ProcessorArray(BOARD, BOARD, CONFIG), __name__, parameters={"side": BOARD}, testcase=names)
 
 
 def test_links_and_joints_close_no_combinational_loop() -> None:

@@ -12,7 +12,7 @@ from golden.dnp.assembler import AssemblyError, assemble
 from golden.dnp.config import CoreConfig
 from golden.dnp.decode import Trait, traits
 from golden.dnp.disassembler import disassemble
-from golden.dnp.isa import INSTRUCTIONS, REPEAT_BIT, lookup
+from golden.dnp.isa import INSTRUCTIONS, REPEAT_BIT, Instruction, Kind, lookup
 from scripts.blocks import UserError
 from scripts.dnp import programs
 from tb.dnp.programs import random_program
@@ -95,11 +95,45 @@ def test_labels_constants_comments_and_memories() -> None:
         (".word 0x10000", "t.asm:1:7: '0x10000': value 65536 out of range; expected -32768..65535"),
         (".word 1*2", r"t.asm:1:7: '1\*2': expected a number or name"),
         (".wm\nNOP", "t.asm:2:1: 'NOP': instruction in .wm; expected .word or .program"),
+        (".equ 1x 5", "t.asm:1:6: '1x': expected a name that is not a mnemonic or register"),
+        (".equ RF1 5", "t.asm:1:6: 'RF1': expected a name that is not a mnemonic or register"),
+        (".equ n 1\n.equ n 2", "t.asm:2:6: 'n': duplicate label; expected a name other than n"),
+        (".equ n b", "t.asm:1:8: 'b': undefined label b; expected a number or a name defined above"),
+        (".org there", "t.asm:1:6: 'there': undefined label there; expected a number or a name defined above"),
+        (".word there", "t.asm:1:7: 'there': undefined label there; expected a number or name"),
+        ("LOOP LC0 far\n.org 300\nfar: HALT", "t.asm:1:10: 'far': too far: expected an address in -256..255; use JMP"),
+        ("LOOP RC 0", "t.asm:1:6: 'RC': expected LC0 or LC1"),
+        ("OUTS W A E", r"t.asm:1:8: 'A': expected XM\[0..3\] with nothing, \+ or ~ or A!"),
+        ("REP SET #1 RC", "t.asm:1:1: 'REP': SET cannot be repeated; expected no REP"),
+        ("LDI #0x A", "t.asm:1:5: '#0x': undefined label 0x; expected #-32768..#65535"),
     ],
 )
 def test_complaints_name_place_text_and_what_was_expected(text: str, message: str) -> None:
     with pytest.raises(AssemblyError, match=f"^{message}"):
         assemble(text, "t.asm")
+
+
+#: A right operand of every kind.
+RIGHT = {
+    Kind.GENERAL: "RF3", Kind.ACCUMULATOR: "A", Kind.CLEARED: "A!", Kind.WM_SOURCE: "WM[1]+", Kind.XM_SOURCE: "XM[2]~",
+    Kind.WM_RESULT: "WM[3]", Kind.XM_RESULT: "XM+", Kind.WM_BOTH: "WM[2]+", Kind.SOURCE: "RF1", Kind.SOURCE_KEPT: "A",
+    Kind.SCALAR: "RF7", Kind.CONTROL: "TB", Kind.TARGET: "RF0", Kind.SET_TARGET: "ICR", Kind.COUNTER: "LC1",
+    Kind.PORT: "IO", Kind.BYTE: "#9", Kind.SHIFT: "#3", Kind.WORD: "#-5", Kind.ADDRESS: "3", Kind.NEAR: "3",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", INSTRUCTIONS, ids=lambda row: row.name)
+def test_every_operand_of_every_row_says_what_it_wants(row: Instruction) -> None:
+    right = [RIGHT[operand.kind] for operand in row.operands]
+    assert lookup(assemble(" ".join([row.mnemonic, *right])).program[0]) is row
+    for place, operand in enumerate(row.operands):
+        line = " ".join([row.mnemonic, *right[:place], "%", *right[place + 1 :]])
+        with pytest.raises(AssemblyError) as caught:
+            assemble(line)
+        assert operand.kind.value in str(caught.value)
+        assert f"1:{line.index('%') + 1}: '%': expected " in str(caught.value)
+        with pytest.raises(AssemblyError, match=r"expected .* after it"):
+            assemble(" ".join([row.mnemonic, *right[:place]]))
 
 
 @pytest.mark.parametrize(
