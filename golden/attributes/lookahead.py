@@ -20,7 +20,7 @@ class LookAheadRam(AttributeRam):
     slots, ways, degree
         As for `AttributeRam`.
     window
-        Requests known ahead; None: all, the best that any choice of victims can do.
+        Requests known ahead; None: all of them, which is Belady's rule for the cache alone.
     """
 
     def __init__(

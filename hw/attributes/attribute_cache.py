@@ -13,12 +13,14 @@ __all__ = ["AttributeCache", "VictimFinder"]
 
 #: Ways that are compared in a cycle.
 GROUP = 4
+#: Cycles from choosing a group until its winner counts.
+_STAGES = 4
 
 
 class VictimFinder(wiring.Component):
     """Searches the keys of all ways for the one that leaves next, again after every change.
 
-    A search takes a cycle for every four ways and two more.
+    A search takes a cycle for every four ways and four more.
 
     Parameters
     ----------
@@ -58,31 +60,33 @@ class VictimFinder(wiring.Component):
             wins = right.key > left.key if config.policy in LARGEST_LEAVES else right.key < left.key
             return right.valid & (~left.valid | wins)
 
+        # Groups chosen, halves, winner, best so far: a register after each.
         at = Signal(range(groups + 1))
-        winner, best = Signal(candidate), Signal(candidate)
-        last = Signal()
-        # Winner of every group's four; a mux over groups first, so that there is one comparator tree.
         lanes = [Signal(candidate, name=f"lane_{n}") for n in range(GROUP)]
+        halves = [Signal(candidate, name=f"half_{n}") for n in range(GROUP // 2)]
+        winner, best = Signal(candidate), Signal(candidate)
+        under_way = Signal(_STAGES)
         for n, lane in enumerate(lanes):
+            m.d.sync += lane.valid.eq(0)
             with m.Switch(at):
                 for group in range(groups):
                     way = group * GROUP + n
                     if way < config.ways:
                         with m.Case(group):
-                            m.d.comb += [lane.valid.eq(1), lane.key.eq(self.keys[way]), lane.way.eq(way)]
-        halves = [Signal(candidate, name=f"half_{n}") for n in range(GROUP // 2)]
+                            m.d.sync += [lane.valid.eq(1), lane.key.eq(self.keys[way]), lane.way.eq(way)]
         for n, half in enumerate(halves):
             left, right = lanes[2 * n], lanes[2 * n + 1]
-            m.d.comb += half.eq(Mux(better(left, right), right, left))
+            m.d.sync += half.eq(Mux(better(left, right), right, left))
         m.d.sync += winner.eq(Mux(better(halves[0], halves[1]), halves[1], halves[0]))
+        with m.If(better(best, winner)):
+            m.d.sync += best.eq(winner)
         with m.If(at != groups):
             m.d.sync += at.eq(at + 1)
-        m.d.sync += last.eq(at == groups)
-        with m.If((at != 0) & ~last & better(best, winner)):
-            m.d.sync += best.eq(winner)
-        m.d.comb += [self.valid.eq(last), self.way.eq(best.way)]
+        m.d.sync += under_way.eq((under_way << 1) | (at != groups))
+        m.d.comb += [self.valid.eq((at == groups) & (under_way == 0)), self.way.eq(best.way)]
         with m.If(self.restart):
-            m.d.sync += [at.eq(0), last.eq(0), best.eq(0), winner.valid.eq(0)]
+            m.d.sync += [at.eq(0), under_way.eq(0), best.valid.eq(0), winner.valid.eq(0)]
+            m.d.sync += [part.valid.eq(0) for part in (*lanes, *halves)]
         return m
 
 
@@ -152,7 +156,11 @@ class AttributeCache(wiring.Component):
         way = Signal.like(self.way)
         with m.If(self.run):
             m.d.sync += match.eq(Cat(valid[n] & (identities[n] == self.id) for n in range(config.ways)))
-            m.d.sync += [self.hit.eq(match.any()), self.way.eq(way), self.key.eq(keys[way])]
+            m.d.sync += [self.hit.eq(match.any()), self.way.eq(way), self.key.eq(key)]
+        key = Signal.like(self.key)
+        for n in range(config.ways):
+            with m.If(match[n]):
+                m.d.comb += key.eq(keys[n])
         # One bit of `match` is set at most.
         m.d.comb += way.eq(
             Cat(

@@ -130,7 +130,8 @@ class AttributeProcessor(wiring.Component):
         with m.If(run):
             m.d.sync += [
                 pipe[0].request.eq(window.ahead),
-                pipe[0].refused.eq(window.ahead.id >= self.settings.nodes),
+                # IDs that do not fit must not look like others.
+                pipe[0].refused.eq((window.ahead.id >= self.settings.nodes) | window.ahead.id[config.id_bits :].any()),
                 valid.eq((valid << 1) | window.advance),
             ]
             m.d.sync += [pipe[n].eq(pipe[n - 1]) for n in range(1, stages)]
@@ -147,20 +148,28 @@ class AttributeProcessor(wiring.Component):
         decided = pipe[-1]
         request = decided.request
         identity = request.id[: config.id_bits]
-        # IDs that do not fit must not look like others.
-        refused = decided.refused | request.id[config.id_bits :].any()
+        refused = decided.refused
         arriving = Signal(config.slots)
         searched, search_found, searched_address = Signal(), Signal(), Signal(range(config.slots))
         address = Mux(searched, searched_address, table.address)
         elsewhere = Mux(searched, search_found, table.found)
-        conflict, unknown = Signal(), Signal()
+        conflict, unknown, unsure = Signal(), Signal(), Signal()
+        # Marks are looked up a cycle before they are needed. One set after that belongs to a miss, which rewinds all
+        # look-ups; one that is gone by then costs another look-up.
+        under_way = Signal(range(config.outstanding + 4))
+        target_arriving, address_arriving, any_arriving, checked = Signal(), Signal(), Signal(), Signal()
+        with m.If(run):
+            m.d.sync += target_arriving.eq(arriving.bit_select(pipe[-2].request.slot, 1))
+        m.d.sync += [
+            address_arriving.eq(arriving.bit_select(address, 1)),
+            any_arriving.eq(under_way != 0),
+        ]
         in_place, hit_cache, moved, missed = (
             Signal(name=f"is_{name}") for name in ("here", "cached", "moved", "missed")
         )
         m.d.comb += [
-            conflict.eq(
-                arriving.bit_select(request.slot, 1) | (~table.in_place & elsewhere & arriving.bit_select(address, 1))
-            ),
+            unsure.eq(~refused & ~table.in_place & ~cached & elsewhere & any_arriving & ~checked),
+            conflict.eq(target_arriving | (moved & any_arriving & address_arriving)),
             in_place.eq(~refused & table.in_place),
             hit_cache.eq(~refused & ~table.in_place & cached),
             moved.eq(~refused & ~table.in_place & ~cached & elsewhere),
@@ -201,13 +210,14 @@ class AttributeProcessor(wiring.Component):
             & (~needs_store | store_ready)
             & (~missed | (fills.i.ready & degree_able))
             & (~(missed & table.occupied) | cache.room)
+            & ~unsure
         )
         # Rows moved into their place are read afterwards, in a move of their own.
         follows = Signal()
         deciding = valid[-1] & ~second & ~searching & ~clearing & ~follows
         change = Signal()
         m.d.comb += [
-            waits.eq(deciding & ~refused & conflict),
+            waits.eq(deciding & ~refused & ~unsure & conflict),
             commits.eq(deciding & (refused | ~conflict) & ~unknown & ~landing & able),
             change.eq(commits & (hit_cache | moved | missed)),
             stay.eq((deciding & ~commits & ~waits) | follows),
@@ -216,11 +226,11 @@ class AttributeProcessor(wiring.Component):
             window.retire.eq(commits),
             window.rewind.eq(flushed),
         ]
-        m.d.sync += second.eq(change)
+        m.d.sync += [second.eq(change), checked.eq(deciding & stay)]
 
         # A search through all slots, for an ID that found no cell.
         at = Signal(range(config.slots + 1))
-        begins = deciding & unknown & ~conflict
+        begins = deciding & unknown & ~conflict & ~clearing
         m.d.comb += [table.search.eq(searching), table.search_slot.eq(at)]
         with m.If(begins):
             m.d.sync += [searching.eq(1), at.eq(0), search_found.eq(0)]
@@ -348,7 +358,6 @@ class AttributeProcessor(wiring.Component):
             cache.write_key.eq(keys.cache_key),
         ]
 
-        under_way = Signal(range(config.outstanding + 4))
         m.d.sync += under_way.eq(under_way + (commits & missed) - landing)
         m.d.comb += self.idle.eq(window.empty & (under_way == 0) & ~second & ~follows & ~store.busy & table.ready)
         m.d.sync += [

@@ -73,7 +73,6 @@ class CommandProcessor(wiring.Component):
         barrier = Signal()
         last = Signal(self.cores, init=1)
         free, offered, taken = Signal(self.cores), Signal(self.cores), Signal(self.cores)
-        completion = struct(COMPLETION)
         m.d.comb += [
             self.o.valid.eq(arbiter.o.valid),
             self.o.payload.eq(arbiter.o.payload.payload),
@@ -88,7 +87,6 @@ class CommandProcessor(wiring.Component):
                     candidate = (n + distance) % self.cores
                     with m.If(free[candidate]):
                         m.d.comb += offered.eq(1 << candidate)
-        # The memory of a core that has just ended may still write: a core says that it is done when it is not so.
         for n in range(self.cores):
             tag, layer = Signal(16, name=f"tag_{n}"), Signal(8, name=f"layer_{n}")
             out = arbiter.i[n]
@@ -115,7 +113,6 @@ class CommandProcessor(wiring.Component):
             of_barrier.payload.tag.eq(head.tag),
             waiting.o.ready.eq(Mux(barrier, of_barrier.valid & of_barrier.ready, taken.any())),
         ]
-        assert completion is struct(COMPLETION)
         m.d.sync += [
             Cover(barrier & self.busy.any(), "a barrier waits"),
             Cover(waiting.o.valid & self.busy.all(), "all cores are busy"),

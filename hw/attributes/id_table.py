@@ -144,6 +144,11 @@ class IDTable(wiring.Component):
         read = data.StructLayout({"id": config.id_bits, "slot": range(config.slots)})
         asked, compared, held = Signal(read), Signal(read), Signal(read)
         match, taken = Signal(CELLS), Signal(CELLS)
+        bits = (config.buckets - 1).bit_length()
+        bucket = data.ArrayLayout(unsigned(bits), 2)
+        wanted_bucket, entry_bucket, asked_bucket = (
+            Signal(bucket, name=f"{n}_bucket") for n in ("wanted", "entry", "asked")
+        )
         addresses = Array(Signal(range(config.slots), name=f"address_{n}") for n in range(CELLS))
         entry, same = Signal(self._entry), Signal()
         m.d.comb += [entry_read.addr.eq(self.slot), entry_read.en.eq(self.run | self.search)]
@@ -164,7 +169,13 @@ class IDTable(wiring.Component):
                 held.eq(compared),
                 entry.eq(entry_read.data),
                 same.eq(entry_read.data.valid & (entry_read.data.id == asked.id)),
+                wanted_bucket.eq(asked_bucket),
             ]
+            for side in range(2):
+                m.d.sync += [
+                    asked_bucket[side].eq(self._bucket(side, self.id)),
+                    entry_bucket[side].eq(self._bucket(side, entry_read.data.id)),
+                ]
             for n, port in enumerate(cell_read):
                 m.d.sync += [
                     match[n].eq(port.data.valid & (port.data.id == asked.id)),
@@ -185,7 +196,7 @@ class IDTable(wiring.Component):
                 with m.If(match[n]):
                     m.d.sync += [self.address.eq(addresses[n]), self.cell.eq(n)]
             # What leaves the target slot makes room, too.
-            same_bucket = Cat(self._bucket(side, entry.id) == self._bucket(side, compared.id) for side in range(2))
+            same_bucket = Cat(entry_bucket[side] == wanted_bucket[side] for side in range(2))
             leaves = Cat(entry.valid & (entry.cell == n) & same_bucket[n // SIDE_CELLS] for n in range(CELLS))
             busy = Signal(CELLS)
             m.d.comb += busy.eq(taken & ~leaves)
@@ -285,8 +296,8 @@ class IDTable(wiring.Component):
                 m.d.comb += [port.en.eq(sweep < config.buckets), port.addr.eq(sweep), port.data.eq(0)]
         with m.If(self.flush):
             m.d.sync += [sweep.eq(0), lost.eq(0)]
-        m.d.sync += [
-            Cover(self.ready & self.unlisted, "an ID found no cell"),
-            Cover(self.ready & (self.change == TableChange.PLACE) & (free >= SIDE_CELLS), "the second bucket has room"),
-        ]
+        placing = self.ready & (self.change == TableChange.PLACE)
+        m.d.sync += Cover(placing & (free >= SIDE_CELLS), "the second bucket has more room")
+        if config.slots > CELLS:
+            m.d.sync += Cover(self.ready & self.unlisted, "an ID found no cell")
         return m

@@ -25,7 +25,7 @@ from tb.models.wrap import MemoryModel
 
 CORE = CoreConfig(
     AttributeConfig(
-        slots=12, ways=4, row_beats=6, data_width=64, id_bits=8, tag_bits=10, outstanding=4, depth=16, address_width=20
+        slots=12, ways=4, row_beats=8, data_width=64, id_bits=8, tag_bits=10, outstanding=4, depth=16, address_width=20
     ),
     5,
     40,

@@ -409,6 +409,7 @@ async def plays(dut: Any) -> None:
         await edge
         if not int(dut.done.value) and await First(RisingEdge(dut.done), limit) is limit:
             assert phase["cut_off"], f"phase {number} does not end"
+            dut.play.value = 0
             await reset()
         await edge
         dut.play.value = 0

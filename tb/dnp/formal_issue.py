@@ -8,6 +8,7 @@ for programs of any length.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from amaranth.asserts import AnySeq
@@ -53,10 +54,37 @@ def _any(values: Any) -> Any:
     return result
 
 
-def _port(word: "_Word", row: Instruction, letter: str) -> Any:
+def _port(word: "_Word", letter: str, row: Instruction) -> Any:
     """Bits of a port operand, if the row has one of this letter."""
     has = any(operand.letter == letter and operand.kind is Kind.PORT for operand in row.operands)
     return (1, word.bits(row, letter)) if has else None
+
+
+def _source(word: "_Word", kind: Kind, source_code: int, row: Instruction) -> Any:
+    """Condition and operand bits (pointer, mode) of a source operand in one of the memories."""
+    letter = row.letter_of(kind)
+    if letter:
+        return 1, word.bits(row, letter)
+    letter = row.letter_of(Kind.WM_BOTH) if kind is Kind.WM_SOURCE else None
+    if letter:
+        both = word.bits(row, letter)
+        return 1, (both[1:] << 2) | both[0]
+    letter = row.letter_of(Kind.SOURCE, Kind.SOURCE_KEPT)
+    if letter:
+        code = word.bits(row, letter)
+        return code[4:] == source_code, code[:4]
+    return None
+
+
+def _named(word: "_Word", kinds: tuple[Kind, ...], row: Instruction) -> Any:
+    """Bits of an operand of one of these kinds, if the row has one."""
+    letter = row.letter_of(*kinds)
+    return (1, word.bits(row, letter)) if letter else None
+
+
+def _factor(word: "_Word", row: Instruction) -> Any:
+    """Bits of a general register that is a factor, if the row has one."""
+    return None if row.name == "MOV.R" else _named(word, (Kind.GENERAL,), row)
 
 
 class _Word:
@@ -93,21 +121,6 @@ class _Word:
                 with m.If(self.rows[row.name] & found[0]):
                     m.d.comb += [there.eq(1), value.eq(found[1])]
         return there, value
-
-    def memory(self, row: Instruction, kind: Kind, source_code: int) -> Any:
-        """Condition and operand bits (pointer, mode) of a source operand in one of the memories."""
-        letter = row.letter_of(kind)
-        if letter:
-            return 1, self.bits(row, letter)
-        letter = row.letter_of(Kind.WM_BOTH) if kind is Kind.WM_SOURCE else None
-        if letter:
-            both = self.bits(row, letter)
-            return 1, (both[1:] << 2) | both[0]
-        letter = row.letter_of(Kind.SOURCE, Kind.SOURCE_KEPT)
-        if letter:
-            code = self.bits(row, letter)
-            return code[4:] == source_code, code[:4]
-        return None
 
 
 class IssueSpec(Elaboratable):
@@ -159,30 +172,19 @@ class IssueSpec(Elaboratable):
         kinds = {"w": (Kind.WM_SOURCE, 1, (Kind.WM_RESULT, Kind.WM_BOTH)), "x": (Kind.XM_SOURCE, 2, (Kind.XM_RESULT,))}
         for memory, (source_base, result_base) in pointers.items():
             kind, code, results = kinds[memory]
-            reads[memory], operand = word.choose(
-                m, f"source_{memory}", 4, lambda row, k=kind, c=code: word.memory(row, k, c)
-            )
+            reads[memory], operand = word.choose(m, f"source_{memory}", 4, partial(_source, word, kind, code))
             writes[memory], target = word.choose(
                 m,
                 f"result_{memory}",
                 3,
-                lambda row, r=results: (1, word.bits(row, row.letter_of(*r))) if row.letter_of(*r) else None,
+                partial(_named, word, results),
             )
             address[memory] = Array(control[source_base : source_base + 4])[operand[2:]]
             result[memory] = Array(control[result_base : result_base + 4])[target[1:]]
             mode[memory], step[memory] = (operand[2:], operand[:2]), (target[1:], target[0])
 
         # What must have been written before.
-        needs_factor, factor = word.choose(
-            m,
-            "factor",
-            3,
-            lambda row: (
-                (1, word.bits(row, row.letter_of(Kind.GENERAL)))
-                if row.letter_of(Kind.GENERAL) and row.name != "MOV.R"
-                else None
-            ),
-        )
+        needs_factor, factor = word.choose(m, "factor", 3, partial(_factor, word))
         moved = next(row for row in INSTRUCTIONS if row.name == "MOV.C")
         needed = Mux(word.named("MOV.C"), word.bits(moved, "a"), GENERAL)
         needs = word.named("MOV.C", *_BRANCHES)
@@ -390,7 +392,7 @@ class IssueSpec(Elaboratable):
                 ),
             ]
             for letter, name in (("p", "receive"), ("q", "send")):
-                there, code = word.choose(m, f"port_{letter}", 3, lambda row, x=letter: _port(word, row, x))
+                there, code = word.choose(m, f"port_{letter}", 3, partial(_port, word, letter))
                 port = getattr(entry.slot, f"{name}_port")
                 m.d.comb += [
                     Assert(getattr(entry.slot, name) == there),
