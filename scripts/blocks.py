@@ -104,6 +104,19 @@ class Block:
             simulate(component, self.bench, name=self.module, parameters=parameters, testcase=self.testcase)
 
 
+#: Parts of the island locator, which its bench measures; those with proofs of their own are named below.
+_ISLAND_PARTS = (
+    "adjacency_store", "collector", "dispatcher", "engine", "examiner", "hub_detector", "loader", "looker",
+    "record_buffer", "row_reader", "searcher", "state_store", "task_generator", "worker",
+)  # fmt: skip
+
+
+#: The smallest locator in which searches meet.
+_NARROW_ISLANDS = {
+    "lanes": 2, "nodes": 256, "edges": 2048, "banks": 4, "line_banks": 4, "tasks": 4, "tag_bits": 6, "data_width": 64,
+}  # fmt: skip
+
+
 #: Every block, in the order of the tables.
 BLOCKS: tuple[Block, ...] = (
     Block(
@@ -318,7 +331,7 @@ BLOCKS: tuple[Block, ...] = (
     Block(name="dnp.chip", factory="hw.dnp.chip:NeuralChip"),
     Block(name="community.record_reader", factory="tb.community.factories:reader"),
     Block(name="community.planner", factory="tb.community.factories:planner"),
-    Block(name="community.scanner", factory="tb.community.factories:scanner"),
+    Block(name="community.scanner", factory="tb.community.factories:scanner", formal="tb.community.formal_scanner"),
     Block(name="community.summer", factory="tb.community.factories:summer"),
     Block(
         # Measures the benches of the four above, too.
@@ -336,6 +349,46 @@ BLOCKS: tuple[Block, ...] = (
             "data_width": 64,
         },
         measures=("community.record_reader", "community.planner", "community.scanner", "community.summer"),
+    ),
+    Block(
+        name="islands.allocator",
+        factory="hw.islands.allocator:Allocator",
+        parameters={"pes": 8},
+        bench="tb.islands.test_allocator",
+        bench_parameters={"pes": 5},
+        narrow={"pes": 2},
+    ),
+    Block(
+        name="islands.bank_arbiter",
+        factory="hw.islands.bank_arbiter:BankArbiter",
+        parameters={"requesters": 4, "banks": 16},
+        formal="tb.islands.formal_bank_arbiter",
+    ),
+    Block(name="islands.column_table", factory="tb.islands.parts:column_table", formal="tb.islands.formal_column_table"),
+    Block(name="islands.resolver", factory="tb.islands.parts:resolver", formal="tb.islands.formal_resolver"),
+    Block(
+        name="islands.record_merger",
+        factory="hw.islands.record_merger:RecordMerger",
+        parameters={"count": 4},
+        formal="tb.islands.formal_record_merger",
+    ),
+    *(Block(name=f"islands.{part}", factory=f"tb.islands.parts:{part}") for part in _ISLAND_PARTS),
+    Block(
+        # Measures the benches of its parts, too.
+        name="islands.locator",
+        factory="tb.islands.parts:locator",
+        bench="tb.islands.test_locator",
+        bench_factory="tb.islands.test_locator:machine",
+        bench_parameters={"config": {"engines": 3, "searches": 1, "outputs": 2, **_NARROW_ISLANDS}},
+        narrow={"config": {"engines": 2, "searches": 1, **_NARROW_ISLANDS}},
+        launch="tb.islands.test_locator:launch",
+        measures=(
+            "islands.bank_arbiter",
+            "islands.column_table",
+            "islands.resolver",
+            "islands.record_merger",
+            *(f"islands.{part}" for part in _ISLAND_PARTS),
+        ),
     ),
     *(
         Block(
