@@ -59,7 +59,12 @@ def islands(seed: int = 0) -> tuple[Graph, IntArray]:
         for node in mine:
             pairs += [(node, other) for other in rng.choice(mine, ISLAND_DEGREE, replace=False)]
             if rng.random() < 1 / 2:
-                pairs.append((node, hubs[rng.choice([number, (number + 1) % ISLANDS, rng.integers(ISLANDS)])]))
+                pairs.append(
+                    (
+                        node,
+                        hubs[int(rng.choice(np.array([number, (number + 1) % ISLANDS, int(rng.integers(ISLANDS))])))],
+                    )
+                )
     planted = np.concatenate([np.append(mine, hub) for mine, hub in zip(members, hubs, strict=True)])
     return graph_of("islands", np.asarray(pairs, dtype=np.int64), nodes), planted.astype(np.int64)
 

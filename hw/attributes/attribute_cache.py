@@ -14,7 +14,7 @@ __all__ = ["AttributeCache", "VictimFinder"]
 #: Ways that are compared in a cycle.
 GROUP = 4
 #: Cycles from choosing a group until its winner counts.
-_STAGES = 4
+STAGES = 4
 
 
 class VictimFinder(wiring.Component):
@@ -65,7 +65,7 @@ class VictimFinder(wiring.Component):
         lanes = [Signal(candidate, name=f"lane_{n}") for n in range(GROUP)]
         halves = [Signal(candidate, name=f"half_{n}") for n in range(GROUP // 2)]
         winner, best = Signal(candidate), Signal(candidate)
-        under_way = Signal(_STAGES)
+        under_way = Signal(STAGES)
         for n, lane in enumerate(lanes):
             m.d.sync += lane.valid.eq(0)
             with m.Switch(at):
@@ -148,19 +148,17 @@ class AttributeCache(wiring.Component):
         valid = Signal(config.ways)
         identities = Array(Signal(config.id_bits, name=f"id_{n}") for n in range(config.ways))
         keys = Array(Signal(config.key_bits, name=f"key_{n}") for n in range(config.ways))
-        for n, key in enumerate(keys):
-            m.d.comb += finder.keys[n].eq(key)
+        m.d.comb += [finder.keys[n].eq(keys[n]) for n in range(config.ways)]
         m.d.comb += finder.restart.eq(self.write)
 
         match = Signal(config.ways)
-        way = Signal.like(self.way)
-        with m.If(self.run):
-            m.d.sync += match.eq(Cat(valid[n] & (identities[n] == self.id) for n in range(config.ways)))
-            m.d.sync += [self.hit.eq(match.any()), self.way.eq(way), self.key.eq(key)]
-        key = Signal.like(self.key)
+        way, way_key = Signal.like(self.way), Signal.like(self.key)
         for n in range(config.ways):
             with m.If(match[n]):
-                m.d.comb += key.eq(keys[n])
+                m.d.comb += way_key.eq(keys[n])
+        with m.If(self.run):
+            m.d.sync += match.eq(Cat(valid[n] & (identities[n] == self.id) for n in range(config.ways)))
+            m.d.sync += [self.hit.eq(match.any()), self.way.eq(way), self.key.eq(way_key)]
         # One bit of `match` is set at most.
         m.d.comb += way.eq(
             Cat(

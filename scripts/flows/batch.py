@@ -172,8 +172,7 @@ def run(request: BatchRequest) -> dict[str, Any]:
 
 
 def _core(config: ChipletConfig) -> CoreConfig:
-    port = {"address_width": config.pe.address_width, "data_width": config.pe.data_width}
-    return CoreConfig(attribute=replace(AttributeConfig(), **port))
+    return CoreConfig(attribute=AttributeConfig(address_width=config.pe.address_width, data_width=config.pe.data_width))
 
 
 def _roots(graph: Graph, order: str) -> IntArray:

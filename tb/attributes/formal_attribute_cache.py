@@ -7,7 +7,7 @@ from amaranth.hdl import Array, Assert, Assume, Cover, Elaboratable, Module, Sig
 
 from golden.attributes.cache import LARGEST_LEAVES
 from golden.contracts import Policy
-from hw.attributes.attribute_cache import AttributeCache, VictimFinder
+from hw.attributes.attribute_cache import GROUP, STAGES, AttributeCache, VictimFinder
 from hw.attributes.formats import AttributeConfig
 from tb.harness.formal import Proof
 
@@ -110,7 +110,7 @@ class FinderSpec(Elaboratable):
                 Assert((mine != chosen) | (dut.way <= other)),
             ]
         m.d.comb += [
-            Assert(~started | dut.valid | (waited < -(-self.ways // 4) + 2)),
+            Assert(~started | dut.valid | (waited < -(-self.ways // GROUP) + STAGES)),
             Cover(dut.valid & started & (dut.way == self.ways - 1)),
         ]
         return m
@@ -131,7 +131,7 @@ def _largest() -> FinderSpec:
 PROOFS = [
     Proof("no_id_is_held_twice", _cache, "bmc", 14),
     Proof("hits_and_evicts", _cache, "cover", 14),
-    Proof("the_smallest_key_leaves", _smallest, "bmc", 12),
-    Proof("the_largest_key_leaves", _largest, "bmc", 12),
-    Proof("finds_the_last_way", _smallest, "cover", 12),
+    Proof("the_smallest_key_leaves", _smallest, "bmc", 14),
+    Proof("the_largest_key_leaves", _largest, "bmc", 14),
+    Proof("finds_the_last_way", _smallest, "cover", 14),
 ]

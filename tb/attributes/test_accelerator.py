@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import cocotb
 import numpy as np
+import pytest
 
 from golden.attributes.batch import BatchImage, batch_results, dense
 from golden.attributes.sampler import Plan
@@ -281,6 +283,7 @@ def launch(component: Any, given: dict[str, Any], directory: Path) -> None:
     )
 
 
+@pytest.mark.skipif(not os.environ.get("ATOLL_FULL"), reason="runs with ATOLL_FULL=1")
 def test_one_core(tmp_path: Path) -> None:
     launch(AttributeAccelerator(CORE, 1), {"cores": 1}, tmp_path)
 
