@@ -75,7 +75,7 @@ def run(
 @app.command()
 def islands(
     dataset: Annotated[str, typer.Argument(help="What `atoll datasets` lists; it must be symmetric.")] = "karate",
-    engines: Annotated[int, typer.Option(help="Search engines.", min=1, max=64)] = 8,
+    engines: Annotated[int, typer.Option(help="Search engines.", min=1, max=64)] = 4,
     threshold: Annotated[
         int, typer.Option(help="Degree above which a vertex is a hub, in the first round.", min=0)
     ] = 16,

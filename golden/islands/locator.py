@@ -63,8 +63,10 @@ class Location:
         Rounds that had a pending node at their start.
     edges_read
         Neighbours looked at: by the task generator in rows of hubs, by searches in rows of nodes.
-    searches
+    searches, given_up
         Searches begun, and of them given up.
+    edges_by_round, longest_by_round
+        Edges read in every round, and in its longest search: no number of engines makes a round shorter than that.
     """
 
     records: list[Record] = field(default_factory=list)
@@ -72,6 +74,8 @@ class Location:
     edges_read: int = 0
     searches: int = 0
     given_up: int = 0
+    edges_by_round: list[int] = field(default_factory=list)
+    longest_by_round: list[int] = field(default_factory=list)
 
     @property
     def hubs(self) -> list[int]:
@@ -108,7 +112,10 @@ class Locator:
     def run(self) -> Location:
         """Run all rounds."""
         while (~self.done & (self.degrees <= self.previous)).any():
+            before = self.location.edges_read
+            self.location.longest_by_round.append(0)
             self._round()
+            self.location.edges_by_round.append(self.location.edges_read - before)
             self.previous, self.threshold = self.threshold, self.schedule.after(self.threshold)
             self.round += 1
         self.location.rounds = self.round
@@ -149,9 +156,11 @@ class Locator:
         nodes, hubs = {seed: 0}, dict[int, int]()
         bits: set[tuple[int, int]] = set()  # row, column; hub columns are negative
         self.location.searches += 1
+        longest, before = self.location.longest_by_round, self.location.edges_read
         for row, node in _growing(nodes):
             for other in self.graph.edges[self.graph.offsets[node] : self.graph.offsets[node + 1]].tolist():
                 self.location.edges_read += 1
+                longest[-1] = max(longest[-1], self.location.edges_read - before)
                 if self.degrees[other] > self.threshold:
                     fits = other in hubs or len(hubs) < self.limits.hubs
                     column = ~hubs.setdefault(other, len(hubs))

@@ -70,7 +70,6 @@ class Collector(wiring.Component):
             hubs.eq(Mux(last_part, hubs_left, self.settings.h_max)),
         ]
         index = Signal(max(config.list_bits, config.hub_bits) + 1)  # of a node, a hub or a row
-        low = Signal(config.node_bits)  # the even VID of a beat
         m.d.comb += [self.busy.eq(1), out.i.payload.last.eq(0)]
 
         # A row: words of node columns, then of hub columns, joined in `rest`.
@@ -112,6 +111,15 @@ class Collector(wiring.Component):
             """Address of a row of the bitmap."""
             return Cat(row[: config.list_bits], record.half)  # type: ignore[index]
 
+        def at_pair(first: object, width: int) -> object:
+            """Address of two nodes or hubs."""
+            return Cat(first[1:width], record.half)  # type: ignore[index]
+
+        def two(vertices: object, alone: object) -> object:
+            """Return the beat of two vertices, or of the lower one."""
+            gap = Const(0, _BEAT // 2 - config.node_bits)
+            return Cat(vertices[0], gap, Mux(alone, 0, vertices[1]))  # type: ignore[index]
+
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += [self.i.ready.eq(1), self.busy.eq(0)]
@@ -131,41 +139,37 @@ class Collector(wiring.Component):
                     content.reserved.eq(0),
                     out.i.valid.eq(1),
                     out.i.payload.data.eq(content),
-                    buffer.node_read.eq(Cat(index[: config.list_bits], record.half)),
+                    buffer.node_read.eq(at_pair(index, config.list_bits)),
                 ]
                 with m.If(out.i.ready):
                     m.next = "NODES"
             with m.State("NODES"):
-                odd, last = index[0], index == record.nodes - 1
-                step = Signal()
+                last, step = index + 2 >= record.nodes, Signal()
                 m.d.comb += [
-                    out.i.valid.eq(odd | last),
-                    out.i.payload.data.eq(
-                        Mux(odd, Cat(low, Const(0, 32 - config.node_bits), buffer.node), buffer.node)
-                    ),
-                    step.eq(out.i.ready | ~out.i.valid),
-                    buffer.node_read.eq(Cat((index + step)[: config.list_bits], record.half)),
-                ]
-                with m.If(step):
-                    m.d.sync += [low.eq(buffer.node), index.eq(Mux(last, 0, index + 1))]
-                    m.d.comb += buffer.hub_read.eq(Cat(first_hub[: config.hub_bits], record.half))
-                    with m.If(last & (hubs != 0)):
-                        m.next = "HUBS"
-                    with m.Elif(last):
-                        m.d.comb += buffer.row_read.eq(at_row(index & 0))
-                        m.next = "ROWS"
-            with m.State("HUBS"):
-                odd, last = index[0], index == hubs - 1
-                step = Signal()
-                m.d.comb += [
-                    out.i.valid.eq(odd | last),
-                    out.i.payload.data.eq(Mux(odd, Cat(low, Const(0, 32 - config.node_bits), buffer.hub), buffer.hub)),
-                    step.eq(out.i.ready | ~out.i.valid),
-                    buffer.hub_read.eq(Cat((first_hub + index + step)[: config.hub_bits], record.half)),
+                    out.i.valid.eq(1),
+                    out.i.payload.data.eq(two(buffer.nodes, index + 1 == record.nodes)),
+                    step.eq(out.i.ready),
+                    buffer.node_read.eq(at_pair(Mux(step, index + 2, index), config.list_bits)),
+                    buffer.hub_read.eq(at_pair(first_hub, config.hub_bits)),
                     buffer.row_read.eq(at_row(index & 0)),
                 ]
                 with m.If(step):
-                    m.d.sync += [low.eq(buffer.hub), index.eq(Mux(last, 0, index + 1))]
+                    m.d.sync += index.eq(Mux(last, 0, index + 2))
+                    with m.If(last & (hubs != 0)):
+                        m.next = "HUBS"
+                    with m.Elif(last):
+                        m.next = "ROWS"
+            with m.State("HUBS"):
+                last, step = index + 2 >= hubs, Signal()
+                m.d.comb += [
+                    out.i.valid.eq(1),
+                    out.i.payload.data.eq(two(buffer.hubs, index + 1 == hubs)),
+                    step.eq(out.i.ready),
+                    buffer.hub_read.eq(at_pair(first_hub + Mux(step, index + 2, index), config.hub_bits)),
+                    buffer.row_read.eq(at_row(index & 0)),
+                ]
+                with m.If(step):
+                    m.d.sync += index.eq(Mux(last, 0, index + 2))
                     with m.If(last):
                         m.next = "ROWS"
             with m.State("ROWS"):

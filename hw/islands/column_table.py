@@ -64,7 +64,7 @@ class ColumnTable(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """A copy of the memory for each lane, all written alike."""
+        """Make a copy of the memory for each lane; all are written alike."""
         m = Module()
         config = self.config
         address, entry = Signal(config.table_bits), Signal(_Entry(config))

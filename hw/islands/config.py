@@ -13,6 +13,8 @@ _WORD_BITS = 32
 CONFLICT_CYCLES = 4
 #: Fewest cycles from the begin of a worker's search to the begin of its next one.
 _SEARCH_CYCLES = 8
+#: Lines that a search asks for ahead.
+LINES = 4
 #: Bundles of neighbours that can be on their way when a search ends; see `hw.islands.looker`.
 BUNDLES = 4
 #: Entries of the column table for each vertex it may have to hold.
@@ -43,6 +45,9 @@ class LocatorConfig:
         Banks of the node state, a power of two; also degrees compared per cycle.
     line_banks
         Banks of the adjacency, a power of two.
+    external
+        The adjacency stays in the external memory and is read when it is needed; `edges` are then as many as can be
+        addressed.
     tasks
         Tasks that wait for an engine.
     outputs
@@ -72,6 +77,7 @@ class LocatorConfig:
     tag_bits: int = 12
     address_width: int = 32
     data_width: int = 256
+    external: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.engines <= 64:
@@ -130,6 +136,16 @@ class LocatorConfig:
     def line_bits(self) -> int:
         """Width of a line's address."""
         return self.edge_bits - exact_log2(self.line_words)
+
+    @property
+    def lines_asked(self) -> int:
+        """Most lines that are asked for at a time."""
+        return self.workers * LINES
+
+    @property
+    def clients(self) -> int:
+        """Clients of the read arbiter: offsets, degrees, edges, and lines that are read when they are needed."""
+        return 4 if self.external else 3
 
     @property
     def workers(self) -> int:

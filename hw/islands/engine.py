@@ -9,9 +9,10 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.islands.bank_arbiter import BankArbiter
-from hw.islands.config import LocatorConfig
+from hw.islands.config import LINES, LocatorConfig
 from hw.islands.formats import AccessSignature, RecordBeat, SearchSignature
 from hw.islands.worker import Worker
+from hw.stream.queue import Queue
 
 __all__ = ["Engine"]
 
@@ -66,11 +67,16 @@ class Engine(wiring.Component):
             _share(m, f"lane{lane}", access.request[lane], ports)
             m.d.comb += [worker.access.answer[own[n]].eq(access.answer[lane]) for n, worker in enumerate(workers)]
         chosen = _share(m, "lines", access.line_request, [worker.access.line_request for worker in workers])
-        asked = Signal(config.searches)
-        m.d.sync += asked.eq(chosen)
+        # Lines come in the order in which they were asked for; a search has room for all it asks for.
+        m.submodules.order = order = Queue(config.searches, LINES * config.searches, storage="distributed")
+        m.d.comb += [
+            order.i.payload.eq(chosen),
+            order.i.valid.eq(access.line_request.valid & access.line_request.ready),
+            order.o.ready.eq(access.line.valid),
+        ]
         for n, worker in enumerate(workers):
             m.d.comb += [
-                worker.access.line.valid.eq(access.line.valid & asked[n]),
+                worker.access.line.valid.eq(access.line.valid & order.o.payload[n]),
                 worker.access.line.payload.eq(access.line.payload),
             ]
         m.d.comb += self.emitting.eq(Cat(worker.emitting for worker in workers).any())

@@ -4,11 +4,12 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.contracts import COMMANDS, Error, Opcode
+from golden.contracts import COMMANDS, LINE_BYTES, Error, Opcode
 from golden.islands.record import HUB_WORD
 from golden.islands.schedule import ROUNDS_MAX
 from hw.contracts import struct
 from hw.graph.csr_reader import ErrorReport
+from hw.islands.adjacency_port import AdjacencyPort
 from hw.islands.adjacency_store import AdjacencyStore
 from hw.islands.config import LocatorConfig
 from hw.islands.dispatcher import Dispatcher
@@ -77,8 +78,8 @@ class Locator(wiring.Component):
                 "completion": Out(stream.Signature(ErrorReport)),
                 "records": Out(stream.Signature(RecordBeat)).array(config.outputs),
                 "counters": Out(Counters),
-                "requests": Out(stream.Signature(ReadRequest(*widths))).array(3),
-                "beats": In(stream.Signature(ReadBeat(config.data_width), always_ready=True)).array(3),
+                "requests": Out(stream.Signature(ReadRequest(*widths))).array(config.clients),
+                "beats": In(stream.Signature(ReadBeat(config.data_width), always_ready=True)).array(config.clients),
                 "failure": In(stream.Signature(line_address_width(config.address_width), always_ready=True)),
             }
         )
@@ -89,7 +90,7 @@ class Locator(wiring.Component):
         config = self.config
         m.submodules.loader = loader = Loader(config)
         m.submodules.states = states = StateStore(config)
-        m.submodules.adjacency = adjacency = AdjacencyStore(config)
+        m.submodules.adjacency = adjacency = AdjacencyPort(config) if config.external else AdjacencyStore(config)
         m.submodules.detector = detector = HubDetector(config)
         m.submodules.generator = generator = TaskGenerator(config)
         m.submodules.dispatcher = dispatcher = Dispatcher(config)
@@ -104,7 +105,12 @@ class Locator(wiring.Component):
             wiring.connect(m, loader.requests[client], wiring.flipped(self.requests[client]))
             wiring.connect(m, wiring.flipped(self.beats[client]), loader.beats[client])
         wiring.connect(m, loader.entry, states.entry)
-        wiring.connect(m, loader.write, adjacency.write)
+        if config.external:
+            # The edges are read once to be checked.
+            wiring.connect(m, adjacency.request, wiring.flipped(self.requests[3]))
+            wiring.connect(m, wiring.flipped(self.beats[3]), adjacency.beat)
+        else:
+            wiring.connect(m, loader.write, adjacency.write)
         wiring.connect(m, detector.o, generator.i)
         wiring.connect(m, generator.o, dispatcher.i)
         m.d.comb += [block.settings.eq(settings) for block in (states, detector, resolver)]
@@ -156,6 +162,8 @@ class Locator(wiring.Component):
 
         command = Signal.like(self.command.payload)
         threshold, error = Signal(32), Signal(ErrorReport)
+        if config.external:
+            m.d.comb += adjacency.base.eq(command.edges * (LINE_BYTES * 8 // config.data_width))
         top = (1 << config.node_bits + 1) - 1  # above any degree
         m.d.comb += [loader.command.eq(command), self.completion.payload.eq(error)]
 
@@ -228,6 +236,8 @@ class Locator(wiring.Component):
                 m.next = "RUN"
             with m.State("RUN"):
                 m.d.sync += counters.locate_cycles.eq(counters.locate_cycles + 1)
+                with m.If(self.failure.valid):
+                    fail(Error.MEMORY_READ, self.failure.payload)
                 with m.If(idle & calm):
                     m.d.sync += [
                         counters.rounds.eq(settings.round + 1),
@@ -243,7 +253,7 @@ class Locator(wiring.Component):
                         m.next = "FINISH"
                         with m.If(pending != 0):
                             fail(Error.ROUNDS, pending)
-                    with m.If(pending == 0):
+                    with m.If((pending == 0) | (error.code != Error.NONE)):
                         m.next = "FINISH"
             with m.State("FINISH"):
                 with m.If(~emitting & ~engines_busy):

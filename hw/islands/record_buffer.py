@@ -3,7 +3,7 @@
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -14,6 +14,10 @@ from hw.islands.formats import Row
 __all__ = ["Bits", "FetchSignature", "Member", "ReaderSignature", "RecordBuffer", "WriterSignature"]
 
 
+#: Vertices of a beat.
+_PAIR = 2
+
+
 class Member(data.StructLayout):
     """A node of a record: the ``vertex`` and the ``row`` of its neighbours."""
 
@@ -22,8 +26,9 @@ class Member(data.StructLayout):
 
 
 class Bits(data.StructLayout):
-    """Entries of a bitmap ``row`` to set, one for each lane in the ``mask``: ``columns`` of nodes, or where ``hub`` is
-    set of hubs. ``fresh``: the row was empty.
+    """Entries of a bitmap ``row`` to set, one for each lane in the ``mask``.
+
+    ``columns`` are of nodes, or of hubs where ``hub`` is set. ``fresh``: the row was empty.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -87,15 +92,15 @@ class FetchSignature(wiring.Signature):
 
 
 class ReaderSignature(wiring.Signature):
-    """What a collector asks of the buffer: a node, a hub, a row of the bitmap, and what is there in the next cycle."""
+    """What a collector asks of the buffer: two nodes, two hubs, a row of the bitmap; they come in the next cycle."""
 
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__(
             {
-                "node_read": Out(config.list_bits + 1),
-                "node": In(config.node_bits),
-                "hub_read": Out(config.hub_bits + 1),
-                "hub": In(config.node_bits),
+                "node_read": Out(config.list_bits),
+                "nodes": In(data.ArrayLayout(config.node_bits, _PAIR)),
+                "hub_read": Out(config.hub_bits),
+                "hubs": In(data.ArrayLayout(config.node_bits, _PAIR)),
                 "row_read": Out(config.list_bits + 1),
                 "row": In(config.columns),
             }
@@ -132,37 +137,41 @@ class RecordBuffer(wiring.Component):
         """Connect the memories; bits are read, joined and written in two steps."""
         m = Module()
         config, writer, reader = self.config, self.writer, self.reader
-        depth, in_word = 2 << config.list_bits, exact_log2(config.lanes)
-        word = data.ArrayLayout(config.node_bits, config.lanes)
-        m.submodules.vertices = vertices = memory.Memory(shape=word, depth=depth // config.lanes, init=[])
+        # Nodes by as many as are swept or emitted at a time.
+        depth, group = 2 << config.list_bits, max(_PAIR, config.lanes)
+        in_group, groups = exact_log2(group), data.ArrayLayout(config.node_bits, group)
+        pair = data.ArrayLayout(config.node_bits, _PAIR)
+        m.submodules.vertices = vertices = memory.Memory(shape=groups, depth=depth // group, init=[])
         m.submodules.rows = rows = memory.Memory(shape=Row(config), depth=depth, init=[])
-        m.submodules.hubs = hubs = memory.Memory(shape=config.node_bits, depth=2 << config.hub_bits, init=[])
+        m.submodules.hubs = hubs = memory.Memory(shape=pair, depth=(2 << config.hub_bits) // _PAIR, init=[])
         m.submodules.bitmap = bitmap = memory.Memory(shape=config.columns, depth=depth, init=[])
 
         vertex_write, row_write = vertices.write_port(granularity=1), rows.write_port()
         sweep, node_read = vertices.read_port(), vertices.read_port()
         fetch = rows.read_port(transparent_for=(row_write,))
-        hub_write, hub_read = hubs.write_port(), hubs.read_port()
-        node_lane = Signal(range(max(2, config.lanes)))
-        m.d.sync += node_lane.eq(reader.node_read[:in_word])
+        hub_write, hub_read = hubs.write_port(granularity=1), hubs.read_port()
+        # Which part of a group was asked for.
+        in_sweep, in_pair = in_group - exact_log2(config.lanes), in_group - exact_log2(_PAIR)
+        swept, paired = Signal(max(1, in_sweep)), Signal(max(1, in_pair))
+        m.d.sync += [swept.eq(self.nodes.sweep[:in_sweep]), paired.eq(reader.node_read[:in_pair])]
         m.d.comb += [
-            vertex_write.en.eq(Mux(writer.node.valid, 1 << writer.node_index[:in_word], 0)),
-            vertex_write.addr.eq(writer.node_index >> in_word),
-            *(vertex_write.data[lane].eq(writer.node.payload.vertex) for lane in range(config.lanes)),
+            vertex_write.en.eq(Mux(writer.node.valid, 1 << writer.node_index[:in_group], 0)),
+            vertex_write.addr.eq(writer.node_index >> in_group),
+            *(vertex_write.data[place].eq(writer.node.payload.vertex) for place in range(group)),
             row_write.en.eq(writer.node.valid),
             row_write.addr.eq(writer.node_index),
             row_write.data.eq(writer.node.payload.row),
             fetch.addr.eq(self.nodes.fetch),
             self.nodes.fetched.eq(fetch.data),
-            sweep.addr.eq(self.nodes.sweep),
-            *(self.nodes.swept[lane].eq(sweep.data[lane]) for lane in range(config.lanes)),
-            node_read.addr.eq(reader.node_read >> in_word),
-            reader.node.eq(node_read.data[node_lane]),
-            hub_write.en.eq(writer.hub.valid),
-            hub_write.addr.eq(writer.hub_index),
-            hub_write.data.eq(writer.hub.payload),
+            sweep.addr.eq(self.nodes.sweep >> in_sweep),
+            Cat(self.nodes.swept).eq(sweep.data.as_value().word_select(swept, config.node_bits * config.lanes)),
+            node_read.addr.eq(reader.node_read >> in_pair),
+            reader.nodes.eq(node_read.data.as_value().word_select(paired, config.node_bits * _PAIR)),
+            hub_write.en.eq(Mux(writer.hub.valid, 1 << writer.hub_index[0], 0)),
+            hub_write.addr.eq(writer.hub_index >> 1),
+            *(hub_write.data[place].eq(writer.hub.payload) for place in range(_PAIR)),
             hub_read.addr.eq(reader.hub_read),
-            reader.hub.eq(hub_read.data),
+            reader.hubs.eq(hub_read.data),
         ]
 
         bitmap_write = bitmap.write_port()

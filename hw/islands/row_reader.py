@@ -5,15 +5,13 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from hw.islands.config import LocatorConfig
+from hw.islands.config import LINES, LocatorConfig
 from hw.islands.formats import Bundle, Row
 from hw.stream.queue import Queue
 
 __all__ = ["NumberedRow", "RowReader"]
 
 _WORD_BITS = 32
-#: Lines asked for or waiting.
-LINES = 4
 
 
 class NumberedRow(data.StructLayout):

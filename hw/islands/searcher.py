@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal
 from amaranth.lib import enum, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Out
 from amaranth.utils import exact_log2
 
 from hw.islands.config import BUNDLES, LocatorConfig

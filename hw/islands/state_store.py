@@ -127,7 +127,8 @@ class StateStore(wiring.Component):
     settings
         Of the round.
     requests
-        Of every lane of every engine; ``ready`` in the cycle in which the bank takes it, which depends on all requests of the cycle.
+        Of every lane of every engine; ``ready`` in the cycle in which the bank takes it, which depends on all
+        requests of the cycle.
     answers
         Of every lane, in the cycle after its request was taken.
     entry

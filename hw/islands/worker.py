@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Out
 
 from hw.islands.collector import Collector
 from hw.islands.config import LocatorConfig

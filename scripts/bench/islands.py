@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +15,22 @@ from golden.islands.allocator import Allocator, longest_first, lower_bound, work
 from golden.islands.locator import Limits, locate
 from golden.islands.partition import check_records
 from golden.islands.schedule import Schedule
+from hw.islands.config import LocatorConfig
 from scripts.flows.islands import find, fitting
 from scripts.flows.table import show
 from tb.harness import ROOT
 
 __all__ = ["DATASETS", "ENGINES", "bench"]
 
-#: Graph of the benchmark where `ATOLL_PLANETOID` does not name Cora's folder, and of the balance beside it.
+#: Graph of the benchmark beside Cora, whose folder `ATOLL_PLANETOID` names.
 DATASETS = ("synthetic:power-law,nodes=2700,degree=4",)
 ENGINES = (1, 2, 4, 8, 16)
 SCHEDULES = {"16 halving": Schedule(16, True), "16 falling by 1": Schedule(16, False, 1)}
 C_MAX = 64
-#: Of the engines, and record streams of the locator.
-SEARCHES, OUTPUTS = 2, 8
+#: Searches and lanes of an engine, record streams of the locator.
+SEARCHES, LANES, OUTPUTS = 6, 4, 16
+#: Engines with which the adjacency is read through the memory port.
+EXTERNAL = 4
 #: Of the allocator: PEs, largest difference of loads a whole record makes, rows of a piece.
 PES, THRESHOLD, GRAIN = 8, 512, 8
 
@@ -38,12 +42,17 @@ def _named(names: Sequence[str] | None) -> list[str]:
     return [*([f"planetoid:{folder}/cora"] if folder else []), *DATASETS]
 
 
-def _location(name: str, graph: Graph, engines: int) -> list[dict[str, Any]]:
-    """Figures of one number of engines, by schedule; every run is checked."""
-    config = fitting(graph, engines, C_MAX, OUTPUTS, SEARCHES)
+def _room(graphs: Sequence[Graph], engines: int) -> LocatorConfig:
+    """Return a configuration with room for every graph, so that one simulator serves all."""
+    fits = [fitting(graph, engines, C_MAX, OUTPUTS, SEARCHES, LANES) for graph in graphs]
+    return replace(fits[0], nodes=max(fit.nodes for fit in fits), edges=max(fit.edges for fit in fits))
+
+
+def _location(name: str, graph: Graph, config: LocatorConfig, engines: int) -> list[dict[str, Any]]:
+    """Figures of one number of working engines, by schedule; every run is checked."""
     rows = []
     for title, schedule in SCHEDULES.items():
-        found = find(graph, schedule, C_MAX, config)
+        found = find(graph, schedule, C_MAX, config, active=engines)
         check_records(graph, schedule, found.limits, found.records)
         golden = locate(graph, schedule, found.limits)
         counters = found.counters
@@ -51,8 +60,10 @@ def _location(name: str, graph: Graph, engines: int) -> list[dict[str, Any]]:
             {
                 "dataset": name,
                 "schedule": title,
+                "adjacency": "external" if config.external else "on chip",
                 "engines": engines,
-                "searches": SEARCHES,
+                "searches": config.searches,
+                "lanes": config.lanes,
                 "hubs": found.hubs,
                 "communities": len(found.sizes),
                 "rounds": counters["rounds"],
@@ -61,10 +72,12 @@ def _location(name: str, graph: Graph, engines: int) -> list[dict[str, Any]]:
                 "ratio": counters["edges_read"] / graph.edge_count,
                 "golden_ratio": golden.edges_read / graph.edge_count,
                 "over_golden": counters["edges_read"] / golden.edges_read,
+                "longest_searches": sum(golden.longest_by_round),
                 "retreats": counters["retreats"],
                 "locate_cycles": counters["locate_cycles"],
                 "load_cycles": counters["load_cycles"],
                 "total_cycles": counters["total_cycles"],
+                "read_bytes": counters["read_bytes"],
                 "edges_per_cycle_per_engine": found.edges_per_cycle / engines,
             }
         )
@@ -105,30 +118,56 @@ def _plot(rows: list[dict[str, Any]], path: Path) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7, 5), layout="constrained")
-    for key in dict.fromkeys((row["dataset"], row["schedule"]) for row in rows):
-        line = [row for row in rows if (row["dataset"], row["schedule"]) == key]
-        label = f"{key[0].rpartition('/')[2]}, threshold {key[1]}"
+    for key in dict.fromkeys((row["dataset"], row["schedule"], row["adjacency"]) for row in rows):
+        line = [row for row in rows if (row["dataset"], row["schedule"], row["adjacency"]) == key]
+        label = f"{key[0].rpartition('/')[2]}, threshold {key[1]}, {key[2]}"
         axes.plot([row["engines"] for row in line], [row["locate_cycles"] for row in line], marker="o", label=label)
     axes.set(xscale="log", yscale="log", xlabel="engines", ylabel="cycles of location")
     axes.set_xticks(sorted({row["engines"] for row in rows}), sorted({str(row["engines"]) for row in rows}, key=int))
-    axes.legend()
+    axes.legend(fontsize="small")
     figure.savefig(path, dpi=150)
     pyplot.close(figure)
 
 
+def _show(rows: list[dict[str, Any]]) -> None:
+    columns = ["threshold", "adjacency", "engines", "rounds", "read / edges", "one search", "over it", "cycles"]
+    for name in dict.fromkeys(row["dataset"] for row in rows):
+        show(
+            f"location of {name}, {rows[0]['searches']} searches and {rows[0]['lanes']} lanes an engine",
+            [*columns, "with load", "edges/cycle/engine"],
+            [
+                (
+                    *(row[key] for key in ("schedule", "adjacency", "engines", "rounds")),
+                    *(f"{row[key]:.3f}" for key in ("ratio", "golden_ratio", "over_golden")),
+                    *(row[key] for key in ("locate_cycles", "total_cycles")),
+                    f"{row['edges_per_cycle_per_engine']:.3f}",
+                )
+                for row in rows
+                if row["dataset"] == name
+            ],
+        )
+
+
 def bench(
-    names: Sequence[str] | None = None, engines: Sequence[int] = ENGINES, out: Path = ROOT / "build" / "bench"
+    names: Sequence[str] | None = None,
+    engines: Sequence[int] = ENGINES,
+    out: Path = ROOT / "build" / "bench",
+    external: int = EXTERNAL,
 ) -> dict[str, Any]:
     """Measure, print, and write ``islands.json`` and ``islands.png``.
+
+    One simulator of as many engines as are asked for at most is built, in which some rest.
 
     Parameters
     ----------
     names
-        Data sets; default: Cora where it is to be had, or else a power-law graph.
+        Data sets; default: Cora where it is to be had, and a power-law graph.
     engines
         Numbers of engines.
     out
         Folder.
+    external
+        Engines when the adjacency is not on the chip; 0: not measured.
 
     Returns
     -------
@@ -140,29 +179,18 @@ def bench(
     AssertionError
         If a run's records are wrong.
     """
-    named = _named(names)
-    graphs = {name: load(name) for name in named}
-    location = [row for count in engines for row in _location(named[0], graphs[named[0]], count)]
+    graphs = {name: load(name) for name in _named(names)}
+    config = _room(list(graphs.values()), max(engines))
+    location = [row for name, graph in graphs.items() for n in engines for row in _location(name, graph, config, n)]
+    if external:
+        config = replace(_room(list(graphs.values()), external), external=True)
+        location += [row for name, graph in graphs.items() for row in _location(name, graph, config, external)]
     balance = [row for name, graph in graphs.items() for row in _balance(name, graph)]
     out.mkdir(parents=True, exist_ok=True)
     result = {"location": location, "balance": balance}
     (out / "islands.json").write_text(json.dumps(result, indent=1))
     _plot(location, out / "islands.png")
-    columns = ["threshold", "engines", "rounds", "read / edges", "one search", "over it", "cycles", "with load"]
-    ratios = ("ratio", "golden_ratio", "over_golden")
-    show(
-        f"location of {named[0]}, {SEARCHES} searches an engine",
-        [*columns, "edges/cycle/engine"],
-        [
-            (
-                *(row[key] for key in ("schedule", "engines", "rounds")),
-                *(f"{row[key]:.3f}" for key in ratios),
-                *(row[key] for key in ("locate_cycles", "total_cycles")),
-                f"{row['edges_per_cycle_per_engine']:.3f}",
-            )
-            for row in location
-        ],
-    )
+    _show(location)
     show(
         f"busiest of {PES} PEs by the mean load",
         ["data set", "how", "busiest / mean", "moved", "split"],

@@ -97,7 +97,7 @@ class Found:
         return self.counters["edges_read"] / max(1, self.counters["locate_cycles"])
 
 
-def fitting(graph: Graph, engines: int, c_max: int, outputs: int, searches: int = 4, lanes: int = 4) -> LocatorConfig:
+def fitting(graph: Graph, engines: int, c_max: int, outputs: int, searches: int = 2, lanes: int = 2) -> LocatorConfig:
     """Smallest configuration with room for a graph.
 
     Parameters
@@ -168,7 +168,7 @@ def find(
         component,
         "island_machine",
         memories={"m_axi": MemoryModel(depth=depth)},
-        sources=worker_sources(config),
+        sources=worker_sources(component),
     )
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +31,21 @@ __all__ = ["IslandMachine", "Layout", "lay_out", "worker_sources"]
 
 #: Module of the workers.
 WORKER = "island_worker"
-#: Clients of the read arbiter.
-_CLIENTS = 3
+#: Bursts of a client that are under way, without and with lines that are read when they are needed.
+_BURSTS, _LINES = 16, 128
 
 
 class IslandMachine(wiring.Component):
     """A `Locator` behind a read arbiter with flat AXI4 ports; parameters as for `LocatorConfig`.
 
-    Where there are several workers, their module is a source of its own, see `worker_sources`.
+    Where there are several workers, their module is a source of its own, see `worker_sources`, unless `apart` is false.
     """
 
-    def __init__(self, **parameters: int) -> None:
+    def __init__(self, *, apart: bool = True, **parameters: Any) -> None:
         self.config = config = LocatorConfig(**parameters)
-        self.arbiter = ReadArbiter(config.address_width, config.data_width, _CLIENTS, outstanding=16)
+        self.apart = apart and config.workers > 1
+        outstanding = _LINES if config.external else _BURSTS
+        self.arbiter = ReadArbiter(config.address_width, config.data_width, config.clients, outstanding)
         port = AXI4Signature(config.address_width, config.data_width, self.arbiter.id_width)
         super().__init__(
             {
@@ -58,13 +61,13 @@ class IslandMachine(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Connect the two."""
         m = Module()
-        m.submodules.locator = locator = Locator(self.config, WORKER if self.config.workers > 1 else "")
+        m.submodules.locator = locator = Locator(self.config, WORKER if self.apart else "")
         m.submodules.arbiter = arbiter = self.arbiter
         wiring.connect(m, wiring.flipped(self.command), locator.command)
         wiring.connect(m, locator.completion, wiring.flipped(self.completion))
         for n in range(self.config.outputs):
             wiring.connect(m, locator.records[n], wiring.flipped(self.records[n]))
-        for client in range(_CLIENTS):
+        for client in range(self.config.clients):
             wiring.connect(m, locator.requests[client], arbiter.requests[client])
             wiring.connect(m, arbiter.beats[client], locator.beats[client])
         wiring.connect(m, arbiter.failure, locator.failure)
@@ -74,16 +77,20 @@ class IslandMachine(wiring.Component):
         return m
 
 
-def worker_sources(config: LocatorConfig) -> list[Path]:
-    """Write the Verilog of the workers where there are several, and return where it is."""
-    if config.workers == 1:
+def worker_sources(machine: IslandMachine) -> list[Path]:
+    """Write the Verilog of a worker where it is not part of the machine's, and return where it is."""
+    if not machine.apart:
         return []
-    key = digest(repr(config), *(path.read_text() for path in sorted((ROOT / "hw" / "islands").glob("*.py"))))
-    path = ROOT / "build" / "islands" / f"{WORKER}-{key}.v"
+    text = _worker_text(machine.config)
+    path = ROOT / "build" / "islands" / f"{WORKER}-{digest(text)}.v"
     with locked(path.with_suffix(".lock")):
-        if not path.exists():
-            path.write_text(to_verilog(to_rtlil(Worker(config), WORKER)))
+        path.write_text(text)
     return [path]
+
+
+@cache
+def _worker_text(config: LocatorConfig) -> str:
+    return to_verilog(to_rtlil(Worker(config), WORKER))
 
 
 @dataclass(frozen=True)

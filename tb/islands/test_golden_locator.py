@@ -205,3 +205,16 @@ def test_partition_is_told_by_rounds() -> None:
     # Degree 3 is not above 3; in the next round, above 1, the centre is a hub.
     assert hubs == {0: 1}
     assert communities == {(frozenset([leaf]), 1) for leaf in (1, 2, 3)}
+
+
+@pytest.mark.parametrize("schedule", [HALVING, SLOW])
+def test_edges_are_counted_by_round_and_the_longest_search_is_one_of_them(schedule: Schedule) -> None:
+    graph = load("karate")
+    found = locate(graph, schedule)
+    assert len(found.edges_by_round) == len(found.longest_by_round) == found.rounds
+    assert sum(found.edges_by_round) == found.edges_read
+    assert all(longest <= edges for longest, edges in zip(found.longest_by_round, found.edges_by_round, strict=True))
+    # A path below the threshold of a star's centre: one search reads all that the hub's row does not.
+    ends = np.array([(0, n) for n in range(1, 6)] + [(5, 6), (6, 7)])
+    one = locate(Graph.from_edges("star with a tail", 8, ends[:, 0], ends[:, 1], symmetrise=True), Schedule(4))
+    assert (one.edges_by_round, one.longest_by_round) == ([5 + 4 + 5], [5])

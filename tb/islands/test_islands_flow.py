@@ -1,5 +1,7 @@
 """`atoll islands` and its benchmark, but for the simulation: what is refused, what is drawn, what is counted."""
 
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from golden.datasets import load
 from golden.errors import InputError
 from golden.graph import Graph
 from golden.islands.locator import Limits, locate
+from golden.islands.partition import check_records
 from golden.islands.schedule import Schedule
 from hw.islands.config import LocatorConfig
 from scripts.bench import islands as bench
@@ -66,3 +69,24 @@ def test_allocation_is_more_even_than_taking_turns() -> None:
     assert imbalance["smoothing over 2 hops, remapping"] <= 1.1
     assert imbalance["smoothing over 2 hops, remapping"] <= imbalance["in turn"]
     assert imbalance["lower bound of whole records"] <= imbalance["longest first, all known"]
+
+
+@pytest.mark.skipif("ATOLL_FULL" not in os.environ, reason="ATOLL_FULL is not set")
+@pytest.mark.parametrize("name", ["digits", "cora", "synthetic:power-law,nodes=2700,degree=4"])
+def test_large_graphs_are_parted_alike_by_any_number_of_engines(name: str) -> None:
+    """One simulator of 16 engines serves all numbers; edges read stay within a tenth of those of one search."""
+    if name == "cora":
+        if "ATOLL_PLANETOID" not in os.environ:
+            pytest.skip("ATOLL_PLANETOID is not set")
+        name = f"planetoid:{os.environ['ATOLL_PLANETOID']}/cora"
+    graph = load(name)
+    config = replace(flow.fitting(graph, 16, 64, 8, searches=2, lanes=2), nodes=4096, edges=32768)
+    for schedule in (Schedule(16, True), Schedule(16, False, 1)):
+        golden = locate(graph, schedule, Limits(64, config.hubs, 64, config.line_words))
+        cycles = []
+        for active in (1, 2, 4, 8, 16):
+            found = flow.find(graph, schedule, 64, config, active=active)
+            check_records(graph, schedule, found.limits, found.records)
+            assert found.counters["edges_read"] <= 1.1 * golden.edges_read
+            cycles.append(found.counters["locate_cycles"])
+        assert cycles == sorted(cycles, reverse=True)

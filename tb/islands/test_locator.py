@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import cocotb
@@ -91,6 +93,7 @@ async def begin(dut: Any, **pace: Any) -> Machine:
     memory.latency(4)
     memory.seed(cocotb.RANDOM_SEED)
     bench = await start(dut, component, **pace)
+    dut.active.value = 0
     return Machine(dut, bench, memory, component.config.outputs)
 
 
@@ -119,7 +122,34 @@ async def every_graph_is_parted_as_by_connected_components(dut: Any, schedule: S
             assert counters["given_up"] == golden.given_up, name
             assert counters["retreats"] == 0
     how = "halving" if schedule.halving else "slow"
-    expect_cycles(f"islands.locator {config.engines}x{config.searches} {how} c_max={c_max}", cycles)
+    where = " external" if config.external else ""
+    expect_cycles(
+        f"islands.locator {config.engines}x{config.searches}x{config.lanes} {how} c_max={c_max}{where}", cycles
+    )
+
+
+@cocotb.test()
+async def any_number_of_engines_finds_the_same(dut: Any) -> None:
+    """Engines that rest change neither records nor, by much, the edges read; more engines need fewer cycles."""
+    machine = await begin(dut, stall=0.1)
+    config, limits = IslandMachine(**parameters()["config"]).config, limits_of(20)
+    graphs = [load(name) for name in (GRAPHS[0], GRAPHS[6], GRAPHS[7])]
+    goldens = [locate(graph, SLOW, limits) for graph in graphs]
+    before = None
+    for active in (n for n in (1, 2, 4, 8, 16) if n <= config.engines):
+        dut.active.value = active
+        read = cycles = 0
+        for graph, golden in zip(graphs, goldens, strict=True):
+            streams = await machine.locate(graph, SLOW, limits)
+            records = [record for records in streams for record in records]
+            check_records(graph, SLOW, limits, records)
+            assert {record.key for record in records} == {record.key for record in golden.records}
+            counters = machine.counters()
+            read, cycles = read + counters["edges_read"], cycles + counters["locate_cycles"]
+        assert read <= 1.1 * sum(golden.edges_read for golden in goldens)
+        # What these small graphs have for many engines to do is soon spread out.
+        assert before is None or cycles < (0.9 if active <= 4 else 1.1) * before, f"{active} engines: {cycles} cycles"
+        before = cycles
 
 
 @cocotb.test()
@@ -271,6 +301,27 @@ async def data_that_contradicts_itself_is_refused(dut: Any) -> None:
 
 
 @cocotb.test()
+async def a_read_that_fails_while_searching_is_reported(dut: Any) -> None:
+    """Where lines are read when they are needed, they can fail then; the run ends, and the next one is right."""
+    if not parameters()["config"].get("external"):
+        return
+    machine = await begin(dut)
+    graph, limits = load(GRAPHS[7]), limits_of()
+    layout = lay_out(graph)
+    await machine.memory.load(layout.image)
+    machine.memory.latency(60)
+    machine.forget()
+    machine.bench.drive("command", [layout.command(HALVING, limits)])
+    while machine.counters()["locate_cycles"] <= 40:
+        await machine.bench.cycles(20)
+    machine.memory.read_errors(range(layout.fields["edges"] * LINE_BYTES, len(layout.image)))
+    await machine.bench.until(lambda: bool(machine.completions), LIMIT)
+    assert machine.completions[0]["code"] == Error.MEMORY_READ
+    machine.memory.read_errors(None)
+    await machine.locate(graph, HALVING, limits)
+
+
+@cocotb.test()
 async def the_watchdog_counts_rounds_and_names_what_is_pending(dut: Any) -> None:
     machine = await begin(dut)
     graph, limits = load(GRAPHS[4]), limits_of(4)
@@ -288,18 +339,34 @@ async def the_watchdog_counts_rounds_and_names_what_is_pending(dut: Any) -> None
     assert machine.completions == [{"code": Error.ROUNDS, "info": graph.nodes}]
 
 
-def run(tmp_path: Path, testcase: Any = None, **config: int) -> None:
-    component = IslandMachine(**config)
-    simulate_with_memory(
-        component,
-        __name__,
-        tmp_path,
-        name=f"island_machine_{config['engines']}",
-        memories={"m_axi": MemoryModel(depth=SIZE * 8 // config["data_width"])},
-        parameters={"config": config},
-        testcase=testcase,
-        sources=worker_sources(component.config),
-    )
+def machine(config: dict[str, Any]) -> IslandMachine:
+    """Return the design with all of it in one source, as mutation and coverage want it."""
+    return IslandMachine(apart=False, **config)
+
+
+def launch(component: IslandMachine, given: Mapping[str, Any], directory: Path | None = None) -> None:
+    """Run all tests of this bench on a design.
+
+    Raises
+    ------
+    AssertionError
+        If one fails.
+    """
+    with TemporaryDirectory() as scratch:
+        config = component.config
+        simulate_with_memory(
+            component,
+            __name__,
+            directory or Path(scratch),
+            name=f"island_machine_{config.engines}",
+            memories={"m_axi": MemoryModel(depth=SIZE * 8 // config.data_width)},
+            parameters=given,
+            sources=worker_sources(component),
+        )
+
+
+def run(tmp_path: Path, **config: Any) -> None:
+    launch(IslandMachine(**config), {"config": config}, tmp_path)
 
 
 SMALL = {"nodes": 256, "edges": 2048, "banks": 4, "line_banks": 4, "tasks": 4, "tag_bits": 6, "lanes": 2}
@@ -313,10 +380,14 @@ def test_four_engines(tmp_path: Path) -> None:
     run(tmp_path, engines=4, searches=2, outputs=3, hubs=128, data_width=128, **SMALL)
 
 
+def test_lines_are_read_when_they_are_needed(tmp_path: Path) -> None:
+    run(tmp_path, engines=2, searches=2, data_width=64, external=True, **SMALL)
+
+
 @pytest.mark.skipif("ATOLL_FULL" not in os.environ, reason="ATOLL_FULL is not set")
-@pytest.mark.parametrize(("engines", "searches"), [(2, 1), (8, 2), (16, 1), (16, 2)])
-def test_more_engines(engines: int, searches: int, tmp_path: Path) -> None:
-    run(tmp_path, engines=engines, searches=searches, outputs=2, data_width=256, **SMALL)
+@pytest.mark.parametrize(("engines", "searches", "lanes"), [(2, 1, 4), (3, 2, 8), (8, 2, 4), (16, 1, 1), (16, 2, 2)])
+def test_more_engines(engines: int, searches: int, lanes: int, tmp_path: Path) -> None:
+    run(tmp_path, engines=engines, searches=searches, outputs=2, data_width=256, **{**SMALL, "lanes": lanes})
 
 
 @pytest.mark.parametrize(
@@ -325,6 +396,8 @@ def test_more_engines(engines: int, searches: int, tmp_path: Path) -> None:
         ({"engines": 0}, r"engines must be in 1\.\.64, not 0"),
         ({"searches": 9}, r"searches must be in 1\.\.8, not 9"),
         ({"engines": 2, "searches": 1, "outputs": 3}, r"outputs must be in 1\.\.2, not 3"),
+        ({"lanes": 3}, r"lanes must be a power of two in 1\.\.8, not 3"),
+        ({"lanes": 4, "data_width": 64}, r"lanes must be a power of two in 1\.\.2, not 4"),
         ({"banks": 3}, "banks must be a power of two from 2, not 3"),
         ({"nodes": 100}, "nodes must be a power of two from 64, not 100"),
         ({"edges": 128}, "edges must be at least 256, not 128"),
@@ -336,6 +409,6 @@ def test_more_engines(engines: int, searches: int, tmp_path: Path) -> None:
         ({"tasks": 0}, "tasks must be at least 1, not 0"),
     ],
 )
-def test_parameters_out_of_range_are_refused(parameters: dict[str, int], message: str) -> None:
+def test_parameters_out_of_range_are_refused(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         LocatorConfig(**parameters)

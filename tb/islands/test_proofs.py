@@ -4,7 +4,7 @@ import pytest
 
 from hw.islands.bank_arbiter import BankArbiter
 from tb.harness.formal import prove_all
-from tb.islands import formal_bank_arbiter, formal_resolver
+from tb.islands import formal_bank_arbiter, formal_column_table, formal_record_merger, formal_resolver
 
 
 def test_bank_arbiter_proofs() -> None:
@@ -13,6 +13,14 @@ def test_bank_arbiter_proofs() -> None:
 
 def test_resolver_proofs() -> None:
     prove_all("resolver", formal_resolver.PROOFS)
+
+
+def test_column_table_proofs() -> None:
+    prove_all("column_table", formal_column_table.PROOFS)
+
+
+def test_record_merger_proofs() -> None:
+    prove_all("record_merger", formal_record_merger.PROOFS)
 
 
 @pytest.mark.parametrize(
