@@ -65,11 +65,14 @@ class CommandReader(wiring.Component):
         line = Signal(8 * LINE_BYTES)
         failed = Signal()  # a beat of the line could not be read
         at = Signal.like(self.base)
-        left = Signal(32)
+        # A list that goes past the port has been refused.
+        left = Signal(len(at) + 1)
         m.d.comb += [
             fetcher.i.payload.address.eq(at << exact_log2(beats)),
             fetcher.i.payload.length.eq(beats - 1),
             self.command.payload.eq(line),
+            # One line at a time is asked for, and there is always room for it.
+            fetcher.o.ready.eq(1),
         ]
         header = data.View(struct(HEADER), line)
         list_end = header.command_list + header.commands
@@ -93,7 +96,6 @@ class CommandReader(wiring.Component):
                 with m.If(fetcher.i.ready):
                     m.next = "READ"
             with m.State("READ"):
-                m.d.comb += fetcher.o.ready.eq(1)
                 with m.If(fetcher.o.valid):
                     m.d.sync += [
                         line.eq(Cat(line, fetcher.o.payload.data)[self.data_width :]),

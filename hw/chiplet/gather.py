@@ -106,7 +106,8 @@ class GatherUnit(wiring.Component):
         m = Module()
         settings = self.settings
         tag = data.StructLayout({"coefficient": Coefficient, "first": 1, "last": 1})
-        row = data.StructLayout({"index": unsigned(32), "tag": tag})
+        # Addresses wrap at the port's width, so no more of a row's number counts.
+        row = data.StructLayout({"index": len(settings.combined), "tag": tag})
         m.submodules.rows = rows = Slice(row)
         m.submodules.requests = requests = Queue(ReadRequest(self.address_width, self.data_width), 2)
         m.submodules.fetcher = fetcher = self._fetcher

@@ -181,6 +181,20 @@ async def infos_and_lines_have_all_their_bits(dut: Any) -> None:
 
 
 @cocotb.test()
+async def an_answer_is_taken_after_its_command(dut: Any) -> None:
+    reader = await make(dut)
+    part = reader.part
+    part.pace(stall={"command": 1.0})
+    reader.run(Run(commands=1))
+    for _ in range(60):
+        await part.bench.edge
+        assert not part.handle("executed__ready").value
+    assert part.handle("command__valid").value
+    part.pace(stall={"command": 0.0})
+    await part.bench.drain()
+
+
+@cocotb.test()
 async def the_next_start_waits_for_the_completion(dut: Any) -> None:
     reader = await make(dut)
     reader.part.pace(stall={"o": 1.0})

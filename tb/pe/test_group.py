@@ -67,7 +67,7 @@ async def begin(dut: Any, *, idle: float = 0.0, stall: float = 0.0) -> tuple[Ben
 @cocotb.parametrize(mode=list(Mode), pace=[0.0, 0.5])
 async def every_row_comes_once_and_exact(dut: Any, mode: Mode, pace: float) -> None:
     _, maker, ports, rows = await begin(dut, idle=pace, stall=pace)
-    for f_out in (1, maker.config.lanes, maker.config.max_out):
+    for f_out in (1, maker.config.lanes, maker.config.lanes + 2, maker.config.max_out):
         layer = maker.layer(mode, f_out, relu=f_out == 1, bias=mode == Mode.GATHER)
         await ports.load(layer)
         await rows.run(ports, layer, maker.tasks(layer, 30, 30))
@@ -101,7 +101,7 @@ async def pes_share_uneven_work(dut: Any) -> None:
     work = sum(count for task in tasks for count, _ in operations(task, layer, maker.config.lanes))
     took = await rows.run(ports, layer, tasks)
     assert took < 1.15 * work / parameters()["pes"] + 40
-    expect_cycles("pe.group.uneven_tasks", took)
+    expect_cycles(f"pe.group.uneven_tasks.{parameters()['pes']}x{parameters()['lanes']}", took)
 
 
 @cocotb.test()
