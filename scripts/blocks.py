@@ -364,7 +364,9 @@ BLOCKS: tuple[Block, ...] = (
         parameters={"requesters": 4, "banks": 16},
         formal="tb.islands.formal_bank_arbiter",
     ),
-    Block(name="islands.column_table", factory="tb.islands.parts:column_table", formal="tb.islands.formal_column_table"),
+    Block(
+        name="islands.column_table", factory="tb.islands.parts:column_table", formal="tb.islands.formal_column_table"
+    ),
     Block(name="islands.resolver", factory="tb.islands.parts:resolver", formal="tb.islands.formal_resolver"),
     Block(
         name="islands.record_merger",
