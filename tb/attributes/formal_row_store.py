@@ -112,7 +112,7 @@ def _odd() -> RowStoreSpec:
 
 
 PROOFS = [
-    Proof("moves_keep_every_beat_of_two", _even, "bmc", 13),
-    Proof("moves_keep_every_beat_of_three", _odd, "bmc", 17, quick=False),
+    Proof("moves_keep_every_beat_of_two", _even, "bmc", 10),
+    Proof("moves_keep_every_beat_of_three", _odd, "bmc", 16, quick=False),
     Proof("swaps_and_reads", _odd, "cover", 20),
 ]
