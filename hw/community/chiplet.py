@@ -243,8 +243,10 @@ class CommunityChiplet(wiring.Component):
             m.d.comb += [
                 pe.records.payload.eq(distributor.o[n].payload),
                 pe.records.valid.eq(distributor.o[n].valid & controller.open),
-                distributor.o[n].ready.eq(pe.records.ready & controller.open),
-                distributor.retired[n].eq(pe.retired),
+                distributor.o[n].ready.eq((pe.records.ready & controller.open) | controller.discard),
+                distributor.retired[n].eq(
+                    pe.retired | (controller.discard & distributor.o[n].valid & distributor.o[n].payload.last)
+                ),
             ]
             connect(m, pe.node_request, node_features.i[n])
             connect(m, node_features.o[n], pe.features)

@@ -61,6 +61,8 @@ class Controller(wiring.Component):
         Weights, then biases to read; a row of weights, or a bias, has been written.
     start, open, finish : Out
         Hubs are forgotten; records may go to the PEs; hubs are finished.
+    discard : Out(1)
+        Records are thrown away: a command has failed, and the location before it will not be used.
     ready : In(1)
         The table is read and the hubs are forgotten.
     records_ended, records_busy : In(1)
@@ -96,6 +98,7 @@ class Controller(wiring.Component):
                 "start": Out(1),
                 "open": Out(1),
                 "finish": Out(1),
+                "discard": Out(1),
                 "ready": In(1),
                 "records_ended": In(1),
                 "records_busy": In(1),
@@ -126,7 +129,7 @@ class Controller(wiring.Component):
 
         def refuse(info: object) -> None:
             m.d.sync += [report.code.eq(Error.BAD_OPERAND), report.info.eq(info)]
-            m.next = "ANSWER"
+            m.next = "CLOSE"
 
         # Of the weights that are loaded, and of the location that goes on.
         f_in, f_out = Signal(32), Signal(16)
@@ -197,7 +200,7 @@ class Controller(wiring.Component):
                         m.next = "PROCESS"
                     with m.Default():
                         m.d.sync += [report.code.eq(Error.BAD_OPCODE), report.info.eq(head.opcode)]
-                        m.next = "ANSWER"
+                        m.next = "CLOSE"
             with m.State("SIZES"):
                 m.next = "WEIGHTS"
                 with m.If((f_out == 0) | (f_out > config.max_out)):
@@ -230,7 +233,7 @@ class Controller(wiring.Component):
             with m.State("LOADING BIASES"):
                 m.d.comb += working.eq(1)
                 with m.If(count == f_out):
-                    m.next = "ANSWER"
+                    m.next = "CLOSE"
             with m.State("LOCATE"):
                 m.d.comb += self.locate.valid.eq(1)
                 m.d.sync += [located_vertices.eq(locate.vertices), locating.eq(1), answered.eq(0)]
@@ -291,11 +294,24 @@ class Controller(wiring.Component):
                     m.next = "ANSWER"
                     with m.If(~failed & (location.code != Error.NONE)):
                         m.d.sync += report.eq(location)
+            with m.State("CLOSE"):
+                # A list of commands ends with its first error, so a location that goes on then serves nobody.
+                m.d.comb += [
+                    self.discard.eq(failed & locating),
+                    still.eq(self.discard & answered & self.records_ended),
+                ]
+                with m.If(~self.discard):
+                    m.next = "ANSWER"
+                with m.Elif(quiet == _QUIET):
+                    m.d.sync += locating.eq(0)
             with m.State("ANSWER"):
                 m.d.comb += self.executed.valid.eq(1)
                 with m.If(self.executed.ready):
                     m.next = "IDLE"
         with m.If(~fsm.ongoing("IDLE")):
             m.d.comb += [self.opcode.eq(head.opcode), self.layer.eq(head.layer)]
-        m.d.sync += Cover(self.open & answered & ~self.records_ended, "located before all records are done")
+        m.d.sync += [
+            Cover(self.open & answered & ~self.records_ended, "located before all records are done"),
+            Cover(self.discard, "a location that nobody uses"),
+        ]
         return m

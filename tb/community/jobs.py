@@ -38,7 +38,7 @@ _LIMIT = 2_000_000
 
 @dataclass(frozen=True)
 class Pace:
-    """How the memory behaves during a run, and after how many cycles a reset cuts it off (0: it does not)."""
+    """How the memory behaves during a run; after how many cycles it is cut off, or 0; whether a reset comes before."""
 
     latency: int = 100
     stall: float = 0.0
@@ -47,6 +47,7 @@ class Pace:
     read_errors: tuple[int, int] | None = None
     write_errors: tuple[int, int] | None = None
     reset_after: int = 0
+    reset: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +139,8 @@ async def runs_every_image(dut: Any) -> None:
         memory.seed(pace.seed)
         for fails, where in ((memory.read_errors, pace.read_errors), (memory.write_errors, pace.write_errors)):
             fails(range(where[0], where[1] + 1) if where else None)
-        await host.reset()
+        if pace.reset:
+            await host.reset()
         await memory.load((directory / f"job{number}.image").read_bytes())
         run = await host.run(cut_off=pace.reset_after, limit=_LIMIT)
         counters = {name: int(getattr(dut, name).value) for name in COUNTERS}

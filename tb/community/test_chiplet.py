@@ -1,0 +1,204 @@
+"""Community chiplet: whole inferences on small graphs bit by bit, errors, resets, and exact cycles."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from golden.community.image import build_community_image
+from golden.community.layer import operations_of
+from golden.community.plan import Kind, Operations, Scheme, columns_of, plan
+from golden.contracts import LINE_BYTES, Error, Model, Opcode, RegionKind
+from golden.image import Image
+from golden.islands.locator import Limits, locate
+from golden.islands.schedule import Schedule
+from golden.model.network import Problem
+from tb.chiplet.problems import CORNERS, corner_graph, random_problem
+from tb.community.jobs import Outcome, Pace, differences, machine, run_images
+from tb.harness.expected import expect_cycles
+from tb.islands.graphs import many_hubs
+
+#: Two PEs, two hub units; the smallest locator.
+SMALL = {
+    "community": {"width": 128, "columns": 256, "partners": 2, "max_out": 20, "weight_rows": 128},
+    "locator": {"engines": 2, "searches": 1, "nodes": 128, "edges": 1024, "banks": 4, "line_banks": 4, "lanes": 1},
+    "pes": 2,
+    "units": 2,
+    "hubs": 32,
+}
+LIMITS = Limits(64, 64, 64, 8)
+Work = list[tuple[Image, Pace]]
+MODELS = (Model.GCN, Model.SAGE, Model.GIN)
+
+
+def run(work: Work, directory: Path, name: str = "community_chiplet", **sizes: object) -> list[Outcome]:
+    """Run images on the small chiplet, or on one of other sizes."""
+    return run_images(machine(**{**SMALL, **sizes}), work, directory, name=name)[0]  # type: ignore[arg-type]
+
+
+def problem(name: str, seed: int, model: Model = Model.GCN, density: float = 0.3) -> Problem:
+    """Two layers on a corner graph."""
+    return random_problem(corner_graph(name, 6, density, seed), model, [5, 3 + seed % 3], seed)
+
+
+def larger(seed: int, widths: list[int], model: Model, density: float) -> Problem:
+    """Several layers on a random symmetric graph of 60 nodes."""
+    random = np.random.default_rng(seed)
+    graph = many_hubs(6, 3)
+    rows = random.normal(size=(graph.nodes, 9)).astype(np.float32)
+
+    features = rows if density >= 1 else sparse.csr_array(rows * (random.random(rows.shape) < density))
+    return random_problem(replace(graph, features=features), model, widths, seed)
+
+
+def _corners() -> tuple[list[Problem], Work]:
+    """Every corner graph, all models in turn, both ways of sharing, memories fast and slow."""
+    problems = [
+        problem(name, seed, MODELS[seed % 3], density=1.0 if seed % 4 == 3 else 0.4)
+        for seed, name in enumerate(name for name, (nodes, _) in CORNERS.items() if nodes)
+    ]
+    schedules = (Schedule(4), Schedule(2, False, 1), Schedule(16))
+    paces = (Pace(), Pace(latency=3), Pace(latency=20, stall=0.4, out_of_order=True, seed=5))
+    work = [
+        (build_community_image(given, schedules[n % 3], LIMITS, kind), paces[(n + kind) % 3])
+        for n, given in enumerate(problems)
+        for kind in Kind
+    ]
+    return problems, work
+
+
+def _larger() -> tuple[list[Problem], Work]:
+    """Rows of several beats, three layers, hubs with many neighbours."""
+    problems = [larger(1, [20, 17, 4], Model.GIN, 0.3), larger(2, [8, 16], Model.GCN, 1.0)]
+    work = [
+        (build_community_image(given, Schedule(7), LIMITS, kind), Pace(latency=30))
+        for given in problems
+        for kind in Kind
+    ]
+    return problems, work
+
+
+def _errors() -> tuple[list[Error], Problem, Work]:
+    """Do all that memory, image and graph can do wrong, after each a run with nothing wrong, without a reset."""
+    given = larger(3, [6, 4], Model.GCN, 0.4)
+    image = build_community_image(given, Schedule(7), LIMITS)
+
+    def changed(kind: RegionKind, word: int, value: int) -> Image:
+        at = image.region(kind).address + 4 * word
+        return replace(image, data=image.data[:at] + value.to_bytes(4, "little") + image.data[at + 4 :])
+
+    def command(opcode: Opcode, at: int, value: int) -> Image:
+        """Change a byte of the first command of an opcode."""
+        line = image.header["command_list"] * LINE_BYTES
+        lines = range(line, line + LINE_BYTES * image.header["commands"], LINE_BYTES)
+        place = next(n for n in lines if image.data[n] == opcode) + at
+        return replace(image, data=image.data[:place] + bytes([value]) + image.data[place + 1 :])
+
+    features = image.region(RegionKind.FEATURES_SPARSE)
+    results = image.results_region(1)
+    # More hubs than slots: every node is a hub at threshold 0, and a unit has 32 slots.
+    crowded = random_problem(replace(many_hubs(), features=np.ones((84, 3), np.float32)), Model.SAGE, [4], 1)
+    cases = [
+        (Error.MEMORY_READ, image, Pace(read_errors=(features.address, features.address + 1000))),
+        (Error.MEMORY_WRITE, image, Pace(write_errors=(results.address, results.address + 31))),
+        (Error.INDEX_RANGE, changed(RegionKind.FEATURES_SPARSE, 3, 0x0001_FFF0), Pace()),
+        (Error.OFFSET_ORDER, changed(RegionKind.FEATURE_OFFSETS, 5, 0xFFFF_0000), Pace()),
+        (Error.DEGREE, changed(RegionKind.DEGREES, 4, 1), Pace()),
+        # No location; weights that do not fit while one goes on; another number of vertices than was located.
+        (Error.BAD_OPERAND, command(Opcode.LOCATE, 0, Opcode.NOP), Pace()),
+        (Error.BAD_OPERAND, command(Opcode.LOAD_WEIGHTS, 9, 0xFF), Pace()),
+        (Error.BAD_OPERAND, command(Opcode.PROCESS, 8, 1), Pace()),
+        (Error.BAD_OPCODE, command(Opcode.PROCESS, 0, Opcode.COMBINE), Pace()),
+        (Error.BAD_OPERAND, build_community_image(crowded, Schedule(0), LIMITS), Pace()),
+    ]
+    work = [pair for _, bad, pace in cases for pair in ((bad, pace), (image, Pace(reset=False)))]
+    return [code for code, _, _ in cases], given, work
+
+
+def _resets() -> tuple[Problem, Work]:
+    """Cut off at many points, then run to the end."""
+    given = larger(4, [7, 3], Model.GCN, 0.5)
+    image = build_community_image(given, Schedule(7), LIMITS)
+    cuts = (300, 900, 1500, 2100, 2700)
+    return given, [
+        pair for cut in cuts for pair in ((image, Pace(latency=10, reset_after=cut)), (image, Pace(latency=10)))
+    ]
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Outcome]]:
+    """Return what came of all work below, done in one simulation, since generating the chiplet takes longest."""
+    parts = {"corners": _corners()[-1], "larger": _larger()[-1], "errors": _errors()[-1], "resets": _resets()[-1]}
+    found = run([image for work in parts.values() for image in work], tmp_path_factory.mktemp("chiplet"))
+    done: dict[str, list[Outcome]] = {}
+    for name, work in parts.items():
+        done[name], found = found[: len(work)], found[len(work) :]
+    return done
+
+
+def test_corner_graphs_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
+    problems, _ = _corners()
+    found = {
+        f"{n // 2} {Kind(n % 2).name}": differences(problems[n // 2], out) for n, out in enumerate(outcomes["corners"])
+    }
+    assert not any(found.values()), found
+
+
+def test_larger_graphs_are_exact_and_counted(outcomes: dict[str, list[Outcome]]) -> None:
+    """Operations are those of the golden plan, nearly: several searches may meet nodes in another order than one."""
+    problems, _ = _larger()
+    for number, out in enumerate(outcomes["larger"]):
+        given, kind = problems[number // 2], Kind(number % 2)
+        assert differences(given, out) == []
+        total = Operations()
+        for record in locate(given.graph, Schedule(7), LIMITS).records:
+            columns = columns_of(record)
+            total += operations_of(columns, plan(columns, Scheme(kind, 2, 2, 256)))
+        layers = len(given.model.layers)
+        assert out.counters["gross"] == pytest.approx(layers * total.gross, rel=0.1)
+        assert out.counters["formed"] == pytest.approx(layers * total.formed, rel=0.2)
+
+
+def test_errors_end_a_run_and_are_told(outcomes: dict[str, list[Outcome]]) -> None:
+    codes, given, _ = _errors()
+    found = outcomes["errors"]
+    assert [out.run.completion["error"] if out.run else None for out in found[::2]] == codes
+    assert [differences(given, out) for out in found[1::2]] == [[]] * len(codes)
+
+
+def test_a_reset_in_the_middle_leaves_nothing_behind(outcomes: dict[str, list[Outcome]]) -> None:
+    given, _ = _resets()
+    found = outcomes["resets"]
+    assert any(out.run is None for out in found[::2])
+    whole = found[1::2]
+    assert [differences(given, out) for out in whole] == [[]] * len(whole)
+    cycles = {out.run.cycles for out in whole if out.run}
+    assert len(cycles) == 1
+    expect_cycles("community.chiplet.two_layers", cycles.pop())
+
+
+@pytest.mark.skipif(not os.environ.get("ATOLL_FULL"), reason="ATOLL_FULL is not set")
+@pytest.mark.parametrize(("pes", "units", "lanes"), [(1, 1, 8), (4, 1, 4), (8, 4, 8), (3, 2, 16)])
+def test_other_sizes_are_exact(tmp_path: Path, pes: int, units: int, lanes: int) -> None:
+    """PEs, hub units and lanes, pairwise."""
+    given = [larger(n, [20, 5], model, 0.4) for n, model in enumerate(MODELS)]
+    work = [(build_community_image(one, Schedule(7), LIMITS, kind), Pace(stall=0.2)) for one in given for kind in Kind]
+    sizes = {"pes": pes, "units": units, "community": {**SMALL["community"], "lanes": lanes}}  # type: ignore[dict-item]
+    outcomes = run(work, tmp_path, f"community_{pes}_{units}_{lanes}", **sizes)
+    assert [differences(given[n // 2], out) for n, out in enumerate(outcomes)] == [[]] * len(work)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"pes": 0}, {"units": 3}, {"locator": {"outputs": 2}}, {"community": {"width": 64}},
+        {"community": {"data_width": 64}}, {"community": {"width": 12}}, {"community": {"columns": 128}},
+        {"community": {"partners": 0}},
+    ],
+)  # fmt: skip
+def test_sizes_are_checked(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"must be"):
+        machine(**wrong)  # type: ignore[arg-type]
