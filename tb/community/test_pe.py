@@ -1,5 +1,6 @@
 """Community PE: whole layers on small graphs against the golden model, both ways of sharing, operations counted."""
 
+import random
 from typing import Any
 
 import cocotb
@@ -8,11 +9,13 @@ import numpy as np
 from golden.community.plan import Kind, Scheme
 from golden.contracts import Activation
 from golden.datasets import load
+from golden.islands.schedule import Schedule
 from hw.community.formats import CommunityConfig
 from hw.community.pe import CommunityPE
 from tb.community.work import Layer, PEPorts, layer_of, record_words
 from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
+from tb.harness.expected import expect_cycles
 
 #: Configuration of most tests, and the narrowest.
 DEFAULT = {"lanes": 8, "width": 64, "columns": 128, "partners": 8, "max_out": 19, "weight_rows": 64}
@@ -102,6 +105,18 @@ async def models_and_features_are_exact(dut: Any, gin: bool, dense: bool, activa
         gin=gin, dense=dense, activation=activation,
     )  # fmt: skip
     await run(bench, config, layer)
+
+
+@cocotb.test()
+async def a_layer_takes_its_cycles(dut: Any) -> None:
+    """Every cycle of a layer without stalls, both ways of sharing."""
+    bench, config = await begin(dut)
+    for kind in Kind:
+        layer = layer_of(
+            load("karate"), config, random.Random(1), f_out=config.lanes, scheme=scheme(config, kind),
+            schedule=Schedule(4),
+        )  # fmt: skip
+        expect_cycles(f"community.pe.karate.{kind.name.lower()}.{config.width}", await run(bench, config, layer))
 
 
 def test_pe() -> None:
