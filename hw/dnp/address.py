@@ -79,7 +79,7 @@ class AddressGenerator(wiring.Component):
     result_address: Out(ADDRESS)
     #: Words that are going to be written.
     writes: In(Write).array(STAGES)
-    #: The word at ``source_address`` is one of them.
+    #: The word at ``source_address`` is one of them; means nothing where that lies outside.
     source_pending: Out(1)
     #: The addresses lie past the end of the memory.
     source_outside: Out(1)
@@ -116,12 +116,12 @@ class AddressGenerator(wiring.Component):
         bits = (self.depth - 1).bit_length()
         outside = [_at_least(pointer, self.depth) for pointer in self.pointers]
         pending = []
-        for pointer, beyond in zip(list(self.pointers)[:POINTERS], outside, strict=False):
+        for pointer in list(self.pointers)[:POINTERS]:
             hit: Any = 0
             for write in self.writes:
                 # What is going to be written lies inside, where the upper bits are 0.
                 hit |= write.valid & (write.address[:bits] == pointer[:bits])
-            pending.append(hit & ~beyond)
+            pending.append(hit)
         m.d.comb += [
             self.source_pending.eq(Array(pending)[self.source]),
             self.source_outside.eq(Array(outside[:POINTERS])[self.source]),

@@ -1,6 +1,7 @@
 # mypy: disable-error-code="valid-type,call-arg,attr-defined,index,dict-item,misc"
 """The 3-stage arithmetic pipeline: operands, product, sum; one multiply-accumulate a clock (D1, D2)."""
 
+from itertools import zip_longest
 from typing import Any
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed, unsigned
@@ -76,6 +77,11 @@ class Arithmetic(wiring.Component):
     a: Out(SIGNED_WORD)
     general: Out(SIGNED_WORD).array(GENERAL)
 
+    @staticmethod
+    def multiply(one: Any, other: Any) -> Any:
+        """Return the product of the factors; proofs put any word in its place."""
+        return one * other
+
     def elaborate(self, platform: Any) -> Module:
         """Three stages, then what the add stage does."""
         m = Module()
@@ -84,7 +90,7 @@ class Arithmetic(wiring.Component):
         add = self.last
         factors = [Signal(SIGNED_WORD, name=name) for name in ("multiplicand", "multiplier")]
         values = [Signal(SIGNED_WORD, name=f"value_{stage}") for stage in ("multiply", "add")]
-        product = Signal(_PRODUCT)
+        kept = Signal(_PRODUCT)
         general = Array(self.general)
 
         for flight, entry in zip(self.flights, (operand, multiply, add), strict=True):
@@ -121,13 +127,22 @@ class Arithmetic(wiring.Component):
                     m.d.sync += values[0].eq(self.xm_word)
                 with m.Default():
                     m.d.sync += values[0].eq(operand.constant)
-            m.d.sync += [values[1].eq(values[0]), product.eq((factors[0] * factors[1] + rounding) >> FRACTION)]
+            m.d.sync += values[1].eq(values[0])
+            # What comes from earlier stages is 0 where it is not wanted, and needs no choice in the add stage.
+            m.d.sync += kept.eq(0)
+            with m.Switch(multiply.slot.right):
+                with m.Case(Right.PRODUCT):
+                    m.d.sync += kept.eq((self.multiply(*factors) + rounding) >> FRACTION)
+                with m.Case(Right.VALUE):
+                    m.d.sync += kept.eq(values[0])
         named = multiply.slot.register
         read, forwarded = Signal(SIGNED_WORD), Signal()
         m.d.comb += forwarded.eq(add.slot.write_general & (add.slot.target == named[: len(add.slot.target)]))
         with m.If(self.go):
-            m.d.sync += read.eq(Mux(forwarded, self.result, general[named[:-1]]))
-        self._add(m, add, self._right(m, multiply.slot, product, values[1], read), values[1])
+            m.d.sync += read.eq(0)
+            with m.If((multiply.slot.right == Right.REGISTER) & ~named[-1]):
+                m.d.sync += read.eq(Mux(forwarded, self.result, general[named[:-1]]))
+        self._add(m, add, self._right(m, multiply.slot, kept, read), values[1])
         with m.If(self.go & add.valid):
             with m.If(add.slot.clear_a):
                 m.d.sync += self.a.eq(0)
@@ -137,26 +152,24 @@ class Arithmetic(wiring.Component):
                 m.d.sync += general[add.slot.target].eq(self.result)
         return m
 
-    def _right(self, m: Module, slot: Any, product: Signal, value: Signal, read: Signal) -> Any:
+    def _right(self, m: Module, slot: Any, kept: Signal, read: Signal) -> Any:
         """Choose the second input of the adder; `slot` is that of the multiply stage."""
-        from_a = slot.register[-1]
         sources = [
-            (slot.right == Right.PRODUCT, product),
-            (slot.right == Right.VALUE, value),
-            ((slot.right == Right.REGISTER) & from_a, self.a),
-            ((slot.right == Right.REGISTER) & ~from_a, read),
+            ((slot.right == Right.REGISTER) & slot.register[-1], self.a),
             *(((slot.right == Right.PORT) & (slot.receive_port == port), w) for port, w in enumerate(self.port_words)),
         ]
         chosen = Signal(len(sources))
         with m.If(self.go):
             m.d.sync += chosen.eq(Cat(condition for condition, _ in sources))
-        gated = []
+        wide_read = Signal(_PRODUCT)
+        m.d.comb += wide_read.eq(read)
+        gated: list[Any] = [kept.as_unsigned() | wide_read.as_unsigned()]
         for choice, (_, source) in zip(chosen, sources, strict=True):
             wide = Signal(_PRODUCT)
             m.d.comb += wide.eq(source)
             gated.append(wide.as_unsigned() & choice.replicate(len(wide)))
         while len(gated) > 1:
-            gated = [one | other for one, other in zip(gated[::2], gated[1::2], strict=True)]
+            gated = [one | other for one, other in zip_longest(gated[::2], gated[1::2], fillvalue=0)]
         return gated[0].as_signed()
 
     def _add(self, m: Module, add: Any, right: Any, value: Signal) -> None:

@@ -140,7 +140,7 @@ class Issue(wiring.Component):
         free, simple, ahead, pending, bad, hold = (
             Signal(name=n) for n in ("free", "simple", "ahead", "pending", "bad", "hold")
         )
-        act, does, stop = Signal(), Signal(), Signal()
+        act, does, stop, waits = Signal(), Signal(), Signal(), Signal()
         wm_bad = (decoded.wm_source & wm.source_outside) | (decoded.slot.write_wm & wm.result_outside)
         xm_bad = (decoded.xm_source & xm.source_outside) | (decoded.slot.write_xm & xm.result_outside)
         m.d.comb += [
@@ -151,7 +151,12 @@ class Issue(wiring.Component):
             bad.eq(wm_bad | xm_bad),
             hold.eq(considered & (pending | bad)),
             act.eq(simple & ~hold),
-            stop.eq(free & ~(considered & pending) & (outside | ~defined | decoded.halt | (considered & bad))),
+            # Past the end nothing is pending, but a stop still waits for the other memory.
+            waits.eq(
+                (decoded.wm_source & wm.source_pending & ~wm.source_outside)
+                | (decoded.xm_source & xm.source_pending & ~xm.source_outside)
+            ),
+            stop.eq(free & ~(considered & waits) & (outside | ~defined | decoded.halt | (considered & bad))),
             ahead.eq(simple & ~skip),
             does.eq(ahead & ~hold),
             self.issued.eq(does),

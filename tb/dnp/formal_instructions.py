@@ -10,8 +10,8 @@ WM, XM or a port.
 from collections.abc import Callable
 from typing import Any
 
-from amaranth.asserts import AnyConst
-from amaranth.hdl import Array, Assert, Assume, Cover, Elaboratable, Module, Mux, Signal, signed
+from amaranth.asserts import AnyConst, AnySeq
+from amaranth.hdl import Array, Assert, Assume, Cat, Cover, Elaboratable, Module, Mux, Signal, signed
 
 from golden.dnp.arithmetic import FRACTION, HIGHEST, LOWEST, WORD
 from golden.dnp.isa import ACCUMULATOR_CLEARED, GENERAL, INSTRUCTIONS, Instruction, Kind
@@ -21,14 +21,15 @@ from hw.dnp.isa import Right, Value
 from tb.harness.formal import Proof
 
 _SUM = signed(WORD + 3)
-#: A factor keeps its upper bits only: a full product is beyond the solver, all rounding and saturation is not.
-_FACTOR_BITS = 4
+#: Products of two words.
+_LOWEST_PRODUCT, _HIGHEST_PRODUCT = LOWEST * HIGHEST, LOWEST * LOWEST
 
 
 class _Operands:
     """Values an instruction may use, as the formulas name them."""
 
-    def __init__(self, row: Instruction, word: Any, a: Any, general: Any, values: dict[str, Any]) -> None:
+    def __init__(self, row: Instruction, word: Any, a: Any, general: Any, values: dict[str, Any], product: Any) -> None:
+        self.product, self.factors = product, None
         self.a, self.w, self.x, self.p, self.c = a, values["w"], values["x"], values["p"], values["c"]
         letter = row.letter_of(Kind.GENERAL)
         self.r = general[self._bits(row, word, letter)] if letter else self.a
@@ -55,28 +56,30 @@ def _sat(m: Module, value: Any) -> Any:
     return Mux(wide > HIGHEST, HIGHEST, Mux(wide < LOWEST, LOWEST, wide))
 
 
-def _product(a: Any, b: Any, half: int = 0) -> Any:
-    return (a * b + half) >> FRACTION
+def _product(o: _Operands, first: Any, second: Any, half: int = 0) -> Any:
+    """Note which factors the row wants; their product is any word, the one that the hardware got in its place."""
+    o.factors = (first, second)
+    return (o.product + half) >> FRACTION
 
 
 _HALF = 1 << (FRACTION - 1)
 _FORMULAS: dict[str, Callable[[_Operands], Any]] = {
-    "MADD.WX": lambda o: o.a + _product(o.w, o.x),
-    "MADD.RX": lambda o: o.a + _product(o.r, o.x),
-    "MADD.RW": lambda o: o.a + _product(o.r, o.w),
-    "MSUB.WX": lambda o: o.a - _product(o.w, o.x),
-    "MSUB.RX": lambda o: o.a - _product(o.r, o.x),
-    "MSUB.RW": lambda o: o.a - _product(o.r, o.w),
-    "MUL.WX": lambda o: _product(o.w, o.x),
-    "MUL.RX": lambda o: _product(o.r, o.x),
-    "MUL.RW": lambda o: _product(o.r, o.w),
-    "MUL.RA": lambda o: _product(o.r, o.a),
-    "MULR.WX": lambda o: _product(o.w, o.x, _HALF),
-    "MULR.RX": lambda o: _product(o.r, o.x, _HALF),
-    "MULR.RW": lambda o: _product(o.r, o.w, _HALF),
-    "MULR.RA": lambda o: _product(o.r, o.a, _HALF),
-    "UPD": lambda o: o.w + _product(o.r, o.x, _HALF),
-    "SCL": lambda o: _product(o.r, o.w, _HALF),
+    "MADD.WX": lambda o: o.a + _product(o, o.w, o.x),
+    "MADD.RX": lambda o: o.a + _product(o, o.r, o.x),
+    "MADD.RW": lambda o: o.a + _product(o, o.r, o.w),
+    "MSUB.WX": lambda o: o.a - _product(o, o.w, o.x),
+    "MSUB.RX": lambda o: o.a - _product(o, o.r, o.x),
+    "MSUB.RW": lambda o: o.a - _product(o, o.r, o.w),
+    "MUL.WX": lambda o: _product(o, o.w, o.x),
+    "MUL.RX": lambda o: _product(o, o.r, o.x),
+    "MUL.RW": lambda o: _product(o, o.r, o.w),
+    "MUL.RA": lambda o: _product(o, o.r, o.a),
+    "MULR.WX": lambda o: _product(o, o.w, o.x, _HALF),
+    "MULR.RX": lambda o: _product(o, o.r, o.x, _HALF),
+    "MULR.RW": lambda o: _product(o, o.r, o.w, _HALF),
+    "MULR.RA": lambda o: _product(o, o.r, o.a, _HALF),
+    "UPD": lambda o: o.w + _product(o, o.r, o.x, _HALF),
+    "SCL": lambda o: _product(o, o.r, o.w, _HALF),
     "ADD": lambda o: o.a + o.s,
     "SUB": lambda o: o.a - o.s,
     "AND": lambda o: o.a & o.s,
@@ -122,16 +125,33 @@ class InstructionSpec(Elaboratable):
     ----------
     names
         Rows.
+    settle
+        Clocks between the last of the instructions that fill the registers (it writes RF7) and the one under proof.
     """
 
-    def __init__(self, names: tuple[str, ...]) -> None:
+    def __init__(self, names: tuple[str, ...], settle: int) -> None:
         self.rows = [row for row in INSTRUCTIONS if row.name in names]
+        self.settle = settle
 
     def elaborate(self, platform: Any) -> Module:
         """Fill, send one instruction, compare."""
         m = Module()
         m.submodules.decoder = decoder = Decoder()
-        m.submodules.dut = dut = Arithmetic()
+        # The multiplier is left out: its factors are compared, and its result may be anything a product can be.
+        dut, factors = Arithmetic(), []
+        product = Signal(signed(2 * WORD))
+        m.d.comb += [
+            product.eq(AnyConst(2 * WORD)),
+            Assume((product >= _LOWEST_PRODUCT) & (product <= _HIGHEST_PRODUCT)),
+        ]
+
+        def multiply(one: Any, other: Any) -> Any:
+            factors.extend((one, other))
+            return product
+
+        dut.multiply = multiply
+        m.submodules.dut = dut.elaborate(platform)
+        dut._MustUse__used = True
         word = Signal(WORD)
         values = {name: Signal(signed(WORD), name=f"value_{name}") for name in "wxpc"}
         initial = [Signal(signed(WORD), name=f"initial_{i}") for i in range(GENERAL + 1)]
@@ -145,8 +165,9 @@ class InstructionSpec(Elaboratable):
             dut.xm_word.eq(values["x"]),
             *(port_word.eq(values["p"]) for port_word in dut.port_words),
         ]
-        step = Signal(range(_FILL + _SETTLE + 5))
-        with m.If(dut.go & (step != _FILL + _SETTLE + 4)):
+        begin = _FILL + self.settle
+        step = Signal(range(begin + 5))
+        with m.If(dut.go & (step != begin + 4)):
             m.d.sync += step.eq(step + 1)
         entry = dut.entry
         with m.If(step < _FILL):
@@ -154,14 +175,14 @@ class InstructionSpec(Elaboratable):
                 entry.valid.eq(1),
                 entry.slot.right.eq(Right.VALUE),
                 entry.slot.value.eq(Value.CONSTANT),
-                entry.slot.write_a.eq(step == GENERAL),
-                entry.slot.write_general.eq(step != GENERAL),
-                entry.slot.target.eq(step[:3]),
-                entry.constant.eq(Array(initial)[step]),
+                entry.slot.write_a.eq(step == 0),
+                entry.slot.write_general.eq(step != 0),
+                entry.slot.target.eq((step - 1)[:3]),
+                entry.constant.eq(Array([initial[GENERAL], *initial[:GENERAL]])[step]),
             ]
-        with m.Elif(step == _FILL + _SETTLE):
+        with m.Elif(step == begin):
             m.d.comb += [entry.valid.eq(1), entry.slot.eq(decoder.decoded.slot), entry.constant.eq(values["c"])]
-        about_to = step == _FILL + _SETTLE + 3
+        about_to = step == begin + 3
 
         general, a = Array(initial[:GENERAL]), initial[GENERAL]
         chosen = []
@@ -170,7 +191,8 @@ class InstructionSpec(Elaboratable):
             pattern = "".join(bit if bit in "01" else "-" for bit in row.pattern)
             m.d.comb += match.eq(word.matches(pattern) & decoder.decoded.defined.any())
             chosen.append(match)
-            self._row(m, row, match, dut, word, general, a, values, about_to=about_to)
+            self._row(m, row, match, dut, word, general, a, values, product=product, factors=factors,
+                      multiplying=step == begin + 2, about_to=about_to)  # fmt: skip
             m.d.comb += Cover(match & about_to)
         any_row: Any = 0
         for match in chosen:
@@ -180,15 +202,14 @@ class InstructionSpec(Elaboratable):
 
     def _row(
         self, m: Module, row: Instruction, match: Any, dut: Any, word: Any, general: Any, a: Any,
-        values: dict[str, Any], *, about_to: Any,
+        values: dict[str, Any], *, product: Any, factors: list[Any], multiplying: Any, about_to: Any,
     ) -> None:  # fmt: skip
-        operands = _Operands(row, word, a, general, values)
+        operands = _Operands(row, word, a, general, values, product)
         wanted = Signal(signed(WORD), name=f"wanted_{row.name.replace('.', '_')}")
         m.d.comb += wanted.eq(_sat(m, _FORMULAS[row.name](operands)))
-        if row.name in _MULTIPLYING:
-            factor = values["x"] if row.name.endswith(("WX", "RX")) or row.name == "UPD" else values["w"]
-            factor = a if row.name.endswith("RA") else factor
-            m.d.comb += Assume(~match | (factor[: WORD - _FACTOR_BITS] == 0))
+        if operands.factors:
+            with m.If(match & multiplying):
+                m.d.comb += [Assert(f == w) for f, w in zip(factors, operands.factors, strict=True)]
         slot = dut.last.slot
         target = {"MOV.R": "r", "MOV.G": "a", "LDI": "t"}.get(row.name)
         to_a: Any = row.effect.startswith("A ←")
@@ -218,6 +239,33 @@ class InstructionSpec(Elaboratable):
             ]
 
 
+class StallSpec(Elaboratable):
+    """While a port blocks, nothing in the arithmetic pipeline changes; and nothing is done without an instruction."""
+
+    def elaborate(self, platform: Any) -> Module:
+        """Feed it anything, and compare what it remembers with the clock before."""
+        m = Module()
+        m.submodules.dut = dut = Arithmetic()
+        m.d.comb += [
+            dut.go.eq(AnySeq(1)),
+            dut.entry.eq(AnySeq(len(dut.entry.as_value()))),
+            dut.wm_word.eq(AnySeq(WORD)),
+            dut.xm_word.eq(AnySeq(WORD)),
+            *(word.eq(AnySeq(WORD)) for word in dut.port_words),
+        ]
+        kept = Cat(dut.a, *dut.general, *(flight.as_value() for flight in dut.flights), dut.last.as_value())
+        before, registers = Signal(len(kept)), Signal(WORD * (GENERAL + 1))
+        went, acted, begun = Signal(), Signal(), Signal()
+        m.d.sync += [before.eq(kept), registers.eq(Cat(dut.a, *dut.general))]
+        m.d.sync += [went.eq(dut.go), acted.eq(dut.last.valid), begun.eq(1)]
+        m.d.comb += [
+            Assert(~begun | went | (kept == before)),
+            Assert(~begun | acted | (Cat(dut.a, *dut.general) == registers)),
+            Cover(begun & ~went & dut.last.valid),
+        ]
+        return m
+
+
 def _proofs() -> list[Proof]:
     groups = {
         "moves_and_ports": tuple(n for n in _FORMULAS if n not in _MULTIPLYING),
@@ -226,9 +274,13 @@ def _proofs() -> list[Proof]:
     depth = _FILL + _SETTLE + 5
     proofs = []
     for name, rows in groups.items():
-        spec = lambda rows=rows: InstructionSpec(rows)  # noqa: E731
-        proofs.append(Proof(f"{name}_do_what_the_table_says", spec, "bmc", depth, quick=name != "products"))
+        spec = lambda rows=rows: InstructionSpec(rows, _SETTLE)  # noqa: E731
+        proofs.append(Proof(f"{name}_do_what_the_table_says", spec, "bmc", depth))
         proofs.append(Proof(f"{name}_are_all_reached", spec, "cover", depth, quick=False))
+    at_once = lambda: InstructionSpec(groups["moves_and_ports"], 0)  # noqa: E731
+    proofs.append(Proof("moves_see_what_the_one_before_writes", at_once, "bmc", depth - _SETTLE))
+    proofs.append(Proof("nothing_moves_in_a_stall", StallSpec, "prove", 2))
+    proofs.append(Proof("stalls_with_an_instruction", StallSpec, "cover", 6, quick=False))
     return proofs
 
 

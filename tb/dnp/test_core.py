@@ -143,5 +143,18 @@ async def a_word_passes_in_and_out_every_clock(dut: Any) -> None:
     assert machine.state.clocks[0] == 3 * 200 + 7
 
 
+@cocotb.test()
+async def words_past_the_end_of_a_memory_are_not_written(dut: Any) -> None:
+    driver = CoreDriver(dut, CONFIG)
+    await driver.reset()
+    depths = {Space.PROGRAM: CONFIG.p_depth, Space.WM: CONFIG.wm_depth, Space.XM: CONFIG.xm_depth}
+    for space, depth in depths.items():
+        words = [random.getrandbits(16) for _ in range(depth)]
+        await driver.write(space, 0, words)
+        for address in (depth, 2 * depth, *(1 << bit for bit in range(depth.bit_length(), 16)), 0xAAAA, 0x5555, 0xFFFF):
+            await driver.write(space, address, [words[0] ^ 0xFFFF])
+        assert await driver.read(space, 0, depth) == words
+
+
 def test_core() -> None:
     simulate(core(), __name__, parameters={"programs": 12})
