@@ -71,6 +71,7 @@ class Error(_Documented):
     NEURAL = 15, "a neural processor stopped; info: processor and its own code"
     PEER = 16, "another chiplet of the ring stopped; info: its position in bits 7..0, its error in bits 15..8"
     MISSING = 17, "an owner has sent all it had, but a row waited for did not come; info: the VID"
+    LINK = 18, "a neighbour on the ring was reset while this chiplet was at work; info: its position"
 
 
 class RegionKind(_Documented):

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from amaranth.lib import data, wiring
+from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
 from golden.contracts import PARTIAL_BITS, VALUE_BITS
 
-__all__ = ["Flit", "LinkSignature", "RingConfig", "Verdict"]
+__all__ = ["Flit", "LinkSignature", "LinkState", "RingConfig", "Verdict"]
 
 _LINK_WIDTHS = (64, 128, 256)
 #: Bits of a chiplet's position on the ring.
@@ -91,11 +91,21 @@ class Flit(data.StructLayout):
 Verdict = data.StructLayout({"take": 1, "forward": 1})
 
 
+class LinkState(enum.Enum, shape=2):  # type: ignore[call-arg]
+    """What a chiplet tells its neighbours of itself."""
+
+    #: Since its reset, no command has used the ring.
+    FRESH = 0
+    AT_WORK = 1
+    #: After an error, until the next reset.
+    STOPPED = 2
+
+
 class LinkSignature(wiring.Signature):
     """A link, seen by its sender; names as in AXI4-Stream.
 
     The receiver has room for all that is sent: instead of ``tready`` it gives a credit back for every packet that
-    has left its buffer.
+    has left its buffer. ``tstate`` and ``tback`` say how sender and receiver are.
 
     Parameters
     ----------
@@ -104,4 +114,13 @@ class LinkSignature(wiring.Signature):
     """
 
     def __init__(self, link_width: int) -> None:
-        super().__init__({"tvalid": Out(1), "tdata": Out(link_width), "tlast": Out(1), "tcredit": In(1)})
+        super().__init__(
+            {
+                "tvalid": Out(1),
+                "tdata": Out(link_width),
+                "tlast": Out(1),
+                "tcredit": In(1),
+                "tstate": Out(LinkState),
+                "tback": In(LinkState),
+            }
+        )

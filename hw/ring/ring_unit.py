@@ -167,11 +167,22 @@ class RingUnit(wiring.Component):
         for n, (request, beat) in enumerate(clients):
             connect(m, request, flipped(self.requests[n]))
             connect(m, flipped(self.beats[n]), beat)
+        stopped = Signal()
         connect(m, flipped(self.s_axis), station.s_axis)
         connect(m, station.m_axis, flipped(self.m_axis))
         connect(m, tokens.o, packets.i[0])
         connect(m, sender.o, packets.i[1])
-        connect(m, reducer.o, packets.i[2])
+        # A partial sum of which the rest does not come is ended, because it would hold up the tokens.
+        unfinished = Signal()
+        sums = packets.i[2]
+        m.d.comb += [
+            sums.valid.eq(Mux(stopped, unfinished, reducer.o.valid)),
+            sums.payload.data.eq(reducer.o.payload.data),
+            sums.payload.last.eq(reducer.o.payload.last | stopped),
+            reducer.o.ready.eq(sums.ready & ~stopped),
+        ]
+        with m.If(sums.valid & sums.ready):
+            m.d.sync += unfinished.eq(~sums.payload.last)
         connect(m, packets.o, station.i)
         connect(m, remote.o, sender.i)
         connect(m, needed.o, list_writer.i)
@@ -207,9 +218,15 @@ class RingUnit(wiring.Component):
         def in_beats(line: object) -> object:
             return (self.base + line) << beats_of_line
 
+        before, after = Signal(POSITION_BITS), Signal(POSITION_BITS)
+        m.d.comb += [
+            before.eq(Mux(self.position == 0, self.chiplets, self.position) - 1),
+            after.eq(Mux(self.position == self.chiplets - 1, 0, self.position + 1)),
+        ]
+
         # Errors: the first one counts, and stops everything that is not passing on.
         report = Signal(ErrorReport)
-        failed, stopped, told = Signal(), Signal(), Signal()
+        failed, told = Signal(), Signal()
         header = data.View(struct(PACKET_HEADER), station.header[: PACKET_HEADER.bits])
         verdict_error = Signal(ErrorReport)
         errors = [
@@ -219,6 +236,12 @@ class RingUnit(wiring.Component):
         ]
         m.d.comb += [failed.eq(report.code != Error.NONE), self.executed.payload.eq(report)]
         m.d.sync += [stopped.eq(stopped | failed | self.stop.valid), told.eq(told | self.stop.valid)]
+        m.d.comb += [station.begin.eq(self.command.valid & self.command.ready), station.stop.eq(stopped)]
+        with m.If(station.lost.any() & ~failed):
+            m.d.sync += [
+                report.code.eq(Error.LINK),
+                report.info.eq(Mux(station.lost[0], before, after)),
+            ]
         with m.If(tokens.failed & ~failed):
             m.d.sync += [
                 report.code.eq(Error.PEER),

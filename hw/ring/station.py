@@ -4,7 +4,8 @@ from amaranth.hdl import Assert, Cover, Elaboratable, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw.ring.formats import Flit, LinkSignature, Verdict
+from hw.ring.formats import Flit, LinkSignature, LinkState, Verdict
+from hw.ring.link_watch import LinkWatch
 from hw.stream.queue import Queue
 
 __all__ = ["PATIENCE", "Station"]
@@ -55,6 +56,10 @@ class Station(wiring.Component):
         Packets for this chiplet.
     sent, passed : Out(1)
         A packet entered the ring here; a packet went through.
+    begin, stop, lost
+        Of the `hw.ring.link_watch.LinkWatch`. Once the chiplet after is lost, nothing is sent any more: what would go
+        there is dropped, so that what comes behind it still finds its way to those before. A packet that was cut off
+        because the chiplet before is lost ends early.
 
     Raises
     ------
@@ -89,6 +94,9 @@ class Station(wiring.Component):
                 "o": Out(stream.Signature(Flit(link_width))),
                 "sent": Out(1),
                 "passed": Out(1),
+                "begin": In(1),
+                "stop": In(1),
+                "lost": Out(2),
             }
         )
 
@@ -143,16 +151,35 @@ class Station(wiring.Component):
         with m.If(enters):
             m.d.sync += [entering.eq(~here.payload.last), patience.eq(self.patience)]
 
-        # The link's register, and the credits both ways.
+        m.submodules.watch = watch = LinkWatch()
+        m.d.comb += [
+            watch.begin.eq(self.begin),
+            watch.stop.eq(self.stop),
+            watch.before.eq(self.s_axis.tstate),
+            watch.after.eq(self.m_axis.tback),
+            self.m_axis.tstate.eq(watch.state),
+            self.s_axis.tback.eq(watch.state),
+            self.lost.eq(watch.lost),
+        ]
+        closed = watch.lost[1]
+        # A packet of which the rest is lost is ended, because it holds the link.
+        finish = Signal()
+        m.d.comb += finish.eq(watch.lost[0] & passing & ~front.valid)
+        with m.If(finish):
+            m.d.sync += [passing.eq(0), inside.eq(0)]
+
+        # The link's register, and the credits both ways. Credits of before a reset may still come after it.
+        credit = self.m_axis.tcredit & (free != self.slots)
         m.d.sync += [
-            self.m_axis.tvalid.eq(passes | enters),
+            self.m_axis.tvalid.eq((passes | enters | finish) & ~closed),
             self.m_axis.tdata.eq(Mux(passes, front.payload.data, here.payload.data)),
-            self.m_axis.tlast.eq(Mux(passes, front.payload.last, here.payload.last)),
+            self.m_axis.tlast.eq(finish | Mux(passes, front.payload.last, here.payload.last)),
             self.s_axis.tcredit.eq(moves & front.payload.last),
-            free.eq(free - (self.passed | self.sent) + self.m_axis.tcredit),
+            free.eq(Mux(closed, self.slots, free - (self.passed | self.sent) + credit)),
         ]
         m.d.sync += [
-            Assert(~self.s_axis.tvalid | buffer.i.ready),
+            # A neighbour that has not noticed a reset yet may send a flit more.
+            Assert(~self.s_axis.tvalid | buffer.i.ready | (watch.state != LinkState.AT_WORK)),
             Cover((free == 1) & here.valid & ~entering),
             Cover((free == 0) & front.valid),
             Cover(first & front.valid),

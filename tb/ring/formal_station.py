@@ -7,6 +7,7 @@ from amaranth.asserts import AnySeq
 from amaranth.hdl import Assert, Assume, Cover, Elaboratable, Module, Mux, Signal
 from amaranth.lib.wiring import connect
 
+from hw.ring.formats import LinkState
 from hw.ring.station import Station
 from tb.harness.formal import Proof, assert_stream, assume_stream
 
@@ -40,6 +41,7 @@ class RingSpec(Elaboratable):
             m.submodules[f"station_{n}"] = station
             connect(m, station.m_axis, stations[(n + 1) % STATIONS].s_axis)
             m.d.comb += [
+                station.begin.eq(1),
                 station.decided.eq(1),
                 station.verdict.take.eq(station.header == n),
                 station.verdict.forward.eq(station.header != n),
@@ -96,7 +98,12 @@ class RingSpec(Elaboratable):
             m.d.comb += Assert(~full | moved)
         m.d.comb += Assert(~full | (rest < REST))
         for station in stations:
-            m.d.comb += Assert(station.free <= SLOTS)
+            state = station.m_axis.tstate
+            m.d.comb += [
+                Assert(station.free <= SLOTS),
+                # All begin and are reset together.
+                Assert((station.lost == 0) & (state != LinkState.STOPPED) & (state == stations[0].m_axis.tstate)),
+            ]
         m.d.comb += [
             Cover(credits == 1),
             Cover(stations[0].passed & stations[1].passed),

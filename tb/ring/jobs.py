@@ -49,6 +49,9 @@ class RingSettings:
         Cycles after the others until a chiplet is started, by chiplet.
     reset_after
         Cycles after which all are reset and the run is begun again, or 0.
+    reset_one
+        A chiplet, and the cycles after which it alone is reset; or None. What it does then: stay so, or begin again
+        after as many cycles more, if they are not 0.
     limit
         Cycles after which a chiplet without a completion is an error.
     """
@@ -60,6 +63,7 @@ class RingSettings:
     read_errors: tuple[int, int, int] | None = None
     late: dict[int, int] = field(default_factory=dict)
     reset_after: int = 0
+    reset_one: tuple[int, int, int] | None = None
     limit: int = 2_000_000
 
 
@@ -260,13 +264,26 @@ class _Machine:
             await self.edge
         self._set(f"c{n}_start__valid", 0)
 
+    async def reset_one(self, n: int, after: int, again: int) -> None:
+        """Reset chiplet `n` alone, and begin it again if `again` is not 0."""
+        await Timer(after * CLOCK_NS, "ns")
+        await self.edge
+        self._set("reset", 1 << n)
+        await self.edge
+        self._set("reset", 0)
+        if again:
+            await self.start(n, again)
+
     async def run(self, settings: RingSettings, chiplets: int) -> dict[str, Any] | None:
         """Start all, wait for all; None if the run was cut off."""
         began = int(get_sim_time("ns"))
         for n in range(chiplets):
             cocotb.start_soon(self.start(n, settings.late.get(n, 0)))
+        upset = cocotb.start_soon(self.reset_one(*settings.reset_one)) if settings.reset_one else None
         limit = Timer((settings.reset_after or settings.limit) * CLOCK_NS, "ns")
         for n in range(chiplets):
+            if settings.reset_one and settings.reset_one[0] == n:
+                continue  # looked at last
             valid = getattr(self.dut, f"c{n}_done__valid")
             if not valid.value and await First(RisingEdge(valid), limit) is limit:
                 if settings.reset_after:
@@ -276,6 +293,12 @@ class _Machine:
                     f"{[self._get(f'c{k}_opcode') for k in range(chiplets)]}"
                 )
         cycles = (int(get_sim_time("ns")) - began) // CLOCK_NS
+        if settings.reset_one and settings.reset_one[2]:
+            valid = getattr(self.dut, f"c{settings.reset_one[0]}_done__valid")
+            if not valid.value and await First(RisingEdge(valid), limit) is limit:
+                raise AssertionError(f"chiplet {settings.reset_one[0]} does not end after its reset")
+        if upset is not None:
+            assert upset.done(), "the run was over before the reset"
         completions = [COMPLETION.unpack(self._get(f"c{n}_done__payload")) for n in range(chiplets)]
         links = [{name: self._get(f"link{n}_{name}") for name in LINK_COUNTERS} for n in range(chiplets)]
         memories = [{name: self._get(f"mem{n}_{name}") for name in _MEMORY_COUNTERS} for n in range(chiplets)]

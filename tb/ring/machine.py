@@ -78,7 +78,7 @@ def ring_top(component: RingChiplet, design: str, toplevel: str, chiplets: int, 
         ]
         memory = [".clk(clk)", f".rst(rst | reset[{n}])"]
         # Link n leaves chiplet n; the link of the last chiplet in use goes to chiplet 0.
-        for signal in ("tvalid", "tdata", "tlast"):
+        for signal in ("tvalid", "tdata", "tlast", "tstate"):
             bits = ports[f"m_axis_{signal}"][1]
             wires.append(f"  wire {vector(bits)}link{n}_{signal};")
             pins.append(f".m_axis_{signal}(link{n}_{signal})")
@@ -90,9 +90,10 @@ def ring_top(component: RingChiplet, design: str, toplevel: str, chiplets: int, 
             # Nothing goes past the last chiplet in use.
             gate = f" && chiplets > {n}" if signal == "tvalid" and n else ""
             pins.append(f".s_axis_{signal}({before}{gate})")
-        wires.append(f"  wire back{n};")
-        pins.append(f".s_axis_tcredit(back{n})")
-        pins.append(f".m_axis_tcredit(chiplets == {n + 1} ? back0 : back{(n + 1) % chiplets})")
+        for signal in ("tcredit", "tback"):
+            wires.append(f"  wire {vector(ports[f's_axis_{signal}'][1])}{signal}{n};")
+            pins.append(f".s_axis_{signal}({signal}{n})")
+            pins.append(f".m_axis_{signal}(chiplets == {n + 1} ? {signal}0 : {signal}{(n + 1) % chiplets})")
         for name, (inward, bits) in ports.items():
             if name.startswith(("m_axis_", "s_axis_")) or name in ("position", "chiplets"):
                 continue

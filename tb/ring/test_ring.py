@@ -207,6 +207,37 @@ def test_errors_are_told_to_all_and_nothing_hangs(tmp_path: Path) -> None:
     assert mismatches(problem, outcomes[-1]) == []
 
 
+def test_a_reset_of_one_chiplet_ends_the_work_of_all(tmp_path: Path) -> None:
+    """Whenever it comes, and whether the chiplet begins again or not; after a reset of all, the next run is right."""
+    graph = load("karate")
+    problem = random_problem(graph, Model.GCN, [7, 3], 1)
+    jobs = []
+    for chiplets in sorted({2, 3, COUNTS[-1]}):
+        images = build_images(problem, Placement.tiles(graph.nodes, chiplets, highest(graph, 3)))
+        # Before it comes to the ring, a chiplet may be reset and begin again without harm.
+        times = [(300, 1), (300, 500), *((after, again) for after in range(1000, 2001, 100) for again in (0, 1, 500))]
+        for number, (after, again) in enumerate(times):
+            reset = (number % chiplets, after, again)
+            jobs += [RingJob(images, replace(STALLS[1], reset_one=reset, limit=60_000)), RingJob(images, STALLS[1])]
+    outcomes, _ = run_ring(CONFIG, RING, jobs, tmp_path)
+    found = set()
+    for job, outcome in zip(jobs, outcomes, strict=True):
+        if job.settings.reset_one is None or job.settings.reset_one[1] == 300:
+            assert [one["error"] for one in outcome.completions] == [Error.NONE] * len(job.images)
+            assert mismatches(problem, outcome) == []
+            continue
+        victim, _, again = job.settings.reset_one
+        said = [(n, one["error"], one["info"]) for n, one in enumerate(outcome.completions) if n != victim]
+        neighbours = {(victim - 1) % len(job.images), (victim + 1) % len(job.images)}
+        assert {error for _, error, _ in said} <= {Error.LINK, Error.PEER}, job.settings
+        assert all(info == victim and n in neighbours for n, error, info in said if error == Error.LINK)
+        found |= {error for _, error, _ in said}
+        if again:
+            # It may have seen the end of a packet that began before its reset.
+            assert outcome.completions[victim]["error"] in (Error.LINK, Error.PEER, Error.BAD_PACKET)
+    assert found == {Error.LINK, Error.PEER}
+
+
 def test_packets_of_another_length_are_refused(tmp_path: Path) -> None:
     graph = load("karate")
     images = build_images(random_problem(graph, Model.GCN, [7, 3], 1), Placement.tiles(graph.nodes, 3))
