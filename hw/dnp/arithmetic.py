@@ -1,7 +1,9 @@
 # mypy: disable-error-code="valid-type,call-arg,attr-defined,index,dict-item,misc"
 """The 3-stage arithmetic pipeline: operands, product, sum; one multiply-accumulate a clock (D1, D2)."""
 
+from collections.abc import Callable
 from itertools import zip_longest
+from operator import mul
 from typing import Any
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed, unsigned
@@ -56,6 +58,11 @@ class Arithmetic(wiring.Component):
 
     What the add stage chooses from is chosen by one bit each, made ready a stage earlier, and so is the general
     register it reads: with what the instruction before is just writing to it.
+
+    Parameters
+    ----------
+    multiply
+        Returns the product of two factors; proofs put any word in its place.
     """
 
     #: All stages move on; low while a port blocks or the processor stands still.
@@ -77,10 +84,9 @@ class Arithmetic(wiring.Component):
     a: Out(SIGNED_WORD)
     general: Out(SIGNED_WORD).array(GENERAL)
 
-    @staticmethod
-    def multiply(one: Any, other: Any) -> Any:
-        """Return the product of the factors; proofs put any word in its place."""
-        return one * other
+    def __init__(self, multiply: Callable[[Any, Any], Any] = mul) -> None:
+        self.multiply = multiply
+        super().__init__()
 
     def elaborate(self, platform: Any) -> Module:
         """Three stages, then what the add stage does."""

@@ -29,7 +29,8 @@ class _Operands:
     """Values an instruction may use, as the formulas name them."""
 
     def __init__(self, row: Instruction, word: Any, a: Any, general: Any, values: dict[str, Any], product: Any) -> None:
-        self.product, self.factors = product, None
+        self.product = product
+        self.factors: tuple[Any, Any] | None = None
         self.a, self.w, self.x, self.p, self.c = a, values["w"], values["x"], values["p"], values["c"]
         letter = row.letter_of(Kind.GENERAL)
         self.r = general[self._bits(row, word, letter)] if letter else self.a
@@ -138,7 +139,7 @@ class InstructionSpec(Elaboratable):
         m = Module()
         m.submodules.decoder = decoder = Decoder()
         # The multiplier is left out: its factors are compared, and its result may be anything a product can be.
-        dut, factors = Arithmetic(), []
+        factors: list[Any] = []
         product = Signal(signed(2 * WORD))
         m.d.comb += [
             product.eq(AnyConst(2 * WORD)),
@@ -149,7 +150,7 @@ class InstructionSpec(Elaboratable):
             factors.extend((one, other))
             return product
 
-        dut.multiply = multiply
+        dut = Arithmetic(multiply)
         m.submodules.dut = dut.elaborate(platform)
         dut._MustUse__used = True
         word = Signal(WORD)
