@@ -49,7 +49,7 @@ class Examiner(wiring.Component):
         Of the round.
     mode
         What is examined; it changes only while ``idle``, but to `Mode.DRAIN` at any time.
-    begin
+    new_record
         Begin a record; with ``given`` its node is the ``hub``.
     half, hub
         Of the record buffer; of the task.
@@ -85,7 +85,7 @@ class Examiner(wiring.Component):
             {
                 "settings": In(Settings(config)),
                 "mode": In(Mode),
-                "begin": In(1),
+                "new_record": In(1),
                 "given": In(1),
                 "half": In(1),
                 "hub": In(config.node_bits),
@@ -208,11 +208,11 @@ class Examiner(wiring.Component):
         buffer = self.buffer
         at = Signal(config.list_bits)
         m.d.comb += [
-            buffer.node.valid.eq(keep_node | keep_late | (self.begin & self.given)),
-            buffer.node.payload.vertex.eq(Mux(self.begin, self.hub, vertex)),
+            buffer.node.valid.eq(keep_node | keep_late | (self.new_record & self.given)),
+            buffer.node.payload.vertex.eq(Mux(self.new_record, self.hub, vertex)),
             buffer.node.payload.row.eq(row),
             at.eq(self.nodes + self.late),
-            buffer.node_index.eq(Cat(Mux(self.begin, 0, at), self.half)),
+            buffer.node_index.eq(Cat(Mux(self.new_record, 0, at), self.half)),
             buffer.hub.valid.eq(keep_hub),
             buffer.hub.payload.eq(vertex),
             buffer.hub_index.eq(Cat(self.hubs[: config.hub_bits], self.half)),
@@ -232,7 +232,7 @@ class Examiner(wiring.Component):
             self.hubs.eq(self.hubs + keep_hub),
             self.late.eq(self.late + keep_late),
         ]
-        with m.If(self.begin):
+        with m.If(self.new_record):
             m.d.sync += [self.nodes.eq(self.given), self.hubs.eq(0), self.late.eq(0), opened.eq(0)]
             m.d.sync += self.tag.eq(self.tag + 1)
         with m.If(self.clear.valid):

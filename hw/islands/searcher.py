@@ -187,7 +187,7 @@ class Searcher(wiring.Component):
                 with m.If(search.clear | ~tags_left):
                     m.next = "WAIT_FOR_COLLECTOR"
                 with m.Elif(search.task.valid):
-                    m.d.comb += examiner.begin.eq(1)
+                    m.d.comb += examiner.new_record.eq(1)
                     m.d.sync += handing.eq(search.task.payload.isolated)
                     m.next = "READ"
                     with m.If(search.task.payload.isolated):
@@ -231,7 +231,7 @@ class Searcher(wiring.Component):
                     vertex.eq(seed),
                     looker.claim.eq(1),
                     looker.i.valid.eq(waiting.any() & ~sent),
-                    examiner.begin.eq(looker.i.ready),
+                    examiner.new_record.eq(looker.i.ready),
                 ]
                 m.d.sync += [fetch.eq(0), pressing.eq(0)]
                 with m.If(looker.i.ready):

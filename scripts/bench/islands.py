@@ -28,7 +28,7 @@ ENGINES = (1, 2, 4, 8, 16)
 SCHEDULES = {"16 halving": Schedule(16, True), "16 falling by 1": Schedule(16, False, 1)}
 C_MAX = 64
 #: Searches and lanes of an engine, record streams of the locator.
-SEARCHES, LANES, OUTPUTS = 6, 4, 16
+SEARCHES, LANES, OUTPUTS = 4, 4, 32
 #: Engines with which the adjacency is read through the memory port.
 EXTERNAL = 4
 #: Of the allocator: PEs, largest difference of loads a whole record makes, rows of a piece.

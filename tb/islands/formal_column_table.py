@@ -71,6 +71,6 @@ class ColumnTableSpec(Elaboratable):
 
 
 PROOFS = [
-    Proof("knows_what_was_inserted", ColumnTableSpec, "bmc", 8),
+    Proof("knows_what_was_inserted", ColumnTableSpec, "bmc", 7),
     Proof("reaches_its_states", ColumnTableSpec, "cover", 9),
 ]

@@ -85,6 +85,6 @@ class RecordMergerSpec(Elaboratable):
 
 
 PROOFS = [
-    Proof("keeps_records_whole", RecordMergerSpec, "bmc", 14),
+    Proof("keeps_records_whole", RecordMergerSpec, "bmc", 12),
     Proof("reaches_its_states", RecordMergerSpec, "cover", 20),
 ]
