@@ -264,6 +264,32 @@ def test_a_row_that_never_comes_is_missed_with_its_vid(tmp_path: Path) -> None:
     assert (outcomes[0].completions[1]["error"], outcomes[0].completions[1]["info"]) == (Error.MISSING, 1)
 
 
+#: Graphs of real sizes, with the first columns of their features only: a simulated chiplet here has four lanes.
+SIZED = {"digits": "digits", "power law": "synthetic:power-law,nodes=1000", "cora": "planetoid:{}/cora"}
+COLUMNS = 32
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_graphs_of_real_sizes(name: str, tmp_path: Path) -> None:
+    """All models on rings of every size, equal tiles and uneven ones, with and without hubs."""
+    folder = os.environ.get("ATOLL_PLANETOID")
+    if name == "cora" and not folder:
+        pytest.skip("ATOLL_PLANETOID does not name the folder with Cora")
+    if name != "digits" and not os.environ.get("ATOLL_FULL"):
+        pytest.skip("many long runs: ATOLL_FULL=1")
+    graph = load(SIZED[name].format(folder))
+    graph = replace(graph, features=graph.features[:, :COLUMNS])
+    counts = COUNTS if os.environ.get("ATOLL_FULL") else COUNTS[-1:]
+    cases = []
+    for number, chiplets in enumerate(counts):
+        for seed, model in enumerate(Model if os.environ.get("ATOLL_FULL") else [Model.GCN]):
+            problem = random_problem(graph, model, [16, 7], seed)
+            hubs = highest(graph, 20) if (number + seed) % 2 else []
+            tiles = Placement.tiles(graph.nodes, chiplets, hubs)
+            cases.append(Case(problem, uneven(graph, chiplets, seed, hubs) if seed == 1 else tiles))
+    run_cases(cases, tmp_path)
+
+
 @pytest.mark.skipif(not os.environ.get("ATOLL_PLANETOID"), reason="ATOLL_PLANETOID is not set")
 @pytest.mark.skipif(not os.environ.get("ATOLL_FULL"), reason="a long run, for make sim-full")
 def test_cora_has_the_least_traffic(tmp_path: Path) -> None:
