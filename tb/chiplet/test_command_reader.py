@@ -30,6 +30,10 @@ class Run:
     failing: Collection[int] = ()
 
 
+#: Lists from this length on are refused, or never get that far.
+_ENDLESS = 1000
+
+
 class Reader:
     """The image in memory, and the commands and the completion that a run must bring."""
 
@@ -58,7 +62,7 @@ class Reader:
         } | run.header
         lines = {0: HEADER.to_bytes(header)}
         tags = []
-        for number in range(run.commands if run.commands < 100 else 0):
+        for number in range(run.commands if run.commands < _ENDLESS else 0):
             tags.append({"layer": random.getrandbits(8), "tag": random.getrandbits(16)})
             head = COMMANDS[Opcode.NOP].pack({"opcode": random.getrandbits(8), **tags[-1]})
             lines[run.list_line + number] = (head | random.getrandbits(480) << 32).to_bytes(LINE_BYTES, "little")
@@ -178,6 +182,23 @@ async def infos_and_lines_have_all_their_bits(dut: Any) -> None:
         await reader.part.bench.drain()
         reader.run(Run(commands=2, list_line=(1 << bit) - 1, base=1, failing=[1 << bit]))
         await reader.part.bench.drain()
+
+
+@cocotb.test()
+async def a_list_may_end_with_the_port(dut: Any) -> None:
+    reader = await make(dut)
+    top = 1 << len(reader.part.component.base)
+    for past in (0, 1, 2):
+        reader.run(Run(base=min(top, 1 << 14) - 7 + past, commands=3))
+        await reader.part.bench.drain()
+
+
+@cocotb.test()
+async def long_lists_are_counted(dut: Any) -> None:
+    reader = await make(dut)
+    for commands in (0x12C, 0x0D3):
+        reader.run(Run(commands=commands))
+        await reader.part.bench.drain(20_000)
 
 
 @cocotb.test()

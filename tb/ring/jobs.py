@@ -31,7 +31,7 @@ from tb.ring.machine import LINK_COUNTERS, ring_top
 __all__ = ["RingJob", "RingOutcome", "RingSettings", "mismatches", "run_ring"]
 
 #: Smallest memory of a chiplet, in bytes.
-_MEMORY_BYTES = 1 << 21
+_MEMORY_BYTES = 1 << 20
 _MEMORY_COUNTERS = ("bytes_read", "bytes_written")
 
 
