@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import warnings
 from collections import defaultdict
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -10,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from amaranth.hdl import UnusedElaboratable
 
 from tb.harness.build import ROOT
 from tb.harness.run import completed, waveform
@@ -33,6 +36,14 @@ class Row:
 def pytest_configure(config: pytest.Config) -> None:
     """Let benches make components only to ask for their shapes or to see them refused."""
     config.addinivalue_line("filterwarnings", "ignore::amaranth.hdl.UnusedElaboratable")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """Collect what tests only made, while warnings about it are let pass: pytest's own filters end before that."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnusedElaboratable)
+        gc.collect()
 
 
 @pytest.hookimpl(wrapper=True)
