@@ -39,7 +39,12 @@ def run(
     dataset: Annotated[str, typer.Argument(help="What `atoll datasets` lists.")] = "digits",
     config: Annotated[str, typer.Option(help="Name of a file in configs/, or a path.")] = "default",
     model: Annotated[str | None, typer.Option(help="gcn, sage or gin.  [default: gcn]", show_default=False)] = None,
-    chiplets: Annotated[int, typer.Option(help="Chiplets on the ring.", min=1, max=16)] = 1,
+    chiplets: Annotated[
+        int | None,
+        typer.Option(
+            help="Chiplets on the ring.  [default: what the configuration says]", min=1, max=16, show_default=False
+        ),
+    ] = None,
     layers: Annotated[int, typer.Option(help="Layers to train.", min=1, max=3)] = 2,
     hidden: Annotated[int, typer.Option(help="Width of the layers before the last.", min=1)] = 16,
     seed: Annotated[int, typer.Option(help="Of initial weights and dropout.", min=0)] = 0,
@@ -59,7 +64,7 @@ def run(
     if batch:
         from scripts.flows import batch as batch_flow
 
-        if chiplets > 1:
+        if chiplets is not None and chiplets > 1:
             raise UserError("--batch runs on one chiplet; leave --chiplets out")
         sampled = batch_flow.BatchRequest(
             dataset, model, config, hidden, seed, model_file, rtl, out, batch, batch_flow.parse_fan_out(fanout), order

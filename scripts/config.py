@@ -1,21 +1,43 @@
 """Named configurations: TOML files that say how large a machine is."""
 
 import tomllib
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from golden.errors import InputError
+from golden.ring.placement import CHIPLETS_MAX
 from hw.chiplet.config import ChipletConfig
 from hw.community.chiplet import MachineConfig
 from hw.community.formats import CommunityConfig
 from hw.islands.config import LocatorConfig
 from hw.pe.formats import PEConfig
 
-__all__ = ["CONFIGS", "as_dict", "load_config", "load_machine", "names"]
+__all__ = ["CONFIGS", "as_dict", "load_config", "load_machine", "load_ring", "names"]
 
 #: Folder of the named configurations.
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
+
+
+@dataclass(frozen=True)
+class RingSection:
+    """Section ``ring`` of a file: what is different when there are several chiplets.
+
+    Attributes
+    ----------
+    chiplets
+        How many there are unless the caller says otherwise, 1 to 16.
+    groups, pes
+        Of each chiplet on a ring, instead of those in section ``chiplet``; 0: the same as there.
+    """
+
+    chiplets: int = 1
+    groups: int = 0
+    pes: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.chiplets <= CHIPLETS_MAX:
+            raise ValueError(f"chiplets must be in 1..{CHIPLETS_MAX}, not {self.chiplets!r}")
 
 
 def names() -> list[str]:
@@ -44,12 +66,24 @@ def load_config(name: str) -> ChipletConfig:
 
 
 def load_machine(name: str) -> ChipletConfig | MachineConfig:
-    """Read a configuration of a chiplet of either kind: ``pe = "community"`` in the file says which.
+    """Read a configuration of a chiplet that works alone; see :func:`load_ring`."""
+    return load_ring(name, 1)[0]
+
+
+def load_ring(name: str, chiplets: int | None = None) -> tuple[ChipletConfig | MachineConfig, int]:
+    """Read a configuration of a machine of either kind: ``pe = "community"`` in the file says which.
 
     Parameters
     ----------
     name
         Name of a file in `CONFIGS` without its ending, or a path.
+    chiplets
+        How many there are; default: as many as the file says.
+
+    Returns
+    -------
+    tuple
+        Configuration of each chiplet, and how many there are.
 
     Raises
     ------
@@ -66,15 +100,20 @@ def load_machine(name: str) -> ChipletConfig | MachineConfig:
     if isinstance(table.get("pe"), str):
         kind = table.pop("pe")
         if kind == "community":
-            return _community(path, table)
+            return _community(path, table), chiplets or 1
         if kind != "gather":
             raise InputError(f"{path}, pe", f"is {kind!r}", '"gather" or "community"')
     chiplet = _section(path, table, "chiplet", ChipletConfig, frozenset({"pe"}))
     pe = _section(path, table, "pe", PEConfig)
+    section = _section(path, table, "ring", RingSection)
     if table:
-        raise InputError(path, f"has a section {next(iter(table))!r}", "chiplet and pe")
+        raise InputError(path, f"has a section {next(iter(table))!r}", "chiplet, pe and ring")
     try:
-        return ChipletConfig(**chiplet, pe=PEConfig(**pe))
+        ring = RingSection(**section)
+        count = chiplets or ring.chiplets
+        if count > 1:
+            chiplet |= {key: value for key in ("groups", "pes") if (value := getattr(ring, key))}
+        return ChipletConfig(**chiplet, pe=PEConfig(**pe)), count
     except ValueError as error:
         raise InputError(path, str(error), "a value in that range") from None
 

@@ -34,7 +34,7 @@ from golden.ring.traffic import traffic
 from hw.chiplet.config import ChipletConfig
 from hw.community.chiplet import MachineConfig
 from hw.ring.formats import RingConfig
-from scripts.config import as_dict, load_machine
+from scripts.config import as_dict, load_ring
 from scripts.flows.table import console, show
 from tb.chiplet.jobs import Job, mismatches, run_jobs
 from tb.community.jobs import Pace, differences, run_images
@@ -60,7 +60,7 @@ class Request:
     Attributes
     ----------
     chiplets
-        Chiplets on the ring, 1 to 16; each owns a tile of equal size.
+        Chiplets on the ring, 1 to 16; each owns a tile of equal size. None: what the configuration says.
     dataset
         See `golden.datasets.load`.
     model
@@ -80,7 +80,7 @@ class Request:
     dataset: str = "digits"
     model: str | None = None
     config: str = "default"
-    chiplets: int = 1
+    chiplets: int | None = None
     layers: int = 2
     hidden: int = 16
     seed: int = 0
@@ -105,14 +105,14 @@ def run(request: Request) -> dict[str, Any]:
     """
     with _stages(6 if request.rtl else 4) as stage:
         stage("data set")
-        config = load_machine(request.config)
+        config, chiplets = load_ring(request.config, request.chiplets)
         graph = load(request.dataset)
         stage("training" if request.model_file is None else "weights")
         network = _network(request, graph)
         stage("quantisation")
         problem = quantise(network, graph)
-        if isinstance(config, MachineConfig) and request.chiplets > 1:
-            raise InputError("chiplets", f"are {request.chiplets}", "1 with community PEs")
+        if isinstance(config, MachineConfig) and chiplets > 1:
+            raise InputError("chiplets", f"are {chiplets}", "1 with community PEs")
         _check_fits(problem, config)
         stage("golden model")
         exact = infer(problem)
@@ -124,11 +124,12 @@ def run(request: Request) -> dict[str, Any]:
             folder.mkdir(exist_ok=True)
             if isinstance(config, MachineConfig):
                 simulated = _simulate_community(config, problem, folder)
+            elif chiplets > 1:
+                simulated = _simulate_ring(config, chiplets, problem, folder)
             else:
-                simulate = _simulate_ring if request.chiplets > 1 else _simulate_chiplet
-                simulated = simulate(request, config, problem, folder)
+                simulated = _simulate_chiplet(config, problem, folder)
             stage("comparison")
-    result = _result(request, config, network, problem, exact, simulated)
+    result = _result(request, config, chiplets, network, problem, exact, simulated)
     (request.out / "result.json").write_text(json.dumps(result, indent=2) + "\n")
     _print(result, request.out / "result.json")
     return result
@@ -180,7 +181,7 @@ def _simulate_community(config: MachineConfig, problem: Problem, folder: Path) -
     )
 
 
-def _simulate_chiplet(request: Request, config: ChipletConfig, problem: Problem, folder: Path) -> _Simulated:
+def _simulate_chiplet(config: ChipletConfig, problem: Problem, folder: Path) -> _Simulated:
     (outcome,), simulation = run_jobs(config, [Job(build_image(problem))], folder)
     run = outcome.run
     assert run is not None
@@ -196,11 +197,11 @@ def _simulate_chiplet(request: Request, config: ChipletConfig, problem: Problem,
     )
 
 
-def _simulate_ring(request: Request, config: ChipletConfig, problem: Problem, folder: Path) -> _Simulated:
-    placement = Placement.tiles(problem.graph.nodes, request.chiplets)
+def _simulate_ring(config: ChipletConfig, chiplets: int, problem: Problem, folder: Path) -> _Simulated:
+    placement = Placement.tiles(problem.graph.nodes, chiplets)
     job = RingJob(build_images(problem, placement), RingSettings(latency=100, limit=_LIMIT))
-    sizes = RingConfig(chiplets=request.chiplets, max_out=config.pe.max_out)
-    (outcome,), simulation = run_ring(config, sizes, [job], folder, name=f"ring_{request.chiplets}")
+    sizes = RingConfig(chiplets=chiplets, max_out=config.pe.max_out)
+    (outcome,), simulation = run_ring(config, sizes, [job], folder, name=f"ring_{chiplets}")
     least = traffic(problem.graph, placement)
     elements = sum(layer.f_out for layer in problem.model.layers)
     return _Simulated(
@@ -210,7 +211,8 @@ def _simulate_ring(request: Request, config: ChipletConfig, problem: Problem, fo
         seconds=simulation.seconds,
         read=sum(memory["bytes_read"] for memory in outcome.memories),
         written=sum(memory["bytes_written"] for memory in outcome.memories),
-        phases=[],
+        # Of the chiplet that ends last.
+        phases=max(outcome.phases, key=lambda phases: sum(cycles for _, _, cycles in phases)),
         ring={
             "placement": "tiles",
             "words_by_link": [link["feature_words"] + link["partial_words"] for link in outcome.links],
@@ -288,6 +290,7 @@ def _commit() -> str | None:
 def _result(
     request: Request,
     config: ChipletConfig | MachineConfig,
+    chiplets: int,
     network: FloatModel,
     problem: Problem,
     exact: list[LayerResult],
@@ -299,7 +302,7 @@ def _result(
     floating = network.predictions(graph)
     # What the machine says is judged, not what the model of it says.
     machine = done.predictions if done else _predictions(exact[-1].results)
-    lanes = config.lanes * request.chiplets
+    lanes = config.lanes * chiplets
     by_phase: dict[str, int] = {}
     for layer, opcode, cycles in done.phases if done else ():
         by_phase[f"layer{layer}.{opcode}"] = by_phase.get(f"layer{layer}.{opcode}", 0) + cycles
@@ -319,7 +322,7 @@ def _result(
             "layers": [[layer.f_in, layer.f_out] for layer in problem.model.layers],
             "file": str(request.model_file) if request.model_file else None,
         },
-        "config": {"name": request.config, "chiplets": request.chiplets, **as_dict(config)},
+        "config": {"name": request.config, "chiplets": chiplets, **as_dict(config)},
         "bit_exact": not done.differences if done else None,
         "differences": done.differences if done else None,
         "cycles": done.cycles if done else None,
@@ -327,7 +330,7 @@ def _result(
         "macs": {
             "useful": useful,
             "lanes": lanes,
-            "limit_cycles": limit_cycles(useful, lanes, bound, request.chiplets * config.pe.data_width // 8),
+            "limit_cycles": limit_cycles(useful, lanes, bound, chiplets * config.pe.data_width // 8),
             "utilisation": useful / (lanes * done.cycles) if done else None,
         },
         "external_bytes": {

@@ -14,7 +14,7 @@ from golden.contracts import COMPLETION, LINE_BYTES, Opcode
 from tb.harness import CLOCK_NS
 from tb.models.memory import Memory
 
-__all__ = ["Host", "Run"]
+__all__ = ["Host", "Run", "watch"]
 
 
 @dataclass
@@ -105,7 +105,7 @@ class Host:
         dut.start__valid.value = 0
         began = _now()
         phases: list[tuple[int, str, int]] = []
-        watcher = cocotb.start_soon(self._watch(phases))
+        watcher = cocotb.start_soon(watch(dut.opcode, dut.layer, phases))
         if not dut.done__valid.value:
             timeout = Timer((cut_off or limit) * CLOCK_NS, "ns")
             if await First(RisingEdge(dut.done__valid), timeout) is timeout:
@@ -124,13 +124,13 @@ class Host:
         after = self.memory.counters()
         return Run(completion, cycles, phases, {name: after[name] - before[name] for name in after if name != "idle"})
 
-    async def _watch(self, phases: list[tuple[int, str, int]]) -> None:
-        """Note every command; costs Python only when the opcode changes."""
-        opcode = self.dut.opcode
-        while True:
-            while int(opcode.value) == Opcode.NOP:
-                await ValueChange(opcode)
-            began, code, layer = _now(), int(opcode.value), int(self.dut.layer.value)
+
+async def watch(opcode: Any, layer: Any, phases: list[tuple[int, str, int]]) -> None:
+    """Note layer, name and cycles of every command in `phases`; costs Python only when `opcode` changes."""
+    while True:
+        while int(opcode.value) == Opcode.NOP:
             await ValueChange(opcode)
-            name = Opcode(code).name.lower() if code in set(Opcode) else f"opcode {code}"
-            phases.append((layer, name, _now() - began))
+        began, code, number = _now(), int(opcode.value), int(layer.value)
+        await ValueChange(opcode)
+        name = Opcode(code).name.lower() if code in set(Opcode) else f"opcode {code}"
+        phases.append((number, name, _now() - began))

@@ -10,8 +10,9 @@ from typer.testing import CliRunner
 
 from golden.errors import InputError
 from golden.metrics import Bound, limit_cycles
+from hw.chiplet.config import ChipletConfig
 from scripts.cli import app
-from scripts.config import load_config, load_machine, names
+from scripts.config import load_config, load_machine, load_ring, names
 from scripts.flows.run import Request, run
 
 KEYS = {
@@ -26,7 +27,10 @@ def test_run_writes_every_key(tmp_path: Path) -> None:
     assert result == json.loads((tmp_path / "result.json").read_text())
     assert set(result) == KEYS
     assert result["bit_exact"] is True
+    assert (result["config"]["chiplets"], result["macs"]["lanes"]) == (4, 64)
+    assert result["ring"]["words_by_link"] == result["ring"]["minimum"]
     assert result["cycles"] == sum(result["cycles_by_phase"].values())
+    assert 0 <= result["cycles_by_phase"]["commands"] < result["cycles"] / 2
     assert result["cycles"] >= result["macs"]["limit_cycles"]
     assert (
         result["external_bytes"]["read"] + result["external_bytes"]["written"] > result["external_bytes"]["compulsory"]
@@ -41,9 +45,11 @@ def test_own_graph_and_own_weights(tmp_path: Path) -> None:
     np.savez(tmp_path / "g.npz", edge_index=edges, x=random.random((20, 6), np.float32), y=np.arange(20) % 3)
     weights: dict[str, Any] = {"layer0.weight": random.normal(size=(6, 5)), "layer1.weight": random.normal(size=(5, 3))}
     np.savez(tmp_path / "w.npz", model="gin", eps=np.array(0.25), **weights)
-    request = Request(f"npz:{tmp_path}/g.npz", model_file=tmp_path / "w.npz", out=tmp_path / "out")
+    request = Request(f"npz:{tmp_path}/g.npz", chiplets=1, model_file=tmp_path / "w.npz", out=tmp_path / "out")
     result = run(request)
     assert result["bit_exact"] is True
+    assert (result["config"]["chiplets"], result["macs"]["lanes"], result["ring"]) == (1, 64, None)
+    assert result["cycles"] == sum(result["cycles_by_phase"].values())
     assert result["model"]["name"] == "gin"
     assert result["model"]["layers"] == [[6, 5], [5, 3]]
 
@@ -75,7 +81,7 @@ def test_bad_input_is_refused_in_one_line(arguments: list[str], message: str, tm
 
 
 def test_failed_comparison_has_exit_status_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scripts.flows.run.mismatches", lambda problem, outcome: ["layer 0: 1 of 2 values differ"])
+    monkeypatch.setattr("scripts.flows.run.ring_mismatches", lambda problem, outcome: ["layer 0: 1 of 2 values differ"])
     done = CliRunner().invoke(app, ["run", "karate", "--out", str(tmp_path)])
     assert done.exit_code == 1
     assert "1 of 2 values differ" in done.output
@@ -87,6 +93,17 @@ def test_named_configurations_load(name: str) -> None:
     assert load_machine(name).lanes >= 1
 
 
+def test_a_ring_shares_the_lanes_out(tmp_path: Path) -> None:
+    config, chiplets = load_ring("default")
+    assert (config.lanes * chiplets, chiplets) == (load_machine("default").lanes, 4)
+    assert load_ring("default", 16)[1] == 16
+    assert load_ring("small") == (load_machine("small"), 1)
+    (tmp_path / "c.toml").write_text("[chiplet]\ngroups = 3\npes = 2\n[ring]\npes = 1")
+    config, chiplets = load_ring(str(tmp_path / "c.toml"), 2)
+    assert isinstance(config, ChipletConfig)
+    assert (config.groups, config.pes, chiplets) == (3, 1, 2)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -95,7 +112,9 @@ def test_named_configurations_load(name: str) -> None:
         ("[pe]\nlanes = 3", "lanes must be a power of two"),
         ("[pe]\nlanes = 2.5", "pe.lanes: is 2.5; expected a whole number"),
         ("[chiplet]\ngroups = 0", "groups must be in 1..64, not 0"),
-        ("[ring]\nchiplets = 4", "has a section 'ring'"),
+        ("[rings]\nchiplets = 4", "has a section 'rings'; expected chiplet, pe and ring"),
+        ("[ring]\nchiplets = 17", "chiplets must be in 1..16, not 17"),
+        ("[ring]\nlanes = 4", "ring.lanes: is unknown; expected chiplets, groups, pes"),
         ("pe = 4", "pe: is 4; expected a section"),
     ],
 )

@@ -66,12 +66,16 @@ class BuildOptions:
         Bind the stream rule checker to every stream port.
     arguments
         More arguments for Verilator.
+    blocks
+        Modules that are compiled once each, however often they stand in the design, and simulated behind their ports.
+        Not together with coverage or waves, which look inside; then they are left out.
     """
 
     coverage: bool = False
     waves: bool = False
     rules: bool = True
     arguments: tuple[str, ...] = ()
+    blocks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -116,9 +120,10 @@ def has_fst() -> bool:
 class FastVerilator(Verilator):
     """cocotb's Verilator runner with only the top level's ports public (three times the speed)."""
 
-    def __init__(self, runtime: Path | None = None) -> None:
+    def __init__(self, runtime: Path | None = None, *, hierarchical: bool = False) -> None:
         super().__init__()
         self.runtime = runtime
+        self.hierarchical = hierarchical
         self.timeout: float | None = None
         self.log.setLevel(logging.CRITICAL)
 
@@ -140,6 +145,9 @@ class FastVerilator(Verilator):
         commands[0][at : at + 1] = ["--public-depth", "1"]
         if "--trace" in commands[0]:
             commands[0][commands[0].index("--trace")] = "--trace-fst" if has_fst() else "--trace-vcd"
+        if self.hierarchical:
+            commands[0].insert(1, "--hierarchical")
+            commands[1][commands[1].index("Vtop.mk")] = "Vtop_hier.mk"
         return commands
 
     def _execute_cmds(self, cmds: Sequence[list[str]], cwd: Any, stdout: TextIO | None = None) -> None:
@@ -285,7 +293,12 @@ def _compile(made: Build, files: Sequence[Path]) -> None:
         arguments += ["--coverage-line", "--coverage-toggle", "--coverage-user"]
     arguments += options.arguments
     runtime = SIM_DIR / "runtime" / digest(_tools(), str(options.coverage), str(options.waves))
-    runner = FastVerilator(runtime)
+    blocks = () if options.coverage or options.waves else options.blocks
+    if blocks:
+        control = made.directory / "blocks.vlt"
+        control.write_text(_blocks(blocks, made.toplevel))
+        files = [control, *files]
+    runner = FastVerilator(runtime, hierarchical=bool(blocks))
     log = made.directory / "build.log"
     try:
         runner.build(
@@ -302,8 +315,19 @@ def _compile(made: Build, files: Sequence[Path]) -> None:
     _keep_runtime(made.directory / "obj", runtime)
     # The program is all that is run; precompiled headers alone would fill gigabytes.
     for pattern in ("*.gch", "*.o", "*.a"):
-        for path in (made.directory / "obj").glob(pattern):
+        for path in (made.directory / "obj").rglob(pattern):
             path.unlink()
+
+
+def _blocks(blocks: Sequence[str], top: str) -> str:
+    """Return a control file that makes `blocks` programs of their own.
+
+    Seen from outside, every output of such a block depends on every input, so what connects blocks to a ring looks like
+    a loop. Inside them the rule stands.
+    """
+    lines = ["`verilator_config", *(f'hier_block -module "{block}"' for block in blocks)]
+    lines += [f'lint_off -rule UNOPTFLAT -file "*/{file}.sv"' for file in (top, *blocks)]
+    return "\n".join([*lines, ""])
 
 
 def _keep_runtime(objects: Path, runtime: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from golden.model.network import Problem, infer
 from hw.chiplet.config import ChipletConfig
 from hw.ring.formats import RingConfig
 from hw.ring.ring_chiplet import RingChiplet
+from tb.chiplet.host import watch
 from tb.harness import CLOCK_NS, BuildOptions, Result, parameters
 from tb.harness.build import build
 from tb.harness.run import completed, run
@@ -85,6 +86,8 @@ class RingOutcome:
         Fields of every chiplet's completion.
     cycles
         From the start to the last completion.
+    phases
+        Layer, name and cycles of every chiplet's commands, those that wait for other chiplets too.
     links
         Counters of every link (`tb.ring.machine.LINK_COUNTERS`).
     memories
@@ -95,6 +98,7 @@ class RingOutcome:
 
     completions: list[dict[str, int]]
     cycles: int
+    phases: list[list[tuple[int, str, int]]]
     links: list[dict[str, int]]
     memories: list[dict[str, int]]
     results: list[Int16Array]
@@ -147,6 +151,8 @@ def run_ring(
     ]
     (directory / "jobs.json").write_text(json.dumps(descriptions))
     component = RingChiplet(config, ring)
+    # Compiled once for all positions: a large chiplet would take minutes for each.
+    options = replace(options or BuildOptions(), blocks=(f"{name}_chiplet",))
     depth = 1 << (size // beat_bytes - 1).bit_length()
     made = build(
         component,
@@ -277,6 +283,11 @@ class _Machine:
     async def run(self, settings: RingSettings, chiplets: int) -> dict[str, Any] | None:
         """Start all, wait for all; None if the run was cut off."""
         began = int(get_sim_time("ns"))
+        phases: list[list[tuple[int, str, int]]] = [[] for _ in range(chiplets)]
+        watchers = [
+            cocotb.start_soon(watch(getattr(self.dut, f"c{n}_opcode"), getattr(self.dut, f"c{n}_layer"), phases[n]))
+            for n in range(chiplets)
+        ]
         for n in range(chiplets):
             cocotb.start_soon(self.start(n, settings.late.get(n, 0)))
         upset = cocotb.start_soon(self.reset_one(*settings.reset_one)) if settings.reset_one else None
@@ -287,6 +298,8 @@ class _Machine:
             valid = getattr(self.dut, f"c{n}_done__valid")
             if not valid.value and await First(RisingEdge(valid), limit) is limit:
                 if settings.reset_after:
+                    for watcher in watchers:
+                        watcher.cancel()
                     return None
                 raise AssertionError(
                     f"chiplet {n}: no completion after {settings.limit} cycles; opcodes under way "
@@ -302,7 +315,13 @@ class _Machine:
         completions = [COMPLETION.unpack(self._get(f"c{n}_done__payload")) for n in range(chiplets)]
         links = [{name: self._get(f"link{n}_{name}") for name in LINK_COUNTERS} for n in range(chiplets)]
         memories = [{name: self._get(f"mem{n}_{name}") for name in _MEMORY_COUNTERS} for n in range(chiplets)]
-        return {"completions": completions, "cycles": cycles, "links": links, "memories": memories}
+        # Only now: a command that fails ends in the cycle of the completion.
+        await self.edge
+        for watcher in watchers:
+            watcher.cancel()
+        return {
+            "completions": completions, "cycles": cycles, "phases": phases, "links": links, "memories": memories,
+        }  # fmt: skip
 
     async def dump(self, number: int, regions: list[list[tuple[int, int]]]) -> None:
         for n, layers in enumerate(regions):
