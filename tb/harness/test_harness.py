@@ -6,14 +6,16 @@ from typing import Any
 import cocotb
 import pytest
 from amaranth.asserts import AnySeq
-from amaranth.hdl import Cover, Elaboratable, Module, Signal, signed
+from amaranth.hdl import Assert, Cover, Elaboratable, Module, Signal, signed
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from tb.harness import parameters, simulate, stream_ports
+from tb.harness import BuildOptions, parameters, simulate, stream_ports
 from tb.harness.bench import start
+from tb.harness.build import build
 from tb.harness.codec import Codec
 from tb.harness.formal import Proof, assert_stream, assume_stream, check
+from tb.harness.run import run
 
 
 class Colour(enum.Enum, shape=2):  # type: ignore[call-arg]
@@ -59,6 +61,8 @@ class Hop(wiring.Component):
         if self.fault == "double":
             with m.If((age == 0) & ~self.o.valid & ~self.i.valid):
                 m.d.sync += self.o.valid.eq(1)
+        if self.fault == "assert":
+            m.d.sync += Assert(age != 9)
         return m
 
 
@@ -90,6 +94,34 @@ def test_a_correct_design_passes() -> None:
 def test_a_broken_design_fails(fault: str, message: str) -> None:
     with pytest.raises(AssertionError, match=message):
         simulate(Hop(fault), __name__, parameters={"fault": fault})
+
+
+#: Two of a module one behind the other.
+TWO_HOPS = """
+module two_hops(input clk, input rst, input i__valid, input [7:0] i__payload, output i__ready,
+                output o__valid, output [7:0] o__payload, input o__ready);
+  wire valid, ready; wire [7:0] payload;
+  hop_block first(.clk, .rst, .i__valid, .i__payload, .i__ready,
+                  .o__valid(valid), .o__payload(payload), .o__ready(ready));
+  hop_block second(.clk, .rst, .i__valid(valid), .i__payload(payload), .i__ready(ready),
+                   .o__valid, .o__payload, .o__ready);
+endmodule
+"""
+
+
+@pytest.mark.parametrize(("fault", "passes"), [("none", True), ("wrong", False), ("assert", False)])
+def test_a_block_that_is_compiled_once_runs_and_fails_like_others(fault: str, passes: bool) -> None:
+    hop = Hop(fault)
+    made = build(
+        hop,
+        "hop_block",
+        toplevel="two_hops",
+        texts={"two_hops.sv": TWO_HOPS},
+        ports=stream_ports(hop),
+        options=BuildOptions(blocks=("hop_block",)),
+    )
+    result = run(made, __name__, parameters={"fault": fault})
+    assert (result.message == "") == passes, result.message
 
 
 def test_a_bench_without_tests_fails() -> None:
