@@ -18,7 +18,7 @@ class LinkWatch(wiring.Component):
 
     Attributes
     ----------
-    begin : In(1)
+    works : In(1)
         A command uses the ring.
     stop : In(1)
         This chiplet has stopped.
@@ -33,7 +33,7 @@ class LinkWatch(wiring.Component):
     def __init__(self) -> None:
         super().__init__(
             {
-                "begin": In(1),
+                "works": In(1),
                 "stop": In(1),
                 "before": In(LinkState),
                 "after": In(LinkState),
@@ -56,7 +56,7 @@ class LinkWatch(wiring.Component):
             )
             with m.If(at_work & gone):
                 m.d.sync += self.lost[n].eq(1)
-        with m.If(self.begin & (self.state == LinkState.FRESH)):
+        with m.If(self.works & (self.state == LinkState.FRESH)):
             m.d.sync += self.state.eq(LinkState.AT_WORK)
         with m.If(self.stop | self.lost.any()):
             m.d.sync += self.state.eq(LinkState.STOPPED)

@@ -56,7 +56,7 @@ class Station(wiring.Component):
         Packets for this chiplet.
     sent, passed : Out(1)
         A packet entered the ring here; a packet went through.
-    begin, stop, lost
+    works, stop, lost
         Of the `hw.ring.link_watch.LinkWatch`. Once the chiplet after is lost, nothing is sent any more: what would go
         there is dropped, so that what comes behind it still finds its way to those before. A packet that was cut off
         because the chiplet before is lost ends early.
@@ -94,7 +94,7 @@ class Station(wiring.Component):
                 "o": Out(stream.Signature(Flit(link_width))),
                 "sent": Out(1),
                 "passed": Out(1),
-                "begin": In(1),
+                "works": In(1),
                 "stop": In(1),
                 "lost": Out(2),
             }
@@ -153,7 +153,7 @@ class Station(wiring.Component):
 
         m.submodules.watch = watch = LinkWatch()
         m.d.comb += [
-            watch.begin.eq(self.begin),
+            watch.works.eq(self.works),
             watch.stop.eq(self.stop),
             watch.before.eq(self.s_axis.tstate),
             watch.after.eq(self.m_axis.tback),

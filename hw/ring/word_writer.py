@@ -26,11 +26,11 @@ class WordWriter(wiring.Component):
     address : In
         Beat address.
     i : stream of unsigned(32)
-    end : In(1)
+    ended : In(1)
         No further word comes.
     o : stream of `WriteRequest`
     done : Out(1)
-        After `end`: all has been handed on.
+        After `ended`: all has been handed on.
     """
 
     def __init__(self, address_width: int = 32, data_width: int = 256) -> None:
@@ -41,7 +41,7 @@ class WordWriter(wiring.Component):
                 "start": In(1),
                 "address": In(beat_address_width(address_width, data_width)),
                 "i": In(stream.Signature(32)),
-                "end": In(1),
+                "ended": In(1),
                 "o": Out(stream.Signature(self._write)),
                 "done": Out(1),
             }
@@ -56,13 +56,13 @@ class WordWriter(wiring.Component):
         held = Signal(self.data_width)
         count = Signal(range(words + 1))
         address = Signal.like(self.address)
-        goes = (count == words) | (self.end & (count != 0))
+        goes = (count == words) | (self.ended & (count != 0))
         m.d.comb += [
             out.i.valid.eq(goes),
             out.i.payload.address.eq(address),
             out.i.payload.data.eq(held),
             self.i.ready.eq(count != words),
-            self.done.eq(self.end & (count == 0) & ~out.o.valid),
+            self.done.eq(self.ended & (count == 0) & ~out.o.valid),
         ]
         for word in range(words):
             lanes = slice(WORD_BYTES * word, WORD_BYTES * (word + 1))

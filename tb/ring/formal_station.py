@@ -41,7 +41,7 @@ class RingSpec(Elaboratable):
             m.submodules[f"station_{n}"] = station
             connect(m, station.m_axis, stations[(n + 1) % STATIONS].s_axis)
             m.d.comb += [
-                station.begin.eq(1),
+                station.works.eq(1),
                 station.decided.eq(1),
                 station.verdict.take.eq(station.header == n),
                 station.verdict.forward.eq(station.header != n),

@@ -56,7 +56,7 @@ class RingOfStations(wiring.Component):
             connect(m, station.m_axis, stations[(n + 1) % self.stations].s_axis)
             header = data.View(struct(PACKET_HEADER), station.header)
             m.d.comb += [
-                station.begin.eq(1),
+                station.works.eq(1),
                 station.decided.eq(1),
                 station.verdict.forward.eq(header.destination != n),
                 station.verdict.take.eq((header.destination == n) | header.vid[n]),
