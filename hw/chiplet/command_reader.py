@@ -64,9 +64,8 @@ class CommandReader(wiring.Component):
         beats = 8 * LINE_BYTES // self.data_width
         line = Signal(8 * LINE_BYTES)
         failed = Signal()  # a beat of the line could not be read
-        at = Signal.like(self.base)
-        # A list that goes past the port has been refused.
-        left = Signal(len(at) + 1)
+        # Line under way and the one behind the list, which wraps if the port ends with the list; no list goes past it.
+        at, end = Signal.like(self.base), Signal.like(self.base)
         m.d.comb += [
             fetcher.i.payload.address.eq(at << exact_log2(beats)),
             fetcher.i.payload.length.eq(beats - 1),
@@ -117,11 +116,10 @@ class CommandReader(wiring.Component):
                 with m.Elif((list_end > header.lines) | (self.base + list_end > 1 << len(at))):
                     fail(Error.BAD_OPERAND, header.commands)
                 with m.Else():
-                    m.d.sync += [at.eq(self.base + header.command_list), left.eq(header.commands), in_header.eq(0)]
+                    m.d.sync += [at.eq(self.base + header.command_list), end.eq(self.base + list_end), in_header.eq(0)]
                     m.next = "NEXT"
             with m.State("NEXT"):
-                m.d.sync += left.eq(left - 1)
-                with m.If(left == 0):
+                with m.If(at == end):
                     m.next = "COMPLETE"
                 with m.Else():
                     m.next = "ASK"

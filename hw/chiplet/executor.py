@@ -1,6 +1,6 @@
 """Executor: carries out one command at a time by setting up the units and counting what they finish."""
 
-from amaranth import Elaboratable, Module, Mux, Signal, Value, unsigned
+from amaranth import Cat, Const, Elaboratable, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for, exact_log2
@@ -111,7 +111,9 @@ class Executor(wiring.Component):
         beats_of_line = exact_log2(8 * LINE_BYTES // config.data_width)
         beats_of_granule = ROW_BYTES * 8 // config.data_width
 
-        bits = Signal(8 * COMMAND_BYTES)
+        # What no opcode uses is not kept.
+        kept = Signal(max(layout.offsets.get("reserved", 8 * COMMAND_BYTES) for layout in COMMANDS.values()))
+        bits = Cat(kept, Const(0, 8 * COMMAND_BYTES - len(kept)))
         head = data.View(struct(COMMANDS[Opcode.NOP]), bits)
         load = data.View(struct(COMMANDS[Opcode.LOAD_WEIGHTS]), bits)
         combine = data.View(struct(COMMANDS[Opcode.COMBINE]), bits)
@@ -125,8 +127,9 @@ class Executor(wiring.Component):
             with m.If(source.valid & working & ~failed):
                 m.d.sync += report.eq(source.payload)
 
-        # Derived from the command before anything starts, a step a cycle, because each of them is a long carry chain:
+        # Derived from the command before anything starts, in three steps, because each of them is a long carry chain:
         # sizes and line addresses chosen by opcode; rows measured and addresses counted from the base; one product.
+        # The last two follow the first by themselves, in MEASURE, CHECK and MULTIPLY.
         f_in, f_out, vertices = Signal(32), Signal(16), Signal(32)
         lines = [Signal(32, name=f"line{k}") for k in range(_MOST_LINES)]
         sums = [Signal(1 + max(len(self.base), 32), name=f"sum{k}") for k in range(_MOST_LINES)]
@@ -134,9 +137,10 @@ class Executor(wiring.Component):
         width = f_out[: bits_for(config.max_out)]
         inputs = f_in[: bits_for(config.weight_rows)]
         last_chunk = Signal(range(config.max_chunks))  # of an output row
-        last_granule = Signal(range(max(2, 1 + ((config.max_out - 1) >> _ELEMENTS_OF_GRANULE))))
-        granules = Signal(range(2 + ((config.max_out - 1) >> _ELEMENTS_OF_GRANULE)))
-        factor, times, product = Signal(32), Signal(16), Signal(48)
+        most_granules = 1 + ((config.max_out - 1) >> _ELEMENTS_OF_GRANULE)
+        granules = Signal(range(most_granules + 1))  # of a row of results or weights
+        factor, product = Signal(32), Signal(48)
+        times = Signal(max(len(aggregate.tiles), bits_for(most_granules * max(_WORDS_OF_GRANULE, beats_of_granule))))
         first, end = Signal(33), Signal(34)
         settings = Signal(config.settings)
         task_settings = Signal.like(self.task_settings)
@@ -145,15 +149,29 @@ class Executor(wiring.Component):
             self.settings.eq(settings),
             self.task_settings.eq(task_settings),
             self.gather_settings.eq(gather_settings),
-            granules.eq(last_granule + 1),
         ]
+        m.d.sync += [
+            last_chunk.eq((width - 1) >> exact_log2(config.lanes)),
+            granules.eq((width + (1 << _ELEMENTS_OF_GRANULE) - 1) >> _ELEMENTS_OF_GRANULE),
+            first.eq(aggregate.first_vertex - aggregate.first_source),
+            end.eq(first + aggregate.vertices),
+            *(sum_.eq(self.base + line) for sum_, line in zip(sums, lines, strict=True)),
+            product.eq(factor * times),
+        ]
+        with m.Switch(head.opcode):
+            with m.Case(Opcode.LOAD_WEIGHTS):
+                m.d.sync += [factor.eq(f_in), times.eq(granules * _WORDS_OF_GRANULE)]
+            with m.Case(Opcode.COMBINE):
+                m.d.sync += [factor.eq(combine.first_row), times.eq(granules * beats_of_granule)]
+            with m.Default():
+                m.d.sync += [factor.eq(vertices), times.eq(aggregate.tiles)]
         chunk_shift = Signal.like(settings.chunk_shift)
         for bit in range(len(settings.last_chunk)):
             with m.If(last_chunk[bit]):
                 m.d.comb += chunk_shift.eq(bit + 1)
 
-        count, target = Signal(32), Signal(32)
-        m.d.sync += count.eq(count + self.progress)
+        missing = Signal(32)  # rows or biases not yet done
+        m.d.sync += missing.eq(missing - self.progress)
         csr, scales = Signal.like(self.csr.payload), Signal.like(self.scales.payload)
         csr_asked, scales_asked = Signal(), Signal()
         m.d.comb += [self.csr.payload.eq(csr), self.scales.payload.eq(scales)]
@@ -186,12 +204,12 @@ class Executor(wiring.Component):
         with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.comb += self.command.ready.eq(1)
-                m.d.sync += [bits.eq(self.command.payload), report.eq(0)]
+                m.d.sync += [kept.eq(self.command.payload), report.eq(0)]
                 with m.If(self.command.valid):
                     m.next = "DECODE"
 
             with m.State("DECODE"):
-                m.d.sync += [csr.eq(0), count.eq(0)]
+                m.d.sync += csr.eq(0)
                 m.next = "MEASURE"
                 with m.Switch(head.opcode):
                     with m.Case(Opcode.NOP):
@@ -215,12 +233,6 @@ class Executor(wiring.Component):
                         refuse(Error.BAD_OPCODE, head.opcode)
 
             with m.State("MEASURE"):
-                m.d.sync += [
-                    last_chunk.eq((width - 1) >> exact_log2(config.lanes)),
-                    last_granule.eq((width - 1) >> _ELEMENTS_OF_GRANULE),
-                    first.eq(aggregate.first_vertex - aggregate.first_source),
-                    *(sum_.eq(self.base + line) for sum_, line in zip(sums, lines, strict=True)),
-                ]
                 m.next = "CHECK"
 
             with m.State("CHECK"):
@@ -242,18 +254,10 @@ class Executor(wiring.Component):
                     gather_settings.sources.eq(aggregate.sources),
                     gather_settings.partials.eq(aggregate.partials),
                     gather_settings.combined.eq(beats(combined)),
-                    target.eq(vertices),
+                    missing.eq(vertices),
                     csr_asked.eq(0),
                     scales_asked.eq(0),
-                    end.eq(first + aggregate.vertices),
                 ]
-                with m.Switch(head.opcode):
-                    with m.Case(Opcode.LOAD_WEIGHTS):
-                        m.d.sync += [factor.eq(f_in), times.eq(granules * _WORDS_OF_GRANULE)]
-                    with m.Case(Opcode.COMBINE):
-                        m.d.sync += [factor.eq(combine.first_row), times.eq(granules * beats_of_granule)]
-                    with m.Case(Opcode.AGGREGATE):
-                        m.d.sync += [factor.eq(vertices), times.eq(aggregate.tiles)]
                 m.next = "MULTIPLY"
                 with m.If((f_out == 0) | (f_out > config.max_out)):
                     refuse(Error.BAD_OPERAND, f_out)
@@ -261,7 +265,6 @@ class Executor(wiring.Component):
                     refuse(Error.BAD_OPERAND, f_in)
 
             with m.State("MULTIPLY"):
-                m.d.sync += product.eq(factor * times)
                 with m.Switch(head.opcode):
                     with m.Case(Opcode.LOAD_WEIGHTS):
                         m.next = "LOAD_WEIGHTS"
@@ -279,7 +282,7 @@ class Executor(wiring.Component):
                     csr.tiles.eq(1),
                     csr.uniform.eq(1),
                     csr.stride.eq(granules * _WORDS_OF_GRANULE),
-                    target.eq(f_in),
+                    missing.eq(f_in),
                     scales_asked.eq(1),
                 ]
                 m.next = "PREPARE"
@@ -292,8 +295,7 @@ class Executor(wiring.Component):
                     csr.words.eq(f_out),
                     csr.rows.eq(1),
                     csr.stride.eq(f_out),
-                    count.eq(0),
-                    target.eq(f_out),
+                    missing.eq(f_out),
                     csr_asked.eq(0),
                 ]
                 m.next = "PREPARE"
@@ -358,7 +360,8 @@ class Executor(wiring.Component):
                     csr_asked.eq(csr_asked | self.csr.ready),
                     scales_asked.eq(scales_asked | self.scales.ready),
                 ]
-                with m.If(target == 0):
+                # Units may be done with what was asked of them before all has been asked.
+                with m.If((missing == 0) & ~csr_asked):
                     m.d.comb += [self.csr.valid.eq(0), self.scales.valid.eq(0)]
                     m.next = "ANSWER"
                 with m.Elif((csr_asked | self.csr.ready) & (scales_asked | self.scales.ready)):
@@ -368,7 +371,7 @@ class Executor(wiring.Component):
                 m.d.comb += working.eq(1)
                 with m.If(failed):
                     m.next = "HALT"
-                with m.Elif((count == target) & ~self.reading & ~self.writing):
+                with m.Elif((missing == 0) & ~self.reading & ~self.writing):
                     m.next = "ANSWER"
                     with m.If((head.opcode == Opcode.LOAD_WEIGHTS) & (self.route == Route.WEIGHTS)):
                         m.next = "LOAD_BIASES"

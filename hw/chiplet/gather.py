@@ -111,7 +111,7 @@ class GatherUnit(wiring.Component):
         m.submodules.rows = rows = Slice(row)
         m.submodules.requests = requests = Queue(ReadRequest(self.address_width, self.data_width), 2)
         m.submodules.fetcher = fetcher = self._fetcher
-        # Every beat asked for has its tag here; one entry more than the fetcher can have under way, with its queue.
+        # Every beat asked for has its tag here. There is room for more than fetcher and queue hold: never full.
         m.submodules.tags = tags = Queue(tag, 2 * self.depth)
         m.submodules.out = out = Slice(GatherBeat(self.data_width))
         connect(m, requests.o, fetcher.i)
@@ -121,7 +121,7 @@ class GatherUnit(wiring.Component):
 
         # Rows wanted: the destination's own first, then one a word.
         own = Signal(init=1)
-        vertex = Signal(32)  # index of the destination's row
+        vertex = Signal.like(settings.combined)  # index of the destination's row
         word = self.i.payload
         source = Signal(32)
         known = Signal()
@@ -130,7 +130,7 @@ class GatherUnit(wiring.Component):
         high = Signal()  # the source is the high half of a partial sum
         m.d.comb += [
             source.eq(word.data - settings.first_source),
-            known.eq((word.data >= settings.first_source) & (source < settings.sources)),
+            known.eq(~word.empty & (word.data >= settings.first_source) & (source < settings.sources)),
             first_partial.eq(settings.sources - settings.partials),
             high.eq((source >= first_partial) & (source[0] != first_partial[0])),
             rows.i.payload.tag.first.eq(own),
@@ -153,7 +153,7 @@ class GatherUnit(wiring.Component):
                 self.i.ready.eq(rows.i.ready),
                 self.error.valid.eq(self.i.valid & rows.i.ready & ~word.empty & ~known),
             ]
-        with m.If(known & ~word.empty):
+        with m.If(known):
             m.d.comb += coefficient.eq(Mux(high, Coefficient.NEIGHBOUR_HIGH, Coefficient.NEIGHBOUR))
         m.d.comb += [self.error.payload.code.eq(Error.VID_RANGE), self.error.payload.info.eq(word.data)]
         with m.If(rows.i.valid & rows.i.ready):
@@ -167,23 +167,22 @@ class GatherUnit(wiring.Component):
         wanted = rows.o.payload
         beat = Signal.like(settings.last_beat)
         last_beat = beat == settings.last_beat
-        go = requests.i.ready & tags.i.ready
         m.d.comb += [
-            requests.i.valid.eq(rows.o.valid & tags.i.ready),
+            requests.i.valid.eq(rows.o.valid),
             tags.i.valid.eq(rows.o.valid & requests.i.ready),
-            rows.o.ready.eq(go & last_beat),
+            rows.o.ready.eq(requests.i.ready & last_beat),
             requests.i.payload.address.eq(settings.combined + wanted.index * settings.stride + beat),
             tags.i.payload.coefficient.eq(wanted.tag.coefficient),
             tags.i.payload.first.eq(wanted.tag.first & (beat == 0)),
             tags.i.payload.last.eq(wanted.tag.last & last_beat),
         ]
-        with m.If(rows.o.valid & go):
+        with m.If(rows.o.valid & requests.i.ready):
             m.d.sync += beat.eq(Mux(last_beat, 0, beat + 1))
 
-        # Data come back in order and meet their tags.
+        # Data come back in order and meet their tags, which were there before they were asked for.
         m.d.comb += [
-            out.i.valid.eq(fetcher.o.valid & tags.o.valid),
-            fetcher.o.ready.eq(out.i.ready & tags.o.valid),
+            out.i.valid.eq(fetcher.o.valid),
+            fetcher.o.ready.eq(out.i.ready),
             tags.o.ready.eq(out.i.ready & fetcher.o.valid),
             out.i.payload.data.eq(fetcher.o.payload.data),
             out.i.payload.coefficient.eq(tags.o.payload.coefficient),

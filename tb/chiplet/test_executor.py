@@ -342,6 +342,31 @@ async def a_command_without_vertices_ends_at_once(dut: Any) -> None:
 
 
 @cocotb.test()
+async def a_dense_command_has_no_offsets(dut: Any) -> None:
+    executor = await make(dut)
+    fields = {"sparse": 0, "feature_offsets": 0xFFFFFFFF}
+    await executor.run(Opcode.COMBINE, command(executor.part, Opcode.COMBINE) | fields)
+
+
+@cocotb.test()
+async def every_bit_of_the_number_of_vertices_counts(dut: Any) -> None:
+    """With all units idle and one result missing too many, the command is still under way."""
+    executor = await make(dut)
+    units = executor.units
+    for bit in range(1, 32):
+        fields = command(executor.part, Opcode.COMBINE) | {"vertices": 1 << bit}
+        units.pending = steps(Opcode.COMBINE, fields, 0)
+        await executor.send(Opcode.COMBINE, fields, 0)
+        await _started(executor)
+        await executor.part.bench.cycles(min(bit, 2) - 1)
+        units.left = units.reading = 0
+        await executor.part.bench.cycles(8)
+        assert not units.answers
+        executor.part.drive("errors__0", [{"code": Error.OFFSET_ORDER, "info": bit}])
+        assert await executor.answer() == {"code": Error.OFFSET_ORDER, "info": bit}
+
+
+@cocotb.test()
 async def many_vertices_are_counted(dut: Any) -> None:
     executor = await make(dut)
     await executor.run(Opcode.COMBINE, command(executor.part, Opcode.COMBINE) | {"vertices": 700})
@@ -421,14 +446,17 @@ async def wrong_operands_are_refused(dut: Any) -> None:
 
 
 @cocotb.test()
-async def operands_up_to_the_limits_are_carried_out(dut: Any) -> None:
+@cocotb.parametrize(stall=[0.0, 0.7])
+async def operands_up_to_the_limits_are_carried_out(dut: Any, stall: float) -> None:
     """Break a command of 2^32 - 2 segments off with an error: it was not refused."""
-    executor = await make(dut)
+    executor = await make(dut, stall=stall)
     every = {"first_vertex": 0, "first_source": 0, "sources": 0xFFFFFFFF, "f_out": 1, "edge_count": 0}
     for opcode, fields in (
         (Opcode.COMBINE, {"f_in": 1, "f_out": 1, "vertices": 0xFFFFFFFE, "sparse": 1}),
         (Opcode.AGGREGATE, {**every, "vertices": 0xFFFFFFFE, "tiles": 1}),
         (Opcode.AGGREGATE, {**every, "vertices": 0x7FFFFFFF, "tiles": 2}),
+        (Opcode.AGGREGATE, {**every, "vertices": 0x08421084, "tiles": 31}),
+        (Opcode.AGGREGATE, {**every, "vertices": 0x01010100, "tiles": 255}),
     ):
         zero = {field.name: 0 for field in COMMANDS[opcode].fields if not field.name.startswith(("reserved", "opcode"))}
         fields = {**zero, **fields}
@@ -462,12 +490,14 @@ async def opcode_and_layer_are_shown_while_a_command_is_under_way(dut: Any) -> N
     executor.part.pace(stall={"executed": 1.0})
     for opcode in OPCODES[1:]:
         assert part.get("opcode") == Opcode.NOP
+        assert part.handle("command__ready").value
         fields = command(part, opcode)
         executor.units.pending = steps(opcode, fields, 0)
         await executor.send(opcode, fields, 0)
         for cycle in range(400):
             await part.bench.edge
             assert cycle < 4 or (part.get("opcode"), part.get("layer")) == (opcode, executor.layer)
+            assert cycle < 4 or not part.handle("command__ready").value
             if part.handle("executed__valid").value:
                 break
         part.pace(stall={"executed": 0.0})

@@ -74,7 +74,10 @@ class Gather:
             count += len(rows)
             for number, vid in enumerate(words):
                 empty = int(vid is NOTHING)
-                junk = self.part.random.getrandbits(32)
+                # What an empty word carries may look like a source.
+                random = self.part.random
+                source = self.first_source + random.randrange(self.sources)
+                junk = random.choice((random.getrandbits(32), source & 0xFFFFFFFF))
                 last = int(number == len(words) - 1)
                 self.part.drive("i", [{"data": junk if vid is NOTHING else vid, "last": last, "empty": empty}])
             for number, (index, coefficient) in enumerate(rows):
@@ -197,11 +200,16 @@ async def every_bit_of_vids_and_addresses_counts(dut: Any) -> None:
     part, random = gather.part, gather.part.random
     port = 1 << config().beat_address_width
     taken = part.take("o")
-    for _ in range(60):
+    for number in range(92):
         gather.first_source = random.getrandbits(random.randrange(1, 33))
         gather.sources = random.randrange(1, min(1 << random.randrange(1, 33), 0x1_0000_0000 - gather.first_source) + 1)
         gather.sources = min(gather.sources, 0xFFFFFFFF)
         gather.partials = random.randrange(gather.sources + 1)
+        if number < 32:
+            # Carries over each bit of the comparisons.
+            gather.partials = 1 << number
+            gather.sources = gather.partials + random.randrange(min(5, 0x1_0000_0000 - gather.partials))
+            gather.first_source = random.choice((0, 0x1_0000_0000 - gather.sources))
         gather.first_vertex = gather.first_source + random.randrange(gather.sources)
         gather.stride = gather.beats = random.randrange(1, config().max_beats + 1)
         gather.combined = random.getrandbits(config().beat_address_width)
@@ -215,10 +223,11 @@ async def every_bit_of_vids_and_addresses_counts(dut: Any) -> None:
             gather.first_source,
             top - 1,
             top,
+            top - gather.partials - 1,
             top - gather.partials,
             random.getrandbits(32),
         )
-        words = [random.choice((*near, random.randrange(gather.first_source, top))) & 0xFFFFFFFF for _ in range(5)]
+        words = [random.choice((*near, random.randrange(gather.first_source, top))) & 0xFFFFFFFF for _ in range(8)]
         rows = gather.rows(0, words)
         for number, vid in enumerate(words):
             part.drive("i", [{"data": vid, "last": int(number == len(words) - 1)}])

@@ -38,9 +38,9 @@ class Rows:
         self.got[self.bench.codecs["o"].pack(beat)] += 1
         self.count += 1
 
-    async def run(self, ports: Ports, layer: Layer, tasks: list[Task]) -> int:
-        """Do `tasks`, each with a row of its own; return the cycles they took."""
-        tasks = [at(task, 64 * number) for number, task in enumerate(tasks)]
+    async def run(self, ports: Ports, layer: Layer, tasks: list[Task], base: int = 0) -> int:
+        """Do `tasks`, each with a row of its own from beat address `base` on; return the cycles they took."""
+        tasks = [at(task, base + 64 * number) for number, task in enumerate(tasks)]
         wanted = Counter(
             self.bench.codecs["o"].pack(unpacked(beat)) for task in tasks for beat in row_beats(task, layer)
         )
@@ -70,7 +70,8 @@ async def every_row_comes_once_and_exact(dut: Any, mode: Mode, pace: float) -> N
     for f_out in (1, maker.config.lanes, maker.config.lanes + 2, maker.config.max_out):
         layer = maker.layer(mode, f_out, relu=f_out == 1, bias=mode == Mode.GATHER)
         await ports.load(layer)
-        await rows.run(ports, layer, maker.tasks(layer, 30, 30))
+        base = rows.bench.random.getrandbits(maker.config.beat_address_width) & ~0xFFF
+        await rows.run(ports, layer, maker.tasks(layer, 30, 30), base)
 
 
 @cocotb.test()
@@ -125,12 +126,15 @@ async def an_index_out_of_range_of_any_pe_is_reported(dut: Any) -> None:
     await ports.load(layer)
     reported: list[int] = []
     bench.take("index_error", reported.append)
-    for _ in range(6):
-        tasks = [maker.sparse(layer, 3, gap=0.0)]
-        tasks[0].beats[0].data[0] = bench.random.randrange(2, 1 << 15)
-        reported.clear()
-        await rows.run(ports, layer, tasks)
-        assert reported == ports.wrong_indices(tasks, layer) == [int(tasks[0].beats[0].data[0])]
+    for bit in range(1, 15):
+        for index in (1 << bit, 0x7FFE ^ 1 << bit):
+            # One after the other they go to all PEs.
+            for _ in range(parameters()["pes"]):
+                tasks = [maker.sparse(layer, 1, gap=0.0)]
+                tasks[0].beats[0].data[0] = index
+                reported.clear()
+                await rows.run(ports, layer, tasks)
+                assert reported == ports.wrong_indices(tasks, layer) == [index]
 
 
 @cocotb.test()
