@@ -284,7 +284,7 @@ class AttributeCore(wiring.Component):
         for name, writer in writers.items():
             m.d.comb += [
                 writer.start.eq(begins),
-                writer.end.eq(ends),
+                writer.ended.eq(ends),
                 writer.address.eq((tree_at + 1 + _ARRAYS.index(name) * command.span) << exact_log2(line_beats)),
             ]
 
