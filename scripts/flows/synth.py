@@ -29,7 +29,7 @@ PACKAGE = "CABGA756"
 TARGET_MHZ = 100
 SEED = 1
 #: What happens before `synth_ecp5`. Assertions and covers would keep logic alive that is not in the hardware;
-#: flattening and a full optimisation first make a block up to a tenth smaller. Without the cleaning before it, registers
+#: flattening and a full optimisation first make a block up to a tenth smaller. Without cleaning before it, registers
 #: with constant bits are refused for their initial values.
 PREPARE = "proc\nchformal -remove\ndelete t:$print\nflatten\nopt_clean\nopt -full\nopt_clean\n"
 #: Without the wide multiplexers of a slice a block takes up to half the LUTs, at the same frequency.
