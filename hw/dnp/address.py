@@ -43,7 +43,8 @@ def _at_least(value: Any, limit: int) -> Any:
 class AddressGenerator(wiring.Component):
     """Eight pointers; one operand and one result address a clock.
 
-    What has to be known about the addresses is found for all pointers at once, before one is chosen.
+    The two pointers that an instruction uses are chosen in the clock before it, while it is decoded, and kept beside
+    the eight, with what the instruction before it does to them: comparing them begins with a register.
 
     Parameters
     ----------
@@ -59,18 +60,26 @@ class AddressGenerator(wiring.Component):
         If `past_start` is neither 0 nor 1, or `depth` is out of range.
     """
 
-    #: Operand pointer in use, and how it is modified (index of ``MODES``).
+    #: The memory is read; operand pointer, and how it is modified (index of ``MODES``).
+    reads: In(1)
     source: In(2)
     source_mode: In(2)
-    #: Result pointer in use, and whether it steps.
+    #: It is written; result pointer, and whether it steps.
+    stores: In(1)
     result: In(2)
     result_step: In(1)
     #: What a step adds.
     stride: In(ADDRESS)
-    #: The instruction uses the operand pointer, the result pointer, and goes ahead unless ``hold``, which comes late.
-    use_source: In(1)
-    use_result: In(1)
+    #: The stage works in this clock; the instruction goes ahead unless ``hold``. Both come late.
+    go: In(1)
+    ahead: In(1)
     hold: In(1)
+    #: After this clock the stage has another instruction or another pass, with these pointers.
+    moves: In(1)
+    next_source: In(2)
+    next_result: In(2)
+    #: There is an instruction, and it is not skipped: where the stage moves, it goes ahead. Known early.
+    present: In(1)
     #: First and last pass of a repetition; both outside one.
     first: In(1)
     last: In(1)
@@ -79,17 +88,20 @@ class AddressGenerator(wiring.Component):
     result_address: Out(ADDRESS)
     #: Words that are going to be written.
     writes: In(Write).array(STAGES)
-    #: The word at ``source_address`` is one of them; means nothing where that lies outside.
+    #: The operand is one of them; means nothing where its address lies outside.
     source_pending: Out(1)
-    #: The addresses lie past the end of the memory.
+    #: The addresses in use lie past the end of the memory.
     source_outside: Out(1)
     result_outside: Out(1)
-    #: The instruction loads a control register and uses no pointer, whether it goes ahead or not.
+    #: The instruction loads a control register and uses no pointer, whether it goes ahead or not; the register is one
+    #: of these pointers, ``load_pointer`` (operand pointers 0..3, result pointers 4..7).
     loads: In(1)
-    #: It goes ahead: load pointer ``load_pointer`` (operand pointers 0..3, result pointers 4..7) with ``load_value``.
-    load: In(1)
+    loads_pointer: In(1)
     load_pointer: In(3)
+    #: It goes ahead: load it with ``load_value``, the last operand pointer with ``load_last``, which comes later.
+    load: In(1)
     load_value: In(ADDRESS)
+    load_last: In(ADDRESS)
     #: All pointers, to be read back.
     pointers: Out(ADDRESS).array(2 * POINTERS)
 
@@ -101,33 +113,28 @@ class AddressGenerator(wiring.Component):
         self.depth, self.past_start = depth, past_start
         #: Where the repetition's operand pointer began.
         self.began = Signal(ADDRESS)
+        #: The pointers in use.
+        self.source_now, self.result_now = Signal(ADDRESS), Signal(ADDRESS)
         super().__init__()
 
     def elaborate(self, platform: Any) -> Module:
         """Pointers, the adder of a step, and the place where a repetition began."""
         m = Module()
-        pointers = Array(self.pointers)
-        results = Array(list(self.pointers)[POINTERS:])
+        sources, results = list(self.pointers)[:POINTERS], list(self.pointers)[POINTERS:]
         began = self.began
         m.d.comb += [
-            self.source_address.eq(pointers[self.source]),
-            self.result_address.eq(results[self.result]),
+            self.source_address.eq(self.source_now),
+            self.result_address.eq(self.result_now),
+            self.source_outside.eq(_at_least(self.source_now, self.depth)),
+            self.result_outside.eq(_at_least(self.result_now, self.depth)),
         ]
         bits = (self.depth - 1).bit_length()
-        outside = [_at_least(pointer, self.depth) for pointer in self.pointers]
-        pending = []
-        for pointer in list(self.pointers)[:POINTERS]:
-            hit: Any = 0
-            for write in self.writes:
-                # What is going to be written lies inside, where the upper bits are 0.
-                hit |= write.valid & (write.address[:bits] == pointer[:bits])
-            pending.append(hit)
-        m.d.comb += [
-            self.source_pending.eq(Array(pending)[self.source]),
-            self.source_outside.eq(Array(outside[:POINTERS])[self.source]),
-            self.result_outside.eq(Array(outside[POINTERS:])[self.result]),
-        ]
-        with m.If(self.use_source & self.first & ~self.hold):
+        pending: Any = 0
+        for write in self.writes:
+            # What is going to be written lies inside, where the upper bits are 0.
+            pending |= write.valid & (write.address[:bits] == self.source_address[:bits])
+        m.d.comb += self.source_pending.eq(self.reads & pending)
+        with m.If(self.go & self.ahead & self.reads & self.first & ~self.hold):
             m.d.sync += began.eq(self.source_address)
         # New values are ready early; whether the instruction goes ahead is known late and only enables the registers.
         source_next, result_next = Signal(ADDRESS), Signal(ADDRESS)
@@ -139,14 +146,40 @@ class AddressGenerator(wiring.Component):
             source_next.eq(base + addend),
             result_next.eq(self.result_address + self.stride),
         ]
+        source_steps = self.reads & (self.source_mode != _KEEP)
+        result_steps = self.stores & self.result_step
+        # What a pointer becomes; the last operand pointer may be loaded with something else.
+        source_value, result_value = Signal(ADDRESS), Signal(ADDRESS)
+        m.d.comb += [
+            source_value.eq(Mux(self.loads, self.load_value, source_next)),
+            result_value.eq(Mux(self.loads, self.load_value, result_next)),
+        ]
         for index, pointer in enumerate(self.pointers):
-            number = index % POINTERS
-            if index < POINTERS:
-                used = self.use_source & (self.source == number) & (self.source_mode != _KEEP)
-                following = source_next
-            else:
-                used = self.use_result & (self.result == number) & self.result_step
-                following = result_next
-            with m.If((used & ~self.hold) | (self.load & (self.load_pointer == index))):
-                m.d.sync += pointer.eq(Mux(self.loads, self.load_value, following))
+            value = source_value if index < POINTERS else result_value
+            if index == POINTERS - 1:
+                value = Mux(self.loads, self.load_last, source_next)
+            steps = source_steps & (self.source == index) if index < POINTERS else result_steps
+            if index >= POINTERS:
+                steps &= self.result == index - POINTERS
+            loaded = self.load & (self.load_pointer == index)
+            with m.If(self.go & ((self.ahead & steps & ~self.hold) | loaded)):
+                m.d.sync += pointer.eq(value)
+        # The pointers of the next clock, with what is done to them in this one.
+        to_result, number = self.load_pointer[-1], self.load_pointer[:-1]
+        source_changes = self.present & Mux(self.loads, self.loads_pointer & ~to_result, source_steps)
+        result_changes = self.present & Mux(self.loads, self.loads_pointer & to_result, result_steps)
+        new_source = source_changes & (self.next_source == Mux(self.loads, number, self.source))
+        new_result = result_changes & (self.next_result == Mux(self.loads, number, self.result))
+        by_table = self.loads & (number == POINTERS - 1)
+        with m.If(self.go & self.moves):
+            m.d.sync += [
+                self.source_now.eq(
+                    Mux(
+                        new_source,
+                        Mux(by_table, self.load_last, source_value),
+                        Array(sources)[self.next_source],
+                    )
+                ),
+                self.result_now.eq(Mux(new_result, result_value, Array(results)[self.next_result])),
+            ]
         return m

@@ -2,7 +2,6 @@
 """The 3-stage arithmetic pipeline: operands, product, sum; one multiply-accumulate a clock (D1, D2)."""
 
 from collections.abc import Callable
-from itertools import zip_longest
 from operator import mul
 from typing import Any
 
@@ -78,14 +77,22 @@ class Arithmetic(wiring.Component):
     last: Out(Entry)
     #: Its result, for memories and ports.
     result: Out(SIGNED_WORD)
+    #: There is no instruction, and the result is ``given``, a clock later; nothing moves on meanwhile.
+    offline: In(1)
+    given: In(SIGNED_WORD)
     #: Words at the ports.
     port_words: In(SIGNED_WORD).array(len(PORTS))
+    #: The ports at which it receives and sends, one bit each; 0 without an instruction.
+    receives: Out(len(PORTS))
+    sends: Out(len(PORTS))
     #: Registers.
     a: Out(SIGNED_WORD)
     general: Out(SIGNED_WORD).array(GENERAL)
 
     def __init__(self, multiply: Callable[[Any, Any], Any] = mul) -> None:
         self.multiply = multiply
+        #: A itself is the second input of the adder.
+        self.from_a = Signal()
         super().__init__()
 
     def elaborate(self, platform: Any) -> Module:
@@ -97,6 +104,8 @@ class Arithmetic(wiring.Component):
         factors = [Signal(SIGNED_WORD, name=name) for name in ("multiplicand", "multiplier")]
         values = [Signal(SIGNED_WORD, name=f"value_{stage}") for stage in ("multiply", "add")]
         kept = Signal(_PRODUCT)
+        product, inverting = Signal(signed(2 * WORD)), Signal(_PRODUCT)
+        m.d.comb += [product.eq(self.multiply(*factors)), inverting.eq(multiply.slot.subtract.replicate(WORD + 1))]
         general = Array(self.general)
 
         for flight, entry in zip(self.flights, (operand, multiply, add), strict=True):
@@ -110,8 +119,8 @@ class Arithmetic(wiring.Component):
                 flight.xm_address.eq(entry.xm_address),
             ]
 
-        rounding = Signal(range(1 << FRACTION))
-        m.d.comb += rounding.eq(Mux(multiply.slot.rounded, 1 << (FRACTION - 1), 0))
+        # Rounding to nearest adds the product's highest dropped bit; the adder of the sum has room for it.
+        half = Signal()
         with m.If(self.go):
             m.d.sync += [operand.eq(self.entry), multiply.eq(operand), add.eq(multiply)]
             for name in _EFFECTS:
@@ -134,21 +143,27 @@ class Arithmetic(wiring.Component):
                 with m.Default():
                     m.d.sync += values[0].eq(operand.constant)
             m.d.sync += values[1].eq(values[0])
-            # What comes from earlier stages is 0 where it is not wanted, and needs no choice in the add stage.
-            m.d.sync += kept.eq(0)
+            # What comes from earlier stages is 0 where it is not wanted, and needs no choice in the add stage; what is
+            # to be subtracted is inverted here.
+            m.d.sync += [kept.eq(0), half.eq(multiply.slot.rounded & product[FRACTION - 1])]
             with m.Switch(multiply.slot.right):
                 with m.Case(Right.PRODUCT):
-                    m.d.sync += kept.eq((self.multiply(*factors) + rounding) >> FRACTION)
+                    m.d.sync += kept.eq((product >> FRACTION) ^ inverting)
                 with m.Case(Right.VALUE):
-                    m.d.sync += kept.eq(values[0])
+                    m.d.sync += kept.eq(values[0] ^ inverting)
         named = multiply.slot.register
         read, forwarded = Signal(SIGNED_WORD), Signal()
         m.d.comb += forwarded.eq(add.slot.write_general & (add.slot.target == named[: len(add.slot.target)]))
         with m.If(self.go):
             m.d.sync += read.eq(0)
             with m.If((multiply.slot.right == Right.REGISTER) & ~named[-1]):
-                m.d.sync += read.eq(Mux(forwarded, self.result, general[named[:-1]]))
-        self._add(m, add, self._right(m, multiply.slot, kept, read), values[1])
+                m.d.sync += read.eq(Mux(forwarded, self.result, general[named[:-1]]) ^ inverting)
+        self._ports(m, multiply)
+        self._add(m, add, self._right(m, multiply.slot, kept, read), values[1], half)
+        # What the host writes takes the way of a result: 0 and the word are added.
+        with m.If(self.offline):
+            m.d.sync += [add.eq(0), kept.eq(self.given), read.eq(0), half.eq(0)]
+            m.d.sync += [self.receives.eq(0), self.sends.eq(0), self.from_a.eq(0)]
         with m.If(self.go & add.valid):
             with m.If(add.slot.clear_a):
                 m.d.sync += self.a.eq(0)
@@ -158,27 +173,31 @@ class Arithmetic(wiring.Component):
                 m.d.sync += general[add.slot.target].eq(self.result)
         return m
 
+    def _ports(self, m: Module, multiply: Any) -> None:
+        """Tell the add stage's ports by one bit each; `multiply` is the instruction of the stage before."""
+        slot = multiply.slot
+        for wanted, port, ports in (
+            (slot.receive, slot.receive_port, self.receives),
+            (slot.send, slot.send_port, self.sends),
+        ):
+            with m.If(self.go):
+                m.d.sync += ports.eq(Cat(multiply.valid & wanted & (port == index) for index in range(len(PORTS))))
+
     def _right(self, m: Module, slot: Any, kept: Signal, read: Signal) -> Any:
-        """Choose the second input of the adder; `slot` is that of the multiply stage."""
-        sources = [
-            ((slot.right == Right.REGISTER) & slot.register[-1], self.a),
-            *(((slot.right == Right.PORT) & (slot.receive_port == port), w) for port, w in enumerate(self.port_words)),
-        ]
-        chosen = Signal(len(sources))
+        """Choose the second input of the adder, inverted to be subtracted; `slot` is that of the multiply stage."""
+        from_a, invert_a = self.from_a, Signal()
         with m.If(self.go):
-            m.d.sync += chosen.eq(Cat(condition for condition, _ in sources))
-        wide_read = Signal(_PRODUCT)
-        m.d.comb += wide_read.eq(read)
-        gated: list[Any] = [kept.as_unsigned() | wide_read.as_unsigned()]
-        for choice, (_, source) in zip(chosen, sources, strict=True):
+            m.d.sync += [from_a.eq((slot.right == Right.REGISTER) & slot.register[-1]), invert_a.eq(slot.subtract)]
+        gated = []
+        for chosen, source in ((from_a, self.a ^ invert_a.replicate(WORD).as_signed()),
+                               *zip(self.receives, self.port_words, strict=True)):  # fmt: skip
             wide = Signal(_PRODUCT)
             m.d.comb += wide.eq(source)
-            gated.append(wide.as_unsigned() & choice.replicate(len(wide)))
-        while len(gated) > 1:
-            gated = [one | other for one, other in zip_longest(gated[::2], gated[1::2], fillvalue=0)]
-        return gated[0].as_signed()
+            gated.append(wide & chosen.replicate(len(wide)).as_signed())
+        a, *ports = gated
+        return (kept | read | a) | ((ports[0] | ports[1]) | (ports[2] | ports[3]))
 
-    def _add(self, m: Module, add: Any, right: Any, value: Signal) -> None:
+    def _add(self, m: Module, add: Any, right: Any, value: Signal, half: Signal) -> None:
         """Adder with saturation, and the logic unit beside it."""
         slot = add.slot
         left = Signal(SIGNED_WORD)
@@ -190,8 +209,9 @@ class Arithmetic(wiring.Component):
                 m.d.comb += left.eq(value)
             with m.Case(Left.ONE):
                 m.d.comb += left.eq(HIGHEST)
-        inverted = right.as_unsigned() ^ slot.subtract.replicate(len(right))
-        m.d.comb += total.eq(left + inverted.as_signed() + slot.subtract)
+        # One chain of carries: the place below the words brings the carry in. What is rounded is never subtracted.
+        carry = slot.subtract | half
+        m.d.comb += total.eq((Cat(1, left).as_signed() + Cat(carry, right).as_signed()) >> 1)
         distance = value[:4]
         logic = Signal(WORD)
         with m.Switch(slot.logic):
@@ -207,11 +227,11 @@ class Arithmetic(wiring.Component):
                 m.d.comb += logic.eq(self.a >> distance)
             with m.Case(Logic.LSR):
                 m.d.comb += logic.eq(self.a.as_unsigned() >> distance)
-        # The sum fits into a word if its upper bits all equal the word's sign.
-        fits = total[WORD - 1 :].all() | ~total[WORD - 1 :].any()
-        with m.If(slot.logic != Logic.ADDER):
-            m.d.comb += self.result.eq(logic)
-        with m.Elif(fits):
-            m.d.comb += self.result.eq(total)
-        with m.Else():
-            m.d.comb += self.result.eq(Mux(total[-1], LOWEST, HIGHEST))
+        # The sum fits into a word if its upper bits all equal the word's sign. Everything but the sum is chosen early.
+        fits, sums, other = Signal(), Signal(), Signal(WORD)
+        m.d.comb += [
+            fits.eq(total[WORD - 1 :].all() | ~total[WORD - 1 :].any()),
+            sums.eq(slot.logic == Logic.ADDER),
+            other.eq(Mux(sums, Mux(total[-1], LOWEST, HIGHEST), logic)),
+            self.result.eq(Mux(sums & fits, total, other)),
+        ]

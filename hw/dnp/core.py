@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Array, Const, Module, Mux, ResetInserter, Signal, signed, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, signed, unsigned
 from amaranth.lib import enum, memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -44,7 +44,7 @@ class Status(enum.Enum, shape=6):
 
 
 class Access(wiring.Signature):
-    """Access to one word of a core: written at once, read data a clock later. Memories only off-line."""
+    """Access to one word of a core: written within two clocks, read data a clock later. Memories only off-line."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -118,19 +118,20 @@ class Core(wiring.Component):
             m.d.comb += port.online.eq(self.online)
 
         last = arithmetic.last
-        slot = last.slot
         go, acts, blocked, halted, running = Signal(), Signal(), Signal(), Signal(), Signal()
-        has_word = Array([port.has_word for port in ports])[slot.receive_port]
-        has_room = Array([port.has_room for port in ports])[slot.send_port]
+        words, room = Cat(port.has_word for port in ports), Cat(port.has_room for port in ports)
+        served = Cat(words | ~arithmetic.receives, room | ~arithmetic.sends)
         m.d.comb += [
             running.eq(self.online & ~halted),
-            blocked.eq(last.valid & ((slot.receive & ~has_word) | (slot.send & ~has_room))),
+            blocked.eq(~served.all()),
             go.eq(running & ~blocked),
             acts.eq(go & last.valid),
             self.halted.eq(halted),
             issue.go.eq(go),
             arithmetic.go.eq(go),
             arithmetic.entry.eq(issue.entry),
+            arithmetic.offline.eq(~self.online),
+            arithmetic.given.eq(self.access.write_data),
             issue.a.eq(arithmetic.a),
         ]
         for word, port in zip(arithmetic.port_words, ports, strict=True):
@@ -140,8 +141,8 @@ class Core(wiring.Component):
                 m.d.comb += other.eq(one)
         for index, port in enumerate(ports):
             m.d.comb += [
-                port.take.eq(acts & slot.receive & (slot.receive_port == index)),
-                port.put.eq(acts & slot.send & (slot.send_port == index)),
+                port.take.eq(go & arithmetic.receives[index]),
+                port.put.eq(go & arithmetic.sends[index]),
                 port.put_word.eq(arithmetic.result),
             ]
 
@@ -174,9 +175,12 @@ class Core(wiring.Component):
     def _memories(self, m: Module, issue: Issue, arithmetic: Arithmetic, *, acts: Any, go: Any) -> dict[Space, Any]:
         """One read and one write port each; off-line they belong to the access; the first word is read at the start.
 
-        What a word gives that is read while it is written nobody uses: the issue stage waits for it.
+        What a word gives that is read while it is written nobody uses: the issue stage waits for it. Words that the
+        host writes into WM and XM pass the arithmetic pipeline, a clock later.
         """
         access, last = self.access, arithmetic.last
+        address = Signal(ADDRESS)
+        m.d.sync += address.eq(access.address)
         online: dict[Space, tuple[int, Any, Any, Any, Any]] = {
             Space.PROGRAM: (self.config.p_depth, issue.p_address, issue.p_enable, Const(0, WORD), Const(0)),
             Space.WM: (self.config.wm_depth, issue.wm_address, go, last.wm_address, acts & last.slot.write_wm),
@@ -190,12 +194,18 @@ class Core(wiring.Component):
             read, write = rows.read_port(domain="comb"), rows.write_port()
             word = Signal(WORD, name=f"{space.name.lower()}_read", reset_less=True)
             enable = Signal(name=f"{space.name.lower()}_enable")
-            chosen = access.write & (access.space == space) & (access.address < depth)
+            chosen = Signal(name=f"{space.name.lower()}_chosen")
+            at_once = space is Space.PROGRAM
+            wanted = access.write & (access.space == space) & (access.address < depth)
+            if at_once:
+                m.d.comb += chosen.eq(wanted)
+            else:
+                m.d.sync += chosen.eq(wanted)
             m.d.comb += [
                 read.addr.eq(Mux(self.online, read_address, Mux(self.start, 0, access.address))),
                 enable.eq(~self.online | read_enable),
-                write.addr.eq(Mux(self.online, write_address, access.address)),
-                write.data.eq(Mux(self.online, arithmetic.result, access.write_data)),
+                write.addr.eq(access.address if at_once else Mux(self.online, write_address, address)),
+                write.data.eq(access.write_data if at_once else arithmetic.result),
                 write.en.eq(Mux(self.online, write_enable, chosen)),
             ]
             with m.If(enable):

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from golden.dnp.arithmetic import WORD
 from golden.dnp.config import CoreConfig
-from golden.dnp.isa import GENERAL, IOPR_CODE, TABLE_POINTER, Control, StopCode
+from golden.dnp.isa import GENERAL, IOPR_CODE, Control, StopCode
 from hw.dnp.address import STAGES, AddressGenerator
 from hw.dnp.arithmetic import Entry, Flight
 from hw.dnp.decoder import Decoder
@@ -53,7 +53,7 @@ class Issue(wiring.Component):
     #: Addresses to be read for the instruction that enters the operand stage.
     wm_address: Out(ADDRESS)
     xm_address: Out(ADDRESS)
-    #: What enters the operand stage.
+    #: What enters the operand stage if ``go``.
     entry: Out(Entry)
     #: An instruction, or one more pass of it, is on its way.
     issued: Out(1)
@@ -75,7 +75,7 @@ class Issue(wiring.Component):
 
         # Addresses of the words at the memory's output, in front of the decoder, and behind it.
         pc_fetch, pc_read, pc = Signal(ADDRESS), Signal(ADDRESS), Signal(ADDRESS)
-        pc_next, raw = Signal(ADDRESS, init=1), Signal(WORD)
+        raw = Signal(WORD)
         read, fetched = Signal(), Signal()
         second = Signal()
         repeating, remaining = Signal(), Signal(ADDRESS)
@@ -97,7 +97,7 @@ class Issue(wiring.Component):
 
         live, outside, defined = Signal(), Signal(), Signal()
         m.d.comb += [
-            live.eq(self.go & fetched & ~stopping),
+            live.eq(fetched & ~stopping),
             defined.eq(decoded.defined.any()),
             decoder.word.eq(raw),
         ]
@@ -106,19 +106,22 @@ class Issue(wiring.Component):
 
         # Repetition.
         repeat, count, skip, last = Signal(), Signal(ADDRESS), Signal(), Signal()
-        ending = Signal()
+        # Known when RC is written: it is 0, it is 0 or 1.
+        ending, rc_none, rc_short = Signal(), Signal(init=1), Signal(init=1)
         m.d.comb += [
             repeat.eq(decoded.repeat),
             count.eq(Mux(repeating, remaining, rc)),
-            skip.eq(repeat & ~repeating & (rc == 0)),
-            last.eq(~repeat | Mux(repeating, ending, ~rc[1:].any())),
+            skip.eq(repeat & ~repeating & rc_none),
+            last.eq(~repeat | Mux(repeating, ending, rc_short)),
         ]
 
         # Addresses.
         for memory, prefix, stride in ((wm, "wm", icr), (xm, "xm", 1)):
             m.d.comb += [
+                memory.reads.eq(getattr(decoded, f"{prefix}_source")),
                 memory.source.eq(getattr(decoded, f"{prefix}_source_pointer")),
                 memory.source_mode.eq(getattr(decoded, f"{prefix}_source_mode")),
+                memory.stores.eq(getattr(decoded.slot, f"write_{prefix}")),
                 memory.result.eq(getattr(decoded, f"{prefix}_result_pointer")),
                 memory.result_step.eq(getattr(decoded, f"{prefix}_result_step")),
                 memory.stride.eq(stride),
@@ -134,32 +137,31 @@ class Issue(wiring.Component):
                 to_xm.address.eq(flight.xm_address),
             ]
 
-        # What happens in this clock. What hangs on addresses is known last, and does not matter to instructions without
-        # memory operands: those that branch or load control registers.
+        # What happens in this clock, if the stage may work; whether it may is known late. So is what hangs on
+        # addresses, which does not matter to instructions without memory operands: those that branch or load control
+        # registers.
         code, considered = Signal(StopCode), Signal()
         free, simple, ahead, pending, bad, hold = (
             Signal(name=n) for n in ("free", "simple", "ahead", "pending", "bad", "hold")
         )
         act, does, stop, waits = Signal(), Signal(), Signal(), Signal()
-        wm_bad = (decoded.wm_source & wm.source_outside) | (decoded.slot.write_wm & wm.result_outside)
-        xm_bad = (decoded.xm_source & xm.source_outside) | (decoded.slot.write_xm & xm.result_outside)
+        wm_bad, xm_bad = (
+            (memory.reads & memory.source_outside) | (memory.stores & memory.result_outside) for memory in (wm, xm)
+        )
         m.d.comb += [
             considered.eq(defined & ~outside & ~second & ~skip),
             free.eq(live & ~first_half & ~(considered & self._register_pending(decoded))),
             simple.eq(free & defined & ~outside & ~decoded.halt),
-            pending.eq((decoded.wm_source & wm.source_pending) | (decoded.xm_source & xm.source_pending)),
+            pending.eq(wm.source_pending | xm.source_pending),
             bad.eq(wm_bad | xm_bad),
             hold.eq(considered & (pending | bad)),
             act.eq(simple & ~hold),
             # Past the end nothing is pending, but a stop still waits for the other memory.
-            waits.eq(
-                (decoded.wm_source & wm.source_pending & ~wm.source_outside)
-                | (decoded.xm_source & xm.source_pending & ~xm.source_outside)
-            ),
+            waits.eq((wm.source_pending & ~wm.source_outside) | (xm.source_pending & ~xm.source_outside)),
             stop.eq(free & ~(considered & waits) & (outside | ~defined | decoded.halt | (considered & bad))),
             ahead.eq(simple & ~skip),
             does.eq(ahead & ~hold),
-            self.issued.eq(does),
+            self.issued.eq(self.go & does),
         ]
         # The first cause counts.
         with m.If(outside):
@@ -168,67 +170,84 @@ class Issue(wiring.Component):
             m.d.comb += code.eq(StopCode.OPCODE)
         with m.Elif(considered & bad):
             m.d.comb += code.eq(Mux(wm_bad, StopCode.WM_RANGE, StopCode.XM_RANGE))
-        with m.If(stop):
+        with m.If(self.go & stop):
             m.d.sync += stopping.eq(1)
+        # One more pass uses the same pointers. Past the end the processor stops, and where the stage goes is all one.
+        passes, moves = Signal(), Signal()
+        m.d.comb += [
+            passes.eq(fetched & ~last),
+            moves.eq(~fetched | first_half | (simple & ~(considered & pending))),
+        ]
         for memory, prefix in ((wm, "wm"), (xm, "xm")):
             m.d.comb += [
-                memory.use_source.eq(ahead & getattr(decoded, f"{prefix}_source")),
-                memory.use_result.eq(ahead & getattr(decoded.slot, f"write_{prefix}")),
+                memory.go.eq(self.go),
+                memory.ahead.eq(ahead),
                 memory.hold.eq(hold),
+                memory.moves.eq(moves),
+                memory.present.eq(fetched & ~skip),
             ]
-        with m.If(does & repeat):
+            for kind in ("source", "result"):
+                name = f"{prefix}_{kind}_pointer"
+                used, wanted = getattr(decoded, name), getattr(decoder.decoded, name)
+                m.d.comb += getattr(memory, f"next_{kind}").eq(Mux(passes, used, wanted))
+        with m.If(self.go & does & repeat):
             m.d.sync += [remaining.eq(count - 1), ending.eq(~count[2:].any() & ~count[:2].all())]
-        with m.If(act):
+        with m.If(self.go & act):
             m.d.sync += repeating.eq(repeat & ~last)
 
         # Control registers; WA3 turns what it is given into the address of a table entry (D8).
-        needed, loaded = Signal(WORD), Signal(ADDRESS)
+        needed, moved, loaded = Signal(WORD), Signal(ADDRESS), Signal(ADDRESS)
         entry_index = Signal(ADDRESS)
         m.d.comb += needed.eq(
             Mux(decoded.needed_register[-1], self.a, Array(self.general)[decoded.needed_register[:-1]])
         )
-        m.d.comb += loaded.eq(Mux(second, word, Mux(decoded.byte, word[:8], needed)))
-        m.d.comb += entry_index.eq((loaded ^ (1 << (WORD - 1)))[WORD - self.config.table_bits :])
+        # No pointer is loaded with an instruction's own byte.
+        m.d.comb += [moved.eq(Mux(second, word, needed)), loaded.eq(Mux(decoded.byte, word[:8], moved))]
+        m.d.comb += entry_index.eq((moved ^ (1 << (WORD - 1)))[WORD - self.config.table_bits :])
         writes = Signal()
         m.d.comb += writes.eq(simple & decoded.write_control)
         for memory, codes in ((wm, _WM_POINTERS), (xm, _XM_POINTERS)):
             m.d.comb += [
-                memory.load.eq(writes & (decoded.control >= codes.start) & (decoded.control < codes.stop)),
+                memory.load.eq(writes & memory.loads_pointer),
+                memory.loads_pointer.eq((decoded.control >= codes.start) & (decoded.control < codes.stop)),
                 memory.load_pointer.eq(decoded.control),
-                memory.load_value.eq(loaded),
+                memory.load_value.eq(moved),
+                memory.load_last.eq(moved if memory is xm else table + entry_index),
                 memory.loads.eq(decoded.write_control),
             ]
-        with m.If(decoded.control == TABLE_POINTER):
-            m.d.comb += wm.load_value.eq(table + entry_index)
-        with m.If(writes):
+        with m.If(self.go & writes):
             with m.Switch(decoded.control):
                 for target, register in (
                     (Control.ICR, icr),
                     (Control.RC, rc),
-                    (Control.LC0, counters[0]),
-                    (Control.LC1, counters[1]),
                     (Control.TB, table),
                 ):
                     with m.Case(int(target)):
                         m.d.sync += register.eq(loaded)
+                        if target == Control.RC:
+                            m.d.sync += [rc_none.eq(loaded == 0), rc_short.eq(~loaded[1:].any())]
                 with m.Case(int(Control.IOPR)):
                     m.d.sync += iopr.eq(loaded[:2])
 
         self._entry(m, decoded, wm, xm, word, iopr, second=second, does=does, stop=stop, code=code, pc=pc)
-        taken, target = self._branch(m, decoded, word, pc, simple, second, counters)
+        branches, target, left = self._branch(m, decoded, word, pc, second, counters)
+        taken = fetched & branches
+        for index, control in enumerate((Control.LC0, Control.LC1)):
+            writes_it = decoded.write_control & (decoded.control == int(control))
+            with m.If(self.go & simple & Mux(decoded.loop, word[_LOOP_BITS] == index, writes_it)):
+                m.d.sync += counters[index].eq(Mux(decoded.loop, left, loaded))
 
         # On to the next word.
         advance = Signal()
         m.d.comb += [
-            advance.eq((self.go & ~fetched) | first_half | (simple & last & ~hold)),
-            self.p_address.eq(Mux(taken, target, pc_next)),
+            advance.eq(self.go & moves & ~passes),
+            self.p_address.eq(Mux(taken, target, (pc_fetch + 1)[:WORD])),
             self.p_enable.eq(advance),
         ]
-        with m.If(live):
+        with m.If(self.go & live):
             m.d.sync += second.eq(first_half)
         with m.If(advance):
             m.d.sync += [
-                pc_next.eq(self.p_address + 1),
                 pc_fetch.eq(self.p_address),
                 raw.eq(self.p_word),
                 pc_read.eq(pc_fetch),
@@ -242,10 +261,11 @@ class Issue(wiring.Component):
             with m.If(~first_half):
                 m.d.sync += decoded.eq(decoder.decoded)
         self.registers = {
-            "pc_fetch": pc_fetch, "pc_next": pc_next, "pc_read": pc_read, "pc": pc, "raw": raw, "word": word,
+            "pc_fetch": pc_fetch, "pc_read": pc_read, "pc": pc, "raw": raw, "word": word,
             "decoded": decoded, "read": read, "fetched": fetched, "second": second, "outside": outside,
             "repeating": repeating, "remaining": remaining, "ending": ending, "stopping": stopping,
-            "began_w": wm.began, "began_x": xm.began,
+            "source_w": wm.source_now, "result_w": wm.result_now, "source_x": xm.source_now, "result_x": xm.result_now,
+            "rc_none": rc_none, "rc_short": rc_short, "began_w": wm.began, "began_x": xm.began,
         }  # fmt: skip
         return m
 
@@ -300,21 +320,16 @@ class Issue(wiring.Component):
             entry.xm_address.eq(xm.result_address),
         ]
 
-    def _branch(
-        self, m: Module, decoded: Any, word: Any, pc: Any, act: Any, second: Any, counters: Any
-    ) -> tuple[Signal, Signal]:
+    def _branch(self, m: Module, decoded: Any, word: Any, pc: Any, second: Any, counters: Any) -> tuple[Any, Any, Any]:
+        """Return whether an instruction, if there is one and it goes ahead, branches, where to, and the loops left."""
         taken, target, holds = Signal(), Signal(ADDRESS), Signal()
         zero, wanted = self.a == 0, word[_BRANCH_BITS : _BRANCH_BITS + 2]
         m.d.comb += holds.eq(Array([self.a < 0, self.a >= 0, zero, ~zero])[wanted])
-        counter = word[_LOOP_BITS]
-        left = Signal(ADDRESS)
-        m.d.comb += left.eq(counters[counter] - 1)
-        with m.If(act & decoded.loop):
-            m.d.sync += counters[counter].eq(left)
+        counter = counters[word[_LOOP_BITS]]
         with m.If(decoded.jump):
-            m.d.comb += [taken.eq(act & second), target.eq(word)]
+            m.d.comb += [taken.eq(second), target.eq(word)]
         with m.Elif(decoded.loop):
-            m.d.comb += [taken.eq(act & (left != 0)), target.eq(pc + word[:_LOOP_BITS].as_signed())]
+            m.d.comb += [taken.eq(counter != 1), target.eq(pc + word[:_LOOP_BITS].as_signed())]
         with m.Else():
-            m.d.comb += [taken.eq(act & decoded.branch & holds), target.eq(pc + word[:_BRANCH_BITS].as_signed())]
-        return taken, target
+            m.d.comb += [taken.eq(decoded.branch & holds), target.eq(pc + word[:_BRANCH_BITS].as_signed())]
+        return taken, target, (counter - 1)[:WORD]

@@ -223,9 +223,10 @@ class IssueSpec(Elaboratable):
         advance = (dut.go & ~fetched) | first_half | (act & last)
         m.d.comb += [
             Assert(dut.issued == does),
-            Assert(dut.p_enable == advance),
-            Assert(~advance | (dut.p_address == Mux(taken, target, (at[0] + 1)[:WORD]))),
-            Assert(dut.entry.stop == stop),
+            # A processor that stops may fetch once more.
+            Assert(stop | stopping | (dut.p_enable == advance)),
+            Assert(stopping | ~advance | (dut.p_address == Mux(taken, target, (at[0] + 1)[:WORD]))),
+            Assert(~dut.go | (dut.entry.stop == stop)),
             Assert(~stop | ((dut.entry.code == code) & (dut.entry.pc == at[2]))),
         ]
         with m.If(advance):
@@ -268,20 +269,24 @@ class IssueSpec(Elaboratable):
         m.submodules.reference = reference = Decoder()
         m.d.comb += reference.word.eq(instruction)
         kept = dut.registers
+        # Where a processor that stands still would go on means nothing.
         m.d.comb += [
-            *(Assert(kept[name] == at[i]) for i, name in enumerate(("pc_fetch", "pc_read", "pc"))),
-            Assert(kept["pc_next"] == (at[0] + 1)[:WORD]),
-            Assert(kept["raw"] == raw),
-            Assert(kept["word"] == current),
-            Assert(~fetched | (kept["decoded"].as_value() == reference.decoded.as_value())),
-            Assert(kept["read"] == wanted),
-            Assert(kept["fetched"] == fetched),
-            Assert(kept["second"] == second),
-            Assert(kept["outside"] == outside),
+            *(Assert(stopping | (kept[name] == at[i])) for i, name in enumerate(("pc_fetch", "pc_read", "pc"))),
+            Assert(stopping | (kept["raw"] == raw)),
+            Assert(stopping | (kept["word"] == current)),
+            Assert(stopping | ~fetched | (kept["decoded"].as_value() == reference.decoded.as_value())),
+            Assert(stopping | (kept["read"] == wanted)),
+            Assert(stopping | (kept["fetched"] == fetched)),
+            Assert(stopping | (kept["second"] == second)),
+            Assert(stopping | (kept["outside"] == outside)),
             Assert(kept["repeating"] == repeating),
             Assert(kept["remaining"] == remaining),
             Assert(kept["stopping"] == stopping),
             *(Assert(kept[f"began_{memory}"] == began[memory]) for memory in "wx"),
+            Assert(kept["rc_none"] == (control[Control.RC] == 0)),
+            Assert(kept["rc_short"] == (control[Control.RC] <= 1)),
+            *(Assert(stopping | ~fetched | ~reads[x] | second | (kept[f"source_{x}"] == address[x])) for x in "wx"),
+            *(Assert(stopping | ~fetched | ~writes[x] | second | (kept[f"result_{x}"] == result[x])) for x in "wx"),
             # What can be said about all states that are reached, until the processor stands still.
             Assert(~fetched | wanted),
             Assert(~fetched | second | stopping | (current == instruction)),
@@ -375,7 +380,7 @@ class IssueSpec(Elaboratable):
         stays = word.named(*_ISSUE_ONLY) | (word.named("LDI") & target[5])
         with m.If(does):
             m.d.comb += Assert(entry.valid == ~stays)
-        with m.Else():
+        with m.Elif(dut.go):
             m.d.comb += Assert(~entry.valid)
         with m.If(does & ~stays):
             m.d.comb += [
