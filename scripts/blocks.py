@@ -111,6 +111,13 @@ _ISLAND_PARTS = (
 )  # fmt: skip
 
 
+#: Parts of the ring unit that the bench of the smallest chiplet with a ring interface measures.
+_RING_PARTS = (
+    "axi_merge", "boundary_table", "control", "distributor", "first_error", "halo_writer", "judge", "packet_guard",
+    "packet_queue", "reducer", "sender", "share_adder", "shared_reader", "tokens", "word_writer",
+)  # fmt: skip
+
+
 #: The smallest locator in which searches meet.
 _NARROW_ISLANDS = {
     "lanes": 2, "nodes": 256, "edges": 2048, "banks": 4, "line_banks": 4, "tasks": 4, "tag_bits": 6, "data_width": 64,
@@ -307,25 +314,41 @@ BLOCKS: tuple[Block, ...] = (
         formal="tb.ring.formal_station",
     ),
     Block(
+        # Side by side; measures the benches of what decides what travels.
         name="ring.parts",
         factory="tb.ring.parts:RingParts",
         bench="tb.ring.test_parts",
         synth=False,
+        measures=(
+            "ring.remote_array",
+            "ring.needed_list",
+            "ring.filter_array",
+            "ring.filter_window",
+            "ring.filter_feed",
+            "ring.filter_generator",
+            "ring.link_watch",
+        ),
     ),
-    Block(name="ring.sender", factory="hw.ring.sender:Sender"),
-    Block(name="ring.halo_writer", factory="hw.ring.halo_writer:HaloWriter"),
-    Block(name="ring.packet_queue", factory="hw.ring.packet_queue:PacketQueue"),
-    Block(name="ring.tokens", factory="hw.ring.tokens:Tokens"),
-    Block(name="ring.word_writer", factory="hw.ring.word_writer:WordWriter"),
-    Block(name="ring.share_adder", factory="hw.ring.share_adder:ShareAdder"),
-    Block(name="ring.reducer", factory="hw.ring.reducer:Reducer"),
-    Block(name="ring.link_watch", factory="hw.ring.link_watch:LinkWatch"),
-    Block(name="ring.axi_merge", factory="hw.ring.axi_merge:AXIMerge"),
     Block(name="ring.remote_array", factory="hw.ring.remote_array:RemoteArray"),
     Block(name="ring.needed_list", factory="hw.ring.needed_list:NeededList"),
     Block(name="ring.filter_array", factory="hw.ring.filter_array:FilterArray"),
+    Block(name="ring.filter_window", factory="hw.ring.filter_window:FilterWindow"),
+    Block(name="ring.filter_feed", factory="hw.ring.filter_feed:FilterFeed"),
     Block(name="ring.filter_generator", factory="hw.ring.filter_generator:FilterGenerator"),
+    Block(name="ring.link_watch", factory="hw.ring.link_watch:LinkWatch"),
+    *(Block(name=f"ring.{part}", factory="tb.ring.parts:made", parameters={"name": part}) for part in _RING_PARTS),
     Block(name="ring.ring_unit", factory="tb.ring.parts:ring_unit", parameters={"max_out": 16, "data_width": 64}),
+    Block(
+        # Measures the benches of the ring unit and of all in it that has no other.
+        name="ring.ring_chiplet",
+        factory="hw.ring.ring_chiplet:RingChiplet",
+        bench="tb.ring.test_ring_chiplet",
+        bench_factory="tb.ring.test_ring_chiplet:chiplet",
+        bench_parameters={"chiplets": 3},
+        synth=False,
+        launch="tb.ring.test_ring_chiplet:launch",
+        measures=("ring.ring_unit", *(f"ring.{part}" for part in _RING_PARTS)),
+    ),
     Block(
         name="dnp.core",
         factory="hw.dnp.core:Core",
@@ -334,10 +357,26 @@ BLOCKS: tuple[Block, ...] = (
         bench_parameters={"programs": 12},
         narrow={"programs": 1},
         formal="tb.dnp.formal_instructions",
+        measures=("dnp.issue", "dnp.port", "dnp.address", "dnp.arithmetic", "dnp.decoder"),
     ),
     Block(name="dnp.issue", factory="tb.dnp.formal_issue:issue", formal="tb.dnp.formal_issue", synth=False),
     Block(name="dnp.port", factory="hw.dnp.port:Port", formal="tb.dnp.formal_port"),
-    Block(name="dnp.chip", factory="hw.dnp.chip:NeuralChip"),
+    Block(
+        name="dnp.address",
+        factory="hw.dnp.address:AddressGenerator",
+        parameters={"depth": 526, "past_start": 1},
+        synth=False,
+    ),
+    Block(name="dnp.arithmetic", factory="hw.dnp.arithmetic:Arithmetic", synth=False),
+    Block(name="dnp.decoder", factory="hw.dnp.decoder:Decoder", synth=False),
+    Block(
+        name="dnp.chip",
+        factory="hw.dnp.chip:NeuralChip",
+        bench="tb.dnp.test_chip",
+        bench_factory="tb.dnp.test_chip:chip",
+        measures=("dnp.ccb",),
+    ),
+    Block(name="dnp.ccb", factory="hw.dnp.ccb:ChipControl", parameters={"cores": 4}),
     Block(name="community.record_reader", factory="tb.community.factories:reader"),
     Block(name="community.planner", factory="tb.community.factories:planner"),
     Block(name="community.scanner", factory="tb.community.factories:scanner", formal="tb.community.formal_scanner"),

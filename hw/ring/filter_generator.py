@@ -1,7 +1,8 @@
 """Filter generator: makes entries for the filter array from what the PEs want now (R12, R13)."""
 
-from amaranth.hdl import Cover, Elaboratable, Module, Mux, Signal, Value
+from amaranth.hdl import Cover, Elaboratable, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.stream.slice import Slice
@@ -70,91 +71,110 @@ class FilterGenerator(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Keep the registers; search a group a cycle for the bound, then an entry a cycle."""
+        """Keep the registers; look at a source a cycle, once for the bound and once for each entry."""
         m = Module()
-        count = self.groups * self.pes
-        srcs = [[Signal(32, name=f"src_{n}_{k}") for k in range(self.sources)] for n in range(count)]
-        used = [Signal(self.sources, name=f"used_{n}") for n in range(count)]
+        count, slots = self.groups * self.pes, self.groups * self.pes * self.sources
+        m.submodules.srcs = srcs = Memory(shape=32, depth=slots, init=[])
+        read, write = srcs.read_port(domain="comb"), srcs.write_port()
+        used = Signal(slots)
         m.submodules.out = out = Slice(self.o.payload.shape())
         connect(m, out.o, flipped(self.o))
         idle = Signal()
 
-        room = Signal(count)
-        for n in range(count):
-            m.d.comb += room[n].eq(~used[n].all())
-            given = self.assign.valid & self.assign.ready & (self.assign.payload.pe == n)
-            wanted = self.want.valid & self.want.ready & (self.want.payload.pe == n)
-            slot = ~used[n] & (used[n] + 1)
-            with m.If(wanted):
-                m.d.sync += used[n].eq(used[n] | slot)
-                for k in range(self.sources):
-                    with m.If(slot[k]):
-                        m.d.sync += srcs[n][k].eq(self.want.payload.vid)
-            with m.If(self.finish.valid & (self.finish.payload == n)):
-                m.d.sync += [used[n].eq(0), self.finished[n].eq(1)]
-            with m.If(given):
-                m.d.sync += [used[n].eq(0), self.finished[n].eq(0), self.regs[n].eq(self.assign.payload.reg)]
+        # A source goes to the lowest free slot of its PE.
+        given, wanted = self.assign.payload, self.want.payload
+        mine = used.word_select(wanted.pe, self.sources)
+        place = Signal(range(self.sources))
+        for k in reversed(range(self.sources)):
+            with m.If(~mine[k]):
+                m.d.comb += place.eq(k)
         m.d.comb += [
             self.assign.ready.eq(idle),
-            self.want.ready.eq(idle & room.bit_select(self.want.payload.pe, 1)),
+            self.want.ready.eq(idle & ~mine.all()),
+            write.addr.eq(wanted.pe * self.sources + place),
+            write.data.eq(wanted.vid),
+            write.en.eq(self.want.valid & self.want.ready),
         ]
+        for n in range(count):
+            own = used.word_select(n, self.sources)
+            with m.If(write.en & (wanted.pe == n)):
+                m.d.sync += own.bit_select(place, 1).eq(1)
+            with m.If(self.finish.valid & (self.finish.payload == n)):
+                m.d.sync += [own.eq(0), self.finished[n].eq(1)]
+            with m.If(self.assign.valid & self.assign.ready & (given.pe == n)):
+                m.d.sync += [own.eq(0), self.finished[n].eq(0), self.regs[n].eq(given.reg)]
+
+        # The walk through the slots, and a cycle later what was read.
+        slot, part = Signal(range(slots)), Signal(range(self.pes * self.sources))  # part: of the group
+        walks, come, for_bound, closes_bound = Signal(), Signal(), Signal(), Signal()
+        vid, held, opens, closes = Signal(32), Signal(), Signal(), Signal()
+        last_slot, last_part = slot == slots - 1, part == self.pes * self.sources - 1
+        m.d.comb += read.addr.eq(slot)
+        m.d.sync += [
+            come.eq(walks),
+            vid.eq(read.data),
+            held.eq(used.bit_select(slot, 1)),
+            opens.eq(part == 0),
+            closes.eq(last_part),
+        ]
+        with m.If(walks):
+            m.d.sync += [slot.eq(Mux(last_slot, 0, slot + 1)), part.eq(Mux(last_part, 0, part + 1))]
 
         tile = Signal.like(self.tile.payload)
-        group = Signal(range(self.groups + 1))
         bound, found = Signal(32), Signal()  # of the groups so far
         least = Signal(33)  # entries below have been passed on
-
-        def inside(vid: Value) -> Value:
-            return (vid >= tile.first) & (vid < tile.end)
-
-        # The largest request of the group in turn.
-        largest, requests = Signal(32), Signal()
-        with m.Switch(group):
-            for g in range(self.groups):
-                with m.Case(g):
-                    best: Value | Signal = Value.cast(0)
-                    any_: Value | Signal = Value.cast(0)
-                    for n in range(g * self.pes, (g + 1) * self.pes):
-                        for k in range(self.sources):
-                            hit = used[n][k] & inside(srcs[n][k])
-                            chain = Signal(32, name=f"max_{n}_{k}")
-                            m.d.comb += chain.eq(Mux(hit & (srcs[n][k] > best), srcs[n][k], best))
-                            best, any_ = chain, any_ | hit
-                    m.d.comb += [largest.eq(best), requests.eq(any_)]
-
-        # The smallest entry that has not been passed on.
-        next_vid, exists = Signal(32), Signal()
-        best, any_ = Value.cast((1 << 32) - 1), Value.cast(0)
-        for n in range(count):
-            for k in range(self.sources):
-                hit = used[n][k] & inside(srcs[n][k]) & (srcs[n][k] >= least) & (srcs[n][k] <= bound)
-                chain = Signal(32, name=f"min_{n}_{k}")
-                m.d.comb += chain.eq(Mux(hit & (srcs[n][k] < best), srcs[n][k], best))
-                best, any_ = chain, any_ | hit
-        m.d.comb += [next_vid.eq(best), exists.eq(any_ & found), self.served.eq(bound)]
-
-        with m.FSM():
+        exists, best = Signal(), Signal(32)  # smallest entry from there to the bound
+        m.d.comb += self.served.eq(bound)
+        with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.comb += [self.tile.ready.eq(1), idle.eq(~self.tile.valid)]
-                m.d.sync += group.eq(0)
+                m.d.sync += [tile.eq(self.tile.payload), least.eq(self.tile.payload.first)]
                 with m.If(self.tile.valid):
-                    m.d.sync += [tile.eq(self.tile.payload), found.eq(0), bound.eq(0), least.eq(0)]
+                    m.d.sync += [found.eq(0), bound.eq(0)]
                     m.next = "BOUND"
             with m.State("BOUND"):
-                m.d.sync += group.eq(group + 1)
-                with m.If(requests):
-                    m.d.sync += [found.eq(1), bound.eq(Mux(found & (bound < largest), bound, largest))]
-                with m.If(group == self.groups - 1):
-                    m.next = "ENTRIES"
-            with m.State("ENTRIES"):
+                m.d.comb += walks.eq(1)
+                with m.If(last_slot):
+                    m.next = "SEARCH_WAITS"
+            with m.State("SEARCH_WAITS"):
+                with m.If(~come & ~closes_bound):
+                    m.next = "SEARCH"
+            with m.State("SEARCH"):
+                m.d.comb += walks.eq(1)
+                with m.If(last_slot):
+                    m.next = "ENTRY_WAITS"
+            with m.State("ENTRY_WAITS"):
+                with m.If(~come):
+                    m.next = "ENTRY"
+            with m.State("ENTRY"):
                 m.d.comb += [
                     out.i.valid.eq(1),
-                    out.i.payload.vid.eq(Mux(exists, next_vid, 0)),
+                    out.i.payload.vid.eq(Mux(exists, best, 0)),
                     out.i.payload.last.eq(~exists),
                 ]
                 with m.If(out.i.ready):
-                    m.d.sync += least.eq(next_vid + 1)
+                    m.d.sync += [least.eq(best + 1), exists.eq(0)]
+                    m.next = "SEARCH"
                     with m.If(~exists):
                         m.next = "IDLE"
-        m.d.sync += Cover(found & requests & (largest > bound))
+
+        # The largest request of the group in turn; after its last slot the smallest of them is the bound.
+        m.d.sync += for_bound.eq(fsm.ongoing("BOUND"))
+        largest, requests = Signal(32), Signal()
+        hit = held & (vid >= tile.first) & (vid < tile.end)
+        fresh = opens | ~requests
+        with m.If(come & for_bound):
+            m.d.sync += requests.eq(hit | (requests & ~opens))
+            with m.If(hit & (fresh | (vid > largest))):
+                m.d.sync += largest.eq(vid)
+        m.d.sync += closes_bound.eq(come & for_bound & closes)
+        with m.If(closes_bound & requests):
+            m.d.sync += found.eq(1)
+            with m.If(~found | (largest < bound)):
+                m.d.sync += bound.eq(largest)
+
+        # The smallest entry that has not been passed on.
+        with m.If(come & ~for_bound & held & found & (vid >= least) & (vid <= bound) & (~exists | (vid < best))):
+            m.d.sync += [exists.eq(1), best.eq(vid)]
+        m.d.sync += Cover(closes_bound & requests & found & (largest > bound))
         return m

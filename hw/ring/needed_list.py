@@ -1,6 +1,6 @@
 """Needed list: the VIDs of other chiplets among a chiplet's sources, sorted, each once (R4, R6)."""
 
-from amaranth.hdl import Cover, Elaboratable, Module, Mux, Signal
+from amaranth.hdl import Cat, Cover, Elaboratable, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -89,46 +89,53 @@ class NeededList(wiring.Component):
         rows = self.bitmap // _ROW
         m.submodules.bits = bits = Memory(shape=_ROW, depth=rows, init=[])
         read, write = bits.read_port(domain="comb"), bits.write_port()
-        m.submodules.out = out = Slice(32)
-        connect(m, out.o, flipped(self.o))
+        m.submodules.found = found = Slice(32)
+        connect(m, found.o, flipped(self.o))
         m.d.comb += self.request.payload.eq(self.edges)
 
-        base = Signal(33)
-        row = Signal(range(rows))
+        # VIDs are cut into window, row and bit; so there is nothing to add or subtract.
+        bit_bits, row_bits = exact_log2(_ROW), exact_log2(rows)
+        window = Signal(32 - row_bits - bit_bits + 1)
+        row = Signal(row_bits)
         vertices = self.boundaries[self.chiplets]
-        last_row = row == rows - 1
+        last_row, last_window = row == rows - 1, Signal()
         rest = Signal(_ROW)  # bits of the row that have not been passed on
         loaded = Signal()
-        position = Signal(range(_ROW))
-        for bit in reversed(range(_ROW)):
-            with m.If(rest[bit]):
-                m.d.comb += position.eq(bit)
+        lowest = Signal(_ROW)
+        position = Signal(bit_bits)
+        m.d.comb += lowest.eq(rest & -rest)
+        for n in range(bit_bits):
+            m.d.comb += position[n].eq(Cat(lowest[k] for k in range(_ROW) if k >> n & 1).any())
+        last_bit = rest == lowest
 
-        # A source's place in the window.
+        # What the sources are compared with is constant while they come.
+        own_first, own_end, limit = Signal(32), Signal(32), Signal(33)
+        m.d.sync += [
+            own_first.eq(self.boundaries.as_value().word_select(self.position, 32)),
+            own_end.eq((self.boundaries.as_value() >> 32).word_select(self.position, 32)),
+            limit.eq(vertices + self.partials),
+            last_window.eq(((window + 1) << (row_bits + bit_bits)) >= vertices),
+        ]
         vid = self.i.payload.data
-        place = Signal(33)
-        own = (vid >= self.boundaries[self.position]) & (
-            vid < (self.boundaries.as_value() >> 32).word_select(self.position, 32)
-        )
-        inside = (vid >= base) & (place < self.bitmap)
-        m.d.comb += place.eq(vid - base)
+        own = (vid >= own_first) & (vid < own_end)
+        inside = vid[row_bits + bit_bits :] == window
 
-        # Owner of the VID that comes out.
-        owner = Signal(range(self.chiplets))
-        for n in range(1, self.chiplets):
-            with m.If(out.i.payload >= self.boundaries[n]):
-                m.d.comb += owner.eq(n)
+        # Owner of the VID that comes out, counted a cycle later.
         counted = Signal(self.chiplets)
-        m.d.comb += [out.i.payload.eq(base + (row << exact_log2(_ROW)) + position), read.addr.eq(row)]
+        reached = [found.o.payload >= self.boundaries[n] for n in range(1, self.chiplets)]
+        m.d.comb += [found.i.payload.eq(Cat(position, row, window)), read.addr.eq(row)]
         for n in range(self.chiplets):
-            m.d.comb += counted[n].eq(out.i.valid & out.i.ready & (owner == n))
-            m.d.sync += self.counts[n].eq(self.counts[n] + counted[n])
+            mine = (reached[n - 1] if n else 1) & (~reached[n] if n < self.chiplets - 1 else 1)
+            m.d.sync += [
+                counted[n].eq(found.o.valid & found.o.ready & mine),
+                self.counts[n].eq(self.counts[n] + counted[n]),
+            ]
 
         finished = Signal(init=1)
-        m.d.comb += self.done.eq(finished & ~self.o.valid)
+        m.d.comb += self.done.eq(finished & ~self.o.valid & ~counted.any())
         with m.FSM():
             with m.State("IDLE"):
-                m.d.sync += [base.eq(0), row.eq(0)]
+                m.d.sync += [window.eq(0), row.eq(0)]
                 with m.If(self.start):
                     m.d.sync += [finished.eq(0), self.counts.eq(0)]
                     m.next = "CLEAR"
@@ -144,13 +151,11 @@ class NeededList(wiring.Component):
             with m.State("MARK"):
                 m.d.comb += [
                     self.i.ready.eq(1),
-                    read.addr.eq(place >> exact_log2(_ROW)),
-                    write.addr.eq(place >> exact_log2(_ROW)),
-                    write.data.eq(read.data | (1 << place[: exact_log2(_ROW)])),
+                    read.addr.eq(vid[bit_bits:]),
+                    write.addr.eq(vid[bit_bits:]),
+                    write.data.eq(read.data | (1 << vid[:bit_bits])),
                     write.en.eq(self.i.valid & ~self.i.payload.empty & inside & ~own & (vid < vertices)),
-                    self.error.valid.eq(
-                        self.i.valid & ~self.i.payload.empty & (vid >= vertices + self.partials) & (base == 0)
-                    ),
+                    self.error.valid.eq(self.i.valid & ~self.i.payload.empty & (vid >= limit) & (window == 0)),
                     self.error.payload.code.eq(Error.VID_RANGE),
                     self.error.payload.info.eq(vid),
                 ]
@@ -158,18 +163,18 @@ class NeededList(wiring.Component):
                 with m.If(self.i.valid & self.i.payload.last):
                     m.next = "SCAN"
             with m.State("SCAN"):
-                m.d.comb += out.i.valid.eq(loaded & (rest != 0))
+                m.d.comb += found.i.valid.eq(loaded)
                 with m.If(~loaded):
                     m.d.sync += [rest.eq(read.data), loaded.eq(read.data != 0)]
-                with m.Elif(out.i.ready):
-                    m.d.sync += rest.eq(rest & (rest - 1))
-                with m.If(Mux(loaded, out.i.ready & ((rest & (rest - 1)) == 0), read.data == 0)):
+                with m.Elif(found.i.ready):
+                    m.d.sync += rest.eq(rest & ~lowest)
+                with m.If(Mux(loaded, found.i.ready & last_bit, read.data == 0)):
                     m.d.sync += [loaded.eq(0), row.eq(row + 1)]
                     with m.If(last_row):
-                        m.d.sync += base.eq(base + self.bitmap)
+                        m.d.sync += window.eq(window + 1)
                         m.next = "CLEAR"
-                        with m.If(base + self.bitmap >= vertices):
+                        with m.If(last_window):
                             m.d.sync += finished.eq(1)
                             m.next = "IDLE"
-        m.d.sync += Cover((base != 0) & out.i.valid)
+        m.d.sync += Cover((window != 0) & found.i.valid)
         return m

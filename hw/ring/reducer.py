@@ -52,7 +52,7 @@ class Reducer(wiring.Component):
         The next word is that of hub 0.
     position, chiplets : In
     rows : In(RowSettings)
-        Rows of values; `RowSettings.elements` are those of a packet too.
+        Constant from `start` on. Rows of values; `RowSettings.elements` are those of a packet too.
     first_partial : In(32)
         Row for the low halves of hub 0's sum; the high halves come in the row after it.
     hubs : stream of `Word`
@@ -159,6 +159,9 @@ class Reducer(wiring.Component):
             m.d.comb += filled[side].eq(Mux(part == 0, 0, packed[side]))
             m.d.comb += filled[side].word_select(part, half).eq(Cat(*values))
         address = Signal.like(self.rows.base)
+        # Of the hub's row; each hub has two.
+        row, first = Signal.like(address), Signal.like(address)
+        m.d.sync += first.eq(self.first_partial * self.rows.stride)
         upper = Signal()  # the high halves' turn
         final = Signal()  # no hub follows
         beat_ends = (part == parts - 1) | self.i.payload.last
@@ -172,11 +175,14 @@ class Reducer(wiring.Component):
             with m.State("IDLE"):
                 m.d.sync += hub.eq(0)
                 with m.If(self.start):
-                    m.next = "NEXT"
+                    m.next = "LOCATE"
+            with m.State("LOCATE"):
+                m.d.sync += row.eq(self.rows.base + first)
+                m.next = "NEXT"
             with m.State("NEXT"):
                 m.d.comb += self.hubs.ready.eq(1)
                 m.d.sync += [role.eq(played), target.eq(home), final.eq(word.last)]
-                m.d.sync += address.eq(self.rows.base + (self.first_partial + (hub << 1)) * self.rows.stride)
+                m.d.sync += address.eq(row)
                 with m.If(self.hubs.valid):
                     m.next = "HEADER"
                     with m.If(word.empty):
@@ -240,7 +246,7 @@ class Reducer(wiring.Component):
                                 address.eq(address + beat_ends),
                             ]
                 with m.If(self.share.valid & self.share.ready & self.share.payload.last):
-                    m.d.sync += hub.eq(hub + 1)
+                    m.d.sync += [hub.eq(hub + 1), row.eq(row + (self.rows.stride << 1))]
                     m.next = "NEXT"
                     with m.If(final):
                         m.next = "IDLE"

@@ -12,6 +12,7 @@ from hw.memory.formats import ReadBeat, ReadRequest, beat_address_width
 from hw.ring.formats import POSITION_BITS, Flit
 from hw.ring.remote_array import Departure
 from hw.stream.queue import Queue
+from hw.stream.slice import Slice
 
 __all__ = ["RowSettings", "Sender"]
 
@@ -98,15 +99,23 @@ class Sender(wiring.Component):
         connect(m, fetcher.request, flipped(self.request))
         connect(m, flipped(self.beat), fetcher.beat)
 
+        m.submodules.located = located = Slice(
+            data.StructLayout({"departure": Departure, "address": fetcher.i.payload.address.shape()})
+        )
         beat = Signal.like(rows.last_beat)
         last_beat = beat == rows.last_beat
+        row = located.o.payload
         # A row's departure is noted with its last beat.
         m.d.comb += [
-            fetcher.i.payload.address.eq(rows.base + self.i.payload.vid * rows.stride + beat),
-            fetcher.i.valid.eq(self.i.valid & under_way.i.ready),
-            self.i.ready.eq(fetcher.i.ready & under_way.i.ready & last_beat),
-            under_way.i.valid.eq(self.i.valid & fetcher.i.ready & last_beat),
-            under_way.i.payload.eq(self.i.payload),
+            located.i.valid.eq(self.i.valid),
+            located.i.payload.departure.eq(self.i.payload),
+            located.i.payload.address.eq(rows.base + self.i.payload.vid * rows.stride),
+            self.i.ready.eq(located.i.ready),
+            fetcher.i.payload.address.eq(row.address + beat),
+            fetcher.i.valid.eq(located.o.valid & under_way.i.ready),
+            located.o.ready.eq(fetcher.i.ready & under_way.i.ready & last_beat),
+            under_way.i.valid.eq(located.o.valid & fetcher.i.ready & last_beat),
+            under_way.i.payload.eq(row.departure),
         ]
         with m.If(fetcher.i.valid & fetcher.i.ready):
             m.d.sync += beat.eq(Mux(last_beat, 0, beat + 1))
@@ -128,7 +137,7 @@ class Sender(wiring.Component):
             header.backward.eq(self.backward),
             header.elements.eq(rows.elements),
             header.vid.eq(under_way.o.payload.vid),
-            self.idle.eq((under_way.level == 0) & ~self.i.valid),
+            self.idle.eq((under_way.level == 0) & ~located.o.valid & ~self.i.valid),
         ]
         with m.If(~in_row):
             m.d.comb += [self.o.valid.eq(under_way.o.valid), self.o.payload.data.eq(header)]

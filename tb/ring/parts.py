@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 
+from hw.ring.axi_merge import AXIMerge
+from hw.ring.boundary_table import BoundaryTable
+from hw.ring.control import Control
+from hw.ring.distributor import Distributor
 from hw.ring.filter_array import FilterArray
 from hw.ring.filter_generator import FilterGenerator
+from hw.ring.first_error import FirstError
 from hw.ring.formats import RingConfig
+from hw.ring.halo_writer import HaloWriter
+from hw.ring.judge import Judge
+from hw.ring.link_watch import LinkWatch
 from hw.ring.needed_list import NeededList
+from hw.ring.packet_guard import PacketGuard
+from hw.ring.packet_queue import PacketQueue
+from hw.ring.reducer import Reducer
 from hw.ring.remote_array import RemoteArray
 from hw.ring.ring_unit import RingUnit
+from hw.ring.sender import Sender
+from hw.ring.share_adder import ShareAdder
+from hw.ring.shared_reader import SharedReader
+from hw.ring.tokens import Tokens
+from hw.ring.word_writer import WordWriter
 
-__all__ = ["BITMAP", "CHIPLETS", "ENTRIES", "RingParts", "ring_unit"]
+__all__ = ["BITMAP", "CHIPLETS", "ENTRIES", "RingParts", "made", "ring_unit"]
 
 CHIPLETS = 4
 #: Entries of a filter window.
@@ -29,11 +46,12 @@ def _parts() -> dict[str, Any]:
         "needed": NeededList(32, CHIPLETS, BITMAP),
         "filter": FilterArray(32, CHIPLETS, ENTRIES),
         "generator": FilterGenerator(groups=4, pes=2, sources=3),
+        "watch": LinkWatch(),
     }
 
 
 class RingParts(wiring.Component):
-    """Remote array, needed list, filter array and filter generator; ports are called ``remote_i`` and so on."""
+    """Remote array, needed list, filter array and generator, link watch; ports are called ``remote_i`` and so on."""
 
     def __init__(self) -> None:
         members = {}
@@ -59,3 +77,25 @@ class RingParts(wiring.Component):
 def ring_unit(max_out: int, data_width: int) -> RingUnit:
     """Ring unit of a chiplet with rows of up to `max_out` features behind a port of `data_width` bits."""
     return RingUnit(RingConfig(max_out=max_out), data_width=data_width)
+
+
+def made(name: str) -> wiring.Component:
+    """Make a part of the ring unit as a chiplet of ``configs/default.toml`` has it."""
+    parts: dict[str, Callable[[], wiring.Component]] = {
+        "axi_merge": AXIMerge,
+        "boundary_table": BoundaryTable,
+        "control": lambda: Control(RingConfig()),
+        "distributor": Distributor,
+        "first_error": lambda: FirstError(12),
+        "halo_writer": HaloWriter,
+        "judge": Judge,
+        "packet_guard": PacketGuard,
+        "packet_queue": PacketQueue,
+        "reducer": Reducer,
+        "sender": Sender,
+        "share_adder": ShareAdder,
+        "shared_reader": lambda: SharedReader(3),
+        "tokens": Tokens,
+        "word_writer": WordWriter,
+    }
+    return parts[name]()

@@ -5,10 +5,12 @@ from typing import Any
 
 import cocotb
 import numpy as np
+from amaranth.hdl import Const
 from cocotb.triggers import RisingEdge
 
 from golden.contracts import Error
 from golden.ring.matching import FilterWindow, departures, filter_requests, needed_list
+from hw.ring.formats import LinkState
 from tb.harness import simulate
 from tb.harness.bench import Bench, start
 from tb.ring.parts import BITMAP, CHIPLETS, ENTRIES, RingParts
@@ -18,7 +20,10 @@ LIST_ADDRESS = 0x1000
 
 async def begin(dut: Any, **pace: Any) -> Bench:
     bench = await start(dut, RingParts(), **pace)
-    for port in ("remote_start", "needed_start", "filter_start", "filter_take", "filter_in_order"):
+    for port in (
+        "remote_start", "needed_start", "filter_start", "filter_take", "filter_in_order",
+        "watch_works", "watch_stop", "watch_before", "watch_after",
+    ):  # fmt: skip
         getattr(dut, port).value = 0
     for name in ("remote_error", "needed_error"):
         bench.take(name, lambda word: None)
@@ -322,6 +327,44 @@ async def entries_are_bounded_sorted_and_distinct(dut: Any, idle: float, stall: 
         await bench.until(lambda: bench.drivers["generator_finish"].busy_words == 0)
         await bench.cycles(2)
         assert int(dut.generator_finished.value) == 0xFF
+
+
+# Link watch -----------------------------------------------------------------------------------------------------------
+
+
+@cocotb.test()
+@cocotb.parametrize(seed=[1, 2, 3])
+async def a_neighbour_that_was_reset_or_had_stopped_is_noticed(dut: Any, seed: int) -> None:
+    """Random lives of both neighbours, beside a model that remembers what was seen; many of them."""
+    bench = await begin(dut)
+    source = random.Random(seed)
+    edge = RisingEdge(dut.clk)
+    fresh, at_work, stopped = (Const.cast(s).value for s in (LinkState.FRESH, LinkState.AT_WORK, LinkState.STOPPED))
+    for _ in range(40):
+        dut.watch_works.value = dut.watch_stop.value = 0
+        dut.watch_before.value = dut.watch_after.value = fresh
+        await bench.reset()
+        neighbours = [fresh, fresh]
+        state, seen, lost = fresh, [False, False], [False, False]
+        for _ in range(25):
+            works, stops = int(source.random() < 0.2), int(source.random() < 0.03)
+            for n in range(2):
+                if source.random() < 0.2:
+                    neighbours[n] = source.choice((fresh, at_work, at_work, stopped))
+            dut.watch_works.value, dut.watch_stop.value = works, stops
+            dut.watch_before.value, dut.watch_after.value = neighbours
+            await edge
+            assert int(dut.watch_state.value) == state
+            assert int(dut.watch_lost.value) == lost[0] | lost[1] << 1
+            was, gone = state, any(lost)
+            for n in range(2):
+                if was == at_work:
+                    lost[n] |= neighbours[n] == (fresh if seen[n] else stopped)
+                    seen[n] |= neighbours[n] == at_work
+            if works and was == fresh:
+                state = at_work
+            if stops or gone:
+                state = stopped
 
 
 def test_parts() -> None:

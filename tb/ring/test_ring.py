@@ -1,8 +1,6 @@
 """Whole inferences on rings of 2 to 16 chiplets: bit-exact, with the least traffic, under stalls, errors and resets."""
 
 import os
-import struct
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from golden.contracts import COMMANDS, HEADER, LINE_BYTES, Error, Model, Opcode, RegionKind
+from golden.contracts import Error, Model, Opcode, RegionKind
 from golden.datasets import load
 from golden.graph import Graph
 from golden.image import Image
@@ -22,6 +20,7 @@ from hw.chiplet.config import ChipletConfig
 from hw.pe.formats import PEConfig
 from hw.ring.formats import RingConfig
 from tb.chiplet.problems import CORNERS, corner_graph, random_graph, random_problem
+from tb.ring.cases import commanded, highest, patched, uneven
 from tb.ring.jobs import RingJob, RingOutcome, RingSettings, mismatches, run_ring
 
 #: Most chiplets of the simulated ring; a run may use fewer. ``make sim-full`` simulates the largest.
@@ -31,8 +30,6 @@ PE = PEConfig(lanes=4, data_width=64, max_out=16, weight_rows=256)
 CONFIG = ChipletConfig(groups=1, pes=1, pe=PE, depth=32)
 #: The smallest buffers and windows that are legal, so that every limit is met.
 RING = RingConfig(chiplets=MOST, link_width=64, slots=2, max_out=16, window=2, bitmap=64)
-#: Place of the first layer's SCATTER in an image's command list.
-SCATTER_COMMAND = 3
 STALLS = (
     RingSettings(latency=1),
     RingSettings(latency=20),
@@ -70,22 +67,11 @@ class Case:
         assert not any(sum(link.values()) for link in outcome.links[self.placement.chiplets :]), what
 
 
-def run_cases(cases: Sequence[Case], directory: Path) -> list[RingOutcome]:
-    outcomes, _ = run_ring(CONFIG, RING, [case.job for case in cases], directory)
+def run_cases(cases: Sequence[Case], directory: Path, ring: RingConfig = RING) -> list[RingOutcome]:
+    outcomes, _ = run_ring(CONFIG, ring, [case.job for case in cases], directory)
     for case, outcome in zip(cases, outcomes, strict=True):
         case.check(outcome)
     return outcomes
-
-
-def uneven(graph: Graph, chiplets: int, seed: int, hubs: Sequence[int] = ()) -> Placement:
-    """Random boundaries, some chiplets owning nothing."""
-    bounds = np.sort(np.random.default_rng(seed).integers(0, graph.nodes + 1, chiplets - 1))
-    return Placement.at([0, *bounds.tolist(), graph.nodes], hubs)
-
-
-def highest(graph: Graph, count: int) -> list[int]:
-    """VIDs of the vertices with most neighbours."""
-    return sorted(np.argsort(-graph.degrees, kind="stable")[:count].tolist())
 
 
 def test_karate_has_the_same_result_on_every_ring(tmp_path: Path) -> None:
@@ -168,16 +154,6 @@ def test_a_reset_in_the_middle_is_followed_by_the_same_work(tmp_path: Path) -> N
 # What goes wrong ------------------------------------------------------------------------------------------------------
 
 
-def patched(image: Image, kind: RegionKind, word: int, value: int) -> Image:
-    """Image with another 32-bit word in a region; the checksum is right."""
-    data = bytearray(image.data)
-    struct.pack_into("<I", data, image.region(kind).address + 4 * word, value)
-    header = dict(image.header)
-    header["checksum"] = zlib.crc32(data[LINE_BYTES:])
-    data[:LINE_BYTES] = HEADER.to_bytes(header)
-    return Image(bytes(data), header, image.regions)
-
-
 def test_errors_are_told_to_all_and_nothing_hangs(tmp_path: Path) -> None:
     graph = load("karate")
     chiplets = 3
@@ -242,12 +218,7 @@ def test_packets_of_another_length_are_refused(tmp_path: Path) -> None:
     graph = load("karate")
     images = build_images(random_problem(graph, Model.GCN, [7, 3], 1), Placement.tiles(graph.nodes, 3))
     # Chiplet 0 believes that the first layer has 3 features: its packets are short, and those of others too long.
-    at = (images[0].header["command_list"] + SCATTER_COMMAND) * LINE_BYTES
-    data = bytearray(images[0].data)
-    command = COMMANDS[Opcode.SCATTER].from_bytes(bytes(data[at : at + LINE_BYTES]))
-    assert command["opcode"] == Opcode.SCATTER
-    data[at : at + LINE_BYTES] = COMMANDS[Opcode.SCATTER].to_bytes({**command, "f_out": 3})
-    odd = Image(bytes(data), images[0].header, images[0].regions)
+    odd = commanded(images[0], Opcode.SCATTER, f_out=3)
     outcomes, _ = run_ring(CONFIG, RING, [RingJob([odd, *images[1:]], replace(STALLS[1], limit=60_000))], tmp_path)
     errors = [said["error"] for said in outcomes[0].completions]
     assert Error.BAD_PACKET in errors
@@ -266,28 +237,30 @@ def test_a_row_that_never_comes_is_missed_with_its_vid(tmp_path: Path) -> None:
 
 #: Graphs of real sizes, with the first columns of their features only: a simulated chiplet here has four lanes.
 SIZED = {"digits": "digits", "power law": "synthetic:power-law,nodes=1000", "cora": "planetoid:{}/cora"}
-COLUMNS = 32
+COLUMNS = 8
+#: Rings by the most chiplets that are simulated: the smaller one is faster.
+SIZED_RINGS = {4: (1, 2, 3, 4), 16: (8, 16)}
 
 
+@pytest.mark.parametrize("most", SIZED_RINGS)
 @pytest.mark.parametrize("name", SIZED)
-def test_graphs_of_real_sizes(name: str, tmp_path: Path) -> None:
+def test_graphs_of_real_sizes(name: str, most: int, tmp_path: Path) -> None:
     """All models on rings of every size, equal tiles and uneven ones, with and without hubs."""
-    folder = os.environ.get("ATOLL_PLANETOID")
+    folder, full = os.environ.get("ATOLL_PLANETOID"), bool(os.environ.get("ATOLL_FULL"))
     if name == "cora" and not folder:
         pytest.skip("ATOLL_PLANETOID does not name the folder with Cora")
-    if name != "digits" and not os.environ.get("ATOLL_FULL"):
+    if not full and (name, most) != ("digits", 4):
         pytest.skip("many long runs: ATOLL_FULL=1")
     graph = load(SIZED[name].format(folder))
     graph = replace(graph, features=graph.features[:, :COLUMNS])
-    counts = COUNTS if os.environ.get("ATOLL_FULL") else COUNTS[-1:]
     cases = []
-    for number, chiplets in enumerate(counts):
-        for seed, model in enumerate(Model if os.environ.get("ATOLL_FULL") else [Model.GCN]):
+    for number, chiplets in enumerate(SIZED_RINGS[most] if full else (4,)):
+        for seed, model in enumerate(Model if full else [Model.GCN]):
             problem = random_problem(graph, model, [16, 7], seed)
-            hubs = highest(graph, 20) if (number + seed) % 2 else []
+            hubs = highest(graph, 20) if (number + seed) % 2 and chiplets > 1 else []
             tiles = Placement.tiles(graph.nodes, chiplets, hubs)
             cases.append(Case(problem, uneven(graph, chiplets, seed, hubs) if seed == 1 else tiles))
-    run_cases(cases, tmp_path)
+    run_cases(cases, tmp_path, replace(RING, chiplets=most))
 
 
 @pytest.mark.skipif(not os.environ.get("ATOLL_PLANETOID"), reason="ATOLL_PLANETOID is not set")

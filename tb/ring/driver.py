@@ -1,0 +1,226 @@
+"""What drives a ring of chiplets inside the simulator: loads images, starts, waits, and looks at what is left."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import cocotb
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.triggers import First, RisingEdge, Timer
+from cocotb.utils import get_sim_time
+
+from golden.contracts import COMPLETION
+from tb.chiplet.host import watch
+from tb.harness import CLOCK_NS, parameters
+from tb.harness.expected import expect_cycles
+from tb.ring.machine import LINK_COUNTERS
+from tb.ring.settings import RingSettings
+
+__all__ = ["Machine", "runs_every_job"]
+
+_MEMORY_COUNTERS = ("bytes_read", "bytes_written")
+
+
+class Machine:
+    """Drives the ring's top inside the simulator."""
+
+    def __init__(self, dut: Any, directory: Path, chiplets: int, beat_bytes: int) -> None:
+        self.dut, self.directory, self.chiplets, self.beat_bytes = dut, directory, chiplets, beat_bytes
+        self.edge = RisingEdge(dut.clk)
+        for n in range(chiplets):
+            for port in (f"c{n}_start__valid", f"c{n}_start__payload", f"c{n}_done__ready"):
+                self._set(port, 0)
+            for port in ("load", "dump", "dump_first", "dump_beats"):
+                self._set(f"mem{n}_{port}", 0) if hasattr(dut, f"mem{n}_{port}") else None
+        for port in ("mem_bandwidth_beats", "mem_bandwidth_cycles", "mem_dump_first", "mem_dump_beats", "reset"):
+            self._set(port, 0)
+
+    def _set(self, port: str, value: int) -> None:
+        getattr(self.dut, port).value = value
+
+    def _get(self, port: str) -> int:
+        return int(getattr(self.dut, port).value)
+
+    async def configure(self, settings: RingSettings, chiplets: int) -> None:
+        """Set the memories up and reset; `chiplets` of the simulated ones are used."""
+        self._set("chiplets", chiplets)
+        self._set("mem_latency", settings.latency)
+        chance = min(255, round(256 * settings.stall))
+        self._set("mem_stall", sum(chance << 8 * channel for channel in range(5)))
+        self._set("mem_out_of_order", int(settings.out_of_order))
+        self._set("mem_seed", settings.seed)
+        for n in range(self.chiplets):
+            fails = settings.read_errors is not None and settings.read_errors[0] == n
+            first, last = settings.read_errors[1:] if fails and settings.read_errors else (1, 0)
+            self._set(f"mem{n}_read_error_first", first)
+            self._set(f"mem{n}_read_error_last", last)
+            fails = settings.write_errors is not None and settings.write_errors[0] == n
+            first, last = settings.write_errors[1:] if fails and settings.write_errors else (1, 0)
+            self._set(f"mem{n}_write_error_first", first)
+            self._set(f"mem{n}_write_error_last", last)
+        await self.reset()
+
+    async def reset(self) -> None:
+        """Reset everything for two cycles."""
+        self._set("rst", 1)
+        for n in range(self.chiplets):
+            self._set(f"c{n}_start__valid", 0)
+            self._set(f"c{n}_done__ready", 0)
+        await self.edge
+        await self.edge
+        self._set("rst", 0)
+
+    async def load(self, number: int, chiplets: int) -> None:
+        """Fill the memories with the images of a job."""
+        for n in range(chiplets):
+            data = (self.directory / f"job{number}.{n}.image").read_bytes()
+            (self.directory / f"mem{n}_image.bin").write_bytes(data + bytes(-len(data) % self.beat_bytes))
+            self._set(f"mem{n}_load", 1)
+        await self.edge
+        for n in range(chiplets):
+            self._set(f"mem{n}_load", 0)
+        await self.edge
+
+    async def start(self, n: int, after: int) -> None:
+        """Start chiplet `n` after so many cycles."""
+        if after:
+            await Timer(after * CLOCK_NS, "ns")
+            await self.edge
+        self._set(f"c{n}_start__valid", 1)
+        await self.edge
+        while not self._get(f"c{n}_start__ready"):
+            await self.edge
+        self._set(f"c{n}_start__valid", 0)
+
+    async def reset_one(self, n: int, after: int, again: int) -> None:
+        """Reset chiplet `n` alone, and begin it again if `again` is not 0."""
+        await Timer(after * CLOCK_NS, "ns")
+        await self.edge
+        self._set("reset", 1 << n)
+        await self.edge
+        self._set("reset", 0)
+        if again:
+            await self.start(n, again)
+
+    async def run(self, settings: RingSettings, chiplets: int) -> dict[str, Any] | None:
+        """Start all, wait for all; None if the run was cut off."""
+        began = int(get_sim_time("ns"))
+        phases: list[list[tuple[int, str, int]]] = [[] for _ in range(chiplets)]
+        watchers = [
+            cocotb.start_soon(watch(getattr(self.dut, f"c{n}_opcode"), getattr(self.dut, f"c{n}_layer"), phases[n]))
+            for n in range(chiplets)
+        ]
+        for n in range(chiplets):
+            cocotb.start_soon(self.start(n, settings.late.get(n, 0)))
+        upset = cocotb.start_soon(self.reset_one(*settings.reset_one)) if settings.reset_one else None
+        limit = Timer((settings.reset_after or settings.limit) * CLOCK_NS, "ns")
+        for n in range(chiplets):
+            if settings.reset_one and settings.reset_one[0] == n:
+                continue  # looked at last
+            valid = getattr(self.dut, f"c{n}_done__valid")
+            if not valid.value and await First(RisingEdge(valid), limit) is limit:
+                if settings.reset_after:
+                    for watcher in watchers:
+                        watcher.cancel()
+                    return None
+                raise AssertionError(
+                    f"chiplet {n}: no completion after {settings.limit} cycles; opcodes under way "
+                    f"{[self._get(f'c{k}_opcode') for k in range(chiplets)]}"
+                )
+        cycles = (int(get_sim_time("ns")) - began) // CLOCK_NS
+        if settings.reset_one and settings.reset_one[2]:
+            valid = getattr(self.dut, f"c{settings.reset_one[0]}_done__valid")
+            if not valid.value and await First(RisingEdge(valid), limit) is limit:
+                raise AssertionError(f"chiplet {settings.reset_one[0]} does not end after its reset")
+        if upset is not None:
+            assert upset.done(), "the run was over before the reset"
+        completions = [COMPLETION.unpack(self._get(f"c{n}_done__payload")) for n in range(chiplets)]
+        links = [{name: self._get(f"link{n}_{name}") for name in LINK_COUNTERS} for n in range(chiplets)]
+        memories = [{name: self._get(f"mem{n}_{name}") for name in _MEMORY_COUNTERS} for n in range(chiplets)]
+        # Only now: a command that fails ends in the cycle of the completion.
+        await self.edge
+        for watcher in watchers:
+            watcher.cancel()
+        return {
+            "completions": completions, "cycles": cycles, "phases": phases, "links": links, "memories": memories,
+        }  # fmt: skip
+
+    async def dump(self, number: int, regions: list[list[tuple[int, int]]]) -> None:
+        """Write address ranges of every chiplet's memory, a file for each."""
+        for n, layers in enumerate(regions):
+            for layer, (address, size) in enumerate(layers):
+                first = address // self.beat_bytes
+                self._set("mem_dump_first", first)
+                self._set("mem_dump_beats", -(-(address + size) // self.beat_bytes) - first)
+                self._set(f"mem{n}_dump", 1)
+                await self.edge
+                self._set(f"mem{n}_dump", 0)
+                await self.edge
+                offset = address - first * self.beat_bytes
+                data = (self.directory / f"mem{n}_dump.bin").read_bytes()[offset : offset + size]
+                (self.directory / f"job{number}.{n}.{layer}").write_bytes(data)
+
+
+@cocotb.test()
+async def runs_every_job(dut: Any) -> None:
+    """Load, run and dump each job; its outcome is judged outside, unless what is expected is given."""
+    given = parameters()
+    directory = Path(given["directory"])
+    dut.rst.value = 1
+    Clock(dut.clk, CLOCK_NS, unit="ns").start()
+    machine = Machine(dut, directory, given["chiplets"], given["beat_bytes"])
+    for number, description in enumerate(json.loads((directory / "jobs.json").read_text())):
+        settings = RingSettings(**description["settings"])
+        settings.late.update({int(n): cycles for n, cycles in settings.late.items()})
+        chiplets = len(description["dump"])
+        await machine.configure(settings, chiplets)
+        await machine.load(number, chiplets)
+        outcome = await machine.run(settings, chiplets)
+        if outcome is None:
+            await machine.reset()
+            await machine.load(number, chiplets)
+            outcome = await machine.run(RingSettings(limit=settings.limit), chiplets)
+        assert outcome is not None
+        await machine.dump(number, description["dump"])
+        (directory / f"job{number}.json").write_text(json.dumps(outcome))
+        if description["expected"] is not None:
+            judge(directory, number, description["expected"], outcome)
+
+
+def judge(directory: Path, number: int, expected: dict[str, Any], outcome: dict[str, Any]) -> None:
+    """Compare a run with what is expected of it.
+
+    Parameters
+    ----------
+    directory, number
+        Where the run's files are.
+    expected
+        ``errors`` and ``infos`` of all completions (one error or several possible ones; an info of None may be
+        anything), ``links``: counters by name for every link or None, ``regions``: for each chiplet and layer
+        elements and bytes of a row or None, ``cycles``: name in ``tb/expected.toml`` or None.
+    outcome
+        What the machine says.
+
+    Raises
+    ------
+    AssertionError
+        If something differs.
+    """
+    said = outcome["completions"]
+    for one, errors in zip(said, expected["errors"], strict=True):
+        assert one["error"] in (errors if isinstance(errors, list) else [errors]), (number, said)
+    for one, info in zip(said, expected["infos"], strict=True):
+        assert info is None or one["info"] == info, (number, one, info)
+    for name, values in (expected["links"] or {}).items():
+        assert [link[name] for link in outcome["links"]] == values, (number, name, outcome["links"])
+    for chiplet, layers in enumerate(expected["regions"] or ()):
+        for layer, (elements, distance) in enumerate(layers):
+            want = np.load(directory / f"want{number}.{chiplet}.{layer}.npy")
+            data = (directory / f"job{number}.{chiplet}.{layer}").read_bytes()
+            got = np.frombuffer(data, dtype="<i2").reshape(len(want), distance // 2)[:, :elements]
+            assert np.array_equal(got, want), (number, chiplet, layer)
+    if expected["cycles"]:
+        expect_cycles(expected["cycles"], outcome["cycles"])

@@ -1,0 +1,40 @@
+"""How the memories of a simulated ring behave, and what goes wrong in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+__all__ = ["RingSettings"]
+
+
+@dataclass(frozen=True)
+class RingSettings:
+    """How memories behave, and what goes wrong.
+
+    Attributes
+    ----------
+    latency, stall, out_of_order, seed
+        As for `tb.chiplet.jobs.Settings`, of all memories.
+    read_errors, write_errors
+        Chiplet, first and last byte address whose reads or writes fail; or None.
+    late
+        Cycles after the others until a chiplet is started, by chiplet.
+    reset_after
+        Cycles after which all are reset and the run is begun again, or 0.
+    reset_one
+        A chiplet, and the cycles after which it alone is reset; or None. What it does then: stay so, or begin again
+        after as many cycles more, if they are not 0.
+    limit
+        Cycles after which a chiplet without a completion is an error.
+    """
+
+    latency: int = 20
+    stall: float = 0.0
+    out_of_order: bool = False
+    seed: int = 1
+    read_errors: tuple[int, int, int] | None = None
+    write_errors: tuple[int, int, int] | None = None
+    late: dict[int, int] = field(default_factory=dict)
+    reset_after: int = 0
+    reset_one: tuple[int, int, int] | None = None
+    limit: int = 2_000_000

@@ -1,0 +1,155 @@
+"""The smallest chiplet with a ring interface: short runs, exact to the cycle, and every error, in seconds."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from golden.contracts import Error, Model, Opcode, RegionKind
+from golden.graph import Graph
+from golden.model.network import Problem, infer
+from golden.ring.image import build_images
+from golden.ring.placement import Placement
+from golden.ring.traffic import traffic
+from hw.chiplet.config import ChipletConfig
+from hw.pe.formats import PEConfig
+from hw.ring.formats import RingConfig
+from hw.ring.ring_chiplet import RingChiplet
+from tb.chiplet.problems import random_graph, random_problem
+from tb.ring.cases import commanded, highest, patched
+from tb.ring.jobs import Expected, RingJob, RingSettings, simulate_ring
+
+#: Most chiplets of the simulated ring.
+CHIPLETS = 3
+#: Elements of the longest row: two flits of values, four of sums.
+MAX_OUT = 8
+#: Every run here is shorter.
+LIMIT = 30_000
+FAST = RingSettings(latency=1, limit=LIMIT)
+STALLED = RingSettings(latency=30, stall=0.4, out_of_order=True, seed=3, limit=LIMIT)
+
+
+def chiplet(chiplets: int = CHIPLETS) -> RingChiplet:
+    """Return the design under test: two lanes, beats of 64 bits, the smallest buffers that are legal."""
+    pe = PEConfig(lanes=2, data_width=64, max_out=MAX_OUT, weight_rows=64)
+    ring = RingConfig(chiplets=chiplets, link_width=64, slots=2, max_out=MAX_OUT, window=2, bitmap=64)
+    return RingChiplet(ChipletConfig(groups=1, pes=1, pe=pe, depth=32), ring)
+
+
+def good(
+    problem: Problem,
+    placement: Placement,
+    settings: RingSettings,
+    cycles: str | None = None,
+    *,
+    by_source: bool = False,
+    in_order: bool = False,
+) -> RingJob:
+    """Run whose results and traffic are those of the golden models."""
+    least = traffic(problem.graph, placement, by_source=by_source)
+    elements = sum(layer.f_out for layer in problem.model.layers)
+    chiplets = placement.chiplets
+    expected = Expected(
+        errors=[Error.NONE] * chiplets,
+        infos=[0] * chiplets,
+        results=[layer.results for layer in infer(problem)],
+        links={
+            "feature_words": (least.features * elements).tolist(),
+            "partial_words": (2 * least.partials * elements).tolist(),
+        },
+        cycles=cycles and f"ring.ring_chiplet.{cycles}",
+    )
+    return RingJob(build_images(problem, placement, by_source=by_source, in_order=in_order), settings, expected)
+
+
+def good_jobs() -> list[RingJob]:
+    small, large = random_graph(1, 21, 90, 4, 1.0), random_graph(2, 90, 300, 3, 0.5)
+    star = Graph.from_edges("star", 12, [5] * 11, [n for n in range(12) if n != 5], symmetrise=True)
+    star = replace(star, features=random_graph(3, 12, 20, 3, 1.0).features)
+    hubs = highest(small, 4)
+    return [
+        good(random_problem(small, Model.GCN, [7, 3], 1), Placement.tiles(21, 3, hubs), FAST, "hubs"),
+        good(random_problem(large, Model.SAGE, [2], 2), Placement.tiles(90, 3), FAST, "windows", in_order=True),
+        good(random_problem(small, Model.GIN, [8], 3), Placement.tiles(21, 2), STALLED, "stalled", in_order=True),
+        good(
+            random_problem(small, Model.GCN, [5], 4),
+            Placement.at([0, 0, 13, 21]),
+            replace(STALLED, seed=5, out_of_order=False, late={1: 700}),
+            "by_source",
+            by_source=True,
+        ),
+        good(random_problem(star, Model.GCN, [8, 8], 5), Placement.at([0, 8, 8, 12], [5]), FAST, "star"),
+    ]
+
+
+def _broken(victim: int, error: Error, info: int | None, chiplets: int = CHIPLETS) -> Expected:
+    """One chiplet finds an error, all others hear of it from there."""
+    told = victim | error << 8
+    return Expected(
+        [error if n == victim else Error.PEER for n in range(chiplets)],
+        [info if n == victim else told for n in range(chiplets)],
+    )
+
+
+def bad_jobs() -> list[RingJob]:
+    graph = random_graph(1, 21, 90, 4, 1.0)
+    problem = random_problem(graph, Model.GCN, [7, 3], 1)
+    hubs = highest(graph, 4)
+    images = build_images(problem, Placement.tiles(21, CHIPLETS, hubs))
+    jobs = []
+
+    def breaks(victim: int, error: Error, info: int | None, image: Any = None, **settings: Any) -> None:
+        changed = [image if image and n == victim else given for n, given in enumerate(images)]
+        jobs.append(RingJob(changed, replace(FAST, **settings), _broken(victim, error, info)))
+
+    breaks(1, Error.VID_RANGE, 1000, patched(images[1], RegionKind.EDGES, 3, 1000))
+    breaks(2, Error.OFFSET_ORDER, 1, patched(images[2], RegionKind.OUT_OFFSETS, 4, 0x7FFFFFFF))
+    breaks(0, Error.VID_RANGE, 20, patched(images[0], RegionKind.SHARED_EDGES, 0, 20))
+    breaks(0, Error.BAD_OPERAND, 2, commanded(images[0], Opcode.SCATTER, tiles=2))
+    breaks(1, Error.BAD_OPERAND, 0, commanded(images[1], Opcode.SCATTER, f_out=0))
+    breaks(2, Error.BAD_OPERAND, MAX_OUT + 1, commanded(images[2], Opcode.REDUCE, f_out=MAX_OUT + 1))
+    homes = images[1].region(RegionKind.HUB_HOMES)
+    breaks(1, Error.MEMORY_READ, homes.line, read_errors=(1, homes.address, homes.address + 3))
+    # Chiplet 0 writes vertex 20's row, in its halo, if it needs it; its last vertex needs somebody's in any case.
+    combined = images[0].region(RegionKind.COMBINED)
+    halo = (combined.address + 7 * combined.row_bytes, combined.address + 21 * combined.row_bytes - 1)
+    breaks(0, Error.MEMORY_WRITE, None, write_errors=(0, *halo))
+
+    pair = Graph.from_edges("pair", 4, [0, 1], [2, 3])
+    two = build_images(random_problem(pair, Model.SAGE, [3], 1), Placement.tiles(4, 2))
+    silent = patched(two[0], RegionKind.OUT_OFFSETS, 4, 1)
+    # Chiplet 0 has all it needs, so it ends before it could hear of that.
+    jobs.append(RingJob([silent, two[1]], FAST, Expected([Error.NONE, Error.MISSING], [0, 1])))
+
+    # Rows of another length, another's rows, and a reset of one while others work: whoever notices first says so.
+    any_ = [Error.BAD_PACKET, Error.PEER]
+    for odd in (commanded(images[0], Opcode.SCATTER, f_out=3), commanded(images[0], Opcode.REDUCE, f_out=3)):
+        jobs.append(RingJob([odd, *images[1:]], FAST, Expected([any_] * CHIPLETS, [None] * CHIPLETS)))
+    stranger = commanded(images[1], Opcode.SCATTER, first_vertex=6)
+    any_ = [Error.VID_RANGE, Error.BAD_PACKET, Error.PEER]
+    jobs.append(RingJob([images[0], stranger, images[2]], FAST, Expected([any_] * CHIPLETS, [None] * CHIPLETS)))
+    any_ = [Error.LINK, Error.PEER, Error.BAD_PACKET]
+    for victim, after in ((0, 500), (1, 700), (2, 900)):
+        reset = replace(FAST, reset_one=(victim, after, 300))
+        jobs.append(RingJob(images, reset, Expected([any_] * CHIPLETS, [None] * CHIPLETS)))
+    jobs.append(good(problem, Placement.tiles(21, CHIPLETS, hubs), replace(STALLED, reset_after=900)))
+    return jobs
+
+
+def launch(component: RingChiplet, given: Mapping[str, Any], directory: Path | None = None) -> None:
+    """Run all jobs on a ring of `component`.
+
+    Raises
+    ------
+    AssertionError
+        If one does not end as expected.
+    """
+    with TemporaryDirectory() as scratch:
+        result = simulate_ring(component, [*good_jobs(), *bad_jobs()], directory or Path(scratch), name="smallest_ring")
+    if result.message:
+        raise AssertionError(result.message)
+
+
+def test_ring_chiplet(tmp_path: Path) -> None:
+    launch(chiplet(), {}, tmp_path)
