@@ -83,23 +83,21 @@ class CommandReader(wiring.Component):
             m.next = "COMPLETE"
 
         in_header = Signal()
+        m.d.sync += failed.eq(0)
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += self.i.ready.eq(1)
+                m.d.sync += [self.base.eq(self.i.payload), at.eq(self.i.payload), in_header.eq(1), completion.eq(0)]
                 with m.If(self.i.valid):
-                    m.d.sync += [self.base.eq(self.i.payload), at.eq(self.i.payload), in_header.eq(1), completion.eq(0)]
                     m.next = "ASK"
             with m.State("ASK"):
                 m.d.comb += fetcher.i.valid.eq(1)
-                m.d.sync += failed.eq(0)
                 with m.If(fetcher.i.ready):
                     m.next = "READ"
             with m.State("READ"):
+                m.d.sync += failed.eq(failed | (fetcher.o.valid & fetcher.o.payload.error))
                 with m.If(fetcher.o.valid):
-                    m.d.sync += [
-                        line.eq(Cat(line, fetcher.o.payload.data)[self.data_width :]),
-                        failed.eq(failed | fetcher.o.payload.error),
-                    ]
+                    m.d.sync += line.eq(Cat(line, fetcher.o.payload.data)[self.data_width :])
                     with m.If(fetcher.o.payload.last):
                         m.next = "CHECK"
             with m.State("CHECK"):
