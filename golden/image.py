@@ -1,228 +1,168 @@
-"""The image of a chiplet's memory: header, region table, command list and data, as `docs/contracts.md` defines them."""
-
-import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+"""The image of a chiplet's memory: what it owns of a graph, and the commands that run a network on it."""
 
 import numpy as np
-import numpy.typing as npt
 
-from golden.contracts import (
-    COMMANDS,
-    HEADER,
-    LINE_BYTES,
-    MAGIC,
-    REGION,
-    ROW_BYTES,
-    SCALE,
-    SPARSE_ENTRY,
-    VALUE_BITS,
-    VERSION,
-    Opcode,
-    RegionKind,
-)
-from golden.errors import InputError
-from golden.model.layer import Int16Array
+from golden.contracts import SPARSE_ENTRY, Opcode, RegionKind
+from golden.graph import IntArray
+from golden.image_format import Builder, Command, Image, Region, assemble, place_sparse, row_bytes
+from golden.model.layer import QuantisedLayer
 from golden.model.network import Problem
 from golden.model.scale import Scales
 
-__all__ = ["Builder", "Command", "Image", "Region", "assemble", "build_image", "place_sparse", "row_bytes"]
-
-_VALUE_BYTES = VALUE_BITS // 8
-#: Lines are counted in 32 bits and lie behind ports of at most 38 address bits.
-_LINES_MAX = 1 << 32
+__all__ = [
+    "Builder", "ChipletImage", "Command", "Image", "Region", "assemble", "build_image", "place_sparse", "row_bytes",
+]  # fmt: skip
 
 
-def row_bytes(elements: int) -> int:
-    """Distance of dense rows, in bytes: int16 elements padded to a multiple of 32 bytes."""
-    return max(1, -(-elements * _VALUE_BYTES // ROW_BYTES)) * ROW_BYTES
+class ChipletImage:
+    """Makes the image of one chiplet; this one owns the whole graph and works alone.
 
-
-def _lines(size: int) -> int:
-    return -(-size // LINE_BYTES)
-
-
-@dataclass(frozen=True)
-class Region:
-    """An entry of the region table.
+    Every layer becomes LOAD_WEIGHTS, COMBINE, what `exchange` adds, and AGGREGATE; ``tag`` is the number of the
+    command. A chiplet of a ring has other edges and regions, and exchanges rows: `golden.ring.image`.
 
     Attributes
     ----------
-    kind, layer
-        What it holds.
-    line
-        Where it starts, in lines from the start of the image.
-    bytes
-        Size without padding.
-    rows, row_elements, row_bytes
-        Shape: number of rows, elements of a row, distance of rows in bytes.
+    problem
+        Network and graph.
+    first, end, owned
+        VIDs that the chiplet owns, from `first` up to before `end`, and their number.
+    chiplet, chiplets
+        Position on the ring, and how many there are.
+    halves
+        Rows behind those of the vertices: halves of partial sums.
     """
 
-    kind: RegionKind
-    layer: int
-    line: int
-    bytes: int
-    rows: int
-    row_elements: int
-    row_bytes: int
+    #: Regions without those of layers, and commands of a layer.
+    REGIONS, COMMANDS = 9, 3
 
-    @property
-    def address(self) -> int:
-        """Byte address of its start."""
-        return self.line * LINE_BYTES
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.first, self.end = 0, problem.graph.nodes
+        self.owned = self.end
+        self.chiplet, self.chiplets = 0, 1
+        self.halves = 0
+        self.commands: list[Command] = []
 
-    def values(self) -> dict[str, int]:
-        """Fields of its entry in the region table."""
-        names = ("kind", "layer", "line", "bytes", "rows", "row_elements", "row_bytes")
-        return {name: int(getattr(self, name)) for name in names}
+    def boundaries(self) -> IntArray:
+        """First VID of every chiplet, then the number of vertices."""
+        return np.array([0, self.problem.graph.nodes])
 
+    def in_edges(self) -> tuple[IntArray, IntArray]:
+        """Tiled offsets and sources of the own vertices' edges."""
+        return self.problem.graph.offsets, self.problem.graph.edges
 
-@dataclass(frozen=True)
-class Command:
-    """An entry of the command list; fields that are not named are 0."""
+    def place_edges(self, b: Builder, edges: Region, sources: IntArray) -> None:
+        """Place what belongs to the edges; nothing here."""
 
-    opcode: Opcode
-    fields: Mapping[str, int]
+    def place_ring(self, b: Builder, boundaries: Region) -> None:
+        """Place what the ring unit needs; nothing here."""
 
-    def to_bytes(self) -> bytes:
-        """Its 64 bytes."""
-        return COMMANDS[self.opcode].to_bytes({"opcode": self.opcode, **self.fields})
+    def exchange(self, number: int, layer: QuantisedLayer, combined: Region) -> None:
+        """Add commands that bring other chiplets' rows; none here."""
 
+    def command(self, opcode: Opcode, layer: int, **fields: int) -> None:
+        """Add a command."""
+        self.commands.append(Command(opcode, {"layer": layer, "tag": len(self.commands), **fields}))
 
-class Builder:
-    """Places regions one behind another; the header and the two tables come first."""
+    def _scales(self, scales: Scales) -> Scales:
+        own = slice(self.first, self.end)
+        return Scales(scales.mantissa[own], scales.exponent[own])
 
-    def __init__(self, regions: int, commands: int) -> None:
-        self.table_line = 1
-        self.command_line = self.table_line + _lines(regions * REGION.bytes)
-        self.next_line = self.command_line + commands
-        self.regions: list[Region] = []
-        self.parts: list[tuple[int, bytes]] = []
-
-    def add(self, kind: RegionKind, layer: int, data: bytes, rows: int, elements: int, distance: int) -> Region:
-        """Place `data`; bytes that are reserved without data are left out of `parts` and so are 0."""
-        region = self.reserve(kind, layer, len(data), rows, elements, distance)
-        self.parts.append((region.address, data))
-        return region
-
-    def reserve(self, kind: RegionKind, layer: int, size: int, rows: int, elements: int, distance: int) -> Region:
-        """Place a region of `size` bytes that are 0."""
-        region = Region(kind, layer, self.next_line, size, rows, elements, distance)
-        self.next_line += max(1, _lines(size))
-        self.regions.append(region)
-        return region
-
-    def words(self, kind: RegionKind, values: npt.ArrayLike, layer: int = 0, dtype: str = "<u4") -> Region:
-        """Place 32-bit words, one a row."""
-        data = np.asarray(values).astype(dtype)
-        return self.add(kind, layer, data.tobytes(), data.size, 1, data.itemsize)
-
-    def scales(self, kind: RegionKind, scales: Scales) -> Region:
-        """Place factors, one a row."""
-        return self.words(
-            kind, scales.mantissa.astype(np.uint32) | scales.exponent.astype(np.uint32) << SCALE.offsets["exponent"]
-        )
-
-    def rows(self, kind: RegionKind, values: Int16Array, layer: int = 0) -> Region:
-        """Place padded rows of int16."""
-        count, elements = values.shape
-        distance = row_bytes(elements)
-        padded = np.zeros((count, distance // _VALUE_BYTES), dtype="<i2")
-        padded[:, :elements] = values
-        return self.add(kind, layer, padded.tobytes(), count, elements, distance)
-
-    def reserve_rows(self, kind: RegionKind, count: int, elements: int, layer: int = 0) -> Region:
-        """Place padded rows of int16 that are 0."""
-        distance = row_bytes(elements)
-        return self.reserve(kind, layer, count * distance, count, elements, distance)
-
-
-@dataclass(frozen=True, eq=False)
-class Image:
-    """An image and what is known of it.
-
-    Attributes
-    ----------
-    data
-        Its bytes, a whole number of lines.
-    header
-        Fields of the header.
-    regions
-        Region table.
-    commands
-        Number of commands.
-    """
-
-    data: bytes
-    header: Mapping[str, int]
-    regions: tuple[Region, ...]
-
-    def region(self, kind: RegionKind, layer: int = 0) -> Region:
-        """Region of a kind.
-
-        Raises
-        ------
-        KeyError
-            If there is none.
-        """
-        for region in self.regions:
-            if region.kind == kind and region.layer == layer:
-                return region
-        raise KeyError(f"the image has no region {kind.name} of layer {layer}")
-
-    def rows(self, region: Region, data: bytes) -> Int16Array:
-        """Int16 [rows, row_elements] of the bytes of a region of dense rows, as read back from memory."""
-        padded = np.frombuffer(data[: region.bytes], dtype="<i2").reshape(region.rows, region.row_bytes // _VALUE_BYTES)
-        return padded[:, : region.row_elements].astype(np.int16)
-
-    def results_region(self, layer: int) -> Region:
-        """Region of the results of a layer."""
-        last = layer == self.header["layers"] - 1
-        return self.region(RegionKind.RESULTS if last else RegionKind.HIDDEN, layer)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "Image":
-        """Read an image.
+    def build(self) -> Image:
+        """Place all regions, write all commands.
 
         Raises
         ------
         InputError
-            If it is not an image of this version, or is damaged.
+            If it would be larger than 2^32 lines.
         """
-        if len(data) < LINE_BYTES:
-            raise InputError("image", f"has {len(data)} bytes", f"a header of {LINE_BYTES}")
-        header = HEADER.from_bytes(data)
-        if header["magic"] != MAGIC:
-            raise InputError("image, magic", f"is 0x{header['magic']:08x}", f"0x{MAGIC:08x}")
-        if header["version"] != VERSION:
-            raise InputError("image, version", f"is {header['version']}", str(VERSION))
-        if header["lines"] * LINE_BYTES != len(data):
-            raise InputError(
-                "image, size", f"is {len(data)} bytes", f"{header['lines'] * LINE_BYTES} as its header says"
+        problem, graph, model = self.problem, self.problem.graph, self.problem.model
+        layers, own = len(model.layers), slice(self.first, self.end)
+        b = Builder(regions=self.REGIONS + 4 * layers, commands=self.COMMANDS * layers)
+        boundaries = b.words(RegionKind.BOUNDARIES, self.boundaries())
+        tiled, sources = self.in_edges()
+        offsets = b.words(RegionKind.OFFSETS, tiled)
+        edges = b.words(RegionKind.EDGES, sources)
+        self.place_edges(b, edges, sources)
+        b.words(RegionKind.DEGREES, graph.degrees[own])
+        scale_source = b.scales(RegionKind.SCALE_SOURCE, self._scales(problem.scale_source))
+        scale_destination = b.scales(RegionKind.SCALE_DESTINATION, self._scales(problem.scale_destination))
+        feature_offsets: Region | None = None
+        if problem.sparse:
+            features, entries, feature_offsets = place_sparse(b, problem.features[own])
+        else:
+            features = b.rows(RegionKind.FEATURES, problem.features[own])
+            entries = features.bytes // SPARSE_ENTRY.bytes
+        self.place_ring(b, boundaries)
+        rows = graph.nodes + self.halves
+        combined = b.reserve_rows(RegionKind.COMBINED, rows, max(layer.f_out for layer in model.layers))
+
+        for number, layer in enumerate(model.layers):
+            weights = b.rows(RegionKind.WEIGHTS, layer.weights, number)
+            biases = b.words(RegionKind.BIASES, layer.biases, number, dtype="<i4")
+            kind = RegionKind.RESULTS if number == layers - 1 else RegionKind.HIDDEN
+            results = b.reserve_rows(kind, self.owned, layer.f_out, number)
+            self.command(
+                Opcode.LOAD_WEIGHTS,
+                number,
+                f_in=layer.f_in,
+                f_out=layer.f_out,
+                weights=weights.line,
+                biases=biases.line,
             )
-        checksum = zlib.crc32(data[LINE_BYTES:])
-        if checksum != header["checksum"]:
-            raise InputError("image, checksum", f"is 0x{checksum:08x}", f"0x{header['checksum']:08x}")
-        regions = []
-        for number in range(header["regions"]):
-            at = header["region_table"] * LINE_BYTES + number * REGION.bytes
-            entry = REGION.from_bytes(data[at : at + REGION.bytes])
-            entry.pop("reserved", None)
-            if entry["line"] * LINE_BYTES + entry["bytes"] > len(data):
-                raise InputError(f"image, region {number}", "ends past the image", f"{len(data)} bytes at most")
-            try:
-                kind = RegionKind(entry.pop("kind"))
-            except ValueError as error:
-                raise InputError(f"image, region {number}", str(error), "a kind of region") from None
-            regions.append(Region(kind, **entry))
-        return cls(data, header, tuple(regions))
+            self.command(
+                Opcode.COMBINE,
+                number,
+                f_in=layer.f_in,
+                f_out=layer.f_out,
+                shift=layer.shift_source,
+                sparse=int(feature_offsets is not None),
+                vertices=self.owned,
+                entries=entries,
+                features=features.line,
+                feature_offsets=feature_offsets.line if feature_offsets else 0,
+                scales=scale_source.line,
+                combined=combined.line,
+                first_row=self.first,
+            )
+            self.exchange(number, layer, combined)
+            self.command(
+                Opcode.AGGREGATE,
+                number,
+                first_vertex=self.first,
+                vertices=self.owned,
+                offsets=offsets.line,
+                edges=edges.line,
+                edge_count=sources.size,
+                tiles=self.chiplets,
+                shift=layer.shift_destination,
+                activation=layer.activation,
+                f_out=layer.f_out,
+                self_weight=layer.self_weight,
+                neighbour_weight=layer.neighbour_weight,
+                scales=scale_destination.line,
+                combined=combined.line,
+                results=results.line,
+                first_source=0,
+                sources=rows,
+                partials=self.halves,
+            )
+            # The results are the next layer's dense features.
+            features, entries, feature_offsets = results, results.bytes // SPARSE_ENTRY.bytes, None
+        return assemble(
+            b,
+            self.commands,
+            problem,
+            chiplet=self.chiplet,
+            chiplets=self.chiplets,
+            first_vertex=self.first,
+            owned=self.owned,
+            edges=sources.size,
+        )
 
 
 def build_image(problem: Problem) -> Image:
     """Image of one chiplet that owns the whole graph.
-
-    Every layer becomes LOAD_WEIGHTS, COMBINE and AGGREGATE; ``tag`` is the number of the command.
 
     Parameters
     ----------
@@ -234,124 +174,4 @@ def build_image(problem: Problem) -> Image:
     InputError
         If it would be larger than 2^32 lines.
     """
-    graph, model = problem.graph, problem.model
-    layers = len(model.layers)
-    nodes, edges = graph.nodes, graph.edge_count
-    b = Builder(regions=9 + 4 * layers, commands=3 * layers)
-    b.words(RegionKind.BOUNDARIES, [0, nodes])
-    offsets = b.words(RegionKind.OFFSETS, graph.offsets)
-    edge_region = b.words(RegionKind.EDGES, graph.edges)
-    b.words(RegionKind.DEGREES, graph.degrees)
-    source = b.scales(RegionKind.SCALE_SOURCE, problem.scale_source)
-    destination = b.scales(RegionKind.SCALE_DESTINATION, problem.scale_destination)
-    feature_offsets: Region | None = None
-    if problem.sparse:
-        features, entries, feature_offsets = place_sparse(b, problem.features)
-    else:
-        features = b.rows(RegionKind.FEATURES, problem.features)
-        entries = features.bytes // SPARSE_ENTRY.bytes
-    combined = b.reserve_rows(RegionKind.COMBINED, nodes, max(layer.f_out for layer in model.layers))
-
-    commands: list[Command] = []
-
-    def command(opcode: Opcode, layer: int, **fields: int) -> None:
-        commands.append(Command(opcode, {"layer": layer, "tag": len(commands), **fields}))
-
-    for number, layer in enumerate(model.layers):
-        weights = b.rows(RegionKind.WEIGHTS, layer.weights, number)
-        biases = b.words(RegionKind.BIASES, layer.biases, number, dtype="<i4")
-        kind = RegionKind.RESULTS if number == layers - 1 else RegionKind.HIDDEN
-        results = b.reserve_rows(kind, nodes, layer.f_out, number)
-        command(
-            Opcode.LOAD_WEIGHTS, number, f_in=layer.f_in, f_out=layer.f_out, weights=weights.line, biases=biases.line
-        )
-        command(
-            Opcode.COMBINE,
-            number,
-            f_in=layer.f_in,
-            f_out=layer.f_out,
-            shift=layer.shift_source,
-            sparse=int(feature_offsets is not None),
-            vertices=nodes,
-            entries=entries,
-            features=features.line,
-            feature_offsets=feature_offsets.line if feature_offsets else 0,
-            scales=source.line,
-            combined=combined.line,
-        )
-        command(
-            Opcode.AGGREGATE,
-            number,
-            first_vertex=0,
-            vertices=nodes,
-            offsets=offsets.line,
-            edges=edge_region.line,
-            edge_count=edges,
-            tiles=1,
-            shift=layer.shift_destination,
-            activation=layer.activation,
-            f_out=layer.f_out,
-            self_weight=layer.self_weight,
-            neighbour_weight=layer.neighbour_weight,
-            scales=destination.line,
-            combined=combined.line,
-            results=results.line,
-            first_source=0,
-            sources=nodes,
-        )
-        # The results are the next layer's dense features.
-        features, entries, feature_offsets = results, results.bytes // SPARSE_ENTRY.bytes, None
-    return assemble(b, commands, problem)
-
-
-def place_sparse(b: Builder, features: Any) -> tuple[Region, int, Region]:
-    """Place sparse features; return their region, the number of entries and the region of the rows' offsets."""
-    entries = np.zeros(features.nnz, dtype=SPARSE_ENTRY.dtype)
-    entries["index"], entries["value"] = features.indices, features.data
-    region = b.add(
-        RegionKind.FEATURES_SPARSE, 0, entries.tobytes(), features.nnz, features.shape[1], SPARSE_ENTRY.bytes
-    )
-    return region, features.nnz, b.words(RegionKind.FEATURE_OFFSETS, features.indptr)
-
-
-def assemble(b: Builder, commands: list[Command], problem: Problem, **fields: int) -> Image:
-    """Image of regions and commands; `fields` of the header differ from those of a chiplet that works alone.
-
-    Raises
-    ------
-    InputError
-        If it would be larger than 2^32 lines.
-    """
-    if b.next_line >= _LINES_MAX:
-        raise InputError("image", f"would have {b.next_line} lines", f"fewer than {_LINES_MAX}")
-    data = bytearray(b.next_line * LINE_BYTES)
-    for number, region in enumerate(b.regions):
-        at = b.table_line * LINE_BYTES + number * REGION.bytes
-        data[at : at + REGION.bytes] = REGION.to_bytes(region.values())
-    for number, command in enumerate(commands):
-        at = (b.command_line + number) * LINE_BYTES
-        data[at : at + LINE_BYTES] = command.to_bytes()
-    for at, part in b.parts:
-        data[at : at + len(part)] = part
-    graph = problem.graph
-    header = {
-        "magic": MAGIC,
-        "version": VERSION,
-        "model": problem.model.model,
-        "layers": len(problem.model.layers),
-        "chiplet": 0,
-        "chiplets": 1,
-        "regions": len(b.regions),
-        "region_table": b.table_line,
-        "command_list": b.command_line,
-        "commands": len(commands),
-        "vertices": graph.nodes,
-        "first_vertex": 0,
-        "owned": graph.nodes,
-        "edges": graph.edge_count,
-        "lines": b.next_line,
-        "checksum": zlib.crc32(data[LINE_BYTES:]),
-        **fields,
-    }
-    data[:LINE_BYTES] = HEADER.to_bytes(header)
-    return Image(bytes(data), header, tuple(b.regions))
+    return ChipletImage(problem).build()

@@ -5,12 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from golden.contracts import SPARSE_ENTRY, Opcode, RegionKind
+from golden.contracts import Opcode, RegionKind
 from golden.graph import IntArray
-from golden.image import Builder, Command, Image, Region, assemble, build_image, place_sparse
-from golden.model.layer import Int16Array
+from golden.image import Builder, ChipletImage, Image, Region, build_image
+from golden.model.layer import Int16Array, QuantisedLayer
 from golden.model.network import Problem
-from golden.model.scale import Scales
 from golden.ring.placement import Placement
 from golden.ring.traffic import Edges, Plan, plan
 
@@ -39,16 +38,24 @@ def tiled_offsets(rows: IntArray, tiles: IntArray, count: int, chiplets: int) ->
     return offsets
 
 
-class _Chiplet:
-    """What one chiplet's image is made of."""
+class _RingImage(ChipletImage):
+    """The image of one chiplet of a ring."""
+
+    REGIONS = 17
 
     def __init__(self, problem: Problem, placement: Placement, wanted: Plan, chiplet: int, in_order: bool) -> None:
-        self.problem, self.placement, self.wanted = problem, placement, wanted
-        self.chiplet, self.in_order = chiplet, in_order
+        super().__init__(problem)
+        self.placement, self.wanted, self.in_order = placement, wanted, in_order
         self.first, self.end = placement.range(chiplet)
         self.owned = self.end - self.first
+        self.chiplet, self.chiplets = chiplet, placement.chiplets
         # Vertices with a partial sum, in the order of the hub table.
         self.summed = np.flatnonzero(wanted.contributors.any(axis=1))
+        self.halves = 2 * self.summed.size
+        self.COMMANDS = 5 + 2 * bool(self.summed.size)
+
+    def boundaries(self) -> IntArray:
+        return self.placement.boundaries
 
     def in_edges(self) -> tuple[IntArray, IntArray]:
         """Tiled offsets and sources of the own vertices; a partial sum's halves stand behind all vertices."""
@@ -87,140 +94,56 @@ class _Chiplet:
         homes = self.placement.owners(self.summed)
         return homes | self.wanted.start[self.summed] << _START
 
-    def scales(self, scales: Scales) -> Scales:
-        own = slice(self.first, self.end)
-        return Scales(scales.mantissa[own], scales.exponent[own])
+    def place_edges(self, b: Builder, edges: Region, sources: IntArray) -> None:
+        self.edges, self.edge_count = edges, sources.size
+        self.elsewhere = int((sources < self.problem.graph.nodes).sum())
+        self.departures = b.words(RegionKind.OUT_OFFSETS, self.out_offsets())
 
-    def build(self) -> Image:
-        problem, graph, model = self.problem, self.problem.graph, self.problem.model
-        layers, chiplets, owned = len(model.layers), self.placement.chiplets, self.owned
-        hubs = self.summed.size
-        b = Builder(regions=17 + 4 * layers, commands=layers * (5 + 2 * bool(hubs)))
-        boundaries = b.words(RegionKind.BOUNDARIES, self.placement.boundaries)
-        offsets, sources = self.in_edges()
-        in_offsets = b.words(RegionKind.OFFSETS, offsets)
-        in_edges = b.words(RegionKind.EDGES, sources)
-        elsewhere = int((sources < graph.nodes).sum())
-        out_offsets = b.words(RegionKind.OUT_OFFSETS, self.out_offsets())
-        b.words(RegionKind.DEGREES, graph.degrees[self.first : self.end])
-        scale_source = b.scales(RegionKind.SCALE_SOURCE, self.scales(problem.scale_source))
-        scale_destination = b.scales(RegionKind.SCALE_DESTINATION, self.scales(problem.scale_destination))
-        own_features = problem.features[self.first : self.end]
-        feature_offsets: Region | None = None
-        if problem.sparse:
-            features, entries, feature_offsets = place_sparse(b, own_features)
-        else:
-            features = b.rows(RegionKind.FEATURES, own_features)
-            entries = features.bytes // SPARSE_ENTRY.bytes
-        needed = b.reserve(RegionKind.NEEDED, 0, 4 * elsewhere, elsewhere, 1, 4)
+    def place_ring(self, b: Builder, boundaries: Region) -> None:
+        self.boundary_table = boundaries
+        self.needed = b.reserve(RegionKind.NEEDED, 0, 4 * self.elsewhere, self.elsewhere, 1, 4)
         b.words(RegionKind.HUBS, self.summed)
-        hub_homes = b.words(RegionKind.HUB_HOMES, self.hub_words())
-        shared_rows, shared_sources = self.shared()
-        shared_offsets = b.words(RegionKind.SHARED_OFFSETS, shared_rows)
-        shared_edges = b.words(RegionKind.SHARED_EDGES, shared_sources)
-        rows = graph.nodes + 2 * hubs
-        combined = b.reserve_rows(RegionKind.COMBINED, rows, max(layer.f_out for layer in model.layers))
-        commands: list[Command] = []
+        self.hub_homes = b.words(RegionKind.HUB_HOMES, self.hub_words())
+        rows, sources = self.shared()
+        self.shared_offsets = b.words(RegionKind.SHARED_OFFSETS, rows)
+        self.shared_edges, self.shared_count = b.words(RegionKind.SHARED_EDGES, sources), sources.size
 
-        def command(opcode: Opcode, layer: int, **fields: int) -> None:
-            commands.append(Command(opcode, {"layer": layer, "tag": len(commands), **fields}))
-
-        for number, layer in enumerate(model.layers):
-            weights = b.rows(RegionKind.WEIGHTS, layer.weights, number)
-            biases = b.words(RegionKind.BIASES, layer.biases, number, dtype="<i4")
-            kind = RegionKind.RESULTS if number == layers - 1 else RegionKind.HIDDEN
-            results = b.reserve_rows(kind, owned, layer.f_out, number)
-            command(
-                Opcode.LOAD_WEIGHTS,
-                number,
-                f_in=layer.f_in,
-                f_out=layer.f_out,
-                weights=weights.line,
-                biases=biases.line,
-            )
-            command(
-                Opcode.COMBINE,
-                number,
-                f_in=layer.f_in,
-                f_out=layer.f_out,
-                shift=layer.shift_source,
-                sparse=int(feature_offsets is not None),
-                vertices=owned,
-                entries=entries,
-                features=features.line,
-                feature_offsets=feature_offsets.line if feature_offsets else 0,
-                scales=scale_source.line,
-                combined=combined.line,
-                first_row=self.first,
-            )
-            # Nobody may send rows of this layer while another still gathers those of the last.
-            command(Opcode.BARRIER, number)
-            command(
-                Opcode.SCATTER,
-                number,
-                first_vertex=self.first,
-                vertices=owned,
-                boundaries=boundaries.line,
-                offsets=out_offsets.line,
-                edges=in_edges.line,
-                edge_count=sources.size,
-                partials=2 * hubs,
-                needed=needed.line,
-                combined=combined.line,
-                f_out=layer.f_out,
-                tiles=chiplets,
-                build=int(number == 0),
-                in_order=int(self.in_order),
-            )
-            if hubs:
-                command(Opcode.BARRIER, number)
-                command(
-                    Opcode.REDUCE,
-                    number,
-                    hub_count=hubs,
-                    hub_homes=hub_homes.line,
-                    offsets=shared_offsets.line,
-                    edges=shared_edges.line,
-                    edge_count=shared_sources.size,
-                    combined=combined.line,
-                    first_source=self.first,
-                    sources=owned,
-                    first_partial=graph.nodes,
-                    f_out=layer.f_out,
-                )
-            command(
-                Opcode.AGGREGATE,
-                number,
-                first_vertex=self.first,
-                vertices=owned,
-                offsets=in_offsets.line,
-                edges=in_edges.line,
-                edge_count=sources.size,
-                tiles=chiplets,
-                shift=layer.shift_destination,
-                activation=layer.activation,
-                f_out=layer.f_out,
-                self_weight=layer.self_weight,
-                neighbour_weight=layer.neighbour_weight,
-                scales=scale_destination.line,
-                combined=combined.line,
-                results=results.line,
-                first_source=0,
-                sources=rows,
-                partials=2 * hubs,
-            )
-            # The results are the next layer's dense features.
-            features, entries, feature_offsets = results, results.bytes // SPARSE_ENTRY.bytes, None
-        return assemble(
-            b,
-            commands,
-            problem,
-            chiplet=self.chiplet,
-            chiplets=chiplets,
+    def exchange(self, number: int, layer: QuantisedLayer, combined: Region) -> None:
+        # Nobody may send rows of this layer while another still gathers those of the last.
+        self.command(Opcode.BARRIER, number)
+        self.command(
+            Opcode.SCATTER,
+            number,
             first_vertex=self.first,
-            owned=owned,
-            edges=sources.size,
+            vertices=self.owned,
+            boundaries=self.boundary_table.line,
+            offsets=self.departures.line,
+            edges=self.edges.line,
+            edge_count=self.edge_count,
+            partials=self.halves,
+            needed=self.needed.line,
+            combined=combined.line,
+            f_out=layer.f_out,
+            tiles=self.chiplets,
+            build=int(number == 0),
+            in_order=int(self.in_order),
         )
+        if self.summed.size:
+            self.command(Opcode.BARRIER, number)
+            self.command(
+                Opcode.REDUCE,
+                number,
+                hub_count=self.summed.size,
+                hub_homes=self.hub_homes.line,
+                offsets=self.shared_offsets.line,
+                edges=self.shared_edges.line,
+                edge_count=self.shared_count,
+                combined=combined.line,
+                first_source=self.first,
+                sources=self.owned,
+                first_partial=self.problem.graph.nodes,
+                f_out=layer.f_out,
+            )
 
 
 def build_images(
@@ -248,7 +171,7 @@ def build_images(
     if placement.chiplets == 1:
         return [build_image(problem)]
     wanted = plan(problem.graph, placement, by_source=by_source)
-    return [_Chiplet(problem, placement, wanted, chiplet, in_order).build() for chiplet in range(placement.chiplets)]
+    return [_RingImage(problem, placement, wanted, chiplet, in_order).build() for chiplet in range(placement.chiplets)]
 
 
 def joined(parts: Sequence[Int16Array], position: npt.ArrayLike | None = None) -> Int16Array:
