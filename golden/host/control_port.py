@@ -1,0 +1,104 @@
+"""What the registers of the control port do, access by access."""
+
+from collections.abc import Mapping
+
+from golden.contracts.registers import REGISTER_BYTES, REGISTERS, Access
+
+__all__ = ["ControlPort"]
+
+_BITS = 0xFFFFFFFF
+
+
+class ControlPort:
+    """The registers as a host sees them; time is only in the counters, which are set from outside.
+
+    Parameters
+    ----------
+    line_bits
+        Width of line addresses at the memory port.
+
+    Attributes
+    ----------
+    started
+        Line addresses of all runs begun.
+    counters
+        Values of the counters by name.
+    """
+
+    def __init__(self, line_bits: int) -> None:
+        self._line_bits = line_bits
+        self._by_address = {entry.address: entry for entry in REGISTERS}
+        self._image = self._enabled = 0
+        self._busy = self._done = False
+        self._last: dict[str, int] = {}
+        self._sticky = 0
+        self._held = 0
+        self.started: list[int] = []
+        self.counters: dict[str, int] = {}
+
+    @property
+    def interrupt(self) -> bool:
+        """The interrupt output."""
+        return self._done and bool(self._enabled)
+
+    def complete(self, completion: Mapping[str, int]) -> None:
+        """Let the run under way end."""
+        self._busy, self._done, self._last = False, True, dict(completion)
+        self._sticky = self._sticky or completion["error"]
+
+    def read(self, address: int) -> tuple[int, bool]:
+        """Return what a read of a byte address gives, and whether it is answered at all."""
+        entry = self._by_address.get(address & ~(REGISTER_BYTES - 1))
+        if entry is None:
+            return 0, False
+        name = entry.name
+        if name.endswith("_LOW"):
+            value = self.counters.get(name.removesuffix("_LOW").lower(), 0)
+            self._held = value >> 32
+            return value & _BITS, True
+        if name.endswith("_HIGH"):
+            return self._held, True
+        fields: dict[str, Mapping[str, int]] = {
+            "STATUS": {
+                "busy": self._busy,
+                "done": self._done,
+                "failed": self._sticky != 0,
+                "interrupt": self.interrupt,
+            },
+            "IMAGE": {"line": self._image},
+            "INTERRUPT": {"done": self._enabled},
+            "COMPLETION": {key: self._last.get(key, 0) for key in ("error", "layer", "tag")},
+            "INFO": {"info": self._last.get("info", 0)},
+            "ERROR": {"error": self._sticky},
+        }
+        if name in fields:
+            return entry.layout.pack(fields[name]), True
+        return entry.reset, True
+
+    def write(self, address: int, value: int, strobe: int = 0xF) -> bool:
+        """Write bytes of a register; return whether it was accepted."""
+        entry = self._by_address.get(address & ~(REGISTER_BYTES - 1))
+        if entry is None or entry.access is Access.READ:
+            return False
+        mask = sum(0xFF << (8 * byte) for byte in range(REGISTER_BYTES) if strobe >> byte & 1)
+        if entry.name == "IMAGE":
+            image = (value & mask) | (self._image & ~mask & _BITS)
+            if image >> self._line_bits:
+                return False
+            self._image = image
+        elif entry.name == "INTERRUPT":
+            if mask & 1:
+                self._enabled = value & 1
+        else:
+            asked = entry.layout.unpack(value & mask)
+            if asked["start"] and self._busy:
+                return False
+            if asked["start"]:
+                self._busy = True
+                self.started.append(self._image)
+            if asked["start"] or asked["acknowledge"]:
+                self._done = False
+            if asked["clear"]:
+                self._sticky = 0
+                self.counters = {}
+        return True

@@ -1,0 +1,1 @@
+"""Host interface: the control registers behind an AXI4-Lite port."""

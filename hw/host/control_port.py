@@ -1,0 +1,143 @@
+"""Control port: the registers through which a host starts runs and learns how they ended."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Signal, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import bits_for
+
+from golden.contracts import COMPLETION
+from golden.contracts.registers import COUNTERS, REGISTER_BITS, REGISTER_BYTES, REGISTERS, register
+from hw.contracts import struct
+from hw.host.axi_lite import AXI4LiteSignature, AXILiteSubordinate
+from hw.memory.axi import flat_members
+from hw.memory.formats import line_address_width
+
+__all__ = ["ADDRESS_WIDTH", "ControlPort"]
+
+#: Width of byte addresses of the control port.
+ADDRESS_WIDTH = bits_for(max(entry.address for entry in REGISTERS))
+
+
+class ControlPort(wiring.Component):
+    """Registers of `golden.contracts.registers` between a host and what runs images.
+
+    Accesses are refused with SLVERR, without any effect: those of an address without a register, writes of a register
+    that cannot be written, a start during a run, and an image's address that the memory port cannot reach.
+
+    Parameters
+    ----------
+    address_width
+        Width of the memory port's byte addresses, in bits.
+
+    Attributes
+    ----------
+    s_axil_* : AXI4-Lite subordinate
+    irq : Out(1)
+        High while a run is done, not acknowledged, and the interrupt is enabled.
+    start : stream of line addresses
+    done : stream of `golden.contracts.COMPLETION`
+        One for each start; always taken.
+    opcode, layer : In(8)
+        Command under way.
+    read_beat, write_beat : In(1)
+        A beat passes at the memory port.
+    """
+
+    def __init__(self, address_width: int = 32) -> None:
+        self._line = unsigned(line_address_width(address_width))
+        super().__init__(
+            {
+                **flat_members("s_axil", In(AXI4LiteSignature(ADDRESS_WIDTH))),
+                "irq": Out(1),
+                "start": Out(stream.Signature(self._line)),
+                "done": In(stream.Signature(struct(COMPLETION))),
+                "opcode": In(8),
+                "layer": In(8),
+                "read_beat": In(1),
+                "write_beat": In(1),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        """Keep the registers; answer each access from the table."""
+        m = Module()
+        m.submodules.bus = bus = AXILiteSubordinate(ADDRESS_WIDTH)
+        for name, member in bus.bus.signature.members.items():
+            outer, inner = getattr(self, f"s_axil_{name}"), getattr(bus.bus, name)
+            m.d.comb += outer.eq(inner) if member.flow == Out else inner.eq(outer)
+
+        image, enabled = Signal(REGISTER_BITS), Signal()
+        busy, done = Signal(), Signal()
+        last, sticky = Signal(struct(COMPLETION)), Signal(8)
+        counters = {name: Signal(2 * REGISTER_BITS, name=name) for name in COUNTERS}
+        held = Signal(REGISTER_BITS)  # high half of the counter whose low half was read last
+        m.d.comb += [self.irq.eq(done & enabled), self.done.ready.eq(1)]
+
+        values = {
+            "STATUS": Cat(busy, done, sticky != 0, self.irq),
+            "IMAGE": image,
+            "INTERRUPT": enabled,
+            "COMPLETION": Cat(last.error, last.layer, last.tag),
+            "INFO": last.info,
+            "ERROR": sticky,
+            "COMMAND": Cat(self.opcode, self.layer),
+            "CONTROL": Const(0),
+        }
+        for name, counter in counters.items():
+            values |= {f"{name.upper()}_LOW": counter[:REGISTER_BITS], f"{name.upper()}_HIGH": held}
+        m.d.comb += bus.read_refused.eq(1)
+        with m.Switch(_index(bus.read_address)):
+            for entry in REGISTERS:
+                with m.Case(entry.address // REGISTER_BYTES):
+                    m.d.comb += [bus.read_data.eq(values.get(entry.name, entry.reset)), bus.read_refused.eq(0)]
+                    for name, counter in counters.items():
+                        if entry.name == f"{name.upper()}_LOW":
+                            with m.If(bus.read):
+                                m.d.sync += held.eq(counter[REGISTER_BITS:])
+
+        for counter, counts in zip(counters.values(), (busy, self.read_beat, self.write_beat), strict=True):
+            m.d.sync += counter.eq(counter + counts)
+        with m.If(self.start.ready):
+            m.d.sync += self.start.valid.eq(0)
+
+        # A byte that is not written keeps what it was; of a register that acts it is 0.
+        mask = Cat(bit.replicate(8) for bit in bus.write_strobe)
+        written = (bus.write_data & mask) | (image & ~mask)
+        control = data.View(struct(register("CONTROL").layout), bus.write_data & mask)
+        m.d.comb += bus.write_refused.eq(1)
+        with m.Switch(_index(bus.write_address)):
+            with m.Case(_index(register("CONTROL").address)):
+                m.d.comb += bus.write_refused.eq(control.start & busy)
+            with m.Case(_index(register("IMAGE").address)):
+                m.d.comb += bus.write_refused.eq(written[self._line.width :].any())
+            with m.Case(_index(register("INTERRUPT").address)):
+                m.d.comb += bus.write_refused.eq(0)
+        cleared = Signal()
+        with m.If(bus.write & ~bus.write_refused):
+            with m.Switch(_index(bus.write_address)):
+                with m.Case(_index(register("CONTROL").address)):
+                    with m.If(control.start):
+                        m.d.sync += [busy.eq(1), self.start.valid.eq(1), self.start.payload.eq(image)]
+                    with m.If(control.start | control.acknowledge):
+                        m.d.sync += done.eq(0)
+                    with m.If(control.clear):
+                        m.d.comb += cleared.eq(1)
+                        m.d.sync += [sticky.eq(0), *(counter.eq(0) for counter in counters.values())]
+                with m.Case(_index(register("IMAGE").address)):
+                    m.d.sync += image.eq(written)
+                with m.Case(_index(register("INTERRUPT").address)):
+                    with m.If(bus.write_strobe[0]):
+                        m.d.sync += enabled.eq(bus.write_data[0])
+        # After the host's writes: what ends in the same cycle is not lost.
+        with m.If(self.done.valid):
+            m.d.sync += [busy.eq(0), done.eq(1), last.eq(self.done.payload)]
+            with m.If((sticky == 0) | cleared):
+                m.d.sync += sticky.eq(self.done.payload.error)
+        return m
+
+
+def _index(address: Any) -> Any:
+    """Return the number of the register at a byte address."""
+    return address // REGISTER_BYTES if isinstance(address, int) else address[bits_for(REGISTER_BYTES - 1) :]

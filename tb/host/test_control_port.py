@@ -1,0 +1,296 @@
+"""Control port: every access against the model, back-pressure, starts and ends in any order, counters, resets."""
+
+from collections.abc import Iterator
+from itertools import cycle
+from random import Random
+from typing import Any
+
+import cocotb
+import pytest
+from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
+
+from golden.contracts import COMPLETION
+from golden.contracts.registers import COUNTERS, REGISTERS, Access, register
+from golden.host.control_port import ControlPort as Model
+from hw.host.control_port import ADDRESS_WIDTH, ControlPort
+from tb.harness import simulate
+from tb.harness.bench import Bench, start
+from tb.harness.formal import prove_all
+from tb.host.formal_control_port import PROOFS
+
+CONTROL = register("CONTROL")
+LINE_BITS = 14
+#: A start, an acknowledgement, a clear.
+START, ACKNOWLEDGE, CLEAR = 1, 2, 4
+
+
+def pauses(random: Random, chance: float) -> Iterator[bool]:
+    """Stall in some cycles."""
+    return (random.random() < chance for _ in cycle([0]))
+
+
+class Port:
+    """The control port, its model, a host and what runs the images."""
+
+    def __init__(self, bench: Bench, stall: float = 0.0) -> None:
+        self.bench, self.dut = bench, bench.dut
+        self.model = Model(LINE_BITS)
+        self.host = AxiLiteMaster(AxiLiteBus.from_prefix(self.dut, "s_axil"), self.dut.clk, self.dut.rst)
+        if stall:
+            write, read = self.host.write_if, self.host.read_if
+            for channel in (write.aw_channel, write.w_channel, write.b_channel, read.ar_channel, read.r_channel):
+                channel.set_pause_generator(pauses(Random(bench.random.getrandbits(32)), stall))
+        for name in ("opcode", "layer", "read_beat", "write_beat"):
+            getattr(self.dut, name).value = 0
+        self.taken: list[int] = []
+        bench.take("start", self.taken.append)
+
+    async def write(self, address: int, value: int, strobe: int = 0xF) -> None:
+        """Write bytes of a register that stand together, and compare how it is answered."""
+        first = (strobe & -strobe).bit_length() - 1
+        length = strobe.bit_count()
+        assert strobe == ((1 << length) - 1) << first, "bytes that stand together"
+        wanted = self.model.write(address, value, strobe)
+        part = (value >> (8 * first)) & ((1 << (8 * length)) - 1)
+        answer = await self.host.write(address + first, part.to_bytes(length, "little"))
+        assert answer.resp == (AxiResp.OKAY if wanted else AxiResp.SLVERR), f"write {address:#x}"
+
+    async def read(self, address: int) -> int:
+        """Read a register; its value and answer are compared."""
+        value, answered = self.model.read(address)
+        got = await self.host.read(address, 4)
+        assert got.resp == (AxiResp.OKAY if answered else AxiResp.SLVERR), f"read {address:#x}"
+        if answered:
+            assert int.from_bytes(got.data, "little") == value, f"read {address:#x}"
+        return value
+
+    async def complete(self, completion: dict[str, int]) -> None:
+        """Let the run end."""
+        self.bench.drive("done", [completion])
+        while self.bench.drivers["done"].busy_words:
+            await self.bench.edge
+        self.model.complete(completion)
+        await self.bench.cycles(2)
+
+
+def completion(random: Random, error: int | None = None) -> dict[str, int]:
+    """Any completion."""
+    values = {field.name: random.getrandbits(field.bits) for field in COMPLETION.fields}
+    return values if error is None else values | {"error": error}
+
+
+async def make(dut: Any, stall: float = 0.0) -> Port:
+    return Port(await start(dut, ControlPort(LINE_BITS + 6)), stall)
+
+
+@cocotb.test()
+async def every_register_reads_as_it_is_after_reset(dut: Any) -> None:
+    port = await make(dut)
+    for entry in REGISTERS:
+        assert await port.read(entry.address) == entry.reset
+
+
+@cocotb.test()
+async def an_address_without_a_register_is_refused(dut: Any) -> None:
+    port = await make(dut)
+    known = {entry.address for entry in REGISTERS}
+    for address in range(0, 1 << ADDRESS_WIDTH, 4):
+        await port.read(address)
+        if address not in known:
+            await port.write(address, 0xFFFFFFFF)
+    for entry in REGISTERS:
+        if entry.access is Access.READ:
+            await port.write(entry.address, 0xFFFFFFFF)
+        await port.read(entry.address)
+
+
+@cocotb.test()
+async def every_bit_of_the_image_s_address_counts(dut: Any) -> None:
+    port = await make(dut)
+    image = register("IMAGE").address
+    for bit in range(32):
+        for strobe in (0xF, 1 << bit // 8):
+            await port.write(image, 1 << bit, strobe)
+            await port.read(image)
+    assert not port.taken
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=[0.0, 0.5])
+async def runs_start_and_end_as_the_registers_say(dut: Any, stall: float) -> None:
+    port = await make(dut, stall)
+    random = port.bench.random
+    for number in range(24):
+        line = random.getrandbits(LINE_BITS)
+        port.bench.pace(stall={"start": random.choice((0.0, 0.8))})
+        await port.write(register("INTERRUPT").address, number & 1)
+        await port.write(register("IMAGE").address, line)
+        await port.write(CONTROL.address, START)
+        # A second start is refused, and what it would also have done is not done.
+        await port.write(CONTROL.address, START | ACKNOWLEDGE | CLEAR)
+        await port.write(register("IMAGE").address, random.getrandbits(LINE_BITS))
+        await port.read(register("STATUS").address)
+        while len(port.taken) <= number:
+            await port.bench.edge
+        assert port.taken[-1] == line
+        await port.complete(completion(random, random.choice((0, random.randrange(1, 256)))))
+        for name in ("STATUS", "COMPLETION", "INFO", "ERROR"):
+            await port.read(register(name).address)
+        assert bool(dut.irq.value) == port.model.interrupt == bool(number & 1)
+        await port.write(CONTROL.address, random.choice((0, ACKNOWLEDGE, CLEAR, ACKNOWLEDGE | CLEAR)))
+        for name in ("STATUS", "ERROR"):
+            await port.read(register(name).address)
+        assert bool(dut.irq.value) == port.model.interrupt
+    assert port.taken == port.model.started
+
+
+@cocotb.test()
+async def nothing_that_ends_is_lost_whatever_is_written(dut: Any) -> None:
+    """Completions in every cycle of an acknowledging, clearing write."""
+    port = await make(dut)
+    random = port.bench.random
+    status, error = register("STATUS"), register("ERROR")
+    for delay in range(8):
+        for before in (0, 7):
+            await port.write(CONTROL.address, START)
+            await port.complete(completion(random, before))
+            await port.write(CONTROL.address, START)
+            ended = completion(random, 9)
+            write = cocotb.start_soon(port.host.write(CONTROL.address, (ACKNOWLEDGE | CLEAR).to_bytes(4, "little")))
+            await port.bench.cycles(delay + 1)
+            port.bench.drive("done", [ended])
+            await write
+            await port.bench.cycles(8)
+            got = status.layout.unpack(int.from_bytes((await port.host.read(status.address, 4)).data, "little"))
+            sticky = error.layout.unpack(int.from_bytes((await port.host.read(error.address, 4)).data, "little"))
+            assert not got["busy"]
+            # Ended before the write: acknowledged and cleared. With it or after it: still there.
+            assert (got["done"], sticky["error"]) in ((0, 0), (1, 9))
+            if delay > 5:
+                assert got["done"]
+            port.model.complete(ended)
+            port.model.write(CONTROL.address, ACKNOWLEDGE | CLEAR)
+            await port.write(CONTROL.address, ACKNOWLEDGE | CLEAR)
+
+
+@cocotb.test()
+async def the_command_under_way_is_shown(dut: Any) -> None:
+    port = await make(dut)
+    entry = register("COMMAND")
+    for number in range(8):
+        for opcode, layer in ((1 << number, 0), (0, 1 << number)):
+            dut.opcode.value, dut.layer.value = opcode, layer
+            await port.bench.cycles(1)
+            got = await port.host.read(entry.address, 4)
+            assert entry.layout.unpack(int.from_bytes(got.data, "little"))["opcode"] == opcode
+            assert entry.layout.unpack(int.from_bytes(got.data, "little"))["layer"] == layer
+
+
+async def counted(port: Port) -> dict[str, int]:
+    values = {}
+    for name in COUNTERS:
+        low = await port.host.read(register(f"{name.upper()}_LOW").address, 4)
+        high = await port.host.read(register(f"{name.upper()}_HIGH").address, 4)
+        values[name] = int.from_bytes(low.data + high.data, "little")
+    return values
+
+
+@cocotb.test()
+async def counters_count_runs_and_beats(dut: Any) -> None:
+    port = await make(dut)
+    random = port.bench.random
+    total = dict.fromkeys(COUNTERS, 0)
+    for _ in range(5):
+        await port.write(CONTROL.address, START)
+        while not port.taken:
+            await port.bench.edge
+        port.taken.clear()
+        for _ in range(random.randrange(50)):
+            read, write = random.getrandbits(1), random.getrandbits(1)
+            dut.read_beat.value, dut.write_beat.value = read, write
+            total["read_beats"] += read
+            total["write_beats"] += write
+            await port.bench.edge
+        dut.read_beat.value = dut.write_beat.value = 0
+        await port.complete(completion(random, 0))
+        before = await counted(port)
+        assert {name: before[name] for name in ("read_beats", "write_beats")} == {
+            name: total[name] for name in ("read_beats", "write_beats")
+        }
+        # No run, no cycles.
+        await port.bench.cycles(20)
+        assert await counted(port) == before
+    await port.write(CONTROL.address, START)
+    began = (await counted(port))["cycles"]
+    await port.bench.cycles(100)
+    assert 100 < (await counted(port))["cycles"] - began < 200
+    await port.complete(completion(random, 0))
+    await port.write(CONTROL.address, CLEAR)
+    assert set((await counted(port)).values()) == {0}
+
+
+@cocotb.test()
+async def the_cycles_of_a_run_are_exact(dut: Any) -> None:
+    port = await make(dut)
+    for length in (0, 1, 17, 300):
+        await port.write(CONTROL.address, START | CLEAR)
+        while not port.taken:
+            await port.bench.edge
+        port.taken.clear()
+        await port.bench.cycles(length)
+        port.bench.drive("done", [completion(port.bench.random, 0)])
+        await port.bench.cycles(4)
+        port.model.complete({"error": 0})
+        cycles = (await counted(port))["cycles"]
+        if not length:
+            least = cycles
+        assert cycles == least + length
+
+
+@cocotb.test()
+async def a_high_half_belongs_to_the_low_half_read_before(dut: Any) -> None:
+    """Not even a carry between the two reads mixes them; 2^32 cycles are set by hand."""
+    port = await make(dut)
+    await port.write(CONTROL.address, START)
+    assert (await counted(port))["cycles"] < 1 << 32
+    got = await port.host.read(register("CYCLES_HIGH").address, 4)
+    await port.host.read(register("READ_BEATS_LOW").address, 4)
+    again = await port.host.read(register("READ_BEATS_HIGH").address, 4)
+    assert not any(got.data + again.data)
+
+
+@cocotb.test()
+async def a_reset_in_the_middle_leaves_nothing(dut: Any) -> None:
+    port = await make(dut)
+    for _ in range(4):
+        await port.write(register("IMAGE").address, 5)
+        await port.write(register("INTERRUPT").address, 1)
+        await port.write(CONTROL.address, START)
+        await port.bench.cycles(port.bench.random.randrange(1, 9))
+        await port.bench.reset()
+        port.model = Model(LINE_BITS)
+        await port.bench.cycles(4)
+        for entry in REGISTERS:
+            assert await port.read(entry.address) == entry.reset
+    port.taken.clear()
+    port.model.started.clear()
+    await port.write(register("IMAGE").address, 9)
+    await port.write(CONTROL.address, START)
+    await port.bench.cycles(8)
+    assert port.taken == port.model.started == [9]
+
+
+def test_control_port() -> None:
+    simulate(ControlPort(LINE_BITS + 6), __name__)
+
+
+def test_control_port_proofs() -> None:
+    prove_all("control_port", PROOFS)
+
+
+def test_registers_do_not_overlap() -> None:
+    addresses = [entry.address for entry in REGISTERS]
+    assert len(set(addresses)) == len(addresses)
+    assert all(address % 4 == 0 for address in addresses)
+    with pytest.raises(KeyError, match="no register 'NOTHING'"):
+        register("NOTHING")
