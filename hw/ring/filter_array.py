@@ -8,6 +8,11 @@ from hw.ring.filter_window import FilterWindow
 
 __all__ = ["FilterArray"]
 
+#: Ports of the parts that are passed through: of the feed, into the window and out of it.
+_FEED = ("start", "address", "counts", "request", "i", "exhausted")
+_ASKED = ("in_order", "boundaries", "owner", "vid", "next_owner", "next_vid", "advances", "take")
+_FOUND = ("decided", "hit", "late", "outside", "waiting", "lowest")
+
 
 class FilterArray(wiring.Component):
     """Windows and feed together.
@@ -21,7 +26,7 @@ class FilterArray(wiring.Component):
     ----------
     start, address, counts, request, i, exhausted
         See `FilterFeed`.
-    in_order, owner, vid, decided, hit, late, take, waiting, lowest
+    in_order, boundaries, owner, vid, next_owner, next_vid, advances, decided, hit, late, outside, take, waiting, lowest
         See `FilterWindow`.
     """
 
@@ -29,9 +34,7 @@ class FilterArray(wiring.Component):
         self._window = FilterWindow(chiplets, entries)
         self._feed = FilterFeed(address_width, chiplets)
         feed, window = self._feed.signature.members, self._window.signature.members
-        shared = ("start", "address", "counts", "request", "i", "exhausted")
-        looked = ("in_order", "owner", "vid", "decided", "hit", "late", "take", "waiting", "lowest")
-        super().__init__({name: feed[name] for name in shared} | {name: window[name] for name in looked})
+        super().__init__({name: feed[name] for name in _FEED} | {name: window[name] for name in _ASKED + _FOUND})
 
     def elaborate(self, platform: object) -> Elaboratable:
         """Connect the feed to the windows."""
@@ -42,21 +45,14 @@ class FilterArray(wiring.Component):
         wiring.connect(m, feed.request, wiring.flipped(self.request))
         wiring.connect(m, wiring.flipped(self.i), feed.i)
         m.d.comb += [
+            feed.room.eq(window.room),
             feed.start.eq(self.start),
             feed.address.eq(self.address),
             feed.counts.eq(self.counts),
-            feed.room.eq(window.room),
+            window.clear.eq(self.start),
             window.exhausted.eq(feed.exhausted),
             self.exhausted.eq(feed.exhausted),
-            window.clear.eq(self.start),
-            window.in_order.eq(self.in_order),
-            window.owner.eq(self.owner),
-            window.vid.eq(self.vid),
-            self.decided.eq(window.decided),
-            self.hit.eq(window.hit),
-            self.late.eq(window.late),
-            window.take.eq(self.take),
-            self.waiting.eq(window.waiting),
-            self.lowest.eq(window.lowest),
+            *(getattr(window, name).eq(getattr(self, name)) for name in _ASKED),
+            *(getattr(self, name).eq(getattr(window, name)) for name in _FOUND),
         ]
         return m

@@ -1,14 +1,22 @@
 """Filter window: compares a packet's VID with the next needed VIDs of its owner (R4, R7)."""
 
+from typing import Any
+
 from amaranth.hdl import Array, Cover, Elaboratable, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 __all__ = ["FilterWindow"]
 
+#: What is known of a packet's VID: see the ports of the same names.
+_Found = data.StructLayout({"decided": 1, "hit": 1, "late": 1, "outside": 1})
+
 
 class FilterWindow(wiring.Component):
     """Compares a packet's VID with the entries of its owner's window, a packet a cycle.
+
+    Comparing takes a cycle. So that no packet waits for it, the VID that comes next is looked up too, while the one
+    before is still at the head.
 
     Entries come in ascending order. In order, an entry is taken only when none below it is left: what arrives
     before is not taken, and the window waits. Unordered, any entry may match.
@@ -31,14 +39,22 @@ class FilterWindow(wiring.Component):
         Owners with a free entry.
     exhausted : In(chiplets)
         Owners of which no further entry comes.
+    boundaries : In
+        First VID of each owner, and the end; constant from a cycle before `clear` on.
     owner, vid : In
-        What is looked up.
+        The packet at the head.
+    next_owner, next_vid : In
+        The packet that is at the head in the next cycle if `advances`.
+    advances : In(1)
     decided : Out(1)
-        The entries that are here suffice to say whether it is needed. In the same cycle, and once set it stays.
+        The entries that were here a cycle ago suffice to say whether the packet at the head is needed. Once set, it
+        stays.
     hit : Out(1)
         It is needed, and its turn has come.
     late : Out(1)
         It is not taken while entries below it wait: in order, or because the window is full of them.
+    outside : Out(1)
+        Its owner does not own it.
     take : In(1)
         The hit's entry becomes free.
     waiting : Out(chiplets)
@@ -60,11 +76,16 @@ class FilterWindow(wiring.Component):
                 "fill": In(stream.Signature(data.StructLayout({"owner": range(chiplets), "vid": 32}))),
                 "room": Out(chiplets),
                 "exhausted": In(chiplets),
+                "boundaries": In(data.ArrayLayout(32, chiplets + 1)),
                 "owner": In(range(chiplets)),
                 "vid": In(32),
+                "next_owner": In(range(chiplets)),
+                "next_vid": In(32),
+                "advances": In(1),
                 "decided": Out(1),
                 "hit": Out(1),
                 "late": Out(1),
+                "outside": Out(1),
                 "take": In(1),
                 "waiting": Out(chiplets),
                 "lowest": Out(32),
@@ -72,27 +93,46 @@ class FilterWindow(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Select the owner's entries, compare them all at once."""
+        """Look up two VIDs, keep what is found of the one that will be at the head."""
         m = Module()
         row = data.ArrayLayout(32, self.entries)
         vids = [Signal(row, name=f"vids_{n}") for n in range(self.chiplets)]
         used = [Signal(self.entries, name=f"used_{n}") for n in range(self.chiplets)]
-        chosen = data.View(row, Array(v.as_value() for v in vids)[self.owner])
-        present = Signal(self.entries)
-        equal, below, above = Signal(self.entries), Signal(self.entries), Signal(self.entries)
-        m.d.comb += present.eq(Array(used)[self.owner])
-        for k in range(self.entries):
+        starts = Array(self.boundaries[n] for n in range(self.chiplets))
+        ends = Array(self.boundaries[n + 1] for n in range(self.chiplets))
+
+        def look(name: str, owner: Any, vid: Any) -> tuple[Any, Signal]:
+            """Compare with all entries of the owner at once."""
+            chosen = data.View(row, Array(v.as_value() for v in vids)[owner])
+            present, equal, below = (Signal(self.entries, name=f"{name}_{n}") for n in ("present", "equal", "below"))
+            m.d.comb += present.eq(Array(used)[owner])
+            for k in range(self.entries):
+                m.d.comb += [equal[k].eq(present[k] & (chosen[k] == vid)), below[k].eq(present[k] & (chosen[k] < vid))]
+            found, finished = Signal(_Found, name=f"{name}_found"), Signal(name=f"{name}_finished")
+            waits = self.in_order & below.any()
             m.d.comb += [
-                equal[k].eq(present[k] & (chosen[k] == self.vid)),
-                below[k].eq(present[k] & (chosen[k] < self.vid)),
-                above[k].eq(present[k] & (chosen[k] > self.vid)),
+                finished.eq(self.exhausted.bit_select(owner, 1)),
+                found.decided.eq((present & ~below).any() | finished | present.all()),
+                found.hit.eq(equal.any() & ~waits),
+                found.late.eq(Mux(equal.any(), waits, below.all() & ~finished)),
+                found.outside.eq((vid < starts[owner]) | (vid >= ends[owner])),
             ]
-        finished = Signal()
+            return found, equal
+
+        here, equal_here = look("here", self.owner, self.vid)
+        following, equal_next = look("next", self.next_owner, self.next_vid)
+        found, equal = Signal(_Found), Signal(self.entries)
+        with m.If(self.advances):
+            m.d.sync += [found.eq(following), equal.eq(equal_next)]
+        with m.Else():
+            m.d.sync += [found.eq(here), equal.eq(equal_here)]
+        with m.If(self.clear):
+            m.d.sync += found.eq(0)
         m.d.comb += [
-            finished.eq(self.exhausted.bit_select(self.owner, 1)),
-            self.decided.eq(equal.any() | above.any() | finished | present.all()),
-            self.hit.eq(equal.any() & ~(self.in_order & below.any())),
-            self.late.eq(Mux(equal.any(), self.in_order & below.any(), below.all() & ~finished)),
+            self.decided.eq(found.decided),
+            self.hit.eq(found.hit),
+            self.late.eq(found.late),
+            self.outside.eq(found.outside),
             self.fill.ready.eq(self.room.bit_select(self.fill.payload.owner, 1)),
         ]
         for n in range(self.chiplets):
@@ -111,5 +151,5 @@ class FilterWindow(wiring.Component):
             for k in reversed(range(self.entries)):
                 with m.If(used[n][k]):
                     m.d.comb += self.lowest.eq(vids[n][k])
-        m.d.sync += [Cover(self.hit & below.any()), Cover(self.late & equal.any()), Cover(~self.decided & self.clear)]
+        m.d.sync += [Cover(self.late & equal.any()), Cover(self.late & ~equal.any()), Cover(self.hit & self.advances)]
         return m

@@ -1,6 +1,6 @@
 """Judge: what happens to the packet at the head of the station (R3, R4)."""
 
-from amaranth.hdl import Array, Elaboratable, Module, Signal
+from amaranth.hdl import Elaboratable, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -13,15 +13,10 @@ __all__ = ["Judge"]
 
 
 class Judge(wiring.Component):
-    """Looks at a header, asks the filter, and says whether to take the packet, to pass it on, or to wait.
+    """Looks at a header and at what the filter found, and says whether to take the packet, to pass it on, or to wait.
 
     A row waits for its command and for the filter's decision, a partial sum for its command; tokens never wait. All
     outputs depend on the inputs of the same cycle.
-
-    Parameters
-    ----------
-    chiplets
-        Most chiplets of a ring.
 
     Attributes
     ----------
@@ -31,18 +26,14 @@ class Judge(wiring.Component):
         The packet moves by the verdict, in this cycle.
     position, chiplets : In
         Of this chiplet on the ring; number of chiplets.
-    boundaries : In
-        Boundary table.
     elements : In
         Elements of the rows of this layer.
     receiving, reducing : In(1)
         Rows, or partial sums, are taken now.
     stopped : In(1)
         Nothing is taken: rows pass, partial sums end here.
-    owner, vid : Out
-        What the filter is asked for.
-    found, hit, late : In(1)
-        The filter's answer: decided; needed, and its turn has come; out of turn.
+    found, hit, late, outside : In(1)
+        What the filter says of it: decided; needed, and its turn has come; out of turn; not its sender's.
     take : Out(1)
         The filter's entry is used.
     decided, verdict : Out
@@ -51,24 +42,21 @@ class Judge(wiring.Component):
         ``BAD_PACKET`` or ``VID_RANGE`` with the packet's VID, as it begins to move.
     """
 
-    def __init__(self, chiplets: int = 4) -> None:
-        self.most = chiplets
+    def __init__(self) -> None:
         super().__init__(
             {
                 "header": In(PACKET_HEADER.bits),
                 "begins": In(1),
                 "position": In(POSITION_BITS),
                 "chiplets": In(POSITION_BITS),
-                "boundaries": In(data.ArrayLayout(32, chiplets + 1)),
                 "elements": In(12),
                 "receiving": In(1),
                 "reducing": In(1),
                 "stopped": In(1),
-                "owner": Out(range(chiplets)),
-                "vid": Out(32),
                 "found": In(1),
                 "hit": In(1),
                 "late": In(1),
+                "outside": In(1),
                 "take": Out(1),
                 "decided": Out(1),
                 "verdict": Out(Verdict),
@@ -80,18 +68,13 @@ class Judge(wiring.Component):
         """Check source and destination, then by kind of packet."""
         m = Module()
         header, verdict = data.View(struct(PACKET_HEADER), self.header), self.verdict
-        starts = Array(self.boundaries[n] for n in range(self.most))
-        ends = Array(self.boundaries[n + 1] for n in range(self.most))
         nowhere = header.destination >= self.chiplets
         here = (header.destination == self.position) | nowhere
         stray = (header.source >= self.chiplets) | (header.source == self.position)
-        outside = (header.vid < starts[self.owner]) | (header.vid >= ends[self.owner])
         misfit = header.elements != self.elements
         bad = Signal()
         code = Signal(Error)
         m.d.comb += [
-            self.owner.eq(header.source),
-            self.vid.eq(header.vid),
             bad.eq(stray | nowhere),
             # What has come full circle, or goes nowhere, is taken off the ring.
             verdict.forward.eq(~here & ~stray),
@@ -107,7 +90,7 @@ class Judge(wiring.Component):
                 with m.If(self.receiving & ~bad & ~self.stopped):
                     with m.If(misfit):
                         m.d.comb += [self.decided.eq(1), code.eq(Error.BAD_PACKET)]
-                    with m.Elif(outside):
+                    with m.Elif(self.outside):
                         m.d.comb += [self.decided.eq(1), code.eq(Error.VID_RANGE)]
                     with m.Else():
                         m.d.comb += [

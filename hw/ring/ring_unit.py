@@ -3,12 +3,13 @@
 from typing import Any
 
 from amaranth.hdl import Elaboratable, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from golden.contracts import COMMAND_BYTES, LINE_BYTES, PACKET_HEADER, ROW_BYTES, VALUE_BITS, Error, Opcode
 from hw.chiplet.gather import GatherUnit
+from hw.contracts import struct
 from hw.graph.csr_reader import CsrReader, ErrorReport
 from hw.memory.formats import WORD_BYTES, ReadBeat, ReadRequest, WriteRequest, line_address_width
 from hw.memory.word_serialiser import WordSerialiser
@@ -114,7 +115,7 @@ class RingUnit(wiring.Component):
         m.submodules.control = control = Control(config, *port, self.max_beats)
         # On the ring.
         m.submodules.station = station = Station(link, config.slots, config.max_flits)
-        m.submodules.judge = judge = Judge(most)
+        m.submodules.judge = judge = Judge()
         m.submodules.filter = filter_ = FilterArray(self.address_width, most, config.window)
         m.submodules.distributor = distributor = Distributor(link)
         m.submodules.tokens = tokens = Tokens(link, most)
@@ -212,18 +213,25 @@ class RingUnit(wiring.Component):
 
         # What the judge and the control look at.
         rows = control.rows
+        header, following = (
+            data.View(struct(PACKET_HEADER), flit[: PACKET_HEADER.bits]) for flit in (station.header, station.following)
+        )
         m.d.comb += [
-            judge.header.eq(station.header[: PACKET_HEADER.bits]),
+            judge.header.eq(header),
             judge.begins.eq(station.begins),
-            judge.boundaries.eq(boundaries.boundaries),
             judge.elements.eq(rows.elements),
             judge.receiving.eq(receiving),
             judge.reducing.eq(reducing),
             judge.found.eq(filter_.decided),
             judge.hit.eq(filter_.hit),
             judge.late.eq(filter_.late),
-            filter_.owner.eq(judge.owner),
-            filter_.vid.eq(judge.vid),
+            judge.outside.eq(filter_.outside),
+            filter_.boundaries.eq(boundaries.boundaries),
+            filter_.owner.eq(header.source),
+            filter_.vid.eq(header.vid),
+            filter_.next_owner.eq(following.source),
+            filter_.next_vid.eq(following.vid),
+            filter_.advances.eq(station.advances),
             filter_.take.eq(judge.take),
             station.decided.eq(judge.decided),
             station.verdict.eq(judge.verdict),

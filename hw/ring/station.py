@@ -5,6 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.ring.formats import Flit, LinkSignature, LinkState, Verdict
+from hw.ring.head_queue import HeadQueue
 from hw.ring.link_watch import LinkWatch
 from hw.stream.queue import Queue
 
@@ -41,7 +42,9 @@ class Station(wiring.Component):
     m_axis : LinkSignature
         To the chiplet after.
     header : Out
-        First flit of the packet at the head of the buffer, while `asks`.
+        First flit of the packet at the head of the buffer, while `asks`; from a register.
+    following, advances : Out
+        What `header` is in the next cycle if `advances`: who needs more than a cycle to judge begins with that.
     asks : Out(1)
         That packet waits for its verdict.
     decided, verdict : In
@@ -86,6 +89,8 @@ class Station(wiring.Component):
                 "s_axis": In(LinkSignature(link_width)),
                 "m_axis": Out(LinkSignature(link_width)),
                 "header": Out(link_width),
+                "following": Out(link_width),
+                "advances": Out(1),
                 "asks": Out(1),
                 "decided": In(1),
                 "verdict": In(Verdict),
@@ -105,7 +110,7 @@ class Station(wiring.Component):
         m = Module()
         flit = Flit(self.link_width)
         # Written and offered in the next cycle: the two cycles of a hop are this buffer and the link's register.
-        m.submodules.buffer = buffer = Queue(flit, self.slots * self.max_flits, storage="distributed")
+        m.submodules.buffer = buffer = HeadQueue(flit, self.slots * self.max_flits)
         m.submodules.taken = taken = Queue(flit, 2)
         connect(m, taken.o, flipped(self.o))
         front, here, free = buffer.o, self.i, self.free
@@ -125,6 +130,8 @@ class Station(wiring.Component):
         first, link_free, moves, passes, enters = Signal(), Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             self.header.eq(front.payload.data),
+            self.following.eq(buffer.following.data),
+            self.advances.eq(buffer.advances),
             self.asks.eq(front.valid & ~inside),
             verdict.eq(Mux(inside, held, self.verdict)),
             first.eq((patience == 0) & here.valid & (free >= 2)),

@@ -21,7 +21,7 @@ LIST_ADDRESS = 0x1000
 async def begin(dut: Any, **pace: Any) -> Bench:
     bench = await start(dut, RingParts(), **pace)
     for port in (
-        "remote_start", "needed_start", "filter_start", "filter_take", "filter_in_order",
+        "remote_start", "needed_start", "filter_start", "filter_take", "filter_in_order", "filter_advances",
         "watch_works", "watch_stop", "watch_before", "watch_after",
     ):  # fmt: skip
         getattr(dut, port).value = 0
@@ -184,6 +184,7 @@ class Filter:
         whole = [vid for part in parts for vid in part]
         dut.filter_counts.value = pack([len(part) for part in parts])
         dut.filter_address.value = LIST_ADDRESS
+        dut.filter_boundaries.value = pack([200 * n for n in range(CHIPLETS + 1)])
 
         def answer(request: dict[str, int]) -> None:
             first = request["address"] - LIST_ADDRESS
@@ -199,15 +200,21 @@ class Filter:
     async def look(self, owner: int, vid: int) -> tuple[bool, bool]:
         """Look a VID up, take it if it is wanted; return whether it was, and whether it came too early or late."""
         dut, edge = self.dut, RisingEdge(self.dut.clk)
-        dut.filter_owner.value = owner
-        dut.filter_vid.value = vid
+        # It comes to the head behind another one, or was there before.
+        behind = self.bench.random.random() < 0.5
+        dut.filter_advances.value = int(behind)
+        dut.filter_owner.value, dut.filter_next_owner.value = (0, owner) if behind else (owner, 0)
+        dut.filter_vid.value, dut.filter_next_vid.value = (0, vid) if behind else (vid, 0)
         await edge
+        dut.filter_advances.value = 0
+        dut.filter_owner.value, dut.filter_vid.value = owner, vid
         for _ in range(200):
             await edge
             if int(dut.filter_decided.value):
                 break
         else:
             raise AssertionError(f"VID {vid} of owner {owner} was never decided")
+        assert int(dut.filter_outside.value) == (not 200 * owner <= vid < 200 * owner + 200)
         hit, late = bool(int(dut.filter_hit.value)), bool(int(dut.filter_late.value))
         dut.filter_take.value = 1
         await edge
@@ -268,18 +275,20 @@ async def a_header_a_cycle(dut: Any) -> None:
     await filter_.start(True)
     await bench.cycles(100)
     edge = RisingEdge(dut.clk)
-    dut.filter_take.value = 1
     hits = 0
-    for owner in range(CHIPLETS):
-        dut.filter_owner.value = owner
-        dut.filter_vid.value = 10 + 200 * owner
-        await edge
+    dut.filter_advances.value = 1
+    for owner in range(CHIPLETS + 1):
+        # At the head is the one before, whose VID was looked up while it was the next.
         if owner:
-            hits += int(dut.filter_hit.value)
+            dut.filter_take.value = 1
+            dut.filter_owner.value, dut.filter_vid.value = owner - 1, 10 + 200 * (owner - 1)
+        dut.filter_next_owner.value, dut.filter_next_vid.value = owner % CHIPLETS, 10 + 200 * owner
+        await edge
+        hits += owner > 0 and int(dut.filter_hit.value)
+    dut.filter_take.value = dut.filter_advances.value = 0
     await edge
-    hits += int(dut.filter_waiting.value) == 0
-    dut.filter_take.value = 0
-    assert hits == CHIPLETS
+    await edge
+    assert (hits, int(dut.filter_waiting.value)) == (CHIPLETS, 0)
 
 
 # Filter generator -----------------------------------------------------------------------------------------------------
@@ -327,6 +336,31 @@ async def entries_are_bounded_sorted_and_distinct(dut: Any, idle: float, stall: 
         await bench.until(lambda: bench.drivers["generator_finish"].busy_words == 0)
         await bench.cycles(2)
         assert int(dut.generator_finished.value) == 0xFF
+
+
+@cocotb.test()
+@cocotb.parametrize(seed=[1, 2, 3])
+async def r14_no_group_sees_a_newer_version_than_another(dut: Any, seed: int) -> None:
+    """Serve groups pass by pass; an owner changes a source each time it has sent it."""
+    bench = await begin(dut)
+    source = random.Random(seed)
+    left = [sorted(source.sample(range(20), source.randrange(4, 12))) for _ in range(4)]
+    versions: dict[int, int] = dict.fromkeys(range(20), 0)
+    seen: dict[int, set[int]] = {vid: set() for vid in range(20)}
+    for _ in range(60):
+        requests = [group[:3] for group in left]
+        sent = await generates(bench, dut, {2 * group: vids for group, vids in enumerate(requests)}, (0, 20))
+        assert sent == filter_requests(requests, range(20))
+        for group, vids in enumerate(requests):
+            for vid in set(vids) & set(sent):
+                seen[vid].add(versions[vid])
+                left[group].remove(vid)
+        for vid in sent:
+            versions[vid] += 1
+        if not any(left):
+            break
+    assert not any(left)
+    assert all(len(found) <= 1 for found in seen.values())
 
 
 # Link watch -----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,74 @@
+"""Head queue: a queue whose oldest word stands in a register, and which shows what comes there next."""
+
+from amaranth.hdl import Assert, Elaboratable, Module, Mux, ShapeLike, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.stream.queue import Queue
+
+__all__ = ["HeadQueue"]
+
+
+class HeadQueue(wiring.Component):
+    """A queue of `depth` words; one written to an empty queue is offered in the next cycle.
+
+    Parameters
+    ----------
+    shape
+        Shape of a word.
+    depth
+        Words held, at least 2.
+
+    Attributes
+    ----------
+    i, o : streams of `shape`
+        ``o`` comes from registers alone.
+    following : Out
+        What ``o.payload`` is in the next cycle if `advances`.
+    advances : Out(1)
+        The head is empty or is being taken.
+    level : Out
+        Words held.
+
+    Raises
+    ------
+    ValueError
+        If `depth` is below 2.
+    """
+
+    def __init__(self, shape: ShapeLike, depth: int) -> None:
+        if depth < 2:
+            raise ValueError(f"depth must be at least 2, not {depth!r}")
+        self.shape, self.depth = shape, depth
+        super().__init__(
+            {
+                "i": In(stream.Signature(shape)),
+                "o": Out(stream.Signature(shape)),
+                "following": Out(shape),
+                "advances": Out(1),
+                "level": Out(range(depth + 1)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Elaboratable:
+        """Keep all words but the oldest in a memory that is passed by when it is empty."""
+        m = Module()
+        m.submodules.rest = rest = Queue(self.shape, self.depth - 1, storage="distributed")
+        skips = Signal()
+        m.d.comb += [
+            self.advances.eq(~self.o.valid | self.o.ready),
+            skips.eq(self.advances & ~rest.o.valid),
+            self.following.eq(Mux(rest.o.valid, rest.o.payload, self.i.payload)),
+            rest.i.valid.eq(self.i.valid & ~skips),
+            rest.i.payload.eq(self.i.payload),
+            rest.o.ready.eq(self.advances),
+            self.i.ready.eq(rest.i.ready),
+            self.level.eq(rest.level + self.o.valid),
+        ]
+        with m.If(self.advances):
+            m.d.sync += [
+                self.o.valid.eq(rest.o.valid | (self.i.valid & self.i.ready)),
+                self.o.payload.eq(self.following),
+            ]
+        m.d.sync += Assert(self.o.valid | ~rest.o.valid)
+        return m
