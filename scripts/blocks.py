@@ -304,6 +304,17 @@ BLOCKS: tuple[Block, ...] = (
     ),
     # The chiplet as configs/default.toml has it; its benches are those of its parts and tb/chiplet/test_chiplet.py.
     Block(name="chiplet.chiplet", factory="hw.chiplet.chiplet:Chiplet"),
+    Block(name="host.axi_lite", factory="hw.host.axi_lite:AXILiteSubordinate", parameters={"address_width": 7}),
+    Block(
+        name="host.control_port",
+        factory="hw.host.control_port:ControlPort",
+        bench="tb.host.test_control_port",
+        bench_parameters={"address_width": 20},
+        formal="tb.host.formal_control_port",
+        measures=("host.axi_lite",),
+    ),
+    # The chiplet with a control port in front: the top level for a system on chip.
+    Block(name="host.hosted", factory="tb.host.factories:hosted_chiplet", synth=False),
     Block(
         name="ring.station",
         factory="hw.ring.station:Station",
@@ -355,7 +366,7 @@ BLOCKS: tuple[Block, ...] = (
         bench="tb.dnp.test_core",
         bench_factory="tb.dnp.test_core:core",
         bench_parameters={"programs": 12},
-        narrow={"programs": 1},
+        narrow={"programs": 2, "words": 60, "resets": 1},
         formal="tb.dnp.formal_instructions",
         measures=("dnp.issue", "dnp.port", "dnp.address", "dnp.arithmetic", "dnp.decoder"),
     ),

@@ -7,6 +7,7 @@ from enum import IntEnum
 
 from golden import contracts
 from golden.contracts.layout import Layout
+from golden.contracts.registers import REGISTERS
 from scripts.flows.yosys import ROOT as ROOT
 
 #: Codes in the order of the document.
@@ -83,4 +84,18 @@ def markdown() -> str:
     lines += ["## Commands", ""]
     for layout in contracts.COMMANDS.values():
         lines += _layout(layout)
+    lines += [
+        "## Registers",
+        "",
+        "Of the control port (`hw.host.control_port`), 32 bits each. Any other address, a write of a register that",
+        "cannot be written, a start during a run and an image's address beyond the memory port end in SLVERR and have",
+        "no effect.",
+        "",
+        *_table(
+            ["address", "register", "access", "after reset", "meaning"],
+            [(f"`{e.address:#04x}`", f"`{e.name}`", e.access, f"`{e.reset:#x}`", e.layout.doc) for e in REGISTERS],
+        ),
+    ]
+    for entry in REGISTERS:
+        lines += _layout(entry.layout)
     return "\n".join(lines).rstrip() + "\n"
