@@ -66,13 +66,18 @@ class FilterFeed(wiring.Component):
         read, write = words.read_port(domain="comb"), words.write_port()
         m.submodules.order = order = Queue(owner_shape, 2 * count)
 
-        asked, come, given = (
-            Array(Signal(32, name=f"{name}_{n}") for n in range(count)) for name in ("asked", "come", "given")
+        # Of each owner's part: what is to be asked for, where the next of it lies, and words that were asked for and
+        # have not been handed on.
+        left, following, held = (
+            Array(Signal(shape, name=f"{name}_{n}") for n in range(count))
+            for name, shape in (("left", 32), ("following", len(self.address)), ("held", range(_WAITING + 1)))
         )
-        # Where the parts begin, relative to the list: sums of the counts below, made one a cycle after the start.
-        first = Array(Signal(32, name=f"first_{n}") for n in range(count))
+        # Places of the next word to come and to hand on; one bit more than a place tells full from empty.
+        come, given = (
+            Array(Signal(range(2 * _WAITING), name=f"{name}_{n}") for n in range(count)) for name in ("come", "given")
+        )
         active = Signal()
-        summed = Signal(range(count + 1), init=count)
+        located = Signal(range(count + 1), init=count)  # parts whose beginning is known
 
         def choose(name: str, wanted: list[object], step: object) -> Signal:
             """Move a turn to the nearest owner that wants it."""
@@ -90,25 +95,28 @@ class FilterFeed(wiring.Component):
         offers = [Signal(name=f"offers_{n}") for n in range(count)]
         for n in range(count):
             m.d.comb += [
-                wants[n].eq(active & (asked[n] != self.counts[n]) & (asked[n] - given[n] <= _WAITING - _CHUNK)),
+                wants[n].eq(active & (left[n] != 0) & (held[n] <= _WAITING - _CHUNK)),
                 offers[n].eq(active & (come[n] != given[n]) & self.room[n]),
-                self.exhausted[n].eq(active & (given[n] == self.counts[n])),
+                self.exhausted[n].eq(active & (left[n] == 0) & (held[n] == 0)),
             ]
 
         asking = Signal()
-        left = Signal(32)
         turn = choose("asking_turn", wants, asking)
+        words_asked = Signal(range(_CHUNK + 1))
         m.d.comb += [
-            left.eq(Array(self.counts[n] for n in range(count))[turn] - asked[turn]),
-            self.request.payload.address.eq(self.address + first[turn] + asked[turn]),
-            self.request.payload.words.eq(Mux(left > _CHUNK, _CHUNK, left)),
+            words_asked.eq(Mux(left[turn] >= _CHUNK, _CHUNK, left[turn])),
+            self.request.payload.address.eq(following[turn]),
+            self.request.payload.words.eq(words_asked),
             order.i.payload.eq(turn),
             self.request.valid.eq(Array(wants)[turn] & order.i.ready),
             order.i.valid.eq(self.request.valid & self.request.ready),
             asking.eq(order.i.valid),
         ]
         with m.If(asking):
-            m.d.sync += asked[turn].eq(asked[turn] + self.request.payload.words)
+            m.d.sync += [
+                left[turn].eq(left[turn] - words_asked),
+                following[turn].eq(following[turn] + words_asked),
+            ]
 
         place = order.o.payload
         m.d.comb += [
@@ -132,16 +140,20 @@ class FilterFeed(wiring.Component):
         ]
         with m.If(giving):
             m.d.sync += given[gives].eq(given[gives] + 1)
+        for n in range(count):
+            more, less = Mux(asking & (turn == n), words_asked, 0), giving & (gives == n)
+            m.d.sync += held[n].eq(held[n] + more - less)
 
-        with m.If(summed != count):
-            m.d.sync += summed.eq(summed + 1)
+        # Parts lie one behind another; the beginning of one a cycle.
+        with m.If(located != count):
+            m.d.sync += located.eq(located + 1)
             for n in range(1, count):
-                with m.If(summed == n):
-                    m.d.sync += first[n].eq(first[n - 1] + self.counts[n - 1])
-            with m.If(summed == count - 1):
+                with m.If(located == n):
+                    m.d.sync += following[n].eq(following[n - 1] + self.counts[n - 1])
+            with m.If(located == count - 1):
                 m.d.sync += active.eq(1)
         with m.If(self.start):
-            m.d.sync += [summed.eq(1), active.eq(0), first[0].eq(0)]
+            m.d.sync += [located.eq(1), active.eq(0), following[0].eq(self.address)]
             for n in range(count):
-                m.d.sync += [asked[n].eq(0), come[n].eq(0), given[n].eq(0)]
+                m.d.sync += [left[n].eq(self.counts[n]), held[n].eq(0), come[n].eq(0), given[n].eq(0)]
         return m

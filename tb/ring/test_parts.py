@@ -93,9 +93,11 @@ async def a_vertex_travels_to_its_farthest_consumer(dut: Any, idle: float, stall
         chiplets = bench.random.randrange(2, 17)
         position = bench.random.randrange(chiplets)
         rows = bench.random.randrange(20)
-        steps = [bench.random.choice((0, 0, 0, 1, 3)) for _ in range(rows * chiplets)]
-        offsets = [0, *np.cumsum(steps, dtype=np.int64).tolist()]
-        first = bench.random.randrange(1000)
+        # Few large steps, so that every bit of an offset counts.
+        steps = [bench.random.choice((0, 0, 0, 1, 3, 1 << bench.random.randrange(26))) for _ in range(rows * chiplets)]
+        offsets = [bench.random.getrandbits(30), *steps]
+        offsets = np.cumsum(offsets, dtype=np.int64).tolist()
+        first = bench.random.getrandbits(31)
         got = await sends(bench, dut, offsets, chiplets, position, first)
         assert got == departures(np.array(offsets), chiplets, position, first)
 
@@ -117,6 +119,11 @@ async def a_falling_offset_is_reported_with_its_row(dut: Any) -> None:
     got = await sends(bench, dut, [0, 0, 2, 1, 2, 3, 3], 2, 0, 10)
     assert errors == [{"code": Error.OFFSET_ORDER, "info": 1}]
     assert got == [(10, 1)]
+    # Far down, and wrong in the highest bit only.
+    errors.clear()
+    high = 1 << 31
+    await sends(bench, dut, [*[high] * 800, 0, high], 2, 0, 10)
+    assert errors == [{"code": Error.OFFSET_ORDER, "info": 399}]
 
 
 # Needed list ----------------------------------------------------------------------------------------------------------
@@ -173,18 +180,52 @@ async def a_source_outside_the_graph_is_reported_once(dut: Any) -> None:
     assert errors == [{"code": Error.VID_RANGE, "info": 300}]
 
 
+@cocotb.test()
+async def what_sources_are_compared_with_has_32_bits(dut: Any) -> None:
+    """In graphs of any size; of the many windows only the first is looked at, before a reset."""
+    bench = await begin(dut)
+    for bit in range(31):
+        errors: list[int] = []
+        vertices, partials = (1 << bit) + BITMAP, bench.random.randrange(1 << bit)
+        got: list[int] = []
+        bench.take("needed_o", got.append)
+        bench.take("needed_error", lambda word, errors=errors: errors.append(word["info"]))
+        bench.take("needed_request", lambda word: None)
+        own = bench.random.randrange(40)
+        dut.needed_position.value = 1
+        dut.needed_boundaries.value = pack([0, own, vertices - 3, vertices - 2, vertices])
+        dut.needed_partials.value = partials
+        dut.needed_edges.value = LIST_ADDRESS | 9 << 30
+        limit = vertices + partials
+        above = [limit + (1 << bench.random.randrange(31)) for _ in range(4)]
+        below = [bench.random.randrange(limit) for _ in range(4)]
+        sources = [*above, *below, limit - 1, limit, own, own + 1, *([own - 1] if own else [])]
+        await pulse(dut, "needed_start")
+        bench.drive("needed_i", as_words(sources))
+        await bench.until(lambda: bench.drivers["needed_i"].busy_words == 0)
+        await bench.cycles(60)
+        assert errors == [*above, limit], bit
+        first = [vid for vid in needed_list(sources, own, vertices - 3, vertices) if vid < BITMAP]
+        assert [vid for vid in got if vid < BITMAP] == first, bit
+        await bench.reset()
+
+
 # Filter array ---------------------------------------------------------------------------------------------------------
 
 
-class Filter:
-    """The filter array with its list answered from Python."""
+#: First VID of the first owner, each of which has 200, so that comparisons need all bits.
+BASES = (0, 0x5A5A_5A00, 0xA5A5_A500)
 
-    def __init__(self, bench: Bench, dut: Any, parts: list[list[int]]) -> None:
-        self.bench, self.dut = bench, dut
-        whole = [vid for part in parts for vid in part]
+
+class Filter:
+    """The filter array with its list answered from Python; VIDs count from a base."""
+
+    def __init__(self, bench: Bench, dut: Any, parts: list[list[int]], base: int = 0) -> None:
+        self.bench, self.dut, self.base = bench, dut, base
+        whole = [base + vid for part in parts for vid in part]
         dut.filter_counts.value = pack([len(part) for part in parts])
         dut.filter_address.value = LIST_ADDRESS
-        dut.filter_boundaries.value = pack([200 * n for n in range(CHIPLETS + 1)])
+        dut.filter_boundaries.value = pack([base + 200 * n for n in range(CHIPLETS + 1)])
 
         def answer(request: dict[str, int]) -> None:
             first = request["address"] - LIST_ADDRESS
@@ -202,6 +243,7 @@ class Filter:
         dut, edge = self.dut, RisingEdge(self.dut.clk)
         # It comes to the head behind another one, or was there before.
         behind = self.bench.random.random() < 0.5
+        vid += self.base
         dut.filter_advances.value = int(behind)
         dut.filter_owner.value, dut.filter_next_owner.value = (0, owner) if behind else (owner, 0)
         dut.filter_vid.value, dut.filter_next_vid.value = (0, vid) if behind else (vid, 0)
@@ -214,7 +256,7 @@ class Filter:
                 break
         else:
             raise AssertionError(f"VID {vid} of owner {owner} was never decided")
-        assert int(dut.filter_outside.value) == (not 200 * owner <= vid < 200 * owner + 200)
+        assert int(dut.filter_outside.value) == (not 200 * owner <= vid - self.base < 200 * owner + 200)
         hit, late = bool(int(dut.filter_hit.value)), bool(int(dut.filter_late.value))
         dut.filter_take.value = 1
         await edge
@@ -238,20 +280,34 @@ async def r7_worked_example_of_both_modes(dut: Any) -> None:
 
 
 @cocotb.test()
-@cocotb.parametrize(in_order=[False, True], idle=[0.0, 0.7])
-async def every_owner_has_a_window_over_a_longer_list(dut: Any, in_order: bool, idle: float) -> None:
+@cocotb.parametrize(in_order=[False, True], idle=[0.0, 0.7], base=BASES)
+async def every_owner_has_a_window_over_a_longer_list(dut: Any, in_order: bool, idle: float, base: int) -> None:
     """Owners' packets interleave; what is not on the list is not taken, whatever it is."""
     bench = await begin(dut, idle=idle)
     source: random.Random = bench.random
     owned = [sorted(source.sample(range(200 * n, 200 * n + 200), 90)) for n in range(CHIPLETS)]
     parts = [[vid for vid in vids if source.random() < 0.6] for vids in owned]
-    filter_ = Filter(bench, dut, parts)
+    filter_ = Filter(bench, dut, parts, base)
     await filter_.start(in_order)
     left = [list(vids) for vids in owned]
+    # A VID that differs from a needed one in a single bit is another one.
+    for bit in range(31):
+        if not in_order:
+            vid = (base + parts[0][0]) ^ 1 << bit
+            dut.filter_advances.value = 0
+            dut.filter_owner.value, dut.filter_vid.value = 0, vid
+            await bench.cycles(60 if not bit else 2)
+            assert int(dut.filter_hit.value) == (vid - base in parts[0][:ENTRIES])
+            assert int(dut.filter_late.value) == (vid > base + parts[0][ENTRIES - 1])
+            assert int(dut.filter_outside.value) == (not 0 <= vid - base < 200)
     while any(left):
         owner = source.choice([n for n in range(CHIPLETS) if left[n]])
         vid = left[owner].pop(0)
         assert await filter_.look(owner, vid) == (vid in parts[owner], False), (owner, vid)
+        parts[owner] = [other for other in parts[owner] if other != vid]
+        if int(dut.filter_waiting.value):
+            lowest = next(n for n in range(CHIPLETS) if int(dut.filter_waiting.value) >> n & 1)
+            assert int(dut.filter_lowest.value) - base in parts[lowest][:ENTRIES]
     assert int(dut.filter_waiting.value) == 0
     assert int(dut.filter_exhausted.value) == (1 << CHIPLETS) - 1
 
@@ -298,11 +354,14 @@ async def generates(bench: Bench, dut: Any, wants: dict[int, list[int]], tile: t
     """Give PEs sources, search a tile; return the entries."""
     got: list[dict[str, int]] = []
     bench.take("generator_o", got.append)
-    for pe, vids in wants.items():
-        bench.drive(
-            "generator_assign", [{"pe": pe, "reg": {"destination": pe, "first_edge": 0, "end_edge": len(vids)}}]
-        )
+    regs = {pe: [bench.random.getrandbits(32) for _ in range(3)] for pe in wants}
+    for pe, (destination, first, end) in regs.items():
+        reg = {"destination": destination, "first_edge": first, "end_edge": end}
+        bench.drive("generator_assign", [{"pe": pe, "reg": reg}])
     await bench.until(lambda: bench.drivers["generator_assign"].busy_words == 0)
+    await bench.cycles(2)
+    for pe, reg in regs.items():
+        assert int(dut.generator_regs.value) >> 96 * pe & (1 << 96) - 1 == pack(reg)
     for pe, vids in wants.items():
         bench.drive("generator_want", [{"pe": pe, "vid": vid} for vid in vids])
     await bench.until(lambda: bench.drivers["generator_want"].busy_words == 0)
@@ -324,10 +383,17 @@ async def r13_worked_example_of_the_bound(dut: Any) -> None:
 @cocotb.parametrize(idle=[0.0, 0.4], stall=[0.0, 0.6])
 async def entries_are_bounded_sorted_and_distinct(dut: Any, idle: float, stall: float) -> None:
     bench = await begin(dut, idle=idle, stall=stall)
-    for _ in range(15):
-        wants = {pe: [bench.random.randrange(40) for _ in range(bench.random.randrange(4))] for pe in range(8)}
-        first = bench.random.randrange(30)
-        end = first + bench.random.randrange(1, 30)
+    for turn in range(16):
+        # Now and then VIDs that differ in single high bits.
+        vids = [bench.random.getrandbits(32) & ~0xFF | bench.random.getrandbits(2) for _ in range(6)]
+        vids += [vid ^ 1 << bench.random.randrange(32) for vid in vids]
+        near = range(40)
+        pool = near if turn % 2 else vids
+        wants = {pe: [bench.random.choice(pool) for _ in range(bench.random.randrange(4))] for pe in range(8)}
+        first = bench.random.randrange(30) if turn % 2 else bench.random.choice(vids)
+        end = first + bench.random.randrange(1, 30) if turn % 2 else max(first + 1, bench.random.choice(vids))
+        if turn % 8 == 0:
+            first, end = 0, (1 << 32) - 1
         groups = [wants[2 * g] + wants[2 * g + 1] for g in range(4)]
         got = await generates(bench, dut, wants, (first, end))
         assert got == filter_requests(groups, range(first, end))
