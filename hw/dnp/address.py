@@ -11,7 +11,7 @@ from golden.dnp.arithmetic import WORD
 from golden.dnp.isa import MODES
 from hw.dnp.isa import ADDRESS
 
-__all__ = ["POINTERS", "STAGES", "AddressGenerator", "Write"]
+__all__ = ["POINTERS", "STAGES", "AddressGenerator", "address_bits", "write_layout"]
 
 #: Operand pointers, and as many result pointers.
 POINTERS = 4
@@ -20,11 +20,14 @@ STAGES = 3
 _KEEP, _RETURN = MODES.index(""), MODES.index("~")
 
 
-class Write(data.Struct):
-    """A word that an instruction on its way is going to write."""
+def address_bits(depth: int) -> Any:
+    """Return the shape of an address inside a memory."""
+    return unsigned((depth - 1).bit_length())
 
-    valid: unsigned(1)
-    address: ADDRESS
+
+def write_layout(depth: int) -> data.StructLayout:
+    """Return the layout of a word that an instruction on its way is going to write."""
+    return data.StructLayout({"valid": unsigned(1), "address": address_bits(depth)})
 
 
 def _at_least(value: Any, limit: int) -> Any:
@@ -54,97 +57,134 @@ class AddressGenerator(wiring.Component):
         Where ``~`` leaves the operand pointer at the end of a repetition, counted from where it began: 1 for WM, so
         that the next column follows, 0 for XM, so that the same inputs are used again.
 
+    step
+        What ``+`` adds; `None` for the port ``stride``.
+
+    Attributes
+    ----------
+    reads, source, source_mode
+        The memory is read; operand pointer, and how it is modified (index of ``MODES``).
+    stores, result, result_step
+        It is written; result pointer, and whether it steps.
+    stride
+        What a step adds, without `step`.
+    go, ahead, hold
+        The stage works in this clock; the instruction goes ahead unless ``hold``. ``go`` and ``hold`` come late.
+    moves, next_source, next_result
+        After this clock the stage has another instruction or another pass, with these pointers.
+    present
+        There is an instruction, and it is not skipped: where the stage moves, it goes ahead. Known early.
+    first, last
+        First and last pass of a repetition; both outside one.
+    source_address, result_address
+        Addresses of this clock.
+    writes
+        Words that are going to be written.
+    source_pending
+        The operand is one of them; means nothing where its address lies outside.
+    source_outside, result_outside
+        The addresses lie past the end of the memory.
+    loads, loads_pointer, load_pointer
+        The instruction loads a control register and uses no pointer, whether it goes ahead or not; the register is one
+        of these pointers; which (operand pointers 0..3, result pointers 4..7).
+    load, load_value, load_last
+        It goes ahead: load it with ``load_value``, the last operand pointer with ``load_last``, which comes later.
+    pointers
+        All pointers, to be read back.
+    began
+        Inside: where the repetition's operand pointer began.
+
     Raises
     ------
     ValueError
         If `past_start` is neither 0 nor 1, or `depth` is out of range.
     """
 
-    #: The memory is read; operand pointer, and how it is modified (index of ``MODES``).
-    reads: In(1)
-    source: In(2)
-    source_mode: In(2)
-    #: It is written; result pointer, and whether it steps.
-    stores: In(1)
-    result: In(2)
-    result_step: In(1)
-    #: What a step adds.
-    stride: In(ADDRESS)
-    #: The stage works in this clock; the instruction goes ahead unless ``hold``. Both come late.
-    go: In(1)
-    ahead: In(1)
-    hold: In(1)
-    #: After this clock the stage has another instruction or another pass, with these pointers.
-    moves: In(1)
-    next_source: In(2)
-    next_result: In(2)
-    #: There is an instruction, and it is not skipped: where the stage moves, it goes ahead. Known early.
-    present: In(1)
-    #: First and last pass of a repetition; both outside one.
-    first: In(1)
-    last: In(1)
-    #: Addresses of this clock.
-    source_address: Out(ADDRESS)
-    result_address: Out(ADDRESS)
-    #: Words that are going to be written.
-    writes: In(Write).array(STAGES)
-    #: The operand is one of them; means nothing where its address lies outside.
-    source_pending: Out(1)
-    #: The addresses in use lie past the end of the memory.
-    source_outside: Out(1)
-    result_outside: Out(1)
-    #: The instruction loads a control register and uses no pointer, whether it goes ahead or not; the register is one
-    #: of these pointers, ``load_pointer`` (operand pointers 0..3, result pointers 4..7).
-    loads: In(1)
-    loads_pointer: In(1)
-    load_pointer: In(3)
-    #: It goes ahead: load it with ``load_value``, the last operand pointer with ``load_last``, which comes later.
-    load: In(1)
-    load_value: In(ADDRESS)
-    load_last: In(ADDRESS)
-    #: All pointers, to be read back.
-    pointers: Out(ADDRESS).array(2 * POINTERS)
+    reads: Signal
+    source: Signal
+    source_mode: Signal
+    stores: Signal
+    result: Signal
+    result_step: Signal
+    stride: Signal
+    go: Signal
+    ahead: Signal
+    hold: Signal
+    moves: Signal
+    next_source: Signal
+    next_result: Signal
+    present: Signal
+    first: Signal
+    last: Signal
+    source_address: Signal
+    result_address: Signal
+    writes: Any
+    source_pending: Signal
+    source_outside: Signal
+    result_outside: Signal
+    loads: Signal
+    loads_pointer: Signal
+    load_pointer: Signal
+    load: Signal
+    load_value: Signal
+    load_last: Signal
+    pointers: Any
 
-    def __init__(self, depth: int, past_start: int) -> None:
+    def __init__(self, depth: int, past_start: int, step: int | None = None) -> None:
         if not 2 <= depth <= 1 << WORD:
             raise ValueError(f"depth must be in 2..{1 << WORD}, not {depth!r}")
         if past_start not in (0, 1):
             raise ValueError(f"past_start must be in 0..1, not {past_start!r}")
-        self.depth, self.past_start = depth, past_start
-        #: Where the repetition's operand pointer began.
-        self.began = Signal(ADDRESS)
-        #: The pointers in use.
-        self.source_now, self.result_now = Signal(ADDRESS), Signal(ADDRESS)
-        super().__init__()
+        self.depth, self.past_start, self.step = depth, past_start, step
+        self.began = Signal(address_bits(depth))
+        members = {
+            name: In(1)
+            for name in (
+                "reads", "stores", "result_step", "go", "ahead", "hold", "moves", "present", "first", "last", "loads",
+                "loads_pointer", "load",
+            )
+        }  # fmt: skip
+        members |= {name: In(2) for name in ("source", "source_mode", "result", "next_source", "next_result")}
+        members |= {name: In(ADDRESS) for name in ("load_value", "load_last")}
+        members |= {name: Out(1) for name in ("source_pending", "source_outside", "result_outside")}
+        members |= {name: Out(ADDRESS) for name in ("source_address", "result_address")}
+        members |= {} if step is not None else {"stride": In(ADDRESS)}
+        super().__init__(
+            {
+                **members,
+                "load_pointer": In(3),
+                "writes": In(write_layout(depth)).array(STAGES),
+                "pointers": Out(ADDRESS).array(2 * POINTERS),
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         """Pointers, the adder of a step, and the place where a repetition began."""
         m = Module()
         sources, results = list(self.pointers)[:POINTERS], list(self.pointers)[POINTERS:]
-        began = self.began
+        began, bits = self.began, (self.depth - 1).bit_length()
+        # The pointers in use; where they step they lie inside, and their upper bits are 0.
+        stride = self.stride if self.step is None else Const(self.step)
+        source_inside, result_inside = self.source_address[:bits], self.result_address[:bits]
         m.d.comb += [
-            self.source_address.eq(self.source_now),
-            self.result_address.eq(self.result_now),
-            self.source_outside.eq(_at_least(self.source_now, self.depth)),
-            self.result_outside.eq(_at_least(self.result_now, self.depth)),
+            self.source_outside.eq(_at_least(self.source_address, self.depth)),
+            self.result_outside.eq(_at_least(self.result_address, self.depth)),
         ]
-        bits = (self.depth - 1).bit_length()
         pending: Any = 0
         for write in self.writes:
-            # What is going to be written lies inside, where the upper bits are 0.
-            pending |= write.valid & (write.address[:bits] == self.source_address[:bits])
+            pending |= write.valid & (write.address == source_inside)
         m.d.comb += self.source_pending.eq(self.reads & pending)
         with m.If(self.go & self.ahead & self.reads & self.first & ~self.hold):
-            m.d.sync += began.eq(self.source_address)
+            m.d.sync += began.eq(source_inside)
         # New values are ready early; whether the instruction goes ahead is known late and only enables the registers.
         source_next, result_next = Signal(ADDRESS), Signal(ADDRESS)
         returns = (self.source_mode == _RETURN) & self.last
-        base, addend = Signal(ADDRESS), Signal(ADDRESS)
+        base, addend = Signal(bits), Signal.like(stride)
         m.d.comb += [
-            base.eq(Mux(returns & ~self.first, began, self.source_address)),
-            addend.eq(Mux(returns, self.past_start, self.stride)),
+            base.eq(Mux(returns & ~self.first, began, source_inside)),
+            addend.eq(Mux(returns, self.past_start, stride)),
             source_next.eq(base + addend),
-            result_next.eq(self.result_address + self.stride),
+            result_next.eq(result_inside + stride),
         ]
         source_steps = self.reads & (self.source_mode != _KEEP)
         result_steps = self.stores & self.result_step
@@ -173,13 +213,13 @@ class AddressGenerator(wiring.Component):
         by_table = self.loads & (number == POINTERS - 1)
         with m.If(self.go & self.moves):
             m.d.sync += [
-                self.source_now.eq(
+                self.source_address.eq(
                     Mux(
                         new_source,
                         Mux(by_table, self.load_last, source_value),
                         Array(sources)[self.next_source],
                     )
                 ),
-                self.result_now.eq(Mux(new_result, result_value, Array(results)[self.next_result])),
+                self.result_address.eq(Mux(new_result, result_value, Array(results)[self.next_result])),
             ]
         return m

@@ -10,10 +10,12 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from golden.dnp.arithmetic import FRACTION, HIGHEST, LOWEST, WORD
+from golden.dnp.config import CoreConfig
 from golden.dnp.isa import GENERAL, PORTS
+from hw.dnp.address import address_bits
 from hw.dnp.isa import ADDRESS, SIGNED_WORD, STOP_BITS, Left, Logic, Multiplicand, Multiplier, Right, Slot, Value
 
-__all__ = ["Arithmetic", "Entry", "Flight"]
+__all__ = ["Arithmetic", "entry_layout", "flight_layout"]
 
 #: -1 times -1 is +1: the product without its low bits has one bit more than a word.
 _PRODUCT = signed(WORD + 1)
@@ -24,29 +26,36 @@ _SUM = signed(WORD + 2)
 _EFFECTS = ("write_a", "clear_a", "write_general", "write_wm", "write_xm")
 
 
-class Entry(data.Struct):
-    """What the issue stage sends: an instruction (``valid``), or a stop with its code, or neither."""
+def entry_layout(config: CoreConfig) -> data.StructLayout:
+    """Return what the issue stage sends: an instruction (``valid``), or a stop with its code, or neither."""
+    return data.StructLayout(
+        {
+            "valid": unsigned(1),
+            "slot": Slot,
+            "stop": unsigned(1),
+            "code": unsigned(STOP_BITS),
+            "pc": ADDRESS,
+            "constant": signed(WORD),
+            # What is written lies inside the memories, where the upper bits of an address are 0.
+            "wm_address": address_bits(config.wm_depth),
+            "xm_address": address_bits(config.xm_depth),
+        }
+    )
 
-    valid: unsigned(1)
-    slot: Slot
-    stop: unsigned(1)
-    code: unsigned(STOP_BITS)
-    pc: ADDRESS
-    constant: signed(WORD)
-    wm_address: ADDRESS
-    xm_address: ADDRESS
 
-
-class Flight(data.Struct):
-    """What the issue stage has to know about an instruction on its way."""
-
-    writes_a: unsigned(1)
-    writes_general: unsigned(1)
-    target: unsigned(3)
-    writes_wm: unsigned(1)
-    writes_xm: unsigned(1)
-    wm_address: ADDRESS
-    xm_address: ADDRESS
+def flight_layout(config: CoreConfig) -> data.StructLayout:
+    """Return what the issue stage has to know about an instruction on its way."""
+    return data.StructLayout(
+        {
+            "writes_a": unsigned(1),
+            "writes_general": unsigned(1),
+            "target": unsigned(3),
+            "writes_wm": unsigned(1),
+            "writes_xm": unsigned(1),
+            "wm_address": address_bits(config.wm_depth),
+            "xm_address": address_bits(config.xm_depth),
+        }
+    )
 
 
 class Arithmetic(wiring.Component):
@@ -60,46 +69,80 @@ class Arithmetic(wiring.Component):
 
     Parameters
     ----------
+    config
+        Memory sizes.
     multiply
         Returns the product of two factors; proofs put any word in its place.
+
+    Attributes
+    ----------
+    go
+        All stages move on; low while a port blocks or the processor stands still.
+    entry
+        Instruction from the issue stage.
+    wm_word, xm_word
+        Words read from the memories for the instruction in the operand stage.
+    flights
+        Instructions in the three stages.
+    last
+        The instruction in the add stage, and whether there is one.
+    result
+        Its result, for memories and ports.
+    offline, given
+        There is no instruction, and the result is ``given``, a clock later; nothing moves on meanwhile.
+    port_words
+        Words at the ports.
+    receives, sends
+        The ports at which the instruction in the add stage receives and sends, one bit each; 0 without an instruction.
+    a, general
+        Registers.
+    from_a
+        Inside: A itself is the second input of the adder.
     """
 
-    #: All stages move on; low while a port blocks or the processor stands still.
-    go: In(1)
-    #: Instruction from the issue stage.
-    entry: In(Entry)
-    #: Words read from the memories for the instruction in the operand stage.
-    wm_word: In(SIGNED_WORD)
-    xm_word: In(SIGNED_WORD)
-    #: Instructions in the three stages.
-    flights: Out(Flight).array(3)
-    #: The instruction in the add stage, and whether there is one.
-    last: Out(Entry)
-    #: Its result, for memories and ports.
-    result: Out(SIGNED_WORD)
-    #: There is no instruction, and the result is ``given``, a clock later; nothing moves on meanwhile.
-    offline: In(1)
-    given: In(SIGNED_WORD)
-    #: Words at the ports.
-    port_words: In(SIGNED_WORD).array(len(PORTS))
-    #: The ports at which it receives and sends, one bit each; 0 without an instruction.
-    receives: Out(len(PORTS))
-    sends: Out(len(PORTS))
-    #: Registers.
-    a: Out(SIGNED_WORD)
-    general: Out(SIGNED_WORD).array(GENERAL)
+    go: Signal
+    entry: Any
+    wm_word: Signal
+    xm_word: Signal
+    flights: Any
+    last: Any
+    result: Signal
+    offline: Signal
+    given: Signal
+    port_words: Any
+    receives: Signal
+    sends: Signal
+    a: Signal
+    general: Any
 
-    def __init__(self, multiply: Callable[[Any, Any], Any] = mul) -> None:
+    def __init__(self, config: CoreConfig | None = None, multiply: Callable[[Any, Any], Any] = mul) -> None:
+        self.config = config or CoreConfig()
         self.multiply = multiply
-        #: A itself is the second input of the adder.
         self.from_a = Signal()
-        super().__init__()
+        self.layout = entry_layout(self.config)
+        super().__init__(
+            {
+                "go": In(1),
+                "entry": In(self.layout),
+                "wm_word": In(SIGNED_WORD),
+                "xm_word": In(SIGNED_WORD),
+                "flights": Out(flight_layout(self.config)).array(3),
+                "last": Out(self.layout),
+                "result": Out(SIGNED_WORD),
+                "offline": In(1),
+                "given": In(SIGNED_WORD),
+                "port_words": In(SIGNED_WORD).array(len(PORTS)),
+                "receives": Out(len(PORTS)),
+                "sends": Out(len(PORTS)),
+                "a": Out(SIGNED_WORD),
+                "general": Out(SIGNED_WORD).array(GENERAL),
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         """Three stages, then what the add stage does."""
         m = Module()
-        operand = Signal(Entry)
-        multiply = Signal(Entry)
+        operand, multiply = Signal(self.layout), Signal(self.layout)
         add = self.last
         factors = [Signal(SIGNED_WORD, name=name) for name in ("multiplicand", "multiplier")]
         values = [Signal(SIGNED_WORD, name=f"value_{stage}") for stage in ("multiply", "add")]
@@ -162,7 +205,7 @@ class Arithmetic(wiring.Component):
         self._add(m, add, self._right(m, multiply.slot, kept, read), values[1], half)
         # What the host writes takes the way of a result: 0 and the word are added.
         with m.If(self.offline):
-            m.d.sync += [add.eq(0), kept.eq(self.given), read.eq(0), half.eq(0)]
+            m.d.sync += [add.as_value().eq(0), kept.eq(self.given), read.eq(0), half.eq(0)]
             m.d.sync += [self.receives.eq(0), self.sends.eq(0), self.from_a.eq(0)]
         with m.If(self.go & add.valid):
             with m.If(add.slot.clear_a):
@@ -195,7 +238,9 @@ class Arithmetic(wiring.Component):
             m.d.comb += wide.eq(source)
             gated.append(wide & chosen.replicate(len(wide)).as_signed())
         a, *ports = gated
-        return (kept | read | a) | ((ports[0] | ports[1]) | (ports[2] | ports[3]))
+        right = Signal(_PRODUCT)
+        m.d.comb += right.eq((kept | read | a) | ((ports[0] | ports[1]) | (ports[2] | ports[3])))
+        return right
 
     def _add(self, m: Module, add: Any, right: Any, value: Signal, half: Signal) -> None:
         """Adder with saturation, and the logic unit beside it."""

@@ -107,7 +107,7 @@ class Core(wiring.Component):
         """Connect the stages; block, stop and count."""
         m = Module()
         clear = ResetInserter(self.start)
-        issue, arithmetic = Issue(self.config), Arithmetic()
+        issue, arithmetic = Issue(self.config), Arithmetic(self.config)
         m.submodules.issue = clear(issue)
         m.submodules.arithmetic = clear(arithmetic)
         ports = [Port() for _ in PORTS]

@@ -11,7 +11,7 @@ from golden.dnp.arithmetic import WORD
 from golden.dnp.config import CoreConfig
 from golden.dnp.isa import GENERAL, IOPR_CODE, Control, StopCode
 from hw.dnp.address import STAGES, AddressGenerator
-from hw.dnp.arithmetic import Entry, Flight
+from hw.dnp.arithmetic import entry_layout, flight_layout
 from hw.dnp.decoder import Decoder
 from hw.dnp.isa import ADDRESS, SIGNED_WORD, Decoded
 
@@ -34,36 +34,59 @@ class Issue(wiring.Component):
 
     Attributes
     ----------
+    go
+        The stage may work in this clock.
+    p_address, p_enable, p_word
+        Program memory: address of the word wanted next, read if ``p_enable``; ``p_word`` stands until then. In the
+        first clock it is the word at address 0.
+    flights
+        Instructions in the stages that follow.
+    a, general
+        Registers, for branches and for what is moved into control registers.
+    wm_address, xm_address
+        Addresses to be read for the instruction that enters the operand stage.
+    entry
+        What enters the operand stage if ``go``.
+    issued
+        An instruction, or one more pass of it, is on its way.
+    control
+        Control registers in the order of their codes, to be read back.
     registers
         After elaboration: its registers by name, for proofs.
     """
 
-    #: The stage may work in this clock.
-    go: In(1)
-    #: Program memory: address of the word wanted next, read if ``p_enable``; ``p_word`` stands until then. In the first
-    #: clock it is the word at address 0.
-    p_address: Out(ADDRESS)
-    p_enable: Out(1)
-    p_word: In(unsigned(WORD))
-    #: Instructions in the stages that follow.
-    flights: In(Flight).array(STAGES)
-    #: Registers, for branches and for what is moved into control registers.
-    a: In(SIGNED_WORD)
-    general: In(SIGNED_WORD).array(GENERAL)
-    #: Addresses to be read for the instruction that enters the operand stage.
-    wm_address: Out(ADDRESS)
-    xm_address: Out(ADDRESS)
-    #: What enters the operand stage if ``go``.
-    entry: Out(Entry)
-    #: An instruction, or one more pass of it, is on its way.
-    issued: Out(1)
-    #: Control registers in the order of their codes, to be read back.
-    control: Out(ADDRESS).array(len(Control))
+    go: Signal
+    p_address: Signal
+    p_enable: Signal
+    p_word: Signal
+    flights: Any
+    a: Signal
+    general: Any
+    wm_address: Signal
+    xm_address: Signal
+    entry: Any
+    issued: Signal
+    control: Any
 
     def __init__(self, config: CoreConfig) -> None:
         self.config = config
         self.registers: dict[str, Signal] = {}
-        super().__init__()
+        super().__init__(
+            {
+                "go": In(1),
+                "p_address": Out(ADDRESS),
+                "p_enable": Out(1),
+                "p_word": In(unsigned(WORD)),
+                "flights": In(flight_layout(config)).array(STAGES),
+                "a": In(SIGNED_WORD),
+                "general": In(SIGNED_WORD).array(GENERAL),
+                "wm_address": Out(ADDRESS),
+                "xm_address": Out(ADDRESS),
+                "entry": Out(entry_layout(config)),
+                "issued": Out(1),
+                "control": Out(ADDRESS).array(len(Control)),
+            }
+        )
 
     def elaborate(self, platform: Any) -> Module:
         """Decode, address, wait, act, go on."""
@@ -71,7 +94,7 @@ class Issue(wiring.Component):
         m.submodules.decoder = decoder = Decoder()
         decoded, word = Signal(Decoded), Signal(WORD)
         m.submodules.wm = wm = AddressGenerator(self.config.wm_depth, past_start=1)
-        m.submodules.xm = xm = AddressGenerator(self.config.xm_depth, past_start=0)
+        m.submodules.xm = xm = AddressGenerator(self.config.xm_depth, past_start=0, step=1)
 
         # Addresses of the words at the memory's output, in front of the decoder, and behind it.
         pc_fetch, pc_read, pc = Signal(ADDRESS), Signal(ADDRESS), Signal(ADDRESS)
@@ -116,7 +139,8 @@ class Issue(wiring.Component):
         ]
 
         # Addresses.
-        for memory, prefix, stride in ((wm, "wm", icr), (xm, "xm", 1)):
+        m.d.comb += wm.stride.eq(icr)
+        for memory, prefix in ((wm, "wm"), (xm, "xm")):
             m.d.comb += [
                 memory.reads.eq(getattr(decoded, f"{prefix}_source")),
                 memory.source.eq(getattr(decoded, f"{prefix}_source_pointer")),
@@ -124,7 +148,6 @@ class Issue(wiring.Component):
                 memory.stores.eq(getattr(decoded.slot, f"write_{prefix}")),
                 memory.result.eq(getattr(decoded, f"{prefix}_result_pointer")),
                 memory.result_step.eq(getattr(decoded, f"{prefix}_result_step")),
-                memory.stride.eq(stride),
                 memory.first.eq(~repeating),
                 memory.last.eq(last),
             ]
@@ -264,7 +287,8 @@ class Issue(wiring.Component):
             "pc_fetch": pc_fetch, "pc_read": pc_read, "pc": pc, "raw": raw, "word": word,
             "decoded": decoded, "read": read, "fetched": fetched, "second": second, "outside": outside,
             "repeating": repeating, "remaining": remaining, "ending": ending, "stopping": stopping,
-            "source_w": wm.source_now, "result_w": wm.result_now, "source_x": xm.source_now, "result_x": xm.result_now,
+            "source_w": wm.source_address, "result_w": wm.result_address,
+            "source_x": xm.source_address, "result_x": xm.result_address,
             "rc_none": rc_none, "rc_short": rc_short, "began_w": wm.began, "began_x": xm.began,
         }  # fmt: skip
         return m

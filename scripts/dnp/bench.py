@@ -1,4 +1,7 @@
-"""Benchmarks of the DNP-II: `dnp-rates`, `dnp-scaling`, `dnp-learning`. RTL cycles, each run compared bit by bit."""
+"""Benchmarks of the DNP-II: `dnp-rates`, `dnp-scaling`, `dnp-learning`, `dnp-gates`.
+
+The first three count RTL cycles, each run compared bit by bit with the golden machine; the last counts gates.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,12 @@ from golden.dnp.network import Network, NetworkModel
 from golden.dnp.topology import Grid, Topology
 from hw.dnp.array import ProcessorArray
 from scripts.dnp import digits as data
+from scripts.dnp.gates import chip_gates
 from scripts.dnp.programs import run_rtl
 from scripts.flows.table import show
 from tb.dnp.array import simulate_array
 
-__all__ = ["BENCHES", "Bench", "learning", "rates", "scaling"]
+__all__ = ["BENCHES", "Bench", "gates", "learning", "rates", "scaling"]
 
 #: Clock of the paper's chip, in MHz (D14).
 CLOCK_MHZ = 40
@@ -381,5 +385,20 @@ def _forward_clocks(hidden: int, side: int, config: CoreConfig, images: Any) -> 
     return machine.run() / len(images)
 
 
+def gates(out: Path = OUT) -> Bench:
+    """Count the gates of a chip without its memories, in NAND2 equivalents (D14)."""
+    found = chip_gates()
+    rows: list[Sequence[Any]] = [
+        ("gates of a chip without memories", f"{found['gates']:,}", f"{found['paper']:,}"),
+        ("of them in flip-flops", f"{found['flip_flop_gates']:,} ({found['flip_flops']:,} flip-flops)", ""),
+    ]
+    return Bench("dnp-gates", ["figure", "measured", "paper"], rows, found).finish(out)
+
+
 #: Benchmarks by their names on the command line.
-BENCHES: dict[str, Callable[..., Bench]] = {"dnp-rates": rates, "dnp-scaling": scaling, "dnp-learning": learning}
+BENCHES: dict[str, Callable[..., Bench]] = {
+    "dnp-rates": rates,
+    "dnp-scaling": scaling,
+    "dnp-learning": learning,
+    "dnp-gates": gates,
+}

@@ -74,4 +74,11 @@ def chip_gates(config: CoreConfig | None = None) -> dict[str, Any]:
     cells = json.loads(known.read_text())["design"]["num_cells_by_type"]
     flip_flops = sum(count for kind, count in cells.items() if "DFF" in kind)
     total = sum(count * _size(kind) for kind, count in cells.items())
-    return {"gates": round(total), "paper": PAPER, "flip_flops": flip_flops, "cells": cells}
+    in_flip_flops = sum(count * _size(kind) for kind, count in cells.items() if "DFF" in kind)
+    return {
+        "gates": round(total),
+        "paper": PAPER,
+        "flip_flops": flip_flops,
+        "flip_flop_gates": round(in_flip_flops),
+        "cells": cells,
+    }

@@ -121,6 +121,10 @@ class ArrayDriver:
         self.grid = self.array.grid
         self.edge = RisingEdge(dut.clk)
 
+    def place(self, processor: int) -> tuple[int, int]:
+        """Chip and core of a processor on the G-bus."""
+        return self.array.place(processor)
+
     async def reset(self) -> None:
         """Start the clock and reset."""
         Clock(self.dut.clk, CLOCK_NS, unit="ns", impl="gpi").start()
@@ -155,12 +159,12 @@ class ArrayDriver:
 
     async def write(self, processor: int | None, space: Space, address: int, words: Sequence[int]) -> None:
         """Write to a processor, or to all."""
-        await self.send(gbus.write(None if processor is None else self.array.place(processor), space, address, words))
+        await self.send(gbus.write(None if processor is None else self.place(processor), space, address, words))
 
     async def read(self, processor: int, space: Space, address: int, count: int) -> list[int]:
         """Read unsigned words of a processor."""
         dut = self.dut
-        await self.send(gbus.read(self.array.place(processor), space, address, count))
+        await self.send(gbus.read(self.place(processor), space, address, count))
         dut.g_o__ready.value = 1
         words: list[int] = []
         while len(words) < count:

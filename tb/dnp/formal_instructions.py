@@ -150,7 +150,7 @@ class InstructionSpec(Elaboratable):
             factors.extend((one, other))
             return product
 
-        dut = Arithmetic(multiply)
+        dut = Arithmetic(multiply=multiply)
         m.submodules.dut = dut.elaborate(platform)
         dut._MustUse__used = True
         word = Signal(WORD)

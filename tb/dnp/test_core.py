@@ -1,3 +1,4 @@
+# mypy: disable-error-code="attr-defined"
 """The core: every program of Fig. 4, random programs under random stalls, errors, resets; clock by clock."""
 
 import contextlib
@@ -5,12 +6,14 @@ import random
 from typing import Any
 
 import cocotb
+from cocotb.triggers import ClockCycles
 
 from golden.dnp.assembler import assemble
 from golden.dnp.config import CoreConfig
-from golden.dnp.isa import StopCode
+from golden.dnp.decode import NONE, Trait, traits
+from golden.dnp.isa import INSTRUCTIONS, Control, StopCode
 from golden.dnp.machine import EdgePort, Machine
-from hw.dnp.core import Core, Space
+from hw.dnp.core import Core, Space, Status
 from tb.dnp.driver import CoreDriver, expected
 from tb.dnp.figure4 import PROGRAMS
 from tb.dnp.programs import random_program
@@ -22,9 +25,9 @@ SUPPLY = 1500
 LIMIT = 20_000
 
 
-def core(programs: int = 12) -> Core:
-    """Make the core for a bench of so many random programs, which do not change it."""
-    del programs
+def core(programs: int = 12, words: int = 0, resets: int = 0) -> Core:
+    """Make the core for a bench of so many random programs, undefined words and resets, which do not change it."""
+    del programs, words, resets
     return Core(CONFIG)
 
 
@@ -98,18 +101,18 @@ async def random_programs_agree_in_every_register_word_and_clock(dut: Any, pace:
 
 
 @cocotb.test()
-@cocotb.parametrize(pace=[1.0, 0.3])
-async def programs_of_figure_4(dut: Any, pace: float) -> None:
+@cocotb.parametrize(name=list(PROGRAMS), pace=[1.0, 0.3])
+async def programs_of_figure_4(dut: Any, name: str, pace: float) -> None:
+    program = PROGRAMS[name]
     driver = CoreDriver(dut, CONFIG)
     await driver.reset()
-    for name, program in PROGRAMS.items():
-        supply = {p: program.inputs.get(letter, []) for p, letter in enumerate("NESW")}
-        machine = await compare(driver, program.text, random.getrandbits(32), pace, supply)
-        sent = {"NESW"[side]: end.received for (side, _), end in machine.edges.items()}
-        xm = dict(enumerate(machine.state.xm[0].tolist()))
-        if pace == 1.0:
-            assert program.check(int(machine.state.a[0]), xm, sent), name
-            assert machine.state.clocks[0] == program.clocks
+    supply = {p: program.inputs.get(letter, []) for p, letter in enumerate("NESW")}
+    machine = await compare(driver, program.text, random.getrandbits(32), pace, supply)
+    sent = {"NESW"[side]: end.received for (side, _), end in machine.edges.items()}
+    xm = dict(enumerate(machine.state.xm[0].tolist()))
+    if pace == 1.0:
+        assert program.check(int(machine.state.a[0]), xm, sent)
+        assert machine.state.clocks[0] == program.clocks
 
 
 @cocotb.test()
@@ -126,12 +129,110 @@ async def a_reset_in_the_middle_leaves_nothing_behind(dut: Any) -> None:
     driver = CoreDriver(dut, CONFIG)
     await driver.reset()
     text = random_program(5)
-    for clocks in (37, 111, 160):
+    for clocks in (37, 111, 160)[: parameters().get("resets", 3)]:
         machine = await compare(driver, text, 5, 0.5)
         await driver.reset_again()
         with contextlib.suppress(AssertionError):
             await driver.run(ends(random.Random(clocks), 0.5), clocks)
         assert (await compare(driver, text, 5, 0.5)).state.clocks[0] == machine.state.clocks[0]
+
+
+@cocotb.test()
+async def control_registers_keep_and_step_with_all_their_bits(dut: Any) -> None:
+    driver = CoreDriver(dut, CONFIG)
+    await driver.reset()
+    lines = []
+    for control in Control:
+        word = random.getrandbits(16)
+        for value in (word, word ^ 0xFFFF):
+            lines += [f"LDI #{value} {control.name}", f"MOV {control.name} A", "OUTA N"]
+        lines += [f"LDI #{word} RF1", f"MOV RF1 {control.name}", f"MOV {control.name} A", "OUTA N"]
+    for number in range(4):
+        for memory, depth in (("W", CONFIG.wm_depth), ("X", CONFIG.xm_depth)):
+            for place in (0, depth - 1, random.randrange(depth)):
+                lines += [f"LDI #{random.getrandbits(16)} ICR"]
+                lines += [f"LDI #{place} {memory}{way}{number}" for way in "AR"]
+                lines += [f"MOV {memory}M[{number}]+ RF2", f"MOV RF2 {memory}M[{number}]+"]
+                for way in "AR":
+                    lines += [f"MOV {memory}{way}{number} A", "OUTA N"]
+    await compare(driver, "\n".join([*lines, "HALT"]), 7, 1.0)
+
+
+@cocotb.test()
+async def words_still_to_be_written_are_waited_for_and_no_others(dut: Any) -> None:
+    """Read one to three instructions after a write, at its address and at each that differs in one bit."""
+    driver = CoreDriver(dut, CONFIG)
+    await driver.reset()
+    for memory, depth in (("W", CONFIG.wm_depth), ("X", CONFIG.xm_depth)):
+        lines = []
+        for distance in range(3):
+            for bit in range((depth - 1).bit_length() + 1):
+                place = random.randrange(depth)
+                other = place ^ (1 << bit) & (1 << (depth - 1).bit_length()) - 1
+                if other < depth:
+                    lines += [f"LDI #{other} {memory}A1", f"LDI #{place} {memory}R2", f"MOV RF1 {memory}M[2]"]
+                    lines += ["ADD RF1 A"] * distance + [f"MOV {memory}M[1] RF1", "ADD RF1 A"]
+        await compare(driver, "\n".join(["LDI #12345 RF1", *lines, "HALT"]), 8, 1.0)
+
+
+@cocotb.test()
+async def undefined_words_and_ways_out_of_the_program_stop_it_with_the_address(dut: Any) -> None:
+    """Words that differ in a bit from defined ones, and jumps to every power of two past the end."""
+    driver = CoreDriver(dut, CONFIG)
+    await driver.reset()
+    near = {row.match ^ 1 << bit for row in INSTRUCTIONS for bit in range(16)}
+    undefined = sorted(word for word in near if traits()[word, Trait.ROW] == NONE)
+    texts = [
+        f"NOP\n.word {word}" for word in random.sample(undefined, min(parameters().get("words", 200), len(undefined)))
+    ]
+    targets = [1 << bit for bit in range(10, 16)] + [0x5555, 0xAAAA, 0xFFFF]
+    texts += [f".word 2 {target}" for target in targets]
+    machine = Machine(CONFIG)
+    for text in texts:
+        program = [*assemble(text).program, *assemble("HALT").program]
+        machine.load(0, program)
+        machine.start()
+        clocks = machine.run(LIMIT)
+        await driver.reset_again()
+        await driver.write(Space.PROGRAM, 0, program)
+        assert await driver.run({}, LIMIT) == clocks, text
+        await driver.stop()
+        found = await driver.read(Space.STATUS, Status.STATE.value, 2)
+        assert found == [1 << 1 | int(machine.state.code[0]) << 8, int(machine.state.stop_pc[0])], text
+        assert machine.state.code[0] != StopCode.NONE
+
+
+@cocotb.test()
+async def counters_go_on_past_16_bits(dut: Any) -> None:
+    """65,535 passes, then as long a wait for a word."""
+    text = "LDI #{} RC\nREP ADD RF0 A\nINA W\nHALT"
+    passes, wait = 0xFFFF, 2 * 0x10000
+    machine = Machine(CONFIG)
+    machine.load(0, assemble(text.format(1)).program)
+    machine.edges[(3, 0)] = EdgePort([0])
+    machine.start()
+    machine.run()
+    rest = int(machine.state.clocks[0]) - 1  # clocks of everything but the passes
+    driver = CoreDriver(dut, CONFIG)
+    await driver.reset()
+    await driver.write(Space.PROGRAM, 0, assemble(text.format(passes)).program)
+    dut.start.value = 1
+    await driver.edge
+    dut.start.value = 0
+    dut.online.value = 1
+    await ClockCycles(dut.clk, wait)
+    dut.i__3__valid.value = 1
+    await driver.edge
+    dut.i__3__valid.value = 0
+    await ClockCycles(dut.clk, 10)
+    assert dut.halted.value
+    await driver.stop()
+    found = []
+    for status in (Status.CLOCKS, Status.INSTRUCTIONS, Status.BLOCKED):
+        low, high = await driver.read(Space.STATUS, status.value, 2)
+        found.append(low + (high << 16))
+    # INA in the clock in which the word comes, HALT in the next one.
+    assert found == [wait + 2, passes + 2, wait + 2 - passes - rest]
 
 
 @cocotb.test()
