@@ -12,7 +12,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import First, RisingEdge, Timer
 from cocotb.utils import get_sim_time
 
-from golden.contracts import COMPLETION
+from golden.contracts import COMPLETION, LINE_BYTES
 from tb.chiplet.host import watch
 from tb.harness import CLOCK_NS, parameters
 from tb.harness.expected import expect_cycles
@@ -48,6 +48,9 @@ class Machine:
         """Set the memories up and reset; `chiplets` of the simulated ones are used."""
         self._set("chiplets", chiplets)
         self._set("mem_latency", settings.latency)
+        self._set("mem_origin", settings.origin)
+        for n in range(self.chiplets):
+            self._set(f"c{n}_start__payload", settings.origin // LINE_BYTES)
         chance = min(255, round(256 * settings.stall))
         self._set("mem_stall", sum(chance << 8 * channel for channel in range(5)))
         self._set("mem_out_of_order", int(settings.out_of_order))

@@ -57,13 +57,14 @@ def ring_top(component: RingChiplet, design: str, toplevel: str, chiplets: int, 
     str
         Verilog. Ports of chiplet c are called ``c{c}_start__valid`` and so on, those of its memory ``mem{c}_latency``;
         ``reset`` has a bit for every chiplet beside the common ``rst``; memory controls that are the same for
-        all are called ``mem_latency``.
+        all are called ``mem_latency``. Memories begin at the byte address ``mem_origin``.
     """
     pe, width = component.config.pe, component.ring.link_width
     ports = {name: (inward, bits) for name, inward, bits in ports_of(component)}
     # Settings are common to all memories, files and errors are not.
     own = {"load", "dump", "read_error_first", "read_error_last", "write_error_first", "write_error_last"}
     declarations = ["input clk", "input rst", f"input [{chiplets - 1}:0] reset", "input [4:0] chiplets"]
+    declarations.append(f"input {vector(pe.address_width)}mem_origin")
     for control, bits in CONTROLS.items():
         if control not in own:
             declarations.append(f"input {vector(bits or pe.address_width)}mem_{control}")
@@ -99,7 +100,8 @@ def ring_top(component: RingChiplet, design: str, toplevel: str, chiplets: int, 
                 continue
             if name.startswith("m_axi_"):
                 body.append(f"  wire {vector(bits)}c{n}_{name};")
-                memory.append(f".{name.replace('m_axi', 's_axi')}(c{n}_{name})")
+                origin = " - mem_origin" if name.endswith("addr") else ""
+                memory.append(f".{name.replace('m_axi', 's_axi')}(c{n}_{name}{origin})")
             else:
                 declarations.append(f"{'input' if inward else 'output'} {vector(bits)}c{n}_{name}")
             pins.append(f".{name}(c{n}_{name})")

@@ -17,6 +17,8 @@ class RingSettings:
         As for `tb.chiplet.jobs.Settings`, of all memories.
     read_errors, write_errors
         Chiplet, first and last byte address whose reads or writes fail; or None.
+    origin
+        Byte address at which the memories, and so the images, begin; a multiple of 4,096.
     late
         Cycles after the others until a chiplet is started, by chiplet.
     reset_after
@@ -34,6 +36,7 @@ class RingSettings:
     seed: int = 1
     read_errors: tuple[int, int, int] | None = None
     write_errors: tuple[int, int, int] | None = None
+    origin: int = 0
     late: dict[int, int] = field(default_factory=dict)
     reset_after: int = 0
     reset_one: tuple[int, int, int] | None = None

@@ -1,6 +1,7 @@
 """Filter array, filter generator, remote array and needed list, by the specification's examples and at random."""
 
 import random
+from functools import partial
 from typing import Any
 
 import cocotb
@@ -180,6 +181,15 @@ async def a_source_outside_the_graph_is_reported_once(dut: Any) -> None:
     assert errors == [{"code": Error.VID_RANGE, "info": 300}]
 
 
+def ignored(word: Any) -> None:
+    """Take a word and do nothing with it."""
+
+
+def reported(infos: list[int], report: dict[str, int]) -> None:
+    """Note a report's info."""
+    infos.append(report["info"])
+
+
 @cocotb.test()
 async def what_sources_are_compared_with_has_32_bits(dut: Any) -> None:
     """In graphs of any size; of the many windows only the first is looked at, before a reset."""
@@ -189,8 +199,8 @@ async def what_sources_are_compared_with_has_32_bits(dut: Any) -> None:
         vertices, partials = (1 << bit) + BITMAP, bench.random.randrange(1 << bit)
         got: list[int] = []
         bench.take("needed_o", got.append)
-        bench.take("needed_error", lambda word, errors=errors: errors.append(word["info"]))
-        bench.take("needed_request", lambda word: None)
+        bench.take("needed_error", partial(reported, errors))
+        bench.take("needed_request", ignored)
         own = bench.random.randrange(40)
         dut.needed_position.value = 1
         dut.needed_boundaries.value = pack([0, own, vertices - 3, vertices - 2, vertices])
@@ -360,8 +370,8 @@ async def generates(bench: Bench, dut: Any, wants: dict[int, list[int]], tile: t
         bench.drive("generator_assign", [{"pe": pe, "reg": reg}])
     await bench.until(lambda: bench.drivers["generator_assign"].busy_words == 0)
     await bench.cycles(2)
-    for pe, reg in regs.items():
-        assert int(dut.generator_regs.value) >> 96 * pe & (1 << 96) - 1 == pack(reg)
+    for pe, values in regs.items():
+        assert int(dut.generator_regs.value) >> 96 * pe & (1 << 96) - 1 == pack(values)
     for pe, vids in wants.items():
         bench.drive("generator_want", [{"pe": pe, "vid": vid} for vid in vids])
     await bench.until(lambda: bench.drivers["generator_want"].busy_words == 0)

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from golden.contracts import Error, Model, Opcode, RegionKind
+from golden.contracts import LINE_BYTES, Error, Model, Opcode, RegionKind
 from golden.graph import Graph
 from golden.model.network import Problem, infer
 from golden.ring.image import build_images
@@ -26,8 +26,9 @@ CHIPLETS = 3
 MAX_OUT = 8
 #: Every run here is shorter.
 LIMIT = 30_000
-FAST = RingSettings(latency=1, limit=LIMIT)
-STALLED = RingSettings(latency=30, stall=0.4, out_of_order=True, seed=3, limit=LIMIT)
+#: Memories begin at addresses that together have every bit.
+FAST = RingSettings(latency=1, limit=LIMIT, origin=0x5A5A_5000)
+STALLED = RingSettings(latency=30, stall=0.4, out_of_order=True, seed=3, limit=LIMIT, origin=0xA5A5_A000)
 
 
 def chiplet(chiplets: int = CHIPLETS) -> RingChiplet:
@@ -110,8 +111,9 @@ def bad_jobs() -> list[RingJob]:
     breaks(1, Error.BAD_OPERAND, 0, commanded(images[1], Opcode.SCATTER, f_out=0))
     breaks(2, Error.BAD_OPERAND, MAX_OUT + 1, commanded(images[2], Opcode.REDUCE, f_out=MAX_OUT + 1))
     homes = images[1].region(RegionKind.HUB_HOMES)
-    breaks(1, Error.MEMORY_READ, homes.line, read_errors=(1, homes.address, homes.address + 3))
-    # Chiplet 0 writes vertex 20's row, in its halo, if it needs it; its last vertex needs somebody's in any case.
+    line = homes.line + FAST.origin // LINE_BYTES
+    breaks(1, Error.MEMORY_READ, line, read_errors=(1, homes.address, homes.address + 3))
+    # All of chiplet 0's halo.
     combined = images[0].region(RegionKind.COMBINED)
     halo = (combined.address + 7 * combined.row_bytes, combined.address + 21 * combined.row_bytes - 1)
     breaks(0, Error.MEMORY_WRITE, None, write_errors=(0, *halo))
