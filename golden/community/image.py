@@ -15,8 +15,8 @@ def build_community_image(
 ) -> Image:
     """Image of one chiplet that owns the whole graph.
 
-    Communities are found anew for every layer (I10); LOCATE is answered when it has begun, so that the weights are
-    loaded meanwhile.
+    Every layer has a LOCATE of its own, answered when it has begun, so that the weights are loaded meanwhile. Nothing
+    of the location comes from the host (I10); a chiplet that has the records of the layer before may use them.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ class MachineConfig:
     community
         Of a PE.
     locator
-        Of the locator, whose nodes and edges bound the graph; ``outputs`` is 1.
+        Of the locator, whose nodes and edges bound the graph; its record streams, 1 to 4, go side by side.
     pes
         PEs that take records, 1 to 16.
     units
@@ -62,6 +62,11 @@ class MachineConfig:
         Reach of the allocator's smoothing, 0 to 3.
     depth
         Beats a reader may have asked for.
+    kept
+        Beats of records that are kept for each PE, a power of two from 64: if all records of a graph fit, the layers
+        after the first have them without a location.
+    ways
+        Elements of a hub that a unit finishes at the same time, a power of two up to the lanes.
 
     Raises
     ------
@@ -76,14 +81,20 @@ class MachineConfig:
     hubs: int = 512
     hops: int = 3
     depth: int = 128
+    kept: int = 2048
+    ways: int = 4
 
     def __post_init__(self) -> None:
         if not 1 <= self.pes <= 16:
             raise ValueError(f"pes must be in 1..16, not {self.pes!r}")
         if self.units not in (1, 2, 4, 8):
             raise ValueError(f"units must be 1, 2, 4 or 8, not {self.units!r}")
-        if self.locator.outputs != 1:
-            raise ValueError(f"locator.outputs must be 1, not {self.locator.outputs!r}")
+        if self.kept < 64 or self.kept & (self.kept - 1):
+            raise ValueError(f"kept must be a power of two from 64, not {self.kept!r}")
+        if self.ways < 1 or self.ways & (self.ways - 1) or self.ways > self.community.lanes:
+            raise ValueError(f"ways must be a power of two in 1..{self.community.lanes}, not {self.ways!r}")
+        if self.locator.outputs > 4:
+            raise ValueError(f"locator.outputs must be in 1..4, not {self.locator.outputs!r}")
         if self.locator.data_width != self.community.data_width:
             raise ValueError(f"locator.data_width must be {self.community.data_width}, not {self.locator.data_width!r}")
         if self.locator.c_max + self.locator.hubs > self.community.width:
@@ -116,9 +127,10 @@ class CommunityChiplet(wiring.Component):
     ----------
     start, done, opcode, layer, m_axi_*
         As for `hw.chiplet.chiplet.Chiplet`.
-    gross, formed, worked, smoothed, edges_read : Out(32)
+    gross, formed, worked, smoothed, replayed, edges_read : Out(32)
         Vectors added to rows or subtracted; sums formed; cycles of the adders, over all PEs; records that another PE
-        than the one in turn got. All since reset. Edges read by the last location.
+        than the one in turn got; locations saved because records were kept. All since reset. Edges read by the last
+        location.
     """
 
     def __init__(self, config: MachineConfig | None = None, *, once: bool = False) -> None:
@@ -131,7 +143,7 @@ class CommunityChiplet(wiring.Component):
                 "done": Out(stream.Signature(struct(COMPLETION))),
                 "opcode": Out(8),
                 "layer": Out(8),
-                **{name: Out(32) for name in ("gross", "formed", "worked", "smoothed", "edges_read")},
+                **{name: Out(32) for name in ("gross", "formed", "worked", "smoothed", "replayed", "edges_read")},
                 **flat_members("m_axi", Out(self.m_axi)),
             }
         )
@@ -143,7 +155,16 @@ class CommunityChiplet(wiring.Component):
     def hub_module(self) -> HubUnit:
         """Return a hub unit as it is in this chiplet."""
         config = self.config
-        return HubUnit(config.community, config.pes, config.locator.nodes, config.hubs, config.units)
+        return HubUnit(config.community, config.pes, config.locator.nodes, config.hubs, config.units, config.ways)
+
+    @staticmethod
+    def _feed(m: Module, features: Any, taker: Any, there: Signal) -> None:
+        """Hand features to a PE that combines as soon as it has its weights."""
+        m.d.comb += [
+            taker.payload.eq(features.payload),
+            taker.valid.eq(features.valid & there),
+            features.ready.eq(taker.ready & there),
+        ]
 
     def elaborate(self, platform: object) -> Module:
         """Connect locator, PEs and hub units with the memory port."""
@@ -155,7 +176,7 @@ class CommunityChiplet(wiring.Component):
         m.submodules.read_arbiter = arbiter = ReadArbiter(*port, clients=clients, outstanding=config.depth)
         m.submodules.write_port = write_port = WritePort(*port, id_width=_ID_WIDTH + 1)
         m.submodules.locator = locator = Locator(config.locator)
-        m.submodules.distributor = distributor = Distributor(config.pes)
+        m.submodules.distributor = distributor = Distributor(config.pes, config.kept, config.locator.outputs)
         m.submodules.table = table = NodeTable(config.locator.nodes, *port, ports=1 + config.units)
         m.submodules.node_features = node_features = FeatureReader(community, config.pes, port[0], config.depth)
         hub_features = [FeatureReader(community, 1, port[0], config.depth) for _ in range(config.units)]
@@ -167,11 +188,12 @@ class CommunityChiplet(wiring.Component):
         m.submodules.controller = controller = Controller(
             community, config.locator.nodes, port[0], 2 + len(readers) + len(sources) + config.pes + config.units
         )
-        m.submodules.loads = loads = RangeReader(*port, 64)
+        m.submodules.loads = loads = RangeReader(*port, 128)
         m.submodules.loader = loader = WeightLoader(community.pe)
         m.submodules.bias_words = bias_words = WordSerialiser(community.data_width)
 
-        # Commands.
+        # Commands. The host may have written before it starts another list.
+        starts = self.start.valid & self.start.ready
         connect(m, flipped(self.start), reader.i)
         connect(m, reader.o, flipped(self.done))
         connect(m, reader.command, controller.command)
@@ -185,6 +207,9 @@ class CommunityChiplet(wiring.Component):
             self.edges_read.eq(locator.counters.edges_read),
             distributor.begin.eq(locator.command.valid & locator.command.ready),
             distributor.hops.eq(config.hops),
+            distributor.replay.eq(controller.replay),
+            controller.records_whole.eq(distributor.whole),
+            controller.forget.eq(starts),
         ]
 
         # Memory.
@@ -236,7 +261,8 @@ class CommunityChiplet(wiring.Component):
             ]
 
         # Records to PEs, features and hubs' rows to both kinds.
-        connect(m, locator.records[0], distributor.i)
+        for n in range(config.locator.outputs):
+            connect(m, locator.records[n], distributor.i[n])
         for n, (pe, hub_port) in enumerate(zip(pes, ports, strict=True)):
             m.submodules[f"pe_{n}"] = StreamOnce(pe, PE_MODULE) if self.once else pe
             m.submodules[f"hub_port_{n}"] = hub_port
@@ -249,7 +275,7 @@ class CommunityChiplet(wiring.Component):
                 ),
             ]
             connect(m, pe.node_request, node_features.i[n])
-            connect(m, node_features.o[n], pe.features)
+            self._feed(m, node_features.o[n], pe.features, controller.weights_there)
             connect(m, pe.hub_request, hub_port.i)
             connect(m, hub_port.o, pe.hub_rows)
             connect(m, pe.partial, hub_port.partial)
@@ -261,7 +287,7 @@ class CommunityChiplet(wiring.Component):
             m.submodules[f"hub_unit_{number}"] = StreamOnce(unit, HUB_MODULE) if self.once else unit
             m.submodules[f"hub_features_{number}"] = features
             connect(m, unit.node_request, features.i[0])
-            connect(m, features.o[0], unit.features)
+            self._feed(m, features.o[0], unit.features, controller.weights_there)
             m.d.comb += [unit.start.eq(controller.start), unit.finish.eq(controller.finish)]
         for n, features in enumerate(readers):
             m.d.comb += [
@@ -269,13 +295,24 @@ class CommunityChiplet(wiring.Component):
                 table.vertex[n].eq(features.vertex),
                 features.found.eq(table.found[n]),
             ]
+        # The graph comes first: the port has no room for all at once, and nothing is found without it.
+        graph_comes, table_waits = Signal(), Signal()
+        with m.If(locator.command.valid & locator.command.ready):
+            m.d.sync += graph_comes.eq(1)
+        with m.Elif((locator.counters.locate_cycles != 0) | locator.completion.valid):
+            m.d.sync += graph_comes.eq(0)
+        with m.If(controller.table_start):
+            m.d.sync += table_waits.eq(1)
+        with m.Elif(table.start):
+            m.d.sync += table_waits.eq(0)
         m.d.comb += [
-            table.start.eq(controller.table_start),
+            table.start.eq(table_waits & ~graph_comes),
+            table.forget.eq(starts),
             *(table.addresses[n].eq(address) for n, address in enumerate(controller.table_addresses)),
             *(table.words[n].eq(words) for n, words in enumerate(controller.table_words)),
             controller.records_ended.eq(distributor.ended),
             controller.records_busy.eq(Cat(source.busy for source in sources).any()),
-            controller.ready.eq(~table.busy & ~Cat(unit.busy for unit in units).any()),
+            controller.ready.eq(~table.busy & ~table_waits & ~Cat(unit.busy for unit in units).any()),
         ]
 
         # Results of all in turn, with their address.
@@ -283,7 +320,7 @@ class CommunityChiplet(wiring.Component):
         for n, source in enumerate(sources):
             connect(m, source.o, results.i[n])
         row = results.o.payload.payload
-        write = WriteRequest(*port)
+        write, elements = WriteRequest(*port), community.pe.elements
         m.submodules.products = products = Slice(write)
         m.submodules.writes = writes = Queue(write, 2)
         m.d.comb += [
@@ -291,7 +328,10 @@ class CommunityChiplet(wiring.Component):
             results.o.ready.eq(products.i.ready),
             products.i.payload.address.eq(row.vid * controller.row_beats + row.beat),
             products.i.payload.data.eq(row.data),
-            products.i.payload.strobe.eq(~0),
+            # What pads a row is not written.
+            products.i.payload.strobe.eq(
+                Cat((row.beat * elements + n < controller.settings.f_out).replicate(2) for n in range(elements))
+            ),
             writes.i.valid.eq(products.o.valid),
             writes.i.payload.eq(products.o.payload),
             writes.i.payload.address.eq(products.o.payload.address + controller.results),
@@ -315,5 +355,8 @@ class CommunityChiplet(wiring.Component):
             ]
         for name in ("gross", "formed", "worked"):
             m.d.sync += getattr(self, name).eq(sum(getattr(pe, name) for pe in pes))
-        m.d.sync += self.smoothed.eq(self.smoothed + distributor.smoothed)
+        m.d.sync += [
+            self.smoothed.eq(self.smoothed + distributor.smoothed),
+            self.replayed.eq(self.replayed + controller.replay),
+        ]
         return m

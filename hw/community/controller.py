@@ -2,14 +2,15 @@
 
 from typing import Any
 
-from amaranth.hdl import Cover, Module, Mux, Signal, unsigned
+from amaranth.hdl import Cat, Cover, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from golden.contracts import COMMAND_BYTES, COMMANDS, LINE_BYTES, ROW_BYTES, VALUE_BITS, Activation, Error, Opcode
 from hw.community.feature_reader import FeatureSettings
 from hw.community.formats import CommunityConfig
+from hw.community.load_sequencer import LoadSequencer
 from hw.community.node_table import ARRAYS
 from hw.contracts import struct
 from hw.graph.formats import ErrorReport
@@ -23,12 +24,20 @@ _WORDS_OF_LINE = exact_log2(LINE_BYTES // _WORD_BYTES)
 _WORDS_OF_GRANULE = ROW_BYTES // _WORD_BYTES
 _ELEMENTS_OF_GRANULE = ROW_BYTES * 8 // VALUE_BITS
 _MAX_IN = 1 << 16
+#: What a location depends on, beside the graph in the memory.
+_LOCATION = (
+    "first_vertex", "vertices", "offsets", "edges", "edge_count", "tiles", "halving", "degrees", "threshold", "step",
+    "rounds", "c_max", "h_max",
+)  # fmt: skip
 #: Cycles in a row in which nothing moves, so that nothing is on its way between two blocks.
 _QUIET = 15
 
 
 class Controller(wiring.Component):
-    """One command at a time, but a location goes on while weights are loaded, until PROCESS has used its records.
+    """One command at a time, but a location goes on while others follow, until PROCESS has used its records.
+
+    While one goes on, weights are loaded beside it too, and PROCESS begins: features are asked for, but combined only
+    with all weights. What goes wrong with them then is told by PROCESS.
 
     Parameters
     ----------
@@ -51,14 +60,20 @@ class Controller(wiring.Component):
     opcode, layer : Out(8)
         Command under way.
     errors : streams of `ErrorReport`, always ready
+    forget : In(1)
+        The memory may have changed: the records of the last location are of no use.
     locate : stream of LOCATE commands, located : stream of `ErrorReport`
         To the locator, addresses counted from 0, and from it.
+    records_whole : In(1), replay : Out(1)
+        The records of the last location are there; give them out again instead of a location that would find them.
     settings, combination, features : Out
         Of the PEs, of the PEs that combine, of the feature readers.
     table_start : Out(1), table_addresses, table_words : Out
         For the node table.
     load : stream of `RangeRequest`, biases : Out(1), loaded : In(1)
         Weights, then biases to read; a row of weights, or a bias, has been written.
+    weights_there : Out(1)
+        All of them have been.
     start, open, finish : Out
         Hubs are forgotten; records may go to the PEs; hubs are finished.
     discard : Out(1)
@@ -84,6 +99,9 @@ class Controller(wiring.Component):
                 "opcode": Out(8),
                 "layer": Out(8),
                 "errors": In(stream.Signature(ErrorReport, always_ready=True)).array(error_sources),
+                "forget": In(1),
+                "records_whole": In(1),
+                "replay": Out(1),
                 "locate": Out(stream.Signature(struct(COMMANDS[Opcode.LOCATE]))),
                 "located": In(stream.Signature(ErrorReport)),
                 "settings": Out(config.settings),
@@ -95,6 +113,7 @@ class Controller(wiring.Component):
                 "load": Out(stream.Signature(range_)),
                 "biases": Out(1),
                 "loaded": In(1),
+                "weights_there": Out(1),
                 "start": Out(1),
                 "open": Out(1),
                 "finish": Out(1),
@@ -139,6 +158,12 @@ class Controller(wiring.Component):
         with m.If(self.located.valid & self.located.ready):
             m.d.sync += [answered.eq(1), location.eq(self.located.payload)]
 
+        # The location whose records are there, if it has found all.
+        found, kept = Signal(self.locate.payload.shape()), Signal()
+        same = Cat(found[name] == self.locate.payload[name] for name in _LOCATION).all()
+        with m.If(self.forget | (self.located.valid & self.located.ready & (self.located.payload.code != Error.NONE))):
+            m.d.sync += kept.eq(0)
+
         last_chunk, granules = Signal(16), Signal(16)
         chunk_shift = Signal.like(combination.chunk_shift)
         for bit in range(len(combination.last_chunk)):
@@ -167,17 +192,28 @@ class Controller(wiring.Component):
                 for name in ("offsets", "edges", "degrees", "records", "state")
             ),
         ]
-        count, quiet = Signal(32), Signal(range(_QUIET + 1))
-        still = Signal()
+        quiet, still = Signal(range(_QUIET + 1)), Signal()
         m.d.sync += [quiet.eq(Mux(still, quiet + (quiet != _QUIET), 0)), self.start.eq(0), self.finish.eq(0)]
         m.d.comb += self.table_start.eq(self.start)
-        with m.If(self.loaded):
-            m.d.sync += count.eq(count + 1)
+
+        m.submodules.loader = loader = LoadSequencer(self.address_width)
+        connect(m, loader.load, flipped(self.load))
+        m.d.comb += [
+            loader.rows.eq(f_in),
+            loader.row_words.eq(row_words),
+            loader.biases_wanted.eq(f_out),
+            self.biases.eq(loader.biases),
+            self.weights_there.eq(~loader.busy),
+            loader.loaded.eq(self.loaded),
+        ]
+        for source in reversed(self.errors):
+            with m.If(source.valid):
+                m.d.comb += [loader.error.valid.eq(1), loader.error.payload.eq(source.payload)]
 
         with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.comb += self.command.ready.eq(1)
-                m.d.sync += [bits.eq(self.command.payload), report.eq(0), count.eq(0), self.biases.eq(0)]
+                m.d.sync += [bits.eq(self.command.payload), report.eq(0)]
                 with m.If(self.command.valid):
                     m.next = "DECODE"
             with m.State("DECODE"):
@@ -185,13 +221,16 @@ class Controller(wiring.Component):
                     with m.Case(Opcode.NOP):
                         m.next = "ANSWER"
                     with m.Case(Opcode.LOAD_WEIGHTS):
-                        m.d.sync += [
-                            f_in.eq(load.f_in),
-                            f_out.eq(load.f_out),
-                            last_chunk.eq((load.f_out - 1) >> exact_log2(config.lanes)),
-                            granules.eq(((load.f_out - 1) >> exact_log2(_ELEMENTS_OF_GRANULE)) + 1),
-                        ]
-                        m.next = "SIZES"
+                        with m.If(~loader.busy):
+                            m.d.sync += [
+                                f_in.eq(load.f_in),
+                                f_out.eq(load.f_out),
+                                last_chunk.eq((load.f_out - 1) >> exact_log2(config.lanes)),
+                                granules.eq(((load.f_out - 1) >> exact_log2(_ELEMENTS_OF_GRANULE)) + 1),
+                                loader.addresses[0].eq(words(load.weights)),
+                                loader.addresses[1].eq(words(load.biases)),
+                            ]
+                            m.next = "SIZES"
                     with m.Case(Opcode.LOCATE):
                         m.next = "LOCATE"
                         with m.If(locating):
@@ -202,42 +241,32 @@ class Controller(wiring.Component):
                         m.d.sync += [report.code.eq(Error.BAD_OPCODE), report.info.eq(head.opcode)]
                         m.next = "CLOSE"
             with m.State("SIZES"):
-                m.next = "WEIGHTS"
+                m.next = "LOAD"
                 with m.If((f_out == 0) | (f_out > config.max_out)):
                     refuse(f_out)
                 with m.Elif((f_in == 0) | (f_in > (config.weight_rows >> chunk_shift)) | (f_in > _MAX_IN)):
                     refuse(f_in)
-            with m.State("WEIGHTS"):
-                m.d.comb += [
-                    working.eq(1),
-                    self.load.valid.eq(1),
-                    self.load.payload.address.eq(words(load.weights)),
-                    self.load.payload.words.eq(f_in[:17] * row_words),
-                ]
-                with m.If(self.load.ready):
-                    m.next = "LOADING"
-            with m.State("LOADING"):
+            with m.State("LOAD"):
+                m.d.comb += [loader.start.eq(1), working.eq(1)]
+                m.next = "LOADED"
+                with m.If(locating):
+                    m.next = "ANSWER"
+            with m.State("LOADED"):
                 m.d.comb += working.eq(1)
-                with m.If(count == f_in):
-                    m.d.sync += [count.eq(0), self.biases.eq(1)]
-                    m.next = "BIASES"
-            with m.State("BIASES"):
-                m.d.comb += [
-                    working.eq(1),
-                    self.load.valid.eq(1),
-                    self.load.payload.address.eq(words(load.biases)),
-                    self.load.payload.words.eq(f_out),
-                ]
-                with m.If(self.load.ready):
-                    m.next = "LOADING BIASES"
-            with m.State("LOADING BIASES"):
-                m.d.comb += working.eq(1)
-                with m.If(count == f_out):
+                with m.If(~loader.busy):
                     m.next = "CLOSE"
             with m.State("LOCATE"):
-                m.d.comb += self.locate.valid.eq(1)
-                m.d.sync += [located_vertices.eq(locate.vertices), locating.eq(1), answered.eq(0)]
-                with m.If(self.locate.ready):
+                again = kept & self.records_whole & same
+                m.d.comb += [self.locate.valid.eq(~again), self.replay.eq(again)]
+                with m.If(again | self.locate.ready):
+                    m.d.sync += [
+                        located_vertices.eq(locate.vertices),
+                        locating.eq(1),
+                        answered.eq(again),
+                        location.eq(0),
+                        found.eq(self.locate.payload),
+                        kept.eq(1),
+                    ]
                     m.next = "ANSWER"
             with m.State("PROCESS"):
                 m.d.sync += [
@@ -282,7 +311,7 @@ class Controller(wiring.Component):
                 m.d.comb += [
                     working.eq(1),
                     self.open.eq(1),
-                    still.eq(answered & self.records_ended & ~self.records_busy),
+                    still.eq(answered & self.records_ended & ~self.records_busy & ~loader.busy),
                 ]
                 with m.If(quiet == _QUIET):
                     m.d.sync += self.finish.eq(1)
@@ -292,15 +321,15 @@ class Controller(wiring.Component):
                 with m.If((quiet == _QUIET) & still):
                     m.d.sync += locating.eq(0)
                     m.next = "ANSWER"
-                    with m.If(~failed & (location.code != Error.NONE)):
-                        m.d.sync += report.eq(location)
+                    with m.If(~failed):
+                        m.d.sync += report.eq(Mux(loader.report.code != Error.NONE, loader.report, location))
             with m.State("CLOSE"):
                 # A list of commands ends with its first error, so a location that goes on then serves nobody.
                 m.d.comb += [
                     self.discard.eq(failed & locating),
                     still.eq(self.discard & answered & self.records_ended),
                 ]
-                with m.If(~self.discard):
+                with m.If(~self.discard & ~loader.busy):
                     m.next = "ANSWER"
                 with m.Elif(quiet == _QUIET):
                     m.d.sync += locating.eq(0)

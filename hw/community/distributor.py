@@ -1,45 +1,143 @@
 """Distributor: gives records to PEs as the allocator says, and counts what they have done (I4, I5)."""
 
-from amaranth.hdl import Array, Cat, Cover, Module, Signal
+from typing import Any
+
+from amaranth.hdl import Array, Cat, Const, Cover, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from golden.contracts import RECORD_HEADER
+from hw.community.keeper import Keeper
 from hw.contracts import struct
-from hw.islands.allocator import Allocator, AllocatorSettings, WorkTask
+from hw.islands.allocator import Allocator, AllocatorSettings
 from hw.islands.formats import RecordBeat
+from hw.stream.arbiter import Arbiter
 from hw.stream.queue import Queue
 
-__all__ = ["Distributor"]
+__all__ = ["Distributor", "Lane"]
 
-#: Beats of records that wait to be given out, beats that wait for a PE, and records of a PE under way.
-_WAITING, _BEATS, _RECORDS = 512, 64, 8
+#: Beats of records that wait to be given out.
+_WAITING = 64
+#: Work of a node, which is combined, beside that of a row; rows are planned and summed meanwhile.
+_NODE = 16
 #: Difference of loads that no record exceeds: records are never split, since a PE takes whole ones.
 _NEVER_SPLIT = 1 << 31
+_WORK_BITS = 16
+
+
+class Lane(wiring.Component):
+    """Records of a stream wait until it is decided who does them.
+
+    Parameters
+    ----------
+    pes
+        PEs.
+
+    Attributes
+    ----------
+    i
+        Beats of records, and the end of the stream.
+    work : stream of unsigned(16)
+        Of every record, its work.
+    chosen : stream of range(pes)
+        Who does it.
+    o
+        Beats, without the end; valid when it is known whose they are.
+    pe, first : Out
+        Who; it is the first beat of a record.
+    begin : In(1)
+        Forget that the stream has ended.
+    ended : Out(1)
+        It has, and nothing is left of it.
+    """
+
+    def __init__(self, pes: int) -> None:
+        self.pes = pes
+        number = range(max(2, pes))
+        super().__init__(
+            {
+                "i": In(stream.Signature(RecordBeat)),
+                "work": Out(stream.Signature(_WORK_BITS)),
+                "chosen": In(stream.Signature(number)),
+                "o": Out(stream.Signature(RecordBeat)),
+                "pe": Out(number),
+                "first": Out(1, init=1),
+                "begin": In(1),
+                "ended": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Weigh a record by its header; its beats follow when the answer has come."""
+        m = Module()
+        m.submodules.waiting = waiting = Queue(RecordBeat, _WAITING)
+        m.submodules.works = works = Queue(_WORK_BITS, 4)
+        m.submodules.answers = answers = Queue(self.pe.shape(), 4)
+        connect(m, works.o, flipped(self.work))
+        connect(m, flipped(self.chosen), answers.i)
+        header = Signal(struct(RECORD_HEADER))
+        inside, stopped = Signal(), Signal()
+        end, asks = ~inside & header.end, ~inside & ~header.end
+        m.d.comb += [
+            header.eq(self.i.payload.data),
+            waiting.i.payload.eq(self.i.payload),
+            waiting.i.valid.eq(self.i.valid & ~end & (works.i.ready | ~asks)),
+            works.i.valid.eq(self.i.valid & asks & waiting.i.ready),
+            # It grows with the rows, most with those of nodes.
+            works.i.payload.eq(header.nodes + header.hubs + Mux(header.hub_edges, 0, header.nodes * _NODE)),
+            self.i.ready.eq(end | (waiting.i.ready & (works.i.ready | ~asks))),
+            self.o.payload.eq(waiting.o.payload),
+            self.o.valid.eq(waiting.o.valid & answers.o.valid),
+            self.pe.eq(answers.o.payload),
+            waiting.o.ready.eq(self.o.ready & answers.o.valid),
+            answers.o.ready.eq(self.o.valid & self.o.ready & self.o.payload.last),
+            self.ended.eq(stopped & ~waiting.o.valid),
+        ]
+        with m.If(self.i.valid & self.i.ready):
+            m.d.sync += inside.eq(~self.i.payload.last)
+            with m.If(end):
+                m.d.sync += stopped.eq(1)
+        with m.If(self.o.valid & self.o.ready):
+            m.d.sync += self.first.eq(self.o.payload.last)
+        with m.If(self.begin):
+            m.d.sync += stopped.eq(0)
+        m.d.sync += [
+            Cover(self.i.valid & asks & ~works.i.ready, "a record waits for a decision"),
+            Cover(self.o.valid & ~self.o.ready, "a record waits for its PE"),
+        ]
+        return m
 
 
 class Distributor(wiring.Component):
-    """Records wait in a queue while it is decided who does them, each as it comes.
+    """Streams of records go side by side to PEs as the allocator says, and are kept for the next layer.
 
     Parameters
     ----------
     pes
         PEs, 1 to 64.
+    depth
+        Beats of records that are kept for each PE, see `hw.community.keeper.Keeper`.
+    streams
+        Streams of records, at least 1.
 
     Attributes
     ----------
     hops : In(2)
         Reach of smoothing; constant while there are records.
     i
-        Beats of records, and the end of the stream.
+        Beats of records, and the end of every stream.
     o
         Beats for every PE, without the end.
     retired : In
         For every PE: it has done a record.
     begin : In(1)
-        Forget that a stream has ended.
+        Other streams come: forget those before and that they have ended.
+    replay : In(1)
+        Give out all records once more, each to the PE that had it; only after `ended`, if they are `whole`.
+    whole : Out(1)
+        All records of the streams are there.
     ended : Out(1)
-        The stream has ended and all of its records have been given out.
+        The streams have ended and all of their records have been given out.
     smoothed : Out(1)
         Pulse: a record went to another PE than the one in turn.
 
@@ -49,109 +147,123 @@ class Distributor(wiring.Component):
         If `pes` is out of range.
     """
 
-    def __init__(self, pes: int) -> None:
+    def __init__(self, pes: int, depth: int = 2048, streams: int = 1) -> None:
         if not 1 <= pes <= 64:
             raise ValueError(f"pes must be in 1..64, not {pes!r}")
-        self.pes = pes
+        self.pes, self.depth, self.streams = pes, depth, streams
         super().__init__(
             {
                 "hops": In(2),
-                "i": In(stream.Signature(RecordBeat)),
+                "i": In(stream.Signature(RecordBeat)).array(streams),
                 "o": Out(stream.Signature(RecordBeat)).array(pes),
                 "retired": In(1).array(pes),
                 "begin": In(1),
+                "replay": In(1),
+                "whole": Out(1),
                 "ended": Out(1),
                 "smoothed": Out(1),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Ask the allocator with every header; its answer opens the way for the record."""
+        """Lanes that share the allocator, and a switch to the PEs' keepers."""
         m = Module()
-        m.submodules.waiting = waiting = Queue(RecordBeat, _WAITING)
-        queues = [Queue(RecordBeat, _BEATS, storage="block") for _ in range(self.pes)]
-        for n, queue in enumerate(queues):
-            m.submodules[f"queue_{n}"] = queue
-            connect(m, queue.o, flipped(self.o[n]))
+        keepers = [Keeper(self.depth) for _ in range(self.pes)]
+        lanes = [Lane(self.pes) for _ in range(self.streams)]
+        for n, keeper in enumerate(keepers):
+            m.submodules[f"keeper_{n}"] = keeper
+            connect(m, keeper.o, flipped(self.o[n]))
+            m.d.comb += [keeper.begin.eq(self.begin), keeper.replay.eq(self.replay)]
+        for n, lane in enumerate(lanes):
+            m.submodules[f"lane_{n}"] = lane
+            connect(m, flipped(self.i[n]), lane.i)
+            m.d.comb += lane.begin.eq(self.begin)
+        self._decide(m, lanes)
 
-        header = Signal(struct(RECORD_HEADER))
-        inside, stopped = Signal(), Signal()
-        end = ~inside & header.end
-        m.submodules.tasks = tasks = Queue(WorkTask, 4)
-        columns = header.nodes + header.hubs
-        asks = ~inside & ~header.end
+        # A keeper that has the beginning of a record takes the rest of it first; of two first beats, that of the lower.
+        accepts = [Signal(self.pes, name=f"accepts_{n}") for n in range(self.streams)]
+        for n, keeper in enumerate(keepers):
+            held, holder = Signal(name=f"held_{n}"), Signal(range(max(2, self.streams)), name=f"holder_{n}")
+            taken: Value = Const(0)
+            for number, lane in enumerate(lanes):
+                wants = lane.o.valid & (lane.pe == n)
+                mine = Mux(held, holder == number, ~taken)
+                taken = taken | wants
+                m.d.comb += accepts[number][n].eq(keeper.i.ready & mine)
+                with m.If(wants & mine):
+                    m.d.comb += [keeper.i.valid.eq(1), keeper.i.payload.eq(lane.o.payload)]
+                    with m.If(keeper.i.ready):
+                        m.d.sync += [held.eq(~lane.o.payload.last), holder.eq(number)]
+        for number, lane in enumerate(lanes):
+            m.d.comb += lane.o.ready.eq(accepts[number].bit_select(lane.pe, 1))
         m.d.comb += [
-            header.eq(self.i.payload.data),
-            waiting.i.payload.eq(self.i.payload),
-            waiting.i.valid.eq(self.i.valid & ~end & (tasks.i.ready | ~asks)),
-            tasks.i.valid.eq(self.i.valid & asks & waiting.i.ready),
-            tasks.i.payload.rows.eq(header.nodes),
-            tasks.i.payload.columns.eq(columns),
-            self.i.ready.eq(end | (waiting.i.ready & (tasks.i.ready | ~asks))),
+            self.ended.eq(Cat(lane.ended for lane in lanes).all() & Cat(keeper.empty for keeper in keepers).all()),
+            self.whole.eq(Cat(keeper.whole for keeper in keepers).all()),
         ]
-        with m.If(self.i.valid & self.i.ready):
-            m.d.sync += inside.eq(~self.i.payload.last)
-            with m.If(end):
-                m.d.sync += stopped.eq(1)
-        with m.If(self.begin):
-            m.d.sync += stopped.eq(0)
-
-        taken = Signal()  # the record at the head of the queue is through
-        chosen, decided = Signal(range(max(2, self.pes))), Signal()
-        if self.pes == 1:
-            m.d.comb += [decided.eq(tasks.o.valid), tasks.o.ready.eq(taken)]
-        else:
-            m.submodules.allocator = allocator = Allocator(self.pes)
-            connect(m, tasks.o, allocator.i)
-            # What each PE has been given, in order, so that it can be taken off its load.
-            works = [Queue(32, _RECORDS) for _ in range(self.pes)]
-            m.submodules.sizes = sizes = Queue(32, 8)
-            share = allocator.o.payload
-            fresh = Signal(init=1)
-            room = Array(work.i.ready for work in works)[share.pe]
-            m.d.comb += [
-                allocator.settings.eq(
-                    AllocatorSettings.const({"hops": 0, "threshold": _NEVER_SPLIT, "grain": (1 << 16) - 1})
-                ),
-                allocator.settings.hops.eq(self.hops),
-                sizes.i.valid.eq(tasks.o.valid & tasks.o.ready),
-                sizes.i.payload.eq(tasks.o.payload.rows * tasks.o.payload.columns),
-                decided.eq(allocator.o.valid & (room | ~fresh)),
-                chosen.eq(share.pe),
-                allocator.o.ready.eq(taken),
-                sizes.o.ready.eq(taken),
-                self.smoothed.eq(allocator.smoothed),
-            ]
-            done = [Signal(range(_RECORDS + 1), name=f"done_{n}") for n in range(self.pes)]
-            retires = Signal(self.pes)
-            for n in reversed(range(self.pes)):
-                with m.If(done[n] != 0):
-                    m.d.comb += retires.eq(1 << n)
-            retired = allocator.retired
-            m.d.comb += retired.valid.eq(retires.any())
-            for n, work in enumerate(works):
-                m.submodules[f"work_{n}"] = work
-                m.d.comb += [
-                    work.i.valid.eq(taken & (chosen == n)),
-                    work.i.payload.eq(sizes.o.payload),
-                    work.o.ready.eq(retires[n]),
-                ]
-                with m.If(retires[n]):
-                    m.d.comb += [retired.payload.pe.eq(n), retired.payload.work.eq(work.o.payload)]
-                m.d.sync += done[n].eq(done[n] + self.retired[n] - retires[n])
-            with m.If(decided & waiting.o.valid & waiting.o.ready):
-                m.d.sync += fresh.eq(waiting.o.payload.last)
-
-        moves = waiting.o.valid & waiting.o.ready
-        m.d.comb += [
-            waiting.o.ready.eq(decided & Array(queue.i.ready for queue in queues)[chosen]),
-            taken.eq(moves & waiting.o.payload.last),
-            self.ended.eq(stopped & ~waiting.o.valid & ~Cat(queue.o.valid for queue in queues).any()),
-        ]
-        for n, queue in enumerate(queues):
-            m.d.comb += [
-                queue.i.payload.eq(waiting.o.payload),
-                queue.i.valid.eq(waiting.o.valid & decided & (chosen == n)),
-            ]
-        m.d.sync += Cover(self.i.valid & asks & ~tasks.i.ready, "a record waits for a decision")
         return m
+
+    def _decide(self, m: Module, lanes: list[Lane]) -> None:
+        """Let the allocator answer all lanes, and tell it what has been done."""
+        if self.pes == 1:
+            for lane in lanes:
+                m.d.comb += [lane.chosen.valid.eq(lane.work.valid), lane.work.ready.eq(lane.chosen.ready)]
+            return
+        m.submodules.allocator = allocator = Allocator(self.pes)
+        asked: Any = lanes[0].work
+        work, source = asked.payload, 0
+        if self.streams > 1:
+            m.submodules.asking = asking = Arbiter(_WORK_BITS, self.streams)
+            for lane, port in zip(lanes, asking.i, strict=True):
+                connect(m, lane.work, port)
+            asked = asking.o
+            work, source = asked.payload.payload, asked.payload.source
+        # What each PE has been given, so that it can be taken off its load: a record has a header, an ID and a row at
+        # least. The number of a task is that of its lane.
+        records = self.depth // 3 + 1
+        works = [Queue(_WORK_BITS, records) for _ in range(self.pes)]
+        m.submodules.sizes = sizes = Queue(_WORK_BITS, 4)
+        task, share = allocator.i.payload, allocator.o.payload
+        room = Array(queue.i.ready for queue in works)[share.pe]
+        listens = Array(lane.chosen.ready for lane in lanes)[share.task]
+        answers = allocator.o.valid & room & listens
+        m.d.comb += [
+            allocator.settings.eq(
+                AllocatorSettings.const({"hops": 0, "threshold": _NEVER_SPLIT, "grain": (1 << 16) - 1})
+            ),
+            allocator.settings.hops.eq(self.hops),
+            allocator.i.valid.eq(asked.valid & sizes.i.ready),
+            task.task.eq(source),
+            task.rows.eq(work),
+            task.columns.eq(1),
+            asked.ready.eq(allocator.i.ready & sizes.i.ready),
+            sizes.i.valid.eq(asked.valid & allocator.i.ready),
+            sizes.i.payload.eq(work),
+            allocator.o.ready.eq(answers),
+            sizes.o.ready.eq(answers),
+            self.smoothed.eq(allocator.smoothed),
+        ]
+        for n, lane in enumerate(lanes):
+            m.d.comb += [lane.chosen.valid.eq(answers & (share.task == n)), lane.chosen.payload.eq(share.pe)]
+
+        replaying = Signal()
+        with m.If(self.begin | self.replay):
+            m.d.sync += replaying.eq(self.replay)
+        done = [Signal(range(records + 1), name=f"done_{n}") for n in range(self.pes)]
+        retires = Signal(self.pes)
+        for n in reversed(range(self.pes)):
+            with m.If(done[n] != 0):
+                m.d.comb += retires.eq(1 << n)
+        retired = allocator.retired
+        m.d.comb += retired.valid.eq(retires.any())
+        for n, queue in enumerate(works):
+            m.submodules[f"work_{n}"] = queue
+            m.d.comb += [
+                queue.i.valid.eq(answers & (share.pe == n)),
+                queue.i.payload.eq(sizes.o.payload),
+                queue.o.ready.eq(retires[n]),
+            ]
+            with m.If(retires[n]):
+                m.d.comb += [retired.payload.pe.eq(n), retired.payload.work.eq(queue.o.payload)]
+            # What is given out again has been taken off before.
+            m.d.sync += done[n].eq(done[n] + (self.retired[n] & ~replaying) - retires[n])
+        m.d.sync += Cover(allocator.o.valid & ~room, "a PE has as many records as can be counted")

@@ -3,6 +3,7 @@
 from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from golden.contracts import SCALE, Error
 from hw.community.feeder import features_of
@@ -18,11 +19,14 @@ from hw.stream.slice import Slice
 
 __all__ = ["FeatureReader", "FeatureSettings"]
 
-#: Vertices under way at once.
-_TAGS = 32
-#: Vertices of one client under way, and beats that wait for it when another is asked for at most.
-_OWED = 2
-_LEVEL = 6
+_WORD_BITS = 32
+#: Vertices under way at once: one every two cycles for as long as a memory may take.
+_TAGS = 128
+#: Beats that a client may have asked for and not taken when it asks again, and beats there is room for: what is asked
+#: for before the beats are counted, rows of usual length, fits in between.
+_OWED, _ROOM = 40, 64
+#: Vertices that are looked up at the same time, at most.
+_STAGES = 3
 
 
 class FeatureSettings(data.StructLayout):
@@ -46,8 +50,8 @@ class FeatureSettings(data.StructLayout):
 class FeatureReader(wiring.Component):
     """Looks a vertex up, reads its range, marks what comes back for who asked.
 
-    A client is served only while little is waiting for it, so that one that is slow holds up the others seldom; a
-    client must take what it has asked for without waiting for others.
+    A client is served only while little is on its way to it, so that one that is slow holds up the others seldom, and
+    only with rows longer than the room it has; a client must take what it has asked for without waiting for others.
 
     Parameters
     ----------
@@ -91,16 +95,18 @@ class FeatureReader(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Three cycles a vertex: its offset, the next one's, its range."""
+        """Two cycles a vertex, for its offset and the next one's."""
         m = Module()
         config, settings = self.config, self.settings
         m.submodules.reader = reader = self._reader
         wiring.connect(m, reader.request, wiring.flipped(self.request))
         wiring.connect(m, wiring.flipped(self.beat), reader.beat)
         source_shape = range(max(2, self.clients))
-        queues = [Queue(features_of(config), 16) for _ in range(self.clients)]
-        owed = [Signal(range(_OWED + 1), name=f"owed_{n}") for n in range(self.clients)]
-        asked, answered = Signal(self.clients), Signal(self.clients)
+        queues = [Queue(features_of(config), _ROOM) for _ in range(self.clients)]
+        # Rows of up to 2^16 words, and a beat more for their ends.
+        beats = Signal(15)
+        owed = [Signal(18, name=f"owed_{n}") for n in range(self.clients)]
+        asked = Signal(self.clients)
 
         # Who is served next: in turn, if little waits for him.
         if self.clients == 1:
@@ -115,61 +121,68 @@ class FeatureReader(wiring.Component):
         for n, (port, offer) in enumerate(zip(self.i, offers, strict=True)):
             m.submodules[f"queue_{n}"] = queues[n]
             wiring.connect(m, queues[n].o, wiring.flipped(self.o[n]))
-            room = (owed[n] != _OWED) & (queues[n].level <= _LEVEL)
+            room = owed[n] < _OWED
+            takes = queues[n].o.valid & queues[n].o.ready
             m.d.comb += [
                 offer.payload.eq(port.payload),
                 offer.valid.eq(port.valid & room),
                 port.ready.eq(offer.ready & room),
-                asked[n].eq(port.valid & port.ready),
             ]
-            m.d.sync += owed[n].eq(owed[n] + asked[n] - answered[n])
+            m.d.sync += owed[n].eq(owed[n] + Mux(asked[n], beats, 0) - takes)
 
         tag = data.StructLayout({"client": source_shape, "source": struct(SCALE), "destination": struct(SCALE)})
         m.submodules.tags = tags = Queue(tag, _TAGS)
-        m.submodules.ranges = ranges = Queue(RangeRequest(self.address_width), 2)
+        m.submodules.ranges = ranges = Queue(RangeRequest(self.address_width), 2 * _STAGES)
         wiring.connect(m, ranges.o, reader.i)
+        # What has been looked up always has room.
+        goes = Signal()
+        m.d.comb += goes.eq(word.valid & (ranges.level <= _STAGES) & (tags.level <= _TAGS - _STAGES))
 
-        first, found = Signal(32), Signal(Lookup)
-        words = Signal(33)
-        m.d.comb += words.eq(self.found.offset - first)
-        wrong = (self.found.offset < first) | (words > settings.most)
-        m.d.comb += [
-            tags.i.payload.client.eq(wanted_source),
-            tags.i.payload.source.eq(found.source),
-            tags.i.payload.destination.eq(found.destination),
-            self.error.payload.code.eq(Error.OFFSET_ORDER),
-            self.error.payload.info.eq(wanted.vid),
-        ]
-        row, range_ = Signal(32), Signal(RangeRequest(self.address_width))
-        bad = Signal()
-        m.d.comb += ranges.i.payload.eq(range_)
+        # The beginning of the features is known in the second cycle, the end in the one after it.
+        row, begin, first = Signal(32), Signal(32), Signal(32)
         with m.FSM():
             with m.State("LOOK"):
                 m.d.comb += self.vertex.eq(wanted.vid)
                 m.d.sync += row.eq(wanted.vid * settings.stride)
-                with m.If(word.valid):
-                    m.next = "FIRST"
-            with m.State("FIRST"):
-                m.d.comb += self.vertex.eq(wanted.vid + 1)
-                m.d.sync += [first.eq(self.found.offset), found.eq(self.found)]
-                m.next = "LENGTH"
-            with m.State("LENGTH"):
-                m.d.comb += self.vertex.eq(wanted.vid)
-                m.d.sync += [
-                    bad.eq(settings.sparse & wrong),
-                    range_.address.eq(settings.features + Mux(settings.sparse, first, row)),
-                    range_.words.eq(Mux(settings.sparse, Mux(wrong, 0, words), settings.words)),
-                ]
-                m.next = "ASK"
-            with m.State("ASK"):
-                m.d.comb += [
-                    ranges.i.valid.eq(tags.i.ready),
-                    tags.i.valid.eq(ranges.i.ready),
-                    word.ready.eq(ranges.i.ready & tags.i.ready),
-                    self.error.valid.eq(bad & word.ready),
-                ]
-                with m.If(word.ready):
-                    m.next = "LOOK"
+                with m.If(goes):
+                    m.next = "NEXT"
+            with m.State("NEXT"):
+                m.d.comb += [self.vertex.eq(wanted.vid + 1), word.ready.eq(1)]
+                m.d.sync += [first.eq(self.found.offset), begin.eq(row)]
+                m.next = "LOOK"
+        found, known, vid = Signal(tag), Signal(), Signal(32)
+        m.d.sync += [
+            known.eq(word.ready),
+            vid.eq(wanted.vid),
+            found.client.eq(wanted_source),
+            found.source.eq(self.found.source),
+            found.destination.eq(self.found.destination),
+        ]
+
+        words = Signal(33)
+        m.d.comb += words.eq(self.found.offset - first)
+        wrong = (self.found.offset < first) | (words > settings.most)
+        range_, asks, bad = Signal(RangeRequest(self.address_width)), Signal(), Signal()
+        m.d.sync += [
+            asks.eq(known),
+            bad.eq(settings.sparse & wrong),
+            range_.address.eq(settings.features + Mux(settings.sparse, first, begin)),
+            range_.words.eq(Mux(settings.sparse, Mux(wrong, 0, words), settings.words)),
+            tags.i.payload.eq(found),
+            self.error.payload.info.eq(vid),
+        ]
+        words_of_beat = exact_log2(config.data_width // _WORD_BITS)
+        end = range_.address[:words_of_beat] + range_.words + (config.data_width // _WORD_BITS - 1)
+        m.d.comb += [
+            ranges.i.valid.eq(asks),
+            ranges.i.payload.eq(range_),
+            tags.i.valid.eq(asks),
+            self.error.valid.eq(asks & bad),
+            self.error.payload.code.eq(Error.OFFSET_ORDER),
+            # An empty range comes as a beat too.
+            beats.eq(Mux(range_.words == 0, 1, end >> words_of_beat)),
+            *(asked[n].eq(asks & (tags.i.payload.client == n)) for n in range(self.clients)),
+        ]
 
         fresh = Signal(init=1)
         beat, owner = reader.o.payload, tags.o.payload
@@ -187,7 +200,6 @@ class FeatureReader(wiring.Component):
                 task.last.eq(beat.last),
                 task.scale.eq(owner.source),
                 queue.i.payload.destination.eq(owner.destination),
-                answered[n].eq(moves & beat.last & mine),
             ]
         with m.If(moves):
             m.d.sync += fresh.eq(beat.last)

@@ -1,10 +1,10 @@
 """Feeder: hands features to the PE that combines and keeps each node's s_dst for the end of its row (I6)."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.community.formats import SLOTS, CommunityConfig
+from hw.community.formats import RECORDS, CommunityConfig
 from hw.stream.queue import Queue
 
 __all__ = ["Feeder", "features_of", "kept_scale"]
@@ -17,7 +17,7 @@ def features_of(config: CommunityConfig) -> data.StructLayout:
 
 def kept_scale(config: CommunityConfig) -> data.StructLayout:
     """Layout of a node's s_dst and where it is kept."""
-    return data.StructLayout({"place": range(config.slots * config.width), "scale": config.scale})
+    return data.StructLayout({"place": range(config.places), "scale": config.scale})
 
 
 class Feeder(wiring.Component):
@@ -30,7 +30,7 @@ class Feeder(wiring.Component):
     Attributes
     ----------
     begun : stream of ``config.record``, always ready
-        Records, when they begin; at most as many as slots.
+        Records, when they begin; at most `RECORDS`.
     i : stream of `features_of`
     o : stream of ``config.pe.task_beat``
         The same beats; ``i.ready`` is ``o.ready`` while a record is under way.
@@ -52,7 +52,7 @@ class Feeder(wiring.Component):
         """Count first beats."""
         m = Module()
         config = self.config
-        m.submodules.queue = queue = Queue(config.record, SLOTS)
+        m.submodules.queue = queue = Queue(config.record, RECORDS)
         record, column = queue.o.payload, Signal(config.row_bits)
         # Records of hubs alone have no nodes.
         m.d.comb += [queue.i.valid.eq(self.begun.valid & (self.begun.payload.nodes != 0))]
@@ -64,7 +64,7 @@ class Feeder(wiring.Component):
             self.o.valid.eq(self.i.valid & known),
             self.i.ready.eq(self.o.ready & known),
             self.scale.valid.eq(self.o.valid & beat.first),
-            self.scale.payload.place.eq(Cat(column, record.slot)),
+            self.scale.payload.place.eq(record.base + column),
             self.scale.payload.scale.eq(self.i.payload.destination),
         ]
         with m.If(self.o.valid & self.o.ready & beat.last):

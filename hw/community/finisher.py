@@ -12,7 +12,7 @@ from golden.model.layer import GIN_FRACTION
 from hw.community.feeder import kept_scale
 from hw.community.filler import own_chunk
 from hw.community.formats import CommunityConfig
-from hw.community.halves import port_signature
+from hw.community.places import read_signature
 from hw.pe.requantiser import Requantiser
 from hw.stream.queue import Queue
 
@@ -43,9 +43,9 @@ class Finisher(wiring.Component):
     i : stream of ``config.record``
         Records whose sums are there.
     sums
-        The sums, by row and chunk; one read.
-    sums_freed, slot_freed : Out(1)
-        The record's sums, and what else was kept of it, are not needed any more.
+        The sums, by place and chunk.
+    freed, retired : Out(1)
+        A row, and the last one of a record, is done: what was kept of it is not needed any more.
     o : stream of ``config.result``
     partial : stream of ``config.partial``
     busy : Out(1)
@@ -62,9 +62,9 @@ class Finisher(wiring.Component):
                 "scale": In(stream.Signature(kept_scale(config), always_ready=True)),
                 "own": In(stream.Signature(own_chunk(config), always_ready=True)),
                 "i": In(stream.Signature(config.record)),
-                "sums": Out(port_signature(config.chunk, config.width * config.chunks, 1)),
-                "sums_freed": Out(1),
-                "slot_freed": Out(1),
+                "sums": Out(read_signature(config.chunk, config.places * config.chunks)),
+                "freed": Out(1),
+                "retired": Out(1),
                 "o": Out(stream.Signature(config.result)),
                 "partial": Out(stream.Signature(config.partial)),
                 "busy": Out(1),
@@ -75,7 +75,7 @@ class Finisher(wiring.Component):
         """Walk through rows; weigh, requantise and pack those of nodes."""
         m = Module()
         config, settings = self.config, self.settings
-        places = config.slots * config.width
+        places = config.places
         own_shape = own_chunk(config)["data"].shape
         memories = {}
         for name, shape, depth in (
@@ -93,7 +93,7 @@ class Finisher(wiring.Component):
         vertex = self.vertex.payload
         m.d.comb += [
             vid_write.en.eq(self.vertex.valid),
-            vid_write.addr.eq(Cat(vertex.column, vertex.slot)),
+            vid_write.addr.eq(vertex.place),
             vid_write.data.eq(vertex.vid),
             scale_write.en.eq(self.scale.valid),
             scale_write.addr.eq(self.scale.payload.place),
@@ -113,7 +113,7 @@ class Finisher(wiring.Component):
         wiring.connect(m, partials.o, wiring.flipped(self.partial))
 
         # Elements of a node's row, or chunks of a hub's.
-        record, row = self.i.payload, Signal(config.row_bits)
+        record, row, place = self.i.payload, Signal(config.row_bits), Signal(range(config.places))
         element, chunk = Signal(range(config.max_out + 1)), Signal(range(config.chunks))
         lane_bits, beat_bits = exact_log2(config.lanes), exact_log2(config.pe.elements)
         node = row < record.nodes
@@ -128,13 +128,13 @@ class Finisher(wiring.Component):
         m.d.comb += [
             reads.eq(self.i.valid & Mux(node, ~beat_start | (room != 0), partial_room != 0)),
             self.i.ready.eq(reads & row_end & last_row),
-            self.sums_freed.eq(self.i.ready),
-            self.slot_freed.eq(self.i.ready),
-            self.sums.half.eq(record.slot[:1]),
-            self.sums.address[0].eq(Cat(at_chunk[: exact_log2(config.chunks)], row)),
-            vid_read.addr.eq(Cat(row, record.slot)),
-            scale_read.addr.eq(Cat(row, record.slot)),
-            own_read.addr.eq(Cat(at_chunk[: exact_log2(config.chunks)], row, record.slot)),
+            self.freed.eq(reads & row_end),
+            self.retired.eq(self.i.ready),
+            place.eq(record.base + row),
+            self.sums.address.eq(Cat(at_chunk[: exact_log2(config.chunks)], place)),
+            vid_read.addr.eq(place),
+            scale_read.addr.eq(place),
+            own_read.addr.eq(Cat(at_chunk[: exact_log2(config.chunks)], place)),
             bias_read.addr.eq(element),
         ]
         m.d.sync += [
@@ -171,7 +171,7 @@ class Finisher(wiring.Component):
             partials.i.payload.last.eq(tags[0].row_end),
         ]
         for lane in range(config.lanes):
-            m.d.comb += partials.i.payload.data[lane].eq(self.sums.data[0][lane])
+            m.d.comb += partials.i.payload.data[lane].eq(self.sums.data[lane])
 
         # The element, then the product with what the node counts more than a neighbour, then both together.
         lane = tags[0].element[:lane_bits]
@@ -181,7 +181,7 @@ class Finisher(wiring.Component):
         product = Signal(signed(2 * VALUE_BITS + 1))
         weighed, value = Signal(signed(config.sum_bits + GIN_FRACTION)), Signal(signed(ACCUMULATOR_BITS))
         m.d.sync += [
-            summed.eq(Array(self.sums.data[0][n] for n in range(config.lanes))[lane]),
+            summed.eq(Array(self.sums.data[n] for n in range(config.lanes))[lane]),
             own.eq(Array(own_read.data[n] for n in range(config.lanes))[lane]),
             product.eq(own * settings.own),
             weighed.eq(Mux(settings.wide, summed << GIN_FRACTION, summed)),

@@ -11,10 +11,10 @@ from golden.contracts import PARTIAL_BITS, SCALE, VALUE_BITS, VID_BITS
 from hw.contracts import struct
 from hw.pe.formats import PEConfig
 
-__all__ = ["SLOTS", "CommunityConfig", "HubConfig"]
+__all__ = ["RECORDS", "CommunityConfig", "HubConfig"]
 
-#: Records under way in a PE: one is read and combined, one is summed, one is finished, one waits in between.
-SLOTS = 4
+#: Records under way in a PE at most: as many as a distributed RAM has rows.
+RECORDS = 32
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class CommunityConfig:
         _ = self.pe  # which checks the others
 
     @property
-    def slots(self) -> int:
-        """Records that are kept at once."""
-        return SLOTS
+    def places(self) -> int:
+        """Rows of all records under way: two of the widest, or many small ones. A record's rows go round a ring."""
+        return 2 * self.width
 
     @property
     def pe(self) -> PEConfig:
@@ -103,6 +103,11 @@ class CommunityConfig:
         return ceil_log2(self.columns)
 
     @property
+    def vector(self) -> data.ArrayLayout:
+        """L elements of a combined row."""
+        return data.ArrayLayout(signed(VALUE_BITS), self.lanes)
+
+    @property
     def chunk(self) -> data.ArrayLayout:
         """L elements of a sum."""
         return data.ArrayLayout(signed(self.sum_bits), self.lanes)
@@ -132,14 +137,17 @@ class CommunityConfig:
 
     @property
     def request(self) -> data.StructLayout:
-        """What a column's vector is: that of the vertex ``vid``, the ``slot`` of its record and its ``column``."""
-        return data.StructLayout({"vid": VID_BITS, "slot": range(max(2, self.slots)), "column": self.row_bits})
+        """What a column's vector is: that of the vertex ``vid``; the ``place`` it has in the PE."""
+        return data.StructLayout({"vid": VID_BITS, "place": range(self.places)})
 
     @property
     def record(self) -> data.StructLayout:
-        """A record under way: its ``slot``, ``rows``, and how many of them, the first ones, are ``nodes``."""
+        """A record under way: the place of its first row, ``rows``, and how many, the first ones, are ``nodes``.
+
+        ``single``: its bitmap has one row, so no two columns have more than that one in common.
+        """
         return data.StructLayout(
-            {"slot": range(max(2, self.slots)), "rows": self.row_bits + 1, "nodes": self.row_bits + 1}
+            {"base": range(self.places), "rows": self.row_bits + 1, "nodes": self.row_bits + 1, "single": 1}
         )
 
     @property
@@ -226,9 +234,9 @@ class HubConfig(CommunityConfig):
         return cls(**{**asdict(config), "width": hubs})
 
     @property
-    def slots(self) -> int:
+    def places(self) -> int:
         """One record."""
-        return 1
+        return self.width
 
     @property
     def sum_bits(self) -> int:

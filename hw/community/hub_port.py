@@ -11,7 +11,7 @@ from hw.stream.queue import Queue
 __all__ = ["HubPort"]
 
 #: Rows that a PE has asked for and not taken.
-_ROWS = 8
+_ROWS = 32
 
 
 class HubPort(wiring.Component):

@@ -9,8 +9,8 @@ from amaranth.utils import ceil_log2, exact_log2
 
 from golden.contracts import PARTIAL_BITS, VALUE_BITS
 from hw.community.feeder import features_of
-from hw.community.finisher import Finisher
 from hw.community.formats import CommunityConfig, HubConfig
+from hw.community.hub_finisher import HubFinisher
 from hw.pe.pe import PE
 from hw.stream.arbiter import Arbiter
 from hw.stream.queue import Queue
@@ -20,6 +20,8 @@ __all__ = ["HubUnit"]
 
 #: Requests that have a slot and wait for the row.
 _SERVED = 64
+#: Width of a layer's number: so many layers, less one, pass between two clearings of the slots.
+_EPOCH_BITS = 4
 
 
 class HubUnit(wiring.Component):
@@ -38,6 +40,8 @@ class HubUnit(wiring.Component):
         Hubs at most, a power of two.
     units
         Hub units, a power of two: this one has the VIDs with its own low bits.
+    ways
+        See `hw.community.hub_finisher.HubFinisher`.
 
     Attributes
     ----------
@@ -45,7 +49,8 @@ class HubUnit(wiring.Component):
         As for `hw.community.pe.CommunityPE`.
     weight_write, bias_write : streams, always ready
     start : In(1)
-        Forget all hubs; takes as many cycles as there are vertices.
+        Forget all hubs. Slots carry the number of their layer, so this takes as many cycles as there are vertices only
+        when the numbers begin again, as they do after reset.
     finish : In(1)
         All partial sums have come: finish the hubs.
     busy : Out(1)
@@ -65,8 +70,10 @@ class HubUnit(wiring.Component):
         A hub for which there is no slot; it gets the last slot, and results are wrong.
     """
 
-    def __init__(self, config: CommunityConfig, clients: int, nodes: int, hubs: int, units: int = 1) -> None:
-        self.config, self.clients = config, clients
+    def __init__(
+        self, config: CommunityConfig, clients: int, nodes: int, hubs: int, units: int = 1, ways: int = 4
+    ) -> None:
+        self.config, self.clients, self.ways = config, clients, ways
         self.nodes, self._shift = max(2, nodes // units), exact_log2(units)
         self.hubs = HubConfig.of(config, hubs)
         pe = config.pe
@@ -106,7 +113,7 @@ class HubUnit(wiring.Component):
         m = Module()
         config, hubs = self.config, self.hubs
         m.submodules.pe = pe = PE(config.pe)
-        m.submodules.finisher = finisher = Finisher(hubs)
+        m.submodules.finisher = finisher = HubFinisher(hubs, self.ways)
         slot_bits = hubs.row_bits
         m.d.comb += [
             pe.settings.eq(self.combination),
@@ -118,11 +125,12 @@ class HubUnit(wiring.Component):
         connect(m, finisher.o, flipped(self.o))
 
         # Slots: a number for every VID that has been asked for.
-        entry = data.StructLayout({"known": 1, "slot": slot_bits})
+        entry = data.StructLayout({"epoch": _EPOCH_BITS, "slot": slot_bits})
         m.submodules.slots = slots = memory.Memory(shape=entry, depth=self.nodes, init=[])
         slot_write = slots.write_port()
         slot_read, partial_slot = (slots.read_port(transparent_for=(slot_write,)) for _ in range(2))
-        clearing, to_clear = Signal(), Signal(range(self.nodes))
+        clearing, to_clear = Signal(init=1), Signal(range(self.nodes))
+        epoch = Signal(_EPOCH_BITS, init=1)  # 0: of no layer
         with m.If(clearing):
             m.d.comb += [slot_write.en.eq(1), slot_write.addr.eq(to_clear)]
             m.d.sync += [to_clear.eq(to_clear + 1), clearing.eq(to_clear != self.nodes - 1)]
@@ -136,7 +144,7 @@ class HubUnit(wiring.Component):
         looks, vid, client = Signal(), Signal(32), Signal(range(max(2, self.clients)))
         count = Signal(slot_bits + 1)
         full = count[-1]
-        known = slot_read.data.known
+        known = slot_read.data.epoch == epoch
         last_slot = (1 << slot_bits) - 1
         slot = Mux(known, slot_read.data.slot, Mux(full, last_slot, count[:slot_bits]))
         new = looks & ~known & ~full
@@ -152,7 +160,7 @@ class HubUnit(wiring.Component):
             wanted.i.payload.vid.eq(vid),
             finisher.vertex.valid.eq(new & settles),
             finisher.vertex.payload.vid.eq(vid),
-            finisher.vertex.payload.column.eq(count),
+            finisher.vertex.payload.place.eq(count),
             self.overflow.valid.eq(settles & ~known & full),
             self.overflow.payload.eq(vid),
         ]
@@ -162,7 +170,7 @@ class HubUnit(wiring.Component):
             m.d.comb += [
                 slot_write.en.eq(1),
                 slot_write.addr.eq(vid >> self._shift),
-                slot_write.data.known.eq(1),
+                slot_write.data.epoch.eq(epoch),
                 slot_write.data.slot.eq(count),
             ]
             m.d.sync += count.eq(count + 1)
@@ -247,8 +255,8 @@ class HubUnit(wiring.Component):
             partial_slot.en.eq(1),
             partial_slot.addr.eq(partial.vid >> self._shift),
             sum_read.en.eq(1),
-            sum_read.addr.eq(Mux(finishing, finisher.sums.address[0], Cat(first.chunk, partial_slot.data.slot))),
-            finisher.sums.data[0].eq(sum_read.data),
+            sum_read.addr.eq(Mux(finishing, finisher.sums.address, Cat(first.chunk, partial_slot.data.slot))),
+            finisher.sums.data.eq(sum_read.data),
             sum_write.en.eq(adds | stores),
             sum_write.addr.eq(Mux(adds, second_place, Cat(chunk, done[:slot_bits]))),
         ]
@@ -265,21 +273,23 @@ class HubUnit(wiring.Component):
         # The end: all hubs as one record.
         m.d.comb += [
             finisher.i.valid.eq(finishing & (count != 0)),
-            finisher.i.payload.rows.eq(count),
-            finisher.i.payload.nodes.eq(count),
+            finisher.i.payload.eq(count),
         ]
         with m.If(self.finish):
             m.d.sync += finishing.eq(1)
         with m.If(finishing & (finisher.i.ready | (count == 0))):
             m.d.sync += [finishing.eq(0), count.eq(0), done.eq(0), fed.eq(0)]
         with m.If(self.start):
-            m.d.sync += clearing.eq(1)
+            m.d.sync += epoch.eq(epoch + 1)
+            with m.If(epoch.all()):
+                m.d.sync += [epoch.eq(1), clearing.eq(1)]
         m.d.comb += self.busy.eq(
             clearing | finishing | finisher.busy | first_valid | adds | part_stream.valid | looks
             | served.o.valid | serving | (done != count)
         )  # fmt: skip
         m.d.sync += [
             Cover(looks & ~known & ~settles, "a new hub waits"),
+            Cover(self.start & epoch.all(), "numbers of layers begin again"),
             Cover(pe.o.valid & adds, "a combined row waits for a sum"),
             Cover(served.o.valid & ~serves, "a row is not combined yet"),
         ]

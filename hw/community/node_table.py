@@ -21,7 +21,9 @@ Lookup = data.StructLayout({"offset": _WORD, "source": struct(SCALE), "destinati
 
 
 class NodeTable(wiring.Component):
-    """Reads three arrays of words one after another, a beat a cycle, and answers lookups afterwards.
+    """Reads three arrays of words, a beat a cycle, and answers lookups afterwards.
+
+    An array that is there from the layer before is not read again.
 
     Parameters
     ----------
@@ -35,11 +37,13 @@ class NodeTable(wiring.Component):
     Attributes
     ----------
     start : In(1)
-        Read anew.
+        Read what is not there.
+    forget : In(1)
+        The memory may have changed, or a read may have failed: nothing is there.
     addresses : In
         Where each of the `ARRAYS` begins, in words; the beginning of a beat.
     words : In
-        Their lengths.
+        Their lengths; an array of none is left as it is.
     busy : Out(1)
         Arrays are being read.
     vertex, found
@@ -50,11 +54,12 @@ class NodeTable(wiring.Component):
 
     def __init__(self, nodes: int, address_width: int = 32, data_width: int = 256, ports: int = 2) -> None:
         self.nodes, self.data_width, self.ports = nodes, data_width, ports
-        self._reader = RangeReader(address_width, data_width, 64)
+        self._reader = RangeReader(address_width, data_width, 128)
         request = RangeRequest(address_width)
         super().__init__(
             {
                 "start": In(1),
+                "forget": In(1),
                 "addresses": In(request["address"].shape).array(len(ARRAYS)),
                 "words": In(_WORD).array(len(ARRAYS)),
                 "busy": Out(1),
@@ -74,23 +79,42 @@ class NodeTable(wiring.Component):
         words = self.data_width // _WORD
         # The offsets have an entry more than there are vertices.
         depth = 2 * self.nodes // words
-        array, place, asked = Signal(range(len(ARRAYS))), Signal(range(depth)), Signal()
+        place = Signal(range(depth))
+        # Arrays to ask for, and those whose beats have not all come; both go in order.
+        to_ask, to_come = Signal(len(ARRAYS)), Signal(len(ARRAYS))
+        asking, coming = Signal(range(len(ARRAYS))), Signal(range(len(ARRAYS)))
+        for n in reversed(range(len(ARRAYS))):
+            with m.If(to_ask[n]):
+                m.d.comb += asking.eq(n)
+            with m.If(to_come[n]):
+                m.d.comb += coming.eq(n)
         m.d.comb += [
-            reader.i.payload.address.eq(Array(self.addresses)[array]),
-            reader.i.payload.words.eq(Array(self.words)[array]),
-            reader.i.valid.eq(self.busy & ~asked),
+            reader.i.payload.address.eq(Array(self.addresses)[asking]),
+            reader.i.payload.words.eq(Array(self.words)[asking]),
+            reader.i.valid.eq(to_ask.any()),
             reader.o.ready.eq(1),
+            self.busy.eq(to_come.any()),
         ]
         with m.If(reader.i.valid & reader.i.ready):
-            m.d.sync += asked.eq(1)
+            m.d.sync += to_ask.eq(to_ask & ~(1 << asking))
         with m.If(reader.o.valid):
             m.d.sync += place.eq(place + 1)
             with m.If(reader.o.payload.last):
-                m.d.sync += [asked.eq(0), place.eq(0), array.eq(array + 1)]
-                with m.If(array == len(ARRAYS) - 1):
-                    m.d.sync += self.busy.eq(0)
-        with m.If(self.start):
-            m.d.sync += [self.busy.eq(1), array.eq(0), place.eq(0), asked.eq(0)]
+                m.d.sync += [place.eq(0), to_come.eq(to_come & ~(1 << coming))]
+        there = Signal(len(ARRAYS))
+        for n in range(len(ARRAYS)):
+            address, words_there = Signal.like(self.addresses[n]), Signal.like(self.words[n])
+            same = there[n] & (address == self.addresses[n]) & (words_there == self.words[n])
+            with m.If(self.start & (self.words[n] != 0) & ~same):
+                m.d.sync += [
+                    to_ask[n].eq(1),
+                    to_come[n].eq(1),
+                    there[n].eq(1),
+                    address.eq(self.addresses[n]),
+                    words_there.eq(self.words[n]),
+                ]
+        with m.If(self.forget):
+            m.d.sync += there.eq(0)
 
         low = [Signal(exact_log2(words), name=f"low_{port}") for port in range(self.ports)]
         for number, name in enumerate(ARRAYS):
@@ -99,7 +123,7 @@ class NodeTable(wiring.Component):
             )
             write = kept.write_port()
             m.d.comb += [
-                write.en.eq(reader.o.valid & (array == number)),
+                write.en.eq(reader.o.valid & (coming == number)),
                 write.addr.eq(place),
                 write.data.eq(reader.o.payload.data),
             ]
@@ -109,5 +133,8 @@ class NodeTable(wiring.Component):
                 field = "offset" if name == "offsets" else name
                 m.d.comb += self.found[port][field].eq(read.data[low[port]])
         m.d.sync += [low[port].eq(self.vertex[port]) for port in range(self.ports)]
-        m.d.sync += Cover(reader.o.valid & ~reader.o.payload.last & self.busy, "an array of several beats")
+        m.d.sync += [
+            Cover(reader.o.valid & ~reader.o.payload.last & self.busy, "an array of several beats"),
+            Cover(self.start & there.all(), "every array may be there"),
+        ]
         return m

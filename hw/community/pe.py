@@ -7,14 +7,15 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from hw.community.feeder import Feeder, features_of
 from hw.community.filler import Filler
 from hw.community.finisher import Finisher
-from hw.community.formats import CommunityConfig
-from hw.community.halves import Halves
+from hw.community.formats import RECORDS, CommunityConfig
+from hw.community.places import Places
 from hw.community.planner import Planner
 from hw.community.record_reader import RecordReader
 from hw.community.scanner import Scanner
 from hw.community.summer import Summer
 from hw.islands.formats import RecordBeat
 from hw.pe.pe import PE
+from hw.stream.queue import Queue
 
 __all__ = ["CommunityPE"]
 
@@ -24,7 +25,9 @@ _COUNTER_BITS = 32
 
 
 class CommunityPE(wiring.Component):
-    """Three records at a time: one is combined while the one before is planned and summed, and one more finished.
+    """Many records at a time: while one is combined, one before it is planned and summed, and one more finished.
+
+    Rows of records lie in a ring of places, from the time their vertices are asked for until they are finished.
 
     Parameters
     ----------
@@ -87,7 +90,7 @@ class CommunityPE(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Connect the parts around three memories in halves."""
+        """Connect the parts around the memories they share."""
         m = Module()
         config = self.config
         m.submodules.reader = reader = RecordReader(config)
@@ -98,9 +101,12 @@ class CommunityPE(wiring.Component):
         m.submodules.scanner = scanner = Scanner(config)
         m.submodules.summer = summer = Summer(config)
         m.submodules.finisher = finisher = Finisher(config)
-        m.submodules.matrix = matrix = Halves(config.width, config.columns, (1, 1))
-        m.submodules.vectors = vectors = Halves(config.chunk, config.columns * config.chunks, (0, 2))
-        m.submodules.sums = sums = Halves(config.chunk, config.width * config.chunks, (1, 1))
+        # What is kept of the rows of records: their columns, their vectors and their sums, each in its place.
+        m.submodules.columns = columns = Places(config.width, config.places, (False, False))
+        depth = config.places * config.chunks
+        m.submodules.vectors = vectors = Places(config.vector, depth, (False, False))
+        m.submodules.sums = sums = Places(config.chunk, depth, (True, False))
+        m.submodules.read = read = Queue(config.record, RECORDS)
 
         connect(m, flipped(self.records), reader.i)
         connect(m, reader.node_request, flipped(self.node_request))
@@ -118,7 +124,8 @@ class CommunityPE(wiring.Component):
         connect(m, flipped(self.hub_rows), filler.hub_rows)
         connect(m, filler.own, finisher.own)
         connect(m, filler.o, summer.record)
-        connect(m, reader.o, planner.i)
+        connect(m, reader.o, read.i)
+        connect(m, read.o, planner.i)
         connect(m, planner.o, scanner.i)
         connect(m, scanner.o, summer.i)
         connect(m, summer.o, finisher.i)
@@ -126,20 +133,22 @@ class CommunityPE(wiring.Component):
         connect(m, finisher.o, flipped(self.o))
         connect(m, finisher.partial, flipped(self.partial))
 
-        connect(m, reader.matrix, matrix.before)
-        connect(m, planner.matrix, matrix.behind)
-        connect(m, filler.vectors, vectors.before)
-        connect(m, summer.vectors, vectors.behind)
-        connect(m, summer.sums, sums.before)
-        connect(m, finisher.sums, sums.behind)
+        connect(m, reader.columns, columns.write)
+        connect(m, reader.column, columns.reads[0])
+        connect(m, planner.column, columns.reads[1])
+        connect(m, filler.vectors, vectors.write)
+        for n in range(2):
+            connect(m, summer.vectors[n], vectors.reads[n])
+        connect(m, summer.sums, sums.write)
+        connect(m, summer.total, sums.reads[0])
+        connect(m, finisher.sums, sums.reads[1])
         m.d.comb += [
-            reader.half_freed.eq(summer.freed),
-            reader.slot_freed.eq(finisher.slot_freed),
-            summer.sums_freed.eq(finisher.sums_freed),
+            reader.freed.eq(finisher.freed),
+            reader.retired.eq(finisher.retired),
             pe.settings.eq(self.combination),
             *(unit.settings.eq(self.settings) for unit in (filler, planner, summer, finisher)),
             self.busy.eq(reader.busy | finisher.busy | self.records.valid),
-            self.retired.eq(finisher.slot_freed),
+            self.retired.eq(finisher.retired),
         ]
         for name in _COUNTERS:
             counter = getattr(self, name)

@@ -6,8 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from golden.community.plan import K_VALUES
 from hw.community.formats import CommunityConfig
-from hw.community.halves import port_signature
 from hw.community.lowest import without_lowest
+from hw.community.places import read_signature
 from hw.stream.slice import Slice
 
 __all__ = ["Planner"]
@@ -51,8 +51,8 @@ class Planner(wiring.Component):
         ``config.settings``, constant while there are records.
     i : stream of ``config.record``
         Records whose columns are complete.
-    matrix
-        The columns, of which those of new sums are written.
+    column
+        The columns of the matrix, by place.
     o : stream of ``config.task``
         Tasks, `golden.community.plan.plan`; one with ``last`` and no rows ends a record.
     """
@@ -63,7 +63,7 @@ class Planner(wiring.Component):
             {
                 "settings": In(config.settings),
                 "i": In(stream.Signature(config.record)),
-                "matrix": Out(port_signature(config.width, config.columns, 1)),
+                "column": Out(read_signature(config.width, config.places)),
                 "o": Out(stream.Signature(config.task)),
             }
         )
@@ -79,6 +79,9 @@ class Planner(wiring.Component):
         pair = data.StructLayout({"left": config.column_bits, "right": config.column_bits})
         m.submodules.pairs = pairs = memory.Memory(shape=pair, depth=config.columns, init=[])
         pair_write, pair_read = pairs.write_port(), pairs.read_port()
+        # Columns of new sums, which nobody else needs.
+        m.submodules.shared = kept = memory.Memory(shape=config.width, depth=config.columns, init=[])
+        kept_write, kept_read = kept.write_port(), kept.read_port()
 
         number = config.column_bits + 1
         record = Signal(config.record)
@@ -87,15 +90,18 @@ class Planner(wiring.Component):
         window = [Signal(config.width, name=f"column_{n}") for n in range(look)]
         parts = [Signal(pair, name=f"parts_{n}") for n in range(look)]
         filled, wanted, loading = Signal(range(look + 1)), Signal(range(look + 1)), Signal()
+        again = Signal()  # the column read last has not been taken
+        new = Signal()  # the column on its way is that of a new sum
         first, rest = window[0], Signal(range(look + 1))
         m.d.comb += [
             wanted.eq(Mux(settings.windows, settings.k + 1, config.partners + 1)),
-            self.matrix.half.eq(record.slot[0]),
-            self.matrix.address[0].eq(fetch),
+            self.column.address.eq(record.base + Mux(again, head, fetch)),
+            kept_read.addr.eq(fetch),
+            kept_read.en.eq(1),
+            kept_write.addr.eq(tail),
             pair_read.addr.eq(fetch),
             pair_read.en.eq(1),
             pair_write.addr.eq(tail),
-            self.matrix.write_address.eq(tail),
         ]
 
         # Pairs: ones in common, in groups, then in all; then the best partner.
@@ -136,17 +142,56 @@ class Planner(wiring.Component):
             m.d.comb += cheaper[row].eq(2 * connected > filled + 1)
         start, taken = Signal(number), Signal(number)
 
-        # Of the first column, found out a cycle before they decide.
-        empty, shared = Signal(), Signal()
+        # Of the first column, found out a cycle before they decide: they are `known` unless it has changed just now.
+        empty, shared, known = Signal(), Signal(), Signal()
         joined, missing = Signal(config.width), Signal(config.width)
         any_joined, any_missing = Signal(), Signal()
-        shift = Signal()
-        with m.If(shift):
-            for n in range(look - 1):
-                m.d.sync += [window[n].eq(window[n + 1]), parts[n].eq(parts[n + 1])]
-            m.d.sync += [filled.eq(filled - 1), head.eq(head + 1)]
+        shift, splits, runs = Signal(), Signal(), Signal()
+        coming = Signal(config.width)
+        m.d.comb += coming.eq(Mux(shift, window[1], first))
 
-        with m.FSM():
+        # Columns move up; the next one comes behind them, two cycles after there was room for it.
+        more, behind = Signal(), Signal(range(look + 1))
+        all_fetched, complete = Signal(), Signal()
+        m.d.comb += [
+            # In windows new sums have no columns of their own.
+            all_fetched.eq(fetch == Mux(settings.windows, record.rows, tail)),
+            more.eq(runs & ~all_fetched & (filled + loading - shift < wanted)),
+            behind.eq(filled - shift),
+            complete.eq(~loading & (all_fetched | (filled == wanted))),
+        ]
+        m.d.sync += [
+            loading.eq(more),
+            new.eq(fetch >= record.rows),
+            fetch.eq(fetch + more),
+            filled.eq(behind + loading),
+            head.eq(head + shift),
+            empty.eq(coming == 0),
+            shared.eq((without_lowest(coming) != 0) & (tail < settings.limit)),
+            known.eq(~splits & ~(loading & (behind == 0))),
+        ]
+        for n in range(look):
+            if n + 1 < look:
+                with m.If(shift):
+                    m.d.sync += [window[n].eq(window[n + 1]), parts[n].eq(parts[n + 1])]
+            with m.If(loading & (behind == n)):
+                m.d.sync += [window[n].eq(Mux(new, kept_read.data, self.column.data)), parts[n].eq(pair_read.data)]
+        formed = head >= record.rows
+        nothing = empty & ~formed
+
+        def emit() -> None:
+            """Make the first column a task, if it has rows or is a sum that others need."""
+            m.d.comb += [
+                task.index.eq(head),
+                task.rows.eq(first),
+                task.form.eq(formed),
+                task.left.eq(parts[0].left),
+                task.right.eq(parts[0].right),
+                out.i.valid.eq(~nothing),
+                shift.eq(nothing | out.i.ready),
+            ]
+
+        with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.comb += self.i.ready.eq(1)
                 m.d.sync += [
@@ -157,47 +202,53 @@ class Planner(wiring.Component):
                     filled.eq(0),
                 ]
                 with m.If(self.i.valid):
-                    m.next = "FILL"
+                    m.next = "LOOK"
+                    with m.If(settings.windows):
+                        m.next = "FILL"
+                    with m.Elif(self.i.payload.single):
+                        m.next = "PASS"
+            with m.State("PASS"):
+                # Nothing to share: every column is a task, one a cycle.
+                moves = ~loading | out.i.ready
+                m.d.comb += [
+                    task.index.eq(head),
+                    task.rows.eq(self.column.data),
+                    out.i.valid.eq(loading),
+                    again.eq(~moves),
+                ]
+                m.d.sync += [loading.eq(Mux(moves, fetch != record.rows, loading)), filled.eq(0)]
+                with m.If(moves):
+                    m.d.sync += head.eq(head + loading)
+                    with m.If(fetch != record.rows):
+                        m.d.sync += fetch.eq(fetch + 1)
+                    with m.Else():
+                        m.next = "END"
             with m.State("FILL"):
-                # In windows new sums have no columns of their own.
-                end = Mux(settings.windows, record.rows, tail)
-                more = (fetch != end) & (filled + loading < wanted)
-                m.d.sync += loading.eq(more)
-                with m.If(more):
-                    m.d.sync += fetch.eq(fetch + 1)
-                with m.If(loading):
-                    m.d.sync += [
-                        Array(window)[filled].eq(self.matrix.data[0]),
-                        Array(part.as_value() for part in parts)[filled].eq(pair_read.data),
-                        filled.eq(filled + 1),
-                    ]
-                with m.If(~loading & ~more):
-                    m.next = "COUNT"
+                with m.If(complete):
+                    m.next = "DECIDE"
                     with m.If(filled == 0):
                         m.next = "END"
-                    with m.Elif(settings.windows):
-                        m.next = "DECIDE"
-            with m.State("COUNT"):
-                m.d.sync += [
-                    empty.eq(first == 0),
-                    shared.eq((without_lowest(first) != 0) & (tail < settings.limit)),
-                ]
-                m.next = "ADD"
+            with m.State("LOOK"):
+                alone = (filled == 1) & complete
+                with m.If((filled == 0) & complete):
+                    m.next = "END"
+                with m.If((filled != 0) & known):
+                    with m.If(~shared | alone):
+                        emit()
+                    with m.Elif(complete):
+                        m.next = "ADD"
             with m.State("ADD"):
                 m.next = "COMPARE"
-                with m.If(~shared):
-                    m.next = "EMIT"
             with m.State("COMPARE"):
                 m.next = "RANK"
             with m.State("RANK"):
                 m.next = "SPLIT"
             with m.State("SPLIT"):
-                m.next = "EMIT"
                 with m.If(saves):
                     m.d.comb += [
-                        self.matrix.active.eq(1),
-                        self.matrix.write.eq(1),
-                        self.matrix.write_data.eq(common),
+                        splits.eq(1),
+                        kept_write.en.eq(1),
+                        kept_write.data.eq(common),
                         pair_write.en.eq(1),
                         pair_write.data.left.eq(head),
                         pair_write.data.right.eq(head + 1 + best),
@@ -206,21 +257,11 @@ class Planner(wiring.Component):
                     for n in range(config.partners):
                         with m.If(best == n):
                             m.d.sync += window[n + 1].eq(window[n + 1] & ~common)
-                    m.next = "FILL"
-            with m.State("EMIT"):
-                formed = head >= record.rows
-                nothing = empty & ~formed
-                m.d.comb += [
-                    task.index.eq(head),
-                    task.rows.eq(first),
-                    task.form.eq(formed),
-                    task.left.eq(parts[0].left),
-                    task.right.eq(parts[0].right),
-                    out.i.valid.eq(~nothing),
-                    shift.eq(nothing | out.i.ready),
-                ]
-                with m.If(shift):
-                    m.next = "FILL"
+                    m.next = "LOOK"
+                with m.Else():
+                    emit()
+                    with m.If(shift):
+                        m.next = "LOOK"
             with m.State("DECIDE"):
                 m.d.sync += [
                     rows.eq(Mux(tail < settings.limit, cheaper, 0)),
@@ -272,9 +313,11 @@ class Planner(wiring.Component):
                 m.d.comb += [task.last.eq(1), out.i.valid.eq(1)]
                 with m.If(out.i.ready):
                     m.next = "IDLE"
+        m.d.comb += runs.eq(~fsm.ongoing("IDLE") & ~fsm.ongoing("PASS"))
         m.d.sync += [
             Cover(settings.windows & (rows != 0) & (start + 2 < head), "a sum of more than two columns"),
             Cover(shift & (head >= record.rows), "a sum of two columns"),
+            Cover(again, "a column of a record without sums waits"),
             Cover(~settings.windows & (tail == settings.limit), "no column is left"),
         ]
         return m

@@ -6,9 +6,9 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from golden.contracts import RECORD_HEADER, VID_BITS
-from hw.community.formats import SLOTS, CommunityConfig
-from hw.community.halves import port_signature
+from hw.community.formats import RECORDS, CommunityConfig
 from hw.community.lowest import lowest_one, without_lowest
+from hw.community.places import read_signature, write_signature
 from hw.contracts import struct
 from hw.islands.formats import RecordBeat
 from hw.stream.slice import Slice
@@ -21,8 +21,9 @@ _BEAT = 64
 class RecordReader(wiring.Component):
     """Reads one record at a time; the columns of hubs are the hub columns of the bitmap, turned over bit by bit.
 
-    Begins a record when a slot and a half of the matrix are free. A record that is too wide, or part of a community,
-    is passed over and reported.
+    Begins a record when there are places for its rows, which it keeps until they are finished; so many small records
+    are under way, and their vertices are asked for long before they are summed. A record that is too wide, or part
+    of a community, is passed over and reported.
 
     Parameters
     ----------
@@ -38,12 +39,12 @@ class RecordReader(wiring.Component):
         Vertices of which the features, or the combined rows, are needed, each in the order of columns.
     begun : stream of ``config.record``, always ready
         A record's sizes, before any of its vertices.
-    matrix
-        Where its columns go.
+    columns, column
+        Where the columns of its matrix go, by place, and one of them read.
     o : stream of ``config.record``
         A record whose columns are complete.
-    slot_freed, half_freed : In(1)
-        A record is finished; the matrix and the vectors of a record are not needed any more.
+    freed, retired : In(1)
+        A row of the oldest record, and its last one, is finished: its place is free.
     busy : Out(1)
         Records are under way.
     refused : stream of unsigned(32), always ready
@@ -59,10 +60,11 @@ class RecordReader(wiring.Component):
                 "node_request": Out(stream.Signature(config.request)),
                 "hub_request": Out(stream.Signature(config.request)),
                 "begun": Out(stream.Signature(config.record, always_ready=True)),
-                "matrix": Out(port_signature(config.width, config.columns, 1)),
+                "columns": Out(write_signature(config.width, config.places)),
+                "column": Out(read_signature(config.width, config.places)),
                 "o": Out(stream.Signature(config.record)),
-                "slot_freed": In(1),
-                "half_freed": In(1),
+                "freed": In(1),
+                "retired": In(1),
                 "busy": Out(1),
                 "refused": Out(stream.Signature(32, always_ready=True)),
             }
@@ -79,27 +81,31 @@ class RecordReader(wiring.Component):
             wiring.connect(m, out.o, wiring.flipped(port))
             requests.append(out.i)
 
-        slots, halves = Signal(range(SLOTS + 1), init=SLOTS), Signal(2, init=2)
-        begins = Signal()
-        m.d.sync += [slots.eq(slots - begins + self.slot_freed), halves.eq(halves - begins + self.half_freed)]
+        records, room = Signal(range(RECORDS + 1), init=RECORDS), Signal(range(config.places + 1), init=config.places)
+        begins, rows = Signal(), Signal(17)
+        m.d.sync += [
+            records.eq(records - begins + self.retired),
+            room.eq(room - Mux(begins, rows, 0) + self.freed),
+        ]
 
-        record, hub_edges, slot = Signal(config.record), Signal(), Signal(range(SLOTS))
+        record, hub_edges, base = Signal(config.record), Signal(), Signal(range(config.places))
         index, lane = Signal(config.row_bits + 1), Signal()
         vid = self.i.payload.data.word_select(lane, VID_BITS)
         request = Signal(config.request)
         m.d.comb += [
             header.eq(self.i.payload.data),
             request.vid.eq(vid),
-            request.slot.eq(record.slot),
-            request.column.eq(index),
+            request.place.eq(record.base + index),
             self.vertex.payload.eq(request),
             *(out.payload.eq(request) for out in requests),
-            self.begun.payload.slot.eq(slot),
-            self.begun.payload.rows.eq(header.nodes + header.hubs),
+            rows.eq(header.nodes + header.hubs),
+            self.begun.payload.base.eq(base),
+            self.begun.payload.rows.eq(rows),
             self.begun.payload.nodes.eq(Mux(header.hub_edges, 0, header.nodes)),
+            self.begun.payload.single.eq(header.nodes == 1),
             self.begun.valid.eq(begins),
             self.o.payload.eq(record),
-            self.busy.eq(slots != SLOTS),
+            self.busy.eq(records != RECORDS),
         ]
 
         words = -(-config.width // _BEAT)
@@ -114,25 +120,20 @@ class RecordReader(wiring.Component):
         # Of the row's hub bits: the lowest is chosen, then the hub's column is read, then written.
         chosen, spread = Signal(config.row_bits), Signal()
         read, reads = Signal(config.row_bits), Signal()
-        column = Mux(touched.bit_select(read, 1), self.matrix.data[0], 0)
-        m.d.comb += [
-            self.matrix.half.eq(record.slot[0]),
-            self.matrix.address[0].eq(chosen),
-        ]
+        column = Mux(touched.bit_select(read, 1), self.column.data, 0)
+        m.d.comb += self.column.address.eq(record.base + chosen)
         m.d.sync += [spread.eq(0), reads.eq(spread), read.eq(chosen)]
         with m.If(reads):
             m.d.comb += [
-                self.matrix.write.eq(1),
-                self.matrix.write_address.eq(read),
-                self.matrix.write_data.eq(column | (1 << index)),
+                self.columns.enable.eq(1),
+                self.columns.address.eq(record.base + read),
+                self.columns.data.eq(column | (1 << index)),
             ]
             m.d.sync += touched.eq(touched | (1 << read))
 
         vertices = Mux(lane | (index + 1 == bitmap_rows), 1, 0)
         with m.FSM():
             with m.State("HEADER"):
-                rows = Signal(17)
-                m.d.comb += rows.eq(header.nodes + header.hubs)
                 bad = (rows > config.width) | (~header.hub_edges & ((header.part != 0) | ~header.last_part))
                 with m.If(self.i.valid & header.end):
                     m.d.comb += self.i.ready.eq(1)
@@ -143,11 +144,11 @@ class RecordReader(wiring.Component):
                         self.refused.payload.eq(Mux(rows > config.width, rows, 0)),
                     ]
                     m.next = "PASS"
-                with m.Elif(self.i.valid & (slots != 0) & (halves != 0)):
+                with m.Elif(self.i.valid & (records != 0) & (rows <= room)):
                     m.d.comb += [self.i.ready.eq(1), begins.eq(1)]
                     m.d.sync += [
                         record.eq(self.begun.payload),
-                        slot.eq(slot + 1),
+                        base.eq(base + rows),
                         hub_edges.eq(header.hub_edges),
                         bitmap_rows.eq(header.nodes),
                         touched.eq(0),
@@ -192,7 +193,7 @@ class RecordReader(wiring.Component):
                         m.d.sync += [lane.eq(0), index.eq(0)]
                         m.next = "ROWS"
             with m.State("ROWS"):
-                m.d.comb += [self.matrix.active.eq(1), self.i.ready.eq(1)]
+                m.d.comb += self.i.ready.eq(1)
                 with m.If(self.i.valid):
                     m.d.sync += [Array(row_words)[word].eq(self.i.payload.data), word.eq(word + 1)]
                     with m.If(last_word):
@@ -200,15 +201,13 @@ class RecordReader(wiring.Component):
                         m.next = "STORE"
             with m.State("STORE"):
                 m.d.comb += [
-                    self.matrix.active.eq(1),
-                    self.matrix.write.eq(1),
-                    self.matrix.write_address.eq(index),
-                    self.matrix.write_data.eq(row),
+                    self.columns.enable.eq(1),
+                    self.columns.address.eq(record.base + index),
+                    self.columns.data.eq(row),
                 ]
                 m.d.sync += [rest.eq(row & hub_columns), *(part.eq(0) for part in row_words)]
                 m.next = "SPREAD"
             with m.State("SPREAD"):
-                m.d.comb += self.matrix.active.eq(1)
                 some, lowest = lowest_one(rest)
                 m.d.sync += [chosen.eq(lowest), spread.eq(some), rest.eq(without_lowest(rest))]
                 with m.If(~some & ~spread & ~reads):
@@ -217,12 +216,13 @@ class RecordReader(wiring.Component):
                     with m.If(index + 1 == bitmap_rows):
                         m.next = "HAND ON"
             with m.State("HAND ON"):
-                m.d.comb += [self.matrix.active.eq(1), self.o.valid.eq(1)]
+                m.d.comb += self.o.valid.eq(1)
                 with m.If(self.o.ready):
                     m.next = "HEADER"
         m.d.sync += [
             Cover(reads & spread, "hub columns written in a row"),
-            Cover(slots == 0, "every slot is taken"),
-            Cover((slots != 0) & (halves == 0), "both halves are taken"),
+            Cover(records == 0, "as many records as may be"),
+            Cover(self.i.valid & begins & (rows == room), "every place is taken"),
+            Cover(begins & (base + rows > config.places), "a record goes round the end of the ring"),
         ]
         return m

@@ -1,11 +1,11 @@
 """Summer: forms shared sums and adds vectors to the rows of a record (I6, I7)."""
 
-from amaranth.hdl import Cat, Cover, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Cat, Cover, Module, Mux, Signal, signed
+from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.community.formats import CommunityConfig
-from hw.community.halves import port_signature
+from hw.community.formats import RECORDS, CommunityConfig
+from hw.community.places import read_signature, write_signature
 from hw.stream.queue import Queue
 
 __all__ = ["Summer"]
@@ -30,15 +30,11 @@ class Summer(wiring.Component):
     i : stream of ``config.step``
         Their steps.
     vectors
-        Combined rows by column and chunk; two reads.
-    sums
-        Where the sums of rows go, by row and chunk; one read.
-    sums_freed : In(1)
-        The sums of a record are not needed any more.
+        Combined rows by place and chunk, two reads. Shared sums are kept inside.
+    sums, total
+        Where the sums of rows go, by place and chunk, and one of them read; it sees what is written meanwhile.
     o : stream of ``config.record``
         Records whose sums are there.
-    freed : Out(1)
-        The vectors of a record are not needed any more.
     worked, gross, formed : Out
         Pulses: an adder cycle; a step to a row; a sum formed.
     """
@@ -50,11 +46,10 @@ class Summer(wiring.Component):
                 "settings": In(config.settings),
                 "record": In(stream.Signature(config.record)),
                 "i": In(stream.Signature(config.step)),
-                "vectors": Out(port_signature(config.chunk, config.columns * config.chunks, 2)),
-                "sums": Out(port_signature(config.chunk, config.width * config.chunks, 1)),
-                "sums_freed": In(1),
+                "vectors": Out(read_signature(config.vector, config.places * config.chunks)).array(2),
+                "sums": Out(write_signature(config.chunk, config.places * config.chunks)),
+                "total": Out(read_signature(config.chunk, config.places * config.chunks)),
                 "o": Out(stream.Signature(config.record)),
-                "freed": Out(1),
                 "worked": Out(1),
                 "gross": Out(1),
                 "formed": Out(1),
@@ -65,21 +60,22 @@ class Summer(wiring.Component):
         """Two stages: read, add and write."""
         m = Module()
         config = self.config
-        # There are only as many records as halves of sums, so the queue always has room.
-        m.submodules.done = done = Queue(config.record, 2)
+        # There are never more records than that, so the queue always has room.
+        m.submodules.done = done = Queue(config.record, RECORDS)
         wiring.connect(m, done.o, wiring.flipped(self.o))
+        m.submodules.shared = shared = memory.Memory(shape=config.chunk, depth=config.columns * config.chunks, init=[])
+        shared_write = shared.write_port()
+        shared_reads = [shared.read_port(transparent_for=(shared_write,)) for _ in range(2)]
 
-        record, busy, free = Signal(config.record), Signal(), Signal(2, init=2)
+        record, busy = Signal(config.record), Signal()
         touched = Signal(config.width)
         takes, leaves = Signal(), Signal()
         m.d.comb += [
-            self.record.ready.eq(~busy & (free != 0)),
+            self.record.ready.eq(~busy),
             takes.eq(self.record.valid & self.record.ready),
             done.i.payload.eq(record),
             done.i.valid.eq(leaves),
-            self.freed.eq(leaves),
         ]
-        m.d.sync += free.eq(free - takes + self.sums_freed)
         with m.If(takes):
             m.d.sync += [record.eq(self.record.payload), busy.eq(1), touched.eq(0)]
 
@@ -87,22 +83,31 @@ class Summer(wiring.Component):
         last_chunk = chunk == self.settings.last_chunk
         runs = busy & self.i.valid & step.active
         adding, form, negative, fresh = Signal(), Signal(), Signal(), Signal()
-        place, row_place = Signal(range(config.columns * config.chunks)), Signal(range(config.width * config.chunks))
+        index, row_place = Signal(range(config.columns * config.chunks)), Signal(range(config.places * config.chunks))
+        row = Signal(range(config.places))
+        summed = Signal(2)  # operands that are shared sums
         m.d.comb += [
             self.i.ready.eq(busy & (last_chunk | ~step.active)),
             # The last result is written before the record leaves.
             leaves.eq(busy & self.i.valid & step.last & ~step.active),
-            self.vectors.active.eq(busy),
-            self.vectors.half.eq(record.slot[0]),
-            self.vectors.address[0].eq(Cat(chunk, step.right)),
-            self.vectors.address[1].eq(Cat(chunk, step.left)),
-            self.sums.active.eq(busy),
-            self.sums.half.eq(record.slot[0]),
-            self.sums.address[0].eq(Cat(chunk, step.row)),
+            row.eq(record.base + step.row),
+            self.total.address.eq(Cat(chunk, row)),
             self.worked.eq(runs),
             self.gross.eq(runs & last_chunk & ~step.form),
             self.formed.eq(runs & last_chunk & step.form),
         ]
+        operands = []
+        for n, column in enumerate((step.right, step.left)):
+            place = Signal(range(config.places), name=f"place_{n}")
+            m.d.comb += [
+                place.eq(record.base + column),
+                self.vectors[n].address.eq(Cat(chunk, place)),
+                shared_reads[n].addr.eq(Cat(chunk, column)),
+                shared_reads[n].en.eq(1),
+            ]
+            m.d.sync += summed[n].eq(column >= record.rows)
+            lanes = range(config.lanes)
+            operands.append([Mux(summed[n], shared_reads[n].data[k], self.vectors[n].data[k]) for k in lanes])
         with m.If(leaves):
             m.d.sync += busy.eq(0)
         with m.If(runs):
@@ -114,25 +119,25 @@ class Summer(wiring.Component):
             form.eq(step.form),
             negative.eq(step.negative),
             fresh.eq(~touched.bit_select(step.row, 1)),
-            place.eq(Cat(chunk, step.index)),
-            row_place.eq(Cat(chunk, step.row)),
+            index.eq(Cat(chunk, step.index)),
+            row_place.eq(self.total.address),
         ]
 
         m.d.comb += [
-            self.vectors.write.eq(adding & form),
-            self.vectors.write_address.eq(place),
-            self.sums.write.eq(adding & ~form),
-            self.sums.write_address.eq(row_place),
+            shared_write.en.eq(adding & form),
+            shared_write.addr.eq(index),
+            self.sums.enable.eq(adding & ~form),
+            self.sums.address.eq(row_place),
         ]
         for lane in range(config.lanes):
-            kept = Mux(form, self.vectors.data[1][lane], Mux(fresh, 0, self.sums.data[0][lane]))
-            vector = self.vectors.data[0][lane]
+            kept = Mux(form, operands[1][lane], Mux(fresh, 0, self.total.data[lane]))
+            vector = Signal(signed(config.sum_bits), name=f"vector_{lane}")
+            m.d.comb += vector.eq(operands[0][lane])
             # Subtraction as addition of the complement, one carry chain for both.
             total = kept + (vector ^ negative.replicate(config.sum_bits)).as_signed() + negative
-            m.d.comb += [self.vectors.write_data[lane].eq(total), self.sums.write_data[lane].eq(total)]
+            m.d.comb += [shared_write.data[lane].eq(total), self.sums.data[lane].eq(total)]
         m.d.sync += [
-            Cover(self.record.valid & ~busy & (free == 0), "sums wait to be finished"),
-            Cover(adding & form & runs & (place == Cat(chunk, step.right)), "a sum is used right after it was formed"),
-            Cover(adding & ~form & runs & ~step.form & (row_place == Cat(chunk, step.row)), "a row twice in a row"),
+            Cover(adding & form & runs & (index == Cat(chunk, step.right)), "a sum is used right after it was formed"),
+            Cover(adding & ~form & runs & ~step.form & (row_place == self.total.address), "a row twice in a row"),
         ]
         return m

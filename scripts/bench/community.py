@@ -50,7 +50,7 @@ SCHEMES = (
 _BOUND_COLUMNS = 256
 #: Utilisation on Cora as published.
 PUBLISHED = {"I-GCN, 4,096 multipliers": 0.76, "AWB-GCN, 4,096 multipliers": 0.43, "GCNAX": 0.42}
-_LOCATOR = LocatorConfig(engines=4, searches=2, lanes=2)
+_LOCATOR = LocatorConfig(engines=4, searches=4, lanes=4, outputs=4)
 
 
 def _named(names: Sequence[str] | None) -> list[str]:

@@ -23,10 +23,20 @@ from tb.islands.graphs import many_hubs
 #: Two PEs, two hub units; the smallest locator.
 SMALL = {
     "community": {"width": 128, "columns": 256, "partners": 2, "max_out": 20, "weight_rows": 128},
-    "locator": {"engines": 2, "searches": 1, "nodes": 128, "edges": 1024, "banks": 4, "line_banks": 4, "lanes": 1},
+    "locator": {
+        "engines": 2,
+        "searches": 1,
+        "nodes": 128,
+        "edges": 1024,
+        "banks": 4,
+        "line_banks": 4,
+        "lanes": 1,
+        "outputs": 2,
+    },
     "pes": 2,
     "units": 2,
     "hubs": 32,
+    "kept": 64,
 }
 LIMITS = Limits(64, 64, 64, 8)
 Work = list[tuple[Image, Pace]]
@@ -117,6 +127,13 @@ def _errors() -> tuple[list[Error], Problem, Work]:
     return [code for code, _, _ in cases], given, work
 
 
+def _deep() -> tuple[Problem, Work]:
+    """More layers than numbers of layers in a hub unit."""
+    given = problem("path", 7)
+    given = random_problem(given.graph, Model.GCN, [3] * 18, 7)
+    return given, [(build_community_image(given, Schedule(1), LIMITS), Pace(latency=5))]
+
+
 def _resets() -> tuple[Problem, Work]:
     """Cut off at many points, then run to the end."""
     given = larger(4, [7, 3], Model.GCN, 0.5)
@@ -131,6 +148,7 @@ def _resets() -> tuple[Problem, Work]:
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Outcome]]:
     """Return what came of all work below, done in one simulation, since generating the chiplet takes longest."""
     parts = {"corners": _corners()[-1], "larger": _larger()[-1], "errors": _errors()[-1], "resets": _resets()[-1]}
+    parts["deep"] = _deep()[-1]
     found = run([image for work in parts.values() for image in work], tmp_path_factory.mktemp("chiplet"))
     done: dict[str, list[Outcome]] = {}
     for name, work in parts.items():
@@ -144,6 +162,21 @@ def test_corner_graphs_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
         f"{n // 2} {Kind(n % 2).name}": differences(problems[n // 2], out) for n, out in enumerate(outcomes["corners"])
     }
     assert not any(found.values()), found
+
+
+def test_records_are_kept_for_the_next_layers_if_they_fit(outcomes: dict[str, list[Outcome]]) -> None:
+    """All of a small graph: a PE has room for 64 beats, too few for a star of 40 nodes."""
+    problems, _ = _corners()
+    small = [int(one.graph.nodes < 40) for one in problems for _ in Kind]
+    assert [out.counters["replayed"] for out in outcomes["corners"]] == small
+    assert [out.counters["replayed"] for out in outcomes["larger"]] == [0] * len(outcomes["larger"])
+
+
+def test_many_layers_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
+    given, _ = _deep()
+    (out,) = outcomes["deep"]
+    assert differences(given, out) == []
+    assert out.counters["replayed"] == len(given.model.layers) - 1
 
 
 def test_larger_graphs_are_exact_and_counted(outcomes: dict[str, list[Outcome]]) -> None:
@@ -183,7 +216,7 @@ def test_other_sizes_are_exact(tmp_path: Path, pes: int, units: int, lanes: int)
     """PEs, hub units and lanes, pairwise."""
     given = [larger(n, [20, 5], model, 0.4) for n, model in enumerate(MODELS)]
     work = [(build_community_image(one, Schedule(7), LIMITS, kind), Pace(stall=0.2)) for one in given for kind in Kind]
-    sizes = {"pes": pes, "units": units, "community": {**SMALL["community"], "lanes": lanes}}  # type: ignore[dict-item]
+    sizes = {"pes": pes, "units": units, "ways": lanes // 4, "community": {**SMALL["community"], "lanes": lanes}}  # type: ignore[dict-item]
     outcomes = run(work, tmp_path, f"community_{pes}_{units}_{lanes}", **sizes)
     assert [differences(given[n // 2], out) for n, out in enumerate(outcomes)] == [[]] * len(work)
 
@@ -191,7 +224,7 @@ def test_other_sizes_are_exact(tmp_path: Path, pes: int, units: int, lanes: int)
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"pes": 0}, {"units": 3}, {"locator": {"outputs": 2}}, {"community": {"width": 64}},
+        {"pes": 0}, {"kept": 48}, {"ways": 3}, {"units": 3}, {"locator": {"outputs": 5}}, {"community": {"width": 64}},
         {"community": {"data_width": 64}}, {"community": {"width": 12}}, {"community": {"columns": 128}},
         {"community": {"partners": 0}},
     ],
