@@ -23,6 +23,7 @@ from golden.islands.record import Record, records_of
 from golden.islands.schedule import Schedule
 from hw.islands.config import LocatorConfig
 from scripts.flows.table import show
+from scripts.report.figures import adjacency
 from tb.harness.run import run
 from tb.islands.island_machine import IslandMachine, lay_out, worker_sources
 from tb.models.memory import LATENCY, plusargs
@@ -206,30 +207,8 @@ def draw(found: Found, path: Path) -> None:
     path
         File to write; its ending says the format.
     """
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot
-
-    graph = found.graph
-    position, group = reorder(graph.nodes, found.records)
-    # Also the diagonal, which every bitmap has.
-    rows = np.concatenate([graph.destinations, np.arange(graph.nodes)])
-    columns = np.concatenate([graph.edges, np.arange(graph.nodes)])
-    inside = (group[rows] >= 0) & (group[rows] == group[columns])
-    size = float(np.clip(20_000 / max(1, rows.size), 0.2, 12))
-    figure, (before, after) = pyplot.subplots(1, 2, figsize=(14, 7), layout="constrained")
-    before.scatter(columns, rows, s=size, c="black", marker="s", linewidths=0)
-    before.set_title(f"{graph.name}: as given")
-    colours = np.where(inside, "tab:blue", "tab:orange")
-    after.scatter(position[columns], position[rows], s=size, c=colours, marker="s", linewidths=0)
-    after.set_title(f"{found.hubs} hubs (orange), {len(found.sizes)} communities (blue)")
-    for axes in (before, after):
-        axes.set(xlim=(-0.5, graph.nodes - 0.5), ylim=(-0.5, graph.nodes - 0.5), aspect="equal")
-    # Seen from the lower left, rows grow upwards, so the diagonal runs to the upper right.
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-    pyplot.close(figure)
+    adjacency(found.graph, found.records).savefig(path, dpi=150)
 
 
 def islands(request: Request) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -36,6 +36,7 @@ from hw.community.chiplet import MachineConfig
 from hw.ring.formats import RingConfig
 from scripts.config import as_dict, load_ring
 from scripts.flows.table import console, show
+from scripts.report import Run, write_report
 from tb.chiplet.jobs import Job, mismatches, run_jobs
 from tb.community.jobs import Pace, differences, run_images
 from tb.harness import ROOT
@@ -74,7 +75,7 @@ class Request:
     rtl
         Simulate; otherwise the golden model alone.
     out
-        Folder for `result.json`.
+        Folder for `result.json` and `report.html`.
     """
 
     dataset: str = "digits"
@@ -131,6 +132,8 @@ def run(request: Request) -> dict[str, Any]:
             stage("comparison")
     result = _result(request, config, chiplets, network, problem, exact, simulated)
     (request.out / "result.json").write_text(json.dumps(result, indent=2) + "\n")
+    predicted = simulated.predictions if simulated else _predictions(exact[-1].results)
+    write_report(request.out / "report.html", result, Run(graph, predicted, simulated.phases if simulated else ()))
     _print(result, request.out / "result.json")
     return result
 
@@ -145,7 +148,7 @@ class _Simulated:
     seconds: float
     read: int
     written: int
-    phases: list[tuple[int, str, int]]
+    phases: Sequence[list[tuple[int, str, int]]]  # of every chiplet
     ring: dict[str, Any] | None
     aggregation: dict[str, Any] | None = None
 
@@ -171,7 +174,7 @@ def _simulate_community(config: MachineConfig, problem: Problem, folder: Path) -
         seconds=simulation.seconds,
         read=run.counters["bytes_read"],
         written=run.counters["bytes_written"],
-        phases=run.phases,
+        phases=[run.phases],
         ring=None,
         aggregation={
             "baseline": layers * (graph.nodes + graph.edge_count),
@@ -192,7 +195,7 @@ def _simulate_chiplet(config: ChipletConfig, problem: Problem, folder: Path) -> 
         seconds=simulation.seconds,
         read=run.counters["bytes_read"],
         written=run.counters["bytes_written"],
-        phases=run.phases,
+        phases=[run.phases],
         ring=None,
     )
 
@@ -211,8 +214,7 @@ def _simulate_ring(config: ChipletConfig, chiplets: int, problem: Problem, folde
         seconds=simulation.seconds,
         read=sum(memory["bytes_read"] for memory in outcome.memories),
         written=sum(memory["bytes_written"] for memory in outcome.memories),
-        # Of the chiplet that ends last.
-        phases=max(outcome.phases, key=lambda phases: sum(cycles for _, _, cycles in phases)),
+        phases=outcome.phases,
         ring={
             "placement": "tiles",
             "words_by_link": [link["feature_words"] + link["partial_words"] for link in outcome.links],
@@ -304,7 +306,9 @@ def _result(
     machine = done.predictions if done else _predictions(exact[-1].results)
     lanes = config.lanes * chiplets
     by_phase: dict[str, int] = {}
-    for layer, opcode, cycles in done.phases if done else ():
+    # Of the chiplet that ends last.
+    last = max(done.phases, key=lambda phases: sum(cycles for _, _, cycles in phases)) if done else ()
+    for layer, opcode, cycles in last:
         by_phase[f"layer{layer}.{opcode}"] = by_phase.get(f"layer{layer}.{opcode}", 0) + cycles
     if done and by_phase:
         by_phase["commands"] = done.cycles - sum(by_phase.values())
@@ -409,7 +413,8 @@ def _print(result: dict[str, Any], path: Path) -> None:
         )
     )
     verdict = {None: "not simulated", True: "yes", False: "NO"}[result["bit_exact"]]
-    rows += [("bit-exact", verdict), ("details", os.path.relpath(path))]
+    files = f"{os.path.relpath(path.with_name('report.html'))}, {path.name}"
+    rows += [("bit-exact", verdict), ("report, figures", files)]
     show("atoll run", ("", ""), rows)
     for line in result["differences"] or ():
         console.print(f"[red]{line}[/red]")

@@ -1,0 +1,122 @@
+"""One page per run, with everything in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from golden.graph import Graph, IntArray
+from golden.islands.locator import Limits, locate
+from golden.islands.schedule import Schedule
+from scripts.report import figures
+
+__all__ = ["Run", "write_report"]
+
+#: Graphs with more nodes are not drawn: neither the search in Python nor the picture would be of use.
+_DRAWN_NODES = 20_000
+_SCHEDULE = Schedule(16, False, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What a report shows besides `result.json`.
+
+    Attributes
+    ----------
+    graph
+        The data set.
+    predicted
+        int64 [nodes]: class of every node by the machine's results.
+    phases
+        For each chiplet (layer, opcode, cycles) of every command, in order; empty where nothing was simulated.
+    """
+
+    graph: Graph
+    predicted: IntArray
+    phases: Sequence[Sequence[tuple[int, str, int]]]
+
+
+def write_report(path: Path, result: dict[str, Any], run: Run) -> None:
+    """Write the page.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    result
+        Contents of `result.json`.
+    run
+        The rest.
+    """
+    # Names and messages come from files of the user's: everything but the drawings is escaped.
+    environment = Environment(loader=PackageLoader("scripts.report", "."), autoescape=True, undefined=StrictUndefined)
+    page = environment.get_template("page.html.j2").render(
+        result=result,
+        verdict={
+            None: ("", "golden model alone: nothing was simulated"),
+            True: ("yes", "bit-exact"),
+            False: ("no", "not bit-exact"),
+        }[result["bit_exact"]],
+        summary=_summary(result),
+        figures=list(_figures(result, run)),
+    )
+    path.write_text(page, encoding="utf-8")
+
+
+def _summary(result: dict[str, Any]) -> list[tuple[str, str, str, str]]:
+    rows: list[tuple[str, str, str, str]] = []
+
+    def row(name: str, measured: Any, limit: Any = None, form: str = "{:,}") -> None:
+        if measured is None:
+            return
+        ratio = f"{measured / limit:.2f}" if limit else ""
+        rows.append((name, form.format(measured), form.format(limit) if limit is not None else "", ratio))
+
+    macs, moved, figures_ = result["macs"], result["external_bytes"], result["accuracy"]
+    row("cycles", result["cycles"], macs["limit_cycles"])
+    row(f"utilisation of {macs['lanes']} lanes", macs["utilisation"], 1.0, "{:.1%}")
+    row("useful operations", macs["useful"])
+    if moved["read"] is not None:
+        row("external bytes", moved["read"] + moved["written"], moved["compulsory"])
+    if result["ring"]:
+        row("words over all links", sum(result["ring"]["words_by_link"]), sum(result["ring"]["minimum"]))
+    if result["aggregation"]:
+        row("additions of rows, sums formed included", result["aggregation"]["net"], result["aggregation"]["baseline"])
+    row("accuracy on test nodes, beside float", figures_["machine"], figures_["float"], "{:.2%}")
+    row("predictions that agree with float", figures_["agreement"], 1.0, "{:.2%}")
+    row("simulated cycles a second", result["simulation"]["cycles_per_second"], form="{:,.0f}")
+    return rows
+
+
+def _figures(result: dict[str, Any], run: Run) -> Any:
+    if any(run.phases):
+        yield (
+            "Where cycles went",
+            "Commands of every chiplet, one after another; the number is the layer.",
+            figures.svg(figures.phases(run.phases, result["cycles"])),
+        )
+    if result["ring"]:
+        yield (
+            "Ring traffic",
+            f"Placement: {result['ring']['placement']}. Unicast sends a row to each consumer, broadcast to all.",
+            figures.svg(figures.links(result["ring"])),
+        )
+    graph = run.graph
+    if 0 < graph.nodes <= _DRAWN_NODES and graph.symmetric:
+        records = locate(graph, _SCHEDULE, Limits()).records
+        yield (
+            "Adjacency, as given and by communities",
+            "Communities as the golden locator finds them, thresholds from 16 falling by 1.",
+            figures.svg(figures.adjacency(graph, records)),
+        )
+    known = graph.test & (graph.labels >= 0)
+    if known.any():
+        yield (
+            "Confusion matrix",
+            "Test nodes, classes by the machine's results.",
+            figures.svg(figures.confusion(graph.labels[known], run.predicted[known])),
+        )

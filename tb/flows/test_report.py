@@ -1,0 +1,126 @@
+"""The report of a run: what is in it, and that a browser shows it without network and without complaint."""
+
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from golden.datasets import load
+from scripts.flows.run import Request, run
+from scripts.report import Run, write_report
+
+#: Names under which a browser is installed.
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+class Page(HTMLParser):
+    """Collects what a page refers to, its headings and its table."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.references: list[str] = []
+        self.headings: list[str] = []
+        self.cells: list[str] = []
+        self.tags: list[str] = []
+        self._in = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note references."""
+        self._in = tag
+        self.tags.append(tag)
+        self.references += [value or "" for name, value in attrs if name in ("src", "href", "xlink:href")]
+
+    def handle_data(self, data: str) -> None:
+        """Note headings and cells."""
+        if data.strip():
+            {"h2": self.headings, "td": self.cells}.get(self._in, []).append(data.strip())
+
+
+def result(**changed: Any) -> dict[str, Any]:
+    """Return what a run on a ring of two leaves."""
+    return {
+        "dataset": {"name": "karate", "nodes": 34, "edges": 156, "features": 34, "classes": 2},
+        "model": {"name": "gcn", "layers": [[34, 16], [16, 2]], "file": None},
+        "config": {"name": "default", "chiplets": 2},
+        "bit_exact": True,
+        "differences": [],
+        "cycles": 4000,
+        "macs": {"useful": 5000, "lanes": 64, "limit_cycles": 1000, "utilisation": 0.02},
+        "external_bytes": {"read": 9000, "written": 1000, "compulsory": 5000},
+        "ring": {"placement": "tiles", "words_by_link": [7, 8], "minimum": [7, 8], "unicast": 30, "broadcast": 20},
+        "aggregation": {"baseline": 100, "gross": 70, "net": 80},
+        "accuracy": {"float": 0.9, "machine": 0.9, "agreement": 1.0},
+        "simulation": {"wall_seconds": 1.0, "cycles_per_second": 4000.0},
+        "tools": {"python": "3", "numpy": "2"},
+        "seed": 0,
+        "commit": None,
+    } | changed
+
+
+def page(folder: Path, **changed: Any) -> Page:
+    graph = load("karate")
+    phases = [[(0, "combine", 1000), (1, "aggregate", 2000)], [(0, "combine", 1500)]]
+    predicted = np.where(graph.labels < 0, 0, graph.labels)
+    write_report(folder / "report.html", result(**changed), Run(graph, predicted, phases))
+    return Page((folder / "report.html").read_text())
+
+
+def test_a_report_has_every_figure_and_needs_nothing_else(tmp_path: Path) -> None:
+    made = page(tmp_path)
+    assert made.headings == [
+        "Summary",
+        "Where cycles went",
+        "Ring traffic",
+        "Adjacency, as given and by communities",
+        "Confusion matrix",
+    ]
+    assert made.tags.count("svg") == 4
+    assert all(reference.startswith(("data:", "#")) for reference in made.references)
+    assert "script" not in made.tags
+    # Measured, limit, measured / limit.
+    for row in (["cycles", "4,000", "1,000", "4.00"], ["external bytes", "10,000", "5,000", "2.00"]):
+        at = made.cells.index(row[0])
+        assert made.cells[at : at + 4] == row
+
+
+def test_names_are_escaped_and_differences_shown(tmp_path: Path) -> None:
+    data = {"name": "<b>mine</b>", "nodes": 34, "edges": 156, "features": 34, "classes": 2}
+    page(tmp_path, dataset=data, bit_exact=False, differences=["layer 0: 3 of 9 values differ"])
+    text = (tmp_path / "report.html").read_text()
+    assert "<b>mine" not in text
+    assert "&lt;b&gt;mine" in text
+    assert "not bit-exact" in text
+    assert "layer 0: 3 of 9 values differ" in text
+
+
+def test_a_run_without_rtl_has_a_report_too(tmp_path: Path) -> None:
+    run(Request("karate", rtl=False, out=tmp_path))
+    made = Page((tmp_path / "report.html").read_text())
+    assert "Where cycles went" not in made.headings
+    assert "Confusion matrix" in made.headings
+
+
+def test_a_browser_shows_it_without_complaint(tmp_path: Path) -> None:
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        pytest.skip(f"none of {', '.join(BROWSERS)} is installed")
+    page(tmp_path)
+    done = subprocess.run(
+        [
+            browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync",
+            "--disable-background-networking", "--disable-component-update", f"--user-data-dir={tmp_path / 'profile'}",
+            "--enable-logging=stderr", "--log-level=0", "--window-size=1200,3000", "--timeout=20000",
+            f"--screenshot={tmp_path / 'report.png'}", (tmp_path / "report.html").as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )  # fmt: skip
+    assert "CONSOLE" not in done.stderr, done.stderr
+    assert (tmp_path / "report.png").stat().st_size > 20_000
