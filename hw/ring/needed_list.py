@@ -1,6 +1,6 @@
 """Needed list: the VIDs of other chiplets among a chiplet's sources, sorted, each once (R4, R6)."""
 
-from amaranth.hdl import Cat, Cover, Elaboratable, Module, Mux, Signal
+from amaranth.hdl import Cat, Cover, Elaboratable, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -163,12 +163,12 @@ class NeededList(wiring.Component):
                 with m.If(self.i.valid & self.i.payload.last):
                     m.next = "SCAN"
             with m.State("SCAN"):
-                m.d.comb += found.i.valid.eq(loaded)
+                m.d.comb += found.i.valid.eq(loaded & (rest != 0))
                 with m.If(~loaded):
-                    m.d.sync += [rest.eq(read.data), loaded.eq(read.data != 0)]
+                    m.d.sync += [rest.eq(read.data), loaded.eq(1)]
                 with m.Elif(found.i.ready):
                     m.d.sync += rest.eq(rest & ~lowest)
-                with m.If(Mux(loaded, found.i.ready & last_bit, read.data == 0)):
+                with m.If(loaded & last_bit & (found.i.ready | (rest == 0))):
                     m.d.sync += [loaded.eq(0), row.eq(row + 1)]
                     with m.If(last_row):
                         m.d.sync += window.eq(window + 1)
