@@ -272,11 +272,20 @@ class Arithmetic(wiring.Component):
                 m.d.comb += logic.eq(self.a >> distance)
             with m.Case(Logic.LSR):
                 m.d.comb += logic.eq(self.a.as_unsigned() >> distance)
-        # The sum fits into a word if its upper bits all equal the word's sign. Everything but the sum is chosen early.
-        fits, sums, other = Signal(), Signal(), Signal(WORD)
+        # The sum fits into a word if its upper bits all equal the word's sign. Whether it counts, and what takes its
+        # place, hangs on these bits alone; the logic unit's result is 0 unless it is wanted.
+        sums, fits, counts = Signal(), Signal(), Signal()
+        highest, lowest = Signal(), Signal()
         m.d.comb += [
-            fits.eq(total[WORD - 1 :].all() | ~total[WORD - 1 :].any()),
             sums.eq(slot.logic == Logic.ADDER),
-            other.eq(Mux(sums, Mux(total[-1], LOWEST, HIGHEST), logic)),
-            self.result.eq(Mux(sums & fits, total, other)),
+            fits.eq(total[WORD - 1 :].all() | ~total[WORD - 1 :].any()),
+            counts.eq(sums & fits),
+            highest.eq(sums & ~fits & ~total[-1]),
+            lowest.eq(sums & ~fits & total[-1]),
+            self.result.eq(
+                (total[:WORD] & counts.replicate(WORD))
+                | logic
+                | Mux(highest, HIGHEST, 0)
+                | Mux(lowest, LOWEST & ((1 << WORD) - 1), 0)
+            ),
         ]

@@ -20,6 +20,7 @@ from hw.dnp.chip import NeuralChip
 from hw.dnp.core import Status
 from tb.dnp.array import ArrayDriver
 from tb.harness import simulate
+from tb.harness.run import CLOCK_NS
 
 CONFIG = CoreConfig(wm_depth=24, xm_depth=12, p_depth=64, table_bits=3)
 GRID = Grid(2, 2)
@@ -29,6 +30,8 @@ IDENTITIES = (0, 0x5A, 0xA5, 0xFF)
 LIMIT = 2000
 #: Clocks that a word read takes (a look at the memory, keeping the word, sending it).
 READ_CLOCKS = 3
+#: A chip that answers no more is given up, in ns.
+TIMEOUT = 100_000 * CLOCK_NS
 ENDLESS = assemble("LDI #1 RF0\nagain: ADD RF0 A\nJMP again").program
 
 
@@ -119,7 +122,7 @@ async def check(driver: ChipDriver, memories: list[dict[Space, list[int]]]) -> N
             assert await driver.read(processor, space, 0, len(words)) == words, f"processor {processor}, {space.name}"
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
 @cocotb.parametrize(pace=[1.0, 0.5])
 async def frames_write_and_read_what_they_name(dut: Any, pace: float) -> None:
     driver = await started(dut, random.choice(IDENTITIES))
@@ -141,7 +144,7 @@ async def frames_write_and_read_what_they_name(dut: Any, pace: float) -> None:
     await check(driver, memories)
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
 async def frames_for_other_chips_and_empty_ones_do_nothing(dut: Any) -> None:
     for identity in IDENTITIES:
         driver = await started(dut, identity)
@@ -159,7 +162,7 @@ async def frames_for_other_chips_and_empty_ones_do_nothing(dut: Any) -> None:
         await check(driver, memories)
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
 async def a_word_is_written_every_clock_and_read_every_third(dut: Any) -> None:
     driver = await started(dut)
     memories = await fill(driver)
@@ -185,7 +188,7 @@ async def a_word_is_written_every_clock_and_read_every_third(dut: Any) -> None:
     await check(driver, memories)
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
 async def frames_of_any_length_from_any_address(dut: Any) -> None:
     """All bits of count and address: words past the end are dropped, and addresses wrap."""
     driver = await started(dut)
@@ -207,7 +210,7 @@ async def frames_of_any_length_from_any_address(dut: Any) -> None:
     await check(driver, memories)
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
 async def programs_run_on_line_and_memories_are_closed_meanwhile(dut: Any) -> None:
     identity = random.choice(IDENTITIES)
     driver = await started(dut, identity)
@@ -253,7 +256,7 @@ async def counted(dut: Any) -> int:
     return clocks
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
 async def a_chip_switched_off_at_once_does_not_start(dut: Any) -> None:
     driver = await started(dut)
     await driver.write(None, Space.PROGRAM, 0, ENDLESS)
@@ -273,7 +276,7 @@ def exchange(processor: int) -> str:
     return "\n".join([*lines, "HALT"])
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
 @cocotb.parametrize(pace=[1.0, 0.4])
 async def links_and_edge_ports_carry_words_both_ways(dut: Any, pace: float) -> None:
     driver = await started(dut)
@@ -301,7 +304,7 @@ async def links_and_edge_ports_carry_words_both_ways(dut: Any, pace: float) -> N
         assert ends[edge].received == end.received, f"edge {edge}"
 
 
-@cocotb.test()
+@cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
 async def a_reset_in_any_state_of_a_frame_leaves_nothing_behind(dut: Any) -> None:
     driver = await started(dut)
     for words in range(1, 6):
