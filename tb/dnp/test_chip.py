@@ -28,10 +28,12 @@ DEPTHS = {Space.PROGRAM: CONFIG.p_depth, Space.WM: CONFIG.wm_depth, Space.XM: CO
 #: Numbers of the chip on the G-bus.
 IDENTITIES = (0, 0x5A, 0xA5, 0xFF)
 LIMIT = 2000
+#: Rounds in which every port sends and receives two words.
+ROUNDS = 3
 #: Clocks that a word read takes (a look at the memory, keeping the word, sending it).
 READ_CLOCKS = 3
 #: A chip that answers no more is given up, in ns.
-TIMEOUT = 100_000 * CLOCK_NS
+TIMEOUT = 200_000 * CLOCK_NS
 ENDLESS = assemble("LDI #1 RF0\nagain: ADD RF0 A\nJMP again").program
 
 
@@ -193,7 +195,8 @@ async def frames_of_any_length_from_any_address(dut: Any) -> None:
     """All bits of count and address: words past the end are dropped, and addresses wrap."""
     driver = await started(dut)
     memories = await fill(driver)
-    for first, count in ((0x5555, 0xAAAA), (0xAAAA, 0x5556 + 5)):
+    lengths = [(CONFIG.wm_depth, 1 << bit) for bit in range(16)]
+    for first, count in ((0x5555, 0xAAAA), (0xAAAA, 0x5556 + 5), *lengths):
         await driver.send([*gbus.write((0, 1), Space.WM, first, [])[:2], count])
         dut.g_i__valid.value = 1
         dut.g_i__payload.value = count
@@ -202,7 +205,7 @@ async def frames_of_any_length_from_any_address(dut: Any) -> None:
         await driver.quiet()
         written = max(first + count - 0x10000, 0)
         memories[1][Space.WM][:written] = [count] * written
-        await check(driver, memories)
+    await check(driver, memories)
     for bit in range(16):
         await driver.send([*gbus.write((0, 3), Space.XM, 1 << bit, [bit])])
         if 1 << bit < CONFIG.xm_depth:
@@ -265,15 +268,13 @@ async def a_chip_switched_off_at_once_does_not_start(dut: Any) -> None:
     await driver.quiet()
 
 
-def exchange(processor: int) -> str:
-    """Every port sends up to two words and then receives as many, round by round; nothing can deadlock."""
-    lines = [f"LDI #{1000 * processor + 7} A", "SET #2 RC"]
-    for _ in range(3):
-        for port in random.sample("NESW", 4):
-            lines += [f"OUTA {port}", f"ADD RF{random.randrange(3)} A", f"OUTA {port}"]
-        for port in random.sample("NESW", 4):
-            lines += [f"REP INS {port}", f"MOV A RF{random.randrange(3)}"]
-    return "\n".join([*lines, "HALT"])
+def exchange() -> str:
+    """Send two random words at every port, then receive as many, round by round; nothing can deadlock."""
+    lines = ["SET #2 RC", "SET #1 ICR", f"SET #{ROUNDS} LC0", "again:"]
+    lines += [f"REP OUT WM+ {port}" for port in random.sample("NESW", 4)]
+    for number, port in enumerate(random.sample("NESW", 4)):
+        lines += [f"INX {port} XM[{number % 2}]+", f"INW {port} WM[{number % 2}]+"]
+    return "\n".join([*lines, "LOOP LC0 again", "HALT"])
 
 
 @cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
@@ -281,17 +282,15 @@ def exchange(processor: int) -> str:
 async def links_and_edge_ports_carry_words_both_ways(dut: Any, pace: float) -> None:
     driver = await started(dut)
     machine = Machine(CONFIG, GRID)
-    for processor in range(GRID.processors):
-        program = assemble(exchange(processor), config=CONFIG).program
-        machine.load(processor, program)
+    memories = await fill(driver)
+    for processor, spaces in enumerate(memories):
+        program = assemble(exchange(), config=CONFIG).program
+        machine.load(processor, program, *(dict(enumerate(spaces[space])) for space in (Space.WM, Space.XM)))
         await driver.write(processor, Space.PROGRAM, 0, program)
-        for space, depth in DEPTHS.items():
-            if space is not Space.PROGRAM:
-                await driver.write(processor, space, 0, [0] * depth)
     machine.start()
     ends = {}
     for edge in machine.edges:
-        words = [random.randrange(-32768, 32768) for _ in range(6)]
+        words = [random.randrange(-32768, 32768) for _ in range(2 * ROUNDS)]
         offers, accepts = ([random.random() < pace for _ in range(17)] + [True] for _ in range(2))
         machine.edges[edge] = EdgePort(words, offers, accepts)
         ends[edge] = EdgePort(list(words), offers, accepts)
@@ -302,6 +301,20 @@ async def links_and_edge_ports_carry_words_both_ways(dut: Any, pace: float) -> N
     await driver.compare(machine)
     for edge, end in machine.edges.items():
         assert ends[edge].received == end.received, f"edge {edge}"
+
+
+@cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
+async def a_chip_has_halted_when_the_last_processor_has(dut: Any) -> None:
+    driver = await started(dut)
+    for last in range(GRID.processors):
+        machine = Machine(CONFIG, GRID)
+        for processor in range(GRID.processors):
+            program = assemble("SET #9 RC\nREP ADD RF0 A\nHALT" if processor == last else "HALT").program
+            machine.load(processor, program)
+            await driver.write(processor, Space.PROGRAM, 0, program)
+        machine.start()
+        assert await driver.run({}, LIMIT) == machine.run(LIMIT)
+        await driver.stop()
 
 
 @cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
