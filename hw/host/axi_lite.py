@@ -5,6 +5,7 @@ from typing import Any
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from hw.memory.axi import Response
 
@@ -57,35 +58,36 @@ class AXILiteSubordinate(wiring.Component):
     Parameters
     ----------
     address_width
-        Width of byte addresses, in bits; the two lowest bits do not count.
+        Width of byte addresses, in bits.
     data_width
         Width of a register, in bits.
 
     Attributes
     ----------
     bus : AXI4-Lite subordinate
-    write, write_address, write_data, write_strobe : Out
-        A write in this cycle, a bit of the strobe for each byte.
+    write, write_index, write_data, write_strobe : Out
+        A write in this cycle: the register's number (byte address / bytes of a register), a strobe bit for each byte.
     write_refused : In(1)
         It has no effect and ends in SLVERR.
-    read, read_address : Out
+    read, read_index : Out
         A read in this cycle.
     read_data, read_refused : In
         Its answer; a refused one ends in SLVERR.
     """
 
     def __init__(self, address_width: int, data_width: int = 32) -> None:
-        self._address_width = address_width
+        self._low = exact_log2(data_width // 8)  # bits of an address within a register
+        index = address_width - self._low
         super().__init__(
             {
                 "bus": In(AXI4LiteSignature(address_width, data_width)),
                 "write": Out(1),
-                "write_address": Out(address_width),
+                "write_index": Out(index),
                 "write_data": Out(data_width),
                 "write_strobe": Out(data_width // 8),
                 "write_refused": In(1),
                 "read": Out(1),
-                "read_address": Out(address_width),
+                "read_index": Out(index),
                 "read_data": In(data_width),
                 "read_refused": In(1),
             }
@@ -103,7 +105,7 @@ class AXILiteSubordinate(wiring.Component):
             self.write.eq(address_held & data_held & ~bus.bvalid),
         ]
         with m.If(bus.awvalid & bus.awready):
-            m.d.sync += [address_held.eq(1), self.write_address.eq(bus.awaddr)]
+            m.d.sync += [address_held.eq(1), self.write_index.eq(bus.awaddr[self._low :])]
         with m.If(bus.wvalid & bus.wready):
             m.d.sync += [data_held.eq(1), self.write_data.eq(bus.wdata), self.write_strobe.eq(bus.wstrb)]
         with m.If(bus.bready):
@@ -119,7 +121,7 @@ class AXILiteSubordinate(wiring.Component):
         asked = Signal()
         m.d.comb += [bus.arready.eq(~asked), self.read.eq(asked & ~bus.rvalid)]
         with m.If(bus.arvalid & bus.arready):
-            m.d.sync += [asked.eq(1), self.read_address.eq(bus.araddr)]
+            m.d.sync += [asked.eq(1), self.read_index.eq(bus.araddr[self._low :])]
         with m.If(bus.rready):
             m.d.sync += bus.rvalid.eq(0)
         with m.If(self.read):

@@ -88,7 +88,7 @@ class ControlPort(wiring.Component):
         for name, counter in counters.items():
             values |= {f"{name.upper()}_LOW": counter[:REGISTER_BITS], f"{name.upper()}_HIGH": held}
         m.d.comb += bus.read_refused.eq(1)
-        with m.Switch(_index(bus.read_address)):
+        with m.Switch(bus.read_index):
             for entry in REGISTERS:
                 with m.Case(entry.address // REGISTER_BYTES):
                     m.d.comb += [bus.read_data.eq(values.get(entry.name, entry.reset)), bus.read_refused.eq(0)]
@@ -107,17 +107,17 @@ class ControlPort(wiring.Component):
         written = (bus.write_data & mask) | (image & ~mask)
         control = data.View(struct(register("CONTROL").layout), bus.write_data & mask)
         m.d.comb += bus.write_refused.eq(1)
-        with m.Switch(_index(bus.write_address)):
-            with m.Case(_index(register("CONTROL").address)):
+        with m.Switch(bus.write_index):
+            with m.Case(_index("CONTROL")):
                 m.d.comb += bus.write_refused.eq(control.start & busy)
-            with m.Case(_index(register("IMAGE").address)):
+            with m.Case(_index("IMAGE")):
                 m.d.comb += bus.write_refused.eq(written[self._line.width :].any())
-            with m.Case(_index(register("INTERRUPT").address)):
+            with m.Case(_index("INTERRUPT")):
                 m.d.comb += bus.write_refused.eq(0)
         cleared = Signal()
         with m.If(bus.write & ~bus.write_refused):
-            with m.Switch(_index(bus.write_address)):
-                with m.Case(_index(register("CONTROL").address)):
+            with m.Switch(bus.write_index):
+                with m.Case(_index("CONTROL")):
                     with m.If(control.start):
                         m.d.sync += [busy.eq(1), self.start.valid.eq(1), self.start.payload.eq(image)]
                     with m.If(control.start | control.acknowledge):
@@ -125,9 +125,9 @@ class ControlPort(wiring.Component):
                     with m.If(control.clear):
                         m.d.comb += cleared.eq(1)
                         m.d.sync += [sticky.eq(0), *(counter.eq(0) for counter in counters.values())]
-                with m.Case(_index(register("IMAGE").address)):
+                with m.Case(_index("IMAGE")):
                     m.d.sync += image.eq(written)
-                with m.Case(_index(register("INTERRUPT").address)):
+                with m.Case(_index("INTERRUPT")):
                     with m.If(bus.write_strobe[0]):
                         m.d.sync += enabled.eq(bus.write_data[0])
         # After the host's writes: what ends in the same cycle is not lost.
@@ -138,6 +138,6 @@ class ControlPort(wiring.Component):
         return m
 
 
-def _index(address: Any) -> Any:
-    """Return the number of the register at a byte address."""
-    return address // REGISTER_BYTES if isinstance(address, int) else address[bits_for(REGISTER_BYTES - 1) :]
+def _index(name: str) -> int:
+    """Return the number of a register."""
+    return register(name).address // REGISTER_BYTES

@@ -47,7 +47,7 @@ def adjacency(graph: Graph, records: Sequence[Record]) -> Figure:
     columns = np.concatenate([graph.edges, np.arange(graph.nodes)])
     inside = (group[rows] >= 0) & (group[rows] == group[columns])
     size = float(np.clip(20_000 / max(1, rows.size), 0.2, 12))
-    figure = Figure(figsize=(14, 7), layout="constrained")
+    figure = Figure(figsize=(14, 7.6), layout="constrained")
     before, after = figure.subplots(1, 2)
     look = {"s": size, "marker": "s", "linewidths": 0, "rasterized": True}
     before.scatter(columns, rows, c="black", **look)
@@ -107,7 +107,7 @@ def links(ring: dict[str, Any]) -> Figure:
     by_link.bar(at + 0.2, ring["minimum"], 0.4, label="minimum")
     by_link.set_xticks(at, [str(n) for n in at])
     by_link.set(xlabel="link behind chiplet", ylabel="words of 16 bits")
-    by_link.legend(frameon=False)
+    by_link.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     totals = {"measured": sum(ring["words_by_link"]), "minimum": sum(ring["minimum"])}
     totals |= {"broadcast": ring["broadcast"], "unicast": ring["unicast"]}
     ways.barh(list(totals), list(totals.values()))
