@@ -16,10 +16,12 @@ from hw.stream.queue import Queue
 
 __all__ = ["Distributor", "Lane"]
 
-#: Beats of records that wait to be given out.
-_WAITING = 64
+#: Beats of records that wait to be given out, of a stream.
+_WAITING = 1024
+#: Work of a PE above which it is given no more: enough to have as many records under way as it can have.
+_AHEAD = 1024
 #: Work of a node, which is combined, beside that of a row; rows are planned and summed meanwhile.
-_NODE = 16
+_NODE = 8
 #: Difference of loads that no record exceeds: records are never split, since a PE takes whole ones.
 _NEVER_SPLIT = 1 << 31
 _WORK_BITS = 16
@@ -110,6 +112,8 @@ class Lane(wiring.Component):
 
 class Distributor(wiring.Component):
     """Streams of records go side by side to PEs as the allocator says, and are kept for the next layer.
+
+    They are given out late, when a PE will soon need them: what PEs have done by then says more than any estimate.
 
     Parameters
     ----------
@@ -226,17 +230,20 @@ class Distributor(wiring.Component):
         room = Array(queue.i.ready for queue in works)[share.pe]
         listens = Array(lane.chosen.ready for lane in lanes)[share.task]
         answers = allocator.o.valid & room & listens
+        needed = Signal()
+        m.d.sync += needed.eq(Cat(load < _AHEAD for load in allocator.loads).any())
+        takes = sizes.i.ready & needed
         m.d.comb += [
             allocator.settings.eq(
                 AllocatorSettings.const({"hops": 0, "threshold": _NEVER_SPLIT, "grain": (1 << 16) - 1})
             ),
             allocator.settings.hops.eq(self.hops),
-            allocator.i.valid.eq(asked.valid & sizes.i.ready),
+            allocator.i.valid.eq(asked.valid & takes),
             task.task.eq(source),
             task.rows.eq(work),
             task.columns.eq(1),
-            asked.ready.eq(allocator.i.ready & sizes.i.ready),
-            sizes.i.valid.eq(asked.valid & allocator.i.ready),
+            asked.ready.eq(allocator.i.ready & takes),
+            sizes.i.valid.eq(asked.valid & allocator.i.ready & needed),
             sizes.i.payload.eq(work),
             allocator.o.ready.eq(answers),
             sizes.o.ready.eq(answers),
@@ -266,4 +273,7 @@ class Distributor(wiring.Component):
                 m.d.comb += [retired.payload.pe.eq(n), retired.payload.work.eq(queue.o.payload)]
             # What is given out again has been taken off before.
             m.d.sync += done[n].eq(done[n] + (self.retired[n] & ~replaying) - retires[n])
-        m.d.sync += Cover(allocator.o.valid & ~room, "a PE has as many records as can be counted")
+        m.d.sync += [
+            Cover(allocator.o.valid & ~room, "a PE has as many records as can be counted"),
+            Cover(asked.valid & ~needed, "every PE has enough to do"),
+        ]

@@ -117,17 +117,19 @@ class RecordReader(wiring.Component):
         bitmap_rows = Signal(config.row_bits + 1)
         touched = Signal(config.width)
 
-        # Of the row's hub bits: the lowest is chosen, then the hub's column is read, then written.
+        # Of the row's hub bits: the lowest is chosen, then the hub's column is read, then written. The last one is
+        # written when the next row is awaited, so the row's number is that of the cycle before.
         chosen, spread = Signal(config.row_bits), Signal()
         read, reads = Signal(config.row_bits), Signal()
         column = Mux(touched.bit_select(read, 1), self.column.data, 0)
         m.d.comb += self.column.address.eq(record.base + chosen)
-        m.d.sync += [spread.eq(0), reads.eq(spread), read.eq(chosen)]
+        row_before = Signal.like(index)
+        m.d.sync += [spread.eq(0), reads.eq(spread), read.eq(chosen), row_before.eq(index)]
         with m.If(reads):
             m.d.comb += [
                 self.columns.enable.eq(1),
                 self.columns.address.eq(record.base + read),
-                self.columns.data.eq(column | (1 << index)),
+                self.columns.data.eq(column | (1 << row_before)),
             ]
             m.d.sync += touched.eq(touched | (1 << read))
 
@@ -210,7 +212,7 @@ class RecordReader(wiring.Component):
             with m.State("SPREAD"):
                 some, lowest = lowest_one(rest)
                 m.d.sync += [chosen.eq(lowest), spread.eq(some), rest.eq(without_lowest(rest))]
-                with m.If(~some & ~spread & ~reads):
+                with m.If(~some):
                     m.d.sync += index.eq(index + 1)
                     m.next = "ROWS"
                     with m.If(index + 1 == bitmap_rows):
@@ -221,6 +223,7 @@ class RecordReader(wiring.Component):
                     m.next = "HEADER"
         m.d.sync += [
             Cover(reads & spread, "hub columns written in a row"),
+            Cover(reads & (row_before != index), "a hub column is written behind its row"),
             Cover(records == 0, "as many records as may be"),
             Cover(self.i.valid & begins & (rows == room), "every place is taken"),
             Cover(begins & (base + rows > config.places), "a record goes round the end of the ring"),
