@@ -102,7 +102,7 @@ def _gathered(problem: Problem) -> tuple[int, int]:
 def _inference(name: str, graph: Graph) -> dict[str, Any]:
     """Two layers of GCN in RTL, compared bit by bit."""
     problem = quantise(train(graph, model_of("gcn"), Training(layers=2, hidden=16, seed=0)), graph)
-    config = MachineConfig(locator=_LOCATOR)
+    config = MachineConfig(locator=_LOCATOR, ways=8)
     image = build_community_image(problem, SCHEDULES[0][1])
     with tempfile.TemporaryDirectory() as folder:
         (outcome,), _ = run_images(config, [(image, Pace())], Path(folder))
