@@ -1,6 +1,7 @@
 """A whole chiplet through its registers: the driver runs images, reads results, and survives errors and resets."""
 
 import json
+import re
 import struct
 from dataclasses import asdict
 from pathlib import Path
@@ -20,9 +21,12 @@ from golden.contracts.registers import REGISTERS, register
 from golden.image import Image, build_image
 from golden.model.network import Problem, infer
 from hw.host.hosted import Hosted
+from hw.ring.formats import RingConfig
+from hw.ring.ring_chiplet import RingChiplet
 from scripts.driver import Bus, Driver, DriverError, Finished, MappedBus, now
 from tb.chiplet.problems import random_graph, random_problem
 from tb.harness import CLOCK_NS, parameters
+from tb.harness.build import to_rtlil
 from tb.host.factories import NARROW, hosted_chiplet
 from tb.models.memory import Memory
 from tb.models.simulate import simulate_with_memory
@@ -191,6 +195,13 @@ class _Fifo(wiring.Component):
 def test_only_machines_are_hosted() -> None:
     with pytest.raises(ValueError, match="machine must have a port start, which _Fifo has not"):
         Hosted(_Fifo())
+
+
+def test_chiplets_of_a_ring_are_hosted_too() -> None:
+    hosted = Hosted(RingChiplet(NARROW, RingConfig(chiplets=2, max_out=NARROW.pe.max_out)))
+    text = to_rtlil(hosted, "hosted_ring_chiplet")
+    for port in ("s_axil_awaddr", "irq", "m_axi_araddr", "position", "m_axis_tdata", "s_axis_tdata"):
+        assert re.search(rf"^  wire .*(input|output) \d+ +\\{port}$", text, re.M), port
 
 
 # The driver without a simulation ---------------------------------------------------------------------------------
