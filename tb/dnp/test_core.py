@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import cocotb
+import numpy as np
 from cocotb.triggers import ClockCycles
 
 from golden.dnp.assembler import assemble
@@ -14,7 +15,7 @@ from golden.dnp.decode import NONE, Trait, traits
 from golden.dnp.isa import INSTRUCTIONS, Control, StopCode
 from golden.dnp.machine import EdgePort, Machine
 from hw.dnp.core import Core, Space, Status
-from tb.dnp.driver import CoreDriver, expected
+from tb.dnp.driver import CoreDriver, expected, words16
 from tb.dnp.figure4 import PROGRAMS
 from tb.dnp.programs import random_program
 from tb.harness import parameters, simulate
@@ -23,6 +24,8 @@ CONFIG = CoreConfig()
 #: Words every port has to offer; more than any program takes.
 SUPPLY = 1500
 LIMIT = 20_000
+#: Rows that leave a straight line.
+_LEAVING = {"HALT", "JMP", "BN", "BP", "BZ", "BNZ", "LOOP"}
 
 
 def core(programs: int = 12, words: int = 0, resets: int = 0) -> Core:
@@ -147,6 +150,10 @@ async def control_registers_keep_and_step_with_all_their_bits(dut: Any) -> None:
         for value in (word, word ^ 0xFFFF):
             lines += [f"LDI #{value} {control.name}", f"MOV {control.name} A", "OUTA N"]
         lines += [f"LDI #{word} RF1", f"MOV RF1 {control.name}", f"MOV {control.name} A", "OUTA N"]
+    for number in range(8):
+        word = random.getrandbits(16)
+        for value in (word, word ^ 0xFFFF):
+            lines += [f"LDI #{value} RF{number}", f"MOV RF{number} LC1", "MOV LC1 A", "OUTA S"]
     for number in range(4):
         for memory, depth in (("W", CONFIG.wm_depth), ("X", CONFIG.xm_depth)):
             for place in (0, depth - 1, random.randrange(depth)):
@@ -156,6 +163,51 @@ async def control_registers_keep_and_step_with_all_their_bits(dut: Any) -> None:
                 for way in "AR":
                     lines += [f"MOV {memory}{way}{number} A", "OUTA N"]
     await compare(driver, "\n".join([*lines, "HALT"]), 7, 1.0)
+
+
+@cocotb.test()
+async def every_instruction_does_its_work_with_any_operands(dut: Any) -> None:
+    """One word of a row at a time, every pointer and register at a place and with a value of its own."""
+    driver = CoreDriver(dut, CONFIG)
+    await driver.reset()
+    machine = Machine(CONFIG)
+    machine.state.wm[:] = [random.randrange(-32768, 32768) for _ in range(CONFIG.wm_depth)]
+    machine.state.xm[:] = [random.randrange(-32768, 32768) for _ in range(CONFIG.xm_depth)]
+    await driver.write(Space.WM, 0, words16(machine.state.wm[0]))
+    await driver.write(Space.XM, 0, words16(machine.state.xm[0]))
+    for row in (row for row in INSTRUCTIONS if row.name not in _LEAVING):
+        defined = np.flatnonzero(traits()[:, Trait.ROW] == INSTRUCTIONS.index(row)).tolist()
+        for word in random.sample(defined, min(parameters().get("operands", 2), len(defined))):
+            places = random.sample(range(100), 16)
+            lines = [f"LDI #{place} {control.name}" for control, place in zip(Control, places, strict=False)]
+            lines += [f"LDI #{random.getrandbits(16)} RF{number}" for number in range(8)]
+            lines += ["SET #3 ICR", "SET #2 RC", f"SET #{random.randrange(4)} LC0", "MOV LC0 A", "MOV A IOPR"]
+            lines += [f"LDI #{random.getrandbits(16)} A", f".word {word}"]
+            lines += [f".word {random.getrandbits(16)}"] * (row.words - 1)
+            program = assemble("\n".join([*lines, "HALT"])).program
+            words = {port: [random.randrange(-32768, 32768) for _ in range(3)] for port in range(4)}
+            machine.load(0, program)
+            for port in range(4):
+                machine.edges[(port, 0)] = EdgePort(list(words[port]))
+            machine.start()
+            clocks = machine.run(LIMIT)
+            machine.step()
+            ends_of_dut = {port: EdgePort(list(words[port])) for port in range(4)}
+            await driver.reset_again()
+            await driver.write(Space.PROGRAM, 0, program)
+            assert await driver.run(ends_of_dut, LIMIT) == clocks, f"{row.name} {word:#06x}"
+            await driver.stop()
+            wanted = expected(machine)
+            for name, first in (("general", Status.GENERAL), ("control", Status.CONTROL)):
+                found = await driver.read(Space.STATUS, first.value, len(wanted[name]))
+                assert found == wanted[name], f"{row.name} {word:#06x}: {name}"
+            assert (await driver.read(Space.STATUS, Status.A.value, 1))[0] == wanted["state"][2]
+            for name, space in (("wm", Space.WM), ("xm", Space.XM)):
+                for place in (place + step for place in places for step in (0, 1, 3)):
+                    found = await driver.read(space, place, 1)
+                    assert found == [wanted[name][place]], f"{row.name} {word:#06x}: {name} {place}"
+            for port, end in ends_of_dut.items():
+                assert end.received == machine.edges[(port, 0)].received, f"{row.name} {word:#06x}: port {port}"
 
 
 @cocotb.test()
