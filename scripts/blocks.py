@@ -310,6 +310,7 @@ BLOCKS: tuple[Block, ...] = (
         factory="hw.host.control_port:ControlPort",
         bench="tb.host.test_control_port",
         bench_parameters={"address_width": 20},
+        narrow={"address_width": 20, "counter_bits": 10},
         formal="tb.host.formal_control_port",
         measures=("host.axi_lite",),
     ),

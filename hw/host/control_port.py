@@ -30,6 +30,8 @@ class ControlPort(wiring.Component):
     ----------
     address_width
         Width of the memory port's byte addresses, in bits.
+    counter_bits
+        Bits of each counter, 1..64; after the last value it begins again at 0.
 
     Attributes
     ----------
@@ -43,9 +45,17 @@ class ControlPort(wiring.Component):
         Command under way.
     read_beat, write_beat : In(1)
         A beat passes at the memory port.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
     """
 
-    def __init__(self, address_width: int = 32) -> None:
+    def __init__(self, address_width: int = 32, counter_bits: int = 2 * REGISTER_BITS) -> None:
+        if not 1 <= counter_bits <= 2 * REGISTER_BITS:
+            raise ValueError(f"counter_bits must be in 1..{2 * REGISTER_BITS}, not {counter_bits!r}")
+        self._counter_bits = counter_bits
         self._line = unsigned(line_address_width(address_width))
         super().__init__(
             {
@@ -71,7 +81,7 @@ class ControlPort(wiring.Component):
         image, enabled = Signal(REGISTER_BITS), Signal()
         busy, done = Signal(), Signal()
         last, sticky = Signal(struct(COMPLETION)), Signal(8)
-        counters = {name: Signal(2 * REGISTER_BITS, name=name) for name in COUNTERS}
+        counters = {name: Signal(self._counter_bits, name=name) for name in COUNTERS}
         held = Signal(REGISTER_BITS)  # high half of the counter whose low half was read last
         m.d.comb += [self.irq.eq(done & enabled), self.done.ready.eq(1)]
 
