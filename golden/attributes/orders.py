@@ -7,7 +7,7 @@ from scipy.sparse import csgraph
 
 from golden.graph import Graph, IntArray
 from golden.islands.locator import Limits, locate
-from golden.islands.schedule import Schedule
+from golden.islands.schedule import SLOW
 
 __all__ = ["ORDERS", "breadth_first", "community_order", "graph_of", "islands", "small_world"]
 
@@ -96,7 +96,7 @@ def community_order(graph: Graph) -> IntArray:
     every hub counts by the share of its communities that each is. The next in the locator's order follows where nothing
     is shared.
     """
-    records = [record for record in locate(graph, Schedule(16, False, 1), Limits(64)).records if not record.part]
+    records = [record for record in locate(graph, SLOW, Limits(64)).records if not record.part]
     communities = [record for record in records if not record.hub_edges]
     touching: dict[int, list[int]] = {}
     for number, record in enumerate(communities):

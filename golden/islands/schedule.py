@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from golden.errors import InputError
 
-__all__ = ["ROUNDS_MAX", "Schedule"]
+__all__ = ["ROUNDS_MAX", "SLOW", "Schedule"]
 
 #: Most rounds of a run: the state of a node has room for this many round numbers.
 ROUNDS_MAX = 1023
@@ -62,3 +62,7 @@ class Schedule:
     def after(self, threshold: int) -> int:
         """Return the threshold of the round after one with `threshold`."""
         return threshold >> 1 if self.halving else max(0, threshold - self.step)
+
+
+#: Falls slowly, so that communities share more sums: what runs, reports and sampling orders use.
+SLOW = Schedule(16, False, 1)

@@ -11,7 +11,7 @@ from golden.contracts import COMPLETION
 from golden.contracts.registers import COUNTERS, REGISTER_BITS, REGISTER_BYTES, REGISTERS, register
 from hw.contracts import struct
 from hw.host.axi_lite import AXI4LiteSignature, AXILiteSubordinate
-from hw.memory.axi import flat_members
+from hw.memory.axi import connect_flat, flat_members
 from hw.memory.formats import line_address_width
 
 __all__ = ["ADDRESS_WIDTH", "ControlPort"]
@@ -74,9 +74,7 @@ class ControlPort(wiring.Component):
         """Keep the registers; answer each access from the table."""
         m = Module()
         m.submodules.bus = bus = AXILiteSubordinate(ADDRESS_WIDTH)
-        for name, member in bus.bus.signature.members.items():
-            outer, inner = getattr(self, f"s_axil_{name}"), getattr(bus.bus, name)
-            m.d.comb += outer.eq(inner) if member.flow == Out else inner.eq(outer)
+        connect_flat(m, self, "s_axil", bus.bus)
 
         image, enabled = Signal(REGISTER_BITS), Signal()
         busy, done = Signal(), Signal()

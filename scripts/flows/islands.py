@@ -23,7 +23,6 @@ from golden.islands.record import Record, records_of
 from golden.islands.schedule import Schedule
 from hw.islands.config import LocatorConfig
 from scripts.flows.table import show
-from scripts.report.figures import adjacency
 from tb.harness.run import run
 from tb.islands.island_machine import IslandMachine, lay_out, worker_sources
 from tb.models.memory import LATENCY, plusargs
@@ -207,6 +206,8 @@ def draw(found: Found, path: Path) -> None:
     path
         File to write; its ending says the format.
     """
+    from scripts.report.figures import adjacency
+
     path.parent.mkdir(parents=True, exist_ok=True)
     adjacency(found.graph, found.records).savefig(path, dpi=150)
 

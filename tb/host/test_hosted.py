@@ -1,9 +1,7 @@
 """A whole chiplet through its registers: the driver runs images, reads results, and survives errors and resets."""
 
-import json
 import re
 import struct
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -181,7 +179,6 @@ def test_hosted(tmp_path: Path) -> None:
         tmp_path,
         name="hosted",
         memories={"m_axi": MemoryModel(depth=MEMORY_BYTES // BEAT_BYTES)},
-        parameters={"pe": json.dumps(asdict(NARROW.pe))},
     )
 
 
