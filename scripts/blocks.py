@@ -111,11 +111,13 @@ _ISLAND_PARTS = (
 )  # fmt: skip
 
 
-#: Parts of the ring unit that the bench of the smallest chiplet with a ring interface measures.
+#: Parts of the ring unit that are tried alone, side by side, and those that the bench of the smallest chiplet with a
+#: ring interface measures.
 _RING_PARTS = (
-    "axi_merge", "boundary_table", "control", "distributor", "first_error", "halo_writer", "judge", "packet_guard",
-    "packet_queue", "reducer", "sender", "share_adder", "shared_reader", "tokens", "word_writer",
+    "boundary_table", "distributor", "first_error", "halo_writer", "judge", "packet_guard", "packet_queue", "reducer",
+    "sender", "share_adder", "tokens", "word_writer",
 )  # fmt: skip
+_RING_WHOLE = ("axi_merge", "control", "shared_reader")
 
 
 #: The smallest locator in which searches meet.
@@ -326,7 +328,7 @@ BLOCKS: tuple[Block, ...] = (
         formal="tb.ring.formal_station",
     ),
     Block(
-        # Side by side; measures the benches of what decides what travels.
+        # Side by side; measures the benches of all parts that can be tried alone.
         name="ring.parts",
         factory="tb.ring.parts:RingParts",
         bench="tb.ring.test_parts",
@@ -339,6 +341,7 @@ BLOCKS: tuple[Block, ...] = (
             "ring.filter_feed",
             "ring.filter_generator",
             "ring.link_watch",
+            *(f"ring.{part}" for part in _RING_PARTS),
         ),
     ),
     Block(name="ring.remote_array", factory="hw.ring.remote_array:RemoteArray"),
@@ -348,7 +351,10 @@ BLOCKS: tuple[Block, ...] = (
     Block(name="ring.filter_feed", factory="hw.ring.filter_feed:FilterFeed"),
     Block(name="ring.filter_generator", factory="hw.ring.filter_generator:FilterGenerator"),
     Block(name="ring.link_watch", factory="hw.ring.link_watch:LinkWatch"),
-    *(Block(name=f"ring.{part}", factory="tb.ring.parts:made", parameters={"name": part}) for part in _RING_PARTS),
+    *(
+        Block(name=f"ring.{part}", factory="tb.ring.parts:made", parameters={"name": part})
+        for part in (*_RING_PARTS, *_RING_WHOLE)
+    ),
     Block(name="ring.ring_unit", factory="tb.ring.parts:ring_unit", parameters={"max_out": 16, "data_width": 64}),
     Block(
         # Measures the benches of the ring unit and of all in it that has no other.
@@ -359,7 +365,7 @@ BLOCKS: tuple[Block, ...] = (
         bench_parameters={"chiplets": 3},
         synth=False,
         launch="tb.ring.test_ring_chiplet:launch",
-        measures=("ring.ring_unit", *(f"ring.{part}" for part in _RING_PARTS)),
+        measures=("ring.ring_unit", *(f"ring.{part}" for part in _RING_WHOLE)),
     ),
     Block(
         name="dnp.core",

@@ -60,5 +60,5 @@ class Distributor(wiring.Component):
             with m.If(kind == which):
                 m.d.comb += self.i.ready.eq(target.ready)
         with m.If(self.stopped & (kind == PacketKind.PARTIAL)):
-            m.d.comb += self.i.ready.eq(1)
+            m.d.comb += [self.i.ready.eq(1), self.partials.valid.eq(0)]
         return m

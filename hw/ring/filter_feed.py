@@ -80,7 +80,7 @@ class FilterFeed(wiring.Component):
         located = Signal(range(count + 1), init=count)  # parts whose beginning is known
 
         def choose(name: str, wanted: list[object], step: object) -> Signal:
-            """Move a turn to the nearest owner that wants it."""
+            """Move a turn to the nearest other owner that wants it, with every step."""
             turn = Signal(owner_shape, name=name)
             with m.If(step | ~Array(wanted)[turn]):
                 with m.Switch(turn):
@@ -129,8 +129,9 @@ class FilterFeed(wiring.Component):
         with m.If(write.en):
             m.d.sync += come[place].eq(come[place] + 1)
 
+        # Who offers has room, so a turn never waits.
         giving = Signal()
-        gives = choose("giving_turn", offers, giving)
+        gives = choose("giving_turn", offers, 1)
         m.d.comb += [
             self.fill.valid.eq(Array(offers)[gives]),
             self.fill.payload.owner.eq(gives),

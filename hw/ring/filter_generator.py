@@ -106,7 +106,7 @@ class FilterGenerator(wiring.Component):
 
         # The walk through the slots, and a cycle later what was read.
         slot, part = Signal(range(slots)), Signal(range(self.pes * self.sources))  # part: of the group
-        walks, come, for_bound, closes_bound = Signal(), Signal(), Signal(), Signal()
+        walks, come, searches, closes_bound = Signal(), Signal(), Signal(), Signal()
         vid, held, opens, closes = Signal(32), Signal(), Signal(), Signal()
         last_slot, last_part = slot == slots - 1, part == self.pes * self.sources - 1
         m.d.comb += read.addr.eq(slot)
@@ -137,7 +137,7 @@ class FilterGenerator(wiring.Component):
                 with m.If(last_slot):
                     m.next = "SEARCH_WAITS"
             with m.State("SEARCH_WAITS"):
-                with m.If(~come & ~closes_bound):
+                with m.If(~come):
                     m.next = "SEARCH"
             with m.State("SEARCH"):
                 m.d.comb += walks.eq(1)
@@ -158,23 +158,24 @@ class FilterGenerator(wiring.Component):
                     with m.If(~exists):
                         m.next = "IDLE"
 
-        # The largest request of the group in turn; after its last slot the smallest of them is the bound.
-        m.d.sync += for_bound.eq(fsm.ongoing("BOUND"))
+        # The largest request of the group in turn; after its last slot the smallest of them is the bound. Searches
+        # find the same once more.
+        m.d.sync += searches.eq(fsm.ongoing("SEARCH"))
         largest, requests = Signal(32), Signal()
         hit = held & (vid >= tile.first) & (vid < tile.end)
         fresh = opens | ~requests
-        with m.If(come & for_bound):
+        with m.If(come):
             m.d.sync += requests.eq(hit | (requests & ~opens))
             with m.If(hit & (fresh | (vid > largest))):
                 m.d.sync += largest.eq(vid)
-        m.d.sync += closes_bound.eq(come & for_bound & closes)
+        m.d.sync += closes_bound.eq(come & closes)
         with m.If(closes_bound & requests):
             m.d.sync += found.eq(1)
             with m.If(~found | (largest < bound)):
                 m.d.sync += bound.eq(largest)
 
         # The smallest entry that has not been passed on.
-        with m.If(come & ~for_bound & held & found & (vid >= least) & (vid <= bound) & (~exists | (vid < best))):
+        with m.If(come & searches & held & found & (vid >= least) & (vid <= bound) & (~exists | (vid < best))):
             m.d.sync += [exists.eq(1), best.eq(vid)]
         m.d.sync += Cover(closes_bound & requests & found & (largest > bound))
         return m

@@ -168,7 +168,7 @@ class NeededList(wiring.Component):
                     m.d.sync += [rest.eq(read.data), loaded.eq(1)]
                 with m.Elif(found.i.ready):
                     m.d.sync += rest.eq(rest & ~lowest)
-                with m.If(loaded & last_bit & (found.i.ready | (rest == 0))):
+                with m.If(loaded & last_bit & found.i.ready):
                     m.d.sync += [loaded.eq(0), row.eq(row + 1)]
                     with m.If(last_row):
                         m.d.sync += window.eq(window + 1)

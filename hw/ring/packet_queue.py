@@ -27,8 +27,6 @@ class PacketQueue(wiring.Component):
     i : streams of `Flit`
         ``ready`` depends on ``valid`` of the other inputs.
     o : stream of `Flit`
-    idle : Out(1)
-        Nothing is here.
     """
 
     def __init__(self, link_width: int = 64, senders: int = 3, max_flits: int = 33) -> None:
@@ -37,7 +35,6 @@ class PacketQueue(wiring.Component):
             {
                 "i": In(stream.Signature(Flit(link_width))).array(senders),
                 "o": Out(stream.Signature(Flit(link_width))),
-                "idle": Out(1),
             }
         )
 
@@ -69,7 +66,6 @@ class PacketQueue(wiring.Component):
             self.o.valid.eq(queue.o.valid & (whole != 0)),
             self.o.payload.eq(queue.o.payload),
             queue.o.ready.eq(self.o.ready & (whole != 0)),
-            self.idle.eq((queue.level == 0) & ~inside),
         ]
         m.d.sync += Cover(whole == 2)
         return m

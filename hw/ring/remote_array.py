@@ -63,7 +63,7 @@ class RemoteArray(wiring.Component):
         primed, ended = Signal(), Signal()
         before = Signal(32)
         row = Signal(32)
-        tile, hops, farthest, reach = (Signal(POSITION_BITS, name=n) for n in ("tile", "hops", "farthest", "reach"))
+        tile, hops, farthest, reach = (Signal(range(16), name=n) for n in ("tile", "hops", "farthest", "reach"))
         last_tile = tile == self.chiplets - 1
         wanted = (word.data > before) & (tile != self.position)
         sum_ = Signal(POSITION_BITS + 1)

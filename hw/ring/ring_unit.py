@@ -324,7 +324,6 @@ class RingUnit(wiring.Component):
             gather.settings.combined.eq(rows.base + reduce.first_source * rows.stride),
             gather.settings.stride.eq(rows.stride),
             gather.settings.last_beat.eq(rows.last_beat),
-            adder.start.eq(control.reduce),
             adder.last_beat.eq(rows.last_beat),
             adder.last_flit.eq(control.last_sum_flit),
             reducer.start.eq(control.reduce),

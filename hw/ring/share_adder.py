@@ -28,8 +28,6 @@ class ShareAdder(wiring.Component):
 
     Attributes
     ----------
-    start : In(1)
-        The next beat is the first of a hub.
     last_beat, last_flit : In
         Beats of a row of values that hold data, and flits of a row of sums, less one.
     i : stream of `GatherBeat`
@@ -42,7 +40,6 @@ class ShareAdder(wiring.Component):
         self.data_width, self.link_width, self.max_beats = data_width, link_width, max_beats
         super().__init__(
             {
-                "start": In(1),
                 "last_beat": In(range(max(2, max_beats))),
                 "last_flit": In(12),
                 "i": In(stream.Signature(GatherBeat(data_width))),
@@ -82,6 +79,4 @@ class ShareAdder(wiring.Component):
             m.d.sync += flit.eq(flit + 1)
             with m.If(self.o.payload.last):
                 m.d.sync += [flit.eq(0), whole.eq(0)]
-        with m.If(self.start):
-            m.d.sync += [beat.eq(0), flit.eq(0), whole.eq(0)]
         return m

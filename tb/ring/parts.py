@@ -31,13 +31,17 @@ from hw.ring.shared_reader import SharedReader
 from hw.ring.tokens import Tokens
 from hw.ring.word_writer import WordWriter
 
-__all__ = ["BITMAP", "CHIPLETS", "ENTRIES", "RingParts", "made", "ring_unit"]
+__all__ = ["BITMAP", "CHIPLETS", "DATA", "ENTRIES", "LINK", "ROW_BEATS", "RingParts", "made", "ring_unit"]
 
 CHIPLETS = 4
 #: Entries of a filter window.
 ENTRIES = 3
 #: Vertices of the needed list's window: the smallest, so that small graphs take several.
 BITMAP = 64
+#: Bits of a memory beat and of a flit: two flits a beat, so that they have to be packed.
+DATA, LINK = 128, 64
+#: Beats of the longest row.
+ROW_BEATS = 4
 
 
 def _parts() -> dict[str, Any]:
@@ -47,11 +51,23 @@ def _parts() -> dict[str, Any]:
         "filter": FilterArray(32, CHIPLETS, ENTRIES),
         "generator": FilterGenerator(groups=4, pes=2, sources=3),
         "watch": LinkWatch(),
+        "sender": Sender(32, DATA, LINK, ROW_BEATS, 16),
+        "halo": HaloWriter(32, DATA, LINK, ROW_BEATS),
+        "adder": ShareAdder(DATA, LINK, ROW_BEATS),
+        "reducer": Reducer(32, DATA, LINK, ROW_BEATS),
+        "guard": PacketGuard(LINK),
+        "queue": PacketQueue(LINK, 3, 4),
+        "distributor": Distributor(LINK),
+        "judge": Judge(),
+        "tokens": Tokens(LINK, CHIPLETS),
+        "first": FirstError(3),
+        "table": BoundaryTable(32, CHIPLETS),
+        "writer": WordWriter(32, DATA),
     }
 
 
 class RingParts(wiring.Component):
-    """Remote array, needed list, filter array and generator, link watch; ports are called ``remote_i`` and so on."""
+    """All parts of a ring unit that can be tried alone; ports are called ``remote_i`` and so on."""
 
     def __init__(self) -> None:
         members = {}
@@ -68,7 +84,9 @@ class RingParts(wiring.Component):
             for name, member in part.signature.members.items():
                 outer, inner = getattr(self, f"{prefix}_{name}"), getattr(part, name)
                 if member.is_signature:
-                    wiring.connect(m, wiring.flipped(outer), inner)
+                    pairs = zip(outer, inner, strict=True) if member.dimensions else [(outer, inner)]
+                    for one, other in pairs:
+                        wiring.connect(m, wiring.flipped(one), other)
                 else:
                     m.d.comb += inner.eq(outer) if member.flow == wiring.In else outer.eq(inner)
         return m

@@ -2,6 +2,7 @@
 
 import random
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import cocotb
@@ -10,32 +11,17 @@ from amaranth.hdl import Const
 from cocotb.triggers import RisingEdge
 
 from golden.contracts import Error
-from golden.ring.matching import FilterWindow, departures, filter_requests, needed_list
+from golden.ring.matching import FilterWindow, bound_of, departures, filter_requests, needed_list
 from hw.ring.formats import LinkState
 from tb.harness import simulate
-from tb.harness.bench import Bench, start
+from tb.harness.bench import Bench
+from tb.ring.packet_tests import *  # noqa: F403  # cocotb looks for tests in this module
+from tb.ring.part_bench import begin, pack, pulse
 from tb.ring.parts import BITMAP, CHIPLETS, ENTRIES, RingParts
+from tb.ring.sum_tests import *  # noqa: F403
+from tb.ring.unit_tests import *  # noqa: F403
 
 LIST_ADDRESS = 0x1000
-
-
-async def begin(dut: Any, **pace: Any) -> Bench:
-    bench = await start(dut, RingParts(), **pace)
-    for port in (
-        "remote_start", "needed_start", "filter_start", "filter_take", "filter_in_order", "filter_advances",
-        "watch_works", "watch_stop", "watch_before", "watch_after",
-    ):  # fmt: skip
-        getattr(dut, port).value = 0
-    for name in ("remote_error", "needed_error"):
-        bench.take(name, lambda word: None)
-    return bench
-
-
-async def pulse(dut: Any, port: str) -> None:
-    getattr(dut, port).value = 1
-    await RisingEdge(dut.clk)
-    getattr(dut, port).value = 0
-    await RisingEdge(dut.clk)
 
 
 def as_words(values: list[int]) -> list[dict[str, int]]:
@@ -45,10 +31,6 @@ def as_words(values: list[int]) -> list[dict[str, int]]:
     return [
         {"data": value, "last": int(n == len(values) - 1), "error": 0, "empty": 0} for n, value in enumerate(values)
     ]
-
-
-def pack(values: list[int], bits: int = 32) -> int:
-    return sum(value << (bits * n) for n, value in enumerate(values))
 
 
 # Remote array ---------------------------------------------------------------------------------------------------------
@@ -144,11 +126,12 @@ async def lists(bench: Bench, dut: Any, sources: list[int], boundaries: list[int
     dut.needed_position.value = position
     dut.needed_boundaries.value = pack(boundaries)
     dut.needed_partials.value = 2
-    dut.needed_edges.value = LIST_ADDRESS | len(sources) << 30
+    edges = {"address": bench.random.getrandbits(30), "words": bench.random.getrandbits(32)}
+    dut.needed_edges.value = edges["address"] | edges["words"] << 30
     await pulse(dut, "needed_start")
     while not int(dut.needed_done.value):
         await bench.cycles(1)
-    assert len(asked) == max(1, -(-boundaries[-1] // BITMAP))
+    assert asked == [edges] * max(1, -(-boundaries[-1] // BITMAP))
     return got
 
 
@@ -169,6 +152,28 @@ async def sources_elsewhere_come_sorted_and_once(dut: Any, idle: float, stall: f
         for owner in range(CHIPLETS):
             mine = [vid for vid in got if boundaries[owner] <= vid < boundaries[owner + 1]]
             assert counts >> 32 * owner & 0xFFFFFFFF == len(mine)
+
+
+@cocotb.test()
+async def each_vertex_counts_for_its_owner(dut: Any) -> None:
+    """All vertices of small graphs, so that those at every boundary are among them."""
+    bench = await begin(dut)
+    for turn in range(16):
+        boundaries = sorted([0, *(bench.random.randrange(13) for _ in range(CHIPLETS - 1)), 12])
+        position = turn % CHIPLETS
+        got = await lists(bench, dut, list(range(12)), boundaries, position)
+        assert got == needed_list(range(12), boundaries[position], boundaries[position + 1], 12)
+        sizes = [end - first for first, end in pairwise(boundaries)]
+        assert int(dut.needed_counts.value) == pack([n * (owner != position) for owner, n in enumerate(sizes)])
+
+
+@cocotb.test()
+async def windows_are_counted(dut: Any) -> None:
+    """In a graph of 200 windows with a source in few of them."""
+    bench = await begin(dut)
+    vertices = 200 * BITMAP
+    sources = [0, 127 * BITMAP + 5, 128 * BITMAP + 40, vertices - 1, vertices + 1]
+    assert await lists(bench, dut, sources, [0, 0, 0, 0, vertices], 0) == sources[:-1]
 
 
 @cocotb.test()
@@ -260,7 +265,8 @@ class Filter:
         await edge
         dut.filter_advances.value = 0
         dut.filter_owner.value, dut.filter_vid.value = owner, vid
-        for _ in range(200):
+        # Three other owners' first refills may come before.
+        for _ in range(600):
             await edge
             if int(dut.filter_decided.value):
                 break
@@ -320,6 +326,40 @@ async def every_owner_has_a_window_over_a_longer_list(dut: Any, in_order: bool, 
             assert int(dut.filter_lowest.value) - base in parts[lowest][:ENTRIES]
     assert int(dut.filter_waiting.value) == 0
     assert int(dut.filter_exhausted.value) == (1 << CHIPLETS) - 1
+
+
+@cocotb.test()
+async def parts_of_the_list_lie_one_behind_another(dut: Any) -> None:
+    """Wherever it is, and however long the parts are: two refills of each are asked for before any entry is used."""
+    bench = await begin(dut)
+    chunk = 16
+    for turn in range(32):
+        # A single high bit, so that each counts; now and then a short part.
+        counts = [
+            (1 << (turn + 9 * n) % 32 if bench.random.random() < 0.8 else 0) | bench.random.getrandbits(4)
+            for n in range(CHIPLETS)
+        ]
+        address = bench.random.getrandbits(30)
+        firsts = [(address + sum(counts[:n])) % (1 << 30) for n in range(CHIPLETS)]
+        asked: list[tuple[int, int]] = []
+
+        def answer(request: dict[str, int], asked: list[tuple[int, int]] = asked) -> None:
+            asked.append((request["address"], request["words"]))
+            bench.drive("filter_i", as_words([0] * request["words"]))
+
+        bench.take("filter_request", answer)
+        dut.filter_counts.value, dut.filter_address.value = pack(counts), address
+        await pulse(dut, "filter_start")
+        await bench.cycles(180)
+        expected = []
+        for count, first in zip(counts, firsts, strict=True):
+            # What the window has taken makes room for no third refill, because its entries stay.
+            for begun in range(0, min(count, 2 * chunk), chunk):
+                expected.append(((first + begun) % (1 << 30), min(chunk, count - begun)))
+        assert sorted(asked) == sorted(expected), turn
+        exhausted = sum(1 << n for n, count in enumerate(counts) if count <= ENTRIES)
+        assert int(dut.filter_exhausted.value) == exhausted
+        assert int(dut.filter_waiting.value) == sum(1 << n for n, count in enumerate(counts) if count)
 
 
 @cocotb.test()
@@ -407,11 +447,61 @@ async def entries_are_bounded_sorted_and_distinct(dut: Any, idle: float, stall: 
         groups = [wants[2 * g] + wants[2 * g + 1] for g in range(4)]
         got = await generates(bench, dut, wants, (first, end))
         assert got == filter_requests(groups, range(first, end))
+        assert int(dut.generator_served.value) == (bound_of(groups, range(first, end)) or 0)
         assert int(dut.generator_finished.value) == 0
         bench.drive("generator_finish", range(8))
         await bench.until(lambda: bench.drivers["generator_finish"].busy_words == 0)
         await bench.cycles(2)
         assert int(dut.generator_finished.value) == 0xFF
+
+
+@cocotb.test()
+async def tiles_and_sources_are_compared_in_all_bits(dut: Any) -> None:
+    """VIDs that differ in one bit: one of them is outside the tile, above the bound, or the larger of a group."""
+    bench = await begin(dut)
+    for bit in range(32):
+        low = bench.random.getrandbits(32) & ~(1 << bit)
+        high = low | 1 << bit
+        for wants, tile in (
+            ({0: [low, high]}, (high, (1 << 32) - 1)),  # only one of them is not below the tile
+            ({7: [high, low]}, (0, high)),  # nor behind it
+            ({1: [low], 4: [high, low]}, (0, (1 << 32) - 1)),  # above the bound
+            ({2: [low, high, low], 3: [high], 5: [high]}, (low, (1 << 32) - 1)),  # the larger of a group, each once
+        ):
+            groups = [wants.get(2 * n, []) + wants.get(2 * n + 1, []) for n in range(4)]
+            got = await generates(bench, dut, wants, tile)
+            assert got == filter_requests(groups, range(*tile)), (bit, wants, tile)
+            assert int(dut.generator_served.value) == (bound_of(groups, range(*tile)) or 0)
+            bench.drive("generator_finish", wants)
+            await bench.until(lambda: bench.drivers["generator_finish"].busy_words == 0)
+
+
+@cocotb.test()
+async def a_source_waits_for_room_and_for_the_search(dut: Any) -> None:
+    """Each PE has three places, and what comes while a tile is searched is there for the next tile only."""
+    bench = await begin(dut)
+    got: list[dict[str, int]] = []
+    for pe in range(8):
+        assert await generates(bench, dut, {pe: [7, 5, 6]}, (0, 100)) == [5, 6, 7]
+        bench.drive("generator_want", [{"pe": pe, "vid": 8}])
+        await bench.cycles(20)
+        assert bench.drivers["generator_want"].busy_words == 1
+        # Others have room, but the stream has one head; an end makes room.
+        bench.drive("generator_finish", [pe])
+        await bench.until(lambda: bench.drivers["generator_want"].busy_words == 0)
+        assert await generates(bench, dut, {}, (0, 100)) == [8]
+        got.clear()
+        bench.take("generator_o", got.append)
+        bench.drive("generator_tile", [{"first": 0, "end": 100}])
+        await bench.cycles(6)
+        reg = {"destination": 1, "first_edge": 2, "end_edge": 3}
+        bench.drive("generator_want", [{"pe": pe, "vid": 9}])
+        bench.drive("generator_assign", [{"pe": pe ^ 1, "reg": reg}])
+        await bench.until(lambda: bool(got) and bool(got[-1]["last"]))
+        assert [word["vid"] for word in got[:-1]] == [8]
+        assert await generates(bench, dut, {}, (0, 100)) == [8, 9]
+        bench.drive("generator_finish", [pe, pe ^ 1])
+        await bench.until(lambda: bench.drivers["generator_finish"].busy_words == 0)
 
 
 @cocotb.test()
