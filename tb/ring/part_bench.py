@@ -14,7 +14,7 @@ from tb.harness.bench import Bench, start
 from tb.harness.codec import Codec
 from tb.ring.parts import DATA, LINK, ROW_BEATS, RingParts
 
-__all__ = ["ADDRESSES", "ROWS", "WHOLE", "beats_of", "begin", "pack", "pulse", "row_settings", "words"]
+__all__ = ["ADDRESSES", "ROWS", "WHOLE", "beats_of", "begin", "pack", "pulse", "rises", "row_settings", "words"]
 
 #: So many beat addresses.
 ADDRESSES = 1 << 28
@@ -41,6 +41,15 @@ async def pulse(dut: Any, port: str) -> None:
     await RisingEdge(dut.clk)
     getattr(dut, port).value = 0
     await RisingEdge(dut.clk)
+
+
+async def rises(dut: Any, port: str, limit: int = 8000) -> None:
+    """Wait until `port` is set, or fail after `limit` cycles."""
+    for _ in range(limit):
+        if int(getattr(dut, port).value):
+            return
+        await RisingEdge(dut.clk)
+    raise AssertionError(f"{port} is not set after {limit} cycles")
 
 
 def pack(values: list[int], bits: int = 32) -> int:

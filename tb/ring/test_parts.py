@@ -16,7 +16,7 @@ from hw.ring.formats import LinkState
 from tb.harness import simulate
 from tb.harness.bench import Bench
 from tb.ring.packet_tests import *  # noqa: F403  # cocotb looks for tests in this module
-from tb.ring.part_bench import begin, pack, pulse
+from tb.ring.part_bench import begin, pack, pulse, rises
 from tb.ring.parts import BITMAP, CHIPLETS, ENTRIES, RingParts
 from tb.ring.sum_tests import *  # noqa: F403
 from tb.ring.unit_tests import *  # noqa: F403
@@ -47,8 +47,7 @@ async def sends(
     dut.remote_first_vertex.value = first
     await pulse(dut, "remote_start")
     bench.drive("remote_i", as_words(offsets))
-    while not int(dut.remote_done.value):
-        await bench.cycles(1)
+    await rises(dut, "remote_done")
     return got
 
 
@@ -129,8 +128,7 @@ async def lists(bench: Bench, dut: Any, sources: list[int], boundaries: list[int
     edges = {"address": bench.random.getrandbits(30), "words": bench.random.getrandbits(32)}
     dut.needed_edges.value = edges["address"] | edges["words"] << 30
     await pulse(dut, "needed_start")
-    while not int(dut.needed_done.value):
-        await bench.cycles(1)
+    await rises(dut, "needed_done")
     assert asked == [edges] * max(1, -(-boundaries[-1] // BITMAP))
     return got
 

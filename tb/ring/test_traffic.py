@@ -7,11 +7,13 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from golden.contracts import COMMANDS, EDGE_WEIGHTED, PACKET_HEADER, VALUE_BITS, Opcode
 from golden.datasets import load
 from golden.errors import InputError
 from golden.graph import Graph
 from golden.ring.placement import Placement
 from golden.ring.traffic import plan, traffic
+from tb.harness import ROOT
 
 
 def random_graph(seed: int, nodes: int = 40, edges: int = 150) -> Graph:
@@ -99,6 +101,20 @@ def test_r11_worked_example_of_results_that_go_home() -> None:
     got = plan(graph, Placement.tiles(8, 2), by_source=True)
     assert [np.flatnonzero(got.contributors[:, chip]).tolist() for chip in range(2)] == [[4, 7], [1, 2, 3]]
     assert got.gathered.destination.tolist() == [1]
+
+
+def test_formats_have_room_for_gradients_and_edge_weights() -> None:
+    """R16, R18: a packet and its command say that rows are gradients; packets and edges have a place for weights."""
+    plain = {"vid": 5, "elements": 16, "source": 2, "destination": 3}
+    for mark in ("backward", "weighted"):
+        marked = PACKET_HEADER.pack(plain | {mark: 1})
+        assert PACKET_HEADER.unpack(marked) == PACKET_HEADER.unpack(PACKET_HEADER.pack(plain)) | {mark: 1}
+    assert COMMANDS[Opcode.SCATTER].unpack(COMMANDS[Opcode.SCATTER].pack({"backward": 1}))["backward"] == 1
+    edge = {"vid": 0xFFFF_FFFF, "weight": -(1 << VALUE_BITS - 1)}
+    assert EDGE_WEIGHTED.unpack(EDGE_WEIGHTED.pack(edge)) | edge == EDGE_WEIGHTED.unpack(EDGE_WEIGHTED.pack(edge))
+    assert PACKET_HEADER.bits <= 64 >= EDGE_WEIGHTED.bits
+    contracts = (ROOT / "docs" / "contracts.md").read_text()
+    assert all(row in contracts for row in ("`backward`", "`weighted`", "### WeightedEdge (64 bits)"))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from golden.contracts import PACKET_CONTROL, PACKET_HEADER, Error, PacketKind, Token
-from tb.ring.part_bench import ADDRESSES, begin, pack, pulse
+from tb.ring.part_bench import ADDRESSES, begin, pack, pulse, rises
 from tb.ring.parts import CHIPLETS
 
 __all__ = [
@@ -161,7 +161,7 @@ async def tokens_say_who_has_drained_arrived_or_failed(dut: Any, stall: float) -
             assert failed is None or int(dut.tokens_peer.value) == failed[0] | failed[1] << 8
         # All at once come in the order in which they are asked for.
         dut.tokens_code.value = 0xA5
-        said = [
+        said: list[dict[str, int]] = [
             {"token": Token.DRAINED},
             {"token": Token.ARRIVED, "phase": parity},
             {"token": Token.ERROR, "error": 0xA5},
@@ -232,10 +232,7 @@ async def the_boundary_table_is_read_into_registers(dut: Any, idle: float, stall
 
         bench.take("table_request", answer)
         await pulse(dut, "table_start")
-        for _ in range(200):
-            if int(dut.table_done.value):
-                break
-            await RisingEdge(dut.clk)
+        await rises(dut, "table_done", 200)
         await bench.cycles(4)
         assert asked == [{"address": address, "words": chiplets + 1}]
         assert int(dut.table_boundaries.value) == pack(table + table[-1:] * (CHIPLETS - chiplets))
@@ -265,7 +262,9 @@ async def words_are_written_in_beats(dut: Any, idle: float, stall: float) -> Non
         bench.take("writer_o", writes)
         bench.drive("writer_i", given)
         began = bench.cycle
-        while bench.drivers["writer_i"].busy_words:
+        for _ in range(400):
+            if not bench.drivers["writer_i"].busy_words:
+                break
             assert int(dut.writer_done.value) == 0
             await bench.cycles(1)
         # A word for each cycle, and one more for a beat.
@@ -274,10 +273,7 @@ async def words_are_written_in_beats(dut: Any, idle: float, stall: float) -> Non
         assert len(got) in (count // 4, count // 4 - 1) if count else not got
         dut.writer_ended.value = 1
         await bench.cycles(1)
-        for _ in range(100):
-            if int(dut.writer_done.value):
-                break
-            await bench.cycles(1)
+        await rises(dut, "writer_done", 100)
         assert got == want
         await bench.cycles(3)
         assert got == want
