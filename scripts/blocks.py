@@ -107,7 +107,7 @@ class Block:
 #: Parts of the island locator, which its bench measures; those with proofs of their own are named below.
 _ISLAND_PARTS = (
     "adjacency_store", "collector", "dispatcher", "engine", "examiner", "hub_detector", "loader", "looker",
-    "record_buffer", "row_reader", "searcher", "state_store", "task_generator", "worker",
+    "record_buffer", "row_reader", "searcher", "state_bank", "state_store", "task_generator", "worker",
 )  # fmt: skip
 
 
@@ -373,12 +373,12 @@ BLOCKS: tuple[Block, ...] = (
         bench="tb.dnp.test_core",
         bench_factory="tb.dnp.test_core:core",
         bench_parameters={"programs": 12},
-        narrow={"programs": 2, "words": 60, "resets": 1},
+        narrow={"programs": 2, "words": 60, "resets": 1, "operands": 0, "counters": 17},
         formal="tb.dnp.formal_instructions",
         measures=("dnp.issue", "dnp.port", "dnp.address", "dnp.arithmetic", "dnp.decoder"),
     ),
     Block(name="dnp.issue", factory="tb.dnp.formal_issue:issue", formal="tb.dnp.formal_issue", synth=False),
-    Block(name="dnp.port", factory="hw.dnp.port:Port", formal="tb.dnp.formal_port"),
+    Block(name="dnp.port", factory="hw.dnp.port:Port", bench="tb.dnp.test_port", formal="tb.dnp.formal_port"),
     Block(
         name="dnp.address",
         factory="hw.dnp.address:AddressGenerator",
@@ -395,6 +395,17 @@ BLOCKS: tuple[Block, ...] = (
         measures=("dnp.ccb",),
     ),
     Block(name="dnp.ccb", factory="hw.dnp.ccb:ChipControl", parameters={"cores": 4}),
+    Block(
+        name="dnp.array",
+        factory="hw.dnp.array:ProcessorArray",
+        parameters={"rows": 4, "columns": 4},
+        bench="tb.dnp.test_array",
+        bench_factory="tb.dnp.test_array:array",
+        bench_parameters={"side": 4},
+        narrow={"side": 2},
+        synth=False,
+        launch="tb.dnp.test_array:launch",
+    ),
     Block(
         name="community.keeper",
         factory="hw.community.keeper:Keeper",
@@ -450,6 +461,7 @@ BLOCKS: tuple[Block, ...] = (
         name="islands.column_table", factory="tb.islands.parts:column_table", formal="tb.islands.formal_column_table"
     ),
     Block(name="islands.resolver", factory="tb.islands.parts:resolver", formal="tb.islands.formal_resolver"),
+    Block(name="islands.state_pager", factory="tb.islands.parts:state_pager", formal="tb.islands.formal_state_pager"),
     Block(
         name="islands.record_merger",
         factory="hw.islands.record_merger:RecordMerger",

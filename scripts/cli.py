@@ -86,6 +86,7 @@ def islands(
     ] = 16,
     step: Annotated[int, typer.Option(help="Fall of the threshold a round; 0: it halves.", min=0)] = 0,
     c_max: Annotated[int, typer.Option("--c-max", help="Largest community, in vertices.")] = 64,
+    window: Annotated[int, typer.Option(help="Vertices whose state is on the chip; 0: all.", min=0)] = 0,
     out: Annotated[Path, typer.Option(help="Folder for islands.json and the picture.")] = Path("atoll-out"),
 ) -> None:
     """Find hubs and communities in RTL, check them, and draw the adjacency before and after reordering.
@@ -97,7 +98,7 @@ def islands(
 
     schedule = Schedule(threshold, halving=not step, step=step)
     try:
-        flow.islands(flow.Request(dataset, engines, schedule=schedule, c_max=c_max, out=out))
+        flow.islands(flow.Request(dataset, engines, schedule=schedule, c_max=c_max, window=window, out=out))
     except AssertionError as error:
         print(f"atoll: {error}", file=sys.stderr)
         raise typer.Exit(FAILED) from None

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from amaranth.utils import ceil_log2, exact_log2
 
+from golden.contracts import LINE_BYTES
 from golden.islands.schedule import ROUNDS_MAX
 
 __all__ = ["LocatorConfig"]
@@ -34,7 +35,12 @@ class LocatorConfig:
     lanes
         Neighbours that an engine looks at in a cycle, a power of two up to the edges of a line.
     nodes
-        Vertices whose state is on the chip, a power of two from `banks`.
+        Vertices that can be told apart, a power of two from ``2 * banks``.
+    window
+        Vertices whose state is on the chip, a power of two below `nodes` in whole pages; the others' lie in the
+        external memory and are exchanged with them. 0: all.
+    page
+        Vertices that are exchanged at a time, a power of two from `banks`, of at least a line.
     edges
         Directed edges that are on the chip, a power of two.
     c_max
@@ -67,6 +73,8 @@ class LocatorConfig:
     searches: int = 2
     lanes: int = 2
     nodes: int = 4096
+    window: int = 0
+    page: int = 256
     edges: int = 16384
     c_max: int = 64
     hubs: int = 64
@@ -90,6 +98,8 @@ class LocatorConfig:
             value = getattr(self, name)
             if value < least or value & (value - 1):
                 raise ValueError(f"{name} must be a power of two from {least}, not {value!r}")
+        if self.paged:
+            self._check_pages()
         for name in ("c_max", "hubs"):
             value = getattr(self, name)
             if not 64 <= value <= 4096 or value % 64:
@@ -106,6 +116,54 @@ class LocatorConfig:
             raise ValueError(f"tag_bits must leave room for {self.line_words + 2} records, not {self.tag_bits!r}")
         if self.tasks < 1:
             raise ValueError(f"tasks must be at least 1, not {self.tasks!r}")
+
+    def _check_pages(self) -> None:
+        least_page = max(self.banks, 8 * LINE_BYTES // self.slot_bits)
+        for name, least, most in (("page", least_page, self.nodes // 4), ("window", 2 * self.page, self.nodes // 2)):
+            value = getattr(self, name)
+            if not least <= value <= most or value & (value - 1):
+                raise ValueError(f"{name} must be a power of two in {least}..{most}, not {value!r}")
+        if self.slot_bits > self.data_width:
+            raise ValueError(
+                f"data_width must be at least the {self.slot_bits} bits of a state, not {self.data_width!r}"
+            )
+        if self.slots > self.banks:
+            raise ValueError(f"banks must be at least {self.slots}, the states of a beat, not {self.banks!r}")
+
+    @property
+    def paged(self) -> bool:
+        """Whether states are exchanged with the external memory."""
+        return self.window != 0
+
+    @property
+    def page_rows(self) -> int:
+        """Vertices of a bank that are exchanged at a time."""
+        return self.page // self.banks
+
+    @property
+    def frames(self) -> int:
+        """Pages on the chip."""
+        return self.window // self.page
+
+    @property
+    def slot_bits(self) -> int:
+        """Bits of a vertex's state and row in the external memory: a power of two."""
+        return 1 << ceil_log2(2 + self.value_bits + self.edge_bits + self.node_bits)
+
+    @property
+    def slots(self) -> int:
+        """States of a beat."""
+        return self.data_width // self.slot_bits
+
+    @property
+    def page_bits(self) -> int:
+        """Width of a page's number."""
+        return exact_log2(self.nodes // self.page) if self.paged else 0
+
+    @property
+    def page_beats(self) -> int:
+        """Beats of a page in the external memory."""
+        return self.page // self.slots
 
     @property
     def node_bits(self) -> int:
@@ -124,8 +182,13 @@ class LocatorConfig:
 
     @property
     def rows(self) -> int:
-        """Vertices of a bank."""
+        """Vertices of a bank, on the chip or not."""
         return self.nodes // self.banks
+
+    @property
+    def depth(self) -> int:
+        """Vertices of a bank that are on the chip."""
+        return (self.window or self.nodes) // self.banks
 
     @property
     def line_words(self) -> int:
@@ -144,8 +207,8 @@ class LocatorConfig:
 
     @property
     def clients(self) -> int:
-        """Clients of the read arbiter: offsets, degrees, edges, and lines that are read when they are needed."""
-        return 4 if self.external else 3
+        """Clients of the read arbiter: offsets, degrees, edges, lines that are read when needed, and pages."""
+        return 3 + self.external + self.paged
 
     @property
     def workers(self) -> int:

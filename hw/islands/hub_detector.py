@@ -3,6 +3,7 @@
 from amaranth.hdl import Array, Cat, Const, Cover, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from hw.islands.config import LocatorConfig
 from hw.islands.formats import Row, Settings
@@ -25,8 +26,9 @@ class HubDetector(wiring.Component):
     """Compares the degrees of one vertex of every bank in each cycle, in the order of vertices.
 
     Of each such word the largest degree that is pending is remembered, so a round visits only words that had a
-    candidate when they were last seen; the others are skipped at no cost. Searches may run meanwhile: what they
-    identify has a degree at or below the threshold, and so is no candidate.
+    candidate when they were last seen; the others are skipped at no cost. With pages, words of a page are remembered
+    and visited together. Searches may run meanwhile: what they identify has a degree at or below the threshold, and so
+    is no candidate.
 
     Parameters
     ----------
@@ -68,9 +70,13 @@ class HubDetector(wiring.Component):
         m = Module()
         config, settings = self.config, self.settings
         top = (1 << _PEAK_BITS) - 1
-        peaks = [Signal(_PEAK_BITS, name=f"peak{n}") for n in range(config.rows)]
+        # Words that are remembered together.
+        together = config.page_rows if config.paged else 1
+        groups, in_group = range(config.rows // together), exact_log2(together)
+        peaks = [Signal(_PEAK_BITS, name=f"peak{n}") for n in groups]
         word = Signal(range(config.rows))
-        busy, judged = Signal(), Signal()
+        group = word[in_group:]
+        busy, judged, present = Signal(), Signal(), Signal()
         sent = Signal(config.banks)
 
         low, new, isolated = Signal(config.banks), Signal(config.banks), Signal(config.banks)
@@ -94,7 +100,8 @@ class HubDetector(wiring.Component):
             lowest.eq(left & (~left + 1)),
             last.eq((left & ~lowest) == 0),
             self.busy.eq(busy),
-            self.o.valid.eq(busy & left.any()),
+            present.eq(busy & self.scanned.present),
+            self.o.valid.eq(present & left.any()),
             self.o.payload.vertex.eq(Cat(chosen, word) + settings.first),
             self.o.payload.row.eq(Array(self.scanned.rows[n].as_value() for n in range(config.banks))[chosen]),
             self.o.payload.isolated.eq((isolated & lowest).any()),
@@ -104,35 +111,43 @@ class HubDetector(wiring.Component):
                 m.d.comb += chosen.eq(n)
 
         # The next word that is worth a look; its contents come a cycle after its address.
-        open_words, later, following = Signal(config.rows), Signal(config.rows), Signal(range(config.rows))
-        limit = Signal(_PEAK_BITS)
+        open_groups, later, following = Signal(len(groups)), Signal(len(groups)), Signal(range(config.rows))
+        limit, more = Signal(_PEAK_BITS), Signal()
         m.d.comb += [
             limit.eq(_short(settings.threshold)),
-            *(open_words[n].eq((peaks[n] > limit) | (peaks[n] == top)) for n in range(config.rows)),
-            later.eq(Mux(self.start, open_words, open_words & Cat(word < n for n in range(config.rows)))),
+            *(open_groups[n].eq((peaks[n] > limit) | (peaks[n] == top)) for n in groups),
+            later.eq(Mux(self.start, open_groups, open_groups & Cat(group < n for n in groups))),
+            more.eq(later.any()),
         ]
-        for n in reversed(range(config.rows)):
+        for n in reversed(groups):
             with m.If(later[n]):
-                m.d.comb += following.eq(n)
+                m.d.comb += following.eq(n << in_group)
+        if together > 1:
+            with m.If(~self.start & ~word[:in_group].all()):
+                m.d.comb += [following.eq(word + 1), more.eq(1)]
         advance = Signal()
         m.d.comb += [
-            advance.eq(busy & last & (~left.any() | self.o.ready)),
+            advance.eq(present & last & (~left.any() | self.o.ready)),
             self.scan.eq(Mux(self.start | advance, following, word)),
         ]
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += sent.eq(sent | lowest)
-        m.d.sync += judged.eq(busy)
+        with m.If(present):
+            m.d.sync += judged.eq(1)
         with m.If(advance | self.start):
-            m.d.sync += [word.eq(following), busy.eq(later.any()), sent.eq(0), judged.eq(0)]
+            m.d.sync += [word.eq(following), busy.eq(more), sent.eq(0), judged.eq(0)]
         for n, remembered in enumerate(peaks):
             # Once for each word, when it comes.
-            with m.If(busy & ~judged & (word == n)):
+            with m.If(present & ~judged & (group == n)):
                 m.d.sync += remembered.eq(peak)
+                if together > 1:
+                    with m.If(word[:in_group].any() & (remembered > peak)):
+                        m.d.sync += remembered.eq(remembered)
             with m.If(self.clear):
-                m.d.sync += remembered.eq(Mux((n << config.bank_bits) < settings.vertices, top, 0))
+                m.d.sync += remembered.eq(Mux((n << config.bank_bits + in_group) < settings.vertices, top, 0))
         m.d.sync += [
             Cover(self.o.valid & ~last, "several hubs in a word"),
-            Cover(self.start & later.any() & ~later[0], "the first word is skipped"),
+            Cover(self.start & more & ~later[0], "the first words are skipped"),
         ]
         return m
 

@@ -57,7 +57,7 @@ class Loader(wiring.Component):
                 "busy": Out(1),
                 "requests": Out(stream.Signature(ReadRequest(*widths))).array(3),
                 "beats": In(stream.Signature(ReadBeat(config.data_width), always_ready=True)).array(3),
-                "entry": Out(stream.Signature(Entry(config), always_ready=True)),
+                "entry": Out(stream.Signature(Entry(config))),
                 "write": Out(stream.Signature(LineWrite(config), always_ready=True)),
                 "error": Out(stream.Signature(ErrorReport, always_ready=True)),
             }
@@ -124,12 +124,13 @@ class Loader(wiring.Component):
             last.eq(row == command.vertices - 1),
             none_left.eq(degree_words.o.payload.empty),
         ]
-        step = Signal()
+        step, ready = Signal(), Signal()
         m.d.comb += [
-            step.eq(rows_busy & offset_words.o.valid & (~ends | degree_words.o.valid)),
+            ready.eq(~ends | (degree_words.o.valid & self.entry.ready)),
+            step.eq(rows_busy & offset_words.o.valid & ready),
             offset_words.o.ready.eq(step),
             degree_words.o.ready.eq(rows_busy & (none_left | (step & ends))),
-            self.entry.valid.eq(step & ends),
+            self.entry.valid.eq(rows_busy & offset_words.o.valid & degree_words.o.valid & ends),
             self.entry.payload.node.eq(row),
             self.entry.payload.row.start.eq(start),
             self.entry.payload.row.degree.eq(degree),

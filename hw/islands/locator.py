@@ -21,7 +21,7 @@ from hw.islands.record_merger import RecordMerger
 from hw.islands.resolver import Resolver
 from hw.islands.state_store import StateStore
 from hw.islands.task_generator import TaskGenerator
-from hw.memory.formats import ReadBeat, ReadRequest, line_address_width
+from hw.memory.formats import ReadBeat, ReadRequest, WriteRequest, line_address_width
 
 __all__ = ["Counters", "Locator"]
 
@@ -66,11 +66,20 @@ class Locator(wiring.Component):
         Clients of the read arbiter.
     failure
         Line addresses of reads that failed, from the read arbiter.
+    write, unwritten, write_failure
+        If ``config.paged``: pages of the node state to write, whether some that were taken have no answer yet, and
+        line addresses of those that failed.
     """
 
     def __init__(self, config: LocatorConfig, worker: str = "") -> None:
         self.config, self.worker = config, worker
         widths = (config.address_width, config.data_width)
+        failure = stream.Signature(line_address_width(config.address_width), always_ready=True)
+        paging = {
+            "write": Out(stream.Signature(WriteRequest(*widths))),
+            "unwritten": In(1),
+            "write_failure": In(failure),
+        }
         super().__init__(
             {
                 "active": In(range(config.engines + 1)),
@@ -80,7 +89,8 @@ class Locator(wiring.Component):
                 "counters": Out(Counters),
                 "requests": Out(stream.Signature(ReadRequest(*widths))).array(config.clients),
                 "beats": In(stream.Signature(ReadBeat(config.data_width), always_ready=True)).array(config.clients),
-                "failure": In(stream.Signature(line_address_width(config.address_width), always_ready=True)),
+                "failure": In(failure),
+                **(paging if config.paged else {}),
             }
         )
 
@@ -114,7 +124,12 @@ class Locator(wiring.Component):
         wiring.connect(m, detector.o, generator.i)
         wiring.connect(m, generator.o, dispatcher.i)
         m.d.comb += [block.settings.eq(settings) for block in (states, detector, resolver)]
-        m.d.comb += [states.scan.eq(detector.scan), detector.scanned.eq(states.scanned), detector.clear.eq(clear)]
+        m.d.comb += [
+            states.scan.eq(detector.scan),
+            states.scans.eq(detector.busy),
+            detector.scanned.eq(states.scanned),
+            detector.clear.eq(clear),
+        ]
         for n, engine in enumerate(engines):
             m.submodules[f"engine{n}"] = engine
             for lane in range(config.lanes):
@@ -164,6 +179,21 @@ class Locator(wiring.Component):
         threshold, error = Signal(32), Signal(ErrorReport)
         if config.external:
             m.d.comb += adjacency.base.eq(command.edges * (LINE_BYTES * 8 // config.data_width))
+        loading, paging, failures = Signal(), Signal(), [(self.failure, Error.MEMORY_READ)]
+        if config.paged:
+            pages = states.pages
+            wiring.connect(m, pages.request, wiring.flipped(self.requests[-1]))
+            wiring.connect(m, wiring.flipped(self.beats[-1]), pages.beat)
+            wiring.connect(m, pages.write, wiring.flipped(self.write))
+            m.d.comb += [
+                pages.base.eq(command.state * (LINE_BYTES * 8 // config.data_width)),
+                pages.unwritten.eq(self.unwritten),
+                states.clear.eq(clear),
+                states.loading.eq(loading),
+                paging.eq(states.paging),
+                states.failed.eq(error.code != Error.NONE),
+            ]
+            failures.append((self.write_failure, Error.MEMORY_WRITE))
         top = (1 << config.node_bits + 1) - 1  # above any degree
         m.d.comb += [loader.command.eq(command), self.completion.payload.eq(error)]
 
@@ -224,8 +254,10 @@ class Locator(wiring.Component):
                 m.d.sync += counters.load_cycles.eq(counters.load_cycles + 1)
                 with m.If(loader.error.valid):
                     fail(loader.error.payload.code, loader.error.payload.info)
-                with m.If(self.failure.valid):
-                    fail(Error.MEMORY_READ, self.failure.payload)
+                m.d.comb += loading.eq(1)
+                for failure, code in failures:
+                    with m.If(failure.valid):
+                        fail(code, failure.payload)
                 with m.If(~started & ~loader.busy & ~engines_busy):
                     m.next = "ROUND"
                     with m.If((error.code != Error.NONE) | (command.vertices == 0)):
@@ -236,8 +268,9 @@ class Locator(wiring.Component):
                 m.next = "RUN"
             with m.State("RUN"):
                 m.d.sync += counters.locate_cycles.eq(counters.locate_cycles + 1)
-                with m.If(self.failure.valid):
-                    fail(Error.MEMORY_READ, self.failure.payload)
+                for failure, code in failures:
+                    with m.If(failure.valid):
+                        fail(code, failure.payload)
                 with m.If(idle & calm):
                     m.d.sync += [
                         counters.rounds.eq(settings.round + 1),
@@ -256,7 +289,7 @@ class Locator(wiring.Component):
                     with m.If((pending == 0) | (error.code != Error.NONE)):
                         m.next = "FINISH"
             with m.State("FINISH"):
-                with m.If(~emitting & ~engines_busy):
+                with m.If(~emitting & ~engines_busy & ~paging):
                     m.d.comb += [merger.finish.eq(1) for merger in mergers]
                     m.d.sync += started.eq(1)
                     m.next = "END"

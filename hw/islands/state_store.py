@@ -1,15 +1,18 @@
-"""Node state: who has visited what, in banks that each read, decide and write in one step."""
+"""Node state: who has visited what, in banks; all of it on the chip, or the pages that are needed."""
 
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
-from amaranth.lib import data, memory, stream, wiring
+from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from hw.islands.bank_arbiter import BankArbiter
 from hw.islands.config import LocatorConfig
-from hw.islands.formats import Answer, Kind, Operation, Outcome, Request, Row, Settings
+from hw.islands.formats import Answer, Kind, Operation, Request, Row, Settings
+from hw.islands.state_bank import StateBank
+from hw.islands.state_pager import PagesSignature, StatePager
 
 __all__ = ["Entry", "ScanRow", "StateStore"]
 
@@ -22,92 +25,10 @@ class Entry(data.StructLayout):
 
 
 class ScanRow(data.StructLayout):
-    """One vertex of every bank: whether it is ``done``, and its ``row``."""
+    """One vertex of every bank: whether it is ``done``, and its ``row``; ``present`` unless it is off the chip."""
 
     def __init__(self, config: LocatorConfig) -> None:
-        super().__init__({"done": config.banks, "rows": data.ArrayLayout(Row(config), config.banks)})
-
-
-class _Word(data.StructLayout):
-    def __init__(self, config: LocatorConfig) -> None:
-        super().__init__({"kind": Kind, "value": config.value_bits})
-
-
-class _Bank(wiring.Component):
-    """One bank: a request a cycle, answered in the next; a request sees what the one before it wrote."""
-
-    def __init__(self, config: LocatorConfig) -> None:
-        self.config = config
-        super().__init__(
-            {
-                "settings": In(Settings(config)),
-                "valid": In(1),
-                "request": In(Request(config)),
-                "entry_valid": In(1),
-                "entry": In(Entry(config)),
-                "scan": In(range(config.rows)),
-                "answer": Out(Answer(config)),
-                "scan_done": Out(1),
-                "scan_row": Out(Row(config)),
-                "identified": Out(1),
-            }
-        )
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        config, settings = self.config, self.settings
-        word = _Word(config)
-        m.submodules.states = states = memory.Memory(shape=word, depth=config.rows, init=[])
-        m.submodules.rows = rows = memory.Memory(shape=Row(config), depth=config.rows, init=[])
-        write = states.write_port()
-        # A request right after a write of the same vertex reads what was written.
-        read, scanned = states.read_port(transparent_for=(write,)), states.read_port()
-        row_write, row_read, row_scanned = rows.write_port(), rows.read_port(), rows.read_port()
-        address = self.request.node[config.bank_bits :]
-        fresh = self.entry.node[config.bank_bits :]
-        m.d.comb += [
-            read.addr.eq(address),
-            row_read.addr.eq(address),
-            scanned.addr.eq(self.scan),
-            row_scanned.addr.eq(self.scan),
-            self.scan_done.eq(scanned.data.kind == Kind.DONE),
-            self.scan_row.eq(row_scanned.data),
-            row_write.addr.eq(fresh),
-            row_write.data.eq(self.entry.row),
-            row_write.en.eq(self.entry_valid),
-        ]
-
-        valid, request = Signal(), Signal(Request(config), reset_less=True)
-        m.d.sync += [valid.eq(self.valid), request.eq(self.request)]
-        held = read.data
-        answer = self.answer
-        m.d.comb += [answer.row.eq(row_read.data), answer.owner.eq(held.value[: answer.owner.shape().size])]
-        degree = row_read.data.degree
-        with m.If(held.kind == Kind.DONE):
-            m.d.comb += answer.outcome.eq(Outcome.DONE)
-        with m.Elif(degree > settings.previous):
-            m.d.comb += answer.outcome.eq(Outcome.OLD_HUB)
-        with m.Elif(degree > settings.threshold):
-            m.d.comb += answer.outcome.eq(Outcome.NEW_HUB)
-        with m.Elif(held.kind == Kind.OWNED):
-            m.d.comb += answer.outcome.eq(Mux(held.value == request.value, Outcome.MINE, Outcome.OTHER))
-        with m.Elif((held.kind == Kind.MARKED) & (held.value == settings.round)):
-            m.d.comb += answer.outcome.eq(Outcome.MARKED)
-        with m.Else():
-            m.d.comb += answer.outcome.eq(Outcome.FREE)
-
-        m.d.comb += self.identified.eq(valid & (request.operation == Operation.SET) & (request.kind == Kind.DONE))
-        claims = (request.operation == Operation.CLAIM) & (answer.outcome == Outcome.FREE)
-        with m.If(self.entry_valid):
-            m.d.comb += [write.en.eq(1), write.addr.eq(fresh), write.data.kind.eq(Kind.FREE)]
-        with m.Else():
-            m.d.comb += [
-                write.en.eq(valid & (claims | (request.operation == Operation.SET))),
-                write.addr.eq(request.node[config.bank_bits :]),
-                write.data.kind.eq(Mux(claims, Kind.OWNED, request.kind)),
-                write.data.value.eq(request.value),
-            ]
-        return m
+        super().__init__({"present": 1, "done": config.banks, "rows": data.ArrayLayout(Row(config), config.banks)})
 
 
 class StateStore(wiring.Component):
@@ -116,6 +37,9 @@ class StateStore(wiring.Component):
     A bank takes a request a cycle and is its own owner of what it holds, so looking, deciding and writing are one
     step that nothing comes between. Hubs need no state: a vertex is one if its degree is above the threshold and it
     is in no community.
+
+    With pages (``config.paged``) a request waits until its vertex's page is on the chip, and all wait while a page is
+    exchanged; see `hw.islands.state_pager`.
 
     Parameters
     ----------
@@ -132,41 +56,50 @@ class StateStore(wiring.Component):
     answers
         Of every lane, in the cycle after its request was taken.
     entry
-        First contents, written while no request is under way.
-    scan
-        Which vertex of every bank to show.
+        First contents, in the order of vertices, written while no request is under way. ``ready`` depends on
+        registers and on the vertex.
+    scan, scans
+        Which vertex of every bank to show, and whether that is wanted.
     scanned
         The vertices ``scan`` named one cycle before.
     identified
         How many vertices have become part of a community, a cycle later.
+    clear, loading, failed, paging, pages
+        With pages only: a run begins; entries are being written; the memory has failed; a page is exchanged or kept
+        for somebody; the external memory.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
         self.config = config
+        flags = {"clear": In(1), "loading": In(1), "failed": In(1), "paging": Out(1)}
         super().__init__(
             {
                 "settings": In(Settings(config)),
                 "requests": In(stream.Signature(Request(config))).array(config.engines * config.lanes),
                 "answers": Out(Answer(config)).array(config.engines * config.lanes),
-                "entry": In(stream.Signature(Entry(config), always_ready=True)),
+                "entry": In(stream.Signature(Entry(config))),
                 "scan": In(range(config.rows)),
+                "scans": In(1),
                 "scanned": Out(ScanRow(config)),
                 "identified": Out(range(config.banks + 1)),
+                **({**flags, "pages": Out(PagesSignature(config))} if config.paged else {}),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Connect banks through the crossbar."""
+        """Connect banks through the crossbar, and let through whose vertex is on the chip."""
         m = Module()
-        config = self.config
+        config, entry = self.config, self.entry
         m.submodules.arbiter = arbiter = BankArbiter(config.engines * config.lanes, config.banks)
-        banks = [_Bank(config) for _ in range(config.banks)]
+        banks = [StateBank(config) for _ in range(config.banks)]
+        here = Signal(len(self.requests), init=-1)
         for n, request in enumerate(self.requests):
             m.d.comb += [
-                arbiter.valid[n].eq(request.valid),
+                arbiter.valid[n].eq(request.valid & here[n]),
                 arbiter.bank[n].eq(request.payload.node[: config.bank_bits]),
                 request.ready.eq(arbiter.grant[n]),
             ]
+        m.d.comb += [entry.ready.eq(1), self.scanned.present.eq(1)]
         for number, bank in enumerate(banks):
             m.submodules[f"bank{number}"] = bank
             chosen = arbiter.chosen[number]
@@ -176,16 +109,69 @@ class StateStore(wiring.Component):
                 bank.request.eq(
                     reduce(or_, (Mux(chosen[n], r.payload.as_value(), 0) for n, r in enumerate(self.requests)))
                 ),
-                bank.entry_valid.eq(self.entry.valid & (self.entry.payload.node[: config.bank_bits] == number)),
-                bank.entry.eq(self.entry.payload),
+                bank.put.eq(entry.valid & entry.ready & (entry.payload.node[: config.bank_bits] == number)),
+                bank.place.eq(entry.payload.node[config.bank_bits :]),
+                bank.contents.word.kind.eq(Kind.FREE),
+                bank.contents.row.eq(entry.payload.row),
                 bank.scan.eq(self.scan),
-                self.scanned.rows[number].eq(bank.scan_row),
+                self.scanned.rows[number].eq(bank.shown.row),
+                self.scanned.done[number].eq(bank.shown.word.kind == Kind.DONE),
             ]
         m.d.sync += self.identified.eq(sum(bank.identified for bank in banks))
-        m.d.comb += self.scanned.done.eq(Cat(bank.scan_done for bank in banks))
         answers = Array(bank.answer.as_value() for bank in banks)
         for n, request in enumerate(self.requests):
             asked = Signal(config.bank_bits, name=f"asked{n}")
             m.d.sync += asked.eq(request.payload.node[: config.bank_bits])
             m.d.comb += self.answers[n].eq(answers[asked])
+        if config.paged:
+            self._add_pager(m, here, banks)
         return m
+
+    def _add_pager(self, m: Module, here: Signal, banks: list[StateBank]) -> None:
+        """Let the pager say who may go on, and give it the banks while it exchanges a page."""
+        config, entry = self.config, self.entry
+        lanes, in_page = len(self.requests), exact_log2(config.page)
+        m.submodules.pager = pager = StatePager(config, lanes + 2)
+        pages = pager.pages
+        wiring.connect(m, pages.request, wiring.flipped(self.pages.request))
+        wiring.connect(m, wiring.flipped(self.pages.beat), pages.beat)
+        wiring.connect(m, pages.write, wiring.flipped(self.pages.write))
+        m.d.comb += [
+            pages.base.eq(self.pages.base),
+            pages.unwritten.eq(self.pages.unwritten),
+            pager.clear.eq(self.clear),
+            pager.fresh.eq(self.loading),
+            pager.failed.eq(self.failed),
+            self.paging.eq(pager.busy),
+            here.eq(pager.here),
+        ]
+        for n, request in enumerate(self.requests):
+            m.d.comb += [
+                pager.wants[n].eq(request.valid),
+                pager.wanted[n].eq(request.payload.node[in_page:]),
+                pager.served[n].eq(request.valid & request.ready),
+                pager.writes[n].eq(pager.served[n] & (request.payload.operation != Operation.LOOK)),
+            ]
+        # Entries and the scan come after the lanes.
+        present, puts = Signal(), entry.valid & entry.ready
+        m.d.sync += present.eq(pager.here[lanes + 1])
+        m.d.comb += [
+            pager.wants[lanes].eq(entry.valid),
+            pager.wanted[lanes].eq(entry.payload.node[in_page:]),
+            entry.ready.eq(pager.here[lanes]),
+            pager.served[lanes].eq(puts),
+            pager.writes[lanes].eq(puts),
+            pager.wants[lanes + 1].eq(self.scans),
+            pager.wanted[lanes + 1].eq(self.scan[in_page - config.bank_bits :]),
+            pager.served[lanes + 1].eq(present),
+            self.scanned.present.eq(present),
+        ]
+        for number, bank in enumerate(banks):
+            m.d.comb += pager.shown[number].eq(bank.shown)
+            with m.If(pager.moving):
+                m.d.comb += [
+                    bank.scan.eq(pager.place),
+                    bank.put.eq(pager.put[number]),
+                    bank.place.eq(pager.place),
+                    bank.contents.eq(pager.contents[number % config.slots]),
+                ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from tb.models.memory import LATENCY, plusargs
 from tb.models.simulate import build_with_memory
 from tb.models.wrap import MemoryModel
 
-__all__ = ["Found", "Request", "draw", "find", "fitting", "islands"]
+__all__ = ["Found", "Request", "draw", "find", "fitting", "islands", "windowed"]
 
 _BENCH = "tb.islands.one_run"
 
@@ -48,6 +48,8 @@ class Request:
         Of thresholds.
     c_max
         Largest community, in nodes.
+    window
+        Vertices whose state is on the chip, a power of two; 0: all. With a window the edges stay in memory, too.
     out
         Folder for the picture and ``islands.json``.
     """
@@ -57,6 +59,7 @@ class Request:
     outputs: int = 4
     schedule: Schedule = field(default_factory=Schedule)
     c_max: int = 64
+    window: int = 0
     out: Path = Path("atoll-out")
 
 
@@ -120,6 +123,20 @@ def fitting(graph: Graph, engines: int, c_max: int, outputs: int, searches: int 
         hubs=64 if c_max <= 64 else 4 * 64,
         outputs=min(outputs, engines * searches),
     )
+
+
+def windowed(config: LocatorConfig, window: int) -> LocatorConfig:
+    """Return the configuration with the state of `window` vertices on the chip, in up to 16 pages.
+
+    Raises
+    ------
+    InputError
+        If `window` is not a power of two within what the configuration can have.
+    """
+    most, least = config.nodes // 2, 4 * config.banks
+    if window & (window - 1) or not least <= window <= most:
+        raise InputError("window", f"is {window}", f"0 or a power of two in {least}..{most}")
+    return replace(config, window=window, page=max(config.banks, window // 16), external=True)
 
 
 def find(
@@ -232,6 +249,8 @@ def islands(request: Request) -> dict[str, Any]:
     request.schedule.require_end()
     Limits(request.c_max)
     config = fitting(graph, request.engines, request.c_max, request.outputs)
+    if request.window:
+        config = windowed(config, request.window)
     found = find(graph, request.schedule, request.c_max, config)
     check_records(graph, found.schedule, found.limits, found.records)
     check_order(graph, *reorder(graph.nodes, found.records))

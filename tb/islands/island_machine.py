@@ -24,10 +24,14 @@ from hw.islands.locator import Counters, Locator
 from hw.islands.worker import Worker
 from hw.memory.axi import AXI4Signature, connect_flat, flat_members
 from hw.memory.read_arbiter import ReadArbiter
+from hw.memory.write_port import WritePort
 from tb.harness import ROOT
 from tb.harness.build import digest, locked, to_rtlil, to_verilog
 
-__all__ = ["IslandMachine", "Layout", "lay_out", "worker_sources"]
+__all__ = ["MOST_PAGE", "IslandMachine", "Layout", "lay_out", "worker_sources"]
+
+#: Vertices of the largest page that there is room for.
+MOST_PAGE = 256
 
 #: Module of the workers.
 WORKER = "island_worker"
@@ -72,6 +76,13 @@ class IslandMachine(wiring.Component):
             wiring.connect(m, arbiter.beats[client], locator.beats[client])
         wiring.connect(m, arbiter.failure, locator.failure)
         connect_flat(m, self, "m_axi", arbiter.m_axi)
+        if self.config.paged:
+            widths = (self.config.address_width, self.config.data_width)
+            m.submodules.writer = writer = WritePort(*widths, id_width=arbiter.id_width)
+            wiring.connect(m, locator.write, writer.i)
+            wiring.connect(m, writer.failure, locator.write_failure)
+            m.d.comb += locator.unwritten.eq(writer.busy)
+            connect_flat(m, self, "m_axi", writer.m_axi)
         m.d.comb += locator.active.eq(self.active)
         m.d.comb += self.counters.eq(locator.counters)
         return m
@@ -117,7 +128,7 @@ class Layout:
 
 
 def lay_out(graph: Graph, *, degrees: Any = None, offsets: Any = None, edges: Any = None) -> Layout:
-    """Put the offsets, degrees and edges of a graph into a memory.
+    """Put the offsets, degrees and edges of a graph into a memory, and room for the state of its vertices.
 
     Parameters
     ----------
@@ -132,6 +143,8 @@ def lay_out(graph: Graph, *, degrees: Any = None, offsets: Any = None, edges: An
         ("offsets", graph.offsets if offsets is None else offsets),
         ("degrees", graph.degrees if degrees is None else degrees),
         ("edges", graph.edges if edges is None else edges),
+        # At most 16 bytes for each vertex, in whole pages; what it holds before a run is of no consequence.
+        ("state", np.full(4 * (graph.nodes + MOST_PAGE), 0xDEADBEEF, np.uint32)),
     ):
         raw = np.asarray(array, dtype="<u4").tobytes()
         raw += bytes(-len(raw) % LINE_BYTES)

@@ -58,6 +58,14 @@ def test_what_cannot_run_is_refused_before_simulation(graph: str, schedule: Sche
         flow.find(load(graph), schedule, c_max, LocatorConfig())
 
 
+@pytest.mark.parametrize("window", [100, 32, 256])
+def test_a_window_that_does_not_fit_is_refused(window: int) -> None:
+    config = flow.fitting(load("karate"), 2, 64, 4)
+    with pytest.raises(InputError, match=f"window: is {window}; expected 0 or a power of two in 128..128"):
+        flow.windowed(config, window)
+    assert flow.windowed(config, 128).frames == 4
+
+
 def test_an_asymmetric_graph_is_refused_before_simulation() -> None:
     with pytest.raises(InputError, match="0 -> 1 has no reverse"):
         flow.find(Graph.from_edges("one way", 2, [0], [1]), Schedule(), 4, LocatorConfig())

@@ -122,7 +122,7 @@ async def every_graph_is_parted_as_by_connected_components(dut: Any, schedule: S
             assert counters["given_up"] == golden.given_up, name
             assert counters["retreats"] == 0
     how = "halving" if schedule.halving else "slow"
-    where = " external" if config.external else ""
+    where = " paged" if config.paged else " external" if config.external else ""
     expect_cycles(
         f"islands.locator {config.engines}x{config.searches}x{config.lanes} {how} c_max={c_max}{where}", cycles
     )
@@ -322,6 +322,31 @@ async def a_read_that_fails_while_searching_is_reported(dut: Any) -> None:
 
 
 @cocotb.test()
+@cocotb.parametrize(side=["read", "write"])
+async def pages_that_the_memory_refuses_end_the_run(dut: Any, side: str) -> None:
+    """Leave nothing behind that keeps a search waiting; the next run is right."""
+    if not parameters()["config"].get("window"):
+        return
+    machine = await begin(dut)
+    graph, limits = load(GRAPHS[7]), limits_of()
+    layout = lay_out(graph)
+    await machine.memory.load(layout.image)
+    pages = range(layout.fields["state"] * LINE_BYTES, len(layout.image))
+    refuse = machine.memory.read_errors if side == "read" else machine.memory.write_errors
+    for wait in (0, 500, 3000, 9000):
+        machine.forget()
+        machine.bench.drive("command", [layout.command(HALVING, limits)])
+        await machine.bench.cycles(wait)
+        refuse(pages)
+        await machine.bench.until(lambda: bool(machine.completions), LIMIT)
+        code = Error.MEMORY_READ if side == "read" else Error.MEMORY_WRITE
+        assert machine.completions[0]["code"] == code
+        assert pages.start <= machine.completions[0]["info"] * LINE_BYTES < pages.stop
+        refuse(None)
+    await machine.locate(graph, HALVING, limits)
+
+
+@cocotb.test()
 async def the_watchdog_counts_rounds_and_names_what_is_pending(dut: Any) -> None:
     machine = await begin(dut)
     graph, limits = load(GRAPHS[4]), limits_of(4)
@@ -384,6 +409,11 @@ def test_lines_are_read_when_they_are_needed(tmp_path: Path) -> None:
     run(tmp_path, engines=2, searches=2, data_width=64, external=True, **SMALL)
 
 
+def test_states_are_exchanged_in_pages(tmp_path: Path) -> None:
+    """A quarter of the states on the chip, in four pages, finds the same."""
+    run(tmp_path, engines=3, searches=2, outputs=2, data_width=128, external=True, window=64, page=16, **SMALL)
+
+
 @pytest.mark.skipif("ATOLL_FULL" not in os.environ, reason="ATOLL_FULL is not set")
 @pytest.mark.parametrize(("engines", "searches", "lanes"), [(2, 1, 4), (3, 2, 8), (8, 2, 4), (16, 1, 1), (16, 2, 2)])
 def test_more_engines(engines: int, searches: int, lanes: int, tmp_path: Path) -> None:
@@ -404,6 +434,14 @@ def test_more_engines(engines: int, searches: int, lanes: int, tmp_path: Path) -
         ({"c_max": 65}, r"c_max must be a multiple of 64 in 64\.\.4096, not 65"),
         ({"hubs": 0}, r"hubs must be a multiple of 64 in 64\.\.4096, not 0"),
         ({"data_width": 512}, "data_width must be 64, 128 or 256, not 512"),
+        ({"window": 512, "page": 16}, r"page must be a power of two in 32\.\.1024, not 16"),
+        ({"window": 256}, r"window must be a power of two in 512\.\.2048, not 256"),
+        ({"window": 3000}, r"window must be a power of two in 512\.\.2048, not 3000"),
+        (
+            {"window": 1024, "data_width": 64, "edges": 1 << 30, "nodes": 1 << 26},
+            "data_width must be at least the 128 bits of a state, not 64",
+        ),
+        ({"window": 1024, "banks": 2}, "banks must be at least 4, the states of a beat, not 2"),
         ({"tag_bits": 2}, r"tag_bits must be in 3\.\.16, not 2"),
         ({"tag_bits": 4}, "tag_bits must leave room for 10 records, not 4"),
         ({"tasks": 0}, "tasks must be at least 1, not 0"),

@@ -6,7 +6,13 @@ import pytest
 
 from hw.islands.bank_arbiter import BankArbiter
 from tb.harness.formal import prove_all
-from tb.islands import formal_bank_arbiter, formal_column_table, formal_record_merger, formal_resolver
+from tb.islands import (
+    formal_bank_arbiter,
+    formal_column_table,
+    formal_record_merger,
+    formal_resolver,
+    formal_state_pager,
+)
 
 
 def test_bank_arbiter_proofs() -> None:
@@ -23,6 +29,10 @@ def test_column_table_proofs() -> None:
 
 def test_record_merger_proofs() -> None:
     prove_all("record_merger", formal_record_merger.PROOFS)
+
+
+def test_state_pager_proofs() -> None:
+    prove_all("state_pager", formal_state_pager.PROOFS)
 
 
 @pytest.mark.parametrize(
