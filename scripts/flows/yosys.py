@@ -28,14 +28,14 @@ def run_tool(name: str, arguments: list[str], *, cwd: Path, log: Path, timeout: 
     ToolError
         If it fails or takes longer than `timeout` seconds.
     """
+    # Straight into the log: a run of an hour can be watched, and what it said is there when it is broken off.
     try:
-        done = subprocess.run(
-            [program(name), *arguments], cwd=cwd, capture_output=True, text=True, check=False, timeout=timeout
-        )
+        with log.open("w") as sink:
+            command = [program(name), *arguments]
+            done = subprocess.run(command, cwd=cwd, stdout=sink, stderr=subprocess.STDOUT, check=False, timeout=timeout)
     except subprocess.TimeoutExpired:
         raise ToolError(f"{name} took longer than {timeout:.0f} s in {cwd}") from None
-    output = done.stdout + done.stderr
-    log.write_text(output)
+    output = log.read_text()
     if done.returncode != 0:
         tail = "\n".join(output.splitlines()[-15:])
         raise ToolError(f"{name} failed with status {done.returncode}, log in {log}\n{tail}")

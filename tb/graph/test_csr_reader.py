@@ -431,9 +431,9 @@ async def every_bit_of_an_address_matters(dut: Any) -> None:
 @cocotb.test()
 async def the_last_of_many_rows_is_reported(dut: Any) -> None:
     reader = await make(dut)
-    for _ in range(2):
-        reader.ask(Request(5000, 1, [1], None, 0))
-    await reader.finish()
+    for rows in (5000, 20_000):
+        reader.ask(Request(rows, 1, [1], None, 0))
+    await reader.finish(60_000)
 
 
 @cocotb.test()
