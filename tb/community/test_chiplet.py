@@ -226,7 +226,7 @@ def test_other_sizes_are_exact(tmp_path: Path, pes: int, units: int, lanes: int)
     [
         {"pes": 0}, {"kept": 48}, {"ways": 3}, {"units": 3}, {"locator": {"outputs": 5}}, {"community": {"width": 64}},
         {"community": {"data_width": 64}}, {"community": {"width": 12}}, {"community": {"columns": 128}},
-        {"community": {"partners": 0}},
+        {"community": {"partners": 0}}, {"locator": {"external": True}}, {"locator": {"window": 1024}},
     ],
 )  # fmt: skip
 def test_sizes_are_checked(wrong: dict[str, object]) -> None:
