@@ -405,11 +405,12 @@ def test_four_engines(tmp_path: Path) -> None:
     run(tmp_path, engines=4, searches=2, outputs=3, hubs=128, data_width=128, **SMALL)
 
 
+@pytest.mark.skipif("ATOLL_FULL" not in os.environ, reason="ATOLL_FULL is not set")
 def test_lines_are_read_when_they_are_needed(tmp_path: Path) -> None:
     run(tmp_path, engines=2, searches=2, data_width=64, external=True, **SMALL)
 
 
-def test_states_are_exchanged_in_pages(tmp_path: Path) -> None:
+def test_lines_are_read_and_states_exchanged_when_they_are_needed(tmp_path: Path) -> None:
     """A quarter of the states on the chip, in four pages, finds the same."""
     run(tmp_path, engines=3, searches=2, outputs=2, data_width=128, external=True, window=64, page=16, **SMALL)
 
