@@ -373,7 +373,7 @@ BLOCKS: tuple[Block, ...] = (
         bench="tb.dnp.test_core",
         bench_factory="tb.dnp.test_core:core",
         bench_parameters={"programs": 12},
-        narrow={"programs": 2, "words": 60, "resets": 1, "operands": 0, "counters": 17},
+        narrow={"programs": 2, "resets": 1, "operands": 0, "counters": 17},
         formal="tb.dnp.formal_instructions",
         measures=("dnp.issue", "dnp.port", "dnp.address", "dnp.arithmetic", "dnp.decoder"),
     ),

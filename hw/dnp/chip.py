@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 from golden.dnp.config import CoreConfig
 from golden.dnp.topology import Grid
 from hw.dnp.ccb import G_BUS, ChipControl
-from hw.dnp.core import Core
+from hw.dnp.core import COUNTER_BITS, Core
 from hw.dnp.once import Once
 from hw.dnp.port import WORD_STREAM
 
@@ -30,7 +30,7 @@ class NeuralChip(wiring.Component):
     rows, columns
         Processors; at most 4 together.
     counters
-        Whether the processors count clocks.
+        Bits in which the processors count clocks; 0: they do not.
     once
         Instantiate the module ``CORE_MODULE``, generated apart, instead of emitting each processor.
 
@@ -62,7 +62,7 @@ class NeuralChip(wiring.Component):
         *,
         rows: int = 2,
         columns: int = 2,
-        counters: bool = True,
+        counters: int = COUNTER_BITS,
         once: bool = False,
     ) -> None:
         self.grid = Grid(rows, columns)

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 from golden.dnp.arithmetic import WORD
 from golden.dnp.config import CoreConfig
 from golden.dnp.isa import GENERAL, PORTS, Control, StopCode
+from hw.dnp.address import address_bits
 from hw.dnp.arithmetic import Arithmetic
 from hw.dnp.isa import ADDRESS
 from hw.dnp.issue import Issue
@@ -17,7 +18,7 @@ from hw.dnp.port import WORD_STREAM, Port
 
 __all__ = ["Access", "Core", "Space", "Status"]
 
-#: Width of the clock, instruction and waiting counters, in bits.
+#: Most bits of the clock, instruction and waiting counters: two words are read.
 COUNTER_BITS = 2 * WORD
 
 
@@ -66,7 +67,7 @@ class Core(wiring.Component):
     config
         Memory sizes.
     counters
-        Whether clocks, instructions and clocks spent waiting are counted.
+        Bits in which clocks, instructions and clocks spent waiting are counted, 0..32; 0: they are not.
 
     Attributes
     ----------
@@ -80,6 +81,11 @@ class Core(wiring.Component):
         Off-line access to the memories, and to the status at any time.
     halted
         The program has ended, by HALT or by an error.
+
+    Raises
+    ------
+    ValueError
+        If `counters` is out of range.
     """
 
     i: Any
@@ -89,7 +95,9 @@ class Core(wiring.Component):
     access: Any
     halted: Signal
 
-    def __init__(self, config: CoreConfig | None = None, *, counters: bool = True) -> None:
+    def __init__(self, config: CoreConfig | None = None, *, counters: int = COUNTER_BITS) -> None:
+        if not 0 <= counters <= COUNTER_BITS:
+            raise ValueError(f"counters must be in 0..{COUNTER_BITS}, not {counters!r}")
         self.config = config or CoreConfig()
         self.counters = counters
         super().__init__(
@@ -165,7 +173,7 @@ class Core(wiring.Component):
     def _counter(self, m: Module, status: Any, event: Any) -> Any:
         if not self.counters:
             return Const(0, COUNTER_BITS)
-        counter = Signal(COUNTER_BITS, name=status.name.lower())
+        counter = Signal(self.counters, name=status.name.lower())
         with m.If(self.start):
             m.d.sync += counter.eq(0)
         with m.Elif(event):
@@ -179,7 +187,7 @@ class Core(wiring.Component):
         host writes into WM and XM pass the arithmetic pipeline, a clock later.
         """
         access, last = self.access, arithmetic.last
-        address = Signal(ADDRESS)
+        address = Signal(address_bits(max(self.config.wm_depth, self.config.xm_depth)))
         m.d.sync += address.eq(access.address)
         online: dict[Space, tuple[int, Any, Any, Any, Any]] = {
             Space.PROGRAM: (self.config.p_depth, issue.p_address, issue.p_enable, Const(0, WORD), Const(0)),
@@ -196,15 +204,17 @@ class Core(wiring.Component):
             enable = Signal(name=f"{space.name.lower()}_enable")
             chosen = Signal(name=f"{space.name.lower()}_chosen")
             at_once = space is Space.PROGRAM
+            # What is read past the end is not used, what is written there is dropped.
+            bits = len(read.addr)
             wanted = access.write & (access.space == space) & (access.address < depth)
             if at_once:
                 m.d.comb += chosen.eq(wanted)
             else:
                 m.d.sync += chosen.eq(wanted)
             m.d.comb += [
-                read.addr.eq(Mux(self.online, read_address, Mux(self.start, 0, access.address))),
+                read.addr.eq(Mux(self.online, read_address[:bits], Mux(self.start, 0, access.address[:bits]))),
                 enable.eq(~self.online | read_enable),
-                write.addr.eq(access.address if at_once else Mux(self.online, write_address, address)),
+                write.addr.eq(access.address if at_once else Mux(self.online, write_address, address[:bits])),
                 write.data.eq(access.write_data if at_once else arithmetic.result),
                 write.en.eq(Mux(self.online, write_enable, chosen)),
             ]

@@ -64,7 +64,7 @@ def chip_gates(config: CoreConfig | None = None) -> dict[str, Any]:
 
     Counters of clocks are left out: the paper's chip has none.
     """
-    model = to_rtlil(NeuralChip(config, counters=False), "neural_chip")
+    model = to_rtlil(NeuralChip(config, counters=0), "neural_chip")
     folder = ROOT / "build" / "dnp" / f"gates-{digest(model, _SCRIPT)}"
     folder.mkdir(parents=True, exist_ok=True)
     known = folder / "stat.json"

@@ -75,6 +75,8 @@ class CoreDriver:
     async def run(self, ends: Mapping[int, EdgePort], limit: int) -> int:
         """Start the program and serve its ports until it halts; returns the clocks on-line."""
         dut = self.dut
+        for port in range(len(PORTS)):
+            assert not getattr(dut, f"i__{port}__ready").value, f"port {port} takes words off-line"
         dut.start.value = 1
         await self.edge
         dut.start.value = 0

@@ -2,36 +2,59 @@
 """The core: every program of Fig. 4, random programs under random stalls, errors, resets; clock by clock."""
 
 import contextlib
+import os
 import random
 from typing import Any
 
 import cocotb
 import numpy as np
-from cocotb.triggers import ClockCycles
+import pytest
 
 from golden.dnp.assembler import assemble
-from golden.dnp.config import CoreConfig
 from golden.dnp.decode import NONE, Trait, traits
-from golden.dnp.isa import INSTRUCTIONS, Control, StopCode
+from golden.dnp.isa import INSTRUCTIONS, TABLE_POINTER, Control, StopCode
 from golden.dnp.machine import EdgePort, Machine
-from hw.dnp.core import Core, Space, Status
+from hw.dnp.core import COUNTER_BITS, Core, Space, Status
+from tb.dnp.core_bits import (
+    all_operands_of_every_instruction,
+    counters_go_on_past_16_bits,
+    jumps_and_branches_reach_all_of_the_program_memory,
+    loop_counters_of_all_bits,
+    places_past_the_end_stop_the_processor_with_the_address,
+    repetitions_of_every_length,
+)
+from tb.dnp.core_hazards import (
+    registers_still_to_be_written_are_waited_for_and_no_others,
+    words_still_to_be_written_are_waited_for_and_no_others,
+)
+from tb.dnp.core_runs import CONFIG, FOR_MANY, LIMIT, compare, ends, golden
 from tb.dnp.driver import CoreDriver, expected, words16
 from tb.dnp.figure4 import PROGRAMS
 from tb.dnp.programs import random_program
 from tb.harness import parameters, simulate
 
-CONFIG = CoreConfig()
-#: Words every port has to offer; more than any program takes.
-SUPPLY = 1500
-LIMIT = 20_000
+#: cocotb finds them here.
+__all__ = [
+    "all_operands_of_every_instruction",
+    "counters_go_on_past_16_bits",
+    "jumps_and_branches_reach_all_of_the_program_memory",
+    "loop_counters_of_all_bits",
+    "places_past_the_end_stop_the_processor_with_the_address",
+    "registers_still_to_be_written_are_waited_for_and_no_others",
+    "repetitions_of_every_length",
+    "words_still_to_be_written_are_waited_for_and_no_others",
+]
+
+#: Shares of clocks in which the neighbours offer and accept.
+PACES = (1.0, 0.5, 0.15)
 #: Rows that leave a straight line.
 _LEAVING = {"HALT", "JMP", "BN", "BP", "BZ", "BNZ", "LOOP"}
 
 
-def core(programs: int = 12, words: int = 0, resets: int = 0) -> Core:
-    """Make the core for a bench of so many random programs, undefined words and resets, which do not change it."""
-    del programs, words, resets
-    return Core(CONFIG)
+def core(programs: int = 12, words: int = 0, resets: int = 0, operands: int = 0, counters: int = COUNTER_BITS) -> Core:
+    """Make the core for a bench of so many random programs, undefined words, resets and words of each instruction."""
+    del programs, words, resets, operands
+    return Core(CONFIG, counters=counters)
 
 
 #: Programs that end in an error, by the code.
@@ -43,60 +66,26 @@ ERRORS = {
 }
 
 
-def ends(rng: random.Random, pace: float) -> dict[int, EdgePort]:
-    """Four neighbours that offer and accept in random clocks."""
-    pattern = lambda: [rng.random() < pace for _ in range(61)] + [True]  # noqa: E731
-    return {
-        port: EdgePort([rng.randrange(-32768, 32768) for _ in range(SUPPLY)], pattern(), pattern()) for port in range(4)
-    }
+def seeds(pace: float, count: int) -> list[int]:
+    """Return the seeds of the random programs of a pace."""
+    rng = random.Random(f"{os.environ.get('COCOTB_RANDOM_SEED', '')} {pace}")
+    return [rng.getrandbits(32) for _ in range(count)]
 
 
-async def compare(
-    driver: CoreDriver, text: str, seed: int, pace: float, supply: dict[int, list[int]] | None = None
-) -> Machine:
-    """Run a program in both worlds and compare all that can be seen."""
-    image = assemble(text)
-    rng = random.Random(seed)
-    wm = [rng.choice([rng.randrange(-32768, 32768), -32768, 32767]) for _ in range(CONFIG.wm_depth)]
-    xm = [rng.choice([rng.randrange(-32768, 32768), -32768, 32767]) for _ in range(CONFIG.xm_depth)]
-    wm_image, xm_image = dict(enumerate(wm)) | image.wm, dict(enumerate(xm)) | image.xm
-    await driver.reset_again()
-    await driver.write(Space.PROGRAM, 0, image.program)
-    await driver.write(Space.WM, 0, [wm_image[a] for a in range(CONFIG.wm_depth)])
-    await driver.write(Space.XM, 0, [xm_image[a] for a in range(CONFIG.xm_depth)])
-
-    machine = Machine(CONFIG)
-    machine.load(0, image.program, wm_image, xm_image)
-    machine.start()
-    golden_ends, ends_of_dut = ends(random.Random(seed), pace), ends(random.Random(seed), pace)
-    for port, end in golden_ends.items():
-        machine.edges[(port, 0)] = end
-        if supply is not None:
-            end.words = ends_of_dut[port].words = supply[port]
-    clocks = machine.run(LIMIT)
-    machine.step()  # the bench sees the halt one clock later; ports go on meanwhile
-    taken = await driver.run(ends_of_dut, LIMIT)
-    await driver.stop()
-    assert taken == clocks, f"{taken} clocks, golden {clocks}"
-    found, wanted = await driver.state(), expected(machine)
-    for name, values in wanted.items():
-        different = [(i, f, w) for i, (f, w) in enumerate(zip(found[name], values, strict=True)) if f != w]
-        assert not different, f"{name}: (index, found, expected) {different[:8]}"
-    for port, end in golden_ends.items():
-        other = ends_of_dut[port]
-        assert other.received == end.received, f"port {port} sent other words"
-        assert other.sent == end.sent, f"port {port} took {other.sent} words, golden {end.sent}"
-    return machine
+if FOR_MANY:
+    golden(random_program(5), 5, 0.5)
+    for _pace in PACES:
+        for _seed in seeds(_pace, parameters()["programs"]):
+            golden(random_program(_seed), _seed, _pace)
 
 
 @cocotb.test()
-@cocotb.parametrize(pace=[1.0, 0.5, 0.15])
+@cocotb.parametrize(pace=list(PACES))
 async def random_programs_agree_in_every_register_word_and_clock(dut: Any, pace: float) -> None:
     driver = CoreDriver(dut, CONFIG)
     await driver.reset()
     done = errors = 0
-    for _ in range(parameters()["programs"]):
-        seed = random.getrandbits(32)
+    for seed in seeds(pace, parameters()["programs"]):
         machine = await compare(driver, random_program(seed), seed, pace)
         done += int(machine.state.instructions[0])
         errors += int(machine.state.code[0]) != 0
@@ -104,12 +93,12 @@ async def random_programs_agree_in_every_register_word_and_clock(dut: Any, pace:
 
 
 @cocotb.test()
-@cocotb.parametrize(name=list(PROGRAMS), pace=[1.0, 0.3])
+@cocotb.parametrize(name=[cocotb.Param(name, name=name) for name in PROGRAMS], pace=[1.0, 0.3])
 async def programs_of_figure_4(dut: Any, name: str, pace: float) -> None:
     program = PROGRAMS[name]
     driver = CoreDriver(dut, CONFIG)
     await driver.reset()
-    supply = {p: program.inputs.get(letter, []) for p, letter in enumerate("NESW")}
+    supply = tuple(tuple(program.inputs.get(letter, [])) for letter in "NESW")
     machine = await compare(driver, program.text, random.getrandbits(32), pace, supply)
     sent = {"NESW"[side]: end.received for (side, _), end in machine.edges.items()}
     xm = dict(enumerate(machine.state.xm[0].tolist()))
@@ -159,10 +148,14 @@ async def control_registers_keep_and_step_with_all_their_bits(dut: Any) -> None:
             for place in (0, depth - 1, random.randrange(depth)):
                 lines += [f"LDI #{random.getrandbits(16)} ICR"]
                 lines += [f"LDI #{place} {memory}{way}{number}" for way in "AR"]
+                if (memory, number) == ("W", TABLE_POINTER):
+                    # What is moved there becomes the address of its entry, here of the last one.
+                    lines[-2:-1] = [f"LDI #{(place - CONFIG.table_size + 1) & 0xFFFF} TB", "LDI #32767 WA3"]
                 lines += [f"MOV {memory}M[{number}]+ RF2", f"MOV RF2 {memory}M[{number}]+"]
                 for way in "AR":
                     lines += [f"MOV {memory}{way}{number} A", "OUTA N"]
-    await compare(driver, "\n".join([*lines, "HALT"]), 7, 1.0)
+    machine = await compare(driver, "\n".join([*lines, "HALT"]), 7, 1.0)
+    assert machine.state.code[0] == StopCode.NONE
 
 
 @cocotb.test()
@@ -210,81 +203,40 @@ async def every_instruction_does_its_work_with_any_operands(dut: Any) -> None:
                 assert end.received == machine.edges[(port, 0)].received, f"{row.name} {word:#06x}: port {port}"
 
 
-@cocotb.test()
-async def words_still_to_be_written_are_waited_for_and_no_others(dut: Any) -> None:
-    """Read one to three instructions after a write, at its address and at each that differs in one bit."""
-    driver = CoreDriver(dut, CONFIG)
-    await driver.reset()
-    for memory, depth in (("W", CONFIG.wm_depth), ("X", CONFIG.xm_depth)):
-        lines = []
-        for distance in range(3):
-            for bit in range((depth - 1).bit_length() + 1):
-                place = random.randrange(depth)
-                other = place ^ (1 << bit) & (1 << (depth - 1).bit_length()) - 1
-                if other < depth:
-                    lines += [f"LDI #{other} {memory}A1", f"LDI #{place} {memory}R2", f"MOV RF1 {memory}M[2]"]
-                    lines += ["ADD RF1 A"] * distance + [f"MOV {memory}M[1] RF1", "ADD RF1 A"]
-        await compare(driver, "\n".join(["LDI #12345 RF1", *lines, "HALT"]), 8, 1.0)
+def near_words() -> list[int]:
+    """Undefined words: one bit off a row's fixed bits, and every undefined value of every operand of every row."""
+    words = {row.match ^ 1 << bit for row in INSTRUCTIONS for bit in range(16)}
+    for row in INSTRUCTIONS:
+        for operand in row.operands:
+            if operand.letter:
+                low, width = row.field(operand.letter)
+                words |= {row.match | value << low for value in range(1 << width)}
+    return sorted(word for word in words if traits()[word, Trait.ROW] == NONE)
 
 
 @cocotb.test()
-async def undefined_words_and_ways_out_of_the_program_stop_it_with_the_address(dut: Any) -> None:
-    """Words that differ in a bit from defined ones, and jumps to every power of two past the end."""
+async def undefined_words_stop_the_processor(dut: Any) -> None:
     driver = CoreDriver(dut, CONFIG)
     await driver.reset()
-    near = {row.match ^ 1 << bit for row in INSTRUCTIONS for bit in range(16)}
-    undefined = sorted(word for word in near if traits()[word, Trait.ROW] == NONE)
-    texts = [
-        f"NOP\n.word {word}" for word in random.sample(undefined, min(parameters().get("words", 200), len(undefined)))
-    ]
-    targets = [1 << bit for bit in range(10, 16)] + [0x5555, 0xAAAA, 0xFFFF]
-    texts += [f".word 2 {target}" for target in targets]
-    machine = Machine(CONFIG)
-    for text in texts:
-        program = [*assemble(text).program, *assemble("HALT").program]
-        machine.load(0, program)
-        machine.start()
-        clocks = machine.run(LIMIT)
-        await driver.reset_again()
-        await driver.write(Space.PROGRAM, 0, program)
-        assert await driver.run({}, LIMIT) == clocks, text
+    near, clocks = near_words(), None
+    await driver.write(Space.PROGRAM, 0, assemble("NOP\nNOP\nHALT").program)
+    for word in random.sample(near, min(parameters().get("words", len(near)), len(near))):
+        await driver.write(Space.PROGRAM, 1, [word])
+        taken = await driver.run({}, LIMIT)
         await driver.stop()
-        found = await driver.read(Space.STATUS, Status.STATE.value, 2)
-        assert found == [1 << 1 | int(machine.state.code[0]) << 8, int(machine.state.stop_pc[0])], text
-        assert machine.state.code[0] != StopCode.NONE
+        clocks = clocks or taken
+        assert taken == clocks, f"{word:#06x}"
+        assert await driver.read(Space.STATUS, Status.STATE.value, 2) == [2 | StopCode.OPCODE << 8, 1], f"{word:#06x}"
 
 
 @cocotb.test()
-async def counters_go_on_past_16_bits(dut: Any) -> None:
-    """65,535 passes, then as long a wait for a word."""
-    text = "LDI #{} RC\nREP ADD RF0 A\nINA W\nHALT"
-    passes, wait = 0xFFFF, 2 * 0x10000
-    machine = Machine(CONFIG)
-    machine.load(0, assemble(text.format(1)).program)
-    machine.edges[(3, 0)] = EdgePort([0])
-    machine.start()
-    machine.run()
-    rest = int(machine.state.clocks[0]) - 1  # clocks of everything but the passes
+async def ways_out_of_the_program_stop_it_with_the_address(dut: Any) -> None:
+    """Jumps to every power of two past the end."""
     driver = CoreDriver(dut, CONFIG)
     await driver.reset()
-    await driver.write(Space.PROGRAM, 0, assemble(text.format(passes)).program)
-    dut.start.value = 1
-    await driver.edge
-    dut.start.value = 0
-    dut.online.value = 1
-    await ClockCycles(dut.clk, wait)
-    dut.i__3__valid.value = 1
-    await driver.edge
-    dut.i__3__valid.value = 0
-    await ClockCycles(dut.clk, 10)
-    assert dut.halted.value
-    await driver.stop()
-    found = []
-    for status in (Status.CLOCKS, Status.INSTRUCTIONS, Status.BLOCKED):
-        low, high = await driver.read(Space.STATUS, status.value, 2)
-        found.append(low + (high << 16))
-    # INA in the clock in which the word comes, HALT in the next one.
-    assert found == [wait + 2, passes + 2, wait + 2 - passes - rest]
+    for target in [1 << bit for bit in range(10, 16)] + [0x5555, 0xAAAA, 0xFFFF]:
+        machine = await compare(driver, f".word 2 {target}\nHALT", 1, 1.0)
+        assert (machine.state.code[0], machine.state.stop_pc[0]) == (StopCode.PC_RANGE, target)
 
 
 @cocotb.test()
@@ -311,3 +263,9 @@ async def words_past_the_end_of_a_memory_are_not_written(dut: Any) -> None:
 
 def test_core() -> None:
     simulate(core(), __name__, parameters={"programs": 12})
+
+
+@pytest.mark.parametrize("counters", [-1, 33])
+def test_counters_have_at_most_two_words(counters: int) -> None:
+    with pytest.raises(ValueError, match=r"counters must be in 0\.\.32, not"):
+        Core(counters=counters)
