@@ -52,6 +52,8 @@ class Block:
     launch
         ``module:callable`` that runs the bench on a component, called as ``launch(component, parameters)``; needed
         where :func:`tb.harness.simulate` alone does not do, for example because of memories around the design.
+    shown
+        Parameters to write at the top of the generated file; default: `parameters`.
     measures
         Blocks without a bench of their own which this one's bench measures. A part that another block's bench
         measures counts there, in coverage and mutation, and not in the blocks that contain it.
@@ -68,6 +70,7 @@ class Block:
     synth: bool = True
     testcase: tuple[str, ...] | None = None
     launch: str | None = None
+    shown: Mapping[str, Any] | None = None
     measures: tuple[str, ...] = ()
 
     @property

@@ -11,7 +11,7 @@ import typer
 from amaranth.hdl import UnusedElaboratable
 from rich.progress import Progress
 
-from scripts.blocks import UserError, find
+from scripts.blocks import Block, UserError, find
 from scripts.dnp.cli import add_to as add_dnp_to
 
 app = typer.Typer(
@@ -23,6 +23,13 @@ app = typer.Typer(
 )
 
 BlockName = Annotated[str, typer.Argument(help="A block as <area>.<block>, an area, or 'all'.", metavar="BLOCK")]
+BlockOrMachine = Annotated[
+    str, typer.Argument(help="A block as <area>.<block>, an area, 'all', or 'machine'.", metavar="BLOCK|machine")
+]
+MachineConfig = Annotated[str, typer.Option("--config", help="Configuration of the machine: a name or a TOML file.")]
+MachineChiplets = Annotated[
+    int | None, typer.Option("--chiplets", help="Chiplets of the machine; default: as configured.", min=1, max=16)
+]
 
 #: Exit status of a comparison that failed, and of a request that cannot be carried out.
 FAILED = 1
@@ -113,21 +120,32 @@ def datasets() -> None:
     show("data sets", ("name", "what it is"), catalogue())
 
 
+def _chosen(block: str, config: str, chiplets: int | None) -> list[Block]:
+    """Return the blocks that a name stands for, or the machine."""
+    from scripts.machine import MACHINE, machine_block
+
+    return [machine_block(config, chiplets)] if block == MACHINE else find(block)
+
+
 @app.command()
 def generate(
-    block: BlockName = "all",
+    block: BlockOrMachine = "all",
+    config: MachineConfig = "default",
+    chiplets: MachineChiplets = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the files.")] = Path("build/verilog"),
     lint: Annotated[bool, typer.Option("--lint", help="Read the result with Verilator's lint and Yosys.")] = False,
 ) -> None:
-    """Write Verilog, the ports as JSON and a FuseSoC core file."""
+    """Write Verilog, the ports as JSON and a FuseSoC core file, of blocks or of a whole machine."""
     from scripts.flows import generate as flow
 
-    flow.report([flow.generate(entry, output, linted=lint) for entry in find(block)])
+    flow.report([flow.generate(entry, output, linted=lint) for entry in _chosen(block, config, chiplets)])
 
 
 @app.command()
 def synth(
-    block: BlockName = "all",
+    block: BlockOrMachine = "all",
+    config: MachineConfig = "default",
+    chiplets: MachineChiplets = None,
     fmax: Annotated[bool, typer.Option(help="Place and route too, for the maximum clock frequency.")] = True,
     check: Annotated[bool, typer.Option("--check", help="Compare areas with tb/expected.toml.")] = False,
     update: Annotated[bool, typer.Option("--update", help="Write the areas into tb/expected.toml.")] = False,
@@ -135,7 +153,7 @@ def synth(
     """Synthesise for ECP5 and print LUTs, flip-flops, multipliers, block RAMs and Fmax."""
     from scripts.flows import synth as flow
 
-    blocks = [entry for entry in find(block) if entry.synth]
+    blocks = [entry for entry in _chosen(block, config, chiplets) if entry.synth]
     areas = [flow.synth(entry, fmax=fmax) for entry in blocks]
     if update:
         flow.update(areas)

@@ -176,9 +176,8 @@ def generate_component(
 
 def generate(block: Block, output: Path, *, linted: bool = False) -> Generated:
     """Write the files of `block` into `output`; see :func:`generate_component`."""
-    return generate_component(
-        block.make(), block.module, output, parameters=block.parameters, title=block.name, linted=linted
-    )
+    shown = block.parameters if block.shown is None else block.shown
+    return generate_component(block.make(), block.module, output, parameters=shown, title=block.name, linted=linted)
 
 
 def report(results: list[Generated]) -> None:

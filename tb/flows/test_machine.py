@@ -1,0 +1,40 @@
+"""`atoll generate machine`: which machine a configuration stands for."""
+
+from pathlib import Path
+
+import pytest
+
+from golden.errors import InputError
+from hw.community.chiplet import CommunityChiplet
+from hw.host.hosted import Hosted
+from hw.ring.ring_chiplet import RingChiplet
+from scripts.config import names
+from scripts.flows.generate import header, port_list
+from scripts.machine import machine_block
+
+
+@pytest.mark.parametrize("config", names())
+def test_every_configuration_is_a_machine_with_the_buses_of_its_kind(config: str) -> None:
+    block = machine_block(config)
+    machine = block.make()
+    assert isinstance(machine, Hosted)
+    ports = {port["name"] for port in port_list(machine)}
+    assert {"s_axil_awvalid", "m_axi_araddr", "irq"} <= ports
+    assert ("s_axis_tdata" in ports) == isinstance(machine.machine, RingChiplet) == block.name.endswith("_ring")
+    assert isinstance(machine.machine, CommunityChiplet) == (config == "community")
+
+
+def test_the_number_of_chiplets_decides_about_the_ring(tmp_path: Path) -> None:
+    assert machine_block("small", 1).module == "machine_small"
+    assert machine_block("small", 2).module == "machine_small_ring"
+    mine = tmp_path / "My-Sizes.toml"
+    mine.write_text("[pe]\nlanes = 4\nmax_out = 32\n")
+    block = machine_block(str(mine))
+    assert block.module == "machine_my_sizes"
+    assert block.shown is not None
+    assert "//   pe.lanes = 4\n" in header(block.name, block.shown)
+
+
+def test_an_unknown_configuration_is_refused() -> None:
+    with pytest.raises(InputError, match="configuration huge: is no file; expected a path or one of"):
+        machine_block("huge")
