@@ -67,7 +67,8 @@ class HaloWriter(wiring.Component):
         inside = Signal()
         address = Signal.like(self.rows.base)
         part = Signal(max(1, exact_log2(parts)))
-        packed, filled = Signal(self.data_width), Signal(self.data_width)
+        # What came before the beat's last part; and with the part that comes.
+        packed, filled = Signal(max(1, self.data_width - self.link_width)), Signal(self.data_width)
         last_part = (part == parts - 1) | self.i.payload.last
         vid = Signal(32)
         flit = Signal.like(self.rows.last_flit)

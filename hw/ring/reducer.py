@@ -145,7 +145,8 @@ class Reducer(wiring.Component):
         half = self.link_width // 2
         parts = self.data_width // half
         part = Signal(range(parts))
-        packed = [Signal(self.data_width, name=f"{name}_packed") for name in ("low", "high")]
+        # What came before the beat's last part.
+        packed = [Signal(self.data_width - half, name=f"{name}_packed") for name in ("low", "high")]
         filled = [Signal(self.data_width, name=f"{name}_filled") for name in ("low", "high")]
         lows = [self.i.payload.data[n * PARTIAL_BITS : n * PARTIAL_BITS + VALUE_BITS] for n in range(sums)]
         highs = [

@@ -66,7 +66,7 @@ class RemoteArray(wiring.Component):
         tile, hops, farthest, reach = (Signal(range(16), name=n) for n in ("tile", "hops", "farthest", "reach"))
         last_tile = tile == self.chiplets - 1
         wanted = (word.data > before) & (tile != self.position)
-        sum_ = Signal(POSITION_BITS + 1)
+        sum_ = Signal(range(2 * 16))
         step = Signal()
         m.d.comb += [
             reach.eq(Mux(wanted & (hops > farthest), hops, farthest)),
