@@ -109,8 +109,8 @@ class Block:
 
 #: Parts of the island locator, which its bench measures; those with proofs of their own are named below.
 _ISLAND_PARTS = (
-    "adjacency_store", "collector", "dispatcher", "engine", "examiner", "hub_detector", "loader", "looker",
-    "record_buffer", "row_reader", "searcher", "state_bank", "state_store", "task_generator", "worker",
+    "adjacency_store", "collector", "engine", "examiner", "hub_detector", "loader", "looker", "record_buffer",
+    "row_reader", "searcher", "state_bank", "state_store", "worker",
 )  # fmt: skip
 
 
@@ -464,6 +464,10 @@ BLOCKS: tuple[Block, ...] = (
         name="islands.column_table", factory="tb.islands.parts:column_table", formal="tb.islands.formal_column_table"
     ),
     Block(name="islands.resolver", factory="tb.islands.parts:resolver", formal="tb.islands.formal_resolver"),
+    *(
+        Block(name=f"islands.{part}", factory=f"tb.islands.parts:{part}", formal=f"tb.islands.formal_{part}")
+        for part in ("dispatcher", "task_generator")
+    ),
     Block(name="islands.state_pager", factory="tb.islands.parts:state_pager", formal="tb.islands.formal_state_pager"),
     Block(
         name="islands.record_merger",
@@ -484,6 +488,8 @@ BLOCKS: tuple[Block, ...] = (
         measures=(
             "islands.bank_arbiter",
             "islands.column_table",
+            "islands.dispatcher",
+            "islands.task_generator",
             "islands.resolver",
             "islands.record_merger",
             *(f"islands.{part}" for part in _ISLAND_PARTS),

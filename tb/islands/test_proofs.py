@@ -9,9 +9,11 @@ from tb.harness.formal import prove_all
 from tb.islands import (
     formal_bank_arbiter,
     formal_column_table,
+    formal_dispatcher,
     formal_record_merger,
     formal_resolver,
     formal_state_pager,
+    formal_task_generator,
 )
 
 
@@ -29,6 +31,14 @@ def test_column_table_proofs() -> None:
 
 def test_record_merger_proofs() -> None:
     prove_all("record_merger", formal_record_merger.PROOFS)
+
+
+def test_task_generator_proofs() -> None:
+    prove_all("task_generator", formal_task_generator.PROOFS)
+
+
+def test_dispatcher_proofs() -> None:
+    prove_all("dispatcher", formal_dispatcher.PROOFS)
 
 
 def test_state_pager_proofs() -> None:
