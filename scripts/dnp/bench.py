@@ -226,10 +226,10 @@ def scaling(out: Path = OUT, largest: int | None = None) -> Bench:
     out
         Folder for JSON and plots.
     largest
-        Largest n in RTL: 16, or 32 (1,024 processors) where ``ATOLL_FULL`` is set. Larger ones are counted by the
-        golden machine, and say so.
+        Largest n in RTL: 8, or 16 where ``ATOLL_FULL`` is set. Larger ones are counted by
+        the golden machine, and say so.
     """
-    largest = largest or (32 if os.environ.get("ATOLL_FULL") else 16)
+    largest = largest or (16 if os.environ.get("ATOLL_FULL") else 8)
     points = [
         _forward(side, neurons, out, rtl=side <= largest) for neurons, sides in _PROBLEMS.items() for side in sides
     ]

@@ -14,7 +14,7 @@ import cocotb
 from cocotb.triggers import ClockCycles
 
 from golden.dnp.assembler import assemble
-from golden.dnp.isa import PORTS, Control, StopCode
+from golden.dnp.isa import GENERAL, PORTS, Control, StopCode
 from golden.dnp.machine import EdgePort, Machine
 from hw.dnp.core import COUNTER_BITS, Space, Status
 from tb.dnp.core_runs import CONFIG, FOR_MANY, LIMIT, compare
@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 _WORD = 0xFFFF
+_STATUS_WORDS = 64
 #: Shares of clocks in which neighbours offer and accept, program by program.
 _PACES = (1.0, 0.7, 0.4)
 #: Words of a landing place of jumps, and landing places that are used.
@@ -104,6 +105,12 @@ async def all_operands_of_every_instruction(dut: Any) -> None:
         for name, values in run.state.items():
             different = [(i, f, w) for i, (f, w) in enumerate(zip(found[name], values, strict=True)) if f != w]
             assert not different, f"{name}: (index, found, expected) {different[:8]}"
+    # Nothing is found where no register is.
+    found_all = await driver.read(Space.STATUS, 0, _STATUS_WORDS)
+    known = {0, 1, 2, *range(Status.CLOCKS.value, Status.BLOCKED.value + 2)}
+    known |= {Status.GENERAL.value + number for number in range(GENERAL)}
+    known |= {Status.CONTROL.value + int(control) for control in Control}
+    assert not any(word for address, word in enumerate(found_all) if address not in known)
 
 
 def _past_the_end(rng: random.Random) -> Iterator[tuple[str, StopCode, str, int]]:

@@ -63,12 +63,9 @@ def _words(rng: random.Random) -> list[int]:
             continue
         fields = {o.letter: _codes(row, o.kind, o.letter, rng) for o in row.operands if o.letter}
         for turn in range(max([2, *map(len, fields.values())])):
-            word = instruction(row.name, **{letter: codes[turn % len(codes)] for letter, codes in fields.items()})
-            # Ranks of equal length would always pair the same values; the flag must not follow them either.
-            words.append(word | (row.repeatable and rng.random() < 0.5) << REPEAT_BIT)
-            fields = {
-                letter: codes[1:] + codes[:1] if rng.random() < 0.2 else codes for letter, codes in fields.items()
-            }
+            # Each value once, in an order of each field's own, then any.
+            bits = {letter: codes[turn] if turn < len(codes) else rng.choice(codes) for letter, codes in fields.items()}
+            words.append(instruction(row.name, **bits) | (row.repeatable and rng.random() < 0.5) << REPEAT_BIT)
     rng.shuffle(words)
     return words
 

@@ -270,7 +270,9 @@ async def a_chip_switched_off_at_once_does_not_start(dut: Any) -> None:
 
 def exchange() -> str:
     """Send two random words at every port, then receive as many, round by round; nothing can deadlock."""
-    lines = ["SET #2 RC", "SET #1 ICR", f"SET #{ROUNDS} LC0", "again:"]
+    # What is received stays: two result pointers of each memory, apart.
+    apart = [f"LDI #{2 * ROUNDS} {memory}R1" for memory in "WX"]
+    lines = ["SET #2 RC", "SET #1 ICR", f"SET #{ROUNDS} LC0", *apart, "again:"]
     lines += [f"REP OUT WM+ {port}" for port in random.sample("NESW", 4)]
     for number, port in enumerate(random.sample("NESW", 4)):
         lines += [f"INX {port} XM[{number % 2}]+", f"INW {port} WM[{number % 2}]+"]
