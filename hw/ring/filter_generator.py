@@ -127,7 +127,7 @@ class FilterGenerator(wiring.Component):
         m.d.comb += self.served.eq(bound)
         with m.FSM() as fsm:
             with m.State("IDLE"):
-                m.d.comb += [self.tile.ready.eq(1), idle.eq(~self.tile.valid)]
+                m.d.comb += [self.tile.ready.eq(1), idle.eq(1)]
                 m.d.sync += [tile.eq(self.tile.payload), least.eq(self.tile.payload.first)]
                 with m.If(self.tile.valid):
                     m.d.sync += [found.eq(0), bound.eq(0)]

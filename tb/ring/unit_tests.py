@@ -98,9 +98,8 @@ async def tokens_say_who_has_drained_arrived_or_failed(dut: Any, stall: float) -
     """Random lives of all chiplets, beside an account of who has said what."""
     bench = await begin(dut, stall=stall)
     source: random.Random = bench.random
-    for chiplets in (2, 3, 4, 3, 4, 2):
+    for chiplets, position in ((2, 1), (3, 0), (4, 0), (3, 2), (4, 3), (4, 2)):
         await bench.reset()
-        position = source.randrange(chiplets)
         dut.tokens_position.value, dut.tokens_chiplets.value = position, chiplets
         others = {n for n in range(chiplets) if n != position}
         drained: set[int] = set()
