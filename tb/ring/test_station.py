@@ -13,7 +13,7 @@ from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
 from tb.harness.formal import prove_all
 from tb.ring.formal_station import PROOFS
-from tb.ring.stations import RingOfStations
+from tb.ring.stations import LINK_WIDTH, RingOfStations
 
 Packet = list[int]
 
@@ -23,7 +23,8 @@ def packet(source: int, destination: int, takers: int, number: int, flits: int) 
     header = PACKET_HEADER.pack(
         {"kind": PacketKind.FEATURE, "source": source, "destination": destination, "vid": takers | number << 16}
     )
-    return [header, *((number << 32) + n for n in range(flits - 1))]
+    body = random.Random(number)
+    return [header, *(body.getrandbits(LINK_WIDTH) for _ in range(flits - 1))]
 
 
 def words(packets: list[Packet]) -> list[dict[str, int]]:
