@@ -96,7 +96,9 @@ class MachineConfig:
         if self.locator.outputs > 4:
             raise ValueError(f"locator.outputs must be in 1..4, not {self.locator.outputs!r}")
         if self.locator.external or self.locator.paged:
-            raise ValueError("locator.external must be False and locator.window 0: the chiplet keeps its graph on the chip")
+            raise ValueError(
+                "locator.external must be False and locator.window 0: the chiplet keeps its graph on the chip"
+            )
         if self.locator.data_width != self.community.data_width:
             raise ValueError(f"locator.data_width must be {self.community.data_width}, not {self.locator.data_width!r}")
         if self.locator.c_max + self.locator.hubs > self.community.width:

@@ -28,8 +28,8 @@ DEVICE = "--85k"
 PACKAGE = "CABGA756"
 TARGET_MHZ = 100
 SEED = 1
-#: LUTs above which a block is placed but not routed: routing a whole chiplet of 49,000 did not end in half an hour, with
-#: either of nextpnr's routers. The frequency is then the one that nextpnr estimates from where the cells are.
+#: LUTs above which a block is placed but not routed: routing a whole chiplet of 49,000 did not end in half an hour,
+#: with either of nextpnr's routers. The frequency is then the one that nextpnr estimates from where the cells are.
 LARGE = 20_000
 #: Seconds that placing and routing may take.
 ROUTE_TIMEOUT = 2 * 3600
