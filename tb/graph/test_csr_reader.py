@@ -368,6 +368,10 @@ async def rows_of_thousands_of_beats(dut: Any) -> None:
     for beats in (4095, 1, 1 / reader.words):
         reader.ask(Request.of_rows([[[7] * int(beats * reader.words)], [[]], [[1, 2, 3]]]))
     reader.ask(Request.of_rows([[[7] * (4095 * reader.words)], [[8] * reader.words], [[9]]]))
+    # Where beats are numbered by many bits, short rows see each of the low ones.
+    for long in (1024, 2048):
+        rows = [[[n] * reader.random.randrange(3 * reader.words)] for n in range(32)]
+        reader.ask(Request.of_rows([[[7] * (long * reader.words)], *rows]))
     await reader.finish()
 
 
