@@ -10,7 +10,8 @@ from amaranth.lib.wiring import In, Out
 from golden.dnp.config import CoreConfig
 from golden.dnp.topology import NORTH, SOUTH, Grid, Topology
 from hw.dnp.ccb import G_BUS
-from hw.dnp.chip import NeuralChip
+from hw.dnp.chip import CORE_MODULE, NeuralChip
+from hw.dnp.core import Core
 from hw.dnp.once import Once
 from hw.dnp.port import WORD_STREAM
 
@@ -82,6 +83,10 @@ class ProcessorArray(wiring.Component):
                 "halted": Out(1),
             }
         )
+
+    def modules(self) -> dict[str, wiring.Component]:
+        """Make what is generated apart, by module; with these the array is whole."""
+        return {CHIP_MODULE: self.chip(), CORE_MODULE: Core(self.config)}
 
     def chip(self, *, once: bool = True) -> NeuralChip:
         """Make a chip as the array uses it, to generate its module from."""

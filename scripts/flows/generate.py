@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from amaranth.hdl import Shape
@@ -156,6 +157,10 @@ def generate_component(
     """
     output.mkdir(parents=True, exist_ok=True)
     text = publishable(to_rtlil(component, module), output, module)
+    # Modules that the component has many instances of and leaves to be emitted once.
+    with TemporaryDirectory() as scratch:
+        for name, part in getattr(component, "modules", dict)().items():
+            text += "\n" + publishable(to_rtlil(part, name), Path(scratch), name)
     made = Generated(
         block=title,
         verilog=output / f"{module}.v",
