@@ -27,8 +27,8 @@ class HeadQueue(wiring.Component):
         What ``o.payload`` is in the next cycle if `advances`.
     advances : Out(1)
         The head is empty or is being taken.
-    level : Out
-        Words held.
+    behind : Out
+        Words held beside the head.
 
     Raises
     ------
@@ -46,7 +46,7 @@ class HeadQueue(wiring.Component):
                 "o": Out(stream.Signature(shape)),
                 "following": Out(shape),
                 "advances": Out(1),
-                "level": Out(range(depth + 1)),
+                "behind": Out(range(depth)),
             }
         )
 
@@ -63,7 +63,7 @@ class HeadQueue(wiring.Component):
             rest.i.payload.eq(self.i.payload),
             rest.o.ready.eq(self.advances),
             self.i.ready.eq(rest.i.ready),
-            self.level.eq(rest.level + self.o.valid),
+            self.behind.eq(rest.level),
         ]
         with m.If(self.advances):
             m.d.sync += [

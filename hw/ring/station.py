@@ -78,11 +78,12 @@ class Station(wiring.Component):
         if patience < 1:
             raise ValueError(f"patience must be at least 1, not {patience!r}")
         self.link_width, self.slots, self.max_flits, self.patience = link_width, slots, max_flits, patience
-        # Inside; proofs look at them. Free slots of the next buffer, words in the own one, whether the word at its
-        # head ends a packet; whether the packet at the head has begun to move, and what owns the link.
+        # Inside; proofs look at them. Free slots of the next buffer; whether the own one has a word at its head,
+        # whether that ends a packet, and the words behind it; whether the packet at the head has begun to move,
+        # and what owns the link.
         self.free = Signal(range(slots + 1), init=slots)
-        self.level = Signal(range(slots * max_flits + 1))
-        self.ends = Signal()
+        self.holds, self.ends = Signal(), Signal()
+        self.behind = Signal(range(slots * max_flits))
         self.inside, self.passing, self.entering = Signal(), Signal(), Signal()
         super().__init__(
             {
@@ -118,7 +119,8 @@ class Station(wiring.Component):
             buffer.i.valid.eq(self.s_axis.tvalid),
             buffer.i.payload.data.eq(self.s_axis.tdata),
             buffer.i.payload.last.eq(self.s_axis.tlast),
-            self.level.eq(buffer.level),
+            self.holds.eq(front.valid),
+            self.behind.eq(buffer.behind),
             self.ends.eq(front.payload.last),
         ]
 

@@ -66,8 +66,8 @@ class RingSpec(Elaboratable):
             ]
             with m.If(flits == 0):
                 m.d.comb += Assume((station.i.payload.data != n) & (station.i.payload.data < STATIONS))
-            level = Signal.like(station.level, name=f"level_{n}")
-            m.d.comb += level.eq(station.level)
+            level = Signal(range(SLOTS * self.max_flits + 1), name=f"level_{n}")
+            m.d.comb += level.eq(station.behind + station.holds)
             occupied.append(level)
             moves += [station.m_axis.tvalid, station.s_axis.tcredit, station.begins, station.sent]
             # Only the ring must not hold up itself.

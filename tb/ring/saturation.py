@@ -46,6 +46,8 @@ def measure(directory: Path, stations: int = 4, slots: int = 4, max_flits: int =
 async def measures_links(dut: Any) -> None:
     given = parameters()
     stations, flits = given["stations"], given["max_flits"]
+    for name in ("delay", "reset", "rests", "stop"):
+        getattr(dut, name).value = 0
     bench = await start(dut, RingOfStations(stations, given["slots"], flits))
     edge = RisingEdge(dut.clk)
     traffic = Traffic(bench, stations)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from golden.contracts import PACKET_HEADER
+from golden.contracts import PACKET_HEADER, PacketKind
 from hw.contracts import struct
 from hw.ring.formats import Flit
 from hw.ring.station import Station
@@ -20,6 +20,10 @@ LINK_WIDTH = 64
 class RingOfStations(wiring.Component):
     """Stations whose verdict comes from the packet itself: bit c of the VID says whether chiplet c takes a copy.
 
+    What is no feature is taken off; a chiplet that has stopped or lost a neighbour takes nothing any more. One copy of
+    a header is noted a cycle ahead, as who judges headers does, and says who takes it; the other one stands at the
+    head of the station and says whether it goes on.
+
     Parameters
     ----------
     stations, slots, max_flits
@@ -29,8 +33,14 @@ class RingOfStations(wiring.Component):
     ----------
     i, o : streams of `Flit`
         Of every station.
+    delay : In(4)
+        Cycles for which a header waits for its verdict; until then the verdict is wrong.
+    reset, rests, stop : In
+        Bit c: chiplet c is reset alone; has not come to work; has stopped.
     links : Out
         Bit c: a flit is on the link behind chiplet c.
+    begins, sent, passed, lost : Out
+        Of every station.
     """
 
     def __init__(self, stations: int = 4, slots: int = 3, max_flits: int = 4) -> None:
@@ -39,7 +49,10 @@ class RingOfStations(wiring.Component):
             {
                 "i": In(stream.Signature(Flit(LINK_WIDTH))).array(stations),
                 "o": Out(stream.Signature(Flit(LINK_WIDTH))).array(stations),
-                "links": Out(stations),
+                "delay": In(4),
+                **{name: In(stations) for name in ("reset", "rests", "stop")},
+                **{name: Out(stations) for name in ("links", "begins", "sent", "passed")},
+                "lost": Out(2 * stations),
             }
         )
 
@@ -48,18 +61,35 @@ class RingOfStations(wiring.Component):
         m = Module()
         stations = [Station(LINK_WIDTH, self.slots, self.max_flits) for _ in range(self.stations)]
         for n, station in enumerate(stations):
-            m.submodules[f"station_{n}"] = station
-            m.submodules[f"queue_{n}"] = queue = Queue(Flit(LINK_WIDTH), 2 * self.max_flits)
+            queue = Queue(Flit(LINK_WIDTH), 2 * self.max_flits)
+            m.submodules[f"station_{n}"] = ResetInserter(self.reset[n])(station)
+            m.submodules[f"queue_{n}"] = ResetInserter(self.reset[n])(queue)
             connect(m, flipped(self.i[n]), queue.i)
             connect(m, queue.o, station.i)
             connect(m, station.o, flipped(self.o[n]))
             connect(m, station.m_axis, stations[(n + 1) % self.stations].s_axis)
-            header = data.View(struct(PACKET_HEADER), station.header)
+            noted, waited = Signal(LINK_WIDTH, name=f"noted_{n}"), Signal(4, name=f"waited_{n}")
+            with m.If(station.advances):
+                m.d.sync += noted.eq(station.following)
+            with m.If(station.begins):
+                m.d.sync += waited.eq(0)
+            with m.Elif(station.asks & ~station.decided):
+                m.d.sync += waited.eq(waited + 1)
+            layout = struct(PACKET_HEADER)
+            head, ahead = data.View(layout, station.header), data.View(layout, noted)
+            goes = (head.kind == PacketKind.FEATURE) & (head.destination != n)
+            mine = (ahead.kind == PacketKind.FEATURE) & ((ahead.destination == n) | ahead.vid[n])
+            takes = mine & ~(self.stop[n] | station.lost.any())
             m.d.comb += [
-                station.works.eq(1),
-                station.decided.eq(1),
-                station.verdict.forward.eq(header.destination != n),
-                station.verdict.take.eq((header.destination == n) | header.vid[n]),
+                station.works.eq(~self.rests[n]),
+                station.stop.eq(self.stop[n]),
+                station.decided.eq(waited == self.delay),
+                station.verdict.forward.eq(goes == station.decided),
+                station.verdict.take.eq(takes == station.decided),
                 self.links[n].eq(station.m_axis.tvalid),
+                self.begins[n].eq(station.begins),
+                self.sent[n].eq(station.sent),
+                self.passed[n].eq(station.passed),
+                self.lost[2 * n : 2 * n + 2].eq(station.lost),
             ]
         return m

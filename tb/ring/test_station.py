@@ -3,14 +3,17 @@
 import random
 from collections import defaultdict
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import cocotb
 from cocotb.triggers import RisingEdge
 
 from golden.contracts import PACKET_HEADER, PacketKind
+from hw.ring.station import PATIENCE
 from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
+from tb.harness.expected import expect_cycles
 from tb.harness.formal import prove_all
 from tb.ring.formal_station import PROOFS
 from tb.ring.stations import LINK_WIDTH, RingOfStations
@@ -19,12 +22,12 @@ Packet = list[int]
 
 
 def packet(source: int, destination: int, takers: int, number: int, flits: int) -> Packet:
-    """Words of a packet; `number` makes it unlike all others."""
+    """Words of a packet; `number` makes it unlike all others. Behind the header no word looks like one."""
     header = PACKET_HEADER.pack(
         {"kind": PacketKind.FEATURE, "source": source, "destination": destination, "vid": takers | number << 16}
     )
     body = random.Random(number)
-    return [header, *(body.getrandbits(LINK_WIDTH) for _ in range(flits - 1))]
+    return [header, *(body.getrandbits(LINK_WIDTH) | 3 for _ in range(flits - 1))]
 
 
 def words(packets: list[Packet]) -> list[dict[str, int]]:
@@ -40,6 +43,8 @@ class Traffic:
         self.received: dict[tuple[int, int], list[Packet]] = defaultdict(list)
         self.arriving: dict[int, Packet] = defaultdict(list)
         self.number = 0
+        #: Packets that enter, or pass, by station; headers that are judged there.
+        self.enter, self.pass_, self.judged = [0] * stations, [0] * stations, [0] * stations
         for n in range(stations):
             bench.take(f"o__{n}", partial(self._arrives, n))
 
@@ -55,8 +60,11 @@ class Traffic:
         takers |= 1 << destination
         flit_words = packet(source, destination, takers, self.number, flits)
         self.bench.drive(f"i__{source}", words([flit_words]))
+        self.enter[source] += 1
         for hop in range(1, (destination - source) % self.stations + 1):
             at = (source + hop) % self.stations
+            self.judged[at] += 1
+            self.pass_[at] += at != destination
             if takers >> at & 1:
                 self.expected[source, at].append(flit_words)
 
@@ -83,8 +91,10 @@ class Traffic:
         return cycles
 
 
-async def begin(dut: Any, **pace: Any) -> tuple[Bench, Traffic]:
+async def begin(dut: Any, rests: int = 0, delay: int = 0, **pace: Any) -> tuple[Bench, Traffic]:
     component = RingOfStations(**parameters())
+    dut.rests.value, dut.delay.value = rests, delay
+    dut.reset.value = dut.stop.value = 0
     bench = await start(dut, component, **pace)
     return bench, Traffic(bench, component.stations)
 
@@ -157,6 +167,145 @@ async def links_stay_busy_under_saturating_traffic(dut: Any) -> None:
     dut._log.info("flits per cycle and link: %s", [count / cycles for count in busy])
     assert min(busy) >= 0.95 * cycles
     await traffic.finish()
+
+
+@cocotb.test()
+@cocotb.parametrize(delay=[0, 3])
+async def a_header_waits_for_its_verdict_and_counts_once(dut: Any, delay: int) -> None:
+    """Exact to the cycle; every packet is said to enter, to begin to move and to pass once at each station."""
+    _, traffic = await begin(dut, delay=delay)
+    source, stations = random.Random(1), traffic.stations
+    for _ in range(120):
+        at, hops = source.randrange(stations), source.randrange(1, stations)
+        traffic.send(at, (at + hops) % stations, source.getrandbits(stations), source.randrange(1, 5))
+    counts: dict[str, list[int]] = {name: [0] * stations for name in ("sent", "begins", "passed")}
+    edge = RisingEdge(dut.clk)
+
+    async def counted() -> None:
+        while True:
+            await edge
+            for name, count in counts.items():
+                value = int(getattr(dut, name).value)
+                for n in range(stations):
+                    count[n] += value >> n & 1
+
+    task = cocotb.start_soon(counted())
+    cycles = await traffic.finish()
+    task.cancel()
+    assert counts == {"sent": traffic.enter, "begins": traffic.judged, "passed": traffic.pass_}
+    expect_cycles(f"ring.station.delay_{delay}", cycles)
+
+
+@cocotb.test()
+async def one_enters_after_seven_that_pass(dut: Any) -> None:
+    """Chiplet 0 sends without end past chiplet 1, which has packets too; chiplet 2 takes all of them."""
+    bench, traffic = await begin(dut)
+    for n in range(160):
+        traffic.send(0, 2, 0, 2)
+        if n < 12:
+            traffic.send(1, 2, 0, 2)
+    sources: list[int] = []
+
+    def noted(word: dict[str, int]) -> None:
+        if 2 not in traffic.arriving:
+            sources.append(PACKET_HEADER.unpack(word["data"])["source"])
+        traffic._arrives(2, word)
+
+    bench.take("o__2", noted)
+    await traffic.finish()
+    entered = [n for n, source in enumerate(sources) if source == 1]
+    assert len(entered) == 12
+    # As soon as both ways are full.
+    assert [after - before for before, after in pairwise(entered[2:])] == [PATIENCE + 1] * 9, entered
+
+
+# Chiplets that are reset or stop --------------------------------------------------------------------------------------
+
+
+def lost(dut: Any, stations: int) -> list[int]:
+    """Which neighbours every station has lost."""
+    return [int(dut.lost.value) >> 2 * n & 3 for n in range(stations)]
+
+
+def come_but_for_one(got: list[Packet], want: list[Packet]) -> bool:
+    """Whether packets of `got` are those of `want`, in order and without their end, but that one may be cut."""
+    odd = [packet for packet in got if packet not in want]
+    left = iter(want)
+    return all(packet in left for packet in got if packet in want) and all(
+        len(odd) == 1 and packet[0] in [other[0] for other in want] for packet in odd
+    )
+
+
+@cocotb.test()
+async def a_reset_of_one_chiplet_at_work_holds_nobody_up(dut: Any) -> None:
+    """Neighbours notice; what would go there is dropped, what has begun to pass ends, all others have all they had."""
+    for turn in range(24):
+        bench, traffic = await begin(dut)
+        stations, victim = traffic.stations, turn % 4
+        before, after, across = (victim - 1) % 4, (victim + 1) % 4, (victim + 2) % 4
+        others = [before, after, across]
+        for _ in range(60):
+            at = bench.random.choice(others)
+            to = bench.random.choice([n for n in range(stations) if n != at])
+            traffic.send(at, to, bench.random.getrandbits(stations), bench.random.randrange(1, 5))
+        await bench.cycles(bench.random.randrange(30, 110))
+        assert lost(dut, stations) == [0] * stations
+        dut.reset.value = dut.rests.value = 1 << victim
+        await bench.cycles(1)
+        dut.reset.value = 0
+        await bench.cycles(6)
+        want = {victim: 0, before: 2, after: 1, across: 0}
+        assert lost(dut, stations) == [want[n] for n in range(stations)]
+        await bench.until(lambda b=bench: not any(d.busy_words for d in b.drivers.values()), 3000)  # type: ignore[misc]
+        await bench.cycles(150)
+        for _ in range(4):
+            assert int(dut.links.value) == 0
+            await bench.cycles(1)
+        # Its neighbours have stopped before it comes back to work.
+        dut.rests.value = 0
+        await bench.cycles(6)
+        assert lost(dut, stations)[victim] == 3
+        for (source, at), packets in traffic.received.items():
+            # The reset cuts what the victim was taking.
+            assert at == victim or come_but_for_one(packets, traffic.expected[source, at]), (turn, source, at)
+        assert traffic.received[after, across] == traffic.expected[after, across]
+        assert not traffic.arriving.keys() & {across}
+
+
+@cocotb.test()
+async def a_chiplet_that_has_not_come_to_work_may_be_reset(dut: Any) -> None:
+    """Packets pass through it all the same."""
+    for victim in range(4):
+        bench, traffic = await begin(dut, rests=1 << victim)
+        await bench.cycles(10)
+        dut.reset.value = 1 << victim
+        await bench.cycles(2)
+        dut.reset.value = 0
+        traffic.random(40, parameters()["max_flits"])
+        await bench.cycles(50)
+        dut.rests.value = 0
+        await traffic.finish()
+        assert lost(dut, 4) == [0] * 4
+
+
+@cocotb.test()
+async def who_stops_passes_packets_and_is_noticed_by_who_comes_later(dut: Any) -> None:
+    for victim in range(4):
+        late = (victim + 1 + victim % 2 * 2) % 4
+        bench, traffic = await begin(dut, rests=1 << late)
+        await bench.cycles(5)
+        dut.stop.value = 1 << victim
+        for n in range(20):
+            at = n % 4
+            for to in range(4):
+                if victim not in (at, to) and to != at:
+                    traffic.send(at, to, 0, 1 + n % 4)
+        await traffic.finish()
+        assert lost(dut, 4) == [0] * 4
+        dut.rests.value = 0
+        await bench.cycles(6)
+        side = 1 if (victim + 1) % 4 == late else 2
+        assert lost(dut, 4) == [side * (n == late) for n in range(4)]
 
 
 @cocotb.test()
