@@ -6,7 +6,7 @@ from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from golden.contracts import PACKET_HEADER, PacketKind
+from golden.contracts import PACKET_HEADER
 from hw.contracts import struct
 from hw.ring.formats import Flit
 from hw.ring.station import Station
@@ -20,9 +20,9 @@ LINK_WIDTH = 64
 class RingOfStations(wiring.Component):
     """Stations whose verdict comes from the packet itself: bit c of the VID says whether chiplet c takes a copy.
 
-    What is no feature is taken off; a chiplet that has stopped or lost a neighbour takes nothing any more. One copy of
-    a header is noted a cycle ahead, as who judges headers does, and says who takes it; the other one stands at the
-    head of the station and says whether it goes on.
+    What has bit 1 set is no header and is taken off; a chiplet that has stopped or lost a neighbour takes nothing any
+    more. One copy of a header is noted a cycle ahead, as who judges headers does, and says who takes it; the other
+    one stands at the head of the station and says whether it goes on.
 
     Parameters
     ----------
@@ -39,8 +39,10 @@ class RingOfStations(wiring.Component):
         Bit c: chiplet c is reset alone; has not come to work; has stopped.
     links : Out
         Bit c: a flit is on the link behind chiplet c.
-    begins, sent, passed, lost : Out
+    begins, sent, passed, lost, header : Out
         Of every station.
+    noted : Out
+        Headers as they were noted.
     """
 
     def __init__(self, stations: int = 4, slots: int = 3, max_flits: int = 4) -> None:
@@ -53,6 +55,8 @@ class RingOfStations(wiring.Component):
                 **{name: In(stations) for name in ("reset", "rests", "stop")},
                 **{name: Out(stations) for name in ("links", "begins", "sent", "passed")},
                 "lost": Out(2 * stations),
+                "header": Out(LINK_WIDTH).array(stations),
+                "noted": Out(LINK_WIDTH).array(stations),
             }
         )
 
@@ -68,17 +72,17 @@ class RingOfStations(wiring.Component):
             connect(m, queue.o, station.i)
             connect(m, station.o, flipped(self.o[n]))
             connect(m, station.m_axis, stations[(n + 1) % self.stations].s_axis)
-            noted, waited = Signal(LINK_WIDTH, name=f"noted_{n}"), Signal(4, name=f"waited_{n}")
+            waited = Signal(4, name=f"waited_{n}")
             with m.If(station.advances):
-                m.d.sync += noted.eq(station.following)
+                m.d.sync += self.noted[n].eq(station.following)
             with m.If(station.begins):
                 m.d.sync += waited.eq(0)
             with m.Elif(station.asks & ~station.decided):
                 m.d.sync += waited.eq(waited + 1)
             layout = struct(PACKET_HEADER)
-            head, ahead = data.View(layout, station.header), data.View(layout, noted)
-            goes = (head.kind == PacketKind.FEATURE) & (head.destination != n)
-            mine = (ahead.kind == PacketKind.FEATURE) & ((ahead.destination == n) | ahead.vid[n])
+            head, ahead = data.View(layout, station.header), data.View(layout, self.noted[n])
+            goes = ~head.kind[1] & (head.destination != n)
+            mine = ~ahead.kind[1] & ((ahead.destination == n) | ahead.vid[n])
             takes = mine & ~(self.stop[n] | station.lost.any())
             m.d.comb += [
                 station.works.eq(~self.rests[n]),
@@ -90,6 +94,7 @@ class RingOfStations(wiring.Component):
                 self.begins[n].eq(station.begins),
                 self.sent[n].eq(station.sent),
                 self.passed[n].eq(station.passed),
+                self.header[n].eq(station.header),
                 self.lost[2 * n : 2 * n + 2].eq(station.lost),
             ]
         return m

@@ -3,13 +3,12 @@
 import random
 from collections import defaultdict
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from golden.contracts import PACKET_HEADER, PacketKind
+from golden.contracts import PACKET_HEADER
 from hw.ring.station import PATIENCE
 from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
@@ -23,11 +22,12 @@ Packet = list[int]
 
 def packet(source: int, destination: int, takers: int, number: int, flits: int) -> Packet:
     """Words of a packet; `number` makes it unlike all others. Behind the header no word looks like one."""
-    header = PACKET_HEADER.pack(
-        {"kind": PacketKind.FEATURE, "source": source, "destination": destination, "vid": takers | number << 16}
-    )
     body = random.Random(number)
-    return [header, *(body.getrandbits(LINK_WIDTH) | 3 for _ in range(flits - 1))]
+    fields = {"source": source, "destination": destination, "vid": takers | number << 16}
+    # All other fields are anything.
+    others = {name: body.getrandbits(bits) for name, bits in (("kind", 1), ("pass_", 1), ("elements", 12))}
+    header = PACKET_HEADER.pack({**fields, **others, "backward": number & 1, "weighted": number >> 1 & 1})
+    return [header, *(body.getrandbits(LINK_WIDTH) | 2 for _ in range(flits - 1))]
 
 
 def words(packets: list[Packet]) -> list[dict[str, int]]:
@@ -179,6 +179,7 @@ async def a_header_waits_for_its_verdict_and_counts_once(dut: Any, delay: int) -
         at, hops = source.randrange(stations), source.randrange(1, stations)
         traffic.send(at, (at + hops) % stations, source.getrandbits(stations), source.randrange(1, 5))
     counts: dict[str, list[int]] = {name: [0] * stations for name in ("sent", "begins", "passed")}
+    judged: set[int] = set()
     edge = RisingEdge(dut.clk)
 
     async def counted() -> None:
@@ -188,35 +189,41 @@ async def a_header_waits_for_its_verdict_and_counts_once(dut: Any, delay: int) -
                 value = int(getattr(dut, name).value)
                 for n in range(stations):
                     count[n] += value >> n & 1
+                    if name == "begins" and value >> n & 1:
+                        headers = [int(getattr(dut, f"{port}__{n}").value) for port in ("header", "noted")]
+                        assert headers[0] == headers[1]
+                        judged.add(headers[0])
 
     task = cocotb.start_soon(counted())
     cycles = await traffic.finish()
     task.cancel()
+    assert judged == {packet[0] for packets in traffic.expected.values() for packet in packets}
     assert counts == {"sent": traffic.enter, "begins": traffic.judged, "passed": traffic.pass_}
     expect_cycles(f"ring.station.delay_{delay}", cycles)
 
 
 @cocotb.test()
-async def one_enters_after_seven_that_pass(dut: Any) -> None:
-    """Chiplet 0 sends without end past chiplet 1, which has packets too; chiplet 2 takes all of them."""
+@cocotb.parametrize(at=[0, 1, 2, 3])
+async def one_enters_after_seven_that_pass(dut: Any, at: int) -> None:
+    """Count turns while the chiplet before sends without end, from the first packet on; the next one takes all."""
     bench, traffic = await begin(dut)
-    for n in range(160):
-        traffic.send(0, 2, 0, 2)
-        if n < 12:
-            traffic.send(1, 2, 0, 2)
+    before, after = (at - 1) % 4, (at + 1) % 4
+    for _ in range(70):
+        traffic.send(before, after, 0, 2)
+    await bench.cycles(5)
+    for _ in range(8):
+        traffic.send(at, after, 0, 2)
     sources: list[int] = []
 
     def noted(word: dict[str, int]) -> None:
-        if 2 not in traffic.arriving:
+        if after not in traffic.arriving:
             sources.append(PACKET_HEADER.unpack(word["data"])["source"])
-        traffic._arrives(2, word)
+        traffic._arrives(after, word)
 
-    bench.take("o__2", noted)
+    bench.take(f"o__{after}", noted)
     await traffic.finish()
-    entered = [n for n, source in enumerate(sources) if source == 1]
-    assert len(entered) == 12
-    # As soon as both ways are full.
-    assert [after - before for before, after in pairwise(entered[2:])] == [PATIENCE + 1] * 9, entered
+    entered = [n for n, source in enumerate(sources) if source == at]
+    assert entered == [PATIENCE + (PATIENCE + 1) * n for n in range(8)]
 
 
 # Chiplets that are reset or stop --------------------------------------------------------------------------------------
