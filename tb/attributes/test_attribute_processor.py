@@ -1,6 +1,7 @@
 """Attribute processor against the golden model, request by request; every flow and policy by name."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -33,9 +34,17 @@ def random_requests(
     return tuple(zip(ids.tolist(), spots.tolist(), (rng.random(count) < reads).astype(int).tolist(), strict=True))
 
 
-def played(config: AttributeConfig, phases: list[Phase], directory: Path, beats: int | None = None) -> list[Played]:
+def played(
+    config: AttributeConfig,
+    phases: list[Phase],
+    directory: Path,
+    beats: int | None = None,
+    *,
+    name: str = "attribute_processor",
+    beside: Sequence[AttributeConfig] = (),
+) -> list[Played]:
     """Play phases and compare all of them with one golden model."""
-    out, _ = play(config, phases, directory, nodes=NODES, degrees=DEGREES, beats=beats)
+    out, _ = play(config, phases, directory, nodes=NODES, degrees=DEGREES, beats=beats, name=name, beside=beside)
     ram = ram_of(config)
     for phase, one in zip(phases, out, strict=True):
         if phase.forget:
@@ -51,6 +60,12 @@ def directed(requests: list[Request], expected: list[Step], directory: Path, pol
     for step, want in zip(out.events, expected, strict=True):
         assert step == want
     return out
+
+
+def played_by(policy: Policy, phases: list[Phase], directory: Path) -> list[Played]:
+    """Play phases on the processor with this policy, beside those with the others."""
+    configs = [narrow(policy=each) for each in Policy]
+    return played(narrow(policy=policy), phases, directory, name="attribute_policies", beside=configs)
 
 
 def fill(ids: list[int]) -> list[Request]:
@@ -140,8 +155,7 @@ def test_policy_evicts(policy: Policy, tmp_path: Path) -> None:
         Policy.FIFO: 41,
         Policy.LIFO: 42,
     }
-    config = narrow(policy=policy)
-    (out,) = played(config, [Phase(tuple(requests), latency=5)], tmp_path)
+    (out,) = played_by(policy, [Phase(tuple(requests), latency=5)], tmp_path)
     assert out.events[-1].evicted == victims[policy]
 
 
@@ -155,7 +169,7 @@ def test_random_requests(policy: Policy, tmp_path: Path) -> None:
         Phase(random_requests(rng, 1000, config.slots), stall=0.5, hold=0.6, latency=3, out_of_order=True),
         Phase(random_requests(rng, 1000, config.slots), forget="reset", idle=0.2),
     ]
-    played(config, phases, tmp_path)
+    played_by(policy, phases, tmp_path)
 
 
 def contents(ram: AttributeRam) -> list[Request]:
@@ -284,7 +298,7 @@ def test_long_traces_of_every_policy(policy: Policy, tmp_path: Path) -> None:
         )
         for n in range(8)
     ]
-    played(config, phases, tmp_path)
+    played_by(policy, phases, tmp_path)
 
 
 # Rates ----------------------------------------------------------------------------------------------------------------

@@ -5,126 +5,36 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import cocotb
 import numpy as np
-from amaranth import Elaboratable, Instance, Module
-from amaranth.hdl import ClockSignal, ResetSignal, Signal, Value
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out, connect
 from cocotb.clock import Clock
 from cocotb.triggers import First, RisingEdge, Timer
 
 from golden.attributes.cache import AttributeRam, Step, replay
 from golden.contracts import Error, Flow, Policy
-from hw.attributes.attribute_processor import AttributeProcessor
 from hw.attributes.formats import AttributeConfig, AttributeSettings
-from hw.memory.axi import AXI4Signature, connect_flat, flat_members
-from hw.memory.read_arbiter import ReadArbiter
+from tb.attributes.trace_machine import TraceMachine
 from tb.harness import CLOCK_NS, Result, parameters
+from tb.harness.build import Build
 from tb.harness.codec import Codec
+from tb.harness.override import NONE, active
 from tb.harness.run import completed as completed_runs
 from tb.harness.run import default_seed, run
 from tb.models.memory import Memory, plusargs
 from tb.models.simulate import build_with_memory
 from tb.models.wrap import MemoryModel
 
-__all__ = ["Phase", "Played", "TraceBench", "check", "narrow", "play"]
+__all__ = ["Phase", "Played", "check", "narrow", "play"]
 
 PLAYER = Path(__file__).parent / "trace_player.sv"
-#: Read clients of the arbiter, at least two.
-_CLIENTS = 2
 #: Cycles after which a phase is given up.
 _LIMIT = 5_000_000
 #: Byte address of the attributes in the bench's memory; the offsets lie at 0.
 ATTRIBUTES = 1 << 14
-
-
-class TraceBench(wiring.Component):
-    """Attribute processor, read arbiter and trace player.
-
-    Parameters
-    ----------
-    config : AttributeConfig
-    """
-
-    def __init__(self, config: AttributeConfig) -> None:
-        self.config = config
-        port = (config.address_width, config.data_width)
-        super().__init__(
-            {
-                "settings": In(AttributeSettings(config)),
-                "play": In(1),
-                "open": In(1),
-                "idle_chance": In(8),
-                "stall_chance": In(8),
-                "flush": In(1),
-                "quiet": Out(1),
-                "done": Out(1),
-                "played_cycles": Out(32),
-                **flat_members("m_axi", Out(AXI4Signature(*port, 1))),
-            }
-        )
-
-    def elaborate(self, platform: object) -> Elaboratable:
-        """Connect the player to every stream of the processor."""
-        m = Module()
-        config = self.config
-        m.submodules.processor = processor = AttributeProcessor(config)
-        m.submodules.arbiter = arbiter = ReadArbiter(config.address_width, config.data_width, _CLIENTS)
-        connect_flat(m, self, "m_axi", arbiter.m_axi)
-        for n in range(processor.clients):
-            connect(m, processor.requests[n], arbiter.requests[n])
-            connect(m, arbiter.beats[n], processor.beats[n])
-        m.d.comb += [
-            processor.settings.eq(self.settings),
-            processor.flush.eq(self.flush),
-            self.quiet.eq(processor.idle),
-        ]
-        event, response, row = (
-            Signal(len(Value.cast(p))) for p in (processor.event, processor.responses.payload, processor.rows.payload)
-        )
-        m.d.comb += [
-            event.eq(processor.event),
-            response.eq(processor.responses.payload),
-            row.eq(processor.rows.payload),
-        ]
-        request = processor.i.payload
-        m.submodules.player = Instance(
-            "trace_player",
-            p_ID_BITS=len(request.id),
-            p_SLOT_BITS=len(request.slot),
-            p_TAG_BITS=len(request.tag),
-            p_EVENT_BITS=len(event),
-            p_RESPONSE_BITS=len(response),
-            p_ROW_BITS=len(row),
-            i_clk=ClockSignal(),
-            i_rst=ResetSignal(),
-            i_play=self.play,
-            i_open=self.open,
-            i_idle=self.idle_chance,
-            i_stall=self.stall_chance,
-            i_quiet=self.quiet,
-            o_done=self.done,
-            o_cycles=self.played_cycles,
-            o_valid=processor.i.valid,
-            i_ready=processor.i.ready,
-            o_id=request.id,
-            o_slot=request.slot,
-            o_read=request.read,
-            o_tag=request.tag,
-            i_event_valid=processor.event_valid,
-            i_event_payload=event,
-            i_response_valid=processor.responses.valid,
-            o_response_ready=processor.responses.ready,
-            i_response_payload=response,
-            i_row_valid=processor.rows.valid,
-            o_row_ready=processor.rows.ready,
-            i_row_payload=row,
-        )
-        return m
 
 
 @dataclass(frozen=True)
@@ -215,6 +125,7 @@ def play(
     beats: int | None = None,
     degrees: Sequence[int] | None = None,
     name: str = "attribute_processor",
+    beside: Sequence[AttributeConfig] = (),
     seed: int | None = None,
 ) -> tuple[list[Played], Result]:
     """Play all phases in one simulation.
@@ -233,6 +144,8 @@ def play(
         Of the nodes, for `Policy.DEGREE`.
     name
         Of the design, for the summary.
+    beside
+        What else stands in the design, `config` among them; default: `config` alone.
     seed
         Of stalls; default: from the name.
 
@@ -255,7 +168,8 @@ def play(
     (directory / "phases.json").write_text(json.dumps(described))
     beat_bytes = config.data_width // 8
     depth = 1 << (max(len(image), 1 << 16) // beat_bytes - 1).bit_length()
-    made = build_with_memory(TraceBench(config), name, memories={"m_axi": MemoryModel(depth=depth)}, sources=[PLAYER])
+    configs = tuple(beside) or (config,)
+    made = _built(configs, name, depth) if active() == NONE else _build(configs, name, depth)
     if seed is None:
         seed = default_seed(made.toplevel, __name__, json.dumps(described), "plays")
     result = run(
@@ -268,6 +182,7 @@ def play(
             "beat_bytes": beat_bytes,
             "edge_count": int(sum(degrees)) if degrees is not None else 0,
             "config": {field: getattr(config, field) for field in config.__dataclass_fields__},
+            "chosen": configs.index(config) if beside else None,
         },
         seed=seed,
         plusargs=[
@@ -281,6 +196,15 @@ def play(
         raise AssertionError(result.message)
     figures = json.loads((directory / "figures.json").read_text())
     return [_read(config, directory / f"results{n}", figures[n]) for n in range(len(phases))], result
+
+
+def _build(configs: tuple[AttributeConfig, ...], name: str, depth: int) -> Build:
+    model = MemoryModel(depth=depth)
+    return build_with_memory(TraceMachine(*configs), name, memories={"m_axi": model}, sources=[PLAYER])
+
+
+#: Most tests play on the same design; to find that its build is there takes longer than to play.
+_built = cache(_build)
 
 
 def _read(config: AttributeConfig, path: Path, figures: dict[str, int]) -> Played:
@@ -363,6 +287,8 @@ async def plays(dut: Any) -> None:
     for control in ("play", "open", "flush", "idle_chance", "stall_chance"):
         getattr(dut, control).value = 0
     dut.settings.value = settings
+    if given["chosen"] is not None:
+        dut.chosen.value = given["chosen"]
     Clock(dut.clk, CLOCK_NS, unit="ns", impl="gpi").start()
     edge = RisingEdge(dut.clk)
     memory = Memory(dut, given["beat_bytes"], directory)

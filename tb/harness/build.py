@@ -131,7 +131,8 @@ class FastVerilator(Verilator):
         super()._set_env_common()
         self.env["PATH"] = os.pathsep.join([verilator_path(), self.env["PATH"]])
         # The wheel's verilated.mk leaves the precompiled header's option empty.
-        self.env["MAKEFLAGS"] = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O2"
+        # All files in one compilation with -O1 take half the time of apart with -O2, and simulate as fast.
+        self.env["MAKEFLAGS"] = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 VM_PARALLEL_BUILDS=0"
 
     def _simulator_in_path_build_only(self) -> None:
         found = shutil.which("verilator", path=verilator_path())
