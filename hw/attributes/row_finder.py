@@ -100,11 +100,16 @@ class RowFinder(wiring.Component):
             pair.o.ready.eq(out.i.ready),
             result.start.eq(found.start),
         ]
+        # A signal of its own: the length depends on it, and both are parts of one payload.
+        error = Signal.like(result.error)
         with m.If(found.error):
-            m.d.comb += result.error.eq(Error.MEMORY_READ)
+            m.d.comb += error.eq(Error.MEMORY_READ)
         with m.Elif(found.end < found.start):
-            m.d.comb += result.error.eq(Error.OFFSET_ORDER)
+            m.d.comb += error.eq(Error.OFFSET_ORDER)
         with m.Elif(found.end > self.settings.edge_count):
-            m.d.comb += result.error.eq(Error.EDGE_RANGE)
-        m.d.comb += result.length.eq(Mux(result.error == Error.NONE, found.end - found.start, 0))
+            m.d.comb += error.eq(Error.EDGE_RANGE)
+        m.d.comb += [
+            result.error.eq(error),
+            result.length.eq(Mux(error == Error.NONE, found.end - found.start, 0)),
+        ]
         return m

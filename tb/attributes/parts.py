@@ -78,6 +78,6 @@ def launch_sampler(component: SamplerBench, parameters: dict[str, Any]) -> None:
             test_sampler.__name__,
             Path(directory),
             name="sampler",
-            memories={"m_axi": MemoryModel(depth=1 << 15)},
+            memories={"m_axi": MemoryModel(depth=test_sampler.MEMORY // 8)},
             parameters=dict(parameters),
         )

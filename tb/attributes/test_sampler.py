@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import cocotb
 import numpy as np
@@ -12,10 +12,12 @@ from golden.contracts import Error
 from golden.datasets import load
 from golden.graph import Graph
 from hw.attributes.structure_processor import SampleSettings
+from tb.attributes.random_memory import RandomMemory
 from tb.attributes.sampler_bench import SamplerBench
 from tb.harness import parameters
 from tb.harness.bench import Bench, start
 from tb.harness.codec import Codec
+from tb.harness.expected import expect_cycles
 from tb.models.memory import Memory
 from tb.models.simulate import simulate_with_memory
 from tb.models.wrap import MemoryModel
@@ -30,6 +32,8 @@ GRAPHS = (
 )
 #: Byte addresses in the bench's memory.
 OFFSETS, EDGES, ROOTS = 0, 0x4000, 0x10000
+#: Bytes of the memory, all that can be addressed.
+MEMORY = 1 << 20
 
 
 class SampleBench:
@@ -39,6 +43,7 @@ class SampleBench:
         self.bench, self.memory = bench, memory
         self.codec = Codec(SampleSettings(20))
         self.errors: list[dict[str, int]] = []
+        self.graph: Graph | RandomMemory
         for name in ("positive", "negative"):
             bench.take(f"{name}_error", self.errors.append)
 
@@ -53,24 +58,36 @@ class SampleBench:
         self.roots = list(roots)
         image[ROOTS : ROOTS + 4 * len(self.roots)] = np.asarray(self.roots, dtype="<u4").tobytes()
         self.graph, self.tiles = graph, tiles
+        self.at = {"offsets": OFFSETS // 4, "edges": EDGES // 4, "roots": ROOTS // 4}
         await self.memory.load(bytes(image))
 
-    async def run(self, plan: Plan, batch: int = 0, **changes: int) -> tuple[list[dict[str, int]], int]:
-        """Sample positives and negatives; what came out, and the cycles of the positives."""
+    async def load_random(self, memory: RandomMemory) -> None:
+        """Write random words."""
+        self.graph, self.tiles, self.roots = memory, memory.tiles, memory.roots
+        self.at = {"offsets": memory.offsets_at, "edges": memory.edges_at, "roots": memory.roots_at}
+        await self.memory.load(memory.words.tobytes())
+
+    async def run(self, plan: Plan, batch: int = 0, **changes: int) -> tuple[list[dict[str, int]], list[int]]:
+        """Sample positives and negatives; what came out, and the cycles from each start to its last sample."""
         dut = self.bench.dut
         out: list[dict[str, int]] = []
         settings = {
-            "nodes": self.graph.nodes, "offsets": OFFSETS // 4, "edges": EDGES // 4,
-            "edge_count": self.graph.edge_count, "tiles": self.tiles, "roots": ROOTS // 4,
+            **self.at, "nodes": self.graph.nodes, "edge_count": self.graph.edge_count, "tiles": self.tiles,
             "root_count": len(self.roots), "hops": len(plan.fan_out), "negatives": plan.negatives,
             "fan_out": [*plan.fan_out, *[0] * (4 - len(plan.fan_out))], "seed": plan.seed, "batch": batch,
         }  # fmt: skip
         dut.settings.value = self.codec.pack({**settings, **changes})
-        took = 0
+        took = []
         for name in ("positive", "negative"):
             if name == "negative" and not plan.negatives:
                 break
-            self.bench.take(f"{name}_o", out.append)
+            last = [0]
+
+            def came(sample: dict[str, int], last: list[int] = last) -> None:
+                out.append(sample)
+                last[0] = self.bench.cycle
+
+            self.bench.take(f"{name}_o", came)
             getattr(dut, f"{name}_start").value = 1
             await self.bench.edge
             getattr(dut, f"{name}_start").value = 0
@@ -82,8 +99,8 @@ class SampleBench:
                     break
             else:
                 raise AssertionError(f"{name} sampling does not end")
-            took = took or self.bench.cycle - began
             await self.bench.cycles(40)
+            took.append(max(0, last[0] - began))
         return out, took
 
 
@@ -149,6 +166,51 @@ async def samples_are_those_of_the_golden_model(dut: Any, name: str) -> None:
 
 
 @cocotb.test()
+async def every_bit_of_ids_offsets_and_addresses_counts(dut: Any) -> None:
+    bench = await begin(dut)
+    random = bench.bench.random
+    for number in range(12):
+        memory = RandomMemory(random, MEMORY // 4, random.choice((1, 2, 3)))
+        # Negatives read the rows of their roots to the end, so these are short.
+        lengths = [None, None, None] if number % 2 else [0, random.randrange(1, 30), random.randrange(300)]
+        for length in lengths:
+            memory.add_root(length)
+        fan_out = tuple(random.randrange(1, 7) for _ in range(1 + number % 3))
+        plan = Plan(fan_out if number % 3 else fan_out[:1], 0 if number % 2 else 6, random.getrandbits(32))
+        await bench.load_random(memory)
+        bench.memory.stall(random.choice((0, 0.4)))
+        bench.memory.latency(random.choice((1, 20)))
+        bench.bench.pace(stall=random.choice((0, 0.5)))
+        bench.errors.clear()
+        batch = random.getrandbits(32)
+        got, _ = await bench.run(plan, batch=batch)
+        whole = sample(cast(Graph, memory), memory.roots, plan, batch)
+        want = expected(whole)
+        if not plan.negatives:
+            want = [item for item in want if item["hop"] != NEGATIVE_HOP]
+        compare(got, want)
+        inner = sum(whole.hops[:-1]) if plan.fan_out else 0
+        wrong = [(Error.VID_RANGE, node) for node in whole.nodes[: whole.positives].tolist() if node >= memory.nodes]
+        for node in whole.nodes[:inner].tolist():
+            if node < memory.nodes and memory.error(node):
+                wrong.append((Error[memory.error(node)], node))
+        said = [(Error(error["code"]), error["info"]) for error in bench.errors]
+        assert set(said) <= set(wrong)
+        # Of two at once, one is reported.
+        assert 2 * len(said) >= len(wrong)
+
+
+@cocotb.test()
+async def sampling_takes_so_many_cycles(dut: Any) -> None:
+    bench = await begin(dut)
+    await bench.load(load("karate"), [0, 33, 5, 11])
+    bench.memory.latency(20)
+    _, took = await bench.run(Plan((6, 3), 4, 5))
+    expect_cycles("attributes.sampler.positive", took[0])
+    expect_cycles("attributes.sampler.negative", took[1])
+
+
+@cocotb.test()
 async def no_roots_make_no_samples(dut: Any) -> None:
     bench = await begin(dut)
     await bench.load(load("karate"), [])
@@ -207,5 +269,5 @@ async def a_reset_in_the_middle_changes_nothing_later(dut: Any) -> None:
 
 def test_sampler(tmp_path: Path) -> None:
     simulate_with_memory(
-        SamplerBench(), __name__, tmp_path, name="sampler", memories={"m_axi": MemoryModel(depth=1 << 15)}
+        SamplerBench(), __name__, tmp_path, name="sampler", memories={"m_axi": MemoryModel(depth=MEMORY // 8)}
     )
