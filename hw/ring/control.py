@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Elaboratable, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -19,6 +19,14 @@ __all__ = ["RING_OPCODES", "Control", "Phase", "operands"]
 
 #: Commands that the ring unit carries out.
 RING_OPCODES = (Opcode.SCATTER, Opcode.REDUCE, Opcode.BARRIER)
+#: Of a command the opcode and all bits from the first operand on to the last one's end are kept.
+_OPERANDS = 32
+_END = max(
+    field.offset + field.width
+    for opcode in RING_OPCODES
+    for name, field in struct(COMMANDS[opcode])
+    if not name.startswith("reserved")
+)
 _WORDS_OF_LINE = exact_log2(LINE_BYTES // WORD_BYTES)
 _ELEMENTS_OF_GRANULE = exact_log2(ROW_BYTES * 8 // VALUE_BITS)
 
@@ -34,8 +42,9 @@ class Phase(enum.Enum, shape=3):  # type: ignore[call-arg]
 
 
 def operands(bits: Any, opcode: Opcode) -> Any:
-    """View of a command's bits as those of `opcode`."""
-    return data.View(struct(COMMANDS[opcode]), bits)
+    """View of the bits of a command that are kept as those of `opcode`."""
+    layer_and_tag, rest = Const(0, _OPERANDS - 8), Const(0, 8 * COMMAND_BYTES - _END)
+    return data.View(struct(COMMANDS[opcode]), Cat(bits[:8], layer_and_tag, bits[8:], rest))
 
 
 class Control(wiring.Component):
@@ -63,8 +72,8 @@ class Control(wiring.Component):
         What is wrong with the command, or missing at its end.
     failed, report : In
         The first error, of `refused` too.
-    bits : Out(512)
-        The command, while it is carried out.
+    bits : Out
+        Opcode and operands of the command, for `operands`, while it is carried out.
     phase : Out(Phase)
     rows : Out(RowSettings)
         Of the command's layer.
@@ -102,7 +111,7 @@ class Control(wiring.Component):
                 "refused": Out(stream.Signature(ErrorReport, always_ready=True)),
                 "failed": In(1),
                 "report": In(ErrorReport),
-                "bits": Out(8 * COMMAND_BYTES),
+                "bits": Out(8 + _END - _OPERANDS),
                 "phase": Out(Phase),
                 "rows": Out(RowSettings(address_width, data_width, max_beats)),
                 "last_sum_flit": Out(12),
@@ -118,7 +127,7 @@ class Control(wiring.Component):
     def elaborate(self, platform: object) -> Elaboratable:
         """Decode, check, start, wait, answer."""
         m = Module()
-        config, rows = self.config, self.rows
+        config, rows, given = self.config, self.rows, self.command.payload
         head = operands(self.bits, Opcode.NOP)
         scatter, reduce = operands(self.bits, Opcode.SCATTER), operands(self.bits, Opcode.REDUCE)
         f_out = Signal(16)
@@ -165,7 +174,7 @@ class Control(wiring.Component):
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += self.command.ready.eq(1)
-                m.d.sync += [self.bits.eq(self.command.payload), asked.eq(0)]
+                m.d.sync += [self.bits.eq(Cat(given[:8], given[_OPERANDS:_END])), asked.eq(0)]
                 with m.If(self.command.valid):
                     m.next = "DECODE"
             with m.State("DECODE"):

@@ -27,8 +27,8 @@ class HeadQueue(wiring.Component):
         What ``o.payload`` is in the next cycle if `advances`.
     advances : Out(1)
         The head is empty or is being taken.
-    behind : Out
-        Words held beside the head.
+    rest : Queue
+        The words behind the head (inside; proofs look at it).
 
     Raises
     ------
@@ -40,20 +40,20 @@ class HeadQueue(wiring.Component):
         if depth < 2:
             raise ValueError(f"depth must be at least 2, not {depth!r}")
         self.shape, self.depth = shape, depth
+        self.rest = Queue(shape, depth - 1, storage="distributed")
         super().__init__(
             {
                 "i": In(stream.Signature(shape)),
                 "o": Out(stream.Signature(shape)),
                 "following": Out(shape),
                 "advances": Out(1),
-                "behind": Out(range(depth)),
             }
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
         """Keep all words but the oldest in a memory that is passed by when it is empty."""
         m = Module()
-        m.submodules.rest = rest = Queue(self.shape, self.depth - 1, storage="distributed")
+        m.submodules.rest = rest = self.rest
         skips = Signal()
         m.d.comb += [
             self.advances.eq(~self.o.valid | self.o.ready),
@@ -63,11 +63,11 @@ class HeadQueue(wiring.Component):
             rest.i.payload.eq(self.i.payload),
             rest.o.ready.eq(self.advances),
             self.i.ready.eq(rest.i.ready),
-            self.behind.eq(rest.level),
         ]
         with m.If(self.advances):
+            # While the rest is full it has a word.
             m.d.sync += [
-                self.o.valid.eq(rest.o.valid | (self.i.valid & self.i.ready)),
+                self.o.valid.eq(rest.o.valid | self.i.valid),
                 self.o.payload.eq(self.following),
             ]
         m.d.sync += Assert(self.o.valid | ~rest.o.valid)

@@ -78,12 +78,11 @@ class Station(wiring.Component):
         if patience < 1:
             raise ValueError(f"patience must be at least 1, not {patience!r}")
         self.link_width, self.slots, self.max_flits, self.patience = link_width, slots, max_flits, patience
-        # Inside; proofs look at them. Free slots of the next buffer; whether the own one has a word at its head,
-        # whether that ends a packet, and the words behind it; whether the packet at the head has begun to move,
-        # and what owns the link.
+        # Inside; proofs look at them. Free slots of the next buffer, the own one; whether the packet at its head has
+        # begun to move, and what owns the link.
         self.free = Signal(range(slots + 1), init=slots)
-        self.holds, self.ends = Signal(), Signal()
-        self.behind = Signal(range(slots * max_flits))
+        # Written and offered in the next cycle: the two cycles of a hop are this buffer and the link's register.
+        self.buffer = HeadQueue(Flit(link_width), slots * max_flits)
         self.inside, self.passing, self.entering = Signal(), Signal(), Signal()
         super().__init__(
             {
@@ -109,19 +108,14 @@ class Station(wiring.Component):
     def elaborate(self, platform: object) -> Elaboratable:
         """Build the buffer, the two ways out of it and the way in."""
         m = Module()
-        flit = Flit(self.link_width)
-        # Written and offered in the next cycle: the two cycles of a hop are this buffer and the link's register.
-        m.submodules.buffer = buffer = HeadQueue(flit, self.slots * self.max_flits)
-        m.submodules.taken = taken = Queue(flit, 2)
+        m.submodules.buffer = buffer = self.buffer
+        m.submodules.taken = taken = Queue(Flit(self.link_width), 2)
         connect(m, taken.o, flipped(self.o))
         front, here, free = buffer.o, self.i, self.free
         m.d.comb += [
             buffer.i.valid.eq(self.s_axis.tvalid),
             buffer.i.payload.data.eq(self.s_axis.tdata),
             buffer.i.payload.last.eq(self.s_axis.tlast),
-            self.holds.eq(front.valid),
-            self.behind.eq(buffer.behind),
-            self.ends.eq(front.payload.last),
         ]
 
         inside, passing, entering = self.inside, self.passing, self.entering

@@ -67,7 +67,8 @@ class RingSpec(Elaboratable):
             with m.If(flits == 0):
                 m.d.comb += Assume((station.i.payload.data != n) & (station.i.payload.data < STATIONS))
             level = Signal(range(SLOTS * self.max_flits + 1), name=f"level_{n}")
-            m.d.comb += level.eq(station.behind + station.holds)
+            head = station.buffer.o
+            m.d.comb += level.eq(station.buffer.rest.level + head.valid)
             occupied.append(level)
             moves += [station.m_axis.tvalid, station.s_axis.tcredit, station.begins, station.sent]
             # Only the ring must not hold up itself.
@@ -76,7 +77,7 @@ class RingSpec(Elaboratable):
                 # Every word that is written ends a packet, and so does every word that comes out.
                 m.d.comb += [
                     Assert(~station.m_axis.tvalid | station.m_axis.tlast),
-                    Assume(~level.any() | station.ends),
+                    Assume(~level.any() | head.payload.last),
                     Assert(~(station.inside | station.passing | station.entering)),
                 ]
 

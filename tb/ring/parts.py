@@ -31,7 +31,10 @@ from hw.ring.shared_reader import SharedReader
 from hw.ring.tokens import Tokens
 from hw.ring.word_writer import WordWriter
 
-__all__ = ["BITMAP", "CHIPLETS", "DATA", "ENTRIES", "LINK", "ROW_BEATS", "RingParts", "made", "ring_unit"]
+__all__ = [
+    "BITMAP", "CHIPLETS", "CLIENTS", "DATA", "ENTRIES", "IDS", "LINK", "MAX_OUT", "OUTSTANDING", "ROW_BEATS",
+    "RingParts", "made", "ring_unit",
+]  # fmt: skip
 
 CHIPLETS = 4
 #: Entries of a filter window.
@@ -40,8 +43,10 @@ ENTRIES = 3
 BITMAP = 64
 #: Bits of a memory beat and of a flit: two flits a beat, so that they have to be packed.
 DATA, LINK = 128, 64
-#: Beats of the longest row.
-ROW_BEATS = 4
+#: Beats of the longest row, and its elements.
+ROW_BEATS, MAX_OUT = 4, 32
+#: Clients of a shared reader; bits of a manager's IDs and bursts under way in the merge.
+CLIENTS, IDS, OUTSTANDING = 3, 3, 16
 
 
 def _parts() -> dict[str, Any]:
@@ -63,6 +68,9 @@ def _parts() -> dict[str, Any]:
         "first": FirstError(3),
         "table": BoundaryTable(32, CHIPLETS),
         "writer": WordWriter(32, DATA),
+        "control": Control(RingConfig(chiplets=CHIPLETS, link_width=LINK, max_out=MAX_OUT), 32, DATA, ROW_BEATS),
+        "reader": SharedReader(CLIENTS, 32, DATA),
+        "merge": AXIMerge(32, DATA, IDS, OUTSTANDING),
     }
 
 

@@ -46,7 +46,7 @@ def measure(directory: Path, stations: int = 4, slots: int = 4, max_flits: int =
 async def measures_links(dut: Any) -> None:
     given = parameters()
     stations, flits = given["stations"], given["max_flits"]
-    for name in ("delay", "reset", "rests", "stop"):
+    for name in ("delay", "rests", "stop", *(f"reset__{n}" for n in range(stations))):
         getattr(dut, name).value = 0
     bench = await start(dut, RingOfStations(stations, given["slots"], flits))
     edge = RisingEdge(dut.clk)

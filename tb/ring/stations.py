@@ -20,7 +20,7 @@ LINK_WIDTH = 64
 class RingOfStations(wiring.Component):
     """Stations whose verdict comes from the packet itself: bit c of the VID says whether chiplet c takes a copy.
 
-    What has bit 1 set is no header and is taken off; a chiplet that has stopped or lost a neighbour takes nothing any
+    What has bit 1 set is no header and goes nowhere; a chiplet that has stopped or lost a neighbour takes nothing any
     more. One copy of a header is noted a cycle ahead, as who judges headers does, and says who takes it; the other
     one stands at the head of the station and says whether it goes on.
 
@@ -35,8 +35,10 @@ class RingOfStations(wiring.Component):
         Of every station.
     delay : In(4)
         Cycles for which a header waits for its verdict; until then the verdict is wrong.
-    reset, rests, stop : In
-        Bit c: chiplet c is reset alone; has not come to work; has stopped.
+    reset : In
+        Of every chiplet: reset it alone.
+    rests, stop : In
+        Bit c: chiplet c has not come to work; has stopped.
     links : Out
         Bit c: a flit is on the link behind chiplet c.
     begins, sent, passed, lost, header : Out
@@ -52,7 +54,8 @@ class RingOfStations(wiring.Component):
                 "i": In(stream.Signature(Flit(LINK_WIDTH))).array(stations),
                 "o": Out(stream.Signature(Flit(LINK_WIDTH))).array(stations),
                 "delay": In(4),
-                **{name: In(stations) for name in ("reset", "rests", "stop")},
+                "reset": In(1).array(stations),
+                **{name: In(stations) for name in ("rests", "stop")},
                 **{name: Out(stations) for name in ("links", "begins", "sent", "passed")},
                 "lost": Out(2 * stations),
                 "header": Out(LINK_WIDTH).array(stations),
@@ -82,7 +85,7 @@ class RingOfStations(wiring.Component):
             layout = struct(PACKET_HEADER)
             head, ahead = data.View(layout, station.header), data.View(layout, self.noted[n])
             goes = ~head.kind[1] & (head.destination != n)
-            mine = ~ahead.kind[1] & ((ahead.destination == n) | ahead.vid[n])
+            mine = (ahead.destination == n) | ahead.vid[n]
             takes = mine & ~(self.stop[n] | station.lost.any())
             m.d.comb += [
                 station.works.eq(~self.rests[n]),

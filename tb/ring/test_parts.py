@@ -15,7 +15,9 @@ from golden.ring.matching import FilterWindow, bound_of, departures, filter_requ
 from hw.ring.formats import LinkState
 from tb.harness import simulate
 from tb.harness.bench import Bench
-from tb.ring.packet_tests import *  # noqa: F403  # cocotb looks for tests in this module
+from tb.ring.control_tests import *  # noqa: F403  # cocotb looks for tests in this module
+from tb.ring.memory_tests import *  # noqa: F403
+from tb.ring.packet_tests import *  # noqa: F403
 from tb.ring.part_bench import begin, pack, pulse, rises
 from tb.ring.parts import BITMAP, CHIPLETS, ENTRIES, RingParts
 from tb.ring.sum_tests import *  # noqa: F403
@@ -182,6 +184,28 @@ async def windows_are_counted(dut: Any) -> None:
     vertices = 200 * BITMAP
     sources = [0, 127 * BITMAP + 5, 128 * BITMAP + 40, vertices - 1, vertices + 1]
     assert await lists(bench, dut, sources, [0, 0, 0, 0, vertices], 0) == sources[:-1]
+
+
+@cocotb.test()
+async def an_owner_may_have_thousands_of_entries(dut: Any) -> None:
+    """Each source is given only for its window, so that this ends soon."""
+    bench = await begin(dut)
+    windows = 66
+    vertices = windows * BITMAP
+    got: list[int] = []
+    bench.take("needed_o", got.append)
+    first = iter(range(0, vertices, BITMAP))
+
+    def answer(_: dict[str, int]) -> None:
+        start = next(first)
+        bench.drive("needed_i", as_words([vid for vid in range(start, start + BITMAP) if vid]))
+
+    bench.take("needed_request", answer)
+    dut.needed_boundaries.value = pack([0, 1, 5, 5, vertices])
+    await pulse(dut, "needed_start")
+    await rises(dut, "needed_done", 40 * vertices)
+    assert got == list(range(1, vertices))
+    assert int(dut.needed_counts.value) == pack([0, 4, 0, vertices - 5])
 
 
 @cocotb.test()

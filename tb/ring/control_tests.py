@@ -1,0 +1,241 @@
+"""Tests of the ring unit's control; `tb.ring.test_parts` runs them."""
+
+import random
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import cocotb
+from cocotb.triggers import RisingEdge
+
+from golden.contracts import COMMANDS, LINE_BYTES, ROW_BYTES, Error, Opcode
+from hw.ring.control import Phase
+from tb.harness.bench import Bench
+from tb.ring.part_bench import ADDRESSES, ROWS, begin
+from tb.ring.parts import CHIPLETS, DATA, LINK, MAX_OUT
+
+__all__ = ["commands_step_through_their_phases"]
+
+#: In the order in which they are looked at.
+PULSES = ("load", "build", "flow", "reduce", "drain", "forget", "arrive", "pass_")
+WORDS = 1 << 30
+RING = (Opcode.SCATTER, Opcode.REDUCE, Opcode.BARRIER)
+#: Codes of the phases.
+CODES = {phase: n for n, phase in enumerate(("NONE", "LOAD", "BUILD", "FLOW", "REDUCE"))}
+
+
+class Commands:
+    """Gives commands, sets flags, and notes what the control asks for and says."""
+
+    def __init__(self, dut: Any, bench: Bench) -> None:
+        self.dut, self.bench, self.edge = dut, bench, RisingEdge(dut.clk)
+        self.asked: list[tuple[str, Any]] = []
+        for port in ("refused", "offsets", "hubs", "shares", "executed"):
+            bench.take(f"control_{port}", partial(self._asks, port))
+        source: random.Random = bench.random
+        self.base, self.chiplets = source.getrandbits(26), source.randrange(2, CHIPLETS + 1)
+        self.report = {"code": source.getrandbits(8), "info": source.getrandbits(32)}
+        for name in ("loaded", "listed", "sent", "drained", "reduced", "missing", "arrived", "failed"):
+            self.set(name, 0)
+        self.set("base", self.base)
+        self.set("chiplets", self.chiplets)
+        self.set("report", self.report["code"] | self.report["info"] << 8)
+
+    def _asks(self, port: str, word: Any) -> None:
+        self.asked.append((port, word))
+
+    def set(self, name: str, value: int) -> None:
+        """Set an input."""
+        getattr(self.dut, f"control_{name}").value = value
+
+    def get(self, name: str) -> int:
+        """Return an output."""
+        return int(getattr(self.dut, f"control_{name}").value)
+
+    @property
+    def pulses(self) -> list[str]:
+        """What is started in this cycle."""
+        return [name for name in PULSES if self.get(name)]
+
+    async def quiet(self, phase: str) -> None:
+        """See that for a while nothing is started in `phase`."""
+        for _ in range(self.bench.random.randrange(1, 5)):
+            await self.edge
+            assert self.pulses == []
+            assert self.get("phase") == CODES[phase]
+
+    async def give(self, opcode: int, fields: dict[str, int], starts: Sequence[str]) -> dict[str, int]:
+        """Give a command; see that `starts` comes as soon as it is decoded and checked, and return its fields."""
+        source: random.Random = self.bench.random
+        layout = COMMANDS[Opcode(opcode)] if opcode in list(Opcode) else COMMANDS[Opcode.NOP]
+        given = layout.unpack(source.getrandbits(512) >> 8 << 8 | Opcode.NOP) | fields | {"opcode": opcode}
+        self.asked.clear()
+        word = layout.pack(given)
+        self.bench.drive("control_command", [word])
+        driver = self.bench.drivers["control_command"]
+        seen: list[str] = []
+        while driver.busy_words:
+            await self.edge
+            seen += self.pulses
+        # It was taken a cycle ago and is decoded now.
+        for _ in range({Opcode.SCATTER: 1, Opcode.REDUCE: 2}.get(Opcode(opcode), 0) if opcode in RING else 0):
+            await self.edge
+            seen += self.pulses
+        assert seen == list(starts), (opcode, seen)
+        # What units read of the command: its opcode and its operands.
+        assert self.get("bits") == (word & 0xFF | word >> 32 << 8) & (1 << len(self.dut.control_bits)) - 1
+        return given
+
+    async def flag(self, name: str, starts: Sequence[str]) -> None:
+        """Set a flag for a cycle, in which `starts` comes."""
+        self.set(name, 1)
+        await self.edge
+        self.set(name, 0)
+        assert self.pulses == list(starts), name
+
+    def rows(self, combined: int, f_out: int) -> None:
+        """Compare the layer's rows."""
+        assert ROWS.unpack(self.get("rows")) == {
+            "base": (self.base + combined) * LINE_BYTES * 8 // DATA % ADDRESSES,
+            "stride": -(-2 * f_out // ROW_BYTES) * ROW_BYTES * 8 // DATA,
+            "last_beat": (16 * f_out - 1) // DATA,
+            "last_flit": (16 * f_out - 1) // LINK,
+            "elements": f_out,
+        }
+        assert self.get("last_sum_flit") == (32 * f_out - 1) // LINK
+
+    def words(self, line: int) -> int:
+        """Word address of a line that a command names."""
+        return (self.base + line) * LINE_BYTES // 4 % WORDS
+
+    async def answered(self, *asked: tuple[str, Any]) -> None:
+        """Wait for the answer, and for nothing else; compare all that was asked for with `asked`."""
+        for _ in range(60):
+            if self.asked and self.asked[-1][0] == "executed":
+                break
+            await self.edge
+            assert self.pulses == []
+        assert self.asked == [*asked, ("executed", self.report)]
+
+    async def until_asked(self, count: int) -> None:
+        """Wait for requests."""
+        for _ in range(60):
+            if len(self.asked) >= count:
+                break
+            await self.edge
+        assert len(self.asked) == count
+
+    async def fails(self) -> None:
+        """Report an error to the control, which answers with it."""
+        await self.flag("failed", [])
+        await self.answered(*self.asked)
+
+    async def scatter(self, build: int, missing: int, fails_in: str = "") -> None:
+        """Take a SCATTER through its phases, or to the one in which it fails."""
+        f_out = self.bench.random.randrange(1, MAX_OUT + 1)
+        fields = {"tiles": self.chiplets, "f_out": f_out, "build": build}
+        given = await self.give(Opcode.SCATTER, fields, ["load"])
+        await self.quiet("LOAD")
+        self.rows(given["combined"], f_out)
+        if fails_in == "LOAD":
+            return await self.fails()
+        await self.flag("loaded", ["build"] * build)
+        if build:
+            await self.quiet("BUILD")
+            if fails_in == "BUILD":
+                return await self.fails()
+            await self.flag("listed", [])
+        await self.edge
+        assert self.pulses == ["flow"]
+        await self.quiet("FLOW")
+        words = (given["vertices"] * self.chiplets + 1) % (1 << 32)
+        asked = ("offsets", {"address": self.words(given["offsets"]), "words": words})
+        await self.until_asked(1)
+        if fails_in == "FLOW":
+            return await self.fails()
+        await self.flag("sent", ["drain"])
+        await self.quiet("FLOW")
+        if fails_in == "DRAIN":
+            return await self.fails()
+        lowest = self.bench.random.getrandbits(32)
+        self.set("lowest", lowest)
+        self.set("missing", missing)
+        await self.flag("drained", ["forget"])
+        self.set("missing", 0)
+        refused = [("refused", {"code": Error.MISSING, "info": lowest})] * missing
+        await self.answered(asked, *refused)
+        assert self.get("phase") == CODES["NONE"]
+
+    async def reduce(self, fails: bool = False) -> None:
+        """Take a REDUCE through its phase."""
+        f_out = self.bench.random.randrange(1, MAX_OUT + 1)
+        given = await self.give(Opcode.REDUCE, {"f_out": f_out}, ["reduce"])
+        await self.quiet("REDUCE")
+        self.rows(given["combined"], f_out)
+        await self.until_asked(2)
+        shares = {
+            "offsets": self.words(given["offsets"]), "array": self.words(given["edges"]),
+            "words": given["edge_count"], "rows": given["hub_count"], "tiles": 1, "uniform": 0, "stride": 0,
+        }  # fmt: skip
+        hubs = {"address": self.words(given["hub_homes"]), "words": given["hub_count"]}
+        assert dict(self.asked) == {"hubs": hubs, "shares": shares}
+        await self.quiet("REDUCE")
+        if fails:
+            return await self.fails()
+        await self.flag("reduced", [])
+        await self.answered(*self.asked[:2])
+        assert self.get("phase") == CODES["NONE"]
+
+    async def barrier(self, fails: bool = False) -> None:
+        """Wait at a BARRIER."""
+        await self.give(Opcode.BARRIER, {}, ["arrive"])
+        await self.quiet("NONE")
+        if fails:
+            return await self.fails()
+        await self.flag("arrived", ["pass_"])
+        await self.answered()
+
+    async def refused(self, opcode: int, fields: dict[str, int], error: Error, info: int) -> None:
+        """Give a command that is refused."""
+        await self.give(opcode, fields, [])
+        await self.answered(("refused", {"code": error, "info": info}))
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=[0.0, 0.6])
+async def commands_step_through_their_phases(dut: Any, stall: float) -> None:
+    """All commands, all that is refused, and errors in each phase; the codes of the phases are those of the unit."""
+    assert {name: getattr(Phase, name).value for name in CODES} == CODES
+    bench = await begin(dut, stall=stall)
+    source: random.Random = bench.random
+    for turn in range(8):
+        await bench.reset()
+        control = Commands(dut, bench)
+        await bench.cycles(2)
+        await control.scatter(turn % 2, 0)
+        await control.reduce()
+        await control.barrier()
+        await control.scatter(1 - turn % 2, 1)
+        for f_out in (0, MAX_OUT + 1, MAX_OUT | 1 << source.randrange(8, 16)):
+            await control.refused(Opcode.SCATTER, {"f_out": f_out}, Error.BAD_OPERAND, f_out)
+            await control.refused(Opcode.REDUCE, {"f_out": f_out}, Error.BAD_OPERAND, f_out)
+        tiles = control.chiplets ^ 1 << source.randrange(8)
+        await control.refused(Opcode.SCATTER, {"f_out": 3, "tiles": tiles}, Error.BAD_OPERAND, tiles)
+        opcode = source.choice([code for code in range(256) if code not in RING])
+        await control.refused(opcode, {}, Error.BAD_OPCODE, opcode)
+        # No hubs, no sums.
+        await control.give(Opcode.REDUCE, {"f_out": 5, "hub_count": 0}, [])
+        await control.answered()
+        for phase in ("LOAD", "BUILD", "FLOW", "DRAIN"):
+            await bench.reset()
+            await control.scatter(1, 0, phase)
+        await bench.reset()
+        await control.reduce(fails=True)
+        await bench.reset()
+        await control.barrier(fails=True)
+        # After an error nothing is started any more.
+        control.set("failed", 1)
+        await control.give(Opcode.SCATTER, {"f_out": 3, "tiles": control.chiplets}, [])
+        await control.answered()
+        await control.give(Opcode.REDUCE, {"f_out": 3}, [])
+        await control.answered()
