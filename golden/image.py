@@ -17,8 +17,8 @@ __all__ = [
 class ChipletImage:
     """Makes the image of one chiplet; this one owns the whole graph and works alone.
 
-    Every layer becomes LOAD_WEIGHTS, COMBINE, what `exchange` adds, and AGGREGATE; ``tag`` is the number of the
-    command. A chiplet of a ring has other edges and regions, and exchanges rows: `golden.ring.image`.
+    Every layer becomes LOAD_WEIGHTS, COMBINE, what `exchange` adds, and what `gather` adds; ``tag`` is the number of
+    the command. A chiplet of a ring has other edges and regions, and exchanges rows: `golden.ring.image`.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class ChipletImage:
         """Tiled offsets and sources of the own vertices' edges."""
         return self.problem.graph.offsets, self.problem.graph.edges
 
-    def place_edges(self, b: Builder, edges: Region, sources: IntArray) -> None:
+    def place_edges(self, b: Builder, sources: IntArray) -> None:
         """Place what belongs to the edges; nothing here."""
 
     def place_ring(self, b: Builder, boundaries: Region) -> None:
@@ -59,6 +59,37 @@ class ChipletImage:
 
     def exchange(self, number: int, layer: QuantisedLayer, combined: Region) -> None:
         """Add commands that bring other chiplets' rows; none here."""
+
+    def locate(self, number: int) -> None:
+        """Add what comes first in a layer; nothing here."""
+
+    def degrees(self, tiled: IntArray) -> IntArray:
+        """Distinct neighbours of the own vertices, or what else the chiplet takes for them; from their offsets."""
+        return self.problem.graph.degrees[self.first : self.end]
+
+    def gather(self, number: int, layer: QuantisedLayer, combined: Region, results: Region) -> None:
+        """Add the command that sums combined rows up."""
+        self.command(
+            Opcode.AGGREGATE,
+            number,
+            first_vertex=self.first,
+            vertices=self.owned,
+            offsets=self.offsets.line,
+            edges=self.edges.line,
+            edge_count=self.edge_count,
+            tiles=self.chiplets,
+            shift=layer.shift_destination,
+            activation=layer.activation,
+            f_out=layer.f_out,
+            self_weight=layer.self_weight,
+            neighbour_weight=layer.neighbour_weight,
+            scales=self.scale_destination.line,
+            combined=combined.line,
+            results=results.line,
+            first_source=0,
+            sources=self.problem.graph.nodes + self.halves,
+            partials=self.halves,
+        )
 
     def command(self, opcode: Opcode, layer: int, **fields: int) -> None:
         """Add a command."""
@@ -81,12 +112,12 @@ class ChipletImage:
         b = Builder(regions=self.REGIONS + 4 * layers, commands=self.COMMANDS * layers)
         boundaries = b.words(RegionKind.BOUNDARIES, self.boundaries())
         tiled, sources = self.in_edges()
-        offsets = b.words(RegionKind.OFFSETS, tiled)
-        edges = b.words(RegionKind.EDGES, sources)
-        self.place_edges(b, edges, sources)
-        b.words(RegionKind.DEGREES, graph.degrees[own])
+        self.offsets = b.words(RegionKind.OFFSETS, tiled)
+        self.edges, self.edge_count = b.words(RegionKind.EDGES, sources), sources.size
+        self.place_edges(b, sources)
+        self.degree_words = b.words(RegionKind.DEGREES, self.degrees(tiled))
         scale_source = b.scales(RegionKind.SCALE_SOURCE, self._scales(problem.scale_source))
-        scale_destination = b.scales(RegionKind.SCALE_DESTINATION, self._scales(problem.scale_destination))
+        self.scale_destination = b.scales(RegionKind.SCALE_DESTINATION, self._scales(problem.scale_destination))
         feature_offsets: Region | None = None
         if problem.sparse:
             features, entries, feature_offsets = place_sparse(b, problem.features[own])
@@ -102,6 +133,7 @@ class ChipletImage:
             biases = b.words(RegionKind.BIASES, layer.biases, number, dtype="<i4")
             kind = RegionKind.RESULTS if number == layers - 1 else RegionKind.HIDDEN
             results = b.reserve_rows(kind, self.owned, layer.f_out, number)
+            self.locate(number)
             self.command(
                 Opcode.LOAD_WEIGHTS,
                 number,
@@ -126,27 +158,7 @@ class ChipletImage:
                 first_row=self.first,
             )
             self.exchange(number, layer, combined)
-            self.command(
-                Opcode.AGGREGATE,
-                number,
-                first_vertex=self.first,
-                vertices=self.owned,
-                offsets=offsets.line,
-                edges=edges.line,
-                edge_count=sources.size,
-                tiles=self.chiplets,
-                shift=layer.shift_destination,
-                activation=layer.activation,
-                f_out=layer.f_out,
-                self_weight=layer.self_weight,
-                neighbour_weight=layer.neighbour_weight,
-                scales=scale_destination.line,
-                combined=combined.line,
-                results=results.line,
-                first_source=0,
-                sources=rows,
-                partials=self.halves,
-            )
+            self.gather(number, layer, combined, results)
             # The results are the next layer's dense features.
             features, entries, feature_offsets = results, results.bytes // SPARSE_ENTRY.bytes, None
         return assemble(
@@ -157,7 +169,7 @@ class ChipletImage:
             chiplets=self.chiplets,
             first_vertex=self.first,
             owned=self.owned,
-            edges=sources.size,
+            edges=self.edge_count,
         )
 
 

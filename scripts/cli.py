@@ -52,6 +52,9 @@ def run(
             help="Chiplets on the ring.  [default: what the configuration says]", min=1, max=16, show_default=False
         ),
     ] = None,
+    placement: Annotated[
+        str, typer.Option(help="Of the graph on a ring: tiles of equal size, or whole communities.")
+    ] = "tiles",
     layers: Annotated[int, typer.Option(help="Layers to train.", min=1, max=3)] = 2,
     hidden: Annotated[int, typer.Option(help="Width of the layers before the last.", min=1)] = 16,
     seed: Annotated[int, typer.Option(help="Of initial weights and dropout.", min=0)] = 0,
@@ -80,7 +83,7 @@ def run(
         return
     from scripts.flows import run as flow
 
-    request = flow.Request(dataset, model, config, chiplets, layers, hidden, seed, model_file, rtl, out)
+    request = flow.Request(dataset, model, config, chiplets, placement, layers, hidden, seed, model_file, rtl, out)
     _finish(flow.run(request)["bit_exact"] is not False)
 
 

@@ -27,13 +27,16 @@ class RingSection:
     ----------
     chiplets
         How many there are unless the caller says otherwise, 1 to 16.
-    groups, pes
-        Of each chiplet on a ring, instead of those in section ``chiplet``; 0: the same as there.
+    groups, pes, units, hubs
+        Of each chiplet on a ring, instead of those in section ``chiplet``; 0: the same as there. Chiplets of gather PEs
+        have groups, those of community PEs hub units and hubs.
     """
 
     chiplets: int = 1
     groups: int = 0
     pes: int = 0
+    units: int = 0
+    hubs: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.chiplets <= CHIPLETS_MAX:
@@ -100,32 +103,40 @@ def load_ring(name: str, chiplets: int | None = None) -> tuple[ChipletConfig | M
     if isinstance(table.get("pe"), str):
         kind = table.pop("pe")
         if kind == "community":
-            return _community(path, table), chiplets or 1
+            return _community(path, table, chiplets)
         if kind != "gather":
             raise InputError(f"{path}, pe", f"is {kind!r}", '"gather" or "community"')
     chiplet = _section(path, table, "chiplet", ChipletConfig, frozenset({"pe"}))
     pe = _section(path, table, "pe", PEConfig)
-    section = _section(path, table, "ring", RingSection)
+    section = _section(path, table, "ring", RingSection, frozenset({"units", "hubs"}))
     if table:
         raise InputError(path, f"has a section {next(iter(table))!r}", "chiplet, pe and ring")
     try:
-        ring = RingSection(**section)
-        count = chiplets or ring.chiplets
-        if count > 1:
-            chiplet |= {key: value for key in ("groups", "pes") if (value := getattr(ring, key))}
+        count = _on_ring(chiplet, RingSection(**section), chiplets)
         return ChipletConfig(**chiplet, pe=PEConfig(**pe)), count
     except ValueError as error:
         raise InputError(path, str(error), "a value in that range") from None
 
 
-def _community(path: Path, table: dict[str, Any]) -> MachineConfig:
+def _on_ring(chiplet: dict[str, int], ring: RingSection, chiplets: int | None) -> int:
+    """Change sizes of a chiplet to those it has on a ring, if it is on one; return how many there are."""
+    count = chiplets or ring.chiplets
+    if count > 1:
+        chiplet |= {field.name: value for field in fields(ring)[1:] if (value := getattr(ring, field.name))}
+    return count
+
+
+def _community(path: Path, table: dict[str, Any], chiplets: int | None) -> tuple[MachineConfig, int]:
     machine = _section(path, table, "chiplet", MachineConfig, frozenset({"community", "locator"}))
-    community = _section(path, table, "community", CommunityConfig)
+    community: dict[str, Any] = _section(path, table, "community", CommunityConfig, frozenset({"partials"}))
     locator: dict[str, Any] = _section(path, table, "locator", LocatorConfig)
+    section = _section(path, table, "ring", RingSection, frozenset({"groups"}))
     if table:
-        raise InputError(path, f"has a section {next(iter(table))!r}", "chiplet, community and locator")
+        raise InputError(path, f"has a section {next(iter(table))!r}", "chiplet, community, locator and ring")
     try:
-        return MachineConfig(CommunityConfig(**community), LocatorConfig(**locator), **machine)
+        count = _on_ring(machine, RingSection(**section), chiplets)
+        sizes = CommunityConfig(**community, partials=count > 1)
+        return MachineConfig(sizes, LocatorConfig(**locator), **machine), count
     except ValueError as error:
         raise InputError(path, str(error), "a value in that range") from None
 

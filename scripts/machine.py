@@ -35,11 +35,9 @@ def make_machine(config: str, chiplets: int | None = None) -> Hosted:
         As for `scripts.config.load_ring`.
     """
     sizes, count = load_ring(config, chiplets)
-    if isinstance(sizes, MachineConfig):
-        return Hosted(CommunityChiplet(sizes))
     if count > 1:
         return Hosted(RingChiplet(sizes, RingConfig(chiplets=count, max_out=sizes.pe.max_out)))
-    return Hosted(Chiplet(sizes))
+    return Hosted(CommunityChiplet(sizes) if isinstance(sizes, MachineConfig) else Chiplet(sizes))
 
 
 def machine_block(config: str, chiplets: int | None = None) -> Block:

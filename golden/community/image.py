@@ -1,17 +1,142 @@
-"""Images for a chiplet with community PEs: every layer is LOCATE, LOAD_WEIGHTS and PROCESS."""
+"""Images for chiplets with community PEs: one alone, or one of a ring.
+
+Alone, every layer is LOCATE, LOAD_WEIGHTS and PROCESS, which combines as it goes. On a ring, others need combined rows
+before anything can be added up: COMBINE first, then what the ring unit does, then PROCESS of combined rows. LOCATE goes
+on beside all that.
+"""
+
+import numpy as np
 
 from golden.community.plan import Kind
 from golden.contracts import Opcode, RegionKind
-from golden.image import Builder, Command, Image, Region, assemble, place_sparse
+from golden.graph import IntArray
+from golden.image import Builder, ChipletImage, Command, Image, Region, assemble, place_sparse
 from golden.islands.locator import Limits
 from golden.islands.schedule import Schedule
+from golden.model.layer import QuantisedLayer
 from golden.model.network import Problem
+from golden.ring.image import RingImage
+from golden.ring.placement import Placement
+from golden.ring.traffic import plan
 
-__all__ = ["build_community_image"]
+__all__ = ["build_community_image", "build_community_images"]
+
+
+def _location(schedule: Schedule, limits: Limits) -> dict[str, int]:
+    """Return what LOCATE has to know beside the graph."""
+    return {
+        "halving": int(schedule.halving),
+        "threshold": schedule.threshold,
+        "step": schedule.step,
+        "rounds": schedule.rounds,
+        "c_max": limits.c_max,
+        "h_max": limits.h_max,
+    }
+
+
+class _InStages(ChipletImage):
+    """Rows are combined before they are summed up, as other chiplets need them; sums are those of communities.
+
+    A vertex counts as many neighbours as it has sources here; sources elsewhere are hubs to the locator.
+    """
+
+    COMMANDS = 4
+
+    def __init__(self, problem: Problem, *ring: object, how: tuple[Schedule, Limits, Kind]) -> None:
+        super().__init__(problem, *ring)
+        self.schedule, self.limits, self.kind = how
+        self.COMMANDS += 1
+
+    def degrees(self, tiled: IntArray) -> IntArray:
+        return np.diff(tiled[:: self.chiplets])
+
+    def locate(self, number: int) -> None:
+        self.command(
+            Opcode.LOCATE,
+            number,
+            first_vertex=self.first,
+            vertices=self.owned,
+            offsets=self.offsets.line,
+            edges=self.edges.line,
+            edge_count=self.edge_count,
+            tiles=self.chiplets,
+            degrees=self.degree_words.line,
+            **_location(self.schedule, self.limits),
+        )
+
+    def gather(self, number: int, layer: QuantisedLayer, combined: Region, results: Region) -> None:
+        self.command(
+            Opcode.PROCESS,
+            number,
+            first_vertex=self.first,
+            vertices=self.owned,
+            f_in=layer.f_in,
+            f_out=layer.f_out,
+            shift_destination=layer.shift_destination,
+            activation=layer.activation,
+            window=int(self.kind is Kind.PAIRS),
+            self_weight=layer.self_weight,
+            neighbour_weight=layer.neighbour_weight,
+            features=combined.line,
+            combined=1,
+            first_partial=self.problem.graph.nodes,
+            scales_destination=self.scale_destination.line,
+            results=results.line,
+        )
+
+
+class _OnRing(_InStages, RingImage):
+    """The same on a ring."""
+
+
+def build_community_images(
+    problem: Problem,
+    placement: Placement,
+    schedule: Schedule | None = None,
+    limits: Limits | None = None,
+    kind: Kind = Kind.PAIRS,
+) -> list[Image]:
+    """Images of all chiplets of a ring; a ring of one has the image of a chiplet that works alone.
+
+    Parameters
+    ----------
+    problem
+        Network and graph, which is symmetric, with VIDs as in `placement`.
+    placement
+        Who owns what, and which vertices are hubs whose sums come home.
+    schedule, limits, kind
+        As for :func:`build_community_image`.
+
+    Raises
+    ------
+    InputError
+        As there, or if the placement is not that of the graph.
+    """
+    schedule, limits = _checked(problem, schedule, limits)
+    placement.check(problem.graph)
+    if placement.chiplets == 1:
+        return [build_community_image(problem, schedule, limits, kind)]
+    wanted = plan(problem.graph, placement)
+    how = (schedule, limits, kind)
+    return [
+        _OnRing(problem, placement, wanted, chiplet, False, how=how).build() for chiplet in range(placement.chiplets)
+    ]
+
+
+def _checked(problem: Problem, schedule: Schedule | None, limits: Limits | None) -> tuple[Schedule, Limits]:
+    schedule, limits = schedule or Schedule(), limits or Limits()
+    problem.graph.require_symmetric("communities")
+    schedule.require_end()
+    return schedule, limits
 
 
 def build_community_image(
-    problem: Problem, schedule: Schedule | None = None, limits: Limits | None = None, kind: Kind = Kind.PAIRS
+    problem: Problem,
+    schedule: Schedule | None = None,
+    limits: Limits | None = None,
+    kind: Kind = Kind.PAIRS,
+    *,
+    in_stages: bool = False,
 ) -> Image:
     """Image of one chiplet that owns the whole graph.
 
@@ -26,6 +151,8 @@ def build_community_image(
         Of the location.
     kind
         How sums are shared.
+    in_stages
+        Combine all rows first, as a chiplet of a ring does.
 
     Raises
     ------
@@ -33,9 +160,9 @@ def build_community_image(
         If the graph is not symmetric, the schedule cannot end, or the image would be larger than 2^32 lines.
     """
     graph, model = problem.graph, problem.model
-    schedule, limits = schedule or Schedule(), limits or Limits()
-    graph.require_symmetric("communities")
-    schedule.require_end()
+    schedule, limits = _checked(problem, schedule, limits)
+    if in_stages:
+        return _InStages(problem, how=(schedule, limits, kind)).build()
     layers = len(model.layers)
     b = Builder(regions=8 + 4 * layers, commands=3 * layers)
     b.words(RegionKind.BOUNDARIES, [0, graph.nodes])
@@ -68,13 +195,8 @@ def build_community_image(
             edges=edges.line,
             edge_count=graph.edge_count,
             tiles=1,
-            halving=int(schedule.halving),
             degrees=degrees.line,
-            threshold=schedule.threshold,
-            step=schedule.step,
-            rounds=schedule.rounds,
-            c_max=limits.c_max,
-            h_max=limits.h_max,
+            **_location(schedule, limits),
         )
         command(
             Opcode.LOAD_WEIGHTS, number, f_in=layer.f_in, f_out=layer.f_out, weights=weights.line, biases=biases.line
@@ -98,6 +220,7 @@ def build_community_image(
             scales_source=source.line,
             scales_destination=destination.line,
             results=results.line,
+            first_partial=graph.nodes,
         )
         # The results are the next layer's dense features.
         features, feature_offsets = results, None

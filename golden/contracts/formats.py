@@ -207,6 +207,9 @@ COMMANDS: dict[Opcode, Layout] = {
             _line("scales_destination", "s_dst"),
             _line("results", "where the rows go"),
             _line("partials", "working space for hub sums that exceed the chip"),
+            _u("combined", 1, "1: features are combined rows, row 0 that of VID 0; nothing is combined"),
+            _u("reserved0", 31, "written as 0"),
+            _u("first_partial", 32, "VID of the first partial sum's low halves; its high halves have the next VID"),
         ],
     ),
     Opcode.SCATTER: _command(

@@ -13,7 +13,7 @@ from golden.model.network import Problem
 from golden.ring.placement import Placement
 from golden.ring.traffic import Edges, Plan, plan
 
-__all__ = ["build_images", "joined", "tiled_offsets"]
+__all__ = ["RingImage", "build_images", "joined", "tiled_offsets"]
 
 #: Bits of a hub's word where the start of its partial sum stands.
 _START = 8
@@ -38,7 +38,7 @@ def tiled_offsets(rows: IntArray, tiles: IntArray, count: int, chiplets: int) ->
     return offsets
 
 
-class _RingImage(ChipletImage):
+class RingImage(ChipletImage):
     """The image of one chiplet of a ring."""
 
     REGIONS = 17
@@ -55,6 +55,7 @@ class _RingImage(ChipletImage):
         self.COMMANDS = 5 + 2 * bool(self.summed.size)
 
     def boundaries(self) -> IntArray:
+        """Those of the placement."""
         return self.placement.boundaries
 
     def in_edges(self) -> tuple[IntArray, IntArray]:
@@ -94,12 +95,13 @@ class _RingImage(ChipletImage):
         homes = self.placement.owners(self.summed)
         return homes | self.wanted.start[self.summed] << _START
 
-    def place_edges(self, b: Builder, edges: Region, sources: IntArray) -> None:
-        self.edges, self.edge_count = edges, sources.size
+    def place_edges(self, b: Builder, sources: IntArray) -> None:
+        """Place the out-edges' offsets."""
         self.elsewhere = int((sources < self.problem.graph.nodes).sum())
         self.departures = b.words(RegionKind.OUT_OFFSETS, self.out_offsets())
 
     def place_ring(self, b: Builder, boundaries: Region) -> None:
+        """Place what the ring unit needs."""
         self.boundary_table = boundaries
         self.needed = b.reserve(RegionKind.NEEDED, 0, 4 * self.elsewhere, self.elsewhere, 1, 4)
         b.words(RegionKind.HUBS, self.summed)
@@ -109,6 +111,7 @@ class _RingImage(ChipletImage):
         self.shared_edges, self.shared_count = b.words(RegionKind.SHARED_EDGES, sources), sources.size
 
     def exchange(self, number: int, layer: QuantisedLayer, combined: Region) -> None:
+        """Add barriers, SCATTER, and REDUCE if there are partial sums."""
         # Nobody may send rows of this layer while another still gathers those of the last.
         self.command(Opcode.BARRIER, number)
         self.command(
@@ -171,7 +174,7 @@ def build_images(
     if placement.chiplets == 1:
         return [build_image(problem)]
     wanted = plan(problem.graph, placement, by_source=by_source)
-    return [_RingImage(problem, placement, wanted, chiplet, in_order).build() for chiplet in range(placement.chiplets)]
+    return [RingImage(problem, placement, wanted, chiplet, in_order).build() for chiplet in range(placement.chiplets)]
 
 
 def joined(parts: Sequence[Int16Array], position: npt.ArrayLike | None = None) -> Int16Array:

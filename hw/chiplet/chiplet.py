@@ -4,9 +4,9 @@ from amaranth import Cat, Elaboratable, Module, ResetInserter, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from golden.contracts import COMMAND_BYTES, COMPLETION, Error, Opcode
+from golden.contracts import COMPLETION, Error, Opcode
 from hw.chiplet.command_reader import CommandReader
-from hw.chiplet.command_router import CommandRouter
+from hw.chiplet.command_router import offload_members, route_commands
 from hw.chiplet.config import ChipletConfig
 from hw.chiplet.executor import Executor, Route
 from hw.chiplet.gather import GatherUnit
@@ -14,7 +14,7 @@ from hw.chiplet.read_gate import ReadGate
 from hw.chiplet.task_builder import TaskBuilder
 from hw.chiplet.weight_loader import WeightLoader
 from hw.contracts import struct
-from hw.graph.csr_reader import CsrReader, ErrorReport
+from hw.graph.csr_reader import CsrReader
 from hw.memory.axi import AXI4Signature, connect_flat, flat_members
 from hw.memory.formats import line_address_width
 from hw.memory.range_reader import RangeReader
@@ -61,11 +61,6 @@ class Chiplet(wiring.Component):
         self.config, self.offloads = config or ChipletConfig(), offload
         pe = self.config.pe
         self.m_axi = AXI4Signature(pe.address_width, pe.data_width, _ID_WIDTH)
-        outside = {
-            "offload": Out(stream.Signature(8 * COMMAND_BYTES)),
-            "offloaded": In(stream.Signature(ErrorReport)),
-            "base": Out(line_address_width(pe.address_width)),
-        }
         super().__init__(
             {
                 "start": In(stream.Signature(line_address_width(pe.address_width))),
@@ -73,7 +68,7 @@ class Chiplet(wiring.Component):
                 "opcode": Out(8),
                 "layer": Out(8),
                 **flat_members("m_axi", Out(self.m_axi)),
-                **(outside if offload else {}),
+                **(offload_members(pe.address_width) if offload else {}),
             }
         )
 
@@ -108,16 +103,7 @@ class Chiplet(wiring.Component):
             self.layer.eq(executor.layer),
         ]
         if self.offloads:
-            m.submodules.command_router = commands = CommandRouter(self.offloads)
-            connect(m, command_reader.command, commands.i)
-            connect(m, commands.executed, command_reader.executed)
-            connect(m, commands.o[0], executor.command)
-            connect(m, commands.o[1], flipped(self.offload))
-            connect(m, executor.executed, commands.answers[0])
-            connect(m, flipped(self.offloaded), commands.answers[1])
-            m.d.comb += self.base.eq(command_reader.base)
-            with m.If(commands.opcode != Opcode.NOP):
-                m.d.comb += [self.opcode.eq(commands.opcode), self.layer.eq(commands.layer)]
+            route_commands(m, self, self.offloads, command_reader, executor)
         else:
             connect(m, command_reader.command, executor.command)
             connect(m, executor.executed, command_reader.executed)

@@ -1,14 +1,55 @@
 """Command router: some commands are carried out by a unit outside the executor."""
 
+from typing import Any
+
 from amaranth.hdl import Elaboratable, Module, Signal
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from golden.contracts import COMMAND_BYTES, COMMANDS, Opcode
 from hw.contracts import struct
 from hw.graph.csr_reader import ErrorReport
+from hw.memory.formats import line_address_width
 
-__all__ = ["CommandRouter"]
+__all__ = ["CommandRouter", "offload_members", "route_commands"]
+
+
+def offload_members(address_width: int) -> dict[str, wiring.Member]:
+    """Return the ports of a chiplet whose commands a unit outside carries out in part.
+
+    ``offload``: the commands; ``offloaded``: their answers; ``base``: line address that their addresses count from.
+    """
+    return {
+        "offload": Out(stream.Signature(8 * COMMAND_BYTES)),
+        "offloaded": In(stream.Signature(ErrorReport)),
+        "base": Out(line_address_width(address_width)),
+    }
+
+
+def route_commands(m: Module, chiplet: Any, opcodes: tuple[Opcode, ...], reader: Any, inside: Any) -> None:
+    """Share the commands of `reader` between the unit `inside` a chiplet and the one outside.
+
+    Parameters
+    ----------
+    m
+        Of the chiplet.
+    chiplet
+        Has `offload_members`, ``opcode`` and ``layer``, which are set to those of the command outside if there is one.
+    opcodes
+        Commands of the unit outside.
+    reader, inside
+        ``reader.command`` and ``reader.executed``, ``inside.command`` and ``inside.executed``.
+    """
+    m.submodules.command_router = router = CommandRouter(opcodes)
+    connect(m, reader.command, router.i)
+    connect(m, router.executed, reader.executed)
+    connect(m, router.o[0], inside.command)
+    connect(m, router.o[1], flipped(chiplet.offload))
+    connect(m, inside.executed, router.answers[0])
+    connect(m, flipped(chiplet.offloaded), router.answers[1])
+    m.d.comb += chiplet.base.eq(reader.base)
+    with m.If(router.opcode != Opcode.NOP):
+        m.d.comb += [chiplet.opcode.eq(router.opcode), chiplet.layer.eq(router.layer)]
 
 
 class CommandRouter(wiring.Component):

@@ -44,3 +44,8 @@ class ChipletConfig:
     def lanes(self) -> int:
         """Multiply-accumulate units of the whole chiplet."""
         return self.groups * self.pes * self.pe.lanes
+
+    @property
+    def port(self) -> tuple[int, int]:
+        """Widths of the memory port: of a byte address and of a beat, in bits."""
+        return self.pe.address_width, self.pe.data_width

@@ -3,12 +3,13 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from golden.contracts import COMPLETION, Error
+from golden.contracts import COMPLETION, Error, Opcode
 from hw.chiplet.command_reader import CommandReader
+from hw.chiplet.command_router import offload_members, route_commands
 from hw.chiplet.weight_loader import WeightLoader
 from hw.community.controller import Controller
 from hw.community.distributor import Distributor
@@ -19,6 +20,7 @@ from hw.community.hub_unit import HubUnit
 from hw.community.node_table import NodeTable
 from hw.community.once import StreamOnce
 from hw.community.pe import CommunityPE
+from hw.community.vertices import Vertices
 from hw.contracts import struct
 from hw.islands.config import LocatorConfig
 from hw.islands.locator import Locator
@@ -109,8 +111,13 @@ class MachineConfig:
 
     @property
     def pe(self) -> PEConfig:
-        """Sizes of the PEs that combine, and of the memory port."""
+        """Sizes of the PEs that combine."""
         return self.community.pe
+
+    @property
+    def port(self) -> tuple[int, int]:
+        """Widths of the memory port: of a byte address and of a beat, in bits."""
+        return self.locator.address_width, self.community.data_width
 
     @property
     def lanes(self) -> int:
@@ -126,19 +133,27 @@ class CommunityChiplet(wiring.Component):
     config : MachineConfig
     once
         Leave out what is inside PEs and hub units: `pe_module` and `hub_module` are generated apart, once.
+    offload
+        Opcodes that a unit outside carries out; none by default.
 
     Attributes
     ----------
-    start, done, opcode, layer, m_axi_*
+    start, done, opcode, layer, m_axi_*, offload, offloaded, base
         As for `hw.chiplet.chiplet.Chiplet`.
-    gross, formed, worked, smoothed, replayed, edges_read : Out(32)
+    gross, formed, worked, smoothed, replayed : Out(32)
         Vectors added to rows or subtracted; sums formed; cycles of the adders, over all PEs; records that another PE
-        than the one in turn got; locations saved because records were kept. All since reset. Edges read by the last
-        location.
+        than the one in turn got; locations saved because records were kept. All since reset.
+    communities, hubs, rounds, edges_read : Out(32)
+        What the last location found, and the edges it read.
     """
 
-    def __init__(self, config: MachineConfig | None = None, *, once: bool = False) -> None:
-        self.config, self.once = config or MachineConfig(), once
+    #: What is counted; ports of that name.
+    COUNTERS = ("gross", "formed", "worked", "smoothed", "replayed", "communities", "hubs", "rounds", "edges_read")
+
+    def __init__(
+        self, config: MachineConfig | None = None, *, once: bool = False, offload: tuple[Opcode, ...] = ()
+    ) -> None:
+        self.config, self.once, self.offloads = config or MachineConfig(), once, offload
         locator = self.config.locator
         self.m_axi = AXI4Signature(locator.address_width, locator.data_width, _ID_WIDTH + 1)
         super().__init__(
@@ -147,10 +162,16 @@ class CommunityChiplet(wiring.Component):
                 "done": Out(stream.Signature(struct(COMPLETION))),
                 "opcode": Out(8),
                 "layer": Out(8),
-                **{name: Out(32) for name in ("gross", "formed", "worked", "smoothed", "replayed", "edges_read")},
+                **{name: Out(32) for name in self.COUNTERS},
                 **flat_members("m_axi", Out(self.m_axi)),
+                **(offload_members(locator.address_width) if offload else {}),
             }
         )
+
+    @property
+    def parts(self) -> dict[str, wiring.Component]:
+        """PE and hub unit by the names of their modules, to be generated apart if they are left out here."""
+        return {PE_MODULE: self.pe_module(), HUB_MODULE: self.hub_module()}
 
     def pe_module(self) -> CommunityPE:
         """Return a PE as it is in this chiplet."""
@@ -174,7 +195,7 @@ class CommunityChiplet(wiring.Component):
         """Connect locator, PEs and hub units with the memory port."""
         m = Module()
         config, community = self.config, self.config.community
-        port = (config.locator.address_width, community.data_width)
+        port = config.port
         clients = 1 + _LOCATOR_CLIENTS + 2 + 1 + config.units
         m.submodules.command_reader = reader = CommandReader(*port)
         m.submodules.read_arbiter = arbiter = ReadArbiter(*port, clients=clients, outstanding=config.depth)
@@ -200,14 +221,19 @@ class CommunityChiplet(wiring.Component):
         starts = self.start.valid & self.start.ready
         connect(m, flipped(self.start), reader.i)
         connect(m, reader.o, flipped(self.done))
-        connect(m, reader.command, controller.command)
-        connect(m, controller.executed, reader.executed)
+        m.d.comb += [self.opcode.eq(controller.opcode), self.layer.eq(controller.layer)]
+        if self.offloads:
+            route_commands(m, self, self.offloads, reader, controller)
+        else:
+            connect(m, reader.command, controller.command)
+            connect(m, controller.executed, reader.executed)
         connect(m, controller.locate, locator.command)
         connect(m, locator.completion, controller.located)
         m.d.comb += [
             controller.base.eq(reader.base),
-            self.opcode.eq(controller.opcode),
-            self.layer.eq(controller.layer),
+            self.communities.eq(distributor.communities),
+            self.hubs.eq(distributor.hubs),
+            self.rounds.eq(locator.counters.rounds),
             self.edges_read.eq(locator.counters.edges_read),
             distributor.begin.eq(locator.command.valid & locator.command.ready),
             distributor.hops.eq(config.hops),
@@ -265,17 +291,27 @@ class CommunityChiplet(wiring.Component):
             ]
 
         # Records to PEs, features and hubs' rows to both kinds.
+        m.submodules.vertices = vertices = Vertices(config.pes)
+        combining = controller.combining
+        m.d.comb += [
+            vertices.start.eq(controller.start),
+            vertices.first.eq(controller.first),
+            vertices.vertices.eq(controller.vertices),
+            controller.vertices_ended.eq(vertices.ended),
+        ]
         for n in range(config.locator.outputs):
             connect(m, locator.records[n], distributor.i[n])
         for n, (pe, hub_port) in enumerate(zip(pes, ports, strict=True)):
             m.submodules[f"pe_{n}"] = StreamOnce(pe, PE_MODULE) if self.once else pe
             m.submodules[f"hub_port_{n}"] = hub_port
             m.d.comb += [
-                pe.records.payload.eq(distributor.o[n].payload),
-                pe.records.valid.eq(distributor.o[n].valid & controller.open),
-                distributor.o[n].ready.eq((pe.records.ready & controller.open) | controller.discard),
+                pe.records.payload.eq(Mux(combining, vertices.o[n].payload, distributor.o[n].payload)),
+                pe.records.valid.eq(Mux(combining, vertices.o[n].valid, distributor.o[n].valid) & controller.open),
+                vertices.o[n].ready.eq(pe.records.ready & controller.open & combining),
+                distributor.o[n].ready.eq((pe.records.ready & controller.open & ~combining) | controller.discard),
                 distributor.retired[n].eq(
-                    pe.retired | (controller.discard & distributor.o[n].valid & distributor.o[n].payload.last)
+                    (pe.retired & ~combining)
+                    | (controller.discard & distributor.o[n].valid & distributor.o[n].payload.last)
                 ),
             ]
             connect(m, pe.node_request, node_features.i[n])
@@ -292,7 +328,11 @@ class CommunityChiplet(wiring.Component):
             m.submodules[f"hub_features_{number}"] = features
             connect(m, unit.node_request, features.i[0])
             self._feed(m, features.o[0], unit.features, controller.weights_there)
-            m.d.comb += [unit.start.eq(controller.start), unit.finish.eq(controller.finish)]
+            m.d.comb += [
+                unit.start.eq(controller.start),
+                unit.finish.eq(controller.finish),
+                unit.first_partial.eq(controller.first_partial),
+            ]
         for n, features in enumerate(readers):
             m.d.comb += [
                 features.settings.eq(controller.features),
@@ -319,10 +359,16 @@ class CommunityChiplet(wiring.Component):
             controller.ready.eq(~table.busy & ~table_waits & ~Cat(unit.busy for unit in units).any()),
         ]
 
-        # Results of all in turn, with their address.
+        # Results of all in turn, with their address. Other chiplets' vertices are hubs here, and have none.
         m.submodules.results = results = Arbiter(community.result, len(sources))
-        for n, source in enumerate(sources):
-            connect(m, source.o, results.i[n])
+        for n, (source, result) in enumerate(zip(sources, results.i, strict=True)):
+            own = (source.o.payload.vid - controller.first)[:32]
+            others = Const(0) if n < config.pes else own >= controller.vertices
+            m.d.comb += [
+                result.payload.eq(source.o.payload),
+                result.valid.eq(source.o.valid & ~others),
+                source.o.ready.eq(result.ready | others),
+            ]
         row = results.o.payload.payload
         write, elements = WriteRequest(*port), community.pe.elements
         m.submodules.products = products = Slice(write)
@@ -330,7 +376,7 @@ class CommunityChiplet(wiring.Component):
         m.d.comb += [
             products.i.valid.eq(results.o.valid),
             results.o.ready.eq(products.i.ready),
-            products.i.payload.address.eq(row.vid * controller.row_beats + row.beat),
+            products.i.payload.address.eq((row.vid - controller.first_result)[:32] * controller.row_beats + row.beat),
             products.i.payload.data.eq(row.data),
             # What pads a row is not written.
             products.i.payload.strobe.eq(

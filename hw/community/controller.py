@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from golden.contracts import COMMAND_BYTES, COMMANDS, LINE_BYTES, ROW_BYTES, VALUE_BITS, Activation, Error, Opcode
+from golden.model.scale import MANTISSA_FRACTION
 from hw.community.feature_reader import FeatureSettings
 from hw.community.formats import CommunityConfig
 from hw.community.load_sequencer import LoadSequencer
@@ -84,6 +85,16 @@ class Controller(wiring.Component):
         All records have been given out; PEs or hub units are at work.
     writing : In(1)
         Results are on their way.
+    combining : Out(1)
+        The records are not the locator's: every vertex by itself, so that results are combined rows (COMBINE).
+    vertices_ended : In(1)
+        All of those have been given out.
+    first, vertices : Out(32)
+        Vertices that are the chiplet's own: of others there are rows, but no results.
+    first_result : Out(32)
+        VID of the first row of results.
+    first_partial : Out(32)
+        See `hw.community.hub_unit.HubUnit`.
     row_beats, results : Out
         Beats between results, and the beat address of the first.
     """
@@ -122,6 +133,9 @@ class Controller(wiring.Component):
                 "records_ended": In(1),
                 "records_busy": In(1),
                 "writing": In(1),
+                "combining": Out(1),
+                "vertices_ended": In(1),
+                **{name: Out(32) for name in ("first", "vertices", "first_result", "first_partial")},
                 "row_beats": Out(8),
                 "results": Out(beat_address_width(address_width, config.data_width)),
             }
@@ -134,9 +148,9 @@ class Controller(wiring.Component):
         bits = Signal(8 * COMMAND_BYTES)
         views = {
             opcode: data.View(struct(COMMANDS[opcode]), bits)
-            for opcode in (Opcode.NOP, Opcode.LOAD_WEIGHTS, Opcode.LOCATE, Opcode.PROCESS)
+            for opcode in (Opcode.NOP, Opcode.LOAD_WEIGHTS, Opcode.COMBINE, Opcode.LOCATE, Opcode.PROCESS)
         }
-        head, load, locate, process = views.values()
+        head, load, combine, locate, process = views.values()
         report, working = Signal(ErrorReport), Signal()
         failed = report.code != Error.NONE
         for source in reversed(self.errors):
@@ -149,6 +163,32 @@ class Controller(wiring.Component):
         def refuse(info: object) -> None:
             m.d.sync += [report.code.eq(Error.BAD_OPERAND), report.info.eq(info)]
             m.next = "CLOSE"
+
+        def beats(line: Any) -> Any:
+            return (self.base + line) << exact_log2(8 * LINE_BYTES // config.data_width)
+
+        def read_dense(width: Any) -> None:
+            """Dense rows have `width` elements."""
+            m.d.sync += [
+                features.words.eq((width + 1) >> 1),
+                features.stride.eq((((width - 1) >> exact_log2(_ELEMENTS_OF_GRANULE)) + 1) * _WORDS_OF_GRANULE),
+                features.most.eq(f_in),
+            ]
+
+        def read_table(vertices: Any, *arrays: tuple[Any, Any]) -> None:
+            """Where the node table's arrays are, and whether each is needed."""
+            for n, (line, needed) in enumerate(arrays):
+                length = vertices + (ARRAYS[n] == "offsets")
+                m.d.sync += [self.table_addresses[n].eq(words(line)), self.table_words[n].eq(Mux(needed, length, 0))]
+
+        def begin(*bad: tuple[Any, Any]) -> None:
+            """Start unless an operand is bad; of several the last is told."""
+            m.d.sync += self.start.eq(1)
+            m.next = "PREPARE"
+            for wrong, operand in bad:
+                with m.If(wrong):
+                    m.d.sync += self.start.eq(0)
+                    refuse(operand)
 
         # Of the weights that are loaded, and of the location that goes on.
         f_in, f_out = Signal(32), Signal(16)
@@ -177,6 +217,7 @@ class Controller(wiring.Component):
             combination.f_out.eq(f_out),
             combination.last_chunk.eq(last_chunk),
             combination.chunk_shift.eq(chunk_shift),
+            combination.self_weight.eq(1),
             settings.f_out.eq(f_out),
             settings.last_chunk.eq(last_chunk),
             settings.limit.eq(config.columns),
@@ -210,6 +251,7 @@ class Controller(wiring.Component):
             with m.If(source.valid):
                 m.d.comb += [loader.error.valid.eq(1), loader.error.payload.eq(source.payload)]
 
+        ended = Mux(self.combining, self.vertices_ended, answered & self.records_ended)
         with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.comb += self.command.ready.eq(1)
@@ -235,6 +277,8 @@ class Controller(wiring.Component):
                         m.next = "LOCATE"
                         with m.If(locating):
                             refuse(head.opcode)
+                    with m.Case(Opcode.COMBINE):
+                        m.next = "COMBINE"
                     with m.Case(Opcode.PROCESS):
                         m.next = "PROCESS"
                     with m.Default():
@@ -268,10 +312,45 @@ class Controller(wiring.Component):
                         kept.eq(1),
                     ]
                     m.next = "ANSWER"
-            with m.State("PROCESS"):
+            with m.State("COMBINE"):
                 m.d.sync += [
-                    combination.mode.eq(Mux(process.sparse, Mode.SPARSE, Mode.DENSE)),
-                    combination.shift.eq(process.shift_source),
+                    self.combining.eq(1),
+                    combination.mode.eq(Mux(combine.sparse, Mode.SPARSE, Mode.DENSE)),
+                    combination.shift.eq(combine.shift),
+                    settings.windows.eq(0),
+                    settings.shift.eq(MANTISSA_FRACTION),
+                    settings.relu.eq(0),
+                    settings.bias.eq(0),
+                    settings.wide.eq(0),
+                    settings.own.eq(0),
+                    features.features.eq(words(combine.features)),
+                    features.sparse.eq(combine.sparse),
+                    features.combined.eq(0),
+                    features.bare.eq(1),
+                    features.first.eq(combine.first_row),
+                    self.first.eq(combine.first_row),
+                    self.vertices.eq(combine.vertices),
+                    self.first_result.eq(0),
+                    self.results.eq(beats(combine.combined)),
+                ]
+                read_dense(f_in)
+                read_table(
+                    combine.vertices,
+                    (combine.feature_offsets, combine.sparse),
+                    (combine.scales, 1),
+                    (combine.scales, 0),
+                )
+                begin(
+                    (combine.vertices > self.nodes, combine.vertices),
+                    (combine.f_in != f_in, combine.f_in),
+                    (combine.f_out != f_out, combine.f_out),
+                )
+            with m.State("PROCESS"):
+                mode = Mux(process.sparse, Mode.SPARSE, Mode.DENSE)
+                m.d.sync += [
+                    self.combining.eq(0),
+                    combination.mode.eq(Mux(process.combined, Mode.GATHER, mode)),
+                    combination.shift.eq(Mux(process.combined, MANTISSA_FRACTION, process.shift_source)),
                     settings.windows.eq(~process.window),
                     settings.shift.eq(process.shift_destination),
                     settings.relu.eq(process.activation == Activation.RELU),
@@ -279,30 +358,32 @@ class Controller(wiring.Component):
                     settings.wide.eq(process.neighbour_weight != 1),
                     settings.own.eq(process.self_weight - process.neighbour_weight),
                     features.features.eq(words(process.features)),
-                    features.sparse.eq(process.sparse),
-                    features.words.eq((f_in + 1) >> 1),
-                    features.stride.eq((((f_in - 1) >> exact_log2(_ELEMENTS_OF_GRANULE)) + 1) * _WORDS_OF_GRANULE),
-                    features.most.eq(f_in),
-                    self.results.eq((self.base + process.results) << exact_log2(8 * LINE_BYTES // config.data_width)),
+                    features.sparse.eq(process.sparse & ~process.combined),
+                    features.combined.eq(process.combined),
+                    features.bare.eq(0),
+                    features.first.eq(process.first_vertex),
+                    self.first.eq(process.first_vertex),
+                    self.vertices.eq(process.vertices),
+                    self.first_result.eq(process.first_vertex),
+                    self.first_partial.eq(process.first_partial),
+                    self.results.eq(beats(process.results)),
                 ]
-                arrays = (process.feature_offsets, process.scales_source, process.scales_destination)
-                for n, line in enumerate(arrays):
-                    m.d.sync += [self.table_addresses[n].eq(words(line)), self.table_words[n].eq(process.vertices)]
-                m.d.sync += self.table_words[0].eq(Mux(process.sparse, process.vertices + 1, 0))
-                m.d.sync += self.start.eq(1)
-                m.next = "PREPARE"
+                read_dense(Mux(process.combined, f_out, f_in))
+                read_table(
+                    process.vertices,
+                    (process.feature_offsets, process.sparse & ~process.combined),
+                    (process.scales_source, ~process.combined),
+                    (process.scales_destination, 1),
+                )
                 # Without a location there are no records to wait for.
-                for bad, operand in (
+                begin(
                     (~locating, Opcode.PROCESS),
                     (process.vertices != located_vertices, process.vertices),
                     (process.vertices > self.nodes, process.vertices),
                     (process.f_in != f_in, process.f_in),
                     (process.f_out != f_out, process.f_out),
                     ((process.neighbour_weight != 1) & (process.neighbour_weight != 256), process.neighbour_weight),
-                ):
-                    with m.If(bad):
-                        m.d.sync += self.start.eq(0)
-                        refuse(operand)
+                )
             with m.State("PREPARE"):
                 m.d.comb += [working.eq(1), still.eq(self.ready & ~self.start)]
                 with m.If(quiet == 1):
@@ -311,18 +392,21 @@ class Controller(wiring.Component):
                 m.d.comb += [
                     working.eq(1),
                     self.open.eq(1),
-                    still.eq(answered & self.records_ended & ~self.records_busy & ~loader.busy),
+                    still.eq(ended & ~self.records_busy & ~loader.busy),
                 ]
                 with m.If(quiet == _QUIET):
-                    m.d.sync += self.finish.eq(1)
+                    m.d.sync += self.finish.eq(~self.combining)
                     m.next = "FINISH"
             with m.State("FINISH"):
                 m.d.comb += [working.eq(1), still.eq(~self.records_busy & ~self.writing & ~self.finish)]
                 with m.If((quiet == _QUIET) & still):
-                    m.d.sync += locating.eq(0)
                     m.next = "ANSWER"
-                    with m.If(~failed):
-                        m.d.sync += report.eq(Mux(loader.report.code != Error.NONE, loader.report, location))
+                    with m.If(~self.combining):
+                        m.d.sync += locating.eq(0)
+                        with m.If(~failed):
+                            m.d.sync += report.eq(location)
+                    with m.If(~failed & (loader.report.code != Error.NONE)):
+                        m.d.sync += report.eq(loader.report)
             with m.State("CLOSE"):
                 # A list of commands ends with its first error, so a location that goes on then serves nobody.
                 m.d.comb += [

@@ -51,6 +51,8 @@ class Lane(wiring.Component):
         Forget that the stream has ended.
     ended : Out(1)
         It has, and nothing is left of it.
+    community, hub : Out(1)
+        Pulses: the first part of a community, or of a hub's edges, has come.
     """
 
     def __init__(self, pes: int) -> None:
@@ -66,6 +68,8 @@ class Lane(wiring.Component):
                 "first": Out(1, init=1),
                 "begin": In(1),
                 "ended": Out(1),
+                "community": Out(1),
+                "hub": Out(1),
             }
         )
 
@@ -80,6 +84,7 @@ class Lane(wiring.Component):
         header = Signal(struct(RECORD_HEADER))
         inside, stopped = Signal(), Signal()
         end, asks = ~inside & header.end, ~inside & ~header.end
+        begins = self.i.valid & self.i.ready & asks & (header.part == 0)
         m.d.comb += [
             header.eq(self.i.payload.data),
             waiting.i.payload.eq(self.i.payload),
@@ -94,6 +99,8 @@ class Lane(wiring.Component):
             waiting.o.ready.eq(self.o.ready & answers.o.valid),
             answers.o.ready.eq(self.o.valid & self.o.ready & self.o.payload.last),
             self.ended.eq(stopped & ~waiting.o.valid),
+            self.community.eq(begins & ~header.hub_edges),
+            self.hub.eq(begins & header.hub_edges),
         ]
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += inside.eq(~self.i.payload.last)
@@ -144,6 +151,8 @@ class Distributor(wiring.Component):
         The streams have ended and all of their records have been given out.
     smoothed : Out(1)
         Pulse: a record went to another PE than the one in turn.
+    communities, hubs : Out(32)
+        How many the streams have had since `begin`.
 
     Raises
     ------
@@ -166,6 +175,8 @@ class Distributor(wiring.Component):
                 "whole": Out(1),
                 "ended": Out(1),
                 "smoothed": Out(1),
+                "communities": Out(32),
+                "hubs": Out(32),
             }
         )
 
@@ -200,6 +211,8 @@ class Distributor(wiring.Component):
                         m.d.sync += [held.eq(~lane.o.payload.last), holder.eq(number)]
         for number, lane in enumerate(lanes):
             m.d.comb += lane.o.ready.eq(accepts[number].bit_select(lane.pe, 1))
+        for counter, pulses in ((self.communities, "community"), (self.hubs, "hub")):
+            m.d.sync += counter.eq(Mux(self.begin, 0, counter + sum(getattr(lane, pulses) for lane in lanes)))
         m.d.comb += [
             self.ended.eq(Cat(lane.ended for lane in lanes).all() & Cat(keeper.empty for keeper in keepers).all()),
             self.whole.eq(Cat(keeper.whole for keeper in keepers).all()),

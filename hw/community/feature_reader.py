@@ -13,6 +13,7 @@ from hw.contracts import struct
 from hw.graph.formats import ErrorReport
 from hw.memory.formats import RangeRequest, ReadBeat, ReadRequest
 from hw.memory.range_reader import RangeReader
+from hw.pe.formats import Coefficient
 from hw.stream.arbiter import Arbiter
 from hw.stream.queue import Queue
 from hw.stream.slice import Slice
@@ -20,6 +21,8 @@ from hw.stream.slice import Slice
 __all__ = ["FeatureReader", "FeatureSettings"]
 
 _WORD_BITS = 32
+#: The factor 1.
+_ONE = struct(SCALE).const({"mantissa": 1 << 15, "exponent": 0})
 #: Vertices under way at once: one every two cycles for as long as a memory may take.
 _TAGS = 128
 #: Beats that a client may have asked for and not taken when it asks again, and beats there is room for: what is asked
@@ -32,7 +35,9 @@ _STAGES = 3
 class FeatureSettings(data.StructLayout):
     """Where features are: ``features`` in words; ``sparse``; ``words`` of a dense row, and ``stride`` between rows.
 
-    ``most``: words of a sparse row at most.
+    ``most``: words of a sparse row at most. ``first``: VID of the first entry of the node table, and of the first row
+    of features. ``combined``: there is a row for every VID from 0, and it has been taken times s_src. ``bare``: results
+    are not to be taken times s_dst.
     """
 
     def __init__(self, address_width: int) -> None:
@@ -43,6 +48,9 @@ class FeatureSettings(data.StructLayout):
                 "words": 17,
                 "stride": 17,
                 "most": 17,
+                "first": 32,
+                "combined": 1,
+                "bare": 1,
             }
         )
 
@@ -139,15 +147,16 @@ class FeatureReader(wiring.Component):
         m.d.comb += goes.eq(word.valid & (ranges.level <= _STAGES) & (tags.level <= _TAGS - _STAGES))
 
         # The beginning of the features is known in the second cycle, the end in the one after it.
-        row, begin, first = Signal(32), Signal(32), Signal(32)
+        row, begin, first, own = Signal(32), Signal(32), Signal(32), Signal(32)
+        m.d.comb += own.eq(wanted.vid - settings.first)
         with m.FSM():
             with m.State("LOOK"):
-                m.d.comb += self.vertex.eq(wanted.vid)
-                m.d.sync += row.eq(wanted.vid * settings.stride)
+                m.d.comb += self.vertex.eq(own)
+                m.d.sync += row.eq(Mux(settings.combined, wanted.vid, own) * settings.stride)
                 with m.If(goes):
                     m.next = "NEXT"
             with m.State("NEXT"):
-                m.d.comb += [self.vertex.eq(wanted.vid + 1), word.ready.eq(1)]
+                m.d.comb += [self.vertex.eq(own + 1), word.ready.eq(1)]
                 m.d.sync += [first.eq(self.found.offset), begin.eq(row)]
                 m.next = "LOOK"
         found, known, vid = Signal(tag), Signal(), Signal(32)
@@ -155,8 +164,8 @@ class FeatureReader(wiring.Component):
             known.eq(word.ready),
             vid.eq(wanted.vid),
             found.client.eq(wanted_source),
-            found.source.eq(self.found.source),
-            found.destination.eq(self.found.destination),
+            found.source.eq(Mux(settings.combined, _ONE, self.found.source)),
+            found.destination.eq(Mux(settings.bare, _ONE, self.found.destination)),
         ]
 
         words = Signal(33)
@@ -199,6 +208,8 @@ class FeatureReader(wiring.Component):
                 task.first.eq(fresh),
                 task.last.eq(beat.last),
                 task.scale.eq(owner.source),
+                # A combined row counts once.
+                task.coefficient.eq(Coefficient.SELF),
                 queue.i.payload.destination.eq(owner.destination),
             ]
         with m.If(moves):

@@ -49,7 +49,7 @@ class Filler(wiring.Component):
                 "begun": In(stream.Signature(config.record, always_ready=True)),
                 "rows": In(stream.Signature(config.pe.row_beat)),
                 "hub_rows": In(stream.Signature(config.hub_row)),
-                "vectors": Out(write_signature(config.vector, config.places * config.chunks)),
+                "vectors": Out(write_signature(config.kept_vector, config.places * config.chunks)),
                 "own": Out(stream.Signature(own_chunk(config), always_ready=True)),
                 "o": Out(stream.Signature(config.record)),
             }
@@ -103,7 +103,7 @@ class Filler(wiring.Component):
             takes.eq(Cat(offers[0], offers[1] & ~offers[0])),
             self.vectors.enable.eq(takes.any()),
             self.vectors.address.eq(Mux(takes[0], Cat(chunks[0], places[0]), Cat(chunks[1], places[1]))),
-            self.vectors.data.eq(Mux(takes[0], chosen[0], chosen[1])),
+            self.vectors.data.data.eq(Mux(takes[0], chosen[0], chosen[1])),
             self.own.valid.eq(takes[0]),
             self.own.payload.place.eq(Cat(chunks[0], places[0])),
             self.own.payload.data.eq(chosen[0]),
@@ -112,6 +112,8 @@ class Filler(wiring.Component):
             leaves.eq(self.o.valid & self.o.ready),
             records.o.ready.eq(leaves),
         ]
+        if config.partials:
+            m.d.comb += self.vectors.data.high.eq(self.hub_rows.payload.high & ~takes[0])
         m.d.sync += [
             Cover(offers[0] & offers[1], "a hub's row waits for a node's"),
             Cover(filled[1] & ~filled[0], "hubs before nodes"),

@@ -37,6 +37,9 @@ class CommunityConfig:
         See `hw.pe.formats.PEConfig`.
     data_width
         Bits of a beat of features or results: 64, 128 or 256.
+    partials
+        Whether rows may be halves of partial sums that came round the ring: sums of records are then as wide as whole
+        sums, and high halves count 2^16 times.
 
     Raises
     ------
@@ -51,6 +54,7 @@ class CommunityConfig:
     max_out: int = 16
     weight_rows: int = 4096
     data_width: int = 256
+    partials: bool = False
 
     def __post_init__(self) -> None:
         if not (8 <= self.width <= 256 and self.width & (self.width - 1) == 0):
@@ -89,8 +93,8 @@ class CommunityConfig:
 
     @property
     def sum_bits(self) -> int:
-        """Width of an element of a sum over a record: `width` values at most."""
-        return VALUE_BITS + ceil_log2(self.width)
+        """Width of an element of a sum over a record: `width` values at most, unless some are halves of sums."""
+        return PARTIAL_BITS if self.partials else VALUE_BITS + ceil_log2(self.width)
 
     @property
     def row_bits(self) -> int:
@@ -106,6 +110,15 @@ class CommunityConfig:
     def vector(self) -> data.ArrayLayout:
         """L elements of a combined row."""
         return data.ArrayLayout(signed(VALUE_BITS), self.lanes)
+
+    @property
+    def _high(self) -> dict[str, int]:
+        return {"high": 1} if self.partials else {}
+
+    @property
+    def kept_vector(self) -> data.StructLayout:
+        """L elements of a row of a record; with `partials`, whether it is a ``high`` half, which counts 2^16 times."""
+        return data.StructLayout({"data": self.vector, **self._high})
 
     @property
     def chunk(self) -> data.ArrayLayout:
@@ -217,8 +230,14 @@ class CommunityConfig:
 
     @property
     def hub_row(self) -> data.StructLayout:
-        """A beat of the combined row of a hub."""
-        return data.StructLayout({"data": data.ArrayLayout(signed(VALUE_BITS), self.pe.elements), "last": unsigned(1)})
+        """A beat of the combined row of a hub; ``high`` as in `kept_vector`."""
+        return data.StructLayout(
+            {
+                "data": data.ArrayLayout(signed(VALUE_BITS), self.pe.elements),
+                "last": unsigned(1),
+                **self._high,
+            }
+        )
 
 
 class HubConfig(CommunityConfig):

@@ -53,6 +53,9 @@ class HubUnit(wiring.Component):
         when the numbers begin again, as they do after reset.
     finish : In(1)
         All partial sums have come: finish the hubs.
+    first_partial : In(32)
+        VID of the first partial sum's low halves, behind those of all vertices; of each two from there on, the second
+        are high halves.
     busy : Out(1)
         Clearing, combining, adding or finishing.
     i : streams of ``config.request``
@@ -85,6 +88,7 @@ class HubUnit(wiring.Component):
                 "bias_write": In(stream.Signature(pe.bias_write, always_ready=True)),
                 "start": In(1),
                 "finish": In(1),
+                "first_partial": In(32),
                 "busy": Out(1),
                 "i": In(stream.Signature(config.request)).array(clients),
                 "rows": Out(stream.Signature(config.hub_row, always_ready=True)).array(clients),
@@ -235,6 +239,17 @@ class HubUnit(wiring.Component):
             kept_read.en.eq(1),
             kept_read.addr.eq(Cat(out_beat, served.o.payload.slot)),
         ]
+        if config.partials:
+            m.submodules.highs = highs = memory.Memory(shape=unsigned(1), depth=hubs.width, init=[])
+            high_write, high_read = highs.write_port(), highs.read_port()
+            m.d.comb += [
+                high_write.en.eq(new & settles),
+                high_write.addr.eq(count),
+                high_write.data.eq((vid >= self.first_partial) & (vid[0] ^ self.first_partial[0])),
+                high_read.en.eq(1),
+                high_read.addr.eq(served.o.payload.slot),
+            ]
+            m.d.comb += [port.payload.high.eq(high_read.data) for port in self.rows]
         m.d.sync += [serving.eq(serves), to.eq(served.o.payload.client), last_out.eq(ends)]
         with m.If(serves):
             m.d.sync += out_beat.eq(Mux(ends, 0, out_beat + 1))

@@ -104,7 +104,7 @@ class CommunityPE(wiring.Component):
         # What is kept of the rows of records: their columns, their vectors and their sums, each in its place.
         m.submodules.columns = columns = Places(config.width, config.places, (False, False))
         depth = config.places * config.chunks
-        m.submodules.vectors = vectors = Places(config.vector, depth, (False, False))
+        m.submodules.vectors = vectors = Places(config.kept_vector, depth, (False, False))
         m.submodules.sums = sums = Places(config.chunk, depth, (True, False))
         m.submodules.read = read = Queue(config.record, RECORDS)
 

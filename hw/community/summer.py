@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Cover, Module, Mux, Signal, signed
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from golden.contracts import VALUE_BITS
 from hw.community.formats import RECORDS, CommunityConfig
 from hw.community.places import read_signature, write_signature
 from hw.stream.queue import Queue
@@ -46,7 +47,7 @@ class Summer(wiring.Component):
                 "settings": In(config.settings),
                 "record": In(stream.Signature(config.record)),
                 "i": In(stream.Signature(config.step)),
-                "vectors": Out(read_signature(config.vector, config.places * config.chunks)).array(2),
+                "vectors": Out(read_signature(config.kept_vector, config.places * config.chunks)).array(2),
                 "sums": Out(write_signature(config.chunk, config.places * config.chunks)),
                 "total": Out(read_signature(config.chunk, config.places * config.chunks)),
                 "o": Out(stream.Signature(config.record)),
@@ -107,7 +108,10 @@ class Summer(wiring.Component):
             ]
             m.d.sync += summed[n].eq(column >= record.rows)
             lanes = range(config.lanes)
-            operands.append([Mux(summed[n], shared_reads[n].data[k], self.vectors[n].data[k]) for k in lanes])
+            values = list(self.vectors[n].data.data)
+            if config.partials:
+                values = [Mux(self.vectors[n].data.high, value << VALUE_BITS, value) for value in values]
+            operands.append([Mux(summed[n], shared_reads[n].data[k], values[k]) for k in lanes])
         with m.If(leaves):
             m.d.sync += busy.eq(0)
         with m.If(runs):

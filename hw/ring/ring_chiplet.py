@@ -1,5 +1,7 @@
 """A chiplet with its ring interface: the same units, a ring unit, one memory port."""
 
+from typing import Any
+
 from amaranth.hdl import Elaboratable, Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -7,6 +9,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from golden.contracts import COMPLETION, Error
 from hw.chiplet.chiplet import Chiplet
 from hw.chiplet.config import ChipletConfig
+from hw.community.chiplet import CommunityChiplet, MachineConfig
 from hw.contracts import struct
 from hw.memory.axi import AXI4Signature, connect_flat, flat_members
 from hw.memory.formats import line_address_width
@@ -18,18 +21,18 @@ from hw.ring.ring_unit import RING_OPCODES, RingUnit
 
 __all__ = ["RingChiplet"]
 
-#: Bits of the IDs of the chiplet's own port and of the ring unit's.
-_ID_WIDTH = 3
-
 
 class RingChiplet(wiring.Component):
     """One of several chiplets; Verilog is written once, the position comes through ports.
 
     Parameters
     ----------
-    config : ChipletConfig
+    config : ChipletConfig or MachineConfig
+        Of a chiplet with gather PEs, or with community PEs that know ``partials``.
     ring : RingConfig
         ``max_out`` is the one of `config`.
+    once
+        As for `hw.community.chiplet.CommunityChiplet`.
 
     Attributes
     ----------
@@ -37,6 +40,8 @@ class RingChiplet(wiring.Component):
         Where it is on the ring, and how many there are; constant.
     start, done, opcode, layer, m_axi_*
         As for `hw.chiplet.chiplet.Chiplet`.
+    gross, formed, ...
+        As for `hw.community.chiplet.CommunityChiplet`, if it is one.
     s_axis_*, m_axis_* : LinkSignature
         From the chiplet before; to the one after.
 
@@ -46,45 +51,62 @@ class RingChiplet(wiring.Component):
         If `ring` does not fit `config`.
     """
 
-    def __init__(self, config: ChipletConfig | None = None, ring: RingConfig | None = None) -> None:
+    def __init__(
+        self, config: ChipletConfig | MachineConfig | None = None, ring: RingConfig | None = None, *, once: bool = False
+    ) -> None:
         self.config = config or ChipletConfig()
-        pe = self.config.pe
+        pe, (address_width, data_width) = self.config.pe, self.config.port
         self.ring = ring or RingConfig(max_out=pe.max_out)
         if self.ring.max_out != pe.max_out:
             raise ValueError(f"max_out of the ring must be {pe.max_out}, that of the PE, not {self.ring.max_out!r}")
-        if self.ring.link_width > pe.data_width:
-            raise ValueError(f"link_width must be at most {pe.data_width}, a beat, not {self.ring.link_width!r}")
-        self._chiplet = Chiplet(self.config, offload=RING_OPCODES)
+        if self.ring.link_width > data_width:
+            raise ValueError(f"link_width must be at most {data_width}, a beat, not {self.ring.link_width!r}")
+        self._chiplet: Any
+        if isinstance(self.config, MachineConfig):
+            if not self.config.community.partials:
+                raise ValueError("community.partials must be True: halves of sums come round the ring")
+            self._chiplet = CommunityChiplet(self.config, once=once, offload=RING_OPCODES)
+        else:
+            self._chiplet = Chiplet(self.config, offload=RING_OPCODES)
+        #: What is counted; ports of that name.
+        self.counters: tuple[str, ...] = getattr(self._chiplet, "COUNTERS", ())
+        #: Bits of the IDs of the chiplet's own port and of the ring unit's.
+        self._id_width = len(self._chiplet.m_axi_arid)
         self._link = LinkSignature(self.ring.link_width)
         super().__init__(
             {
                 "position": In(POSITION_BITS),
                 "chiplets": In(POSITION_BITS),
-                "start": In(stream.Signature(line_address_width(pe.address_width))),
+                "start": In(stream.Signature(line_address_width(address_width))),
                 "done": Out(stream.Signature(struct(COMPLETION))),
                 "opcode": Out(8),
                 "layer": Out(8),
-                **flat_members("m_axi", Out(AXI4Signature(pe.address_width, pe.data_width, _ID_WIDTH + 1))),
+                **{name: Out(32) for name in self.counters},
+                **flat_members("m_axi", Out(AXI4Signature(address_width, data_width, self._id_width + 1))),
                 **flat_members("s_axis", Out(self._link.flip())),
                 **flat_members("m_axis", Out(self._link)),
             }
         )
 
+    @property
+    def parts(self) -> dict[str, wiring.Component]:
+        """Components that are left out because of `once`, by the name of their module."""
+        return dict(self._chiplet.parts) if isinstance(self._chiplet, CommunityChiplet) else {}
+
     def elaborate(self, platform: object) -> Elaboratable:
         """Put chiplet and ring unit behind one memory port."""
         m = Module()
-        config, pe = self.config, self.config.pe
-        port = (pe.address_width, pe.data_width)
+        config, port, id_width = self.config, self.config.port, self._id_width
         m.submodules.chiplet = chiplet = self._chiplet
         m.submodules.ring = ring = RingUnit(self.ring, *port, config.depth)
         m.submodules.read_arbiter = read_arbiter = ReadArbiter(
             *port, clients=RingUnit.CLIENTS, outstanding=config.depth
         )
-        m.submodules.write_port = write_port = WritePort(*port, id_width=_ID_WIDTH)
-        m.submodules.merge = merge = AXIMerge(*port, _ID_WIDTH)
+        m.submodules.write_port = write_port = WritePort(*port, id_width=id_width)
+        m.submodules.merge = merge = AXIMerge(*port, id_width)
         connect_flat(m, self, "m_axi", merge.o)
         # The chiplet's port has flat names, the merge's an interface.
-        for name, member in AXI4Signature(*port, _ID_WIDTH).members.items():
+        for name, member in AXI4Signature(*port, id_width).members.items():
             outer, inner = getattr(chiplet, f"m_axi_{name}"), getattr(merge.i[0], name)
             m.d.comb += inner.eq(outer) if member.flow == Out else outer.eq(inner)
         for part in (read_arbiter, write_port):
@@ -106,6 +128,7 @@ class RingChiplet(wiring.Component):
             ring.writing.eq(write_port.busy),
             self.opcode.eq(chiplet.opcode),
             self.layer.eq(chiplet.layer),
+            *(getattr(self, name).eq(getattr(chiplet, name)) for name in self.counters),
             ring.stop.valid.eq(chiplet.done.valid & (chiplet.done.payload.error != Error.NONE)),
             ring.stop.payload.code.eq(chiplet.done.payload.error),
             ring.stop.payload.info.eq(chiplet.done.payload.info),

@@ -4,7 +4,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -14,34 +14,22 @@ from typing import Any
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from golden.community.image import build_community_image
-from golden.contracts import Error
 from golden.datasets import load
 from golden.errors import InputError
 from golden.graph import Graph
-from golden.image import build_image
-from golden.islands.locator import Limits
-from golden.islands.schedule import SLOW
 from golden.metrics import compulsory_bytes, limit_cycles, useful_operations
 from golden.model.float_model import FloatModel, accuracy
-from golden.model.network import LayerResult, Problem, infer, predictions
+from golden.model.network import LayerResult, Problem, infer
 from golden.model.quantise import quantise
 from golden.model.training import Training, train
 from golden.model.weights import model_of, read_weights
-from golden.ring.image import build_images
-from golden.ring.placement import Placement
-from golden.ring.traffic import traffic
 from hw.chiplet.config import ChipletConfig
 from hw.community.chiplet import MachineConfig
-from hw.ring.formats import RingConfig
 from scripts.config import as_dict, load_ring
+from scripts.flows.simulations import PLACEMENTS, Simulated, classes_of, simulate
 from scripts.flows.table import console, show
 from scripts.report import Run, write_report
-from tb.chiplet.jobs import Job, mismatches, run_jobs
-from tb.community.jobs import Pace, differences, run_images
 from tb.harness import ROOT
-from tb.ring.jobs import RingJob, RingSettings, run_ring
-from tb.ring.jobs import mismatches as ring_mismatches
 
 __all__ = ["SCHEMA", "Request", "run"]
 
@@ -59,7 +47,9 @@ class Request:
     Attributes
     ----------
     chiplets
-        Chiplets on the ring, 1 to 16; each owns a tile of equal size. None: what the configuration says.
+        Chiplets on the ring, 1 to 16. None: what the configuration says.
+    placement
+        ``tiles``: each chiplet owns as many VIDs as the others; ``communities``: whole communities.
     dataset
         See `golden.datasets.load`.
     model
@@ -80,6 +70,7 @@ class Request:
     model: str | None = None
     config: str = "default"
     chiplets: int | None = None
+    placement: str = "tiles"
     layers: int = 2
     hidden: int = 16
     seed: int = 0
@@ -104,14 +95,14 @@ def run(request: Request) -> dict[str, Any]:
     """
     with _stages(6 if request.rtl else 4) as stage:
         stage("data set")
+        if request.placement not in PLACEMENTS:
+            raise InputError("placement", f"there is no {request.placement!r}", " or ".join(PLACEMENTS))
         config, chiplets = load_ring(request.config, request.chiplets)
         graph = load(request.dataset)
         stage("training" if request.model_file is None else "weights")
         network = _network(request, graph)
         stage("quantisation")
         problem = quantise(network, graph)
-        if isinstance(config, MachineConfig) and chiplets > 1:
-            raise InputError("chiplets", f"are {chiplets}", "1 with community PEs")
         _check_fits(problem, config)
         stage("golden model")
         exact = infer(problem)
@@ -121,107 +112,14 @@ def run(request: Request) -> dict[str, Any]:
             stage("building the simulator and simulating")
             folder = request.out / "simulation"
             folder.mkdir(exist_ok=True)
-            if isinstance(config, MachineConfig):
-                simulated = _simulate_community(config, problem, folder)
-            elif chiplets > 1:
-                simulated = _simulate_ring(config, chiplets, problem, folder)
-            else:
-                simulated = _simulate_chiplet(config, problem, folder)
+            simulated = simulate(config, chiplets, problem, exact, folder, placement=request.placement)
             stage("comparison")
     result = _result(request, config, chiplets, network, problem, exact, simulated)
     (request.out / "result.json").write_text(json.dumps(result, indent=2) + "\n")
-    predicted = simulated.predictions if simulated else _predictions(exact[-1].results)
+    predicted = simulated.predictions if simulated else classes_of(exact[-1].results)
     write_report(request.out / "report.html", result, Run(graph, predicted, simulated.phases if simulated else ()))
     _print(result, request.out / "result.json")
     return result
-
-
-@dataclass(frozen=True, eq=False)
-class _Simulated:
-    """What a simulation found, of one chiplet or of a ring."""
-
-    differences: list[str]
-    predictions: Any
-    cycles: int
-    seconds: float
-    read: int
-    written: int
-    phases: Sequence[list[tuple[int, str, int]]]  # of every chiplet
-    ring: dict[str, Any] | None
-    aggregation: dict[str, Any] | None = None
-
-
-def _simulate_community(config: MachineConfig, problem: Problem, folder: Path) -> _Simulated:
-    graph = problem.graph
-    sizes = config.locator
-    if graph.nodes > sizes.nodes or graph.edge_count >= sizes.edges:
-        raise InputError(
-            graph.name,
-            f"has {graph.nodes} nodes and {graph.edge_count} edges",
-            f"at most {sizes.nodes} and {sizes.edges - 1} (locator.nodes, locator.edges)",
-        )
-    image = build_community_image(problem, SLOW, Limits(sizes.c_max, sizes.hubs))
-    (outcome,), simulation = run_images(config, [(image, Pace())], folder)
-    run = outcome.run
-    assert run is not None
-    layers = len(problem.model.layers)
-    return _Simulated(
-        differences=differences(problem, outcome),
-        predictions=_predictions(outcome.results[-1]),
-        cycles=run.cycles,
-        seconds=simulation.seconds,
-        read=run.counters["bytes_read"],
-        written=run.counters["bytes_written"],
-        phases=[run.phases],
-        ring=None,
-        aggregation={
-            "baseline": layers * (graph.nodes + graph.edge_count),
-            "gross": outcome.counters["gross"],
-            "net": outcome.counters["gross"] + outcome.counters["formed"],
-        },
-    )
-
-
-def _simulate_chiplet(config: ChipletConfig, problem: Problem, folder: Path) -> _Simulated:
-    (outcome,), simulation = run_jobs(config, [Job(build_image(problem))], folder)
-    run = outcome.run
-    assert run is not None
-    return _Simulated(
-        differences=_errors([run.completion]) or mismatches(problem, outcome),
-        predictions=_predictions(outcome.results[-1]),
-        cycles=run.cycles,
-        seconds=simulation.seconds,
-        read=run.counters["bytes_read"],
-        written=run.counters["bytes_written"],
-        phases=[run.phases],
-        ring=None,
-    )
-
-
-def _simulate_ring(config: ChipletConfig, chiplets: int, problem: Problem, folder: Path) -> _Simulated:
-    placement = Placement.tiles(problem.graph.nodes, chiplets)
-    job = RingJob(build_images(problem, placement), RingSettings(latency=100, limit=_LIMIT))
-    sizes = RingConfig(chiplets=chiplets, max_out=config.pe.max_out)
-    (outcome,), simulation = run_ring(config, sizes, [job], folder, name=f"ring_{chiplets}")
-    least = traffic(problem.graph, placement)
-    elements = sum(layer.f_out for layer in problem.model.layers)
-    return _Simulated(
-        differences=_errors(outcome.completions) or ring_mismatches(problem, outcome),
-        predictions=_predictions(outcome.results[-1]),
-        cycles=outcome.cycles,
-        seconds=simulation.seconds,
-        read=sum(memory["bytes_read"] for memory in outcome.memories),
-        written=sum(memory["bytes_written"] for memory in outcome.memories),
-        phases=outcome.phases,
-        ring={
-            "placement": "tiles",
-            "words_by_link": [link["feature_words"] + link["partial_words"] for link in outcome.links],
-            "minimum": least.words(elements).tolist(),
-            # Words of other ways to bring each feature where it is needed, over all links.
-            "unicast": least.unicast * elements,
-            "broadcast": least.broadcast * elements,
-        },
-    )
 
 
 @contextmanager
@@ -263,22 +161,6 @@ def _check_fits(problem: Problem, config: ChipletConfig | MachineConfig) -> None
             )
 
 
-def _errors(completions: list[dict[str, int]]) -> list[str]:
-    """Say what the hardware reported, a line for each chiplet that failed."""
-    lines = []
-    for chiplet, said in enumerate(completions):
-        if said["error"]:
-            error = Error(said["error"])
-            where = f"chiplet {chiplet} ended with {error.name}"
-            lines.append(f"{where} ({error.doc.split(';')[0]}), info {said['info']:#x}")
-    return lines
-
-
-def _predictions(rows: Any) -> Any:
-    """Classes by the results that the hardware left; none for a graph without nodes."""
-    return predictions(rows) if len(rows) else np.zeros(0, np.int64)
-
-
 def _commit() -> str | None:
     try:
         done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -294,14 +176,14 @@ def _result(
     network: FloatModel,
     problem: Problem,
     exact: list[LayerResult],
-    done: _Simulated | None,
+    done: Simulated | None,
 ) -> dict[str, Any]:
     graph = problem.graph
     useful = useful_operations(problem, exact)
     bound = compulsory_bytes(problem)
     floating = network.predictions(graph)
     # What the machine says is judged, not what the model of it says.
-    machine = done.predictions if done else _predictions(exact[-1].results)
+    machine = done.predictions if done else classes_of(exact[-1].results)
     lanes = config.lanes * chiplets
     by_phase: dict[str, int] = {}
     # Of the chiplet that ends last.
@@ -341,7 +223,7 @@ def _result(
             "compulsory": bound.total,
         },
         "ring": done.ring if done else None,
-        "communities": None,
+        "communities": done.communities if done else None,
         "aggregation": done.aggregation if done else None,
         "attribute_cache": None,
         "accuracy": {
@@ -385,7 +267,10 @@ def _print(result: dict[str, Any], path: Path) -> None:
             ring = result["ring"]
             by_link = ", ".join(f"{words:,}" for words in ring["words_by_link"])
             ways = f"unicast {ring['unicast']:,}, broadcast {ring['broadcast']:,}"
-            rows.append(("words by link", f"{by_link}; at least {sum(ring['minimum']):,} in all; {ways}"))
+            rows += [
+                ("placement", ring["placement"]),
+                ("words by link", f"{by_link}; at least {sum(ring['minimum']):,} in all; {ways}"),
+            ]
         rows += [
             ("cycles", f"{result['cycles']:,}, at least {macs['limit_cycles']:,} with {macs['lanes']} lanes"),
             *((f"  {phase}", f"{cycles:,}") for phase, cycles in (result["cycles_by_phase"] or {}).items()),

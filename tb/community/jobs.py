@@ -23,6 +23,7 @@ from hw.community.chiplet import HUB_MODULE, PE_MODULE, CommunityChiplet, Machin
 from hw.community.formats import CommunityConfig
 from hw.islands.config import LocatorConfig
 from tb.chiplet.host import Host, Run
+from tb.community.loops import loose_loops
 from tb.dnp.array import module_source
 from tb.harness import CLOCK_NS, BuildOptions, Result, parameters
 from tb.models.simulate import simulate_with_memory
@@ -31,12 +32,9 @@ from tb.models.wrap import MemoryModel
 __all__ = ["COUNTERS", "Outcome", "Pace", "differences", "machine", "run_images"]
 
 #: What the chiplet counts.
-COUNTERS = ("gross", "formed", "worked", "smoothed", "replayed", "edges_read")
+COUNTERS = CommunityChiplet.COUNTERS
 _MEMORY_BYTES = 1 << 20
 _LIMIT = 2_000_000
-#: PEs and hub units are compiled apart, once each. Seen from outside every output of such a block depends on every
-#: input, so what connects them looks like loops; inside them the rule stands.
-_CONTROL = '`verilator_config\nlint_off -rule UNOPTFLAT -file "*/{name}.v"\n'
 
 
 @dataclass(frozen=True)
@@ -88,10 +86,7 @@ def run_images(
         regions = [image.results_region(layer) for layer in range(image.header["layers"])]
         described.append({"pace": asdict(pace), "dump": [(region.address, region.bytes) for region in regions]})
     (directory / "jobs.json").write_text(json.dumps(described))
-    control = directory / "loops.vlt"
-    control.write_text(_CONTROL.format(name=name))
     chiplet = CommunityChiplet(config, once=True)
-    modules = [(chiplet.pe_module(), PE_MODULE), (chiplet.hub_module(), HUB_MODULE)]
     result = simulate_with_memory(
         chiplet,
         __name__,
@@ -99,7 +94,10 @@ def run_images(
         name=name,
         memories={"m_axi": MemoryModel(depth=1 << (size // beat - 1).bit_length())},
         parameters={"beat_bytes": beat},
-        sources=[*(module_source(component, part) for component, part in modules), control],
+        sources=[
+            *(module_source(component, part) for part, component in chiplet.parts.items()),
+            loose_loops(directory, name),
+        ],
         options=BuildOptions(blocks=(PE_MODULE, HUB_MODULE)),
     )
     outcomes = []

@@ -90,6 +90,23 @@ def _larger() -> tuple[list[Problem], Work]:
     return problems, work
 
 
+def _in_stages() -> tuple[list[Problem], Work]:
+    """Combine rows first, then sum them up; GIN weighs the own row apart, rows of 20 are two beats."""
+    problems = [
+        problem("star", 5),
+        problem("one node", 3),
+        problem("path", 4, Model.SAGE, 1.0),
+        larger(1, [20, 17, 4], Model.GIN, 0.3),
+        larger(2, [8, 16], Model.GCN, 1.0),
+    ]
+    paces = (Pace(latency=3), Pace(latency=30, stall=0.3, seed=2))
+    work = [
+        (build_community_image(given, Schedule(5), LIMITS, Kind(n % 2), in_stages=True), paces[n % 2])
+        for n, given in enumerate(problems)
+    ]
+    return problems, work
+
+
 def _errors() -> tuple[list[Error], Problem, Work]:
     """Do all that memory, image and graph can do wrong, after each a run with nothing wrong, without a reset."""
     given = larger(3, [6, 4], Model.GCN, 0.4)
@@ -148,7 +165,7 @@ def _resets() -> tuple[Problem, Work]:
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Outcome]]:
     """Return what came of all work below, done in one simulation, since generating the chiplet takes longest."""
     parts = {"corners": _corners()[-1], "larger": _larger()[-1], "errors": _errors()[-1], "resets": _resets()[-1]}
-    parts["deep"] = _deep()[-1]
+    parts |= {"deep": _deep()[-1], "in stages": _in_stages()[-1]}
     found = run([image for work in parts.values() for image in work], tmp_path_factory.mktemp("chiplet"))
     done: dict[str, list[Outcome]] = {}
     for name, work in parts.items():
@@ -170,6 +187,13 @@ def test_records_are_kept_for_the_next_layers_if_they_fit(outcomes: dict[str, li
     small = [int(one.graph.nodes < 40) for one in problems for _ in Kind]
     assert [out.counters["replayed"] for out in outcomes["corners"]] == small
     assert [out.counters["replayed"] for out in outcomes["larger"]] == [0] * len(outcomes["larger"])
+
+
+def test_layers_in_stages_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
+    """COMBINE, LOCATE and PROCESS of combined rows, as on a ring."""
+    problems, _ = _in_stages()
+    found = [differences(given, out) for given, out in zip(problems, outcomes["in stages"], strict=True)]
+    assert not any(found), found
 
 
 def test_many_layers_are_exact(outcomes: dict[str, list[Outcome]]) -> None:

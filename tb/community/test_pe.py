@@ -18,8 +18,8 @@ from tb.harness.bench import Bench, start
 from tb.harness.expected import expect_cycles
 
 #: Configuration of most tests, and the narrowest.
-DEFAULT = {"lanes": 8, "width": 64, "columns": 128, "partners": 8, "max_out": 19, "weight_rows": 64}
-NARROW = {
+DEFAULT: dict[str, Any] = {"lanes": 8, "width": 64, "columns": 128, "partners": 8, "max_out": 19, "weight_rows": 64}
+NARROW: dict[str, Any] = {
     "lanes": 4, "width": 16, "columns": 32, "partners": 2, "max_out": 6, "weight_rows": 16, "data_width": 64,
 }  # fmt: skip
 GRAPHS = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ _MEMORY_COUNTERS = ("bytes_read", "bytes_written")
 class Machine:
     """Drives the ring's top inside the simulator."""
 
-    def __init__(self, dut: Any, directory: Path, chiplets: int, beat_bytes: int) -> None:
+    def __init__(self, dut: Any, directory: Path, chiplets: int, beat_bytes: int, counters: Sequence[str] = ()) -> None:
+        self.counters = counters
         self.dut, self.directory, self.chiplets, self.beat_bytes = dut, directory, chiplets, beat_bytes
         self.edge = RisingEdge(dut.clk)
         for n in range(chiplets):
@@ -143,12 +145,14 @@ class Machine:
         completions = [COMPLETION.unpack(self._get(f"c{n}_done__payload")) for n in range(chiplets)]
         links = [{name: self._get(f"link{n}_{name}") for name in LINK_COUNTERS} for n in range(chiplets)]
         memories = [{name: self._get(f"mem{n}_{name}") for name in _MEMORY_COUNTERS} for n in range(chiplets)]
+        counters = [{name: self._get(f"c{n}_{name}") for name in self.counters} for n in range(chiplets)]
         # Only now: a command that fails ends in the cycle of the completion.
         await self.edge
         for watcher in watchers:
             watcher.cancel()
         return {
             "completions": completions, "cycles": cycles, "phases": phases, "links": links, "memories": memories,
+            "counters": counters,
         }  # fmt: skip
 
     async def dump(self, number: int, regions: list[list[tuple[int, int]]]) -> None:
@@ -174,7 +178,7 @@ async def runs_every_job(dut: Any) -> None:
     directory = Path(given["directory"])
     dut.rst.value = 1
     Clock(dut.clk, CLOCK_NS, unit="ns").start()
-    machine = Machine(dut, directory, given["chiplets"], given["beat_bytes"])
+    machine = Machine(dut, directory, given["chiplets"], given["beat_bytes"], given["counters"])
     for number, description in enumerate(json.loads((directory / "jobs.json").read_text())):
         settings = RingSettings(**description["settings"])
         settings.late.update({int(n): cycles for n, cycles in settings.late.items()})

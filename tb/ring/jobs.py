@@ -13,10 +13,13 @@ import numpy as np
 from golden.contracts import Error
 from golden.image import Image
 from golden.model.layer import Int16Array
-from golden.model.network import Problem, infer
+from golden.model.network import LayerResult, Problem, infer
 from hw.chiplet.config import ChipletConfig
+from hw.community.chiplet import MachineConfig
 from hw.ring.formats import RingConfig
 from hw.ring.ring_chiplet import RingChiplet
+from tb.community.loops import loose_loops
+from tb.dnp.array import module_source
 from tb.harness import BuildOptions, Result
 from tb.harness.build import build
 from tb.harness.run import completed, run
@@ -77,6 +80,8 @@ class RingOutcome:
         Layer, name and cycles of every chiplet's commands, those that wait for other chiplets too.
     links
         Counters of every link (`tb.ring.machine.LINK_COUNTERS`).
+    counters
+        Counters of every chiplet by name, of community PEs only.
     memories
         Bytes that every chiplet's memory moved, ``bytes_read`` and ``bytes_written``.
     results
@@ -87,12 +92,13 @@ class RingOutcome:
     cycles: int
     phases: list[list[tuple[int, str, int]]]
     links: list[dict[str, int]]
+    counters: list[dict[str, int]]
     memories: list[dict[str, int]]
     results: list[Int16Array]
 
 
 def run_ring(
-    config: ChipletConfig,
+    config: ChipletConfig | MachineConfig,
     ring: RingConfig,
     jobs: Sequence[RingJob],
     directory: Path,
@@ -120,7 +126,7 @@ def run_ring(
     AssertionError
         If a chiplet does not complete.
     """
-    result = simulate_ring(RingChiplet(config, ring), jobs, directory, name=name, options=options)
+    result = simulate_ring(RingChiplet(config, ring, once=True), jobs, directory, name=name, options=options)
     completed.append(result)
     if result.message:
         raise AssertionError(result.message)
@@ -156,9 +162,10 @@ def simulate_ring(
     jobs, directory, name, options
         As for :func:`run_ring`.
     """
-    config, chiplets = component.config, component.ring.chiplets
+    chiplets = component.ring.chiplets
+    parts = component.parts
     directory = directory.resolve()
-    beat_bytes = config.pe.data_width // 8
+    beat_bytes = component.config.port[1] // 8
     size = max([_MEMORY_BYTES, *(len(image.data) for job in jobs for image in job.images)])
     for number, job in enumerate(jobs):
         for chiplet, image in enumerate(job.images):
@@ -176,12 +183,15 @@ def simulate_ring(
     ]
     (directory / "jobs.json").write_text(json.dumps(descriptions))
     # Compiled once for all positions: a large chiplet would take minutes for each.
-    options = replace(options or BuildOptions(), blocks=(f"{name}_chiplet",))
+    options = replace(options or BuildOptions(), blocks=(f"{name}_chiplet", *parts))
     depth = 1 << (size // beat_bytes - 1).bit_length()
+    sources = [*SOURCES, *(module_source(part, module) for module, part in parts.items())]
+    if parts:
+        sources.append(loose_loops(directory, f"{name}_chiplet"))
     made = build(
         component,
         f"{name}_chiplet",
-        sources=SOURCES,
+        sources=sources,
         toplevel=name,
         texts={f"{name}.sv": ring_top(component, f"{name}_chiplet", name, chiplets, depth)},
         ports=(),
@@ -190,7 +200,12 @@ def simulate_ring(
     return run(
         made,
         "tb.ring.driver",
-        parameters={"beat_bytes": beat_bytes, "chiplets": chiplets, "directory": str(directory)},
+        parameters={
+            "beat_bytes": beat_bytes,
+            "chiplets": chiplets,
+            "directory": str(directory),
+            "counters": component.counters,
+        },
         plusargs=[argument for n in range(chiplets) for argument in plusargs(directory, f"mem{n}")],
     )
 
@@ -213,10 +228,11 @@ def _layers(image: Image) -> range:
     return range(image.header["layers"])
 
 
-def mismatches(problem: Problem, outcome: RingOutcome) -> list[str]:
-    """Where an outcome differs from the golden model, a line each; none if it is bit-exact."""
+def mismatches(problem: Problem | Sequence[LayerResult], outcome: RingOutcome) -> list[str]:
+    """Where an outcome differs from the golden model, or what it found; a line each, none if it is bit-exact."""
     lines = []
-    for layer, (want, got) in enumerate(zip(infer(problem), outcome.results, strict=True)):
+    exact = infer(problem) if isinstance(problem, Problem) else problem
+    for layer, (want, got) in enumerate(zip(exact, outcome.results, strict=True)):
         where = np.argwhere(want.results != got)
         if len(where):
             vertex, feature = (int(n) for n in where[0])

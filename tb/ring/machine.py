@@ -59,15 +59,15 @@ def ring_top(component: RingChiplet, design: str, toplevel: str, chiplets: int, 
         ``reset`` has a bit for every chiplet beside the common ``rst``; memory controls that are the same for
         all are called ``mem_latency``. Memories begin at the byte address ``mem_origin``.
     """
-    pe, width = component.config.pe, component.ring.link_width
+    (address_width, data_width), width = component.config.port, component.ring.link_width
     ports = {name: (inward, bits) for name, inward, bits in ports_of(component)}
     # Settings are common to all memories, files and errors are not.
     own = {"load", "dump", "read_error_first", "read_error_last", "write_error_first", "write_error_last"}
     declarations = ["input clk", "input rst", f"input [{chiplets - 1}:0] reset", "input [4:0] chiplets"]
-    declarations.append(f"input {vector(pe.address_width)}mem_origin")
+    declarations.append(f"input {vector(address_width)}mem_origin")
     for control, bits in CONTROLS.items():
         if control not in own:
-            declarations.append(f"input {vector(bits or pe.address_width)}mem_{control}")
+            declarations.append(f"input {vector(bits or address_width)}mem_{control}")
     wires: list[str] = []
     body: list[str] = []
     for n in reversed(range(chiplets)):
@@ -108,7 +108,7 @@ def ring_top(component: RingChiplet, design: str, toplevel: str, chiplets: int, 
         for control, bits in CONTROLS.items():
             prefix = f"mem{n}" if control in own else "mem"
             if control in own:
-                declarations.append(f"input {vector(bits or pe.address_width)}{prefix}_{control}")
+                declarations.append(f"input {vector(bits or address_width)}{prefix}_{control}")
             # Each memory stalls in its own rhythm.
             memory.append(f".{control}({prefix}_{control}{f' + {n}' if control == 'seed' else ''})")
         for counter, bits in COUNTERS.items():
@@ -126,7 +126,7 @@ def ring_top(component: RingChiplet, design: str, toplevel: str, chiplets: int, 
         separator = ",\n    "
         body += [
             f"  {design} chiplet_{n} (\n    {separator.join(pins)});",
-            f"  axi_memory #(.DATA_WIDTH({pe.data_width}), .ADDR_WIDTH({pe.address_width}), .ID_WIDTH({identity}), "
+            f"  axi_memory #(.DATA_WIDTH({data_width}), .ADDR_WIDTH({address_width}), .ID_WIDTH({identity}), "
             f'.DEPTH({depth}), .NAME("mem{n}")) memory_{n} (\n    {separator.join(memory)});',
             f"  link_monitor #(.WIDTH({width})) monitor_{n} (\n    {separator.join(monitor)});",
         ]

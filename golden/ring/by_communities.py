@@ -1,0 +1,192 @@
+"""Placement by communities: what is dense stays in one chiplet, and only hubs have neighbours elsewhere."""
+
+import math
+import random
+
+import numpy as np
+from scipy import sparse
+
+from golden.graph import Graph, IntArray
+from golden.islands.locator import Limits, locate
+from golden.islands.schedule import SLOW, Schedule
+from golden.ring.placement import Placement
+
+__all__ = ["communities_apart"]
+
+#: A chiplet's share may exceed the mean by that much.
+_SLACK = 1.05
+#: Moves that are tried for each community and hub, and what one may cost at the beginning on average, in words.
+_TRIES, _HEAT = 256, 2.0
+
+
+def communities_apart(
+    graph: Graph, chiplets: int, schedule: Schedule = SLOW, limits: Limits | None = None, *, tries: int = _TRIES
+) -> tuple[IntArray, Placement]:
+    """Whole communities on chiplets, each beside those that it shares hubs with; hubs where most of their edges are.
+
+    A chiplet is filled up with the community that has most edges to hubs of those already there, until it has its
+    share of the graph's vertices and edges. Then hubs go home, and simulated annealing moves communities and hubs so
+    that fewer words cross the links. The sums of all hubs come home round the ring (R19). A graph that has changed
+    since is still computed correctly.
+
+    Parameters
+    ----------
+    graph
+        Symmetric.
+    chiplets
+        How many.
+    schedule, limits
+        Of the location that finds the communities.
+    tries
+        Moves tried for each community and hub; 0: as communities come in the order found.
+
+    Returns
+    -------
+    position
+        int64 [nodes], the VID that each vertex gets; for `Graph.relabelled`.
+    placement
+        With the VIDs after that.
+    """
+    location = locate(graph, schedule, limits or Limits())
+    hubs = np.array(sorted(location.hubs), dtype=np.int64)
+    groups = [record.nodes for record in location.communities]
+    # What a vertex costs its chiplet: its row to combine and to write, and its edges.
+    weights = graph.degrees + 1
+    touches = _edges_to_hubs(graph, groups, hubs)
+    owner = np.full(graph.nodes, -1, dtype=np.int64)
+    _fill(owner, groups, touches, weights, chiplets)
+    _send_home(graph, hubs, owner, chiplets, weights)
+    if chiplets > 1 and tries:
+        _Annealing(graph, hubs, groups, touches, owner, weights, chiplets).run(tries)
+    order = np.argsort(owner, kind="stable")
+    position = np.empty_like(order)
+    position[order] = np.arange(order.size)
+    boundaries = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=chiplets))])
+    return position, Placement.at(boundaries, np.sort(position[hubs]))
+
+
+def _edges_to_hubs(graph: Graph, groups: list[IntArray], hubs: IntArray) -> sparse.csr_array:
+    """Edges between every community and every hub: int64 [communities, hubs]."""
+    nodes = np.concatenate([np.zeros(0, dtype=np.int64), *groups])
+    members = np.repeat(np.arange(len(groups)), [group.size for group in groups])
+    shape = (len(groups), graph.nodes)
+    mine = sparse.csr_array((np.ones(nodes.size, dtype=np.int64), (members, nodes)), shape=shape)
+    return (mine @ graph.adjacency[:, hubs]).astype(np.int64).tocsr()
+
+
+def _fill(owner: IntArray, groups: list[IntArray], touches: sparse.csr_array, weights: IntArray, chiplets: int) -> None:
+    """Give every community to a chiplet, one chiplet after another."""
+    sizes = np.array([weights[nodes].sum() for nodes in groups], dtype=np.int64)
+    left = np.ones(len(groups), dtype=np.bool_)
+    rest = int(sizes.sum())
+    for chiplet in range(chiplets):
+        share, filled = rest // (chiplets - chiplet), 0
+        bound = np.zeros(len(groups), dtype=np.int64)
+        while left.any() and (filled < share or chiplet == chiplets - 1):
+            # The most bound of those left; of several the one found first.
+            chosen = int(np.argmax(np.where(left, bound, -1)))
+            left[chosen] = False
+            owner[groups[chosen]] = chiplet
+            filled += int(sizes[chosen])
+            bound += touches @ touches[[chosen]].toarray()[0]
+        rest -= filled
+
+
+def _send_home(graph: Graph, hubs: IntArray, owner: IntArray, chiplets: int, weights: IntArray) -> None:
+    """Give every hub the chiplet that has most of its neighbours and room for it."""
+    load = np.bincount(owner[owner >= 0], weights[owner >= 0], chiplets)
+    room = _SLACK * weights.sum() / chiplets
+    for hub in hubs[np.argsort(-graph.degrees[hubs], kind="stable")].tolist():
+        neighbours = owner[graph.edges[graph.offsets[hub] : graph.offsets[hub + 1]]]
+        count = np.bincount(neighbours[neighbours >= 0], minlength=chiplets)
+        fits = load + weights[hub] <= max(room, load.min() + weights[hub])
+        owner[hub] = int(np.argmax(np.where(fits, count, -1)))
+        load[owner[hub]] += weights[hub]
+
+
+class _Annealing:
+    """Moves of single communities and hubs, each of which changes the cost of a few hubs only.
+
+    A hub's cost is the words that travel for it: its row as far as the farthest chiplet that has a neighbour of it, and
+    its sum, twice as wide, from the farthest upstream that has one which is no hub.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        hubs: IntArray,
+        groups: list[IntArray],
+        touches: sparse.csr_array,
+        owner: IntArray,
+        weights: IntArray,
+        chiplets: int,
+    ) -> None:
+        self.hubs, self.groups, self.owner, self.chiplets = hubs, groups, owner, chiplets
+        number = np.full(graph.nodes, -1, dtype=np.int64)
+        number[hubs] = np.arange(hubs.size)
+        # Units: communities, then hubs. Of a community: its hubs and the edges to them; of a hub: hubs beside it.
+        ends = touches.indptr
+        links = list(zip(touches.indices.tolist(), touches.data.tolist(), strict=True))
+        self.links: list[list[tuple[int, int]]] = [links[ends[n] : ends[n + 1]] for n in range(len(groups))]
+        for hub in hubs.tolist():
+            beside = number[graph.edges[graph.offsets[hub] : graph.offsets[hub + 1]]]
+            self.links.append([(other, 1) for other in beside[beside >= 0].tolist()])
+        self.at = [int(owner[nodes[0]]) for nodes in groups] + owner[hubs].tolist()
+        self.size = [int(weights[nodes].sum()) for nodes in groups] + weights[hubs].tolist()
+        self.load = [0] * chiplets
+        # Edges of every hub by chiplet, from communities and from hubs.
+        self.nodes = [[0] * chiplets for _ in hubs]
+        self.beside = [[0] * chiplets for _ in hubs]
+        for unit, chiplet in enumerate(self.at):
+            self.load[chiplet] += self.size[unit]
+            self._shift(unit, chiplet, 1)
+        self.limit = _SLACK * sum(self.load) / chiplets
+        self.cost = [self._cost(hub) for hub in range(hubs.size)]
+
+    def _shift(self, unit: int, chiplet: int, sign: int) -> None:
+        table = self.nodes if unit < len(self.groups) else self.beside
+        for hub, edges in self.links[unit]:
+            table[hub][chiplet] += sign * edges
+
+    def _cost(self, hub: int) -> int:
+        home, nodes, beside = self.at[len(self.groups) + hub], self.nodes[hub], self.beside[hub]
+        out = back = 0
+        for chiplet in range(self.chiplets):
+            if nodes[chiplet]:
+                back = max(back, (home - chiplet) % self.chiplets)
+            if nodes[chiplet] or beside[chiplet]:
+                out = max(out, (chiplet - home) % self.chiplets)
+        return out + 2 * back
+
+    def run(self, tries: int) -> None:
+        """Try `tries` moves for each unit, colder and colder, and write down who owns what in the end."""
+        chance, units = random.Random(1), len(self.at)
+        for step in range(steps := tries * units):
+            unit, to = chance.randrange(units), chance.randrange(self.chiplets)
+            heat = _HEAT * (1 - step / steps)
+            if to != self.at[unit] and self.load[to] + self.size[unit] <= self.limit:
+                # What the move may cost: nothing most of the time, and little later on.
+                self._try(unit, to, -heat * math.log(1 - chance.random()))
+        for nodes, chiplet in zip(self.groups, self.at, strict=False):
+            self.owner[nodes] = chiplet
+        self.owner[self.hubs] = self.at[len(self.groups) :]
+
+    def _try(self, unit: int, to: int, most: float) -> None:
+        """Move a unit unless that costs more than `most`."""
+        before = self.at[unit]
+        changed = [hub for hub, _ in self.links[unit]]
+        if unit >= len(self.groups):
+            changed.append(unit - len(self.groups))
+        self._shift(unit, before, -1)
+        self._shift(unit, to, 1)
+        self.at[unit] = to
+        costs = [self._cost(hub) for hub in changed]
+        if sum(costs) - sum(self.cost[hub] for hub in changed) <= most:
+            for hub, cost in zip(changed, costs, strict=True):
+                self.cost[hub] = cost
+            self.load[before] -= self.size[unit]
+            self.load[to] += self.size[unit]
+            return
+        self._shift(unit, to, -1)
+        self._shift(unit, before, 1)
+        self.at[unit] = before

@@ -1,0 +1,237 @@
+"""Simulating a machine of any kind for `atoll run`: a chiplet of gather or community PEs, alone or on a ring."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from golden.community.image import build_community_image, build_community_images
+from golden.contracts import Error
+from golden.errors import InputError
+from golden.graph import Graph
+from golden.image import Image, build_image
+from golden.islands.locator import Limits
+from golden.islands.schedule import SLOW
+from golden.model.network import LayerResult, Problem, predictions, problem_of
+from golden.ring.by_communities import communities_apart
+from golden.ring.image import build_images
+from golden.ring.placement import Placement
+from golden.ring.traffic import traffic
+from hw.chiplet.config import ChipletConfig
+from hw.community.chiplet import MachineConfig
+from hw.ring.formats import RingConfig
+from tb.chiplet.jobs import Job, mismatches, run_jobs
+from tb.community.jobs import Pace, differences, run_images
+from tb.ring.jobs import RingJob, RingSettings, run_ring
+from tb.ring.jobs import mismatches as ring_mismatches
+
+__all__ = ["PLACEMENTS", "Simulated", "classes_of", "simulate"]
+
+#: Cycles after which a ring that has not completed is an error.
+_LIMIT = 100_000_000
+#: Ways to share a graph out to chiplets.
+PLACEMENTS = ("tiles", "communities")
+
+
+@dataclass(frozen=True, eq=False)
+class Simulated:
+    """What a simulation found.
+
+    Attributes
+    ----------
+    differences
+        A line for each layer that is not bit-exact, or for each chiplet that ended with an error.
+    predictions
+        int64 [nodes], classes.
+    cycles, seconds
+        Of the machine and of the simulator.
+    read, written
+        Bytes through all memory ports.
+    phases
+        Layer, command and cycles of every chiplet's commands.
+    ring, aggregation, communities
+        What `result.json` says under these names, or None.
+    """
+
+    differences: list[str]
+    predictions: Any
+    cycles: int
+    seconds: float
+    read: int
+    written: int
+    phases: Sequence[list[tuple[int, str, int]]]
+    ring: dict[str, Any] | None = None
+    aggregation: dict[str, Any] | None = None
+    communities: dict[str, Any] | None = None
+
+
+def simulate(
+    config: ChipletConfig | MachineConfig,
+    chiplets: int,
+    problem: Problem,
+    exact: list[LayerResult],
+    folder: Path,
+    *,
+    placement: str = "tiles",
+) -> Simulated:
+    """Simulate an inference.
+
+    Parameters
+    ----------
+    config, chiplets
+        Sizes of each chiplet, and how many there are.
+    problem, exact
+        Network and graph, and what the golden model makes of them.
+    folder
+        For images and results.
+    placement
+        One of `PLACEMENTS`; a chiplet that is alone has all.
+
+    Raises
+    ------
+    InputError
+        If the graph is too large for the configuration, or not symmetric where communities are needed.
+    """
+    if chiplets > 1:
+        return _on_ring(config, chiplets, problem, exact, folder, placement)
+    if isinstance(config, MachineConfig):
+        return _community(config, problem, folder)
+    return _gather(config, problem, folder)
+
+
+def _limits(config: MachineConfig) -> Limits:
+    return Limits(config.locator.c_max, config.locator.hubs)
+
+
+def _check_graph(graph: Graph, config: MachineConfig, vertices: int, edges: int) -> None:
+    """Refuse a graph that the locator has no room for, with VIDs and edges of a chiplet as given."""
+    sizes = config.locator
+    if vertices > sizes.nodes or edges >= sizes.edges:
+        raise InputError(
+            graph.name,
+            f"has {vertices} nodes and {edges} edges",
+            f"at most {sizes.nodes} and {sizes.edges - 1} (locator.nodes, locator.edges)",
+        )
+
+
+def _aggregation(graph: Graph, layers: int, counters: Sequence[dict[str, int]]) -> dict[str, int]:
+    gross = sum(counts["gross"] for counts in counters)
+    return {
+        "baseline": layers * (graph.nodes + graph.edge_count),
+        "gross": gross,
+        "net": gross + sum(counts["formed"] for counts in counters),
+    }
+
+
+def _communities(counters: Sequence[dict[str, int]]) -> dict[str, int]:
+    """Of all chiplets together; each takes the vertices of others for hubs that it does not count."""
+    found = {name: sum(counts[name] for counts in counters) for name in ("hubs", "communities", "edges_read")}
+    return {**found, "rounds": max(counts["rounds"] for counts in counters)}
+
+
+def _community(config: MachineConfig, problem: Problem, folder: Path) -> Simulated:
+    graph = problem.graph
+    _check_graph(graph, config, graph.nodes, graph.edge_count)
+    image = build_community_image(problem, SLOW, _limits(config))
+    (outcome,), simulation = run_images(config, [(image, Pace())], folder)
+    run = outcome.run
+    assert run is not None
+    return Simulated(
+        differences=differences(problem, outcome),
+        predictions=classes_of(outcome.results[-1]),
+        cycles=run.cycles,
+        seconds=simulation.seconds,
+        read=run.counters["bytes_read"],
+        written=run.counters["bytes_written"],
+        phases=[run.phases],
+        aggregation=_aggregation(graph, len(problem.model.layers), [outcome.counters]),
+        communities=_communities([outcome.counters]),
+    )
+
+
+def _gather(config: ChipletConfig, problem: Problem, folder: Path) -> Simulated:
+    (outcome,), simulation = run_jobs(config, [Job(build_image(problem))], folder)
+    run = outcome.run
+    assert run is not None
+    return Simulated(
+        differences=_errors([run.completion]) or mismatches(problem, outcome),
+        predictions=classes_of(outcome.results[-1]),
+        cycles=run.cycles,
+        seconds=simulation.seconds,
+        read=run.counters["bytes_read"],
+        written=run.counters["bytes_written"],
+        phases=[run.phases],
+    )
+
+
+def _on_ring(
+    config: ChipletConfig | MachineConfig,
+    chiplets: int,
+    problem: Problem,
+    exact: list[LayerResult],
+    folder: Path,
+    name: str,
+) -> Simulated:
+    graph = problem.graph
+    if name == "communities":
+        graph.require_symmetric("placement by communities")
+        position, placement = communities_apart(graph, chiplets)
+        placed = problem_of(graph.relabelled(position), problem.features[np.argsort(position)], problem.model)
+    else:
+        position, placement, placed = np.arange(graph.nodes), Placement.tiles(graph.nodes, chiplets), problem
+    images = _images(config, placed, placement)
+    job = RingJob(images, RingSettings(latency=100, limit=_LIMIT))
+    sizes = RingConfig(chiplets=chiplets, max_out=config.pe.max_out)
+    (moved,), simulation = run_ring(config, sizes, [job], folder, name=f"ring_{chiplets}")
+    # In the order in which the graph was given.
+    outcome = replace(moved, results=[rows[position] for rows in moved.results])
+    least = traffic(placed.graph, placement)
+    elements = sum(layer.f_out for layer in problem.model.layers)
+    community = isinstance(config, MachineConfig)
+    return Simulated(
+        differences=_errors(outcome.completions) or ring_mismatches(exact, outcome),
+        predictions=classes_of(outcome.results[-1]),
+        cycles=outcome.cycles,
+        seconds=simulation.seconds,
+        read=sum(memory["bytes_read"] for memory in outcome.memories),
+        written=sum(memory["bytes_written"] for memory in outcome.memories),
+        phases=outcome.phases,
+        ring={
+            "placement": name,
+            "words_by_link": [link["feature_words"] + link["partial_words"] for link in outcome.links],
+            "minimum": least.words(elements).tolist(),
+            # Words of other ways to bring each feature where it is needed, over all links.
+            "unicast": least.unicast * elements,
+            "broadcast": least.broadcast * elements,
+        },
+        aggregation=_aggregation(graph, len(problem.model.layers), outcome.counters) if community else None,
+        communities=_communities(outcome.counters) if community else None,
+    )
+
+
+def _images(config: ChipletConfig | MachineConfig, problem: Problem, placement: Placement) -> list[Image]:
+    if not isinstance(config, MachineConfig):
+        return build_images(problem, placement)
+    images = build_community_images(problem, placement, SLOW, _limits(config))
+    # Halves of hubs' sums have VIDs behind those of the vertices.
+    vertices = problem.graph.nodes + 2 * placement.hubs.size
+    _check_graph(problem.graph, config, vertices, max(image.header["edges"] for image in images))
+    return images
+
+
+def _errors(completions: list[dict[str, int]]) -> list[str]:
+    """Say what the hardware reported, a line for each chiplet that failed."""
+    lines = []
+    for chiplet, said in enumerate(completions):
+        if said["error"]:
+            error = Error(said["error"])
+            where = f"chiplet {chiplet} ended with {error.name}"
+            lines.append(f"{where} ({error.doc.split(';')[0]}), info {said['info']:#x}")
+    return lines
+
+
+def classes_of(rows: Any) -> Any:
+    """Classes by the results that the hardware left: int64 [nodes]; none for a graph without nodes."""
+    return predictions(rows) if len(rows) else np.zeros(0, np.int64)

@@ -1,0 +1,231 @@
+"""Rings of chiplets with community PEs: whole inferences bit by bit, with the least traffic, errors and resets."""
+
+import os
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from golden.community.image import build_community_images
+from golden.community.plan import Kind
+from golden.contracts import Error, Model, Opcode, RegionKind
+from golden.datasets import load
+from golden.errors import InputError
+from golden.graph import Graph
+from golden.islands.locator import Limits
+from golden.islands.schedule import Schedule
+from golden.model.network import Problem, problem_of
+from golden.ring.by_communities import communities_apart
+from golden.ring.placement import Placement
+from golden.ring.traffic import traffic
+from hw.ring.formats import RingConfig
+from hw.ring.ring_chiplet import RingChiplet
+from tb.chiplet.problems import CORNERS, corner_graph, random_problem
+from tb.community.jobs import machine
+from tb.islands.graphs import GRAPHS
+from tb.ring.cases import commanded, highest, patched, uneven
+from tb.ring.jobs import RingJob, RingOutcome, RingSettings, mismatches, run_ring
+
+#: Most chiplets of the simulated ring; a run may use fewer.
+MOST = 8 if os.environ.get("ATOLL_FULL") else 3
+COUNTS = [n for n in (2, 3, 4, 8) if n <= MOST]
+#: Two PEs and two hub units with the smallest locator, a port of 64 bits.
+CONFIG = machine(
+    community={
+        "lanes": 4, "width": 128, "columns": 256, "partners": 2, "max_out": 16, "weight_rows": 128, "data_width": 64,
+        "partials": True,
+    },
+    locator={
+        "engines": 2, "searches": 1, "nodes": 512, "edges": 4096, "banks": 4, "line_banks": 4, "lanes": 1, "outputs": 2,
+        "data_width": 64,
+    },
+    pes=2, units=2, hubs=128, kept=64, ways=2, depth=32,
+)  # fmt: skip
+RING = RingConfig(chiplets=MOST, link_width=64, slots=2, max_out=16, window=2, bitmap=64)
+LIMITS = Limits(64, 64, 64, CONFIG.locator.line_words)
+STALLS = (
+    RingSettings(latency=3, limit=100_000),
+    RingSettings(latency=20, limit=100_000),
+    RingSettings(latency=10, stall=0.3, out_of_order=True, seed=3, limit=200_000),
+)
+
+
+_EIGHT = Schedule(8)
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A network on a graph, placed."""
+
+    problem: Problem
+    placement: Placement
+    settings: RingSettings = STALLS[1]
+    schedule: Schedule = _EIGHT
+    kind: Kind = Kind.PAIRS
+
+    @property
+    def job(self) -> RingJob:
+        """Its run."""
+        images = build_community_images(self.problem, self.placement, self.schedule, LIMITS, self.kind)
+        return RingJob(images, self.settings)
+
+    def check(self, outcome: RingOutcome) -> None:
+        """Compare results and traffic."""
+        what = f"{self.problem.graph.name}, {self.placement.boundaries.tolist()}, hubs {self.placement.hubs.tolist()}"
+        assert [said["error"] for said in outcome.completions] == [Error.NONE] * self.placement.chiplets, what
+        assert mismatches(self.problem, outcome) == [], what
+        least = traffic(self.problem.graph, self.placement)
+        elements = sum(layer.f_out for layer in self.problem.model.layers)
+        used = outcome.links[: self.placement.chiplets]
+        assert [link["feature_words"] for link in used] == (least.features * elements).tolist(), what
+        assert [link["partial_words"] for link in used] == (least.partials * 2 * elements).tolist(), what
+
+
+def _karate() -> list[Case]:
+    """All models on every ring, with many hubs, few and none; both ways of sharing sums."""
+    graph = load("karate")
+    return [
+        Case(
+            random_problem(graph, model, [7, 3], seed),
+            Placement.tiles(graph.nodes, chiplets, highest(graph, (0, 3, 12)[(seed + chiplets) % 3])),
+            STALLS[seed],
+            Schedule((8, 2, 0)[seed]),
+            Kind((seed + chiplets) % 2),
+        )
+        for chiplets in COUNTS
+        for seed, model in enumerate(Model)
+    ]
+
+
+def _corners() -> list[Case]:
+    """Corner graphs with uneven boundaries and chiplets that own nothing."""
+    cases = []
+    for seed, (name, (nodes, _)) in enumerate(CORNERS.items()):
+        if nodes:
+            graph = corner_graph(name, features=5, density=(1.0, 0.4)[seed % 2], seed=seed)
+            problem = random_problem(graph, list(Model)[seed % 3], ([9, 3], [4], [6, 8, 2])[seed % 3], seed)
+            hubs = highest(graph, 2) if seed % 2 and nodes > 1 else []
+            placement = uneven(graph, COUNTS[seed % len(COUNTS)], seed, hubs)
+            cases.append(Case(problem, placement, STALLS[seed % len(STALLS)], Schedule(3)))
+    return cases
+
+
+def _placed() -> tuple[list[Problem], list[Case]]:
+    """Larger graphs whose communities stay together, and the problems as they were before they were relabelled."""
+    problems, cases = [], []
+    for seed, name in enumerate((GRAPHS[6], GRAPHS[7])):
+        graph = load(name)
+        rows = np.random.default_rng(seed).normal(size=(graph.nodes, 6)).astype(np.float32)
+        plain = random_problem(replace(graph, features=rows), list(Model)[seed], [9, 4], seed)
+        position, placement = communities_apart(graph, COUNTS[-1], Schedule(6), Limits(32, 64))
+        moved = problem_of(plain.graph.relabelled(position), plain.features[np.argsort(position)], plain.model)
+        problems.append(plain)
+        cases.append(Case(moved, placement, STALLS[0], Schedule(6, False, 1)))
+    return problems, cases
+
+
+def _errors() -> tuple[list[list[Error]], list[RingJob]]:
+    """Break something in one chiplet, after a reset each time; a good run at the end."""
+    case = _karate()[1]
+    chiplets = case.placement.chiplets
+    images = case.job.images
+    expected, jobs = [], []
+
+    def breaks(error: Error, chiplet: int = 1, reads: tuple[int, int] | None = None, **changed: object) -> None:
+        image = changed.get("image", images[chiplet])
+        given = [image if n == chiplet else kept for n, kept in enumerate(images)]
+        failing = (chiplet, *reads) if reads else None
+        jobs.append(RingJob(given, replace(STALLS[1], read_errors=failing)))  # type: ignore[arg-type]
+        expected.append([error if n == chiplet else Error.PEER for n in range(chiplets)])
+
+    features = images[1].region(RegionKind.FEATURES_SPARSE)
+    breaks(Error.MEMORY_READ, reads=(features.address, features.address + 7))
+    breaks(Error.VID_RANGE, image=patched(images[1], RegionKind.EDGES, 3, 100_000))
+    breaks(Error.BAD_OPERAND, image=commanded(images[1], Opcode.COMBINE, vertices=100_000))
+    jobs.append(case.job)
+    return expected, jobs
+
+
+def _resets() -> list[Case]:
+    """Cut off at many points, then run to the end."""
+    case = _karate()[-1]
+    return [replace(case, settings=replace(STALLS[1], reset_after=cycles)) for cycles in (500, 1200, 1900, 2600)]
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[RingOutcome]]:
+    """Return what came of all work below, done in one simulation, since generating the ring takes longest."""
+    parts = {
+        "karate": [case.job for case in _karate()],
+        "corners": [case.job for case in _corners()],
+        "placed": [case.job for case in _placed()[1]],
+        "errors": _errors()[1],
+        "resets": [case.job for case in _resets()],
+    }
+    jobs = [job for work in parts.values() for job in work]
+    found, _ = run_ring(CONFIG, RING, jobs, tmp_path_factory.mktemp("ring"), name="community_ring")
+    done: dict[str, list[RingOutcome]] = {}
+    for name, work in parts.items():
+        done[name], found = found[: len(work)], found[len(work) :]
+    return done
+
+
+def test_karate_is_exact_on_every_ring(outcomes: dict[str, list[RingOutcome]]) -> None:
+    for case, outcome in zip(_karate(), outcomes["karate"], strict=True):
+        case.check(outcome)
+
+
+def test_corner_graphs_are_exact(outcomes: dict[str, list[RingOutcome]]) -> None:
+    for case, outcome in zip(_corners(), outcomes["corners"], strict=True):
+        case.check(outcome)
+
+
+def test_communities_together_are_exact_with_less_traffic(outcomes: dict[str, list[RingOutcome]]) -> None:
+    """Results, put back in the old order, are those of the graph as it was given."""
+    problems, cases = _placed()
+    for plain, case, outcome in zip(problems, cases, outcomes["placed"], strict=True):
+        case.check(outcome)
+        position, _ = communities_apart(plain.graph, COUNTS[-1], Schedule(6), Limits(32, 64))
+        back = replace(outcome, results=[rows[position] for rows in outcome.results])
+        assert mismatches(plain, back) == []
+        tiles = traffic(plain.graph, Placement.tiles(plain.graph.nodes, COUNTS[-1]))
+        assert traffic(case.problem.graph, case.placement).bits(1) < tiles.bits(1)
+
+
+def test_errors_are_told_to_all_and_nothing_hangs(outcomes: dict[str, list[RingOutcome]]) -> None:
+    expected, _ = _errors()
+    *bad, good = outcomes["errors"]
+    assert [[said["error"] for said in outcome.completions] for outcome in bad] == expected
+    _karate()[1].check(good)
+
+
+def test_a_reset_in_the_middle_is_followed_by_the_same_work(outcomes: dict[str, list[RingOutcome]]) -> None:
+    for case, outcome in zip(_resets(), outcomes["resets"], strict=True):
+        case.check(outcome)
+
+
+def test_a_ring_needs_pes_that_know_partial_sums() -> None:
+    plain = replace(CONFIG, community=replace(CONFIG.community, partials=False))
+    with pytest.raises(ValueError, match=r"partials must be True"):
+        RingChiplet(plain, RING)
+
+
+@pytest.mark.parametrize("chiplets", [1, 2, 4, 16])
+@pytest.mark.parametrize("name", ["karate", GRAPHS[6], GRAPHS[5], "synthetic:clique,nodes=12"])
+def test_communities_stay_whole(name: str, chiplets: int) -> None:
+    """A placement is a permutation; only hubs have neighbours in other chiplets."""
+    graph = load(name)
+    position, placement = communities_apart(graph, chiplets)
+    assert sorted(position.tolist()) == list(range(graph.nodes))
+    assert placement.chiplets == chiplets
+    moved = graph.relabelled(position)
+    crosses = placement.owners(moved.edges) != placement.owners(moved.destinations)
+    hub = np.isin(moved.edges, placement.hubs) | np.isin(moved.destinations, placement.hubs)
+    assert not (crosses & ~hub).any()
+
+
+def test_a_directed_graph_has_no_communities() -> None:
+    graph = Graph.from_edges("arrow", 3, [0, 1], [1, 2])
+    problem = random_problem(replace(graph, features=np.ones((3, 2), np.float32)), Model.SAGE, [2], 1)
+    with pytest.raises(InputError, match="communities"):
+        build_community_images(problem, Placement.tiles(3, 2))
