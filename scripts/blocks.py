@@ -505,8 +505,20 @@ BLOCKS: tuple[Block, ...] = (
             "fill_unit",
             "target_address",
             "row_writer",
-            "attribute_processor",
         )
+    ),
+    Block(
+        # Measures table, cache, keys, rows and fills; its bench has the smallest table, so that IDs find no cell.
+        name="attributes.attribute_processor",
+        factory="tb.attributes.parts:part",
+        parameters={"name": "attribute_processor"},
+        bench="tb.attributes.processor_bench",
+        bench_factory="tb.attributes.processor_bench:machine",
+        bench_parameters={"policy": "LFU"},
+        launch="tb.attributes.processor_bench:launch",
+        measures=tuple(
+            f"attributes.{part}" for part in ("id_table", "attribute_cache", "slot_keys", "row_store", "fill_unit")
+        ),
     ),
     Block(name="attributes.chooser", factory="hw.attributes.chooser:Chooser"),
     Block(name="attributes.state_mixer", factory="hw.attributes.state_mixer:StateMixer"),

@@ -10,6 +10,7 @@ import pytest
 from golden.attributes.cache import AttributeRam, Step
 from golden.contracts import Error, Flow, Policy
 from hw.attributes.formats import AttributeConfig
+from tb.attributes import processor_bench
 from tb.attributes.trace_bench import Phase, Played, check, narrow, play
 from tb.harness.expected import expect_cycles
 
@@ -255,23 +256,27 @@ def test_hits_go_on_under_a_miss(tmp_path: Path) -> None:
 # Variants -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        # One cell in each of two buckets for twelve slots: most IDs find no cell, and a search has to.
-        {"sequential": True, "bucket_bits": 1, "row_beats": 4, "ways": 3},
-        {"slots": 7, "ways": 1, "row_beats": 1, "data_width": 128, "policy": Policy.LFU, "outstanding": 2},
-    ],
-    ids=["sequential", "smallest"],
-)
-def test_variants(changes: dict[str, int], tmp_path: Path) -> None:
-    config = narrow(**changes)
+def test_the_smallest_sizes(tmp_path: Path) -> None:
+    config = narrow(slots=7, ways=1, row_beats=1, data_width=128, policy=Policy.LFU, outstanding=2)
     rng = np.random.default_rng(17)
     phases = [
         Phase(random_requests(rng, 1500, config.slots)),
         Phase(random_requests(rng, 1500, config.slots), failing=(0, 4), stall=0.3, hold=0.3, latency=30),
     ]
     played(config, phases, tmp_path)
+
+
+def test_looking_into_the_cache_first() -> None:
+    """The table is asked after the cache; IDs have so few cells that most are found by a search."""
+    given = {"policy": "LFU", "sequential": True}
+    processor_bench.launch(processor_bench.machine(**given), given)
+
+
+@pytest.mark.skipif(not os.environ.get("ATOLL_FULL"), reason="runs with ATOLL_FULL=1")
+@pytest.mark.parametrize("policy", ["LFU", "DEGREE"])
+def test_looking_into_both_at_once(policy: str) -> None:
+    given = {"policy": policy}
+    processor_bench.launch(processor_bench.machine(**given), given)
 
 
 def test_a_reset_in_the_middle_changes_nothing_later(tmp_path: Path) -> None:

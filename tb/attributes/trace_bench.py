@@ -28,7 +28,21 @@ from tb.models.memory import Memory, plusargs
 from tb.models.simulate import build_with_memory
 from tb.models.wrap import MemoryModel
 
-__all__ = ["Phase", "Played", "check", "narrow", "play"]
+__all__ = [
+    "ATTRIBUTES",
+    "PLAYER",
+    "Phase",
+    "Played",
+    "Player",
+    "check",
+    "files",
+    "image_of",
+    "narrow",
+    "play",
+    "read",
+    "settings_of",
+    "write",
+]
 
 PLAYER = Path(__file__).parent / "trace_player.sv"
 #: Cycles after which a phase is given up.
@@ -116,6 +130,42 @@ def narrow(**changes: Any) -> AttributeConfig:
     return AttributeConfig(**{**sizes, **changes})
 
 
+def image_of(
+    config: AttributeConfig, nodes: int, beats: int, degrees: Sequence[int] | None = None, at: int = ATTRIBUTES
+) -> bytes:
+    """Contents of the memory: offsets from 0 on, attributes from byte `at` on."""
+    offsets = np.concatenate([[0], np.cumsum(degrees if degrees is not None else [0] * nodes)]).astype("<u4").tobytes()
+    assert len(offsets) <= at
+    return offsets + bytes(at - len(offsets)) + b"".join(row_of(config, beats, n) for n in range(nodes))
+
+
+def settings_of(
+    config: AttributeConfig, nodes: int, beats: int, degrees: Sequence[int] | None = None, at: int = ATTRIBUTES
+) -> dict[str, int]:
+    """Fields of `AttributeSettings` for that memory."""
+    return {
+        "nodes": nodes,
+        "attributes": at // 4,
+        "row_words": beats * config.data_width // 32,
+        "beats": beats,
+        "offsets": 0,
+        "edges": 0,
+        "edge_count": int(sum(degrees)) if degrees is not None else 0,
+        "tiles": 1,
+    }
+
+
+def write(phase: Phase, path: Path) -> None:
+    """Write the requests of a phase, to be played."""
+    lines = (f"{node:x} {slot:x} {read} {tag:x}\n" for tag, (node, slot, read) in enumerate(phase.requests))
+    path.write_text("".join(lines))
+
+
+def files(directory: Path) -> list[str]:
+    """Plusargs for memory and player."""
+    return [*plusargs(directory), f"+trace_requests={directory}/requests", f"+trace_results={directory}/results"]
+
+
 def play(
     config: AttributeConfig,
     phases: Sequence[Phase],
@@ -156,14 +206,11 @@ def play(
     """
     directory = directory.resolve()
     beats = beats or config.row_beats
-    offsets = np.concatenate([[0], np.cumsum(degrees if degrees is not None else [0] * nodes)]).astype("<u4").tobytes()
-    assert len(offsets) <= ATTRIBUTES
-    image = offsets + bytes(ATTRIBUTES - len(offsets)) + b"".join(row_of(config, beats, n) for n in range(nodes))
+    image = image_of(config, nodes, beats, degrees)
     (directory / "memory.image").write_bytes(image)
     described = []
     for number, phase in enumerate(phases):
-        lines = (f"{node:x} {slot:x} {read} {tag:x}\n" for tag, (node, slot, read) in enumerate(phase.requests))
-        (directory / f"requests{number}").write_text("".join(lines))
+        write(phase, directory / f"requests{number}")
         described.append(asdict(replace(phase, requests=())))
     (directory / "phases.json").write_text(json.dumps(described))
     beat_bytes = config.data_width // 8
@@ -177,25 +224,18 @@ def play(
         __name__,
         parameters={
             "directory": str(directory),
-            "nodes": nodes,
-            "beats": beats,
-            "beat_bytes": beat_bytes,
-            "edge_count": int(sum(degrees)) if degrees is not None else 0,
+            "settings": settings_of(config, nodes, beats, degrees),
             "config": {field: getattr(config, field) for field in config.__dataclass_fields__},
             "chosen": configs.index(config) if beside else None,
         },
         seed=seed,
-        plusargs=[
-            *plusargs(directory),
-            f"+trace_requests={directory}/requests",
-            f"+trace_results={directory}/results",
-        ],
+        plusargs=files(directory),
     )
     completed_runs.append(result)
     if result.message:
         raise AssertionError(result.message)
     figures = json.loads((directory / "figures.json").read_text())
-    return [_read(config, directory / f"results{n}", figures[n]) for n in range(len(phases))], result
+    return [read(config, directory / f"results{n}", figures[n]) for n in range(len(phases))], result
 
 
 def _build(configs: tuple[AttributeConfig, ...], name: str, depth: int) -> Build:
@@ -207,7 +247,8 @@ def _build(configs: tuple[AttributeConfig, ...], name: str, depth: int) -> Build
 _built = cache(_build)
 
 
-def _read(config: AttributeConfig, path: Path, figures: dict[str, int]) -> Played:
+def read(config: AttributeConfig, path: Path, figures: dict[str, int]) -> Played:
+    """Read what came out in a phase."""
     event, response, row = Codec(config.event), Codec(config.response), Codec(config.row)
     events: list[Step] = []
     responses: dict[int, list[tuple[int, int]]] = {}
@@ -265,80 +306,96 @@ def check(config: AttributeConfig, ram: AttributeRam, phase: Phase, played: Play
         assert played.beats == read * beats, f"{played.beats} beats read for {read} misses"
 
 
+class Player:
+    """Inside the simulator: the design, its memory, and the files that are played.
+
+    Parameters
+    ----------
+    dut
+        cocotb's handle of the top.
+    config
+        Of the processor that plays.
+    directory
+        Where the files are.
+    chosen
+        Number of the processor, where there are several.
+    """
+
+    def __init__(self, dut: Any, config: AttributeConfig, directory: Path, chosen: int | None = None) -> None:
+        self.dut, self.config, self.directory = dut, config, directory
+        for control in ("play", "open", "flush", "idle_chance", "stall_chance", "settings"):
+            getattr(dut, control).value = 0
+        if chosen is not None:
+            dut.chosen.value = chosen
+        dut.rst.value = 1
+        Clock(dut.clk, CLOCK_NS, unit="ns", impl="gpi").start()
+        self.edge = RisingEdge(dut.clk)
+        self.memory = Memory(dut, config.data_width // 8, directory)
+
+    async def reset(self) -> None:
+        """Forget everything."""
+        self.dut.rst.value = 1
+        for _ in range(3):
+            await self.edge
+        self.dut.rst.value = 0
+        await self.edge
+
+    async def load(self, image: bytes, **settings: int) -> None:
+        """Write the memory, and say where what lies; only while nothing is under way."""
+        self.settings = settings
+        self.dut.settings.value = Codec(AttributeSettings(self.config)).pack(settings)
+        await self.memory.load(image)
+
+    async def play(self, number: int, phase: dict[str, Any], limit: int = _LIMIT) -> dict[str, int]:
+        """Play the file of phase `number`; return its cycles, and beats read."""
+        dut, memory = self.dut, self.memory
+        for kind in ("requests", "results"):
+            link = self.directory / kind
+            link.unlink(missing_ok=True)
+            (self.directory / f"{kind}{number}").touch()
+            link.symlink_to(f"{kind}{number}")
+        memory.latency(phase["latency"])
+        memory.stall(phase["stall"])
+        memory.out_of_order(phase["out_of_order"])
+        memory.read_errors(None)
+        if phase["failing"]:
+            base, row = 4 * self.settings["attributes"], 4 * self.settings["row_words"]
+            first, last = phase["failing"]
+            memory.read_errors(range(base + first * row, base + (last + 1) * row))
+        dut.idle_chance.value = round(phase["idle"] * 256)
+        dut.stall_chance.value = round(phase["hold"] * 256)
+        if phase["forget"] == "reset":
+            await self.reset()
+        elif phase["forget"] == "flush":
+            dut.flush.value = 1
+            await self.edge
+            dut.flush.value = 0
+        dut.open.value = 1
+        await self.edge
+        dut.open.value = 0
+        dut.play.value = 1
+        before = memory.counters()["beats_read"]
+        stop = Timer((phase["cut_off"] or limit) * CLOCK_NS, "ns")
+        await self.edge
+        if not int(dut.done.value) and await First(RisingEdge(dut.done), stop) is stop:
+            assert phase["cut_off"], f"phase {number} does not end"
+            dut.play.value = 0
+            await self.reset()
+        await self.edge
+        dut.play.value = 0
+        figures = {"cycles": int(dut.played_cycles.value), "beats": memory.counters()["beats_read"] - before}
+        await self.edge
+        return figures
+
+
 @cocotb.test()
 async def plays(dut: Any) -> None:
     """Play the requests of every phase; the outcome is judged outside."""
     given = parameters()
     directory = Path(given["directory"])
-    config = AttributeConfig(**given["config"])
-    settings = Codec(AttributeSettings(config)).pack(
-        {
-            "nodes": given["nodes"],
-            "attributes": ATTRIBUTES // 4,
-            "row_words": given["beats"] * given["beat_bytes"] // 4,
-            "beats": given["beats"],
-            "offsets": 0,
-            "edges": 0,
-            "edge_count": given["edge_count"],
-            "tiles": 1,
-        }
-    )
-    dut.rst.value = 1
-    for control in ("play", "open", "flush", "idle_chance", "stall_chance"):
-        getattr(dut, control).value = 0
-    dut.settings.value = settings
-    if given["chosen"] is not None:
-        dut.chosen.value = given["chosen"]
-    Clock(dut.clk, CLOCK_NS, unit="ns", impl="gpi").start()
-    edge = RisingEdge(dut.clk)
-    memory = Memory(dut, given["beat_bytes"], directory)
-
-    async def reset() -> None:
-        dut.rst.value = 1
-        for _ in range(3):
-            await edge
-        dut.rst.value = 0
-        await edge
-
-    await reset()
-    await memory.load((directory / "memory.image").read_bytes())
-    figures = []
-    for number, phase in enumerate(json.loads((directory / "phases.json").read_text())):
-        for kind in ("requests", "results"):
-            link = directory / kind
-            link.unlink(missing_ok=True)
-            (directory / f"{kind}{number}").touch()
-            link.symlink_to(f"{kind}{number}")
-        memory.latency(phase["latency"])
-        memory.stall(phase["stall"])
-        memory.out_of_order(phase["out_of_order"])
-        row = given["beats"] * given["beat_bytes"]
-        if phase["failing"]:
-            first, last = phase["failing"]
-            memory.read_errors(range(ATTRIBUTES + first * row, ATTRIBUTES + (last + 1) * row))
-        else:
-            memory.read_errors(None)
-        dut.idle_chance.value = round(phase["idle"] * 256)
-        dut.stall_chance.value = round(phase["hold"] * 256)
-        if phase["forget"] == "reset":
-            await reset()
-        elif phase["forget"] == "flush":
-            dut.flush.value = 1
-            await edge
-            dut.flush.value = 0
-        dut.open.value = 1
-        await edge
-        dut.open.value = 0
-        dut.play.value = 1
-        before = memory.counters()["beats_read"]
-        limit = Timer((phase["cut_off"] or _LIMIT) * CLOCK_NS, "ns")
-        await edge
-        if not int(dut.done.value) and await First(RisingEdge(dut.done), limit) is limit:
-            assert phase["cut_off"], f"phase {number} does not end"
-            dut.play.value = 0
-            await reset()
-        await edge
-        dut.play.value = 0
-        figures.append({"cycles": int(dut.played_cycles.value), "beats": memory.counters()["beats_read"] - before})
-        await edge
+    player = Player(dut, AttributeConfig(**given["config"]), directory, given["chosen"])
+    await player.reset()
+    await player.load((directory / "memory.image").read_bytes(), **given["settings"])
+    phases = json.loads((directory / "phases.json").read_text())
+    figures = [await player.play(number, phase) for number, phase in enumerate(phases)]
     (directory / "figures.json").write_text(json.dumps(figures))
