@@ -215,8 +215,9 @@ def bench(
     name: Annotated[str, typer.Argument(help="A benchmark, or 'all'.", metavar="NAME")] = "all",
     out: Annotated[Path, typer.Option(help="Folder for tables and plots.")] = Path("atoll-out/bench"),
 ) -> None:
-    """Run a benchmark: ring, islands, cache-2050, cache-rates, dnp-rates, dnp-scaling, dnp-learning or dnp-gates.
+    """Run a benchmark.
 
+    One of ring, islands, community, machine, cache-2050, cache-rates, dnp-rates, dnp-scaling, dnp-learning, dnp-gates.
     A table goes to the screen, JSON and a plot to disk.
     """
     from scripts.bench import catalogue

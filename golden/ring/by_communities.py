@@ -20,7 +20,7 @@ _TRIES, _HEAT = 256, 2.0
 
 
 def communities_apart(
-    graph: Graph, chiplets: int, schedule: Schedule = SLOW, limits: Limits | None = None, *, tries: int = _TRIES
+    graph: Graph, chiplets: int, schedule: Schedule = SLOW, limits: Limits | None = None, *, moves: bool = True
 ) -> tuple[IntArray, Placement]:
     """Whole communities on chiplets, each beside those that it shares hubs with; hubs where most of their edges are.
 
@@ -37,8 +37,8 @@ def communities_apart(
         How many.
     schedule, limits
         Of the location that finds the communities.
-    tries
-        Moves tried for each community and hub; 0: as communities come in the order found.
+    moves
+        Anneal; otherwise communities stay as they were placed in the order found.
 
     Returns
     -------
@@ -56,8 +56,8 @@ def communities_apart(
     owner = np.full(graph.nodes, -1, dtype=np.int64)
     _fill(owner, groups, touches, weights, chiplets)
     _send_home(graph, hubs, owner, chiplets, weights)
-    if chiplets > 1 and tries:
-        _Annealing(graph, hubs, groups, touches, owner, weights, chiplets).run(tries)
+    if chiplets > 1 and moves:
+        _Annealing(graph, hubs, groups, touches, owner, weights, chiplets).run()
     order = np.argsort(owner, kind="stable")
     position = np.empty_like(order)
     position[order] = np.arange(order.size)
@@ -158,10 +158,10 @@ class _Annealing:
                 out = max(out, (chiplet - home) % self.chiplets)
         return out + 2 * back
 
-    def run(self, tries: int) -> None:
-        """Try `tries` moves for each unit, colder and colder, and write down who owns what in the end."""
+    def run(self) -> None:
+        """Try moves, colder and colder, and write down who owns what in the end."""
         chance, units = random.Random(1), len(self.at)
-        for step in range(steps := tries * units):
+        for step in range(steps := _TRIES * units):
             unit, to = chance.randrange(units), chance.randrange(self.chiplets)
             heat = _HEAT * (1 - step / steps)
             if to != self.at[unit] and self.load[to] + self.size[unit] <= self.limit:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from golden.errors import InputError
-from scripts.bench import cache_2050, cache_rates, community, islands, ring
+from scripts.bench import cache_2050, cache_rates, community, islands, machine, ring
 from scripts.dnp.bench import BENCHES as DNP_BENCHES
 
 __all__ = ["BENCHES", "find"]
@@ -22,6 +22,10 @@ def _community(out: Path) -> object:
     return community.bench(out=out)
 
 
+def _machine(out: Path) -> object:
+    return machine.bench(out=out)
+
+
 def _cache_2050(out: Path) -> object:
     return cache_2050.bench(out=out)
 
@@ -35,6 +39,7 @@ BENCHES: dict[str, Callable[[Path], object]] = {
     "ring": _ring,
     "islands": _islands,
     "community": _community,
+    "machine": _machine,
     "cache-2050": _cache_2050,
     "cache-rates": _cache_rates,
     **DNP_BENCHES,

@@ -13,6 +13,7 @@ import numpy as np
 from golden.contracts import VALUE_BITS
 from golden.datasets import load
 from golden.graph import Graph
+from golden.ring.by_communities import communities_apart
 from golden.ring.placement import Placement
 from golden.ring.traffic import Traffic, traffic
 from scripts.flows.table import show
@@ -134,13 +135,17 @@ def bench(
         count = max(1, graph.nodes * _HUBS_PER_THOUSAND // 1000)
         hubs = np.sort(np.argsort(-graph.degrees, kind="stable")[:count])
         ways = {
-            "tiles": Placement.tiles(graph.nodes, CHIPLETS),
-            f"tiles, {count} hubs": Placement.tiles(graph.nodes, CHIPLETS, hubs),
+            "tiles": (graph, Placement.tiles(graph.nodes, CHIPLETS)),
+            f"tiles, {count} hubs": (graph, Placement.tiles(graph.nodes, CHIPLETS, hubs)),
         }
-        for how, placement in ways.items():
-            entry = _figures(name, graph, placement, how, traffic(graph, placement))
+        if graph.symmetric:
+            found, annealed = (communities_apart(graph, CHIPLETS, moves=moves) for moves in (False, True))
+            for how, (position, placement) in (("communities as found", found), ("communities", annealed)):
+                ways[how] = graph.relabelled(position), placement
+        for how, (placed, placement) in ways.items():
+            entry = _figures(name, placed, placement, how, traffic(placed, placement))
             if rtl:
-                entry |= _measured(graph, placement, folder)
+                entry |= _measured(placed, placement, folder)
             figures.append(entry)
     show(
         f"rows x links per layer, {CHIPLETS} chiplets; words of {VALUE_BITS} bits with {ELEMENTS} features",

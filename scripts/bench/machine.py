@@ -1,0 +1,114 @@
+"""`atoll bench machine`: whole inferences on every kind of machine, beside their aims and published figures."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from scripts.bench.community import PUBLISHED
+from scripts.flows.run import Request, run
+from scripts.flows.table import show
+
+__all__ = ["MACHINES", "bench"]
+
+#: Machines of 64 multipliers in all: configuration, chiplets, placement.
+MACHINES = (
+    ("default", 1, "tiles"),
+    ("community", 1, "tiles"),
+    ("default", 4, "tiles"),
+    ("default", 4, "communities"),
+    ("community", 4, "tiles"),
+    ("community", 4, "communities"),
+)
+#: Hardest of the aims for a whole machine.
+_UTILISATION, _BYTES, _LOSS, _AGREEMENT, _SPEED, _GENERATION = 0.9, 1.2, 0.005, 0.99, 20_000, 60
+
+
+def _named(names: Sequence[str] | None) -> list[str]:
+    if names is not None:
+        return list(names)
+    folder = os.environ.get("ATOLL_PLANETOID")
+    return [*([f"planetoid:{folder}/cora"] if folder else []), "digits"]
+
+
+def _row(result: dict[str, Any]) -> tuple[Any, ...]:
+    sizes, macs, moved, ring = result["config"], result["macs"], result["external_bytes"], result["ring"]
+    figures = result["accuracy"]
+    words = f"{sum(ring['words_by_link']):,} / {sum(ring['minimum']):,}" if ring else ""
+    return (
+        result["dataset"]["name"],
+        f"{sizes['name']}, {sizes['chiplets']}" + (f", {ring['placement']}" if ring else ""),
+        macs["lanes"],
+        f"{result['cycles']:,}",
+        f"{macs['utilisation']:.1%}",
+        f"{(moved['read'] + moved['written']) / moved['compulsory']:.2f}",
+        words,
+        f"{figures['machine'] - figures['float']:+.2%}",
+        f"{figures['agreement']:.2%}",
+        f"{result['simulation']['cycles_per_second']:,.0f}",
+        "yes" if result["bit_exact"] else "NO",
+    )
+
+
+def _generation(config: str, chiplets: int) -> float:
+    """Seconds that the Verilog of a machine takes."""
+    from amaranth.back import verilog
+
+    from scripts.machine import make_machine
+
+    began = time.perf_counter()
+    verilog.convert(make_machine(config, chiplets), name="machine")
+    return time.perf_counter() - began
+
+
+def bench(names: Sequence[str] | None = None, out: Path = Path("atoll-out/bench")) -> dict[str, Any]:
+    """Run two layers of GCN on every machine, in RTL; write ``machine.json``.
+
+    Parameters
+    ----------
+    names
+        Data sets; default: Cora where `ATOLL_PLANETOID` names its folder, and digits.
+    out
+        Folder for the file, and for the runs' own files.
+
+    Returns
+    -------
+    dict
+        ``runs``, each what `atoll run` writes into its ``result.json``, and ``generation_seconds`` by machine.
+    """
+    runs = []
+    for name in _named(names):
+        for config, chiplets, placement in MACHINES:
+            folder = out / "machine" / f"{config}-{chiplets}-{placement}"
+            request = Request(name, config=config, chiplets=chiplets, out=folder)
+            runs.append(run(replace(request, placement=placement)))
+    seconds = {f"{config}, {chiplets}": _generation(config, chiplets) for config, chiplets, _ in MACHINES[::2]}
+    columns = (
+        "graph", "machine, chiplets, placement", "lanes", "cycles", "utilisation", "bytes / compulsory",
+        "words on links / least", "accuracy - float", "agreement", "cycles a second", "bit-exact",
+    )  # fmt: skip
+    show("two layers of GCN, location of communities included", columns, [_row(result) for result in runs])
+    published = ", ".join(f"{who} {share:.0%}" for who, share in PUBLISHED.items())
+    show(
+        "aims",
+        ("of", "aim"),
+        [
+            ("utilisation of 64 multipliers on Cora", f"{_UTILISATION:.0%}; published, 4,096: {published}"),
+            ("external bytes, if hidden features fit on the chip", f"{_BYTES} of the compulsory"),
+            ("accuracy", f"at most {_LOSS:.1%} below float, {_AGREEMENT:.0%} of predictions agree"),
+            ("simulated cycles a second", f"{_SPEED:,}"),
+            (
+                f"Verilog of a machine, at most {_GENERATION} s",
+                "; ".join(f"{machine}: {took:.0f} s" for machine, took in seconds.items()),
+            ),
+        ],
+    )
+    result = {"schema": 1, "runs": runs, "generation_seconds": seconds}
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "machine.json").write_text(json.dumps(result, indent=1) + "\n")
+    return result
