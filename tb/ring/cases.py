@@ -13,7 +13,7 @@ from golden.graph import Graph
 from golden.image import Image
 from golden.ring.placement import Placement
 
-__all__ = ["commanded", "highest", "patched", "uneven"]
+__all__ = ["commanded", "commands", "highest", "patched", "uneven"]
 
 
 def uneven(graph: Graph, chiplets: int, seed: int, hubs: Sequence[int] = ()) -> Placement:
@@ -32,6 +32,16 @@ def patched(image: Image, kind: RegionKind, word: int, value: int) -> Image:
     data = bytearray(image.data)
     struct.pack_into("<I", data, image.region(kind).address + 4 * word, value)
     return _checked(image, data)
+
+
+def commands(image: Image) -> list[tuple[int, str]]:
+    """Layer and name of every command of an image."""
+    found = []
+    for number in range(image.header["commands"]):
+        at = (image.header["command_list"] + number) * LINE_BYTES
+        head = COMMANDS[Opcode.NOP].from_bytes(image.data[at : at + LINE_BYTES])
+        found.append((head["layer"], Opcode(head["opcode"]).name.lower()))
+    return found
 
 
 def commanded(image: Image, opcode: Opcode, **fields: int) -> Image:

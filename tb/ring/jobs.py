@@ -41,20 +41,24 @@ class Expected:
     Attributes
     ----------
     errors, infos
-        Of every chiplet's completion: one error, or a list of those that are possible; an info of None may be anything.
+        Of every chiplet's completion: one error, or a list of those that are possible; an info of None may be anything,
+        possible ones may depend on the error.
     results
         int16 [vertices, f_out] of every layer, or None.
     links
         Counters of every link by name, or None.
     cycles
         Name in ``tb/expected.toml``, or None.
+    phases
+        Layer and name of every chiplet's commands, or None.
     """
 
     errors: Sequence[Error | list[Error]]
-    infos: Sequence[int | None]
+    infos: Sequence[int | dict[int, list[int] | None] | None]
     results: Sequence[Int16Array] | None = None
     links: dict[str, list[int]] | None = None
     cycles: str | None = None
+    phases: list[list[tuple[int, str]]] | None = None
 
 
 @dataclass(frozen=True, eq=False)

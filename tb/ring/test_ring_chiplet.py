@@ -17,7 +17,7 @@ from hw.pe.formats import PEConfig
 from hw.ring.formats import RingConfig
 from hw.ring.ring_chiplet import RingChiplet
 from tb.chiplet.problems import random_graph, random_problem
-from tb.ring.cases import commanded, highest, patched
+from tb.ring.cases import commanded, commands, highest, patched
 from tb.ring.jobs import Expected, RingJob, RingSettings, simulate_ring
 
 #: Most chiplets of the simulated ring.
@@ -29,6 +29,10 @@ LIMIT = 30_000
 #: Memories begin at addresses that together have every bit.
 FAST = RingSettings(latency=1, limit=LIMIT, origin=0x5A5A_5000)
 STALLED = RingSettings(latency=30, stall=0.4, out_of_order=True, seed=3, limit=LIMIT, origin=0xA5A5_A000)
+
+
+#: What a completion may say beside its error: anything, one number, or some by error.
+Info = int | dict[int, list[int] | None] | None
 
 
 def chiplet(chiplets: int = CHIPLETS) -> RingChiplet:
@@ -49,6 +53,7 @@ def good(
 ) -> RingJob:
     """Run whose results and traffic are those of the golden models."""
     least = traffic(problem.graph, placement, by_source=by_source)
+    images = build_images(problem, placement, by_source=by_source, in_order=in_order)
     elements = sum(layer.f_out for layer in problem.model.layers)
     chiplets = placement.chiplets
     expected = Expected(
@@ -60,8 +65,9 @@ def good(
             "partial_words": (2 * least.partials * elements).tolist(),
         },
         cycles=cycles and f"ring.ring_chiplet.{cycles}",
+        phases=[commands(image) for image in images],
     )
-    return RingJob(build_images(problem, placement, by_source=by_source, in_order=in_order), settings, expected)
+    return RingJob(images, settings, expected)
 
 
 def good_jobs() -> list[RingJob]:
@@ -69,9 +75,18 @@ def good_jobs() -> list[RingJob]:
     star = Graph.from_edges("star", 12, [5] * 11, [n for n in range(12) if n != 5], symmetrise=True)
     star = replace(star, features=random_graph(3, 12, 20, 3, 1.0).features)
     hubs = highest(small, 4)
+    # VIDs of ten bits; few of them travel.
+    far = random_graph(4, 700, 60, 2, 0.3)
     return [
         good(random_problem(small, Model.GCN, [7, 3], 1), Placement.tiles(21, 3, hubs), FAST, "hubs"),
-        good(random_problem(large, Model.SAGE, [2], 2), Placement.tiles(90, 3), FAST, "windows", in_order=True),
+        good(
+            random_problem(large, Model.SAGE, [2], 2),
+            Placement.tiles(90, 3, highest(large, 11)),
+            FAST,
+            "windows",
+            in_order=True,
+        ),
+        good(random_problem(far, Model.GIN, [1], 6), Placement.at([0, 9, 640, 700]), FAST, "far"),
         good(random_problem(small, Model.GIN, [8], 3), Placement.tiles(21, 2), STALLED, "stalled", in_order=True),
         good(
             random_problem(small, Model.GCN, [5], 4),
@@ -84,7 +99,7 @@ def good_jobs() -> list[RingJob]:
     ]
 
 
-def _broken(victim: int, error: Error, info: int | None, chiplets: int = CHIPLETS) -> Expected:
+def _broken(victim: int, error: Error, info: Info, chiplets: int = CHIPLETS) -> Expected:
     """One chiplet finds an error, all others hear of it from there."""
     told = victim | error << 8
     return Expected(
@@ -100,7 +115,7 @@ def bad_jobs() -> list[RingJob]:
     images = build_images(problem, Placement.tiles(21, CHIPLETS, hubs))
     jobs = []
 
-    def breaks(victim: int, error: Error, info: int | None, image: Any = None, **settings: Any) -> None:
+    def breaks(victim: int, error: Error, info: Info, image: Any = None, **settings: Any) -> None:
         changed = [image if image and n == victim else given for n, given in enumerate(images)]
         jobs.append(RingJob(changed, replace(FAST, **settings), _broken(victim, error, info)))
 
@@ -116,7 +131,16 @@ def bad_jobs() -> list[RingJob]:
     # All of chiplet 0's halo.
     combined = images[0].region(RegionKind.COMBINED)
     halo = (combined.address + 7 * combined.row_bytes, combined.address + 21 * combined.row_bytes - 1)
-    breaks(0, Error.MEMORY_WRITE, None, write_errors=(0, *halo))
+    lines = [FAST.origin // LINE_BYTES + address // LINE_BYTES for address in range(halo[0], halo[1], 8)]
+    breaks(0, Error.MEMORY_WRITE, {Error.MEMORY_WRITE: lines}, write_errors=(0, *halo))
+    # What the chiplet itself reads and writes.
+    features = next(region.kind for region in images[0].regions if region.kind.name.startswith("FEATURES"))
+    for victim, kind, writes in ((0, features, 0), (2, RegionKind.COMBINED, 1)):
+        region = images[victim].region(kind)
+        first = region.address + (14 * region.row_bytes if writes else 0)
+        line = (FAST.origin + first) // LINE_BYTES
+        failing = {("read_errors", "write_errors")[writes]: (victim, first, first + 3)}
+        breaks(victim, (Error.MEMORY_READ, Error.MEMORY_WRITE)[writes], line, **failing)
 
     pair = Graph.from_edges("pair", 4, [0, 1], [2, 3])
     two = build_images(random_problem(pair, Model.SAGE, [3], 1), Placement.tiles(4, 2))
@@ -125,16 +149,30 @@ def bad_jobs() -> list[RingJob]:
     jobs.append(RingJob([silent, two[1]], FAST, Expected([Error.NONE, Error.MISSING], [0, 1])))
 
     # Rows of another length, another's rows, and a reset of one while others work: whoever notices first says so.
+    def any_of(*errors: Error) -> Info:
+        """VIDs, and who else may have found what."""
+        heard = [n | error << 8 for n in range(CHIPLETS) for error in errors]
+        return {Error.PEER: heard, **{int(error): list(range(21)) for error in errors}}
+
     any_ = [Error.BAD_PACKET, Error.PEER]
     for odd in (commanded(images[0], Opcode.SCATTER, f_out=3), commanded(images[0], Opcode.REDUCE, f_out=3)):
-        jobs.append(RingJob([odd, *images[1:]], FAST, Expected([any_] * CHIPLETS, [None] * CHIPLETS)))
+        said = Expected([any_] * CHIPLETS, [any_of(Error.BAD_PACKET)] * CHIPLETS)
+        jobs.append(RingJob([odd, *images[1:]], FAST, said))
     stranger = commanded(images[1], Opcode.SCATTER, first_vertex=6)
     any_ = [Error.VID_RANGE, Error.BAD_PACKET, Error.PEER]
-    jobs.append(RingJob([images[0], stranger, images[2]], FAST, Expected([any_] * CHIPLETS, [None] * CHIPLETS)))
+    said = Expected([any_] * CHIPLETS, [any_of(Error.VID_RANGE, Error.BAD_PACKET)] * CHIPLETS)
+    jobs.append(RingJob([images[0], stranger, images[2]], FAST, said))
     any_ = [Error.LINK, Error.PEER, Error.BAD_PACKET]
-    for victim, after in ((0, 500), (1, 700), (2, 900)):
+    heard = [n | error << 8 for n in range(CHIPLETS) for error in (Error.LINK, Error.BAD_PACKET)]
+    for victim, after in ((0, 500), (1, 700), (2, 900), (1, 1200)):
+        infos: list[Info] = [{Error.LINK: [victim], Error.PEER: heard, Error.BAD_PACKET: None}] * CHIPLETS
+        infos[victim] = {
+            Error.LINK: [n for n in range(CHIPLETS) if n != victim],
+            Error.PEER: heard,
+            Error.BAD_PACKET: None,
+        }
         reset = replace(FAST, reset_one=(victim, after, 300))
-        jobs.append(RingJob(images, reset, Expected([any_] * CHIPLETS, [None] * CHIPLETS)))
+        jobs.append(RingJob(images, reset, Expected([any_] * CHIPLETS, infos)))
     jobs.append(good(problem, Placement.tiles(21, CHIPLETS, hubs), replace(STALLED, reset_after=900)))
     return jobs
 
