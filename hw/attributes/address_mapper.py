@@ -2,7 +2,7 @@
 
 from amaranth import Elaboratable, Module, Signal, unsigned
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import In, Out
 
 from golden.contracts import VID_BITS
 from hw.memory.formats import WORD_BYTES, RangeRequest
@@ -14,8 +14,9 @@ __all__ = ["AddressMapper", "MapperSettings"]
 class MapperSettings(data.StructLayout):
     """An array with one row a node: word address of row 0, distance of rows and words to read, in words."""
 
-    def __init__(self, address_width: int) -> None:
-        super().__init__({"base": unsigned(address_width - (WORD_BYTES.bit_length() - 1)), "distance": 16, "words": 16})
+    def __init__(self, address_width: int, largest: int) -> None:
+        base = unsigned(address_width - (WORD_BYTES.bit_length() - 1))
+        super().__init__({"base": base, "distance": range(largest + 1), "words": range(largest + 1)})
 
 
 class AddressMapper(wiring.Component):
@@ -25,6 +26,8 @@ class AddressMapper(wiring.Component):
     ----------
     address_width
         Width of byte addresses, in bits.
+    largest
+        Largest distance and number of words.
     id_bits
         Width of an ID: an edge's ID does as well as a node's.
 
@@ -36,11 +39,11 @@ class AddressMapper(wiring.Component):
     o : stream of `RangeRequest`
     """
 
-    def __init__(self, address_width: int = 32, id_bits: int = VID_BITS) -> None:
+    def __init__(self, address_width: int = 32, largest: int = (1 << 16) - 1, id_bits: int = VID_BITS) -> None:
         self.address_width, self.id_bits = address_width, id_bits
         super().__init__(
             {
-                "settings": In(MapperSettings(address_width)),
+                "settings": In(MapperSettings(address_width, largest)),
                 "i": In(stream.Signature(unsigned(id_bits))),
                 "o": Out(stream.Signature(RangeRequest(address_width))),
             }
@@ -49,9 +52,8 @@ class AddressMapper(wiring.Component):
     def elaborate(self, platform: object) -> Elaboratable:
         """Multiply between registers, then add."""
         m = Module()
-        m.submodules.out = out = Slice(RangeRequest(self.address_width))
-        connect(m, out.o, flipped(self.o))
         word = len(self.settings.base)
+        m.submodules.out = out = Slice(unsigned(word))
         identity, product = Signal(self.id_bits), Signal(word)
         asked, multiplied = Signal(), Signal()
         moves = Signal()
@@ -59,8 +61,11 @@ class AddressMapper(wiring.Component):
             moves.eq(out.i.ready | ~multiplied),
             self.i.ready.eq(moves | ~asked),
             out.i.valid.eq(multiplied),
-            out.i.payload.address.eq(self.settings.base + product),
-            out.i.payload.words.eq(self.settings.words),
+            out.i.payload.eq(self.settings.base + product),
+            self.o.valid.eq(out.o.valid),
+            self.o.payload.address.eq(out.o.payload),
+            self.o.payload.words.eq(self.settings.words),
+            out.o.ready.eq(self.o.ready),
         ]
         with m.If(self.i.ready):
             m.d.sync += [identity.eq(self.i.payload), asked.eq(self.i.valid)]

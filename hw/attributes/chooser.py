@@ -58,10 +58,12 @@ class Chooser(wiring.Component):
         m = Module()
         m.submodules.out = out = Slice(Choice)
         connect(m, out.o, flipped(self.o))
-        state, mask, bound, number = (Signal(WORD, name=name) for name in ("state", "mask", "bound", "number"))
-        population, left = Signal(WORD), Signal(COUNT_BITS)
-        fits, known = Signal(), Signal()
-        chosen = Array(Signal(WORD, name=f"chosen_{n}") for n in range(self.most))
+        state, mask, bound, number = (
+            Signal(WORD, name=name, reset_less=True) for name in ("state", "mask", "bound", "number")
+        )
+        population, left = Signal(WORD, reset_less=True), Signal(range(self.most + 1), reset_less=True)
+        fits, known = Signal(reset_less=True), Signal(reset_less=True)
+        chosen = Array(Signal(WORD, name=f"chosen_{n}", reset_less=True) for n in range(self.most))
         have = Signal(range(self.most + 1))
         choice, request = out.i.payload, self.i.payload
         smeared = bound

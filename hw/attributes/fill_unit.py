@@ -74,7 +74,7 @@ class FillUnit(wiring.Component):
         m = Module()
         config = self.config
         port = (config.address_width, config.data_width)
-        m.submodules.mapper = mapper = AddressMapper(config.address_width, config.id_bits)
+        m.submodules.mapper = mapper = AddressMapper(config.address_width, config.row_words, config.id_bits)
         m.submodules.reader = reader = RangeReader(*port, config.depth)
         m.submodules.waiting = waiting = Queue(Missing(config), config.outstanding)
         m.submodules.done = done = Queue(self.landed_layout, 2)

@@ -107,6 +107,11 @@ class AttributeConfig:
         return self.slots + self.ways
 
     @property
+    def row_words(self) -> int:
+        """Words of the longest attribute row."""
+        return self.row_beats * self.data_width // (8 * WORD_BYTES)
+
+    @property
     def key_bits(self) -> int:
         """Width of a replacement key."""
         return KEY_BITS[self.policy]
@@ -170,7 +175,7 @@ class AttributeSettings(data.StructLayout):
             {
                 "nodes": unsigned(VID_BITS),
                 "attributes": word,
-                "row_words": unsigned(16),
+                "row_words": range(config.row_words + 1),
                 "beats": range(config.row_beats + 1),
                 "offsets": word,
                 "edges": word,

@@ -126,7 +126,8 @@ class IDTable(wiring.Component):
 
     def _bucket(self, side: int, identity: Value) -> Value:
         bits = (self.config.buckets - 1).bit_length()
-        return Cat((identity & mask).xor() for mask in bucket_masks(self.config.id_bits, bits, side))
+        masks = bucket_masks(self.config.id_bits, bits, side)
+        return Cat(Cat(identity[n] for n in range(len(identity)) if mask >> n & 1).xor() for mask in masks)
 
     def elaborate(self, platform: object) -> Elaboratable:
         """Build the pipeline, the changes and the sweep."""

@@ -88,11 +88,11 @@ class NegativeSampler(wiring.Component):
             connect(m, reader.request, flipped(self.requests[n]))
             connect(m, flipped(self.beats[n]), reader.beat)
 
-        left, root = Signal(16), Signal(VID_BITS)
-        bad = Signal()
-        found = Signal(FoundRow)
-        rest = Signal(VID_BITS)  # nodes not joined to the root
-        candidates = Array(Signal(VID_BITS, name=f"candidate_{n}") for n in range(self.most))
+        left, root = Signal(16, reset_less=True), Signal(VID_BITS, reset_less=True)
+        bad = Signal(reset_less=True)
+        found = Signal(FoundRow, reset_less=True)
+        rest = Signal(VID_BITS, reset_less=True)  # nodes not joined to the root
+        candidates = Array(Signal(VID_BITS, name=f"candidate_{n}", reset_less=True) for n in range(self.most))
         have, at = Signal(range(self.most + 1)), Signal(range(self.most + 1))
         passed_root, counting = Signal(), Signal()
         joined = Signal(VID_BITS)  # a node that is passed, in ascending order

@@ -14,12 +14,16 @@ from hw.stream.slice import Slice
 __all__ = ["FoundRow", "RowFinder", "RowFinderSettings"]
 
 
+#: Bits of the number of offsets that a row has.
+TILE_BITS = 8
+
+
 class RowFinderSettings(data.StructLayout):
     """``offsets``: word address of the tiled offsets. ``edge_count``: edges. ``tiles``: offsets of a row."""
 
     def __init__(self, address_width: int) -> None:
         word = unsigned(address_width - (WORD_BYTES.bit_length() - 1))
-        super().__init__({"offsets": word, "edge_count": 32, "tiles": 8})
+        super().__init__({"offsets": word, "edge_count": 32, "tiles": TILE_BITS})
 
 
 #: Edges of a node: the first one, how many, and 0 or why they are not known (`golden.contracts.Error`).
@@ -64,7 +68,7 @@ class RowFinder(wiring.Component):
         """Keep the first word of a row's offsets until the last one comes."""
         m = Module()
         address_width, data_width = self._port
-        m.submodules.mapper = mapper = AddressMapper(address_width)
+        m.submodules.mapper = mapper = AddressMapper(address_width, 1 << TILE_BITS)
         m.submodules.reader = reader = RangeReader(*self._port, self._depth)
         m.submodules.words = words = WordSerialiser(data_width)
         m.submodules.pair = pair = Slice(data.StructLayout({"start": 32, "end": 32, "error": 1}))

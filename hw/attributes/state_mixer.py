@@ -35,8 +35,8 @@ class StateMixer(wiring.Component):
         """Three cycles a round, with one addition each."""
         m = Module()
         rounds = len(_WORDS) + FINAL_ROUNDS
-        request = Signal(MixRequest)
-        state, number, part = Signal(WORD), Signal(range(rounds + 1)), Signal(range(3))
+        request = Signal(MixRequest, reset_less=True)
+        state, number, part = (Signal(shape, reset_less=True) for shape in (WORD, range(rounds + 1), range(3)))
         words = Array([*(request[name] for name in _WORDS), *[FINAL_WORD] * FINAL_ROUNDS])
         far, near = Signal(WORD), Signal(WORD)
         m.d.comb += [

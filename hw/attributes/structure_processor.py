@@ -193,7 +193,7 @@ class StructureProcessor(wiring.Component):
         # Roots, then samples, become positions and, but for the last hop, wait to be expanded.
         sampled, sample = choices.o.payload, out.i.payload
         reading, expanding = Signal(), Signal()
-        left = Signal(16)
+        left = Signal(16, reset_less=True)
         pending = Signal(range(2 * self.frontier + 1))  # waiting, or being expanded
         word = Signal.like(edge_words.o.payload)
         there, deeper, bad = Signal(), Signal(), Signal()

@@ -41,7 +41,7 @@ LIMIT = 60_000
 def config_of(given: dict[str, Any]) -> AttributeConfig:
     """Return the sizes that `given` changes; an ID has as few cells as can be, so that many find none."""
     changes = {**given, "policy": Policy[given["policy"]]}
-    return narrow(**{"address_width": ADDRESS_BITS, "bucket_bits": 1, "outstanding": 4, **changes})
+    return narrow(**{"address_width": ADDRESS_BITS, "bucket_bits": 1, "row_beats": 7, **changes})
 
 
 def machine(**given: Any) -> TraceMachine:
@@ -76,8 +76,10 @@ def phases(config: AttributeConfig) -> Iterator[tuple[str, Memory | None, Phase]
     yield "moved", None, Phase(tuple((7 * (n % 2), 0, int(n % 5 == 0)) for n in range(1, 60)))
     yield "cached", None, Phase(tuple((200 + n % 2, 3, int(n % 3 == 0)) for n in range(60)))
     yield "misses", None, Phase(tuple((n % NODES, n % slots, n % 2) for n in range(100)), latency=60)
-    # Far more requests of one ID than its key can count.
-    yield "popular", None, Phase(tuple((9 if n % 4 else 12, 9 if n % 4 else 2, 0) for n in range(700)))
+    # Keys that use all their bits, and more requests of an ID than its key can count; then all meet in the cache.
+    counted = [(131, 0), (135, 1), (128, 2), (300, 3), (255, 4), (130, 5), (192, 6)]
+    counts = [(30 + slot, slot, 0) for count, slot in counted for _ in range(count)]
+    yield "counted", None, Phase(tuple(counts + [(100 + n, n % 7, 0) for n in range(20)]), forget="flush")
     yield "random", None, Phase(random(500), latency=9)
     yield "", None, Phase(random(600), failing=(20, 90), stall=0.3, hold=0.3, idle=0.3, latency=40)
     yield "", None, Phase(random(600, 1.0), stall=0.5, hold=0.6, latency=3, out_of_order=True)
@@ -87,7 +89,7 @@ def phases(config: AttributeConfig) -> Iterator[tuple[str, Memory | None, Phase]
     # Every ID fits: only those with more bits than there are inside are refused.
     yield "short", Memory(1 << 32, 1, 0xF000), Phase(random(500, 1.0, 0.02, 256), forget="reset", latency=30)
     yield "", None, Phase(random(400, 0.7, 0.02, 256), hold=0.8, stall=0.2)
-    yield "even", Memory(NODES, 2, 0x8800), Phase(random(300, 0.5), forget="reset", latency=30)
+    yield "even", Memory(NODES, 4, 0x8800), Phase(random(300, 0.5), forget="reset", latency=30)
     yield "", None, Phase(random(400, 0.5, 0.03), failing=(3, 40), idle=0.6, out_of_order=True)
 
 

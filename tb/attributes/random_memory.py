@@ -43,6 +43,8 @@ class RandomMemory:
         Size of the memory and of the address space, in words of 32 bits; a power of two.
     tiles
         Offsets of a row.
+    bits
+        Of all words, 10..32: IDs, offsets, lengths.
 
     Attributes
     ----------
@@ -54,11 +56,11 @@ class RandomMemory:
         IDs of the roots.
     """
 
-    def __init__(self, random: Random, words: int, tiles: int) -> None:
+    def __init__(self, random: Random, words: int, tiles: int, bits: int = 32) -> None:
         self.random, self.tiles = random, tiles
-        self.words = np.random.default_rng(random.getrandbits(32)).integers(0, 1 << 32, words, dtype=np.uint32)
-        self.nodes = random.randrange(0xA000_0000, 0xFFFF_FFFF)
-        self.edge_count = random.randrange(0xA000_0000, 0xFFFF_FFFF)
+        most = 1 << bits
+        self.words = np.random.default_rng(random.getrandbits(32)).integers(0, most, words, dtype=np.uint32)
+        self.nodes, self.edge_count = (random.randrange(most // 8 * 5, most) for _ in range(2))
         self.offsets_at, self.edges_at, self.roots_at = (random.randrange(words) for _ in range(3))
         self.roots: list[int] = []
 
@@ -77,15 +79,19 @@ class RandomMemory:
         self.roots.append(root)
         if length is not None:
             start = self.random.randrange(self.edge_count - length)
-            at = self.offsets_at + root * self.tiles
-            self.put(at, start)
-            self.put(at + self.tiles, start + length)
+            self.put_offsets(root, start, start + length)
             row: set[int] = set()
             while len(row) < length:
                 row.add(self.random.randrange(self.nodes))
                 row.discard(root)
             for n, node in enumerate(sorted(row)):
                 self.put(self.edges_at + start + n, node)
+
+    def put_offsets(self, node: int, start: int, end: int) -> None:
+        """Say where a node's row begins and ends."""
+        at = self.offsets_at + node * self.tiles
+        self.put(at, start)
+        self.put(at + self.tiles, end)
 
     def error(self, node: int) -> str:
         """Return what is wrong with the offsets of a node that is in the graph; nothing if all is well."""

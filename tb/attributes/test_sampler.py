@@ -1,6 +1,6 @@
 """Structure processor and negative sampler against the golden sampler."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, cast
 
@@ -104,8 +104,8 @@ class SampleBench:
         return out, took
 
 
-def expected(batch: Batch) -> list[dict[str, int]]:
-    """Every sample, in order, as the hardware gives it."""
+def expected(batch: Batch, unknown: Collection[int] = ()) -> list[dict[str, int]]:
+    """Every sample, in order, as the hardware gives it; no negatives for roots whose neighbours are `unknown`."""
     out = []
     hop_of = np.repeat(np.arange(len(batch.hops)), batch.hops)
     for position in range(batch.hops[0]):
@@ -118,7 +118,7 @@ def expected(batch: Batch) -> list[dict[str, int]]:
     if batch.negatives or batch.nodes.size == batch.positives:
         for root in range(batch.hops[0]):
             mine = batch.positives + np.flatnonzero(batch.parents[batch.positives :] == root)
-            out += group(batch, mine.tolist(), NEGATIVE_HOP)
+            out += group(batch, [] if int(batch.nodes[root]) in unknown else mine.tolist(), NEGATIVE_HOP)
     return out
 
 
@@ -165,39 +165,84 @@ async def samples_are_those_of_the_golden_model(dut: Any, name: str) -> None:
     assert not bench.errors
 
 
+async def check_random(bench: SampleBench, memory: RandomMemory, plan: Plan) -> None:
+    """Sample from random memory, and compare samples and errors with the golden model."""
+    random = bench.bench.random
+    await bench.load_random(memory)
+    bench.memory.stall(random.choice((0, 0.4)))
+    bench.memory.latency(random.choice((1, 20)))
+    bench.bench.pace(stall=random.choice((0, 0.5)))
+    bench.errors.clear()
+    batch = random.getrandbits(32)
+    got, _ = await bench.run(plan, batch=batch)
+    whole = sample(cast(Graph, memory), memory.roots, plan, batch)
+    want = expected(whole, [root for root in memory.roots if memory.error(root)])
+    if not plan.negatives:
+        want = [item for item in want if item["hop"] != NEGATIVE_HOP]
+    compare(got, want)
+    sampled = whole.nodes[: whole.positives].tolist()
+    wrong = [(Error.VID_RANGE, node) for node in sampled if node >= memory.nodes]
+    for node in whole.nodes[: sum(whole.hops[:-1])].tolist() + (memory.roots if plan.negatives else []):
+        if node < memory.nodes and memory.error(node):
+            wrong.append((Error[memory.error(node)], node))
+    said = [(Error(error["code"]), error["info"]) for error in bench.errors]
+    assert set(said) <= set(wrong)
+    # Of two at once, one is reported.
+    assert 2 * len(said) >= len(wrong)
+
+
 @cocotb.test()
 async def every_bit_of_ids_offsets_and_addresses_counts(dut: Any) -> None:
     bench = await begin(dut)
     random = bench.bench.random
-    for number in range(12):
-        memory = RandomMemory(random, MEMORY // 4, random.choice((1, 2, 3)))
+    for number in range(24):
+        memory = RandomMemory(random, MEMORY // 4, random.choice((1, 2, 3)), 32 - number)
         # Negatives read the rows of their roots to the end, so these are short.
-        lengths = [None, None, None] if number % 2 else [0, random.randrange(1, 30), random.randrange(300)]
-        for length in lengths:
+        short = [random.randrange(2), random.randrange(1, 30), 3000 if number == 10 else random.randrange(300)]
+        for length in short if number % 2 == 0 else [None] * 3:
             memory.add_root(length)
         fan_out = tuple(random.randrange(1, 7) for _ in range(1 + number % 3))
-        plan = Plan(fan_out if number % 3 else fan_out[:1], 0 if number % 2 else 6, random.getrandbits(32))
-        await bench.load_random(memory)
-        bench.memory.stall(random.choice((0, 0.4)))
-        bench.memory.latency(random.choice((1, 20)))
-        bench.bench.pace(stall=random.choice((0, 0.5)))
-        bench.errors.clear()
-        batch = random.getrandbits(32)
-        got, _ = await bench.run(plan, batch=batch)
-        whole = sample(cast(Graph, memory), memory.roots, plan, batch)
-        want = expected(whole)
-        if not plan.negatives:
-            want = [item for item in want if item["hop"] != NEGATIVE_HOP]
-        compare(got, want)
-        inner = sum(whole.hops[:-1]) if plan.fan_out else 0
-        wrong = [(Error.VID_RANGE, node) for node in whole.nodes[: whole.positives].tolist() if node >= memory.nodes]
-        for node in whole.nodes[:inner].tolist():
-            if node < memory.nodes and memory.error(node):
-                wrong.append((Error[memory.error(node)], node))
-        said = [(Error(error["code"]), error["info"]) for error in bench.errors]
-        assert set(said) <= set(wrong)
-        # Of two at once, one is reported.
-        assert 2 * len(said) >= len(wrong)
+        plan = Plan(fan_out if number % 2 else fan_out[:1], 0 if number % 2 else 6, random.getrandbits(32))
+        await check_random(bench, memory, plan)
+
+
+@cocotb.test()
+async def the_last_edge_and_the_last_node_are_in_the_graph(dut: Any) -> None:
+    bench = await begin(dut)
+    random = bench.bench.random
+    for beyond in (0, 1, 0, 1):
+        memory = RandomMemory(random, MEMORY // 4, 1)
+        memory.nodes, memory.edge_count = 1 << 31, 1 << 32
+        for length in (4, 0, 0):
+            memory.add_root(length)
+        root, empty, short = memory.roots
+        start, end = random.randrange(1 << 30), random.randrange(1 << 31, 1 << 32)
+        memory.put_offsets(root, end - 4, end)
+        for n in range(4):
+            memory.put(memory.edges_at + end - 4 + n, (1 << 31) + start + n if n < 3 else 0xFFFF_FFF0)
+        memory.put_offsets(empty, 2 * start + 1, 2 * start + 1)
+        memory.put_offsets(short, 2 * start + 2, 2 * start + 1)
+        # The last edge is, or is not, the row's; the last node is or is not.
+        memory.edge_count, memory.nodes = end - beyond, 0xFFFF_FFF1
+        await check_random(bench, memory, Plan((5,), 2, 3))
+        memory.edge_count, memory.nodes = end, 0xFFFF_FFF1 - beyond
+        await check_random(bench, memory, Plan((5,), 0, 3))
+
+
+@cocotb.test()
+async def numbers_that_came_already_are_not_taken_again(dut: Any) -> None:
+    bench = await begin(dut)
+    random = bench.bench.random
+    # Six of eight neighbours, and six of nine or ten others.
+    for name, plan in (("synthetic:clique,nodes=9", Plan((6,), 0, 4)), ("synthetic:path,nodes=12", Plan((1,), 6, 5))):
+        graph = load(name)
+        for number in range(3):
+            roots = [random.randrange(graph.nodes) for _ in range(20)]
+            await bench.load(graph, roots)
+            bench.memory.latency(1)
+            got, _ = await bench.run(plan, batch=number)
+            want = expected(sample(graph, roots, plan, number))
+            compare(got, want if plan.negatives else [item for item in want if item["hop"] != NEGATIVE_HOP])
 
 
 @cocotb.test()
