@@ -10,6 +10,7 @@ from amaranth.utils import ceil_log2
 from golden.contracts import COMMAND_BYTES, COMPLETION, Error
 from hw.attributes.command_processor import CommandProcessor
 from hw.attributes.core import AttributeCore, CoreConfig
+from hw.community.once import StreamOnce
 from hw.contracts import struct
 from hw.memory.axi import AXI4Signature, connect_flat, flat_members
 from hw.memory.formats import line_address_width
@@ -17,8 +18,10 @@ from hw.memory.read_arbiter import ReadArbiter
 from hw.memory.write_port import WritePort
 from hw.ring.axi_merge import AXIMerge
 
-__all__ = ["AttributeAccelerator", "attach_core"]
+__all__ = ["CORE_MODULE", "AttributeAccelerator", "attach_core"]
 
+#: Name of the cores' module where it is generated apart.
+CORE_MODULE = "attribute_core"
 #: Bits of the IDs of a core's own port.
 CORE_ID_WIDTH = 4
 #: Bursts of a client under way.
@@ -66,6 +69,8 @@ class AttributeAccelerator(wiring.Component):
     config : CoreConfig
     cores
         A power of two, 1..16.
+    once
+        Leave out what is inside the cores: `core` is generated apart, once, as `CORE_MODULE`.
 
     Attributes
     ----------
@@ -86,10 +91,10 @@ class AttributeAccelerator(wiring.Component):
         If `cores` is out of its range.
     """
 
-    def __init__(self, config: CoreConfig | None = None, cores: int = 2) -> None:
+    def __init__(self, config: CoreConfig | None = None, cores: int = 2, *, once: bool = False) -> None:
         if not 1 <= cores <= 16 or cores & (cores - 1):
             raise ValueError(f"cores must be a power of two in 1..16, not {cores!r}")
-        self.config, self.cores = config or CoreConfig(), cores
+        self.config, self.cores, self.once = config or CoreConfig(), cores, once
         attribute = self.config.attribute
         self._port = (attribute.address_width, attribute.data_width)
         id_width = CORE_ID_WIDTH + ceil_log2(cores)
@@ -103,6 +108,10 @@ class AttributeAccelerator(wiring.Component):
             }
         )
 
+    def core(self) -> AttributeCore:
+        """Return a core as all of them are."""
+        return AttributeCore(self.config)
+
     def elaborate(self, platform: object) -> Elaboratable:
         """Merge the cores' ports in pairs."""
         m = Module()
@@ -112,7 +121,8 @@ class AttributeAccelerator(wiring.Component):
         m.d.comb += self.busy.eq(commands.busy)
         ports = []
         for n in range(self.cores):
-            m.submodules[f"core_{n}"] = core = AttributeCore(self.config)
+            core = self.core()
+            m.submodules[f"core_{n}"] = StreamOnce(core, CORE_MODULE) if self.once else core
             connect(m, commands.commands[n], core.command)
             connect(m, core.executed, commands.executed[n])
             m.d.comb += core.base.eq(self.base)
