@@ -1,8 +1,11 @@
 """Attribute processor against the golden model, request by request; every flow and policy by name."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -35,17 +38,9 @@ def random_requests(
     return tuple(zip(ids.tolist(), spots.tolist(), (rng.random(count) < reads).astype(int).tolist(), strict=True))
 
 
-def played(
-    config: AttributeConfig,
-    phases: list[Phase],
-    directory: Path,
-    beats: int | None = None,
-    *,
-    name: str = "attribute_processor",
-    beside: Sequence[AttributeConfig] = (),
-) -> list[Played]:
+def played(config: AttributeConfig, phases: list[Phase], directory: Path, beats: int | None = None) -> list[Played]:
     """Play phases and compare all of them with one golden model."""
-    out, _ = play(config, phases, directory, nodes=NODES, degrees=DEGREES, beats=beats, name=name, beside=beside)
+    out, _ = play(config, phases, directory, nodes=NODES, degrees=DEGREES, beats=beats)
     ram = ram_of(config)
     for phase, one in zip(phases, out, strict=True):
         if phase.forget:
@@ -63,10 +58,29 @@ def directed(requests: list[Request], expected: list[Step], directory: Path, pol
     return out
 
 
-def played_by(policy: Policy, phases: list[Phase], directory: Path) -> list[Played]:
-    """Play phases on the processor with this policy, beside those with the others."""
-    configs = [narrow(policy=each) for each in Policy]
-    return played(narrow(policy=policy), phases, directory, name="attribute_policies", beside=configs)
+def play_all(phases: Callable[[Policy], list[Phase]]) -> dict[Policy, list[tuple[Phase, Played]]]:
+    """Play phases on the processors with all policies, side by side in one design, one after another."""
+    configs = [narrow(policy=policy) for policy in Policy]
+    whole: list[Phase] = []
+    for number, policy in enumerate(Policy):
+        first, *others = (replace(phase, processor=number) for phase in phases(policy))
+        whole += [replace(first, forget="reset"), *others]
+    with TemporaryDirectory() as folder:
+        out, _ = play(
+            configs[0], whole, Path(folder), nodes=NODES, degrees=DEGREES, name="attribute_policies", beside=configs
+        )
+    pairs = list(zip(whole, out, strict=True))
+    return {policy: [pair for pair in pairs if pair[0].processor == n] for n, policy in enumerate(Policy)}
+
+
+def check_all(policy: Policy, pairs: list[tuple[Phase, Played]]) -> None:
+    """Compare what `play_all` gave for a policy with the golden model."""
+    config = narrow(policy=policy)
+    ram = ram_of(config)
+    for phase, one in pairs:
+        if phase.forget:
+            ram.clear()
+        check(config, ram, phase, one)
 
 
 def fill(ids: list[int]) -> list[Request]:
@@ -136,41 +150,51 @@ def test_the_method_of_the_source_step_by_step(tmp_path: Path) -> None:
 # Policies of A8 -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("policy", list(Policy), ids=lambda policy: policy.name.lower())
-def test_policy_evicts(policy: Policy, tmp_path: Path) -> None:
-    # Five entries of the cache that differ in everything; the requests before their displacement make them so.
-    ids = [40, 41, 42, 43, 44]
-    requests = [(node, slot, 0) for slot, node in enumerate(ids)]
+#: Five entries of the cache that differ in everything; the requests before their displacement make them so.
+ENTRIES = [40, 41, 42, 43, 44]
+
+
+def policy_phases(policy: Policy) -> list[Phase]:
+    requests = [(node, slot, 0) for slot, node in enumerate(ENTRIES)]
     touches = {40: 3, 41: 1, 42: 4, 43: 0, 44: 2}
     for node in (42, 44, 40, 41, 43):
-        requests += [(node, ids.index(node), 0)] * touches[node]
+        requests += [(node, ENTRIES.index(node), 0)] * touches[node]
     # Displaced in an order of its own: 41, 44, 40, 43, 42.
     order = [41, 44, 40, 43, 42]
-    requests += [(50 + n, ids.index(node), 0) for n, node in enumerate(order)]
+    requests += [(50 + n, ENTRIES.index(node), 0) for n, node in enumerate(order)]
     requests += [(30, 0, 0)]
+    rng, slots = np.random.default_rng(int(policy)), narrow().slots
+    return [
+        Phase(tuple(requests), latency=5),
+        Phase(random_requests(rng, 1000, slots), forget="reset"),
+        Phase(random_requests(rng, 1000, slots), failing=(3, 9), stall=0.3, hold=0.3, idle=0.3, latency=40),
+        Phase(random_requests(rng, 1000, slots), stall=0.5, hold=0.6, latency=3, out_of_order=True),
+        Phase(random_requests(rng, 1000, slots), forget="reset", idle=0.2),
+    ]
+
+
+@cache
+def policies_played() -> dict[Policy, list[tuple[Phase, Played]]]:
+    return play_all(policy_phases)
+
+
+@pytest.mark.parametrize("policy", list(Policy), ids=lambda policy: policy.name.lower())
+def test_policy_evicts(policy: Policy) -> None:
     victims = {
-        Policy.DEGREE: min(ids, key=lambda node: DEGREES[node]),
+        Policy.DEGREE: min(ENTRIES, key=lambda node: DEGREES[node]),
         Policy.LRU: 43,  # its last request was its first
         Policy.LFU: 43,
         Policy.MRU: 41,
         Policy.FIFO: 41,
         Policy.LIFO: 42,
     }
-    (out,) = played_by(policy, [Phase(tuple(requests), latency=5)], tmp_path)
-    assert out.events[-1].evicted == victims[policy]
+    first, *_ = policies_played()[policy]
+    assert first[1].events[-1].evicted == victims[policy]
 
 
 @pytest.mark.parametrize("policy", list(Policy), ids=lambda policy: policy.name.lower())
-def test_random_requests(policy: Policy, tmp_path: Path) -> None:
-    config = narrow(policy=policy)
-    rng = np.random.default_rng(int(policy))
-    phases = [
-        Phase(random_requests(rng, 1000, config.slots)),
-        Phase(random_requests(rng, 1000, config.slots), failing=(3, 9), stall=0.3, hold=0.3, idle=0.3, latency=40),
-        Phase(random_requests(rng, 1000, config.slots), stall=0.5, hold=0.6, latency=3, out_of_order=True),
-        Phase(random_requests(rng, 1000, config.slots), forget="reset", idle=0.2),
-    ]
-    played_by(policy, phases, tmp_path)
+def test_random_requests(policy: Policy) -> None:
+    check_all(policy, policies_played()[policy])
 
 
 def contents(ram: AttributeRam) -> list[Request]:
@@ -292,18 +316,18 @@ def test_a_reset_in_the_middle_changes_nothing_later(tmp_path: Path) -> None:
         check(config, ram_of(config), phases[1], one)
 
 
-@pytest.mark.skipif(not os.environ.get("ATOLL_FULL"), reason="runs with ATOLL_FULL=1")
-@pytest.mark.parametrize("policy", list(Policy), ids=lambda policy: policy.name.lower())
-def test_long_traces_of_every_policy(policy: Policy, tmp_path: Path) -> None:
-    config = narrow(policy=policy)
-    rng = np.random.default_rng(int(policy) + 50)
-    phases = [
-        Phase(
-            random_requests(rng, 10_000, config.slots, reads=0.1), failing=(n, n + 4) if n % 2 else None, stall=n / 10
-        )
+def long_phases(policy: Policy) -> list[Phase]:
+    rng, slots = np.random.default_rng(int(policy) + 50), narrow().slots
+    return [
+        Phase(random_requests(rng, 10_000, slots, reads=0.1), failing=(n, n + 4) if n % 2 else None, stall=n / 10)
         for n in range(8)
     ]
-    played_by(policy, phases, tmp_path)
+
+
+@pytest.mark.skipif(not os.environ.get("ATOLL_FULL"), reason="runs with ATOLL_FULL=1")
+def test_long_traces_of_every_policy() -> None:
+    for policy, pairs in play_all(long_phases).items():
+        check_all(policy, pairs)
 
 
 # Rates ----------------------------------------------------------------------------------------------------------------

@@ -69,6 +69,8 @@ class Phase:
         ``""``: the attributes stay; ``"flush"``; ``"reset"``.
     cut_off
         Cycles after which the phase ends in a reset, or 0.
+    processor
+        Which one plays, of several; another one than before only after a reset.
     """
 
     requests: tuple[tuple[int, int, int], ...]
@@ -80,6 +82,7 @@ class Phase:
     hold: float = 0.0
     forget: str = ""
     cut_off: int = 0
+    processor: int = 0
 
 
 @dataclass(frozen=True)
@@ -195,7 +198,7 @@ def play(
     name
         Of the design, for the summary.
     beside
-        What else stands in the design, `config` among them; default: `config` alone.
+        Processors in the design, numbered as in `Phase.processor`; default: that with `config` alone.
     seed
         Of stalls; default: from the name.
 
@@ -226,7 +229,6 @@ def play(
             "directory": str(directory),
             "settings": settings_of(config, nodes, beats, degrees),
             "config": {field: getattr(config, field) for field in config.__dataclass_fields__},
-            "chosen": configs.index(config) if beside else None,
         },
         seed=seed,
         plusargs=files(directory),
@@ -317,20 +319,22 @@ class Player:
         Of the processor that plays.
     directory
         Where the files are.
-    chosen
-        Number of the processor, where there are several.
     """
 
-    def __init__(self, dut: Any, config: AttributeConfig, directory: Path, chosen: int | None = None) -> None:
+    def __init__(self, dut: Any, config: AttributeConfig, directory: Path) -> None:
         self.dut, self.config, self.directory = dut, config, directory
         for control in ("play", "open", "flush", "idle_chance", "stall_chance", "settings"):
             getattr(dut, control).value = 0
-        if chosen is not None:
-            dut.chosen.value = chosen
+        self.choose(0)
         dut.rst.value = 1
         Clock(dut.clk, CLOCK_NS, unit="ns", impl="gpi").start()
         self.edge = RisingEdge(dut.clk)
         self.memory = Memory(dut, config.data_width // 8, directory)
+
+    def choose(self, processor: int) -> None:
+        """Let one of several processors play from the next reset on."""
+        if hasattr(self.dut, "chosen"):
+            self.dut.chosen.value = processor
 
     async def reset(self) -> None:
         """Forget everything."""
@@ -365,6 +369,7 @@ class Player:
         dut.idle_chance.value = round(phase["idle"] * 256)
         dut.stall_chance.value = round(phase["hold"] * 256)
         if phase["forget"] == "reset":
+            self.choose(phase["processor"])
             await self.reset()
         elif phase["forget"] == "flush":
             dut.flush.value = 1
@@ -393,7 +398,7 @@ async def plays(dut: Any) -> None:
     """Play the requests of every phase; the outcome is judged outside."""
     given = parameters()
     directory = Path(given["directory"])
-    player = Player(dut, AttributeConfig(**given["config"]), directory, given["chosen"])
+    player = Player(dut, AttributeConfig(**given["config"]), directory)
     await player.reset()
     await player.load((directory / "memory.image").read_bytes(), **given["settings"])
     phases = json.loads((directory / "phases.json").read_text())
