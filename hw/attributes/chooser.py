@@ -94,10 +94,12 @@ class Chooser(wiring.Component):
                 with m.If(out.i.ready):
                     m.next = "IDLE"
             with m.State("ALL"):
+                # No more than are wanted, so few bits count.
+                few = len(left)
                 m.d.comb += [
                     out.i.valid.eq(1),
-                    choice.number.eq(number),
-                    choice.last.eq(number + 1 == population),
+                    choice.number.eq(number[:few]),
+                    choice.last.eq(number[:few] + 1 == population[:few]),
                 ]
                 with m.If(out.i.ready):
                     m.d.sync += number.eq(number + 1)

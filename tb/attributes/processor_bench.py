@@ -89,8 +89,9 @@ def phases(config: AttributeConfig) -> Iterator[tuple[str, Memory | None, Phase]
     # Every ID fits: only those with more bits than there are inside are refused.
     yield "short", Memory(1 << 32, 1, 0xF000), Phase(random(500, 1.0, 0.02, 256), forget="reset", latency=30)
     yield "", None, Phase(random(400, 0.7, 0.02, 256), hold=0.8, stall=0.2)
-    yield "even", Memory(NODES, 4, 0x8800), Phase(random(300, 0.5), forget="reset", latency=30)
+    yield "even", Memory(200, 4, 0x8800), Phase(random(300, 0.5, nodes=200), forget="reset", latency=30)
     yield "", None, Phase(random(400, 0.5, 0.03), failing=(3, 40), idle=0.6, out_of_order=True)
+    yield "", None, Phase(random(100), idle=0.2)
 
 
 @cocotb.test()

@@ -72,9 +72,10 @@ class RandomMemory:
         """Write a word."""
         self.words[address % self.words.size] = value
 
-    def add_root(self, length: int | None = None) -> None:
-        """Draw a root; with a `length`, give it an ascending row of so many neighbours."""
-        root = self.random.randrange(self.nodes)
+    def add_root(self, length: int | None = None, root: int | None = None) -> None:
+        """Add `root`, or draw one; with a `length`, give it an ascending row of so many neighbours."""
+        if root is None:
+            root = self.random.randrange(self.nodes)
         self.put(self.roots_at + len(self.roots), root)
         self.roots.append(root)
         if length is not None:

@@ -2,11 +2,13 @@
 
 from collections.abc import Collection, Iterable
 from pathlib import Path
+from random import Random
 from typing import Any, cast
 
 import cocotb
 import numpy as np
 
+from golden.attributes.lfsr import Generator
 from golden.attributes.sampler import NEGATIVE_HOP, Batch, Plan, sample
 from golden.contracts import Error
 from golden.datasets import load
@@ -165,15 +167,28 @@ async def samples_are_those_of_the_golden_model(dut: Any, name: str) -> None:
     assert not bench.errors
 
 
-async def check_random(bench: SampleBench, memory: RandomMemory, plan: Plan) -> None:
+def colliding(random: Random, plan: Plan, root: int, hop: int, population: int, count: int) -> int:
+    """Return a batch for which one of the numbers drawn has come already."""
+    while True:
+        batch, chosen = random.getrandbits(32), set()
+        generator = Generator((plan.seed, batch, root, hop, root))
+        for last in range(population - count, population):
+            number = generator.below(last + 1)
+            if number in chosen:
+                return batch
+            chosen.add(number)
+
+
+async def check_random(bench: SampleBench, memory: RandomMemory, plan: Plan, batch: int | None = None) -> None:
     """Sample from random memory, and compare samples and errors with the golden model."""
     random = bench.bench.random
-    await bench.load_random(memory)
+    if batch is None:
+        await bench.load_random(memory)
     bench.memory.stall(random.choice((0, 0.4)))
     bench.memory.latency(random.choice((1, 20)))
     bench.bench.pace(stall=random.choice((0, 0.5)))
     bench.errors.clear()
-    batch = random.getrandbits(32)
+    batch = random.getrandbits(32) if batch is None else batch
     got, _ = await bench.run(plan, batch=batch)
     whole = sample(cast(Graph, memory), memory.roots, plan, batch)
     want = expected(whole, [root for root in memory.roots if memory.error(root)])
@@ -243,6 +258,33 @@ async def numbers_that_came_already_are_not_taken_again(dut: Any) -> None:
             got, _ = await bench.run(plan, batch=number)
             want = expected(sample(graph, roots, plan, number))
             compare(got, want if plan.negatives else [item for item in want if item["hop"] != NEGATIVE_HOP])
+    # Among more numbers that is rare: batches in which it happens are looked for.
+    for bits in range(10, 18):
+        memory = RandomMemory(random, MEMORY // 4, 1, bits)
+        memory.add_root(7)
+        (root,) = memory.roots
+        length = random.randrange(memory.edge_count // 2, memory.edge_count)
+        for plan, hop, population in (
+            (Plan((1,), 6, bits), NEGATIVE_HOP, memory.nodes - 8),
+            (Plan((6,), 0, bits), 1, length),
+        ):
+            if hop == 1:
+                memory.put_offsets(root, 1, 1 + length)
+            await bench.load_random(memory)
+            for _ in range(3):
+                await check_random(bench, memory, plan, colliding(random, plan, root, hop, population, 6))
+
+
+@cocotb.test()
+async def a_root_that_is_joined_to_all_has_no_negatives(dut: Any) -> None:
+    bench = await begin(dut)
+    for nodes in range(39, 44):
+        memory = RandomMemory(bench.bench.random, MEMORY // 4, 1, 10)
+        memory.nodes = 41
+        memory.add_root(40, root=7)
+        # With 41 nodes there is none left; with fewer the row is too long, and nothing is chosen either.
+        memory.nodes = nodes
+        await check_random(bench, memory, Plan((1,), 3, nodes))
 
 
 @cocotb.test()
