@@ -420,6 +420,17 @@ BLOCKS: tuple[Block, ...] = (
         bench_parameters={"pes": 4, "depth": 64, "streams": 3},
         narrow={"pes": 3, "depth": 64, "streams": 1},
     ),
+    Block(
+        # With a bypass for each of its streams, which it measures too.
+        name="community.vertices",
+        factory="hw.community.vertices:Vertices",
+        parameters={"pes": 8},
+        bench="tb.community.test_combine",
+        bench_factory="tb.community.test_combine:Combination",
+        bench_parameters={"pes": 3},
+        measures=("community.bypass",),
+    ),
+    Block(name="community.bypass", factory="tb.community.factories:bypass"),
     Block(name="community.record_reader", factory="tb.community.factories:reader"),
     Block(name="community.planner", factory="tb.community.factories:planner"),
     Block(name="community.scanner", factory="tb.community.factories:scanner", formal="tb.community.formal_scanner"),

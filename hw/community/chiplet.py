@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -291,9 +291,11 @@ class CommunityChiplet(wiring.Component):
             ]
 
         # Records to PEs, features and hubs' rows to both kinds.
-        m.submodules.vertices = vertices = Vertices(config.pes)
-        combining = controller.combining
+        m.submodules.vertices = vertices = Vertices(len(sources))
+        combines, sums = (Signal(name=name) for name in ("combines", "sums"))
         m.d.comb += [
+            combines.eq(controller.open & controller.combining),
+            sums.eq(controller.open & ~controller.combining),
             vertices.start.eq(controller.start),
             vertices.first.eq(controller.first),
             vertices.vertices.eq(controller.vertices),
@@ -301,17 +303,22 @@ class CommunityChiplet(wiring.Component):
         ]
         for n in range(config.locator.outputs):
             connect(m, locator.records[n], distributor.i[n])
+        for n, source in enumerate(sources):
+            m.d.comb += [
+                source.combining.eq(controller.combining),
+                source.vertices.payload.eq(vertices.o[n].payload),
+                source.vertices.valid.eq(vertices.o[n].valid & combines),
+                vertices.o[n].ready.eq(source.vertices.ready & combines),
+            ]
         for n, (pe, hub_port) in enumerate(zip(pes, ports, strict=True)):
             m.submodules[f"pe_{n}"] = StreamOnce(pe, PE_MODULE) if self.once else pe
             m.submodules[f"hub_port_{n}"] = hub_port
             m.d.comb += [
-                pe.records.payload.eq(Mux(combining, vertices.o[n].payload, distributor.o[n].payload)),
-                pe.records.valid.eq(Mux(combining, vertices.o[n].valid, distributor.o[n].valid) & controller.open),
-                vertices.o[n].ready.eq(pe.records.ready & controller.open & combining),
-                distributor.o[n].ready.eq((pe.records.ready & controller.open & ~combining) | controller.discard),
+                pe.records.payload.eq(distributor.o[n].payload),
+                pe.records.valid.eq(distributor.o[n].valid & sums),
+                distributor.o[n].ready.eq((pe.records.ready & sums) | controller.discard),
                 distributor.retired[n].eq(
-                    (pe.retired & ~combining)
-                    | (controller.discard & distributor.o[n].valid & distributor.o[n].payload.last)
+                    pe.retired | (controller.discard & distributor.o[n].valid & distributor.o[n].payload.last)
                 ),
             ]
             connect(m, pe.node_request, node_features.i[n])

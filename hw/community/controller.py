@@ -86,7 +86,7 @@ class Controller(wiring.Component):
     writing : In(1)
         Results are on their way.
     combining : Out(1)
-        The records are not the locator's: every vertex by itself, so that results are combined rows (COMBINE).
+        Vertices are combined, and the rows are results (COMBINE).
     vertices_ended : In(1)
         All of those have been given out.
     first, vertices : Out(32)
@@ -317,16 +317,9 @@ class Controller(wiring.Component):
                     self.combining.eq(1),
                     combination.mode.eq(Mux(combine.sparse, Mode.SPARSE, Mode.DENSE)),
                     combination.shift.eq(combine.shift),
-                    settings.windows.eq(0),
-                    settings.shift.eq(MANTISSA_FRACTION),
-                    settings.relu.eq(0),
-                    settings.bias.eq(0),
-                    settings.wide.eq(0),
-                    settings.own.eq(0),
                     features.features.eq(words(combine.features)),
                     features.sparse.eq(combine.sparse),
                     features.combined.eq(0),
-                    features.bare.eq(1),
                     features.first.eq(combine.first_row),
                     self.first.eq(combine.first_row),
                     self.vertices.eq(combine.vertices),
@@ -360,7 +353,6 @@ class Controller(wiring.Component):
                     features.features.eq(words(process.features)),
                     features.sparse.eq(process.sparse & ~process.combined),
                     features.combined.eq(process.combined),
-                    features.bare.eq(0),
                     features.first.eq(process.first_vertex),
                     self.first.eq(process.first_vertex),
                     self.vertices.eq(process.vertices),

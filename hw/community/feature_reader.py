@@ -36,8 +36,7 @@ class FeatureSettings(data.StructLayout):
     """Where features are: ``features`` in words; ``sparse``; ``words`` of a dense row, and ``stride`` between rows.
 
     ``most``: words of a sparse row at most. ``first``: VID of the first entry of the node table, and of the first row
-    of features. ``combined``: there is a row for every VID from 0, and it has been taken times s_src. ``bare``: results
-    are not to be taken times s_dst.
+    of features. ``combined``: there is a row for every VID from 0, and it has been taken times s_src.
     """
 
     def __init__(self, address_width: int) -> None:
@@ -50,7 +49,6 @@ class FeatureSettings(data.StructLayout):
                 "most": 17,
                 "first": 32,
                 "combined": 1,
-                "bare": 1,
             }
         )
 
@@ -165,7 +163,7 @@ class FeatureReader(wiring.Component):
             vid.eq(wanted.vid),
             found.client.eq(wanted_source),
             found.source.eq(Mux(settings.combined, _ONE, self.found.source)),
-            found.destination.eq(Mux(settings.bare, _ONE, self.found.destination)),
+            found.destination.eq(self.found.destination),
         ]
 
         words = Signal(33)

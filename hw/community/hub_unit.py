@@ -7,7 +7,8 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import ceil_log2, exact_log2
 
-from golden.contracts import PARTIAL_BITS, VALUE_BITS
+from golden.contracts import PARTIAL_BITS, VALUE_BITS, VID_BITS
+from hw.community.bypass import Bypass, share
 from hw.community.feeder import features_of
 from hw.community.formats import CommunityConfig, HubConfig
 from hw.community.hub_finisher import HubFinisher
@@ -51,6 +52,8 @@ class HubUnit(wiring.Component):
     start : In(1)
         Forget all hubs. Slots carry the number of their layer, so this takes as many cycles as there are vertices only
         when the numbers begin again, as they do after reset.
+    vertices : stream of unsigned(32), combining : In(1)
+        As for `hw.community.pe.CommunityPE`: the multipliers of a hub unit do their share.
     finish : In(1)
         All partial sums have come: finish the hubs.
     first_partial : In(32)
@@ -87,6 +90,8 @@ class HubUnit(wiring.Component):
                 "weight_write": In(stream.Signature(pe.weight_write, always_ready=True)),
                 "bias_write": In(stream.Signature(pe.bias_write, always_ready=True)),
                 "start": In(1),
+                "vertices": In(stream.Signature(VID_BITS)),
+                "combining": In(1),
                 "finish": In(1),
                 "first_partial": In(32),
                 "busy": Out(1),
@@ -126,7 +131,9 @@ class HubUnit(wiring.Component):
         connect(m, flipped(self.weight_write), pe.weight_write)
         connect(m, flipped(self.bias_write), finisher.bias_write)
         connect(m, pe.index_error, flipped(self.index_error))
-        connect(m, finisher.o, flipped(self.o))
+        m.submodules.bypass = bypass = Bypass(config)
+        connect(m, flipped(self.vertices), bypass.i)
+        share(m, self.combining, self.o, finisher.o, bypass.o)
 
         # Slots: a number for every VID that has been asked for.
         entry = data.StructLayout({"epoch": _EPOCH_BITS, "slot": slot_bits})
@@ -144,7 +151,7 @@ class HubUnit(wiring.Component):
         place = data.StructLayout({"slot": slot_bits, "client": range(max(2, self.clients))})
         m.submodules.served = served = Queue(place, _SERVED)
         m.submodules.wanted = wanted = Queue(config.request, 4)
-        connect(m, wanted.o, flipped(self.node_request))
+        share(m, self.combining, self.node_request, wanted.o, bypass.request)
         looks, vid, client = Signal(), Signal(32), Signal(range(max(2, self.clients)))
         count = Signal(slot_bits + 1)
         full = count[-1]
@@ -186,11 +193,11 @@ class HubUnit(wiring.Component):
             pe.i.payload.eq(feature.beat),
             pe.i.valid.eq(self.features.valid),
             self.features.ready.eq(pe.i.ready),
-            finisher.scale.valid.eq(self.features.valid & feature.beat.first),
+            finisher.scale.valid.eq(self.features.valid & feature.beat.first & ~self.combining),
             finisher.scale.payload.place.eq(fed),
             finisher.scale.payload.scale.eq(feature.destination),
         ]
-        with m.If(pe.i.valid & pe.i.ready & feature.beat.last):
+        with m.If(pe.i.valid & pe.i.ready & feature.beat.last & ~self.combining):
             m.d.sync += fed.eq(fed + 1)
 
         # Combined rows: beats for the PEs, chunks for the end, sums from zero.
@@ -208,12 +215,14 @@ class HubUnit(wiring.Component):
         adds = Signal()
         row_end = chunk == self.settings.last_chunk
         beat_end = (part == parts - 1) | row_end
-        stores = pe.o.valid & ~adds
+        stores = pe.o.valid & ~adds & ~self.combining
         row_data = data.ArrayLayout(data.ArrayLayout(signed(VALUE_BITS), config.lanes), parts)
         row_parts = Signal(row_data)
         m.d.comb += [
             row_parts.eq(pe.o.payload.data),
-            pe.o.ready.eq(stores & beat_end),
+            pe.o.ready.eq(Mux(self.combining, bypass.rows.ready, stores & beat_end)),
+            bypass.rows.payload.eq(pe.o.payload),
+            bypass.rows.valid.eq(pe.o.valid & self.combining),
             finisher.own.valid.eq(stores),
             finisher.own.payload.place.eq(Cat(chunk, done[:slot_bits])),
             finisher.own.payload.data.eq(Array(row_parts[n].as_value() for n in range(parts))[part]),
@@ -299,7 +308,7 @@ class HubUnit(wiring.Component):
             with m.If(epoch.all()):
                 m.d.sync += [epoch.eq(1), clearing.eq(1)]
         m.d.comb += self.busy.eq(
-            clearing | finishing | finisher.busy | first_valid | adds | part_stream.valid | looks
+            clearing | finishing | finisher.busy | bypass.busy | first_valid | adds | part_stream.valid | looks
             | served.o.valid | serving | (done != count)
         )  # fmt: skip
         m.d.sync += [

@@ -1,25 +1,21 @@
-"""Vertices: records of one vertex each, so that what comes out of the PEs are combined rows."""
+"""Vertices: shares a range of them out to all PEs that combine (COMBINE)."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.contracts import RECORD_HEADER
-from hw.contracts import struct
-from hw.islands.formats import RecordBeat
+from golden.contracts import VID_BITS
 
 __all__ = ["Vertices"]
 
 
 class Vertices(wiring.Component):
-    """Gives every vertex of a range to a PE, in turn: a community of one that touches no hub.
-
-    Rows that other chiplets need have to be combined before anything is added up, and the PEs know how.
+    """Gives every vertex of a range to a PE, in turn.
 
     Parameters
     ----------
     pes
-        PEs, at least 1.
+        PEs, hub units' too, at least 1.
 
     Attributes
     ----------
@@ -27,8 +23,8 @@ class Vertices(wiring.Component):
         Begin with a new range.
     first, vertices : In(32)
         The range, constant from then on.
-    o
-        Beats of records, for every PE.
+    o : streams of unsigned(32)
+        VIDs, for every PE.
     ended : Out(1)
         All have been taken.
     """
@@ -40,7 +36,7 @@ class Vertices(wiring.Component):
                 "start": In(1),
                 "first": In(32),
                 "vertices": In(32),
-                "o": Out(stream.Signature(RecordBeat)).array(pes),
+                "o": Out(stream.Signature(VID_BITS)).array(pes),
                 "ended": Out(1),
             }
         )
@@ -48,27 +44,15 @@ class Vertices(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Count for every PE by itself, so that none waits for another."""
         m = Module()
-        header = struct(RECORD_HEADER).const({"nodes": 1, "last_part": 1})
         busy = Signal(self.pes)
         m.d.comb += self.ended.eq(~busy.any() & ~self.start)
         for n, port in enumerate(self.o):
-            number = Signal(33, name=f"number_{n}")
-            # The header, the vertex, the bitmap.
-            named, ends = Signal(name=f"named_{n}"), Signal(name=f"ends_{n}")
+            number, next_ = Signal(33, name=f"number_{n}"), Signal(34, name=f"next_{n}")
             m.d.comb += [
-                busy[n].eq(number < self.vertices),
                 port.valid.eq(busy[n]),
-                port.payload.last.eq(ends),
-                port.payload.data.eq(header.as_value()),
+                port.payload.eq((self.first + number)[:VID_BITS]),
+                next_.eq(Mux(self.start, n, number + self.pes)),
             ]
-            with m.If(ends):
-                m.d.comb += port.payload.data.eq(1)
-            with m.Elif(named):
-                m.d.comb += port.payload.data.eq((self.first + number)[:32])
-            with m.If(port.valid & port.ready):
-                m.d.sync += Cat(named, ends).eq(Cat(~named & ~ends, named))
-                with m.If(ends):
-                    m.d.sync += number.eq(number + self.pes)
-            with m.If(self.start):
-                m.d.sync += [number.eq(n), named.eq(0), ends.eq(0)]
+            with m.If(self.start | (port.valid & port.ready)):
+                m.d.sync += [number.eq(next_), busy[n].eq(next_ < self.vertices)]
         return m

@@ -22,7 +22,9 @@ def record(bench: Bench, beats: int | None = None, most: int = 20) -> Words:
     rng = bench.random
     hub = rng.random() < 0.4
     nodes = 1 if hub else min(most, rng.choice((1, 1, 2, 5, 20)))
-    header = RECORD_HEADER.pack({"nodes": nodes, "hubs": rng.randrange(9), "hub_edges": int(hub), "last_part": 1})
+    # Later parts of a hub's edges do not count as another hub.
+    fields = {"nodes": nodes, "hubs": rng.randrange(9), "hub_edges": int(hub), "last_part": 1}
+    header = RECORD_HEADER.pack({**fields, "part": int(hub and rng.random() < 0.3)})
     count = beats or 2 + nodes
     return [
         {"data": header, "last": 0},
@@ -123,6 +125,9 @@ async def every_record_comes_whole_and_once(dut: Any, idle: float, stall: float)
         sent = await stream_of(bench, model, pes, 12 * (round_ + 1))
         found = [pes.records(pe) for pe in range(model.pes)]
         assert Counter(sent) == Counter(one for records in found for one in records)
+        headers = [RECORD_HEADER.unpack(one[0]) for one in sent]
+        hubs = [header["part"] for header in headers if header["hub_edges"]]
+        assert (int(dut.hubs.value), int(dut.communities.value)) == (hubs.count(0), len(sent) - len(hubs))
         # What comes on a stream for one PE stays in order.
         for records in found:
             for n in range(model.streams):

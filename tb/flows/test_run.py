@@ -1,6 +1,7 @@
 """`atoll run` and the configurations, as a user meets them."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,28 @@ def test_run_writes_every_key(tmp_path: Path) -> None:
     )
     macs = result["macs"]
     assert macs["utilisation"] == pytest.approx(macs["useful"] / (macs["lanes"] * result["cycles"]))
+
+
+def test_communities_stay_together_on_the_ring(tmp_path: Path) -> None:
+    tiles = run(Request("karate", rtl=False, out=tmp_path / "tiles"))
+    result = run(Request("karate", placement="communities", out=tmp_path))
+    assert result["bit_exact"] is True
+    assert result["ring"]["placement"] == "communities"
+    assert result["ring"]["words_by_link"] == result["ring"]["minimum"]
+    # The same predictions, in the order in which the graph was given.
+    assert result["accuracy"] == tiles["accuracy"]
+
+
+@pytest.mark.skipif(not os.environ.get("ATOLL_FULL"), reason="ATOLL_FULL is not set")
+@pytest.mark.parametrize("placement", ["tiles", "communities"])
+def test_a_ring_of_community_chiplets(placement: str, tmp_path: Path) -> None:
+    result = run(Request("karate", config="community", chiplets=2, placement=placement, out=tmp_path))
+    assert result["bit_exact"] is True
+    assert result["ring"]["words_by_link"] == result["ring"]["minimum"]
+    found = result["communities"]
+    assert found["hubs"] > 0
+    assert found["edges_read"] > 0
+    assert result["aggregation"]["net"] >= result["aggregation"]["gross"] > 0
 
 
 def test_own_graph_and_own_weights(tmp_path: Path) -> None:
