@@ -119,7 +119,9 @@ def bad_jobs() -> list[RingJob]:
         changed = [image if image and n == victim else given for n, given in enumerate(images)]
         jobs.append(RingJob(changed, replace(FAST, **settings), _broken(victim, error, info)))
 
-    breaks(1, Error.VID_RANGE, 1000, patched(images[1], RegionKind.EDGES, 3, 1000))
+    # All bits of a VID and of a completion's info.
+    highest_vid = (1 << 32) - 1
+    breaks(1, Error.VID_RANGE, highest_vid, patched(images[1], RegionKind.EDGES, 3, highest_vid))
     breaks(2, Error.OFFSET_ORDER, 1, patched(images[2], RegionKind.OUT_OFFSETS, 4, 0x7FFFFFFF))
     breaks(0, Error.VID_RANGE, 20, patched(images[0], RegionKind.SHARED_EDGES, 0, 20))
     breaks(0, Error.BAD_OPERAND, 2, commanded(images[0], Opcode.SCATTER, tiles=2))
