@@ -33,7 +33,7 @@ class RingOfStations(wiring.Component):
     ----------
     i, o : streams of `Flit`
         Of every station.
-    delay : In(4)
+    delay : In(2)
         Cycles for which a header waits for its verdict; until then the verdict is wrong.
     reset : In
         Of every chiplet: reset it alone.
@@ -53,7 +53,7 @@ class RingOfStations(wiring.Component):
             {
                 "i": In(stream.Signature(Flit(LINK_WIDTH))).array(stations),
                 "o": Out(stream.Signature(Flit(LINK_WIDTH))).array(stations),
-                "delay": In(4),
+                "delay": In(2),
                 "reset": In(1).array(stations),
                 **{name: In(stations) for name in ("rests", "stop")},
                 **{name: Out(stations) for name in ("links", "begins", "sent", "passed")},
@@ -75,7 +75,7 @@ class RingOfStations(wiring.Component):
             connect(m, queue.o, station.i)
             connect(m, station.o, flipped(self.o[n]))
             connect(m, station.m_axis, stations[(n + 1) % self.stations].s_axis)
-            waited = Signal(4, name=f"waited_{n}")
+            waited = Signal(2, name=f"waited_{n}")
             with m.If(station.advances):
                 m.d.sync += self.noted[n].eq(station.following)
             with m.If(station.begins):
