@@ -132,7 +132,7 @@ class Commands:
         await self.answered(*self.asked)
 
     async def scatter(self, build: int, missing: int, fails_in: str = "") -> None:
-        """Take a SCATTER through its phases, or to the one in which it fails."""
+        """Take a SCATTER through its phases, or to the one in which it fails; `missing` is a VID or 0."""
         f_out = self.bench.random.randrange(1, MAX_OUT + 1)
         fields = {"tiles": self.chiplets, "f_out": f_out, "build": build}
         given = await self.give(Opcode.SCATTER, fields, ["load"])
@@ -158,12 +158,11 @@ class Commands:
         await self.quiet("FLOW")
         if fails_in == "DRAIN":
             return await self.fails()
-        lowest = self.bench.random.getrandbits(32)
-        self.set("lowest", lowest)
-        self.set("missing", missing)
+        self.set("lowest", missing)
+        self.set("missing", int(missing > 0))
         await self.flag("drained", ["forget"])
         self.set("missing", 0)
-        refused = [("refused", {"code": Error.MISSING, "info": lowest})] * missing
+        refused = [("refused", {"code": Error.MISSING, "info": missing})] * (missing > 0)
         await self.answered(asked, *refused)
         assert self.get("phase") == CODES["NONE"]
 
@@ -216,7 +215,7 @@ async def commands_step_through_their_phases(dut: Any, stall: float) -> None:
         await control.scatter(turn % 2, 0)
         await control.reduce()
         await control.barrier()
-        await control.scatter(1 - turn % 2, 1)
+        await control.scatter(1 - turn % 2, (0x5A5A_A5A5, 0xA5A5_5A5A)[turn % 2])
         for f_out in (0, MAX_OUT + 1, MAX_OUT | 1 << source.randrange(8, 16)):
             await control.refused(Opcode.SCATTER, {"f_out": f_out}, Error.BAD_OPERAND, f_out)
             await control.refused(Opcode.REDUCE, {"f_out": f_out}, Error.BAD_OPERAND, f_out)
