@@ -147,18 +147,19 @@ class AttributeCore(wiring.Component):
             arbiter.o.ready.eq(self.write.ready),
         ]
 
-        held = Signal(8 * COMMAND_BYTES)
+        # What a command needs is loaded while there is none.
+        held = Signal(8 * COMMAND_BYTES, reset_less=True)
         command = data.View(struct(COMMANDS[Opcode.SAMPLE]), held)
         copy = data.View(struct(COMMANDS[Opcode.COPY]), held)
-        settings = Signal(SampleSettings(port[0]))
+        settings = Signal(SampleSettings(port[0]), reset_less=True)
 
         def words(line: Any) -> Any:
             """Word address of a line of the image."""
             return (self.base + line) << exact_log2(_LINE_WORDS)
 
         fan_out = [command.fan_out[8 * n : 8 * (n + 1)] for n in range(HOPS_MAX)]
-        attributes = Signal.like(processor.settings.attributes)
-        rows_at, tree_at = Signal.like(self.base), Signal.like(self.base)
+        attributes = Signal(len(processor.settings.attributes), reset_less=True)
+        rows_at, tree_at = (Signal(len(self.base), name=name, reset_less=True) for name in ("rows_at", "tree_at"))
         m.d.sync += [
             settings.nodes.eq(command.vertices),
             settings.offsets.eq(words(command.offsets)),
@@ -196,10 +197,13 @@ class AttributeCore(wiring.Component):
         ]
 
         # Positions, and what is written of each.
-        position, edges, children = Signal(_COUNT_BITS), Signal(_COUNT_BITS), Signal(8)
-        slot = Signal(range(attribute.slots))
-        counts = Array(Signal(32, name=f"count_{n}") for n in range(HOPS_MAX + 2))
-        of_negatives = Signal()
+        # There are as many positions as tags at most; lines of a copy may be more.
+        counted = range((1 << attribute.tag_bits) + 1)
+        position, edges = Signal(_COUNT_BITS, reset_less=True), Signal(counted, reset_less=True)
+        children = Signal(range(config.most + 1), reset_less=True)
+        slot = Signal(range(attribute.slots), reset_less=True)
+        counts = Array(Signal(counted, name=f"count_{n}", reset_less=True) for n in range(HOPS_MAX + 2))
+        of_negatives = Signal(reset_less=True)
         sample = Mux(of_negatives, negative.o.payload, positive.o.payload)
         sample = data.View(positive.o.payload.shape(), sample)
         there, passes, real, child, parent_ends = Signal(), Signal(), Signal(), Signal(), Signal()
@@ -236,10 +240,12 @@ class AttributeCore(wiring.Component):
             m.d.sync += counts[kind].eq(counts[kind] + 1)
 
         # What the attribute processor says.
-        flows = [Signal(32, name=f"flow_{flow.name.lower()}") for flow in Flow]
+        flows = [Signal(counted, name=f"flow_{flow.name.lower()}", reset_less=True) for flow in Flow]
         for flow, count in zip(Flow, flows, strict=True):
             m.d.sync += count.eq(count + (processor.event_valid & (processor.event.flow == flow)))
-        answered, good, written = Signal(_COUNT_BITS), Signal(_COUNT_BITS), Signal(_COUNT_BITS)
+        answered, good, written = (
+            Signal(counted, name=name, reset_less=True) for name in ("answered", "good", "written")
+        )
         m.d.comb += processor.responses.ready.eq(1)
         response = processor.responses
         m.d.sync += [
@@ -249,7 +255,7 @@ class AttributeCore(wiring.Component):
         ]
 
         # The first error counts.
-        code, info = Signal(8), Signal(32)
+        code, info = Signal(8, reset_less=True), Signal(32, reset_less=True)
         busy = Signal()
         refused = processor.event_valid & (processor.event.flow == Flow.REFUSED)
         reports: list[tuple[Any, Any, Any]] = [(refused, Error.VID_RANGE, processor.event.id)]
@@ -275,11 +281,11 @@ class AttributeCore(wiring.Component):
             header.missed.eq(flows[Flow.MISSED]),
         ]
         hop, level, inner, total = (
-            Signal(range(HOPS_MAX + 1)),
-            *(Signal(_COUNT_BITS, name=n) for n in ("level", "inner", "total")),
+            Signal(range(HOPS_MAX + 1), reset_less=True),
+            *(Signal(_COUNT_BITS, name=n, reset_less=True) for n in ("level", "inner", "total")),
         )
-        product = Signal(_COUNT_BITS + 8)
-        ends, number = Signal(), Signal(range(max(2, line_beats) + 1))
+        product = Signal(_COUNT_BITS + 8, reset_less=True)
+        ends, number = Signal(), Signal(range(max(2, line_beats) + 1), reset_less=True)
         fan = Array(fan_out)[hop]
         for name, writer in writers.items():
             m.d.comb += [

@@ -6,6 +6,7 @@ import json
 import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,11 @@ from hw.attributes.core import CoreConfig
 from hw.chiplet.config import ChipletConfig
 from tb.chiplet.host import Host
 from tb.harness import CLOCK_NS, Result, parameters
-from tb.models.simulate import simulate_with_memory
+from tb.harness.build import Build
+from tb.harness.override import NONE, active
+from tb.harness.run import completed, default_seed, run
+from tb.models.memory import plusargs
+from tb.models.simulate import build_with_memory
 from tb.models.wrap import MemoryModel
 
 __all__ = ["Ran", "run_batches"]
@@ -103,20 +108,19 @@ def run_batches(
     size = max(_MEMORY_BYTES, len(image.data))
     # The driver inside makes the commands of the layers from what has been sampled.
     (directory / "image.pickle").write_bytes(pickle.dumps(image))
-    machine = BatchMachine(config, core)
-    result = simulate_with_memory(
-        machine,
+    depth = 1 << (size // beat_bytes - 1).bit_length()
+    made = _built(config, core, name, depth) if active() == NONE else _build(config, core, name, depth)
+    given = {"beat_bytes": beat_bytes, "batches": len(batches), "latency": latency, "stall": stall}
+    result = run(
+        made,
         __name__,
-        directory,
-        name=name,
-        memories={"m_axi": MemoryModel(depth=1 << (size // beat_bytes - 1).bit_length())},
-        parameters={
-            "beat_bytes": beat_bytes,
-            "batches": len(batches),
-            "latency": latency,
-            "stall": stall,
-        },
+        parameters={**given, "directory": str(directory)},
+        seed=default_seed(made.toplevel, __name__, json.dumps(given, sort_keys=True)),
+        plusargs=plusargs(directory),
     )
+    completed.append(result)
+    if result.message:
+        raise AssertionError(result.message)
     ran = []
     for number, roots in enumerate(batches):
         said = json.loads((directory / f"batch{number}.json").read_text())
@@ -134,6 +138,14 @@ def run_batches(
             )
         )
     return ran, result
+
+
+def _build(config: ChipletConfig, core: CoreConfig | None, name: str, depth: int) -> Build:
+    return build_with_memory(BatchMachine(config, core), name, memories={"m_axi": MemoryModel(depth=depth)})
+
+
+#: To find that a build is there takes as long as a short run.
+_built = cache(_build)
 
 
 @cocotb.test()

@@ -129,10 +129,10 @@ def _largest() -> FinderSpec:
 
 
 PROOFS = [
-    Proof("no_id_is_held_twice_at_first", _cache, "bmc", 11),
+    Proof("no_id_is_held_twice_at_first", _cache, "bmc", 10),
     Proof("no_id_is_held_twice", _cache, "bmc", 14, quick=False),
     Proof("hits_and_evicts", _cache, "cover", 14),
     Proof("the_smallest_key_leaves", _smallest, "bmc", 14),
-    Proof("the_largest_key_leaves", _largest, "bmc", 14),
+    Proof("the_largest_key_leaves", _largest, "bmc", 12),
     Proof("finds_the_last_way", _smallest, "cover", 14),
 ]

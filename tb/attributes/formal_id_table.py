@@ -106,7 +106,8 @@ def _spec() -> IDTableSpec:
 
 
 PROOFS = [
-    Proof("every_id_is_where_the_table_says", _spec, "bmc", 18),
-    Proof("every_id_is_where_the_table_says_for_longer", _spec, "bmc", 24, quick=False),
+    # Two requests; the whole takes minutes and has four.
+    Proof("every_id_is_where_the_table_says_at_first", _spec, "bmc", 14),
+    Proof("every_id_is_where_the_table_says", _spec, "bmc", 24, quick=False),
     Proof("moves_clears_and_finds", _spec, "cover", 20),
 ]

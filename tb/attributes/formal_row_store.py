@@ -90,6 +90,12 @@ class RowStoreSpec(Elaboratable):
             m.d.sync += number.eq(number + 1)
             with m.If(dut.rows.payload.last):
                 m.d.sync += [number.eq(0), reading.eq(0)]
+        # Nothing is stuck: where rows are taken as they come, a move waits no longer than the one before it takes.
+        waited = Signal(range(32))
+        m.d.sync += waited.eq(0)
+        with m.If(dut.i.valid & ~dut.i.ready & dut.rows.ready & (waited != 31)):
+            m.d.sync += waited.eq(waited + 1)
+        m.d.comb += Assert(waited <= config.row_beats + 3)
         with m.If(moves & swaps):
             m.d.sync += last_swapped.eq(1)
         with m.If(dut.rows.valid):

@@ -35,8 +35,8 @@ CORE = CoreConfig(
 )
 PLAN = Plan((4, 3), 2, seed=21)
 SIZE = 5
-#: Bytes of the memory.
-MEMORY = 1 << 19
+#: Bytes of the memory, all that can be addressed.
+MEMORY = 1 << 20
 
 
 def problem() -> Problem:
@@ -58,29 +58,49 @@ class Host:
         self.step = 1 + self.tree_lines + self.row_lines
         self.done: list[dict[str, int]] = []
         bench.take("completion", self.done.append)
-        bench.dut.base.value = 0
+        # Where the image is, and what addresses in commands count from: they wrap as sums do.
+        self.shift = bench.random.randrange((MEMORY >> 1) // LINE_BYTES)
+        self.base = bench.random.randrange(MEMORY // LINE_BYTES)
+        bench.dut.base.value = self.base
 
     async def load(self, batches: list[np.ndarray]) -> None:
         """Write image and roots."""
         data = bytearray(MEMORY)
-        data[: len(self.image.data)] = self.image.data
+        start = self.shift * LINE_BYTES
+        data[start : start + len(self.image.data)] = self.image.data
         for number, roots in enumerate(batches):
-            at = (self.lines + number * self.step) * LINE_BYTES
+            at = start + (self.lines + number * self.step) * LINE_BYTES
             data[at : at + 4 * roots.size] = roots.astype("<u4").tobytes()
-        assert (self.lines + len(batches) * self.step) * LINE_BYTES <= MEMORY
+        assert (self.lines + len(batches) * self.step) * LINE_BYTES <= MEMORY >> 1
         await self.memory.load(bytes(data))
+
+    def line(self, line: int) -> int:
+        """Return what a command says for a line of the image; bits above the address are any."""
+        lines = MEMORY // LINE_BYTES
+        return (line + self.shift - self.base) % lines + lines * self.bench.random.randrange((1 << 32) // lines)
+
+    async def dump(self, line: int, count: int) -> bytes:
+        """Read so many bytes from a line of the image on."""
+        return await self.memory.dump((line + self.shift) * LINE_BYTES, count)
+
+    def fail(self, region: Any, count: int, writes: bool = False) -> None:
+        """Let accesses of so many bytes from a byte of the image on fail."""
+        start = self.shift * LINE_BYTES + region
+        (self.memory.write_errors if writes else self.memory.read_errors)(range(start, start + count))
 
     def sample(self, number: int, roots: np.ndarray, **changes: int) -> dict[str, int]:
         """Fields of a SAMPLE command of batch `number`."""
         at, graph = self.image.at, self.problem.graph
         first = self.lines + number * self.step
         return {
-            "opcode": Opcode.SAMPLE, "tag": number, "vertices": graph.nodes, "offsets": at.offsets.line,
-            "edges": at.edges.line, "edge_count": graph.edge_count, "tiles": 1, "slotted": number & 1,
-            "hops": len(PLAN.fan_out), "span": at.span, "roots": first, "root_count": int(roots.size),
+            "opcode": Opcode.SAMPLE, "tag": number, "vertices": graph.nodes,
+            "offsets": self.line(at.offsets.line), "edges": self.line(at.edges.line),
+            "edge_count": graph.edge_count, "tiles": 1, "slotted": number & 1,
+            "hops": len(PLAN.fan_out), "span": at.span, "roots": self.line(first), "root_count": int(roots.size),
             "negatives": PLAN.negatives, "fan_out": sum(f << 8 * n for n, f in enumerate(PLAN.fan_out)),
-            "seed": PLAN.seed, "batch": number, "attributes": at.attributes.line, "row_bytes": self.image.row_bytes,
-            "tree": first + 1, "rows": first + 1 + self.tree_lines, **changes,
+            "seed": PLAN.seed, "batch": number, "attributes": self.line(at.attributes.line),
+            "row_bytes": self.image.row_bytes,
+            "tree": self.line(first + 1), "rows": self.line(first + 1 + self.tree_lines), **changes,
         }  # fmt: skip
 
     def send(self, *commands: dict[str, int]) -> None:
@@ -99,7 +119,7 @@ class Host:
         first = self.lines + number * self.step
         span = self.image.at.span
         batch, _ = batch_results(self.problem, roots, PLAN, number)
-        said = BATCH.from_bytes(await self.memory.dump((first + 1) * LINE_BYTES, LINE_BYTES))
+        said = BATCH.from_bytes(await self.dump(first + 1, LINE_BYTES))
         count = batch.nodes.size
         assert said["positions"] == said["requests"] == count
         assert [said[f"hop{n}"] for n in range(3)] == list(batch.hops)
@@ -110,10 +130,9 @@ class Host:
         packed = factors.mantissa.astype(np.int64) | factors.exponent.astype(np.int64) << 16
         arrays = (batch.offsets[: inner + 1], batch.edges, packed, batch.nodes)
         for name, array, want in zip(("offsets", "edges", "scales", "nodes"), range(4), arrays, strict=True):
-            at = (first + 2 + array * span) * LINE_BYTES
-            got = np.frombuffer(await self.memory.dump(at, 4 * want.size), "<u4")
+            got = np.frombuffer(await self.dump(first + 2 + array * span, 4 * want.size), "<u4")
             assert np.array_equal(got, want), name
-        rows = await self.memory.dump((first + 1 + self.tree_lines) * LINE_BYTES, count * self.image.row_bytes)
+        rows = await self.dump(first + 1 + self.tree_lines, count * self.image.row_bytes)
         features = dense(self.problem)
         got = np.frombuffer(rows, "<i2").reshape(count, -1)[:, : features.shape[1]]
         assert np.array_equal(got, features[batch.nodes])
@@ -169,11 +188,12 @@ async def copies_move_lines(dut: Any) -> None:
     rng = host.bench.random
     for lines in (1, 0, 37):
         source, target = 3, host.lines + 5
-        before = await host.memory.dump(target * LINE_BYTES, (lines + 1) * LINE_BYTES)
+        before = await host.dump(target, (lines + 1) * LINE_BYTES)
         host.done.clear()
-        host.send({"opcode": Opcode.COPY, "source": source, "target": target, "lines": lines, "tag": lines})
+        where = {"source": host.line(source), "target": host.line(target)}
+        host.send({"opcode": Opcode.COPY, **where, "lines": lines, "tag": lines})
         assert (await host.finish(1))[0] == {"error": 0, "layer": 0, "tag": lines, "info": 0}
-        after = await host.memory.dump(target * LINE_BYTES, (lines + 1) * LINE_BYTES)
+        after = await host.dump(target, (lines + 1) * LINE_BYTES)
         assert after[: lines * LINE_BYTES] == host.image.data[source * LINE_BYTES : (source + lines) * LINE_BYTES]
         assert after[lines * LINE_BYTES :] == before[lines * LINE_BYTES :]
         await host.bench.cycles(rng.randrange(5))
@@ -233,11 +253,11 @@ async def errors_of_data_and_memory_end_one_command_only(dut: Any) -> None:
     # Every core fails, then works.
     for _ in range(host.cores):
         for region, size in ((at.attributes, 70 * row), (at.edges, at.edges.bytes), (at.offsets, at.offsets.bytes)):
-            host.memory.read_errors(range(region.address, region.address + size))
+            host.fail(region.address, size)
             assert await code(samples[0]) == Error.MEMORY_READ
         host.memory.read_errors(None)
         first = (host.lines + 1) * LINE_BYTES
-        host.memory.write_errors(range(first, first + 64))
+        host.fail(first, 64, writes=True)
         assert await code(samples[0]) == Error.MEMORY_WRITE
         host.memory.write_errors(None)
         assert await code({**samples[0], "vertices": 20}) == Error.VID_RANGE
@@ -245,7 +265,7 @@ async def errors_of_data_and_memory_end_one_command_only(dut: Any) -> None:
         assert await code({**samples[0], "flush": 1}) == Error.NONE
         await host.check(0, mine[0])
     host.done.clear()
-    host.memory.read_errors(range(at.attributes.address, at.attributes.address + 20 * row))
+    host.fail(at.attributes.address, 20 * row)
     host.send(*samples)
     await host.finish(3)
     host.memory.read_errors(None)

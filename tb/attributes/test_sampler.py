@@ -288,6 +288,20 @@ async def a_root_that_is_joined_to_all_has_no_negatives(dut: Any) -> None:
 
 
 @cocotb.test()
+async def an_output_that_is_not_taken_holds_everything_back(dut: Any) -> None:
+    bench = await begin(dut)
+    graph = load("synthetic:clique,nodes=9")
+    roots = [n % 9 for n in range(9)]
+    await bench.load(graph, roots)
+    bench.memory.latency(1)
+    # Memory brings all there is room for, and both choices and look-ups wait.
+    bench.bench.pace(stall=0.95)
+    plan = Plan((6, 6), 0, 8)
+    got, _ = await bench.run(plan)
+    compare(got, [item for item in expected(sample(graph, roots, plan)) if item["hop"] != NEGATIVE_HOP])
+
+
+@cocotb.test()
 async def sampling_takes_so_many_cycles(dut: Any) -> None:
     bench = await begin(dut)
     await bench.load(load("karate"), [0, 33, 5, 11])
