@@ -242,24 +242,25 @@ COLUMNS = 8
 SIZED_RINGS = {4: (1, 2, 3, 4), 16: (8, 16)}
 
 
+@pytest.mark.parametrize("model", Model, ids=[model.name for model in Model])
 @pytest.mark.parametrize("most", SIZED_RINGS)
 @pytest.mark.parametrize("name", SIZED)
-def test_graphs_of_real_sizes(name: str, most: int, tmp_path: Path) -> None:
+def test_graphs_of_real_sizes(name: str, most: int, model: Model, tmp_path: Path) -> None:
     """All models on rings of every size, equal tiles and uneven ones, with and without hubs."""
     folder, full = os.environ.get("ATOLL_PLANETOID"), bool(os.environ.get("ATOLL_FULL"))
     if name == "cora" and not folder:
         pytest.skip("ATOLL_PLANETOID does not name the folder with Cora")
-    if not full and (name, most) != ("digits", 4):
+    if not full and (name, most, model) != ("digits", 4, Model.GCN):
         pytest.skip("many long runs: ATOLL_FULL=1")
     graph = load(SIZED[name].format(folder))
     graph = replace(graph, features=graph.features[:, :COLUMNS])
+    seed = list(Model).index(model)
+    problem = random_problem(graph, model, [16, 7], seed)
     cases = []
     for number, chiplets in enumerate(SIZED_RINGS[most] if full else (4,)):
-        for seed, model in enumerate(Model if full else [Model.GCN]):
-            problem = random_problem(graph, model, [16, 7], seed)
-            hubs = highest(graph, 20) if (number + seed) % 2 and chiplets > 1 else []
-            tiles = Placement.tiles(graph.nodes, chiplets, hubs)
-            cases.append(Case(problem, uneven(graph, chiplets, seed, hubs) if seed == 1 else tiles))
+        hubs = highest(graph, 20) if (number + seed) % 2 and chiplets > 1 else []
+        tiles = Placement.tiles(graph.nodes, chiplets, hubs)
+        cases.append(Case(problem, uneven(graph, chiplets, seed, hubs) if seed == 1 else tiles))
     run_cases(cases, tmp_path, replace(RING, chiplets=most))
 
 
