@@ -44,6 +44,11 @@ def problem() -> Problem:
     return random_problem(graph, Model.SAGE, [4, 3], seed=1)
 
 
+def layer_of(number: int) -> int:
+    """Layer that the command of a batch names, to see it come back."""
+    return (41 * number + 86) & 0xFF
+
+
 class Host:
     """The driver: one memory, several batches side by side in it, each with its own arrays."""
 
@@ -93,7 +98,7 @@ class Host:
         at, graph = self.image.at, self.problem.graph
         first = self.lines + number * self.step
         return {
-            "opcode": Opcode.SAMPLE, "tag": number, "vertices": graph.nodes,
+            "opcode": Opcode.SAMPLE, "tag": number, "layer": layer_of(number), "vertices": graph.nodes,
             "offsets": self.line(at.offsets.line), "edges": self.line(at.edges.line),
             "edge_count": graph.edge_count, "tiles": 1, "slotted": number & 1,
             "hops": len(PLAN.fan_out), "span": at.span, "roots": self.line(first), "root_count": int(roots.size),
@@ -161,7 +166,8 @@ async def batches_are_those_of_the_golden_model(dut: Any, stall: float) -> None:
     host.send(*(host.sample(n, roots, flush=int(n < host.cores)) for n, roots in enumerate(mine)))
     done = await host.finish(len(mine))
     assert sorted(one["tag"] for one in done) == list(range(len(mine)))
-    assert not any(one["error"] for one in done)
+    assert not any(one["error"] or one["info"] for one in done)
+    assert all(one["layer"] == layer_of(one["tag"]) for one in done)
     for number, roots in enumerate(mine):
         await host.check(number, roots)
 
