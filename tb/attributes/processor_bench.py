@@ -92,6 +92,7 @@ def phases(config: AttributeConfig) -> Iterator[tuple[str, Memory | None, Phase]
     yield "even", Memory(200, 4, 0x8800), Phase(random(300, 0.5, nodes=200), forget="reset", latency=30)
     yield "", None, Phase(random(400, 0.5, 0.03), failing=(3, 40), idle=0.6, out_of_order=True)
     yield "", None, Phase(random(100), idle=0.2)
+    yield "", None, Phase(random(20))
 
 
 @cocotb.test()
