@@ -137,7 +137,7 @@ def _errors() -> tuple[list[Error], Problem, Work]:
         (Error.BAD_OPERAND, command(Opcode.LOCATE, 0, Opcode.NOP), Pace()),
         (Error.BAD_OPERAND, command(Opcode.LOAD_WEIGHTS, 9, 0xFF), Pace()),
         (Error.BAD_OPERAND, command(Opcode.PROCESS, 8, 1), Pace()),
-        (Error.BAD_OPCODE, command(Opcode.PROCESS, 0, Opcode.COMBINE), Pace()),
+        (Error.BAD_OPCODE, command(Opcode.PROCESS, 0, Opcode.AGGREGATE), Pace()),
         (Error.BAD_OPERAND, build_community_image(crowded, Schedule(0), LIMITS), Pace()),
     ]
     work = [pair for _, bad, pace in cases for pair in ((bad, pace), (image, Pace(reset=False)))]

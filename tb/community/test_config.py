@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from golden.errors import InputError
 from hw.community.chiplet import MachineConfig
 from scripts.cli import app
-from scripts.config import as_dict, load_config, load_machine
+from scripts.config import as_dict, load_config, load_machine, load_ring
 
 
 def test_a_configuration_says_which_pe() -> None:
@@ -24,7 +24,9 @@ def test_a_configuration_says_which_pe() -> None:
     [
         ('pe = "other"', "pe: is 'other'"),
         ('pe = "community"\n[pe]\n', "is not TOML"),
-        ('pe = "community"\n[ring]\n', "has a section 'ring'"),
+        ('pe = "community"\n[array]\n', "has a section 'array'"),
+        ('pe = "community"\n[ring]\ngroups = 2\n', "ring.groups: is unknown"),
+        ('pe = "community"\n[community]\npartials = 1\n', "community.partials: is unknown"),
         ('pe = "community"\n[chiplet]\nunits = 3\n', "units must be"),
         ('pe = "community"\n[community]\nk = 2\n', "community.k: is unknown"),
     ],
@@ -35,10 +37,19 @@ def test_bad_configurations_are_refused(text: str, message: str, tmp_path: Path)
         load_machine(str(tmp_path / "c.toml"))
 
 
-def test_several_chiplets_and_large_graphs_are_refused(tmp_path: Path) -> None:
+def test_chiplets_of_a_ring_have_sizes_of_their_own() -> None:
+    alone, count = load_ring("community", 1)
+    several, four = load_ring("community", 4)
+    assert isinstance(alone, MachineConfig)
+    assert isinstance(several, MachineConfig)
+    assert (count, alone.lanes, alone.community.partials) == (1, 64, False)
+    assert (four, several.lanes, several.community.partials) == (4, 16, True)
+
+
+def test_large_graphs_are_refused(tmp_path: Path) -> None:
     for arguments, message in (
-        (["karate", "--chiplets", "2"], "1 with community PEs"),
         (["synthetic:erdos,nodes=5000,degree=2"], "at most 4096"),
+        (["synthetic:erdos,nodes=5000,degree=2", "--chiplets", "3"], "at most 4096"),
     ):
         done = CliRunner().invoke(app, ["run", *arguments, "--config", "community", "--out", str(tmp_path)])
         assert isinstance(done.exception, InputError)

@@ -35,9 +35,10 @@ GRAPHS = (
 
 async def begin(dut: Any, pace: float = 0.0) -> tuple[Bench, CommunityConfig]:
     config = CommunityConfig(**parameters())
+    dut.combining.value = 0
     bench = await start(dut, CommunityPE(config))
     bench.pace(
-        idle={"records": pace, "features": pace, "hub_rows": pace},
+        idle={"records": pace, "features": pace, "hub_rows": pace, "vertices": pace},
         stall={"node_request": pace, "hub_request": pace, "o": pace, "partial": pace},
     )
     return bench, config
@@ -93,6 +94,28 @@ async def layers_are_exact(dut: Any, kind: Kind, pace: float) -> None:
         f_out = bench.random.choice((1, config.lanes, config.max_out))
         layer = layer_of(load(name), config, bench.random, f_out=f_out, scheme=scheme(config, kind, k))
         await run(bench, config, layer)
+
+
+@cocotb.test()
+@cocotb.parametrize(dense=[False, True], pace=[0.0, 0.4])
+async def vertices_are_combined_and_nothing_else(dut: Any, dense: bool, pace: float) -> None:
+    """Rows after the first rounding point, and an ordinary layer after them."""
+    bench, config = await begin(dut, pace)
+    layer = layer_of(
+        load("karate"), config, bench.random, f_out=config.max_out, scheme=scheme(config, Kind.PAIRS), dense=dense
+    )
+    ports = PEPorts(bench, config)
+    await ports.load(layer)
+    dut.combining.value = 1
+    bench.drive("vertices", range(layer.graph.nodes))
+    await bench.until(lambda: ports.done == layer.graph.nodes, 50_000)
+    await bench.cycles(1)
+    assert not int(dut.busy.value)
+    assert ports.rows() == {vid: list(map(int, row)) for vid, row in enumerate(layer.combined)}
+    assert ports.asked == {"node": layer.graph.nodes, "hub": 0}
+    assert not ports.partials
+    dut.combining.value = 0
+    await run(bench, config, layer)
 
 
 @cocotb.test()

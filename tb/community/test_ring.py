@@ -124,6 +124,22 @@ def _placed() -> tuple[list[Problem], list[Case]]:
     return problems, cases
 
 
+def _stale() -> list[Case]:
+    """Placements and hub tables of graphs that have lost and got edges since."""
+    cases = []
+    for seed, case in enumerate(_placed()[1]):
+        graph = case.problem.graph
+        random = np.random.default_rng(seed)
+        kept = (graph.edges < graph.destinations) & (random.random(graph.edge_count) < 0.8)
+        count = graph.edge_count // 10
+        sources = np.concatenate([graph.edges[kept], random.integers(0, graph.nodes, count)])
+        ends = np.concatenate([graph.destinations[kept], random.integers(0, graph.nodes, count)])
+        changed = Graph.from_edges("changed", graph.nodes, sources, ends, features=graph.features, symmetrise=True)
+        problem = random_problem(changed, Model.GIN, [5], seed)
+        cases.append(replace(case, problem=problem, settings=STALLS[1]))
+    return cases
+
+
 def _errors() -> tuple[list[list[Error]], list[RingJob]]:
     """Break something in one chiplet, after a reset each time; a good run at the end."""
     case = _karate()[1]
@@ -159,6 +175,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[RingOut
         "karate": [case.job for case in _karate()],
         "corners": [case.job for case in _corners()],
         "placed": [case.job for case in _placed()[1]],
+        "stale": [case.job for case in _stale()],
         "errors": _errors()[1],
         "resets": [case.job for case in _resets()],
     }
@@ -190,6 +207,11 @@ def test_communities_together_are_exact_with_less_traffic(outcomes: dict[str, li
         assert mismatches(plain, back) == []
         tiles = traffic(plain.graph, Placement.tiles(plain.graph.nodes, COUNTS[-1]))
         assert traffic(case.problem.graph, case.placement).bits(1) < tiles.bits(1)
+
+
+def test_a_stale_placement_costs_speed_only(outcomes: dict[str, list[RingOutcome]]) -> None:
+    for case, outcome in zip(_stale(), outcomes["stale"], strict=True):
+        case.check(outcome)
 
 
 def test_errors_are_told_to_all_and_nothing_hangs(outcomes: dict[str, list[RingOutcome]]) -> None:
