@@ -35,7 +35,7 @@ def measure(directory: Path, stations: int = 4, slots: int = 4, max_flits: int =
     dict
         ``flits_per_cycle`` of every link under saturation and ``cycles_per_hop``.
     """
-    sizes = {"stations": stations, "slots": slots, "max_flits": max_flits}
+    sizes, directory = {"stations": stations, "slots": slots, "max_flits": max_flits}, directory.resolve()
     simulate(
         RingOfStations(**sizes), __name__, name="ring_of_stations", parameters={**sizes, "directory": str(directory)}
     )
