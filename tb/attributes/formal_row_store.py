@@ -124,6 +124,6 @@ def _long() -> RowStoreSpec:
 
 PROOFS = [
     Proof("moves_keep_every_beat_of_two", _even, "bmc", 10),
-    Proof("moves_keep_every_beat_of_three", _odd, "bmc", 16, quick=False),
+    Proof("moves_keep_every_beat_of_three", _odd, "bmc", 12, quick=False),
     Proof("swaps_and_reads", _long, "cover", 24),
 ]
