@@ -105,7 +105,8 @@ def test_bad_input_is_refused_in_one_line(arguments: list[str], message: str, tm
 
 
 def test_failed_comparison_has_exit_status_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scripts.flows.run.ring_mismatches", lambda problem, outcome: ["layer 0: 1 of 2 values differ"])
+    differs = "layer 0: 1 of 2 values differ"
+    monkeypatch.setattr("scripts.flows.simulations.ring_mismatches", lambda exact, outcome: [differs])
     done = CliRunner().invoke(app, ["run", "karate", "--out", str(tmp_path)])
     assert done.exit_code == 1
     assert "1 of 2 values differ" in done.output
