@@ -78,7 +78,7 @@ def check_records(graph: Graph, schedule: Schedule, limits: Limits, records: Ite
     hubs, communities = partition(graph, schedule, limits)
     seen_hubs: dict[int, int] = {}
     seen: Communities = set()
-    covered = sparse.lil_array((graph.nodes, graph.nodes), dtype=np.int64)
+    starts, ends = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
     for record in records:
         nodes, columns = record.nodes, np.concatenate([record.nodes, record.hubs])
         if record.hub_edges:
@@ -92,15 +92,19 @@ def check_records(graph: Graph, schedule: Schedule, limits: Limits, records: Ite
             seen.add(community)
         assert len(set(columns.tolist())) == columns.size, f"a column is there twice in {columns}"
         assert record.hubs.size <= limits.h_max, f"{record.hubs.size} hubs in a record"
-        for row, column in zip(*np.nonzero(record.bitmap), strict=True):
-            u, v = int(nodes[row]), int(columns[column])
-            covered[u, v] += 1
-            if column >= nodes.size:
-                assert v in hubs, f"{v} is no hub"
-                covered[v, u] += 1
+        row, column = np.nonzero(record.bitmap)
+        outside = column >= nodes.size
+        strangers = [v for v in record.hubs.tolist() if v not in hubs]
+        assert not strangers, f"{strangers} are no hubs"
+        # A hub's column stands for both directions.
+        u, v = nodes[row], columns[column]
+        starts += [u, v[outside]]
+        ends += [v, u[outside]]
     assert seen_hubs == hubs, f"hubs differ: {sorted(set(seen_hubs.items()) ^ set(hubs.items()))[:5]}"
     assert seen == communities, f"communities differ: {[sorted(c[0]) for c in seen ^ communities][:3]}"
     wanted = graph.adjacency + sparse.eye_array(graph.nodes, dtype=np.int64, format="csr")
+    places = np.concatenate(starts), np.concatenate(ends)
+    covered = sparse.coo_array((np.ones(places[0].size, dtype=np.int64), places), shape=(graph.nodes, graph.nodes))
     difference = (covered.tocsr() - wanted).tocoo()
     wrong = np.flatnonzero(difference.data)
     assert not wrong.size, f"edges differ: {[(int(difference.row[i]), int(difference.col[i])) for i in wrong[:5]]}"

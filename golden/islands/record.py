@@ -104,12 +104,13 @@ def records_of(beats: Iterable[int]) -> Iterator[Record]:
             nodes = _vids(source, header["nodes"])
             hubs = _vids(source, header["hubs"])
             bitmap = np.zeros((nodes.size, nodes.size + hubs.size), dtype=np.bool_)
+            words = -(-bitmap.shape[1] // BEAT_BITS)
             for row in bitmap:
-                for at in range(0, row.size, BEAT_BITS):
-                    beat = next(source)
-                    for column in range(BEAT_BITS):
-                        if beat >> column & 1:
-                            row[at + column] = True
+                held = np.array([next(source) for _ in range(words)], dtype="<u8")
+                bits = np.unpackbits(held.view(np.uint8), bitorder="little")
+                if bits[row.size :].any():
+                    raise ValueError(f"bits are set behind the {row.size} of a row")
+                row[:] = bits[: row.size]
             yield Record(
                 nodes=nodes,
                 hubs=hubs,

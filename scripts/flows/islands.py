@@ -23,8 +23,9 @@ from golden.islands.record import Record, records_of
 from golden.islands.schedule import Schedule
 from hw.islands.config import LocatorConfig
 from scripts.flows.table import show
+from tb.harness import BuildOptions
 from tb.harness.run import run
-from tb.islands.island_machine import IslandMachine, lay_out, worker_sources
+from tb.islands.island_machine import IslandMachine, lay_out, worker_blocks, worker_sources
 from tb.models.memory import LATENCY, plusargs
 from tb.models.simulate import build_with_memory
 from tb.models.wrap import MemoryModel
@@ -32,6 +33,7 @@ from tb.models.wrap import MemoryModel
 __all__ = ["Found", "Request", "draw", "find", "fitting", "islands", "windowed"]
 
 _BENCH = "tb.islands.one_run"
+_MODULE = "island_machine"
 
 
 @dataclass(frozen=True)
@@ -183,9 +185,10 @@ def find(
     depth = 1 << max(12, ceil_log2(-(-len(layout.image) // beat)))
     made = build_with_memory(
         component,
-        "island_machine",
+        _MODULE,
         memories={"m_axi": MemoryModel(depth=depth)},
-        sources=worker_sources(component),
+        sources=worker_sources(component, _MODULE),
+        options=BuildOptions(blocks=worker_blocks(component)),
     )
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)

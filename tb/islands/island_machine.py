@@ -25,16 +25,19 @@ from hw.islands.worker import Worker
 from hw.memory.axi import AXI4Signature, connect_flat, flat_members
 from hw.memory.read_arbiter import ReadArbiter
 from hw.memory.write_port import WritePort
+from tb.community.loops import loose_loops
 from tb.harness import ROOT
 from tb.harness.build import digest, locked, to_rtlil, to_verilog
 
-__all__ = ["MOST_PAGE", "IslandMachine", "Layout", "lay_out", "worker_sources"]
+__all__ = ["MOST_PAGE", "IslandMachine", "Layout", "lay_out", "worker_blocks", "worker_sources"]
 
 #: Vertices of the largest page that there is room for.
 MOST_PAGE = 256
 
 #: Module of the workers.
 WORKER = "island_worker"
+#: From so many workers on one program for all saves more of the compiler's time than it costs the simulator's.
+_MANY = 8
 #: Bursts of a client that are under way, without and with lines that are read when they are needed.
 _BURSTS, _LINES = 16, 128
 
@@ -88,15 +91,30 @@ class IslandMachine(wiring.Component):
         return m
 
 
-def worker_sources(machine: IslandMachine) -> list[Path]:
-    """Write the Verilog of a worker where it is not part of the machine's, and return where it is."""
+def worker_blocks(machine: IslandMachine) -> tuple[str, ...]:
+    """Return what `tb.harness.BuildOptions.blocks` are: the worker, compiled once for all that there are."""
+    return (WORKER,) if machine.apart and machine.config.workers >= _MANY else ()
+
+
+def worker_sources(machine: IslandMachine, name: str) -> list[Path]:
+    """Write the Verilog of a worker where it is not part of the machine's, and return where it is.
+
+    Parameters
+    ----------
+    machine
+        The machine.
+    name
+        Its module. Seen from outside, every output of a worker depends on every input: a second file says that what
+        connects workers looks like loops.
+    """
     if not machine.apart:
         return []
     text = _worker_text(machine.config)
     path = ROOT / "build" / "islands" / f"{WORKER}-{digest(text)}.v"
     with locked(path.with_suffix(".lock")):
         path.write_text(text)
-    return [path]
+    (path.parent / name).mkdir(exist_ok=True)
+    return [path, loose_loops(path.parent / name, name)]
 
 
 @cache

@@ -135,6 +135,9 @@ def test_beats_and_records_are_each_others_inverse() -> None:
         list(records_of(beats))
     with pytest.raises(ValueError, match="beats follow the end"):
         list(records_of([*beats, 1 << 58, 0]))
+    # The last row of the last record has a bit too many.
+    with pytest.raises(ValueError, match="bits are set behind the"):
+        list(records_of([*beats[:-1], beats[-1] | 1 << 63, 1 << 58]))
 
 
 def broken(change: Any) -> Location:
