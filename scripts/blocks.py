@@ -390,6 +390,7 @@ BLOCKS: tuple[Block, ...] = (
         factory="hw.dnp.chip:NeuralChip",
         bench="tb.dnp.test_chip",
         bench_factory="tb.dnp.test_chip:chip",
+        launch="tb.dnp.test_chip:launch",
         measures=("dnp.ccb",),
     ),
     Block(name="dnp.ccb", factory="hw.dnp.ccb:ChipControl", parameters={"cores": 4}),

@@ -46,8 +46,8 @@ class Port(wiring.Component):
         m = Module()
         ors = Signal()
         irs = Signal()
-        in_buffer = Signal(signed(WORD))
-        out_buffer = Signal(signed(WORD))
+        in_buffer = Signal(signed(WORD), reset_less=True)
+        out_buffer = Signal(signed(WORD), reset_less=True)
         m.d.comb += [
             self.i.ready.eq(self.online & ~irs),
             self.has_word.eq(irs | self.i.valid),
@@ -56,13 +56,19 @@ class Port(wiring.Component):
             self.o.payload.eq(out_buffer),
             self.has_room.eq(~ors | self.o.ready),
         ]
+        # The flags say whether there is a word. Until there is one the buffers follow what comes, which needs nothing
+        # that is known late.
+        with m.If(~irs):
+            m.d.sync += in_buffer.eq(self.i.payload)
+        with m.If(self.has_room):
+            m.d.sync += out_buffer.eq(self.put_word)
         with m.If(irs):
             with m.If(self.take):
                 m.d.sync += irs.eq(0)
         with m.Elif(self.i.valid & self.i.ready & ~self.take):
-            m.d.sync += [irs.eq(1), in_buffer.eq(self.i.payload)]
+            m.d.sync += irs.eq(1)
         with m.If(self.put):
-            m.d.sync += [ors.eq(1), out_buffer.eq(self.put_word)]
+            m.d.sync += ors.eq(1)
         with m.Elif(self.o.ready):
             m.d.sync += ors.eq(0)
         return m

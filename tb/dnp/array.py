@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from golden.dnp.isa import GENERAL, Control
 from golden.dnp.machine import EdgePort, Machine
 from golden.dnp.topology import Grid
 from hw.dnp.array import CHIP_MODULE, ProcessorArray
-from hw.dnp.chip import CORE_MODULE
+from hw.dnp.chip import CORE_MODULE, NeuralChip
 from hw.dnp.core import Core, Status
 from tb.harness import simulate
 from tb.harness.build import (
@@ -38,7 +39,7 @@ from tb.harness.build import (
 )
 from tb.harness.run import CLOCK_NS, Result
 
-__all__ = ["ArrayDriver", "core_library", "lint_array", "module_source", "simulate_array"]
+__all__ = ["ArrayDriver", "core_library", "lint_array", "module_source", "simulate_array", "simulate_chip"]
 
 _WORD = 0xFFFF
 
@@ -97,11 +98,21 @@ def lint_array(array: ProcessorArray) -> str:
 
 def simulate_array(array: ProcessorArray, bench: str, **options: Any) -> Result:
     """Run a bench on an array, as :func:`tb.harness.simulate` does on a component."""
-    rows, columns = array.grid.rows, array.grid.columns
-    wrapper, library = core_library(array.config)
-    sources = [Path(__file__).with_name("array.vlt"), wrapper, module_source(array.chip(), CHIP_MODULE)]
+    chip = module_source(array.chip(), CHIP_MODULE)
+    name = f"array_{array.grid.rows}x{array.grid.columns}"
+    return _simulate(array, bench, array.config, name=name, sources=[chip], **options)
+
+
+def simulate_chip(chip: NeuralChip, bench: str, **options: Any) -> Result:
+    """Run a bench on a chip whose processors are generated apart."""
+    return _simulate(chip, bench, chip.cores[0].config, name=CHIP_MODULE, sources=[], **options)
+
+
+def _simulate(component: Any, bench: str, config: CoreConfig, *, sources: list[Path], **options: Any) -> Result:
+    wrapper, library = core_library(config)
+    sources = [Path(__file__).with_name("array.vlt"), wrapper, *sources]
     linking = BuildOptions(arguments=("-LDFLAGS", str(library)))
-    return simulate(array, bench, name=f"array_{rows}x{columns}", sources=sources, options=linking, **options)
+    return simulate(component, bench, sources=sources, options=linking, **options)
 
 
 class ArrayDriver:
@@ -120,6 +131,14 @@ class ArrayDriver:
         self.array = ProcessorArray(rows, columns, config)
         self.grid = self.array.grid
         self.edge = RisingEdge(dut.clk)
+
+    @cached_property
+    def _g_i(self) -> tuple[Any, Any, Any]:
+        return self.dut.g_i__valid, self.dut.g_i__payload, self.dut.g_i__ready
+
+    @cached_property
+    def _g_o(self) -> tuple[Any, Any, Any]:
+        return self.dut.g_o__valid, self.dut.g_o__payload, self.dut.g_o__ready
 
     def place(self, processor: int) -> tuple[int, int]:
         """Chip and core of a processor on the G-bus."""
@@ -148,14 +167,14 @@ class ArrayDriver:
 
     async def send(self, words: Sequence[int]) -> None:
         """Send words over the G-bus."""
-        dut = self.dut
-        dut.g_i__valid.value = 1
+        valid, payload, ready = self._g_i
+        valid.value = 1
         for word in words:
-            dut.g_i__payload.value = int(word) & _WORD
+            payload.value = int(word) & _WORD
             await self.edge
-            while not dut.g_i__ready.value:
+            while not ready.value:
                 await self.edge
-        dut.g_i__valid.value = 0
+        valid.value = 0
 
     async def write(self, processor: int | None, space: Space, address: int, words: Sequence[int]) -> None:
         """Write to a processor, or to all."""
@@ -163,15 +182,17 @@ class ArrayDriver:
 
     async def read(self, processor: int, space: Space, address: int, count: int) -> list[int]:
         """Read unsigned words of a processor."""
-        dut = self.dut
+        valid, payload, ready = self._g_o
         await self.send(gbus.read(self.place(processor), space, address, count))
-        dut.g_o__ready.value = 1
+        ready.value = 1
         words: list[int] = []
-        while len(words) < count:
-            await self.edge
-            if dut.g_o__valid.value:
-                words.append(int(dut.g_o__payload.value))
-        dut.g_o__ready.value = 0
+        # Between two words are clocks without one, and a word is taken at the end of its clock.
+        offered = RisingEdge(valid)
+        for _ in range(count):
+            await offered
+            words.append(int(payload.value))
+        await self.edge
+        ready.value = 0
         return words
 
     async def load(self, machine: Machine) -> None:
@@ -262,17 +283,21 @@ class ArrayDriver:
             getattr(self.dut, f"o__{index}__ready").value = 0
         await self.send(gbus.off())
 
-    async def compare(self, machine: Machine, processors: Sequence[int] | None = None) -> None:
-        """Read processors back and compare registers, memories and counters with the golden machine."""
+    async def compare(
+        self, machine: Machine, processors: Sequence[int] | None = None, *, memories: bool = True
+    ) -> None:
+        """Read processors back and compare registers, counters and `memories` with the golden machine."""
         s = machine.state
         for p in processors if processors is not None else range(self.grid.processors):
             found = {
-                "wm": await self.read(p, Space.WM, 0, self.config.wm_depth),
-                "xm": await self.read(p, Space.XM, 0, self.config.xm_depth),
                 "general": await self.read(p, Space.STATUS, Status.GENERAL.value, GENERAL),
                 "control": await self.read(p, Space.STATUS, Status.CONTROL.value, len(Control)),
             }
-            wanted = {"wm": s.wm[p], "xm": s.xm[p], "general": s.rf[p], "control": s.control[p]}
+            wanted = {"general": s.rf[p], "control": s.control[p]}
+            if memories:
+                found["wm"] = await self.read(p, Space.WM, 0, self.config.wm_depth)
+                found["xm"] = await self.read(p, Space.XM, 0, self.config.xm_depth)
+                wanted |= {"wm": s.wm[p], "xm": s.xm[p]}
             head = await self.read(p, Space.STATUS, 0, Status.BLOCKED.value + 2)
             for name, values in wanted.items():
                 pairs = enumerate(zip(found[name], (int(v) & _WORD for v in values), strict=True))

@@ -9,7 +9,7 @@ from typing import Any
 import cocotb
 
 from golden.dnp.isa import GENERAL
-from tb.dnp.core_runs import CONFIG, FOR_MANY, compare, golden
+from tb.dnp.core_runs import CONFIG, FOR_MANY, compare, run_texts
 from tb.dnp.driver import CoreDriver
 
 __all__ = [
@@ -52,10 +52,16 @@ def _words(memory: str, depth: int) -> str:
 
 
 _MEMORIES = (("W", CONFIG.wm_depth), ("X", CONFIG.xm_depth))
+_TEXTS = (_registers(), *(_words(memory, depth) for memory, depth in _MEMORIES))
+
+
+def _run() -> None:
+    """Run all of them in the golden machine."""
+    run_texts((text, _SEED, 1.0) for text in _TEXTS)
+
+
 if FOR_MANY:
-    golden(_registers(), _SEED, 1.0)
-    for _memory, _depth in _MEMORIES:
-        golden(_words(_memory, _depth), _SEED, 1.0)
+    _run()
 
 
 @cocotb.test()
@@ -63,7 +69,8 @@ async def registers_still_to_be_written_are_waited_for_and_no_others(dut: Any) -
     """Each register, needed one to three instructions after it is written, or another one is."""
     driver = CoreDriver(dut, CONFIG)
     await driver.reset()
-    await compare(driver, _registers(), _SEED, 1.0)
+    _run()
+    await compare(driver, _TEXTS[0], _SEED, 1.0)
 
 
 @cocotb.test()
@@ -71,5 +78,6 @@ async def words_still_to_be_written_are_waited_for_and_no_others(dut: Any) -> No
     """Read one to three instructions after a write, at its address and at each that differs in one bit."""
     driver = CoreDriver(dut, CONFIG)
     await driver.reset()
-    for memory, depth in _MEMORIES:
-        await compare(driver, _words(memory, depth), _SEED, 1.0)
+    _run()
+    for text in _TEXTS[1:]:
+        await compare(driver, text, _SEED, 1.0)

@@ -10,10 +10,11 @@ import cocotb
 import numpy as np
 import pytest
 
+from golden.dnp.arithmetic import signed
 from golden.dnp.assembler import assemble
 from golden.dnp.decode import NONE, Trait, traits
-from golden.dnp.isa import INSTRUCTIONS, TABLE_POINTER, Control, StopCode
-from golden.dnp.machine import EdgePort, Machine
+from golden.dnp.isa import INSTRUCTIONS, TABLE_POINTER, Control, Instruction, StopCode
+from golden.dnp.machine import EdgePort
 from hw.dnp.core import COUNTER_BITS, Core, Space, Status
 from tb.dnp.core_bits import (
     all_operands_of_every_instruction,
@@ -27,8 +28,8 @@ from tb.dnp.core_hazards import (
     registers_still_to_be_written_are_waited_for_and_no_others,
     words_still_to_be_written_are_waited_for_and_no_others,
 )
-from tb.dnp.core_runs import CONFIG, FOR_MANY, LIMIT, compare, ends, golden
-from tb.dnp.driver import CoreDriver, expected, words16
+from tb.dnp.core_runs import CONFIG, FOR_MANY, LIMIT, Job, compare, ends, run_all, run_texts
+from tb.dnp.driver import CoreDriver
 from tb.dnp.figure4 import PROGRAMS
 from tb.dnp.programs import random_program
 from tb.harness import parameters, simulate
@@ -72,11 +73,18 @@ def seeds(pace: float, count: int) -> list[int]:
     return [rng.getrandbits(32) for _ in range(count)]
 
 
+#: What is run again after resets: text, seed, pace.
+REPEATED = (random_program(5), 5, 0.5)
+
+
+def run_random() -> None:
+    """Run all random programs in the golden machine."""
+    many = parameters()["programs"]
+    run_texts([REPEATED, *((random_program(seed), seed, pace) for pace in PACES for seed in seeds(pace, many))])
+
+
 if FOR_MANY:
-    golden(random_program(5), 5, 0.5)
-    for _pace in PACES:
-        for _seed in seeds(_pace, parameters()["programs"]):
-            golden(random_program(_seed), _seed, _pace)
+    run_random()
 
 
 @cocotb.test()
@@ -84,11 +92,12 @@ if FOR_MANY:
 async def random_programs_agree_in_every_register_word_and_clock(dut: Any, pace: float) -> None:
     driver = CoreDriver(dut, CONFIG)
     await driver.reset()
+    run_random()
     done = errors = 0
     for seed in seeds(pace, parameters()["programs"]):
-        machine = await compare(driver, random_program(seed), seed, pace)
-        done += int(machine.state.instructions[0])
-        errors += int(machine.state.code[0]) != 0
+        run = await compare(driver, random_program(seed), seed, pace)
+        done += run.instructions
+        errors += run.code != StopCode.NONE
     cocotb.log.info("%d instructions, %d programs stopped by an error", done, errors)
 
 
@@ -98,13 +107,13 @@ async def programs_of_figure_4(dut: Any, name: str, pace: float) -> None:
     program = PROGRAMS[name]
     driver = CoreDriver(dut, CONFIG)
     await driver.reset()
-    supply = tuple(tuple(program.inputs.get(letter, [])) for letter in "NESW")
-    machine = await compare(driver, program.text, random.getrandbits(32), pace, supply)
-    sent = {"NESW"[side]: end.received for (side, _), end in machine.edges.items()}
-    xm = dict(enumerate(machine.state.xm[0].tolist()))
+    supply = {port: program.inputs.get(letter, []) for port, letter in enumerate("NESW")}
+    run = await compare(driver, program.text, random.getrandbits(32), pace, supply)
+    sent = {"NESW"[port]: words for port, words in run.received.items()}
+    a, *xm = signed(np.array([run.state["state"][2], *run.state["xm"]])).tolist()
     if pace == 1.0:
-        assert program.check(int(machine.state.a[0]), xm, sent)
-        assert machine.state.clocks[0] == program.clocks
+        assert program.check(a, dict(enumerate(xm)), sent)
+        assert run.clocks == program.clocks
 
 
 @cocotb.test()
@@ -112,21 +121,19 @@ async def errors_stop_the_processor_with_a_code(dut: Any) -> None:
     driver = CoreDriver(dut, CONFIG)
     await driver.reset()
     for code, text in ERRORS.items():
-        machine = await compare(driver, text, 1, 1.0)
-        assert machine.state.code[0] == code
+        assert (await compare(driver, text, 1, 1.0)).code == code
 
 
 @cocotb.test()
 async def a_reset_in_the_middle_leaves_nothing_behind(dut: Any) -> None:
     driver = CoreDriver(dut, CONFIG)
     await driver.reset()
-    text = random_program(5)
     for clocks in (37, 111, 160)[: parameters().get("resets", 3)]:
-        machine = await compare(driver, text, 5, 0.5)
+        await compare(driver, *REPEATED)
         await driver.reset_again()
         with contextlib.suppress(AssertionError):
             await driver.run(ends(random.Random(clocks), 0.5), clocks)
-        assert (await compare(driver, text, 5, 0.5)).state.clocks[0] == machine.state.clocks[0]
+        await compare(driver, *REPEATED)
 
 
 @cocotb.test()
@@ -154,8 +161,7 @@ async def control_registers_keep_and_step_with_all_their_bits(dut: Any) -> None:
                 lines += [f"MOV {memory}M[{number}]+ RF2", f"MOV RF2 {memory}M[{number}]+"]
                 for way in "AR":
                     lines += [f"MOV {memory}{way}{number} A", "OUTA N"]
-    machine = await compare(driver, "\n".join([*lines, "HALT"]), 7, 1.0)
-    assert machine.state.code[0] == StopCode.NONE
+    assert (await compare(driver, "\n".join([*lines, "HALT"]), 7, 1.0)).code == StopCode.NONE
 
 
 @cocotb.test()
@@ -163,44 +169,45 @@ async def every_instruction_does_its_work_with_any_operands(dut: Any) -> None:
     """One word of a row at a time, every pointer and register at a place and with a value of its own."""
     driver = CoreDriver(dut, CONFIG)
     await driver.reset()
-    machine = Machine(CONFIG)
-    machine.state.wm[:] = [random.randrange(-32768, 32768) for _ in range(CONFIG.wm_depth)]
-    machine.state.xm[:] = [random.randrange(-32768, 32768) for _ in range(CONFIG.xm_depth)]
-    await driver.write(Space.WM, 0, words16(machine.state.wm[0]))
-    await driver.write(Space.XM, 0, words16(machine.state.xm[0]))
-    for row in (row for row in INSTRUCTIONS if row.name not in _LEAVING):
-        defined = np.flatnonzero(traits()[:, Trait.ROW] == INSTRUCTIONS.index(row)).tolist()
-        for word in random.sample(defined, min(parameters().get("operands", 2), len(defined))):
-            places = random.sample(range(100), 16)
-            lines = [f"LDI #{place} {control.name}" for control, place in zip(Control, places, strict=False)]
-            lines += [f"LDI #{random.getrandbits(16)} RF{number}" for number in range(8)]
-            lines += ["SET #3 ICR", "SET #2 RC", f"SET #{random.randrange(4)} LC0", "MOV LC0 A", "MOV A IOPR"]
-            lines += [f"LDI #{random.getrandbits(16)} A", f".word {word}"]
-            lines += [f".word {random.getrandbits(16)}"] * (row.words - 1)
-            program = assemble("\n".join([*lines, "HALT"])).program
-            words = {port: [random.randrange(-32768, 32768) for _ in range(3)] for port in range(4)}
-            machine.load(0, program)
-            for port in range(4):
-                machine.edges[(port, 0)] = EdgePort(list(words[port]))
-            machine.start()
-            clocks = machine.run(LIMIT)
-            machine.step()
-            ends_of_dut = {port: EdgePort(list(words[port])) for port in range(4)}
-            await driver.reset_again()
-            await driver.write(Space.PROGRAM, 0, program)
-            assert await driver.run(ends_of_dut, LIMIT) == clocks, f"{row.name} {word:#06x}"
-            await driver.stop()
-            wanted = expected(machine)
-            for name, first in (("general", Status.GENERAL), ("control", Status.CONTROL)):
-                found = await driver.read(Space.STATUS, first.value, len(wanted[name]))
-                assert found == wanted[name], f"{row.name} {word:#06x}: {name}"
-            assert (await driver.read(Space.STATUS, Status.A.value, 1))[0] == wanted["state"][2]
-            for name, space in (("wm", Space.WM), ("xm", Space.XM)):
-                for place in (place + step for place in places for step in (0, 1, 3)):
-                    found = await driver.read(space, place, 1)
-                    assert found == [wanted[name][place]], f"{row.name} {word:#06x}: {name} {place}"
-            for port, end in ends_of_dut.items():
-                assert end.received == machine.edges[(port, 0)].received, f"{row.name} {word:#06x}: port {port}"
+    cases = [(row, word) for row in INSTRUCTIONS if row.name not in _LEAVING for word in samples(row)]
+    wm, xm = ([random.getrandbits(16) for _ in range(depth)] for depth in (CONFIG.wm_depth, CONFIG.xm_depth))
+    places = [random.sample(range(100), 16) for _ in cases]
+    jobs = []
+    for (row, word), used in zip(cases, places, strict=True):
+        lines = [f"LDI #{place} {control.name}" for control, place in zip(Control, used, strict=False)]
+        lines += [f"LDI #{random.getrandbits(16)} RF{number}" for number in range(8)]
+        lines += ["SET #3 ICR", "SET #2 RC", f"SET #{random.randrange(4)} LC0", "MOV LC0 A", "MOV A IOPR"]
+        lines += [f"LDI #{random.getrandbits(16)} A", f".word {word}"]
+        lines += [f".word {random.getrandbits(16)}"] * (row.words - 1)
+        words = {port: EdgePort([random.randrange(-32768, 32768) for _ in range(3)]) for port in range(4)}
+        jobs.append(Job(assemble("\n".join([*lines, "HALT"])).program, wm, xm, words))
+    await driver.write(Space.WM, 0, wm)
+    await driver.write(Space.XM, 0, xm)
+    for (row, word), used, run in zip(cases, places, run_all(jobs), strict=True):
+        neighbours = run.job.ends()
+        await driver.reset_again()
+        await driver.write(Space.PROGRAM, 0, run.job.program)
+        assert await driver.run(neighbours, LIMIT) == run.clocks, f"{row.name} {word:#06x}"
+        await driver.stop()
+        for name, first in (("general", Status.GENERAL), ("control", Status.CONTROL)):
+            found = await driver.read(Space.STATUS, first.value, len(run.state[name]))
+            assert found == run.state[name], f"{row.name} {word:#06x}: {name}"
+        assert (await driver.read(Space.STATUS, Status.A.value, 1))[0] == run.state["state"][2]
+        for name, space, before in (("wm", Space.WM, wm), ("xm", Space.XM, xm)):
+            wanted = run.state[name]
+            for place in (place + step for place in used for step in (0, 1, 3)):
+                found = await driver.read(space, place, 1)
+                assert found == [wanted[place]], f"{row.name} {word:#06x}: {name} {place}"
+            for place in (place for place, kept in enumerate(before) if wanted[place] != kept):
+                await driver.write(space, place, [before[place]])
+        for port, end in neighbours.items():
+            assert end.received == run.received[port], f"{row.name} {word:#06x}: port {port}"
+
+
+def samples(row: Instruction) -> list[int]:
+    """Words of a row with any operands."""
+    defined = np.flatnonzero(traits()[:, Trait.ROW] == INSTRUCTIONS.index(row)).tolist()
+    return random.sample(defined, min(parameters().get("operands", 2), len(defined)))
 
 
 def near_words() -> list[int]:
@@ -235,17 +242,17 @@ async def ways_out_of_the_program_stop_it_with_the_address(dut: Any) -> None:
     driver = CoreDriver(dut, CONFIG)
     await driver.reset()
     for target in [1 << bit for bit in range(10, 16)] + [0x5555, 0xAAAA, 0xFFFF]:
-        machine = await compare(driver, f".word 2 {target}\nHALT", 1, 1.0)
-        assert (machine.state.code[0], machine.state.stop_pc[0]) == (StopCode.PC_RANGE, target)
+        run = await compare(driver, f".word 2 {target}\nHALT", 1, 1.0)
+        assert (run.code, run.stop_pc) == (StopCode.PC_RANGE, target)
 
 
 @cocotb.test()
 async def a_word_passes_in_and_out_every_clock(dut: Any) -> None:
     driver = CoreDriver(dut, CONFIG)
     await driver.reset()
-    machine = await compare(driver, "SET #200 RC\nREP FWD N S\nREP INA E\nREP OUTA W\nHALT", 3, 1.0)
-    assert machine.state.blocked[0] == 0
-    assert machine.state.clocks[0] == 3 * 200 + 7
+    run = await compare(driver, "SET #200 RC\nREP FWD N S\nREP INA E\nREP OUTA W\nHALT", 3, 1.0)
+    assert run.state["blocked"] == [0]
+    assert run.clocks == 3 * 200 + 7
 
 
 @cocotb.test()
