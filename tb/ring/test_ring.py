@@ -23,8 +23,9 @@ from tb.chiplet.problems import CORNERS, corner_graph, random_graph, random_prob
 from tb.ring.cases import commanded, highest, patched, uneven
 from tb.ring.jobs import RingJob, RingOutcome, RingSettings, mismatches, run_ring
 
+FULL = bool(os.environ.get("ATOLL_FULL"))
 #: Most chiplets of the simulated ring; a run may use fewer. ``make sim-full`` simulates the largest.
-MOST = 16 if os.environ.get("ATOLL_FULL") else 4
+MOST = 16 if FULL else 4
 COUNTS = [n for n in (2, 3, 4, 8, 16) if n <= MOST]
 PE = PEConfig(lanes=4, data_width=64, max_out=16, weight_rows=256)
 CONFIG = ChipletConfig(groups=1, pes=1, pe=PE, depth=32)
@@ -118,7 +119,7 @@ def test_corner_graphs_with_uneven_boundaries(tmp_path: Path) -> None:
 
 def test_random_graphs_under_stalls_and_late_chiplets(tmp_path: Path) -> None:
     cases = []
-    for seed in range(24 if os.environ.get("ATOLL_FULL") else 6):
+    for seed in range(24 if FULL else 6):
         random = np.random.default_rng(seed)
         nodes = int(random.integers(70, 200))
         graph = random_graph(seed, nodes, 4 * nodes, 6, 0.5 + seed % 2)
@@ -188,10 +189,12 @@ def test_a_reset_of_one_chiplet_ends_the_work_of_all(tmp_path: Path) -> None:
     graph = load("karate")
     problem = random_problem(graph, Model.GCN, [7, 3], 1)
     jobs = []
-    for chiplets in sorted({2, 3, COUNTS[-1]}):
+    step = 100 if FULL else 300
+    for size, chiplets in enumerate(sorted({2, 3, COUNTS[-1]})):
         images = build_images(problem, Placement.tiles(graph.nodes, chiplets, highest(graph, 3)))
         # Before it comes to the ring, a chiplet may be reset and begin again without harm.
-        times = [(300, 1), (300, 500), *((after, again) for after in range(1000, 2001, 100) for again in (0, 1, 500))]
+        late = range(1000 + size * step // 3, 2001, step)
+        times = [(300, 1), (300, 500), *((after, again) for after in late for again in (0, 1, 500))]
         for number, (after, again) in enumerate(times):
             reset = (number % chiplets, after, again)
             jobs += [RingJob(images, replace(STALLS[1], reset_one=reset, limit=60_000)), RingJob(images, STALLS[1])]
@@ -247,7 +250,7 @@ SIZED_RINGS = {4: (1, 2, 3, 4), 16: (8, 16)}
 @pytest.mark.parametrize("name", SIZED)
 def test_graphs_of_real_sizes(name: str, most: int, model: Model, tmp_path: Path) -> None:
     """All models on rings of every size, equal tiles and uneven ones, with and without hubs."""
-    folder, full = os.environ.get("ATOLL_PLANETOID"), bool(os.environ.get("ATOLL_FULL"))
+    folder, full = os.environ.get("ATOLL_PLANETOID"), FULL
     if name == "cora" and not folder:
         pytest.skip("ATOLL_PLANETOID does not name the folder with Cora")
     if not full and (name, most, model) != ("digits", 4, Model.GCN):
@@ -265,7 +268,7 @@ def test_graphs_of_real_sizes(name: str, most: int, model: Model, tmp_path: Path
 
 
 @pytest.mark.skipif(not os.environ.get("ATOLL_PLANETOID"), reason="ATOLL_PLANETOID is not set")
-@pytest.mark.skipif(not os.environ.get("ATOLL_FULL"), reason="a long run, for make sim-full")
+@pytest.mark.skipif(not FULL, reason="a long run, for make sim-full")
 def test_cora_has_the_least_traffic(tmp_path: Path) -> None:
     graph = load(f"planetoid:{os.environ['ATOLL_PLANETOID']}/cora")
     narrow = replace(graph, features=graph.features[:, :60])
