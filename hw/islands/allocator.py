@@ -1,6 +1,6 @@
 """Task allocator: hands records to less busy PEs nearby, and splits those that no PE can take whole (I5)."""
 
-from amaranth.hdl import Array, Cover, Module, Mux, Signal, unsigned
+from amaranth.hdl import Array, Const, Cover, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -11,6 +11,7 @@ from hw.stream.slice import Slice
 __all__ = ["Allocator", "AllocatorSettings", "Retired", "Share", "WorkTask"]
 
 _LOAD_BITS = 32
+_MOST = (1 << _LOAD_BITS) - 1
 
 #: Reach of smoothing in hops, largest difference of loads a whole task may make, rows of a piece.
 AllocatorSettings = data.StructLayout({"hops": unsigned(2), "threshold": unsigned(_LOAD_BITS), "grain": unsigned(16)})
@@ -93,31 +94,21 @@ class Allocator(wiring.Component):
         turn, home = Signal(range(pes)), Signal(range(pes))
         work, first = Signal(_LOAD_BITS), Signal(16)
 
-        # Least busy of all, and least busy within reach: later candidates only if they are less busy.
-        least, least_load = Signal(range(pes)), Signal(_LOAD_BITS)
-        m.d.comb += [least.eq(0), least_load.eq(loads[0])]
-        best = [(0, self.loads[0])]
-        for pe in range(1, pes):
-            index, load = Signal(range(pes), name=f"least{pe}"), Signal(_LOAD_BITS, name=f"least_load{pe}")
-            less = self.loads[pe] < best[-1][1]
-            m.d.comb += [index.eq(Mux(less, pe, best[-1][0])), load.eq(Mux(less, self.loads[pe], best[-1][1]))]
-            best.append((index, load))
-        m.d.comb += [least.eq(best[-1][0]), least_load.eq(best[-1][1])]
-        near, near_load = home, loads[home]
+        # Least busy of all, and least busy within reach.
+        least, least_load = _least(m, "all", [(Const(pe, range(pes)), load) for pe, load in enumerate(self.loads)])
+        reach = [(home, loads[home])]
         for hop in range(1, HOPS_MAX + 1):
             for sign in (1, -1):
                 name = f"{hop}{'up' if sign > 0 else 'down'}"
                 other, load = Signal(range(pes), name=f"other{name}"), Signal(_LOAD_BITS, name=f"load{name}")
-                index, nearest = Signal(range(pes), name=f"near{name}"), Signal(_LOAD_BITS, name=f"near_load{name}")
-                places = Array((pe + sign * hop) % pes for pe in range(pes))
-                less = (load < near_load) & (hop <= settings.hops)
+                places = [(pe + sign * hop) % pes for pe in range(pes)]
                 m.d.comb += [
-                    other.eq(places[home]),
-                    load.eq(loads[other]),
-                    index.eq(Mux(less, other, near)),
-                    nearest.eq(Mux(less, load, near_load)),
+                    other.eq(Array(places)[home]),
+                    # What is too far away is never the least busy.
+                    load.eq(Mux(hop <= settings.hops, Array(self.loads[pe] for pe in places)[home], _MOST)),
                 ]
-                near, near_load = index, nearest
+                reach.append((other, load))
+        near, near_load = _least(m, "near", reach)
 
         whole = ~split & (near_load + work <= least_load + settings.threshold)
         rest = task.rows - first
@@ -155,3 +146,19 @@ class Allocator(wiring.Component):
             )
         m.d.sync += Cover(self.remapped & (near != least), "the least busy PE is out of reach")
         return m
+
+
+def _least(m: Module, name: str, candidates: list[tuple[Value, Value]]) -> tuple[Value, Value]:
+    """Return the least busy of (PE, load), and its load, by pairs; of equal ones the first."""
+    level = 0
+    while len(candidates) > 1:
+        pairs = []
+        for n in range(0, len(candidates) - 1, 2):
+            (pe, load), (other_pe, other) = candidates[n : n + 2]
+            which = Signal.like(pe, name=f"{name}{level}_{n // 2}")
+            least = Signal(_LOAD_BITS, name=f"{name}_load{level}_{n // 2}")
+            less = other < load
+            m.d.comb += [which.eq(Mux(less, other_pe, pe)), least.eq(Mux(less, other, load))]
+            pairs.append((which, least))
+        candidates, level = [*pairs, *candidates[len(candidates) & ~1 :]], level + 1
+    return candidates[0]

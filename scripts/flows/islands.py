@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from golden.islands.schedule import Schedule
 from hw.islands.config import LocatorConfig
 from scripts.flows.table import show
 from tb.harness import BuildOptions
+from tb.harness.build import Build
 from tb.harness.run import run
 from tb.islands.island_machine import IslandMachine, lay_out, worker_blocks, worker_sources
 from tb.models.memory import LATENCY, plusargs
@@ -141,8 +143,27 @@ def windowed(config: LocatorConfig, window: int) -> LocatorConfig:
     return replace(config, window=window, page=max(config.banks, window // 16), external=True)
 
 
+@cache
+def _simulator(config: LocatorConfig, depth: int) -> Build:
+    """Build a locator with a memory of `depth` beats; many engines take a while even if they have been built before."""
+    component = IslandMachine(**asdict(config))
+    return build_with_memory(
+        component,
+        _MODULE,
+        memories={"m_axi": MemoryModel(depth=depth)},
+        sources=worker_sources(component, _MODULE),
+        options=BuildOptions(blocks=worker_blocks(component)),
+    )
+
+
 def find(
-    graph: Graph, schedule: Schedule, c_max: int, config: LocatorConfig, latency: int = LATENCY, active: int = 0
+    graph: Graph,
+    schedule: Schedule,
+    c_max: int,
+    config: LocatorConfig,
+    latency: int = LATENCY,
+    active: int = 0,
+    stall: float = 0.0,
 ) -> Found:
     """Run the locator in RTL on a graph.
 
@@ -160,6 +181,8 @@ def find(
         Of the memory, in cycles.
     active
         Engines that work; 0: all.
+    stall
+        Chance of a stall of each of the memory's channels in a cycle.
 
     Raises
     ------
@@ -181,15 +204,8 @@ def find(
     limits = Limits(c_max, config.hubs, 64, config.line_words)
     layout = lay_out(graph)
     beat = config.data_width // 8
-    component = IslandMachine(**asdict(config))
-    depth = 1 << max(12, ceil_log2(-(-len(layout.image) // beat)))
-    made = build_with_memory(
-        component,
-        _MODULE,
-        memories={"m_axi": MemoryModel(depth=depth)},
-        sources=worker_sources(component, _MODULE),
-        options=BuildOptions(blocks=worker_blocks(component)),
-    )
+    # Cora and graphs that are somewhat larger share a simulator.
+    made = _simulator(config, 1 << max(13, ceil_log2(-(-len(layout.image) // beat))))
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         (directory / "graph.bin").write_bytes(layout.image)
@@ -201,6 +217,7 @@ def find(
                 "command": layout.command(schedule, limits),
                 "directory": name,
                 "latency": latency,
+                "stall": stall,
                 "active": active,
             },
             plusargs=plusargs(directory),

@@ -26,6 +26,8 @@ async def one_run(dut: Any) -> None:
     component = IslandMachine(**given["config"])
     memory = Memory(dut, component.config.data_width // 8, directory)
     memory.latency(given["latency"])
+    memory.seed(cocotb.RANDOM_SEED)
+    memory.stall(given.get("stall", 0.0))
     bench = await start(dut, component)
     dut.active.value = given["active"]
     await memory.load((directory / "graph.bin").read_bytes())

@@ -82,7 +82,10 @@ def test_allocation_is_more_even_than_taking_turns() -> None:
 @pytest.mark.skipif("ATOLL_FULL" not in os.environ, reason="ATOLL_FULL is not set")
 @pytest.mark.parametrize("name", ["digits", "cora", "synthetic:power-law,nodes=2700,degree=4"])
 def test_large_graphs_are_parted_alike_by_any_number_of_engines(name: str) -> None:
-    """One simulator of 16 engines serves all numbers; edges read stay within a tenth of those of one search."""
+    """One simulator of 16 engines serves all numbers; edges read stay within a tenth of those of one search.
+
+    The memory stalls at random meanwhile.
+    """
     if name == "cora":
         if "ATOLL_PLANETOID" not in os.environ:
             pytest.skip("ATOLL_PLANETOID is not set")
@@ -93,8 +96,9 @@ def test_large_graphs_are_parted_alike_by_any_number_of_engines(name: str) -> No
         golden = locate(graph, schedule, Limits(64, config.hubs, 64, config.line_words))
         cycles = []
         for active in (1, 2, 4, 8, 16):
-            found = flow.find(graph, schedule, 64, config, active=active)
+            found = flow.find(graph, schedule, 64, config, active=active, stall=0.3)
             check_records(graph, schedule, found.limits, found.records)
+            assert {record.key for record in found.records} == {record.key for record in golden.records}
             assert found.counters["edges_read"] <= 1.1 * golden.edges_read
             cycles.append(found.counters["locate_cycles"])
         assert cycles == sorted(cycles, reverse=True)

@@ -140,21 +140,26 @@ async def every_graph_is_parted_as_by_connected_components(dut: Any, schedule: S
 async def any_number_of_engines_finds_the_same(dut: Any) -> None:
     """Engines that rest change neither records nor, by much, the edges read; more engines need fewer cycles."""
     machine = await begin(dut)
+    machine.memory.stall(0.3)
+    machine.memory.out_of_order(True)
     config, limits = IslandMachine(**parameters()["config"]).config, limits_of(20)
-    graphs = [load(name) for name in (GRAPHS[0], GRAPHS[6], *(() if brief() else (GRAPHS[7],)))]
-    goldens = [locate(graph, SLOW, limits) for graph in graphs]
+    # Those with work for several engines; the others only have to be right.
+    worthy = (GRAPHS[0], GRAPHS[6], *(() if brief() else (GRAPHS[7],)))
+    graphs = {name: load(name) for name in (GRAPHS if "ATOLL_FULL" in os.environ else worthy)}
+    goldens = {name: locate(graph, SLOW, limits) for name, graph in graphs.items()}
     before = None
     for active in (n for n in (1, 2, 4, 8, 16) if n <= config.engines):
         dut.active.value = active
         read = cycles = 0
-        for graph, golden in zip(graphs, goldens, strict=True):
+        for name, graph in graphs.items():
             streams = await machine.locate(graph, SLOW, limits)
             records = [record for records in streams for record in records]
             check_records(graph, SLOW, limits, records)
-            assert {record.key for record in records} == {record.key for record in golden.records}
-            counters = machine.counters()
-            read, cycles = read + counters["edges_read"], cycles + counters["locate_cycles"]
-        assert read <= 1.1 * sum(golden.edges_read for golden in goldens)
+            assert {record.key for record in records} == {record.key for record in goldens[name].records}
+            if name in worthy:
+                counters = machine.counters()
+                read, cycles = read + counters["edges_read"], cycles + counters["locate_cycles"]
+        assert read <= 1.1 * sum(goldens[name].edges_read for name in worthy)
         # What these small graphs have for many engines to do is soon spread out.
         assert before is None or cycles < (0.9 if active <= 4 else 1.1) * before, f"{active} engines: {cycles} cycles"
         before = cycles
