@@ -19,7 +19,7 @@ class Layout:
     Attributes
     ----------
     weights, biases
-        Per layer, in WM, behind the table that starts at 0.
+        Per layer, in WM, behind the table that starts at 0. With rounds a bias follows the weights of its row.
     values, errors
         Activations of every layer and errors of those with weights, in XM.
     sums
@@ -56,7 +56,9 @@ class Layout:
         for layer in placement.layers:
             made.weights[layer] = made.wm_used
             made.wm_used += widths[layer] * widths[layer - 1]
-        for layer in placement.layers:
+            if placement.rounds:
+                made.wm_used += own[layer]
+        for layer in placement.layers if not placement.rounds else ():
             made.biases[layer] = made.wm_used
             made.wm_used += own[layer]
         for layer, width in enumerate(widths):

@@ -1,6 +1,6 @@
 """The mapper: a layered network onto an array, as every processor's program and data (D9, D11, D13)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -145,7 +145,7 @@ class ProgramText:
     def forward_in_rounds(self, layer: int, *, onward: bool) -> None:
         """Carry out eq. 1 on a ring: sums pass as they are made, then finished values go round as they are looked up.
 
-        WA0, WA2, XA0 and XR2 run on from where the layer before left them; A is 0 before and after.
+        WA0, XA0 and XR2 run on from where the layer before left them; A is 0 before and after.
         """
         axis, position = self.placement.axis(layer), self.placement.position(layer, self.row, self.column)
         ahead, behind = self.ports(layer)
@@ -170,7 +170,7 @@ class ProgramText:
                 continue
             if axis.length > 1:
                 self.emit(f"INS {behind}")
-            self.emit("ADD WM[2]+ A", "MOV A! XM[1]+" if stored else f"MOV A! RF{finished % _BATCH}")
+            self.emit("ADD WM[0]+ A", "MOV A! XM[1]+" if stored else f"MOV A! RF{finished % _BATCH}")
             finished += 1
             if axis.length == 1 or not onward:
                 self._look_up(finished - _BATCH)
@@ -354,30 +354,40 @@ class Mapping:
 
     def wm(self, processor: int) -> dict[int, int]:
         """Words of WM: table, weights, biases."""
+        words = dict(enumerate(sigmoid_table(self.config.table_bits).tolist()))
+        for layer in self.placement.layers:
+            inputs = self.placement.held(layer - 1, *self.coordinates(processor))
+            for neuron, start, bias in self._places(processor, layer):
+                words |= dict(enumerate(self.network.weights[layer - 1][neuron, inputs].tolist(), start))
+                if bias is not None:
+                    words[bias] = int(self.network.biases[layer - 1][neuron])
+        return words
+
+    def _places(self, processor: int, layer: int) -> Iterator[tuple[int, int, int | None]]:
+        """Yield each neuron of a layer that a processor holds, with the address of its weights, and of its own bias."""
         row, column = self.coordinates(processor)
         at, placement = self.layouts[processor], self.placement
-        words = dict(enumerate(sigmoid_table(self.config.table_bits).tolist()))
-        for layer in placement.layers:
-            rows, inputs = placement.held(layer, row, column), placement.held(layer - 1, row, column)
-            block = self.network.weights[layer - 1][rows][:, inputs].reshape(-1)
-            words |= dict(enumerate(block.tolist(), at.weights[layer]))
-            owned = placement.owned(layer, row, column)
-            words |= dict(enumerate(self.network.biases[layer - 1][owned].tolist(), at.biases[layer]))
-        return words
+        inputs, owned = len(placement.held(layer - 1, row, column)), placement.owned(layer, row, column)
+        start = at.weights[layer]
+        for neuron in placement.held(layer, row, column):
+            mine, behind = neuron in owned, start + inputs
+            if placement.rounds:
+                yield neuron, start, behind if mine else None
+                start = behind + mine
+            else:
+                yield neuron, start, at.biases[layer] + owned.index(neuron) if mine else None
+                start = behind
 
     def read(self, wm: Sequence[Sequence[int]]) -> Network:
         """Network whose words stand in the processors' WM, signed, shape (processors, depth)."""
         made = Network([w.copy() for w in self.network.weights], [b.copy() for b in self.network.biases])
         for processor, words in enumerate(wm):
-            row, column = self.coordinates(processor)
-            at, placement = self.layouts[processor], self.placement
-            for layer in placement.layers:
-                inputs = placement.held(layer - 1, row, column)
-                for index, neuron in enumerate(placement.held(layer, row, column)):
-                    start = at.weights[layer] + index * len(inputs)
+            for layer in self.placement.layers:
+                inputs = self.placement.held(layer - 1, *self.coordinates(processor))
+                for neuron, start, bias in self._places(processor, layer):
                     made.weights[layer - 1][neuron, inputs] = words[start : start + len(inputs)]
-                for index, neuron in enumerate(placement.owned(layer, row, column)):
-                    made.biases[layer - 1][neuron] = words[at.biases[layer] + index]
+                    if bias is not None:
+                        made.biases[layer - 1][neuron] = words[bias]
         return made
 
     def outputs(self, xm: Sequence[Sequence[int]]) -> list[int]:
@@ -514,7 +524,7 @@ def _write(p: ProgramText, *, linear: bool, learning: Learning | None, samples: 
         _take(p, 0, p.layout.values[0], shared=not linear, linear=linear)
     if placement.rounds:
         p.set("ICR", 1)
-        p.point(wa0=p.layout.weights[1], wa2=p.layout.biases[1])
+        p.point(wa0=p.layout.weights[1])
         # Inputs from the host have brought XR2 to where values follow; without them XA0 is where the start left it.
         if stream:
             p.point(xa0=p.layout.values[0])

@@ -18,9 +18,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from amaranth.hdl import Shape
+
 from scripts.blocks import Block, UserError, measured_elsewhere
 from scripts.flows.equivalence import compare
 from scripts.flows.modules import own_modules
+from scripts.flows.ports import flat_ports
 from scripts.flows.table import show
 from scripts.flows.yosys import BUILD, yosys
 from tb.harness.build import digest, locked, to_rtlil
@@ -124,12 +127,12 @@ class Mutator:
         self.folder = BUILD / "mutate" / f"{name}-{key}"
         with locked(BUILD / "mutate" / f"{self.folder.name}.lock"):
             if not (self.folder / "mutated.v").exists():
-                self._make(model, name, own, self.folder)
+                self._make(model, _boxes(component), name, own, self.folder)
         return (self.folder / "mutated.v").read_text()
 
-    def _make(self, model: str, name: str, own: Iterable[str], folder: Path) -> None:
+    def _make(self, model: str, boxes: str, name: str, own: Iterable[str], folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "original.il").write_text(model)
+        (folder / "original.il").write_text(model + boxes)
         yosys(
             # Assertions and covers are no part of the hardware; a memory's ports are mutated, its array is not.
             f"read_rtlil original.il\nhierarchy -top {name}\nproc -nomux -norom\nproc\nchformal -remove\n"
@@ -164,6 +167,21 @@ class Mutator:
         """Return the mutants of the design made last."""
         assert self.folder is not None
         return [Mutant(**entry) for entry in json.loads((self.folder / "mutants.json").read_text())]
+
+
+def _boxes(component: Any) -> str:
+    """Declare the modules that are generated apart (`modules()` of the component), whose ports Yosys has to know."""
+    lines = []
+    for name, part in getattr(component, "modules", dict)().items():
+        ports = [("clk", True, 1), ("rst", True, 1)]
+        ports += [(port, inward, Shape.cast(shape).width) for port, inward, shape in flat_ports(part)]
+        lines += ["attribute \\blackbox 1", f"module \\{name}"]
+        lines += [
+            f"  wire width {width} {'input' if inward else 'output'} {index} \\{port}"
+            for index, (port, inward, width) in enumerate(ports, start=1)
+        ]
+        lines.append("end")
+    return "\n".join([*lines, ""])
 
 
 def _possible(line: str, model: str) -> bool:

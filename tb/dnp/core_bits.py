@@ -28,6 +28,7 @@ __all__ = [
     "loop_counters_of_all_bits",
     "places_past_the_end_stop_the_processor_with_the_address",
     "repetitions_of_every_length",
+    "the_end_of_a_memory_is_found_by_all_bits",
 ]
 
 _WORD = 0xFFFF
@@ -126,6 +127,39 @@ async def places_past_the_end_stop_the_processor_with_the_address(dut: Any) -> N
         await driver.stop()
         found = await driver.read(Space.STATUS, Status.STATE.value, 2)
         assert found == [1 << 1 | code << 8, len(program) - 2], f"{shape} {place:#x}"
+
+
+def _near(depth: int) -> set[int]:
+    """Addresses that a comparison with `depth` may get wrong: one bit changed, and four ways what is below it."""
+    found = set()
+    for bit in range(16):
+        below = (1 << bit) - 1
+        changed = (depth ^ 1 << bit) & ~below
+        found |= {changed | low for low in (0, below, depth & below, ~depth & below)}
+    return found
+
+
+@cocotb.test()
+async def the_end_of_a_memory_is_found_by_all_bits(dut: Any) -> None:
+    """Read and write at addresses around the end, which differ from it in each bit."""
+    driver = CoreDriver(dut, CONFIG)
+    await driver.reset()
+    ways = [(memory, depth, way) for memory, depth in (("W", CONFIG.wm_depth), ("X", CONFIG.xm_depth)) for way in "AR"]
+    texts = {}
+    for memory, depth, way in ways:
+        use = f"ADD {memory}M A" if way == "A" else f"MOV RF1 {memory}M"
+        for place in _near(depth):
+            texts[f"{memory}{way} {place:#x}"] = f"LDI #{place} {memory}{way}0\n{use}\nHALT"
+    jobs = [Job(assemble(text).program, [0] * CONFIG.wm_depth, [0] * CONFIG.xm_depth, {}) for text in texts.values()]
+    codes = set()
+    for name, run in zip(texts, run_all(jobs), strict=True):
+        await driver.write(Space.PROGRAM, 0, run.job.program)
+        assert await driver.run({}, LIMIT) == run.clocks, name
+        await driver.stop()
+        (found,) = await driver.read(Space.STATUS, Status.STATE.value, 1)
+        assert found >> 1 == run.state["state"][0], name
+        codes.add(run.code)
+    assert codes == {StopCode.NONE, StopCode.WM_RANGE, StopCode.XM_RANGE}
 
 
 @cocotb.test()

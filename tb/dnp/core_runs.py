@@ -97,6 +97,8 @@ class Run:
 
 def run_all(jobs: Sequence[Job]) -> list[Run]:
     """Run jobs in the golden machine, together."""
+    if not jobs:
+        return []
     machine = Machine(CONFIG, Apart(len(jobs), 1))
     for number, job in enumerate(jobs):
         machine.load(number, job.program)

@@ -23,6 +23,7 @@ from tb.dnp.core_bits import (
     loop_counters_of_all_bits,
     places_past_the_end_stop_the_processor_with_the_address,
     repetitions_of_every_length,
+    the_end_of_a_memory_is_found_by_all_bits,
 )
 from tb.dnp.core_hazards import (
     registers_still_to_be_written_are_waited_for_and_no_others,
@@ -43,6 +44,7 @@ __all__ = [
     "places_past_the_end_stop_the_processor_with_the_address",
     "registers_still_to_be_written_are_waited_for_and_no_others",
     "repetitions_of_every_length",
+    "the_end_of_a_memory_is_found_by_all_bits",
     "words_still_to_be_written_are_waited_for_and_no_others",
 ]
 

@@ -49,8 +49,10 @@ def test_learning_on_the_array_gives_the_bits_of_the_model(
 @pytest.mark.parametrize(("side", "topology"), SHAPES)
 def test_outputs_leave_in_the_order_the_mapping_says(side: int, topology: Topology) -> None:
     network = Network.random((6, 7, 5), seed=1, spread=1.0)
-    mapping = map_network(network, Grid(side, side, topology), CONFIG, samples=2)
     rng = np.random.default_rng(side)
+    for biases in network.biases:
+        biases[:] = rng.integers(-4096, 4096, biases.shape)
+    mapping = map_network(copy(network), Grid(side, side, topology), CONFIG, samples=2)
     samples = [(rng.integers(0, 32768, 6), None) for _ in range(2)]
     machine = mapping.machine()
     machine.edges.update(mapping.feeds(samples))
@@ -62,6 +64,9 @@ def test_outputs_leave_in_the_order_the_mapping_says(side: int, topology: Topolo
     for edge in mapping.results():
         order = mapping.order_of_results(edge[1])
         assert machine.edges[edge].received == [int(w[n]) for w in wanted for n in order]
+    found = mapping.read(machine.state.wm.tolist())
+    for one, other in zip(found.weights + found.biases, network.weights + network.biases, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_a_classifier_of_scikit_learn_predicts_the_same_classes_on_the_array() -> None:
