@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -39,7 +40,16 @@ from tb.harness.build import (
 )
 from tb.harness.run import CLOCK_NS, Result
 
-__all__ = ["ArrayDriver", "core_library", "lint_array", "module_source", "simulate_array", "simulate_chip"]
+__all__ = [
+    "ArrayDriver",
+    "core_library",
+    "exchange",
+    "hosts",
+    "lint_array",
+    "module_source",
+    "simulate_array",
+    "simulate_chip",
+]
 
 _WORD = 0xFFFF
 
@@ -115,6 +125,30 @@ def _simulate(component: Any, bench: str, config: CoreConfig, *, sources: list[P
     return simulate(component, bench, sources=sources, options=linking, **options)
 
 
+def exchange(rng: random.Random, rounds: int, base: int = 0) -> str:
+    """Program that sends two words of WM at every port, then receives as many, round by round; nothing can deadlock.
+
+    Two words fit into a link. What is received stays, half of it in XM and half in WM, from `base` on in both.
+    """
+    starts = [f"LDI #{base + 2 * rounds * number} {memory}R{number}" for memory in "WX" for number in range(2)]
+    lines = ["SET #2 RC", "SET #1 ICR", f"SET #{rounds} LC0", *starts, "again:"]
+    lines += [f"REP OUT WM+ {port}" for port in rng.sample("NESW", 4)]
+    for number, port in enumerate(rng.sample("NESW", 4)):
+        lines += [f"INX {port} XM[{number % 2}]+", f"INW {port} WM[{number % 2}]+"]
+    return "\n".join([*lines, "LOOP LC0 again", "HALT"])
+
+
+def hosts(machine: Machine, rng: random.Random, words: int, pace: float) -> dict[tuple[int, int], EdgePort]:
+    """Give the golden machine so many words and a pace at every end, and return the same for the hardware."""
+    ends = {}
+    for edge in machine.edges:
+        sent = [rng.randrange(-32768, 32768) for _ in range(words)]
+        offers, accepts = ([rng.random() < pace for _ in range(37)] + [True] for _ in range(2))
+        machine.edges[edge] = EdgePort(sent, offers, accepts)
+        ends[edge] = EdgePort(list(sent), offers, accepts)
+    return ends
+
+
 class ArrayDriver:
     """Loads, runs and reads an array; every method returns right after a clock edge.
 
@@ -131,6 +165,8 @@ class ArrayDriver:
         self.array = ProcessorArray(rows, columns, config)
         self.grid = self.array.grid
         self.edge = RisingEdge(dut.clk)
+        #: Signals that stay low while the array runs: nothing passes where edges are joined with each other.
+        self.closed: list[Any] = []
 
     @cached_property
     def _g_i(self) -> tuple[Any, Any, Any]:
@@ -209,9 +245,20 @@ class ArrayDriver:
                 await self.write(processor, space, shared, memory[processor, shared:length].tolist())
 
     async def configure(self, grid: Grid) -> None:
-        """Join the edges."""
-        self.dut.topology.value = int(grid.topology)
-        self.dut.host.value = sum(1 << side for side in grid.host)
+        """Join the edges; the host offers words and room there all the same."""
+        dut = self.dut
+        dut.topology.value = int(grid.topology)
+        dut.host.value = sum(1 << side for side in grid.host)
+        joints = {edge: grid.joint(*edge) for edge in grid.edges()}
+        fed = set(joints.values())
+        self.closed = []
+        for index, edge in enumerate(grid.edges()):
+            if joints[edge] is not None:
+                getattr(dut, f"i__{index}__valid").value = 1
+                self.closed.append(getattr(dut, f"i__{index}__ready"))
+            if edge in fed:
+                getattr(dut, f"o__{index}__ready").value = 1
+                self.closed.append(getattr(dut, f"o__{index}__valid"))
         await self.edge
 
     async def run(self, ends: Mapping[tuple[int, int], EdgePort], limit: int) -> int:
@@ -220,14 +267,16 @@ class ArrayDriver:
         order = {edge: index for index, edge in enumerate(self.grid.edges())}
         served = [(end, *(getattr(dut, f"{way}__{order[edge]}__{name}") for way, name in _SIGNALS))
                   for edge, end in ends.items()]  # fmt: skip
+        awaited = [taken not in self.closed for _, _, _, taken, _, _, _ in served]
         await self.send(gbus.on())
         await self.edge
         for clock in range(limit):
             offered, willing = [], []
-            for end, valid, payload, _, _, _, ready in served:
-                word = end.offer(clock)
+            for wanted, (end, valid, payload, _, _, _, ready) in zip(awaited, served, strict=True):
+                word = end.offer(clock) if wanted else None
                 offered.append(word is not None)
-                valid.value = word is not None
+                if wanted:
+                    valid.value = word is not None
                 if word is not None:
                     payload.value = word
                 willing.append(bool(end.accepts[clock % len(end.accepts)]))
@@ -238,7 +287,9 @@ class ArrayDriver:
                     end.take()
                 if wanted and valid.value:
                     end.received.append(payload.value.to_signed())
+            assert not any(signal.value for signal in self.closed), "a word between the host and an edge that is joined"
             if dut.halted.value:
+                assert dut.online.value
                 return clock
         raise AssertionError(f"not all programs halted within {limit} clocks")
 
@@ -282,6 +333,8 @@ class ArrayDriver:
         for index in range(len(self.grid.edges())):
             getattr(self.dut, f"o__{index}__ready").value = 0
         await self.send(gbus.off())
+        await self.edge
+        assert not self.dut.online.value
 
     async def compare(
         self, machine: Machine, processors: Sequence[int] | None = None, *, memories: bool = True

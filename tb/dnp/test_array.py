@@ -17,7 +17,7 @@ from golden.dnp.isa import StopCode
 from golden.dnp.machine import EdgePort, Machine
 from golden.dnp.topology import EAST, SOUTH, Grid, Topology
 from hw.dnp.array import ProcessorArray
-from tb.dnp.array import ArrayDriver, lint_array, simulate_array
+from tb.dnp.array import ArrayDriver, exchange, hosts, lint_array, simulate_array
 from tb.dnp.programs import random_program
 from tb.harness import parameters
 from tb.harness.run import CLOCK_NS
@@ -30,6 +30,8 @@ LIMIT = 30_000
 TIMEOUT = 300_000 * CLOCK_NS
 #: Rounds of exchange in a program; every port sends and receives at most two words a round.
 ROUNDS = 4
+#: Rounds in which every port sends and receives two words of the memories.
+LINK_ROUNDS = 3
 #: Instructions that a random run has at least.
 THOUSANDS = 2000
 GRIDS = {
@@ -38,7 +40,7 @@ GRIDS = {
 }
 
 
-def exchange(seed: int, processor: int) -> str:
+def random_exchange(seed: int, processor: int) -> str:
     """Random program that cannot deadlock: in each round every port sends, then every port receives, as many words.
 
     Two words fit into a link's buffers, so sending never waits for what is received later in the same round.
@@ -74,7 +76,7 @@ def prepared(grid: Grid, seed: int) -> Machine:
     for memory in (machine.state.wm, machine.state.xm):
         memory[:] = rng.integers(-32768, 32768, memory.shape)
     for processor in range(grid.processors):
-        machine.load(processor, assemble(exchange(seed, processor), config=CONFIG).program)
+        machine.load(processor, assemble(random_exchange(seed, processor), config=CONFIG).program)
     machine.start()
     return machine
 
@@ -87,48 +89,80 @@ def moved(machine: Machine, grid: Grid) -> Machine:
     return other
 
 
-def hosts(machine: Machine, seed: int, pace: float) -> dict[tuple[int, int], EdgePort]:
-    """Give the golden machine words and a pace at every end, and return the same for the hardware."""
-    rng = random.Random(seed)
-    ends = {}
-    for edge in machine.edges:
-        words = [rng.randrange(-32768, 32768) for _ in range(2 * ROUNDS)]
-        offers, accepts = ([rng.random() < pace for _ in range(37)] + [True] for _ in range(2))
-        machine.edges[edge] = EdgePort(words, offers, accepts)
-        ends[edge] = EdgePort(list(words), offers, accepts)
-    return ends
-
-
 def size() -> int:
     """Processors per side of the array on the bench."""
     return int(parameters().get("side", SIDE))
 
 
 @cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
-async def random_programs_agree_in_every_topology(dut: Any) -> None:
-    """Run the same programs in one after the other; memories stay as they are, and are compared at the end."""
-    side = size()
+async def every_link_and_joint_carries_words_both_ways(dut: Any) -> None:
+    """In one topology after the other; what arrives stays in the memories, which are compared at the end."""
+    side, rng = size(), random.Random(random.getrandbits(32))
     driver = ArrayDriver(dut, side, side, CONFIG)
     await driver.reset()
-    machine = prepared(Grid(side, side), random.getrandbits(30))
+    machine = filled(Grid(side, side), rng.getrandbits(30))
     await driver.load(machine)
-    for name, (topology, host) in GRIDS.items():
+    for number, (name, (topology, host)) in enumerate(GRIDS.items()):
         machine = moved(machine, Grid(side, side, topology, host))
-        ends = hosts(machine, random.getrandbits(30), 0.4)
-        await driver.reset_again()
-        await driver.configure(machine.grid)
-        clocks = machine.run(LIMIT)
-        machine.step()
-        assert await driver.run(ends, LIMIT) == clocks, name
-        await driver.stop()
-        await driver.compare(machine, memories=False)
-        for edge, end in machine.edges.items():
-            assert ends[edge].received == end.received, f"{name}: edge {edge}"
+        for processor in range(machine.grid.processors):
+            program = assemble(exchange(rng, LINK_ROUNDS, 4 * LINK_ROUNDS * number)).program
+            machine.load(processor, program)
+            await driver.write(processor, gbus.Space.PROGRAM, 0, program)
+        await run_with_hosts(driver, machine, hosts(machine, rng, 2 * LINK_ROUNDS, 0.7), name)
+    await driver.compare(machine)
+
+
+@cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
+async def random_programs_agree(dut: Any) -> None:
+    """Run the same programs alone and on a torus; memories stay as they are, and are compared at the end."""
+    side, rng = size(), random.Random(random.getrandbits(32))
+    driver = ArrayDriver(dut, side, side, CONFIG)
+    await driver.reset()
+    machine = prepared(Grid(side, side), rng.getrandbits(30))
+    await driver.load(machine)
+    for name in ("mesh", "torus_with_host"):
+        topology, host = GRIDS[name]
+        machine = moved(machine, Grid(side, side, topology, host))
+        await run_with_hosts(driver, machine, hosts(machine, rng, 2 * ROUNDS, 0.4), name)
         instructions, blocked = int(machine.state.instructions.sum()), int(machine.state.blocked.sum())
         assert instructions > THOUSANDS * machine.grid.processors // SIDE**2
         assert blocked > 0
-        cocotb.log.info("%s: %d instructions, %d clocks, %d waiting", name, instructions, clocks, blocked)
+        cocotb.log.info("%s: %d instructions, %d waiting", name, instructions, blocked)
     await driver.compare(machine)
+
+
+async def run_with_hosts(
+    driver: ArrayDriver, machine: Machine, ends: dict[tuple[int, int], EdgePort], name: str
+) -> None:
+    """Run what is loaded, and compare clocks, registers, and words to and from the host."""
+    await driver.reset_again()
+    await driver.configure(machine.grid)
+    clocks = machine.run(LIMIT)
+    machine.step()
+    assert await driver.run(ends, LIMIT) == clocks, name
+    await driver.stop()
+    await driver.compare(machine, memories=False)
+    for edge, end in machine.edges.items():
+        assert ends[edge].received == end.received, f"{name}: edge {edge}"
+
+
+@cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
+async def an_array_has_halted_when_the_last_processor_has(dut: Any) -> None:
+    side = size()
+    driver = ArrayDriver(dut, side, side, CONFIG)
+    await driver.reset()
+    short, long = assemble("HALT").program, assemble("SET #40 RC\nREP ADD RF0 A\nHALT").program
+    machine = Machine(CONFIG)
+    machine.load(0, long)
+    machine.start()
+    clocks = machine.run(LIMIT)
+    await driver.write(None, gbus.Space.PROGRAM, 0, short)
+    for row, column in ((row, column) for row in range(0, side, 2) for column in range(0, side, 2)):
+        last = row * side + column
+        await driver.write(last, gbus.Space.PROGRAM, 0, long)
+        assert await driver.run({}, LIMIT) == clocks, f"processor {last}"
+        await driver.stop()
+        await driver.write(last, gbus.Space.PROGRAM, 0, short)
 
 
 @cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
@@ -257,8 +291,8 @@ def test_array() -> None:
 
 @pytest.mark.skipif(not os.environ.get("ATOLL_FULL"), reason="a board of 64 processors: ATOLL_FULL=1")
 def test_a_board_agrees_in_every_topology() -> None:
-    name = "random_programs_agree_in_every_topology"
-    simulate_array(ProcessorArray(BOARD, BOARD, CONFIG), __name__, parameters={"side": BOARD}, testcase=[name])
+    names = ["every_link_and_joint_carries_words_both_ways", "random_programs_agree"]
+    simulate_array(ProcessorArray(BOARD, BOARD, CONFIG), __name__, parameters={"side": BOARD}, testcase=names)
 
 
 def test_links_and_joints_close_no_combinational_loop() -> None:

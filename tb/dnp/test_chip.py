@@ -13,12 +13,12 @@ from golden.dnp import gbus
 from golden.dnp.assembler import assemble
 from golden.dnp.config import CoreConfig
 from golden.dnp.gbus import HEADER, Operation, Space
-from golden.dnp.machine import EdgePort, Machine
+from golden.dnp.machine import Machine
 from golden.dnp.topology import Grid
 from hw.dnp.ccb import ChipControl
 from hw.dnp.chip import NeuralChip
 from hw.dnp.core import Status
-from tb.dnp.array import ArrayDriver, simulate_chip
+from tb.dnp.array import ArrayDriver, exchange, hosts, simulate_chip
 from tb.harness.run import CLOCK_NS
 
 CONFIG = CoreConfig(wm_depth=24, xm_depth=12, p_depth=64, table_bits=3)
@@ -48,6 +48,7 @@ class ChipDriver(ArrayDriver):
         self.dut, self.config, self.grid = dut, CONFIG, GRID
         self.identity = identity
         self.edge = RisingEdge(dut.clk)
+        self.closed = []
 
     def place(self, processor: int) -> tuple[int, int]:
         """Chip and core of a processor on the G-bus."""
@@ -269,34 +270,19 @@ async def a_chip_switched_off_at_once_does_not_start(dut: Any) -> None:
     await driver.quiet()
 
 
-def exchange() -> str:
-    """Send two random words at every port, then receive as many, round by round; nothing can deadlock."""
-    # What is received stays: two result pointers of each memory, apart.
-    apart = [f"LDI #{2 * ROUNDS} {memory}R1" for memory in "WX"]
-    lines = ["SET #2 RC", "SET #1 ICR", f"SET #{ROUNDS} LC0", *apart, "again:"]
-    lines += [f"REP OUT WM+ {port}" for port in random.sample("NESW", 4)]
-    for number, port in enumerate(random.sample("NESW", 4)):
-        lines += [f"INX {port} XM[{number % 2}]+", f"INW {port} WM[{number % 2}]+"]
-    return "\n".join([*lines, "LOOP LC0 again", "HALT"])
-
-
 @cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
 @cocotb.parametrize(pace=[1.0, 0.4])
 async def links_and_edge_ports_carry_words_both_ways(dut: Any, pace: float) -> None:
     driver = await started(dut)
+    rng = random.Random(random.getrandbits(32))
     machine = Machine(CONFIG, GRID)
     memories = await fill(driver)
     for processor, spaces in enumerate(memories):
-        program = assemble(exchange(), config=CONFIG).program
+        program = assemble(exchange(rng, ROUNDS), config=CONFIG).program
         machine.load(processor, program, *(dict(enumerate(spaces[space])) for space in (Space.WM, Space.XM)))
         await driver.write(processor, Space.PROGRAM, 0, program)
     machine.start()
-    ends = {}
-    for edge in machine.edges:
-        words = [random.randrange(-32768, 32768) for _ in range(2 * ROUNDS)]
-        offers, accepts = ([random.random() < pace for _ in range(17)] + [True] for _ in range(2))
-        machine.edges[edge] = EdgePort(words, offers, accepts)
-        ends[edge] = EdgePort(list(words), offers, accepts)
+    ends = hosts(machine, rng, 2 * ROUNDS, pace)
     clocks = machine.run(LIMIT)
     machine.step()
     assert await driver.run(ends, LIMIT) == clocks
