@@ -34,12 +34,14 @@ def _at_least(value: Any, limit: int) -> Any:
     """Compare with a constant, as a tree of bits: synthesis would move a comparison behind the choice of a pointer."""
     if limit == 1 << len(value):
         return Const(0)
-    # For a run of bits: whether it is greater than the constant's, and whether it is equal.
-    runs = [(Const(0), bit) if limit >> at & 1 else (bit, ~bit) for at, bit in enumerate(value)]
+    # For a run of bits: whether it is greater than the constant's, and whether it is equal. Bits below the constant's
+    # lowest 1 do not matter.
+    lowest = (limit & -limit).bit_length() - 1
+    runs = [(Const(0), bit) if limit >> at & 1 else (bit, ~bit) for at, bit in enumerate(value) if at >= lowest]
     while len(runs) > 1:
-        runs = [
-            (high[0] | (high[1] & low[0]), high[1] & low[1]) for low, high in zip(runs[::2], runs[1::2], strict=True)
-        ]
+        odd = len(runs) % 2
+        pairs = zip(runs[odd::2], runs[odd + 1 :: 2], strict=True)
+        runs = runs[:odd] + [(high[0] | (high[1] & low[0]), high[1] & low[1]) for low, high in pairs]
     return runs[0][0] | runs[0][1]
 
 

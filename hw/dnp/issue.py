@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from golden.dnp.arithmetic import WORD
 from golden.dnp.config import CoreConfig
-from golden.dnp.isa import GENERAL, IOPR_CODE, Control, StopCode
+from golden.dnp.isa import GENERAL, IOPR_CODE, PORTS, Control, StopCode
 from hw.dnp.address import STAGES, AddressGenerator
 from hw.dnp.arithmetic import entry_layout, flight_layout
 from hw.dnp.decoder import Decoder
@@ -103,7 +103,8 @@ class Issue(wiring.Component):
         second = Signal()
         repeating, remaining = Signal(), Signal(ADDRESS)
         stopping = Signal()
-        icr, rc, iopr, table = (Signal(ADDRESS, name=name) for name in ("icr", "rc", "iopr", "tb"))
+        icr, rc, table = (Signal(ADDRESS, name=name) for name in ("icr", "rc", "tb"))
+        iopr = Signal(range(len(PORTS)))
         counters = Array([Signal(ADDRESS, name=f"lc{i}") for i in range(2)])
         for memory, codes in ((wm, _WM_POINTERS), (xm, _XM_POINTERS)):
             for index, code in enumerate(codes):
@@ -250,7 +251,7 @@ class Issue(wiring.Component):
                         if target == Control.RC:
                             m.d.sync += [rc_none.eq(loaded == 0), rc_short.eq(~loaded[1:].any())]
                 with m.Case(int(Control.IOPR)):
-                    m.d.sync += iopr.eq(loaded[:2])
+                    m.d.sync += iopr.eq(loaded)
 
         self._entry(m, decoded, wm, xm, word, iopr, second=second, does=does, stop=stop, code=code, pc=pc)
         branches, target, left = self._branch(m, decoded, word, pc, second, counters)
