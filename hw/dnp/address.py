@@ -34,10 +34,10 @@ def _at_least(value: Any, limit: int) -> Any:
     """Compare with a constant, as a tree of bits: synthesis would move a comparison behind the choice of a pointer."""
     if limit == 1 << len(value):
         return Const(0)
-    # For a run of bits: whether it is greater than the constant's, and whether it is equal. Bits below the constant's
-    # lowest 1 do not matter.
+    # For a run of bits: whether it is greater than the constant's, and whether it is not less, or either if it is
+    # greater. Bits below the constant's lowest 1 do not matter.
     lowest = (limit & -limit).bit_length() - 1
-    runs = [(Const(0), bit) if limit >> at & 1 else (bit, ~bit) for at, bit in enumerate(value) if at >= lowest]
+    runs = [(Const(0), bit) if limit >> at & 1 else (bit, Const(1)) for at, bit in enumerate(value) if at >= lowest]
     while len(runs) > 1:
         odd = len(runs) % 2
         pairs = zip(runs[odd::2], runs[odd + 1 :: 2], strict=True)

@@ -191,7 +191,7 @@ class Arithmetic(wiring.Component):
             m.d.sync += [kept.eq(0), half.eq(multiply.slot.rounded & product[FRACTION - 1])]
             with m.Switch(multiply.slot.right):
                 with m.Case(Right.PRODUCT):
-                    m.d.sync += kept.eq((product >> FRACTION) ^ inverting)
+                    m.d.sync += kept.eq(product[FRACTION:] ^ inverting.as_unsigned())
                 with m.Case(Right.VALUE):
                     m.d.sync += kept.eq(values[0] ^ inverting)
         named = multiply.slot.register

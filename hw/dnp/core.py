@@ -242,7 +242,7 @@ class Core(wiring.Component):
         status = Signal(signed(WORD))
         space = Signal(Space)
         values: dict[int, Any] = {
-            Status.STATE.value: self.online | (halted << 1) | (code << 8),
+            Status.STATE.value: Cat(self.online, halted, Const(0, 6), code),
             Status.PC.value: stop_pc,
             Status.A.value: arithmetic.a,
         }

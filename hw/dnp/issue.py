@@ -349,7 +349,7 @@ class Issue(wiring.Component):
         """Return whether an instruction, if there is one and it goes ahead, branches, where to, and the loops left."""
         taken, target, holds = Signal(), Signal(ADDRESS), Signal()
         zero, wanted = self.a == 0, word[_BRANCH_BITS : _BRANCH_BITS + 2]
-        m.d.comb += holds.eq(Array([self.a < 0, self.a >= 0, zero, ~zero])[wanted])
+        m.d.comb += holds.eq(Array([self.a[-1], ~self.a[-1], zero, ~zero])[wanted])
         counter = counters[word[_LOOP_BITS]]
         with m.If(decoded.jump):
             m.d.comb += [taken.eq(second), target.eq(word)]
