@@ -487,8 +487,8 @@ BLOCKS: tuple[Block, ...] = (
         factory="tb.islands.parts:locator",
         bench="tb.islands.test_locator",
         bench_factory="tb.islands.test_locator:machine",
-        bench_parameters={"config": {"engines": 3, "searches": 1, "outputs": 2, **_NARROW_ISLANDS}},
-        narrow={"config": {"engines": 2, "searches": 1, **_NARROW_ISLANDS}},
+        bench_parameters={"config": {"engines": 3, "searches": 1, "outputs": 2, "hubs": 192, **_NARROW_ISLANDS}},
+        narrow={"config": {"engines": 2, "searches": 1, "hubs": 128, **_NARROW_ISLANDS}},
         launch="tb.islands.test_locator:launch",
         measures=(
             "islands.bank_arbiter",

@@ -3,7 +3,7 @@
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -23,6 +23,8 @@ class LineWrite(data.StructLayout):
 
 class AdjacencyStore(wiring.Component):
     """The edges array in banks of lines; every bank serves one engine a cycle.
+
+    Of each edge only the bits that name a vertex are kept; the others of a line are 0.
 
     Parameters
     ----------
@@ -61,9 +63,13 @@ class AdjacencyStore(wiring.Component):
                 arbiter.bank[n].eq(request.payload[:low]),
                 request.ready.eq(arbiter.grant[n]),
             ]
+        kept, word_bits = config.node_bits, config.data_width // config.line_words
+        written = self.write.payload.line
+        names = Cat(written.word_select(n, word_bits)[:kept] for n in range(config.line_words))
         ports = []
         for number, chosen in enumerate(arbiter.chosen):
-            bank = memory.Memory(shape=config.data_width, depth=(1 << config.line_bits) // config.line_banks, init=[])
+            depth = (1 << config.line_bits) // config.line_banks
+            bank = memory.Memory(shape=kept * config.line_words, depth=depth, init=[])
             m.submodules[f"bank{number}"] = bank
             write, read = bank.write_port(), bank.read_port()
             ports.append(read)
@@ -71,10 +77,14 @@ class AdjacencyStore(wiring.Component):
                 read.addr.eq(reduce(or_, (Mux(chosen[n], r.payload[low:], 0) for n, r in enumerate(self.requests)))),
                 write.en.eq(self.write.valid & (self.write.payload.address[:low] == number)),
                 write.addr.eq(self.write.payload.address[low:]),
-                write.data.eq(self.write.payload.line),
+                write.data.eq(names),
             ]
         for n, (request, line) in enumerate(zip(self.requests, self.lines, strict=True)):
             asked = Signal(low, name=f"asked{n}")
             m.d.sync += [asked.eq(request.payload[:low]), line.valid.eq(request.valid & request.ready)]
-            m.d.comb += line.payload.eq(Array(port.data for port in ports)[asked])
+            held = Array(port.data for port in ports)[asked]
+            m.d.comb += [
+                line.payload.word_select(word, word_bits).eq(held.word_select(word, kept))
+                for word in range(config.line_words)
+            ]
         return m

@@ -67,18 +67,24 @@ class Engine(wiring.Component):
             _share(m, f"lane{lane}", access.request[lane], ports)
             m.d.comb += [worker.access.answer[own[n]].eq(access.answer[lane]) for n, worker in enumerate(workers)]
         chosen = _share(m, "lines", access.line_request, [worker.access.line_request for worker in workers])
-        # Lines come in the order in which they were asked for; a search has room for all it asks for.
-        m.submodules.order = order = Queue(config.searches, LINES * config.searches, storage="distributed")
-        m.d.comb += [
-            order.i.payload.eq(chosen),
-            order.i.valid.eq(access.line_request.valid & access.line_request.ready),
-            order.o.ready.eq(access.line.valid),
-        ]
-        for n, worker in enumerate(workers):
+        if config.searches == 1:
             m.d.comb += [
-                worker.access.line.valid.eq(access.line.valid & order.o.payload[n]),
-                worker.access.line.payload.eq(access.line.payload),
+                workers[0].access.line.valid.eq(access.line.valid),
+                workers[0].access.line.payload.eq(access.line.payload),
             ]
+        else:
+            # Lines come in the order in which they were asked for; a search has room for all it asks for.
+            m.submodules.order = order = Queue(config.searches, LINES * config.searches, storage="distributed")
+            m.d.comb += [
+                order.i.payload.eq(chosen),
+                order.i.valid.eq(access.line_request.valid & access.line_request.ready),
+                order.o.ready.eq(access.line.valid),
+            ]
+            for n, worker in enumerate(workers):
+                m.d.comb += [
+                    worker.access.line.valid.eq(access.line.valid & order.o.payload[n]),
+                    worker.access.line.payload.eq(access.line.payload),
+                ]
         m.d.comb += self.emitting.eq(Cat(worker.emitting for worker in workers).any())
         return m
 
@@ -106,6 +112,13 @@ class _Apart(Elaboratable):
 
 def _share(m: Module, name: str, shared: stream.Interface, ports: list[stream.Interface]) -> Signal:
     """Connect one of the ports that ask; return which."""
+    if len(ports) == 1:
+        m.d.comb += [
+            shared.valid.eq(ports[0].valid),
+            shared.payload.eq(_bits(ports[0])),
+            ports[0].ready.eq(shared.ready),
+        ]
+        return ports[0].valid
     m.submodules[name] = turns = BankArbiter(len(ports), 1)
     chosen = turns.chosen[0]
     m.d.comb += [

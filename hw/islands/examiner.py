@@ -190,7 +190,8 @@ class Examiner(wiring.Component):
         column = Signal.like(table.new_column)
         m.d.comb += [
             self.stops.eq((passed & stop).any()),
-            keep_hub.eq((chosen & new_hub & ~stop).any()),
+            # One too many as well: the search ends with it.
+            keep_hub.eq((chosen & new_hub).any()),
             keep_node.eq((chosen & new_node & ~stop).any() & ~drains),
             keep_late.eq((chosen & new_node).any() & ~keep_node),
             column.eq(Mux(keep_hub, self.hubs, self.nodes)),

@@ -75,7 +75,8 @@ class RowReader(wiring.Component):
         m = Module()
         config = self.config
         # As many lines as pieces at most, so a line always finds room.
-        m.submodules.lines = lines = Queue(config.data_width, LINES, storage="distributed")
+        names = data.ArrayLayout(config.node_bits, config.line_words)
+        m.submodules.lines = lines = Queue(names, LINES, storage="distributed")
         m.submodules.pieces = pieces = Queue(_Piece(config), LINES, storage="distributed")
         in_line = exact_log2(config.line_words)
 
@@ -98,7 +99,10 @@ class RowReader(wiring.Component):
             pieces.i.payload.first.eq(address[:in_line]),
             pieces.i.payload.count.eq(count),
             lines.i.valid.eq(self.line.valid),
-            lines.i.payload.eq(self.line.payload),
+            *(
+                lines.i.payload[n].eq(self.line.payload.word_select(n, _WORD_BITS)[: config.node_bits])
+                for n in range(config.line_words)
+            ),
         ]
         with m.If(asks):
             m.d.sync += passed.eq(Mux(last, 0, passed + count))
@@ -122,7 +126,7 @@ class RowReader(wiring.Component):
             m.d.comb += [
                 word.eq(first + lane),
                 self.o.payload.mask[lane].eq(lane < over),
-                self.o.payload.vertices[lane].eq(lines.o.payload.word_select(word, _WORD_BITS)[: config.node_bits]),
+                self.o.payload.vertices[lane].eq(lines.o.payload[word]),
             ]
         with m.If(ends):
             m.d.sync += done.eq(0)

@@ -4,17 +4,17 @@ import numpy as np
 
 from golden.graph import Graph
 
-__all__ = ["GRAPHS", "many_hubs"]
+__all__ = ["GRAPHS", "full_record", "late_hub", "many_hubs"]
 
 #: Graphs of every kind the locator has to manage, by what a data set is named; none has more than 256 nodes.
 GRAPHS = (
     "karate",
     "synthetic:star,nodes=40",
     "synthetic:clique,nodes=12",
-    "synthetic:path,nodes=50",
+    "synthetic:path,nodes=256",
     "synthetic:grid,nodes=100",
     "synthetic:empty,nodes=9",
-    "synthetic:power-law,nodes=200,degree=4",
+    "synthetic:power-law,nodes=256,degree=4",
     "synthetic:community,nodes=240,degree=5,classes=30,mixing=0.05",
     "synthetic:erdos,nodes=120,degree=2",
 )
@@ -32,3 +32,22 @@ def many_hubs(nodes: int = 14, hubs_each: int = 5) -> Graph:
     edges += [(hubs + node, hubs + node + 1) for node in range(nodes - 1)]
     ends = np.array(edges, dtype=np.int64)
     return Graph.from_edges("many hubs", hubs + nodes, ends[:, 0], ends[:, 1], symmetrise=True)
+
+
+def full_record(nodes: int, hubs: int) -> Graph:
+    """Return a ring of `nodes`, each joined to three of `hubs` in turn, which are joined to eight others.
+
+    Nodes have a degree of at most 7, hubs of at least 9: with a threshold of 8 the nodes are one community.
+    """
+    edges = [(node, (node + step) % nodes) for node in range(nodes) for step in (1, 2)]
+    edges += [(node, nodes + (node + turn) % hubs) for node in range(nodes) for turn in (0, 5, 11)]
+    edges += [(nodes + hub, nodes + (hub + step) % hubs) for hub in range(hubs) for step in range(1, 5)]
+    ends = np.array(edges, dtype=np.int64)
+    return Graph.from_edges("full record", nodes + hubs, ends[:, 0], ends[:, 1], symmetrise=True)
+
+
+def late_hub(nodes: int = 100) -> Graph:
+    """Return a hub that is joined to all nodes of a ring: it is found when the threshold is below `nodes`."""
+    edges = [(0, 1 + node) for node in range(nodes)] + [(1 + node, 1 + (node + 1) % nodes) for node in range(nodes)]
+    ends = np.array(edges, dtype=np.int64)
+    return Graph.from_edges("late hub", nodes + 1, ends[:, 0], ends[:, 1], symmetrise=True)

@@ -145,7 +145,9 @@ class Layout:
         }
 
 
-def lay_out(graph: Graph, *, degrees: Any = None, offsets: Any = None, edges: Any = None) -> Layout:
+def lay_out(
+    graph: Graph, *, degrees: Any = None, offsets: Any = None, edges: Any = None, first_line: int = 0
+) -> Layout:
     """Put the offsets, degrees and edges of a graph into a memory, and room for the state of its vertices.
 
     Parameters
@@ -154,9 +156,11 @@ def lay_out(graph: Graph, *, degrees: Any = None, offsets: Any = None, edges: An
         The graph.
     degrees, offsets, edges
         Other contents of these arrays.
+    first_line
+        Where the first array lies.
     """
-    parts: dict[str, tuple[int, bytes]] = {}
-    at = 0
+    at = first_line * LINE_BYTES
+    parts: dict[str, tuple[int, bytes]] = {"": (0, bytes(at))}
     for name, array in (
         ("offsets", graph.offsets if offsets is None else offsets),
         ("degrees", graph.degrees if degrees is None else degrees),
@@ -168,7 +172,7 @@ def lay_out(graph: Graph, *, degrees: Any = None, offsets: Any = None, edges: An
         raw += bytes(-len(raw) % LINE_BYTES)
         parts[name] = (at // LINE_BYTES, raw)
         at += len(raw)
-    fields = {name: line for name, (line, _) in parts.items()}
+    fields = {name: line for name, (line, _) in parts.items() if name}
     return Layout(
         b"".join(raw for _, raw in parts.values()),
         {**fields, "first_vertex": 0, "vertices": graph.nodes, "edge_count": graph.edge_count},
