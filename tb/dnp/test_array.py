@@ -8,6 +8,7 @@ from typing import Any
 import cocotb
 import numpy as np
 import pytest
+from cocotb.triggers import ClockCycles
 
 from golden.dnp import gbus
 from golden.dnp.assembler import assemble
@@ -163,6 +164,33 @@ async def an_array_has_halted_when_the_last_processor_has(dut: Any) -> None:
         assert await driver.run({}, LIMIT) == clocks, f"processor {last}"
         await driver.stop()
         await driver.write(last, gbus.Space.PROGRAM, 0, short)
+
+
+@cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
+async def a_frame_waits_for_the_answer_to_the_one_before(dut: Any) -> None:
+    """Read from a processor of each chip, with a frame for all behind it: no chip takes it before the others."""
+    side = size()
+    driver = ArrayDriver(dut, side, side, CONFIG)
+    await driver.reset()
+    corners = [row * side + column for row in range(0, side, 2) for column in range(0, side, 2)]
+    words = [random.getrandbits(16) for _ in range(4)]
+    await driver.write(None, gbus.Space.WM, 0, words)
+    for asked in corners:
+        await driver.send(gbus.read(driver.place(asked), gbus.Space.WM, 0, len(words)))
+        behind = [random.getrandbits(16) for _ in words]
+        sending = cocotb.start_soon(driver.send(gbus.write(None, gbus.Space.WM, 0, behind)))
+        await ClockCycles(dut.clk, 10)
+        dut.g_o__ready.value = 1
+        answer: list[int] = []
+        while len(answer) < len(words):
+            await driver.edge
+            if dut.g_o__valid.value:
+                answer.append(int(dut.g_o__payload.value))
+        assert answer == words
+        await sending
+        words = behind
+        for processor in corners:
+            assert await driver.read(processor, gbus.Space.WM, 0, len(words)) == words
 
 
 @cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
