@@ -1,10 +1,12 @@
 """Graphs that the benches of the locator share."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from golden.graph import Graph
 
-__all__ = ["GRAPHS", "full_record", "late_hub", "many_hubs"]
+__all__ = ["GRAPHS", "cliques", "full_record", "late_hub", "many_hubs"]
 
 #: Graphs of every kind the locator has to manage, by what a data set is named; none has more than 256 nodes.
 GRAPHS = (
@@ -32,6 +34,16 @@ def many_hubs(nodes: int = 14, hubs_each: int = 5) -> Graph:
     edges += [(hubs + node, hubs + node + 1) for node in range(nodes - 1)]
     ends = np.array(edges, dtype=np.int64)
     return Graph.from_edges("many hubs", hubs + nodes, ends[:, 0], ends[:, 1], symmetrise=True)
+
+
+def cliques(sizes: Sequence[int]) -> Graph:
+    """Return cliques that lie one after another: degrees differ from one word of the scan to the next."""
+    edges, first = [], 0
+    for size in sizes:
+        edges += [(first + a, first + b) for a in range(size) for b in range(a)]
+        first += size
+    ends = np.array(edges, dtype=np.int64)
+    return Graph.from_edges("cliques", first, ends[:, 0], ends[:, 1], symmetrise=True)
 
 
 def full_record(nodes: int, hubs: int) -> Graph:

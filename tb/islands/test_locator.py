@@ -24,7 +24,7 @@ from tb.harness import BuildOptions, parameters
 from tb.harness.bench import Bench, start
 from tb.harness.codec import Codec
 from tb.harness.expected import expect_cycles
-from tb.islands.graphs import GRAPHS, full_record, late_hub, many_hubs
+from tb.islands.graphs import GRAPHS, cliques, full_record, late_hub, many_hubs
 from tb.islands.island_machine import IslandMachine, Layout, lay_out, worker_blocks, worker_sources
 from tb.models.memory import Memory
 from tb.models.simulate import simulate_with_memory
@@ -34,6 +34,8 @@ HALVING = Schedule(16, True)
 SLOW = Schedule(12, False, 1)
 #: A memory of the bench, in bytes.
 SIZE = 1 << 17
+#: Engines, searches and lanes with which cycles are compared.
+COUNTED = ((1, 1, 2), (2, 1, 2), (4, 2, 2))
 #: Cycles within which a run of these graphs ends.
 LIMIT = 200_000
 
@@ -104,8 +106,10 @@ def brief() -> bool:
 
 
 def expect(run: str, cycles: int) -> None:
-    """Compare the cycles of a run, all of which this configuration decides."""
+    """Compare the cycles of a run, all of which the configuration decides, in the sizes that are run every day."""
     config = IslandMachine(**parameters()["config"]).config
+    if (config.engines, config.searches, config.lanes) not in COUNTED:
+        return
     where = " paged" if config.paged else " external" if config.external else ""
     expect_cycles(f"islands.locator {config.engines}x{config.searches}x{config.lanes} {run}{where}", cycles)
 
@@ -248,6 +252,35 @@ async def records_use_all_the_room_there_is(dut: Any) -> None:
         assert [(r.nodes.size, r.hubs.size) for r in records if not r.hub_edges] == [(64, hubs)]
         if not brief():
             expect(f"{hubs} hubs", machine.counters()["locate_cycles"])
+
+
+@cocotb.test()
+async def words_are_visited_when_they_have_a_candidate(dut: Any) -> None:
+    """Hubs everywhere, in every other round; looking too often takes more cycles, too seldom finds them late."""
+    if brief():
+        return
+    machine = await begin(dut)
+    limits, cycles = limits_of(), 0
+    for sizes in ((3, 13, 5, 11, 7, 9) * 4 + (3,) * 15, (9, 3, 3, 7, 13, 3, 11, 5) * 4 + (13, 3, 5, 11)):
+        graph = cliques(sizes)
+        streams = await machine.locate(graph, SLOW, limits)
+        check_records(graph, SLOW, limits, [record for records in streams for record in records])
+        cycles += machine.counters()["locate_cycles"]
+    expect("cliques", cycles)
+
+
+@cocotb.test()
+async def commands_wait_for_one_another(dut: Any) -> None:
+    machine = await begin(dut)
+    graph, limits = load("karate"), limits_of()
+    layout = lay_out(graph)
+    await machine.memory.load(layout.image)
+    for c_max in (64, 3):
+        machine.bench.drive("command", [layout.command(HALVING, limits, c_max=c_max)])
+    await machine.bench.until(lambda: len(machine.completions) == 2, LIMIT)
+    ends = [beat for beats in machine.beats for beat in beats if beat["last"] and beat["data"] == 1 << 58]
+    assert len(ends) == 2 * machine.outputs
+    assert [completion["code"] for completion in machine.completions] == [Error.NONE] * 2
 
 
 @cocotb.test()
