@@ -392,12 +392,17 @@ class Controller(wiring.Component):
             with m.State("FINISH"):
                 m.d.comb += [working.eq(1), still.eq(~self.records_busy & ~self.writing & ~self.finish)]
                 with m.If((quiet == _QUIET) & still):
+                    unloaded = loader.report.code != Error.NONE
                     m.next = "ANSWER"
-                    with m.If(~self.combining):
+                    with m.If(self.combining):
+                        with m.If(failed | unloaded):
+                            m.d.sync += quiet.eq(0)
+                            m.next = "CLOSE"
+                    with m.Else():
                         m.d.sync += locating.eq(0)
                         with m.If(~failed):
                             m.d.sync += report.eq(location)
-                    with m.If(~failed & (loader.report.code != Error.NONE)):
+                    with m.If(~failed & unloaded):
                         m.d.sync += report.eq(loader.report)
             with m.State("CLOSE"):
                 # A list of commands ends with its first error, so a location that goes on then serves nobody.

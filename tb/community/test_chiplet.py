@@ -125,6 +125,9 @@ def _errors() -> tuple[list[Error], Problem, Work]:
 
     features = image.region(RegionKind.FEATURES_SPARSE)
     results = image.results_region(1)
+    # Rows are combined first, beside a location that nobody uses after an error.
+    staged = build_community_image(given, Schedule(7), LIMITS, in_stages=True)
+    rows = staged.region(RegionKind.FEATURES_SPARSE)
     # More hubs than slots: every node is a hub at threshold 0, and a unit has 32 slots.
     crowded = random_problem(replace(many_hubs(), features=np.ones((84, 3), np.float32)), Model.SAGE, [4], 1)
     cases = [
@@ -139,6 +142,7 @@ def _errors() -> tuple[list[Error], Problem, Work]:
         (Error.BAD_OPERAND, command(Opcode.PROCESS, 8, 1), Pace()),
         (Error.BAD_OPCODE, command(Opcode.PROCESS, 0, Opcode.AGGREGATE), Pace()),
         (Error.BAD_OPERAND, build_community_image(crowded, Schedule(0), LIMITS), Pace()),
+        (Error.MEMORY_READ, staged, Pace(read_errors=(rows.address, rows.address + 1000))),
     ]
     work = [pair for _, bad, pace in cases for pair in ((bad, pace), (image, Pace(reset=False)))]
     return [code for code, _, _ in cases], given, work
