@@ -16,7 +16,7 @@ from golden.dnp.config import CoreConfig
 from golden.dnp.hopfield import hebbian, map_hopfield
 from golden.dnp.isa import StopCode
 from golden.dnp.machine import EdgePort, Machine
-from golden.dnp.topology import EAST, SOUTH, Grid, Topology
+from golden.dnp.topology import EAST, NORTH, SOUTH, WEST, Grid, Topology
 from hw.dnp.array import ProcessorArray
 from tb.dnp.array import ArrayDriver, exchange, hosts, lint_array, simulate_array
 from tb.dnp.programs import random_program
@@ -32,12 +32,16 @@ TIMEOUT = 300_000 * CLOCK_NS
 #: Rounds of exchange in a program; every port sends and receives at most two words a round.
 ROUNDS = 4
 #: Rounds in which every port sends and receives two words of the memories.
-LINK_ROUNDS = 3
+LINK_ROUNDS = 2
 #: Instructions that a random run has at least.
 THOUSANDS = 2000
 GRIDS = {
     **{topology.name.lower(): (topology, frozenset()) for topology in Topology},
     "torus_with_host": (Topology.TORUS, frozenset({EAST, SOUTH})),
+    "torus_with_host_behind": (Topology.TORUS, frozenset({NORTH, WEST})),
+    "pasf_with_host": (Topology.PASF, frozenset({EAST, SOUTH})),
+    "pasf_with_host_behind": (Topology.PASF, frozenset({NORTH, WEST})),
+    "linear_with_host": (Topology.LINEAR, frozenset({EAST, WEST})),
 }
 
 

@@ -293,6 +293,27 @@ async def links_and_edge_ports_carry_words_both_ways(dut: Any, pace: float) -> N
 
 
 @cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
+async def a_start_empties_the_links(dut: Any) -> None:
+    """Leave two words in every link; the programs that are started next receive others."""
+    driver = await started(dut)
+    machine = Machine(CONFIG, GRID)
+    memories = await fill(driver)
+    for processor, spaces in enumerate(memories):
+        machine.load(processor, (), *(dict(enumerate(spaces[space])) for space in (Space.WM, Space.XM)))
+    for text in ("LDI #{1} A\nSET #2 RC\nREP OUTA {0}", "LDI #{2} A\nOUTA {0}\nINA {0}\nMOV A RF{3}"):
+        for processor in range(GRID.processors):
+            inner = ["ES", "SW", "NE", "NW"][processor]
+            lines = [text.format(port, 5 + processor, 9 + processor, at) for at, port in enumerate(inner)]
+            program = assemble("\n".join([*lines, "HALT"])).program
+            machine.load(processor, program)
+            await driver.write(processor, Space.PROGRAM, 0, program)
+        machine.start()
+        assert await driver.run({}, LIMIT) == machine.run(LIMIT)
+        await driver.stop()
+        await driver.compare(machine)
+
+
+@cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
 async def a_chip_has_halted_when_the_last_processor_has(dut: Any) -> None:
     driver = await started(dut)
     for last in range(GRID.processors):

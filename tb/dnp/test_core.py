@@ -26,8 +26,10 @@ from tb.dnp.core_bits import (
     the_end_of_a_memory_is_found_by_all_bits,
 )
 from tb.dnp.core_hazards import (
+    a_start_clears_registers_and_ports,
     registers_still_to_be_written_are_waited_for_and_no_others,
     words_still_to_be_written_are_waited_for_and_no_others,
+    words_that_come_late_are_written_where_they_belong,
 )
 from tb.dnp.core_runs import CONFIG, FOR_MANY, LIMIT, Job, compare, ends, run_all, run_texts
 from tb.dnp.driver import CoreDriver
@@ -37,6 +39,7 @@ from tb.harness import parameters, simulate
 
 #: cocotb finds them here.
 __all__ = [
+    "a_start_clears_registers_and_ports",
     "all_operands_of_every_instruction",
     "counters_go_on_past_16_bits",
     "jumps_and_branches_reach_all_of_the_program_memory",
@@ -46,6 +49,7 @@ __all__ = [
     "repetitions_of_every_length",
     "the_end_of_a_memory_is_found_by_all_bits",
     "words_still_to_be_written_are_waited_for_and_no_others",
+    "words_that_come_late_are_written_where_they_belong",
 ]
 
 #: Shares of clocks in which the neighbours offer and accept.
