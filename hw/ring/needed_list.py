@@ -91,6 +91,10 @@ class NeededList(wiring.Component):
         read, write = bits.read_port(domain="comb"), bits.write_port()
         m.submodules.found = found = Slice(32)
         connect(m, found.o, flipped(self.o))
+        # The word comes through the multiplexers of a beat and goes through three comparisons.
+        m.submodules.taken = taken = Slice(Word())
+        connect(m, flipped(self.i), taken.i)
+        source = taken.o.payload
         m.d.comb += self.request.payload.eq(self.edges)
 
         # VIDs are cut into window, row and bit; so there is nothing to add or subtract.
@@ -116,7 +120,7 @@ class NeededList(wiring.Component):
             limit.eq(vertices + self.partials),
             last_window.eq(((window + 1) << (row_bits + bit_bits)) >= vertices),
         ]
-        vid = self.i.payload.data
+        vid = source.data
         own = (vid >= own_first) & (vid < own_end)
         inside = vid[row_bits + bit_bits :] == window
 
@@ -150,17 +154,17 @@ class NeededList(wiring.Component):
                     m.next = "MARK"
             with m.State("MARK"):
                 m.d.comb += [
-                    self.i.ready.eq(1),
+                    taken.o.ready.eq(1),
                     read.addr.eq(vid[bit_bits:]),
                     write.addr.eq(vid[bit_bits:]),
                     write.data.eq(read.data | (1 << vid[:bit_bits])),
-                    write.en.eq(self.i.valid & ~self.i.payload.empty & inside & ~own & (vid < vertices)),
-                    self.error.valid.eq(self.i.valid & ~self.i.payload.empty & (vid >= limit) & (window == 0)),
+                    write.en.eq(taken.o.valid & ~source.empty & inside & ~own & (vid < vertices)),
+                    self.error.valid.eq(taken.o.valid & ~source.empty & (vid >= limit) & (window == 0)),
                     self.error.payload.code.eq(Error.VID_RANGE),
                     self.error.payload.info.eq(vid),
                 ]
                 m.d.sync += [row.eq(0), loaded.eq(0)]
-                with m.If(self.i.valid & self.i.payload.last):
+                with m.If(taken.o.valid & source.last):
                     m.next = "SCAN"
             with m.State("SCAN"):
                 m.d.comb += found.i.valid.eq(loaded & (rest != 0))
