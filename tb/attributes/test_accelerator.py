@@ -179,8 +179,13 @@ async def a_barrier_waits_for_all_before_and_holds_all_behind(dut: Any) -> None:
     await host.load(mine)
     samples = [host.sample(n, roots) for n, roots in enumerate(mine)]
     barrier = {"opcode": Opcode.BARRIER, "tag": 77, "layer": 5}
+    busy = host.bench.dut.busy
+    assert int(busy.value) == 0
     host.send(samples[0], samples[1], barrier, samples[2], samples[3], barrier)
+    await host.bench.cycles(50)
+    assert int(busy.value) == (1 << min(2, host.cores)) - 1
     done = await host.finish(6)
+    assert int(busy.value) == 0
     tags = [one["tag"] for one in done]
     assert set(tags[:2]) == {0, 1}
     assert tags[2] == tags[5] == 77
@@ -227,18 +232,28 @@ async def bad_operands_are_refused_and_the_next_command_works(dut: Any) -> None:
         ({"span": 1}, Error.BAD_OPERAND, 4 + 16 + 48 + 8),
         ({"root_count": 9}, Error.BAD_OPERAND, 9 + 36),
         ({"opcode": Opcode.COMBINE}, Error.BAD_OPCODE, Opcode.COMBINE),
+        ({"opcode": 0xFF}, Error.BAD_OPCODE, 0xFF),
     ]
+    # Every bit that may not be set is seen, and said.
+    wrong_bits = {
+        "vertices": range(9, 32), "first_vertex": range(32), "row_bytes": [*range(5), *range(7, 32)],
+        "negatives": range(3, 16),
+    }  # fmt: skip
+    for field, bits in wrong_bits.items():
+        code = Error.FAN_OUT if field == "negatives" else Error.BAD_OPERAND
+        cases += [({field: value}, code, value) for bit in bits for value in [1 << bit | good.get(field, 0)]]
     for changes, error, info in cases:
         host.done.clear()
         fields = {**good, **changes}
+        fields["tag"] = host.bench.random.randrange(1 << 16)
         word = COMMANDS[Opcode.SAMPLE].pack(fields)
         host.bench.drive("command", [word])
         said = (await host.finish(1))[0]
         assert (said["error"], said["info"]) == (error, info), changes
-        assert said["tag"] == 0
+        assert said["tag"] == fields["tag"]
     host.done.clear()
-    host.send({**good, "root_count": int(mine[0].size)})
-    assert not (await host.finish(1))[0]["error"]
+    host.send({**good, "root_count": int(mine[0].size)}, {"opcode": Opcode.NOP, "tag": 1, "layer": 0x5A})
+    assert not any(one["error"] or one["info"] for one in await host.finish(2))
     await host.check(0, mine[0])
 
 
@@ -256,18 +271,27 @@ async def errors_of_data_and_memory_end_one_command_only(dut: Any) -> None:
         host.send(command)
         return (await host.finish(1))[0]["error"]
 
+    def told(address: int, size: int) -> bool:
+        """Whether the line that was told lies in so many bytes from a byte of the image on."""
+        first = host.shift + address // LINE_BYTES
+        return first <= host.done[0]["info"] <= first + (address % LINE_BYTES + size - 1) // LINE_BYTES
+
     # Every core fails, then works.
     for _ in range(host.cores):
         for region, size in ((at.attributes, 70 * row), (at.edges, at.edges.bytes), (at.offsets, at.offsets.bytes)):
             host.fail(region.address, size)
             assert await code(samples[0]) == Error.MEMORY_READ
+            assert told(region.address, size)
         host.memory.read_errors(None)
         first = (host.lines + 1) * LINE_BYTES
         host.fail(first, 64, writes=True)
         assert await code(samples[0]) == Error.MEMORY_WRITE
+        assert told(first, 64)
         host.memory.write_errors(None)
         assert await code({**samples[0], "vertices": 20}) == Error.VID_RANGE
-        assert await code({**samples[0], "edge_count": 7}) in (Error.EDGE_RANGE, Error.VID_RANGE)
+        assert 20 <= host.done[0]["info"] < 70
+        assert await code({**samples[0], "edge_count": 7}) == Error.EDGE_RANGE
+        assert host.problem.graph.offsets[host.done[0]["info"] + 1] > 7
         assert await code({**samples[0], "flush": 1}) == Error.NONE
         await host.check(0, mine[0])
     host.done.clear()
