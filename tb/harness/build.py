@@ -44,8 +44,8 @@ WAIVED = (
     "WIDTHEXPAND", "WIDTHTRUNC", "CASEINCOMPLETE", "CASEOVERLAP", "UNSIGNED",
     "CMPCONST", "UNUSEDSIGNAL", "PROCASSINIT", "DECLFILENAME",
 )  # fmt: skip
-#: How the generated files are compiled: -O1 takes two thirds of the time of -O2, and the program is as fast. All in one go
-#: is faster still, but for very large designs, whose seldom used halves it would optimise too.
+#: How the generated files are compiled: -O1 takes two thirds of the time of -O2, and the program is as fast. All in one
+#: go is faster still, but for very large designs, whose seldom used halves it would optimise too.
 TOGETHER, APART = "OPT_FAST=-O1 VM_PARALLEL_BUILDS=0", "OPT_FAST=-O1"
 TOGETHER_MOST = 10_000_000
 #: Objects of Verilator's runtime, the same for all designs with the same options.
