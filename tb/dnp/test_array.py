@@ -26,6 +26,7 @@ from tb.harness.run import CLOCK_NS
 CONFIG = CoreConfig(wm_depth=200, xm_depth=72, p_depth=1024, table_bits=5)
 #: Processors per side; a board has 8.
 SIDE, BOARD = 4, 8
+FULL = bool(os.environ.get("ATOLL_FULL"))
 LIMIT = 30_000
 #: An array that answers no more is given up, in ns; a board needs that long to load.
 TIMEOUT = 300_000 * CLOCK_NS
@@ -119,13 +120,13 @@ async def every_link_and_joint_carries_words_both_ways(dut: Any) -> None:
 
 @cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
 async def random_programs_agree(dut: Any) -> None:
-    """Run the same programs alone and on a torus; memories stay as they are, and are compared at the end."""
+    """Run the same programs in every topology; memories stay as they are, and are compared at the end."""
     side, rng = size(), random.Random(random.getrandbits(32))
     driver = ArrayDriver(dut, side, side, CONFIG)
     await driver.reset()
     machine = prepared(Grid(side, side), rng.getrandbits(30))
     await driver.load(machine)
-    for name in ("mesh", "torus_with_host"):
+    for name in GRIDS if FULL else ("linear", "mesh", "torus_with_host", "pasf"):
         topology, host = GRIDS[name]
         machine = moved(machine, Grid(side, side, topology, host))
         await run_with_hosts(driver, machine, hosts(machine, rng, 2 * ROUNDS, 0.4), name)
@@ -321,7 +322,7 @@ def test_array() -> None:
     launch(array(), {"side": SIDE})
 
 
-@pytest.mark.skipif(not os.environ.get("ATOLL_FULL"), reason="a board of 64 processors: ATOLL_FULL=1")
+@pytest.mark.skipif(not FULL, reason="a board of 64 processors: ATOLL_FULL=1")
 def test_a_board_agrees_in_every_topology() -> None:
     names = ["every_link_and_joint_carries_words_both_ways", "random_programs_agree"]
     simulate_array(ProcessorArray(BOARD, BOARD, CONFIG), __name__, parameters={"side": BOARD}, testcase=names)
