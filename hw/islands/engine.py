@@ -67,12 +67,8 @@ class Engine(wiring.Component):
             _share(m, f"lane{lane}", access.request[lane], ports)
             m.d.comb += [worker.access.answer[own[n]].eq(access.answer[lane]) for n, worker in enumerate(workers)]
         chosen = _share(m, "lines", access.line_request, [worker.access.line_request for worker in workers])
-        if config.searches == 1:
-            m.d.comb += [
-                workers[0].access.line.valid.eq(access.line.valid),
-                workers[0].access.line.payload.eq(access.line.payload),
-            ]
-        else:
+        awaits: Any = [1]
+        if config.searches > 1:
             # Lines come in the order in which they were asked for; a search has room for all it asks for.
             m.submodules.order = order = Queue(config.searches, LINES * config.searches, storage="distributed")
             m.d.comb += [
@@ -80,11 +76,12 @@ class Engine(wiring.Component):
                 order.i.valid.eq(access.line_request.valid & access.line_request.ready),
                 order.o.ready.eq(access.line.valid),
             ]
-            for n, worker in enumerate(workers):
-                m.d.comb += [
-                    worker.access.line.valid.eq(access.line.valid & order.o.payload[n]),
-                    worker.access.line.payload.eq(access.line.payload),
-                ]
+            awaits = order.o.payload
+        for n, worker in enumerate(workers):
+            m.d.comb += [
+                worker.access.line.valid.eq(access.line.valid & awaits[n]),
+                worker.access.line.payload.eq(access.line.payload),
+            ]
         m.d.comb += self.emitting.eq(Cat(worker.emitting for worker in workers).any())
         return m
 
