@@ -100,12 +100,18 @@ def size() -> int:
     return int(parameters().get("side", SIDE))
 
 
+async def started(dut: Any) -> ArrayDriver:
+    """Driver of the array on the bench, after its reset."""
+    driver = ArrayDriver(dut, size(), size(), CONFIG)
+    await driver.reset()
+    return driver
+
+
 @cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
 async def every_link_and_joint_carries_words_both_ways(dut: Any) -> None:
     """In one topology after the other; what arrives stays in the memories, which are compared at the end."""
     side, rng = size(), random.Random(random.getrandbits(32))
-    driver = ArrayDriver(dut, side, side, CONFIG)
-    await driver.reset()
+    driver = await started(dut)
     machine = filled(Grid(side, side), rng.getrandbits(30))
     await driver.load(machine)
     for number, (name, (topology, host)) in enumerate(GRIDS.items()):
@@ -122,8 +128,7 @@ async def every_link_and_joint_carries_words_both_ways(dut: Any) -> None:
 async def random_programs_agree(dut: Any) -> None:
     """Run the same programs in every topology; memories stay as they are, and are compared at the end."""
     side, rng = size(), random.Random(random.getrandbits(32))
-    driver = ArrayDriver(dut, side, side, CONFIG)
-    await driver.reset()
+    driver = await started(dut)
     machine = prepared(Grid(side, side), rng.getrandbits(30))
     await driver.load(machine)
     for name in GRIDS if FULL else ("linear", "mesh", "torus_with_host", "pasf"):
@@ -155,8 +160,7 @@ async def run_with_hosts(
 @cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
 async def an_array_has_halted_when_the_last_processor_has(dut: Any) -> None:
     side = size()
-    driver = ArrayDriver(dut, side, side, CONFIG)
-    await driver.reset()
+    driver = await started(dut)
     short, long = assemble("HALT").program, assemble("SET #40 RC\nREP ADD RF0 A\nHALT").program
     machine = Machine(CONFIG)
     machine.load(0, long)
@@ -175,8 +179,7 @@ async def an_array_has_halted_when_the_last_processor_has(dut: Any) -> None:
 async def a_frame_waits_for_the_answer_to_the_one_before(dut: Any) -> None:
     """Read from a processor of each chip, with a frame for all behind it: no chip takes it before the others."""
     side = size()
-    driver = ArrayDriver(dut, side, side, CONFIG)
-    await driver.reset()
+    driver = await started(dut)
     corners = [row * side + column for row in range(0, side, 2) for column in range(0, side, 2)]
     words = [random.getrandbits(16) for _ in range(4)]
     await driver.write(None, gbus.Space.WM, 0, words)
@@ -203,8 +206,7 @@ async def one_processor_stops_by_an_error_and_the_others_go_on(dut: Any) -> None
     side = size()
     grid = Grid(side, side)
     bad, last = grid.processors // 3, grid.processors - 1
-    driver = ArrayDriver(dut, side, side, CONFIG)
-    await driver.reset()
+    driver = await started(dut)
     machine = Machine(CONFIG, grid)
     machine.state.wm[:], machine.state.xm[:] = 21, -3
     for processor in range(grid.processors):
@@ -222,8 +224,7 @@ async def one_processor_stops_by_an_error_and_the_others_go_on(dut: Any) -> None
 @cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
 async def a_reset_in_the_middle_of_loading_and_running_leaves_nothing_behind(dut: Any) -> None:
     grid = Grid(size(), size(), Topology.TORUS)
-    driver = ArrayDriver(dut, size(), size(), CONFIG)
-    await driver.reset()
+    driver = await started(dut)
     machine = prepared(grid, 77)
     await driver.load(machine)
     for interrupted in (3, 20, 60):
@@ -271,8 +272,7 @@ async def a_hopfield_network_recalls_its_patterns(dut: Any) -> None:
     """On the ring of the first row (D13)."""
     side, sweeps = size(), 3
     neurons = 4 * side
-    driver = ArrayDriver(dut, side, side, CONFIG)
-    await driver.reset()
+    driver = await started(dut)
     rng = np.random.default_rng(random.getrandbits(32))
     patterns = np.where(rng.random((2, neurons)) < 0.5, -1, 1)
     damaged = patterns[0].copy()
@@ -293,8 +293,7 @@ async def a_hopfield_network_recalls_its_patterns(dut: Any) -> None:
 async def feedback_joints_of_pasf_bring_rows_to_columns_and_columns_to_rows(dut: Any) -> None:
     """East end of row i to the north end of column i, south end of column i to the west end of row i (D10)."""
     side = size()
-    driver = ArrayDriver(dut, side, side, CONFIG)
-    await driver.reset()
+    driver = await started(dut)
     machine = filled(Grid(side, side, Topology.PASF), 2)
     for processor in range(machine.grid.processors):
         row, column = divmod(processor, side)

@@ -159,8 +159,7 @@ def lay_out(
     first_line
         Where the first array lies.
     """
-    at = first_line * LINE_BYTES
-    parts: dict[str, tuple[int, bytes]] = {"": (0, bytes(at))}
+    image, lines = bytes(first_line * LINE_BYTES), {}
     for name, array in (
         ("offsets", graph.offsets if offsets is None else offsets),
         ("degrees", graph.degrees if degrees is None else degrees),
@@ -168,12 +167,10 @@ def lay_out(
         # At most 16 bytes for each vertex, in whole pages; what it holds before a run is of no consequence.
         ("state", np.full(4 * (graph.nodes + MOST_PAGE), 0xDEADBEEF, np.uint32)),
     ):
-        raw = np.asarray(array, dtype="<u4").tobytes()
-        raw += bytes(-len(raw) % LINE_BYTES)
-        parts[name] = (at // LINE_BYTES, raw)
-        at += len(raw)
-    fields = {name: line for name, (line, _) in parts.items() if name}
+        lines[name] = len(image) // LINE_BYTES
+        image += np.asarray(array, dtype="<u4").tobytes()
+        image += bytes(-len(image) % LINE_BYTES)
     return Layout(
-        b"".join(raw for _, raw in parts.values()),
-        {**fields, "first_vertex": 0, "vertices": graph.nodes, "edge_count": graph.edge_count},
+        image,
+        {**lines, "first_vertex": 0, "vertices": graph.nodes, "edge_count": graph.edge_count},
     )

@@ -27,7 +27,7 @@ async def one_run(dut: Any) -> None:
     memory = Memory(dut, component.config.data_width // 8, directory)
     memory.latency(given["latency"])
     memory.seed(cocotb.RANDOM_SEED)
-    memory.stall(given.get("stall", 0.0))
+    memory.stall(given["stall"])
     bench = await start(dut, component)
     dut.active.value = given["active"]
     await memory.load((directory / "graph.bin").read_bytes())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -82,6 +83,12 @@ class Machine:
         assert self.completions[0]["code"] == Error.NONE, self.completions
         return streams
 
+    async def parted(self, graph: Graph, schedule: Schedule, limits: Limits) -> list[Record]:
+        """Locate, and demand that the records of all streams part the graph."""
+        records = list(chain.from_iterable(await self.locate(graph, schedule, limits)))
+        check_records(graph, schedule, limits, records)
+        return records
+
     def counters(self) -> dict[str, int]:
         """Counters of the last run."""
         component = IslandMachine(**parameters()["config"])
@@ -159,9 +166,7 @@ async def any_number_of_engines_finds_the_same(dut: Any) -> None:
         dut.active.value = active
         read = cycles = 0
         for name, graph in graphs.items():
-            streams = await machine.locate(graph, SLOW, limits)
-            records = [record for records in streams for record in records]
-            check_records(graph, SLOW, limits, records)
+            records = await machine.parted(graph, SLOW, limits)
             assert {record.key for record in records} == {record.key for record in goldens[name].records}
             if name in worthy:
                 counters = machine.counters()
@@ -182,8 +187,7 @@ async def stalls_change_nothing(dut: Any, pace: float) -> None:
     machine.memory.latency(30)
     for name in ("karate", *(() if brief() else (GRAPHS[7],))):
         graph, limits = load(name), limits_of(6)
-        streams = await machine.locate(graph, SLOW, limits)
-        check_records(graph, SLOW, limits, [record for records in streams for record in records])
+        await machine.parted(graph, SLOW, limits)
 
 
 @cocotb.test()
@@ -199,8 +203,7 @@ async def a_changed_graph_is_found_anew(dut: Any) -> None:
         source, target = (np.concatenate([ends[keep], fresh]) for ends, fresh in zip(
             (graph.edges, graph.destinations), new, strict=True))  # fmt: skip
         changed = Graph.from_edges("changed", graph.nodes, source, target, symmetrise=True)
-        streams = await machine.locate(changed, HALVING, limits)
-        check_records(changed, HALVING, limits, [record for records in streams for record in records])
+        await machine.parted(changed, HALVING, limits)
     machine.bench.pace(stall=0.0)
     again = await machine.locate(graph, HALVING, limits)
     assert {record.key for records in first for record in records} == {r.key for records in again for r in records}
@@ -232,9 +235,7 @@ async def many_hubs_come_in_parts_or_are_too_many(dut: Any) -> None:
     graph, touched = many_hubs(nodes), 5 * nodes
     for h_max in (64, 128):
         limits = limits_of(64, hubs, h_max)
-        streams = await machine.locate(graph, schedule, limits)
-        records = [record for records in streams for record in records]
-        check_records(graph, schedule, limits, records)
+        records = await machine.parted(graph, schedule, limits)
         parts = [record.part for record in records if record.nodes.size == nodes]
         assert parts == (list(range(-(-touched // h_max))) if hubs >= touched else [])
 
@@ -246,9 +247,7 @@ async def records_use_all_the_room_there_is(dut: Any) -> None:
     schedule, limits = Schedule(8, False, 8), limits_of(64)
     for hubs in (64, 32, 16):
         graph = full_record(64, hubs)
-        streams = await machine.locate(graph, schedule, limits)
-        records = [record for records in streams for record in records]
-        check_records(graph, schedule, limits, records)
+        records = await machine.parted(graph, schedule, limits)
         assert [(r.nodes.size, r.hubs.size) for r in records if not r.hub_edges] == [(64, hubs)]
         if not brief():
             expect(f"{hubs} hubs", machine.counters()["locate_cycles"])
@@ -263,8 +262,7 @@ async def words_are_visited_when_they_have_a_candidate(dut: Any) -> None:
     limits, cycles = limits_of(), 0
     for sizes in ((3, 13, 5, 11, 7, 9) * 4 + (3,) * 15, (9, 3, 3, 7, 13, 3, 11, 5) * 4 + (13, 3, 5, 11)):
         graph = cliques(sizes)
-        streams = await machine.locate(graph, SLOW, limits)
-        check_records(graph, SLOW, limits, [record for records in streams for record in records])
+        await machine.parted(graph, SLOW, limits)
         cycles += machine.counters()["locate_cycles"]
     expect("cliques", cycles)
 
