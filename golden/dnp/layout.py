@@ -58,9 +58,10 @@ class Layout:
             made.wm_used += widths[layer] * widths[layer - 1]
             if placement.rounds:
                 made.wm_used += own[layer]
-        for layer in placement.layers if not placement.rounds else ():
-            made.biases[layer] = made.wm_used
-            made.wm_used += own[layer]
+        if not placement.rounds:
+            for layer in placement.layers:
+                made.biases[layer] = made.wm_used
+                made.wm_used += own[layer]
         for layer, width in enumerate(widths):
             made.values[layer] = made.xm_used
             made.xm_used += width

@@ -250,17 +250,17 @@ SIZED_RINGS = {4: (1, 2, 3, 4), 16: (8, 16)}
 @pytest.mark.parametrize("name", SIZED)
 def test_graphs_of_real_sizes(name: str, most: int, model: Model, tmp_path: Path) -> None:
     """All models on rings of every size, equal tiles and uneven ones, with and without hubs."""
-    folder, full = os.environ.get("ATOLL_PLANETOID"), FULL
+    folder = os.environ.get("ATOLL_PLANETOID")
     if name == "cora" and not folder:
         pytest.skip("ATOLL_PLANETOID does not name the folder with Cora")
-    if not full and (name, most, model) != ("digits", 4, Model.GCN):
+    if not FULL and (name, most, model) != ("digits", 4, Model.GCN):
         pytest.skip("many long runs: ATOLL_FULL=1")
     graph = load(SIZED[name].format(folder))
     graph = replace(graph, features=graph.features[:, :COLUMNS])
     seed = list(Model).index(model)
     problem = random_problem(graph, model, [16, 7], seed)
     cases = []
-    for number, chiplets in enumerate(SIZED_RINGS[most] if full else (4,)):
+    for number, chiplets in enumerate(SIZED_RINGS[most] if FULL else (4,)):
         hubs = highest(graph, 20) if (number + seed) % 2 and chiplets > 1 else []
         tiles = Placement.tiles(graph.nodes, chiplets, hubs)
         cases.append(Case(problem, uneven(graph, chiplets, seed, hubs) if seed == 1 else tiles))
