@@ -64,8 +64,7 @@ class CommandReader(wiring.Component):
         beats = 8 * LINE_BYTES // self.data_width
         line = Signal(8 * LINE_BYTES)
         failed = Signal()  # a beat of the line could not be read
-        # Line under way and the one behind the list, which wraps if the port ends with the list; no list goes past it.
-        at, end = Signal.like(self.base), Signal.like(self.base)
+        at = Signal.like(self.base)  # line under way
         m.d.comb += [
             fetcher.i.payload.address.eq(at << exact_log2(beats)),
             fetcher.i.payload.length.eq(beats - 1),
@@ -74,7 +73,9 @@ class CommandReader(wiring.Component):
             fetcher.o.ready.eq(1),
         ]
         header = data.View(struct(HEADER), line)
-        list_end = header.command_list + header.commands
+        # Where the list ends: behind the image's first line, and in the memory, where it may end with the port.
+        list_end = Signal.like(header.command_list + header.commands)
+        end = Signal.like(self.base + list_end)
         command = data.View(struct(COMMANDS[Opcode.NOP]), line)
         completion = self.o.payload
 
@@ -101,6 +102,12 @@ class CommandReader(wiring.Component):
                     with m.If(fetcher.o.payload.last):
                         m.next = "CHECK"
             with m.State("CHECK"):
+                with m.If(in_header):
+                    m.d.sync += [
+                        at.eq(self.base + header.command_list),
+                        list_end.eq(header.command_list + header.commands),
+                        end.eq(self.base + header.command_list + header.commands),
+                    ]
                 with m.If(failed):
                     fail(Error.MEMORY_READ, at)
                 with m.Elif(~in_header):
@@ -110,14 +117,15 @@ class CommandReader(wiring.Component):
                     fail(Error.BAD_MAGIC, header.magic)
                 with m.Elif(header.version != VERSION):
                     fail(Error.BAD_VERSION, header.version)
-                # Without this, zeros behind a list that claims to be longer would be carried out as NOPs.
-                with m.Elif((list_end > header.lines) | (self.base + list_end > 1 << len(at))):
-                    fail(Error.BAD_OPERAND, header.commands)
                 with m.Else():
-                    m.d.sync += [at.eq(self.base + header.command_list), end.eq(self.base + list_end), in_header.eq(0)]
                     m.next = "NEXT"
             with m.State("NEXT"):
-                with m.If(at == end):
+                m.d.sync += in_header.eq(0)
+                # Sums are compared a cycle later: this is the longest path of a chiplet if it is one.
+                # Without this, zeros behind a list that claims to be longer would be carried out as NOPs.
+                with m.If(in_header & ((list_end > header.lines) | (end > 1 << len(at)))):
+                    fail(Error.BAD_OPERAND, header.commands)
+                with m.Elif(at == end[: len(at)]):
                     m.next = "COMPLETE"
                 with m.Else():
                     m.next = "ASK"
