@@ -457,7 +457,6 @@ BLOCKS: tuple[Block, ...] = (
         parameters={"pes": 8},
         bench="tb.islands.test_allocator",
         bench_parameters={"pes": 5},
-        narrow={"pes": 2},
     ),
     Block(
         name="islands.bank_arbiter",

@@ -42,9 +42,13 @@ def partition(
     rounds: dict[int, int] = {}
     found: Communities = {(frozenset([int(node)]), 0) for node in np.flatnonzero(degrees == 0)}
     pending &= degrees > 0
-    threshold, number = schedule.threshold, 0
+    threshold, number = schedule.threshold, -1
     while pending.any():
         new = pending & (degrees > threshold)
+        threshold, number = schedule.after(threshold), number + 1
+        # Components change with their hubs only.
+        if not new.any():
+            continue
         pending &= ~new
         rounds |= dict.fromkeys(np.flatnonzero(new).tolist(), number)
         is_hub = np.zeros(graph.nodes, dtype=np.bool_)
@@ -60,7 +64,6 @@ def partition(
             nodes = rest[labels == label]
             found.add((frozenset(nodes.tolist()), number))
             pending[nodes] = False
-        threshold, number = schedule.after(threshold), number + 1
     return rounds, found
 
 

@@ -6,7 +6,6 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from golden.islands.allocator import HOPS_MAX
-from hw.stream.slice import Slice
 
 __all__ = ["Allocator", "AllocatorSettings", "Retired", "Share", "WorkTask"]
 
@@ -49,11 +48,12 @@ class Allocator(wiring.Component):
     settings
         Constant while there is work.
     i
-        Records, one taken every other cycle; a piece takes a cycle.
+        Records: with up to 8 PEs one takes 7 cycles, a split one 6, and 6 for every piece; each time the number of PEs
+        doubles, each of them takes a cycle more.
     o
         Who does what.
     retired
-        What PEs have done of it.
+        What PEs have done of it. What comes while a decision is under way may or may not count in it.
     loads
         Work that every PE has been given and has not done.
     smoothed, remapped
@@ -82,83 +82,101 @@ class Allocator(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Look, decide in the next cycle."""
+        """Compare loads level by level, decide, give; a step is at most one comparison or sum of loads."""
         m = Module()
-        pes, settings = self.pes, self.settings
-        # A decision is taken once: it must not change with loads while it waits to be taken.
-        m.submodules.out = out = Slice(Share(pes))
-        wiring.connect(m, out.o, wiring.flipped(self.o))
-        share = out.i.payload
-        loads = Array(self.loads)
-        task, busy, split = Signal(WorkTask), Signal(), Signal()
-        turn, home = Signal(range(pes)), Signal(range(pes))
-        work, first = Signal(_LOAD_BITS), Signal(16)
+        pes, settings, share = self.pes, self.settings, self.o.payload
+        task, work = Signal(WorkTask), Signal(_LOAD_BITS)
+        turn, split = Signal(range(pes)), Signal()
+        left = Signal(16)  # rows that nobody has been given; of them, `share.rows` are looked at
 
         # Least busy of all, and least busy within reach.
-        least, least_load = _least(m, "all", [(Const(pe, range(pes)), load) for pe, load in enumerate(self.loads)])
-        reach = [(home, loads[home])]
+        least, least_load, levels = _least(
+            m, "all", [(Const(pe, range(pes)), load) for pe, load in enumerate(self.loads)]
+        )
+        reach: list[tuple[Value, Value]] = [(turn, Array(self.loads)[turn])]
         for hop in range(1, HOPS_MAX + 1):
             for sign in (1, -1):
                 name = f"{hop}{'up' if sign > 0 else 'down'}"
                 other, load = Signal(range(pes), name=f"other{name}"), Signal(_LOAD_BITS, name=f"load{name}")
                 places = [(pe + sign * hop) % pes for pe in range(pes)]
                 m.d.comb += [
-                    other.eq(Array(places)[home]),
+                    other.eq(Array(places)[turn]),
                     # What is too far away is never the least busy.
-                    load.eq(Mux(hop <= settings.hops, Array(self.loads[pe] for pe in places)[home], _MOST)),
+                    load.eq(Mux(hop <= settings.hops, Array(self.loads[pe] for pe in places)[turn], _MOST)),
                 ]
                 reach.append((other, load))
-        near, near_load = _least(m, "near", reach)
+        near, near_load, reach_levels = _least(m, "near", reach)
 
-        whole = ~split & (near_load + work <= least_load + settings.threshold)
-        rest = task.rows - first
-        last = whole | (rest <= settings.grain)
-        moves = out.i.valid & out.i.ready
-        m.d.comb += [
-            self.i.ready.eq(~busy),
-            out.i.valid.eq(busy),
-            share.task.eq(task.task),
-            share.pe.eq(Mux(whole, near, least)),
-            share.first.eq(first),
-            share.rows.eq(Mux(whole, task.rows, Mux(last, rest, settings.grain))),
-            share.last.eq(last),
-            self.smoothed.eq(moves & whole & (near != home)),
-            self.remapped.eq(moves & ~whole & ~split),
+        # Loads and rows must stand still until the sums of the last level's loads are compared.
+        settle = max(levels, reach_levels) + 1
+        waits = Signal(range(settle + 1))
+        total, limit = Signal(_LOAD_BITS + 1), Signal(_LOAD_BITS + 1)
+        m.d.sync += [
+            work.eq(share.rows * task.columns),
+            total.eq(near_load + work),
+            limit.eq(least_load + settings.threshold),
         ]
-        with m.If(self.i.valid & self.i.ready):
-            m.d.sync += [
-                task.eq(self.i.payload),
-                work.eq(self.i.payload.rows * self.i.payload.columns),
-                busy.eq(1),
-                first.eq(0),
-                split.eq(0),
-                home.eq(turn),
-                turn.eq(Mux(turn == pes - 1, 0, turn + 1)),
-            ]
-        with m.If(moves):
-            m.d.sync += [busy.eq(~last), first.eq(first + share.rows), split.eq(1)]
-        given = Signal(_LOAD_BITS)
-        m.d.comb += given.eq(share.rows * task.columns)
+        gives, next_left = Signal(), Signal.like(left)
+        m.d.comb += [share.task.eq(task.task), share.last.eq(share.rows == left), next_left.eq(left - share.rows)]
+        with m.FSM():
+            with m.State("TAKE"):
+                m.d.comb += self.i.ready.eq(1)
+                m.d.sync += [
+                    task.eq(self.i.payload),
+                    left.eq(self.i.payload.rows),
+                    share.first.eq(0),
+                    share.rows.eq(self.i.payload.rows),
+                    split.eq(0),
+                    waits.eq(settle),
+                ]
+                with m.If(self.i.valid):
+                    m.next = "LOOK"
+            with m.State("LOOK"):
+                m.d.sync += [waits.eq(waits - 1), share.pe.eq(Mux(split, least, near))]
+                with m.If(waits == 0):
+                    with m.If(~split & (total > limit)):
+                        m.d.comb += self.remapped.eq(1)
+                        m.d.sync += [split.eq(1), share.rows.eq(_less(left, settings.grain)), waits.eq(settle)]
+                    with m.Else():
+                        m.d.comb += [gives.eq(1), self.smoothed.eq(~split & (near != turn))]
+                        m.next = "GIVE"
+            with m.State("GIVE"):
+                m.d.comb += self.o.valid.eq(1)
+                with m.If(self.o.ready):
+                    m.d.sync += [
+                        left.eq(next_left),
+                        share.first.eq(share.first + share.rows),
+                        share.rows.eq(_less(next_left, settings.grain)),
+                        waits.eq(settle),
+                    ]
+                    m.next = "LOOK"
+                    with m.If(share.last):
+                        m.d.sync += turn.eq(Mux(turn == pes - 1, 0, turn + 1))
+                        m.next = "TAKE"
+        given = Signal()  # in the first cycle of GIVE
+        m.d.sync += given.eq(gives)
         for pe in range(pes):
-            gets, done = moves & (share.pe == pe), self.retired.valid & (self.retired.payload.pe == pe)
-            m.d.sync += self.loads[pe].eq(
-                self.loads[pe] + Mux(gets, given, 0) - Mux(done, self.retired.payload.work, 0)
-            )
+            gets, done = given & (share.pe == pe), self.retired.valid & (self.retired.payload.pe == pe)
+            m.d.sync += self.loads[pe].eq(self.loads[pe] + Mux(gets, work, 0) - Mux(done, self.retired.payload.work, 0))
         m.d.sync += Cover(self.remapped & (near != least), "the least busy PE is out of reach")
         return m
 
 
-def _least(m: Module, name: str, candidates: list[tuple[Value, Value]]) -> tuple[Value, Value]:
-    """Return the least busy of (PE, load), and its load, by pairs; of equal ones the first."""
+def _less(one: Value, other: Value) -> Value:
+    return Mux(one < other, one, other)
+
+
+def _least(m: Module, name: str, candidates: list[tuple[Value, Value]]) -> tuple[Value, Value, int]:
+    """Return the least busy of (PE, load), its load, and after how many cycles; of equal ones the first."""
     level = 0
     while len(candidates) > 1:
-        pairs = []
-        for n in range(0, len(candidates) - 1, 2):
-            (pe, load), (other_pe, other) = candidates[n : n + 2]
+        winners = []
+        for n in range(0, len(candidates), 2):
+            (pe, load), (other_pe, other) = candidates[n], candidates[min(n + 1, len(candidates) - 1)]
             which = Signal.like(pe, name=f"{name}{level}_{n // 2}")
             least = Signal(_LOAD_BITS, name=f"{name}_load{level}_{n // 2}")
             less = other < load
-            m.d.comb += [which.eq(Mux(less, other_pe, pe)), least.eq(Mux(less, other, load))]
-            pairs.append((which, least))
-        candidates, level = [*pairs, *candidates[len(candidates) & ~1 :]], level + 1
-    return candidates[0]
+            m.d.sync += [which.eq(Mux(less, other_pe, pe)), least.eq(Mux(less, other, load))]
+            winners.append((which, least))
+        candidates, level = winners, level + 1
+    return *candidates[0], level

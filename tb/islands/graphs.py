@@ -6,7 +6,7 @@ import numpy as np
 
 from golden.graph import Graph
 
-__all__ = ["GRAPHS", "cliques", "full_record", "late_hub", "many_hubs"]
+__all__ = ["GRAPHS", "cliques", "full_record", "late_hub", "many_hubs", "stars"]
 
 #: Graphs of every kind the locator has to manage, by what a data set is named; none has more than 256 nodes.
 GRAPHS = (
@@ -63,3 +63,14 @@ def late_hub(nodes: int = 100) -> Graph:
     edges = [(0, 1 + node) for node in range(nodes)] + [(1 + node, 1 + (node + 1) % nodes) for node in range(nodes)]
     ends = np.array(edges, dtype=np.int64)
     return Graph.from_edges("late hub", nodes + 1, ends[:, 0], ends[:, 1], symmetrise=True)
+
+
+def stars(degrees: Sequence[int]) -> Graph:
+    """Return a star for each of `degrees`, the leaves of which are joined in pairs."""
+    edges, first = [], 0
+    for degree in degrees:
+        edges += [(first, first + 1 + leaf) for leaf in range(degree)]
+        edges += [(first + leaf, first + leaf + 1) for leaf in range(1, degree, 2)]
+        first += degree + 1
+    ends = np.array(edges, dtype=np.int64)
+    return Graph.from_edges("stars", first, ends[:, 0], ends[:, 1], symmetrise=True)

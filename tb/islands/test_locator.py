@@ -1,4 +1,4 @@
-"""Locator: partition, records, step-exact with one engine, the same sets with several, errors, resets."""
+"""Locator: partition, records, step-exact with one engine, the same sets with several."""
 
 from __future__ import annotations
 
@@ -13,117 +13,21 @@ import cocotb
 import numpy as np
 import pytest
 
-from golden.contracts import LINE_BYTES, Error
+from golden.contracts import Error
 from golden.datasets import load
 from golden.graph import Graph
-from golden.islands.locator import Limits, locate
+from golden.islands.locator import locate
 from golden.islands.partition import check_records, partition
-from golden.islands.record import Record, beats_of, records_of
+from golden.islands.record import beats_of
 from golden.islands.schedule import Schedule
 from hw.islands.config import LocatorConfig
 from tb.harness import BuildOptions, parameters
-from tb.harness.bench import Bench, start
-from tb.harness.codec import Codec
-from tb.harness.expected import expect_cycles
-from tb.islands.graphs import GRAPHS, cliques, full_record, late_hub, many_hubs
-from tb.islands.island_machine import IslandMachine, Layout, lay_out, worker_blocks, worker_sources
-from tb.models.memory import Memory
+from tb.islands.graphs import GRAPHS, cliques, full_record, late_hub, many_hubs, stars
+from tb.islands.island_machine import IslandMachine, lay_out, worker_blocks, worker_sources
+from tb.islands.locator_driver import HALVING, LIMIT, SIZE, SLOW, begin, brief, expect, limits_of
+from tb.islands.locator_error_tests import *  # noqa: F403  # cocotb looks for tests in this module
 from tb.models.simulate import simulate_with_memory
 from tb.models.wrap import MemoryModel
-
-HALVING = Schedule(16, True)
-SLOW = Schedule(12, False, 1)
-#: A memory of the bench, in bytes.
-SIZE = 1 << 17
-#: Engines, searches and lanes with which cycles are compared.
-COUNTED = ((1, 1, 2), (2, 1, 2), (4, 2, 2))
-#: Cycles within which a run of these graphs ends.
-LIMIT = 200_000
-
-
-class Machine:
-    """A bench with a locator, its memory, and what it has emitted."""
-
-    def __init__(self, dut: Any, bench: Bench, memory: Memory, outputs: int) -> None:
-        self.dut, self.bench, self.memory, self.outputs = dut, bench, memory, outputs
-        self.beats: list[list[dict[str, int]]] = []
-        self.completions: list[dict[str, int]] = []
-        self.forget()
-
-    def forget(self) -> None:
-        """Expect the results of one run."""
-        self.beats = [[] for _ in range(self.outputs)]
-        self.completions = []
-        for n, beats in enumerate(self.beats):
-            self.bench.take(f"records__{n}", beats.append)
-        self.bench.take("completion", self.completions.append)
-
-    async def run(self, layout: Layout, schedule: Schedule, limits: Limits, **changes: int) -> list[list[Record]]:
-        """Run one command on a graph that is in memory; return the records of every stream."""
-        self.forget()
-        self.bench.drive("command", [layout.command(schedule, limits, **changes)])
-        await self.bench.until(lambda: bool(self.completions), LIMIT)
-        await self.bench.cycles(10)
-        assert len(self.completions) == 1
-        streams = [list(records_of(beat["data"] for beat in beats)) for beats in self.beats]
-        for beats, records in zip(self.beats, streams, strict=True):
-            ends = [number for number, beat in enumerate(beats) if beat["last"]]
-            at = 0
-            for record in records:
-                at += len(beats_of(record))
-                assert ends.pop(0) == at - 1, "a record's last beat is not marked"
-            assert ends == [at], "the end of the stream is not marked"
-        return streams
-
-    async def locate(self, graph: Graph, schedule: Schedule, limits: Limits) -> list[list[Record]]:
-        """Load a graph, run, and demand that there is no error."""
-        layout = lay_out(graph)
-        await self.memory.load(layout.image)
-        streams = await self.run(layout, schedule, limits)
-        assert self.completions[0]["code"] == Error.NONE, self.completions
-        return streams
-
-    async def parted(self, graph: Graph, schedule: Schedule, limits: Limits) -> list[Record]:
-        """Locate, and demand that the records of all streams part the graph."""
-        records = list(chain.from_iterable(await self.locate(graph, schedule, limits)))
-        check_records(graph, schedule, limits, records)
-        return records
-
-    def counters(self) -> dict[str, int]:
-        """Counters of the last run."""
-        component = IslandMachine(**parameters()["config"])
-        found: dict[str, int] = Codec(component.counters.shape()).unpack(int(self.dut.counters.value))
-        return found
-
-
-async def begin(dut: Any, **pace: Any) -> Machine:
-    """Start with an empty memory and little latency."""
-    component = IslandMachine(**parameters()["config"])
-    memory = Memory(dut, component.config.data_width // 8, Path(parameters()["directory"]))
-    memory.latency(4)
-    memory.seed(cocotb.RANDOM_SEED)
-    bench = await start(dut, component, **pace)
-    dut.active.value = 0
-    return Machine(dut, bench, memory, component.config.outputs)
-
-
-def brief() -> bool:
-    """Whether a run takes so many cycles, because states are exchanged, that some graphs are left to `ATOLL_FULL`."""
-    return bool(parameters()["config"].get("window")) and "ATOLL_FULL" not in os.environ
-
-
-def expect(run: str, cycles: int) -> None:
-    """Compare the cycles of a run, all of which the configuration decides, in the sizes that are run every day."""
-    config = IslandMachine(**parameters()["config"]).config
-    if (config.engines, config.searches, config.lanes) not in COUNTED:
-        return
-    where = " paged" if config.paged else " external" if config.external else ""
-    expect_cycles(f"islands.locator {config.engines}x{config.searches}x{config.lanes} {run}{where}", cycles)
-
-
-def limits_of(c_max: int = 64, hubs: int = 0, h_max: int = 64) -> Limits:
-    hubs = hubs or parameters()["config"].get("hubs", 64)
-    return Limits(c_max, hubs, h_max, line_words=parameters()["config"]["data_width"] // 32)
 
 
 @cocotb.test()
@@ -211,23 +115,6 @@ async def a_changed_graph_is_found_anew(dut: Any) -> None:
 
 
 @cocotb.test()
-async def reset_in_the_middle_is_followed_by_the_same_result(dut: Any) -> None:
-    machine = await begin(dut)
-    graph, limits = load("karate"), limits_of()
-    layout = lay_out(graph)
-    await machine.memory.load(layout.image)
-    golden = locate(graph, HALVING, limits)
-    for wait in (20, 300, 560, 640, 700, 760):
-        machine.forget()
-        machine.bench.drive("command", [layout.command(HALVING, limits)])
-        await machine.bench.cycles(wait)
-        await machine.bench.reset()
-        machine.forget()
-    streams = await machine.run(layout, HALVING, limits)
-    assert {record.key for records in streams for record in records} == {record.key for record in golden.records}
-
-
-@cocotb.test()
 async def many_hubs_come_in_parts_or_are_too_many(dut: Any) -> None:
     machine = await begin(dut)
     hubs, schedule = parameters()["config"].get("hubs", 64), Schedule(7, False, 7)
@@ -298,6 +185,61 @@ async def late_rounds_are_told_apart(dut: Any) -> None:
 
 
 @cocotb.test()
+async def rounds_have_numbers_of_all_bits(dut: Any) -> None:
+    """Stars and rings of many degrees: hubs and communities of many rounds, early and late."""
+    if brief():
+        return
+    machine = await begin(dut)
+    graph, limits = stars((3, 5, 9, 12, 17, 33, 34)), limits_of(8)
+    for threshold in (40, 150, 300, 600, 1020):
+        schedule = Schedule(threshold, False, 1)
+        golden = locate(graph, schedule, limits)
+        records = await machine.parted(graph, schedule, limits)
+        assert {record.key for record in records} == {record.key for record in golden.records}
+        assert machine.counters()["rounds"] == golden.rounds
+
+
+@cocotb.test()
+async def vertices_without_edges_are_hubs_among_others(dut: Any) -> None:
+    """Every third vertex has an empty row; what lies behind it in the memory is another's."""
+    machine = await begin(dut)
+    for seed in range(1 if brief() else 3):
+        whole = load(GRAPHS[6 + seed % 2])
+        alone = np.arange(whole.nodes) % 3 == seed
+        kept = ~alone[whole.edges] & ~alone[whole.destinations]
+        graph = Graph.from_edges("sparse", whole.nodes, whole.edges[kept], whole.destinations[kept])
+        for schedule in (HALVING, Schedule(3, False, 1)):
+            limits = limits_of(9)
+            records = await machine.parted(graph, schedule, limits)
+            assert {r.key for r in records} == {r.key for r in locate(graph, schedule, limits).records}
+
+
+@cocotb.test()
+@cocotb.parametrize(tiles=[2, 3, 255])
+async def rows_may_lie_in_several_tiles(dut: Any, tiles: int) -> None:
+    """Take rows that end at every so many offsets; where their tiles begin is of no consequence here."""
+    machine = await begin(dut)
+    for name in GRAPHS[:1] if tiles == 255 or brief() else (GRAPHS[0], GRAPHS[8]):
+        graph, limits = load(name), limits_of(6)
+        source = np.random.default_rng(tiles)
+        rows = np.sort(source.integers(graph.offsets[:-1, None], graph.offsets[1:, None] + 1, (graph.nodes, tiles)))
+        rows[:, 0] = graph.offsets[:-1]
+        layout = lay_out(graph, offsets=np.append(rows, graph.edge_count))
+        await machine.memory.load(layout.image)
+        records = chain.from_iterable(await machine.run(layout, SLOW, limits, tiles=tiles))
+        assert machine.completions == [{"code": Error.NONE, "info": 0}]
+        check_records(graph, SLOW, limits, list(records))
+        # Offsets that fall inside a row are as wrong as those between rows, and told by the row.
+        at = 5 * tiles + tiles - 1
+        wrong = np.append(rows, graph.edge_count)
+        wrong[at] = wrong[at - 1] - 1
+        layout = lay_out(graph, offsets=wrong)
+        await machine.memory.load(layout.image)
+        await machine.run(layout, SLOW, limits, tiles=tiles)
+        assert machine.completions == [{"code": Error.OFFSET_ORDER, "info": 5}]
+
+
+@cocotb.test()
 @cocotb.parametrize(schedule=[Schedule(0xC5A5_A5A5, True), Schedule(0x0065_A5A5, False, 0xA5A5)])
 async def thresholds_have_all_their_bits(dut: Any, schedule: Schedule) -> None:
     machine = await begin(dut)
@@ -359,127 +301,6 @@ async def vertices_of_other_chiplets_are_hubs(dut: Any) -> None:
         assert found == communities
         remote = sum(int((record.bitmap[:, record.nodes.size :] & (record.hubs < first)).sum()) for record in records)
         assert remote == int((edges < first).sum())
-
-
-@cocotb.test()
-async def bad_operands_are_refused(dut: Any) -> None:
-    machine = await begin(dut)
-    graph, limits, component = load("karate"), limits_of(), IslandMachine(**parameters()["config"])
-    layout, config = lay_out(graph), component.config
-    await machine.memory.load(layout.image)
-    for field, value, info in (
-        ("c_max", 0, 0),
-        ("c_max", config.c_max + 1, config.c_max + 1),
-        ("h_max", 0, 0),
-        ("h_max", 65, 65),
-        ("rounds", 0, 0),
-        ("rounds", 1024, 1024),
-        ("tiles", 0, 0),
-        ("vertices", config.nodes + 1, config.nodes + 1),
-        ("first_vertex", config.nodes, config.nodes + graph.nodes),
-        ("edge_count", config.edges, config.edges),
-        ("edge_count", 0x5A5A_A5A5, 0x5A5A_A5A5),
-        ("edge_count", 0xA5A5_5A5A, 0xA5A5_5A5A),
-        ("vertices", 0x3FFF_FFFF, 0x3FFF_FFFF),
-    ):
-        streams = await machine.run(layout, HALVING, limits, **{field: value})
-        assert machine.completions == [{"code": Error.BAD_OPERAND, "info": info}], field
-        assert not any(streams)
-    await machine.locate(graph, HALVING, limits)
-
-
-@cocotb.test()
-async def data_that_contradicts_itself_is_refused(dut: Any) -> None:
-    machine = await begin(dut)
-    graph, limits = load("karate"), limits_of()
-    degrees, offsets = graph.degrees.copy(), graph.offsets.copy()
-    degrees[7] += 1
-    offsets[9] = offsets[8] - 1
-    short, late, far = graph.offsets.copy(), graph.offsets.copy(), graph.edges.copy()
-    short[-1] -= 1
-    late[0] = 1
-    far[5] = 1 << 20
-    for layout, code, info in (
-        (lay_out(graph, degrees=degrees), Error.DEGREE, 7),
-        (lay_out(graph, offsets=offsets), Error.OFFSET_ORDER, 8),
-        (lay_out(graph, offsets=short), Error.EDGE_RANGE, graph.nodes - 1),
-        (lay_out(graph, offsets=late), Error.OFFSET_ORDER, 0),
-        (lay_out(graph, edges=far), Error.VID_RANGE, 1 << 20),
-    ):
-        await machine.memory.load(layout.image)
-        streams = await machine.run(layout, HALVING, limits)
-        assert machine.completions == [{"code": code, "info": info}]
-        assert not any(streams)
-    await machine.memory.load(lay_out(graph).image)
-    machine.memory.read_errors(range(LINE_BYTES, LINE_BYTES + 1))
-    await machine.run(lay_out(graph), HALVING, limits)
-    assert machine.completions == [{"code": Error.MEMORY_READ, "info": 1}]
-    machine.memory.read_errors(None)
-    await machine.locate(graph, HALVING, limits)
-
-
-@cocotb.test()
-async def a_read_that_fails_while_searching_is_reported(dut: Any) -> None:
-    """Where lines are read when they are needed, they can fail then; the run ends, and the next one is right."""
-    if not parameters()["config"].get("external"):
-        return
-    machine = await begin(dut)
-    graph, limits = load(GRAPHS[0 if brief() else 7]), limits_of()
-    layout = lay_out(graph)
-    await machine.memory.load(layout.image)
-    machine.memory.latency(60)
-    machine.forget()
-    machine.bench.drive("command", [layout.command(HALVING, limits)])
-    while machine.counters()["locate_cycles"] <= 40:
-        await machine.bench.cycles(20)
-    machine.memory.read_errors(range(layout.fields["edges"] * LINE_BYTES, len(layout.image)))
-    await machine.bench.until(lambda: bool(machine.completions), LIMIT)
-    assert machine.completions[0]["code"] == Error.MEMORY_READ
-    machine.memory.read_errors(None)
-    await machine.locate(graph, HALVING, limits)
-
-
-@cocotb.test()
-@cocotb.parametrize(side=["read", "write"])
-async def pages_that_the_memory_refuses_end_the_run(dut: Any, side: str) -> None:
-    """Leave nothing behind that keeps a search waiting; the next run is right."""
-    if not parameters()["config"].get("window"):
-        return
-    machine = await begin(dut)
-    graph, limits = load(GRAPHS[7]), limits_of()
-    layout = lay_out(graph)
-    await machine.memory.load(layout.image)
-    pages = range(layout.fields["state"] * LINE_BYTES, len(layout.image))
-    refuse = machine.memory.read_errors if side == "read" else machine.memory.write_errors
-    for wait in (0, 500, 3000, 9000):
-        machine.forget()
-        machine.bench.drive("command", [layout.command(HALVING, limits)])
-        await machine.bench.cycles(wait)
-        refuse(pages)
-        await machine.bench.until(lambda: bool(machine.completions), LIMIT)
-        code = Error.MEMORY_READ if side == "read" else Error.MEMORY_WRITE
-        assert machine.completions[0]["code"] == code
-        assert pages.start <= machine.completions[0]["info"] * LINE_BYTES < pages.stop
-        refuse(None)
-    await machine.locate(graph, HALVING, limits)
-
-
-@cocotb.test()
-async def the_watchdog_counts_rounds_and_names_what_is_pending(dut: Any) -> None:
-    machine = await begin(dut)
-    graph, limits = load(GRAPHS[4]), limits_of(4)
-    layout = lay_out(graph)
-    await machine.memory.load(layout.image)
-    hubs, communities = partition(graph, Schedule(4, False, 1), limits)
-    for rounds in range(1, 6):
-        pending = graph.nodes - sum(number < rounds for number in hubs.values())
-        pending -= sum(len(nodes) for nodes, number in communities if number < rounds)
-        await machine.run(layout, Schedule(4, False, 1), limits, rounds=rounds)
-        wanted = {"code": Error.ROUNDS, "info": pending} if pending else {"code": Error.NONE, "info": 0}
-        assert machine.completions == [wanted]
-    # A threshold that never falls ends as well.
-    await machine.run(layout, Schedule(4, False, 1), limits, step=0, rounds=9)
-    assert machine.completions == [{"code": Error.ROUNDS, "info": graph.nodes}]
 
 
 def machine(config: dict[str, Any]) -> IslandMachine:
