@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
+from itertools import count
 from typing import Any
 
 import cocotb
 import pytest
+from cocotb.triggers import RisingEdge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -59,8 +61,18 @@ def bench_settings(hops: int, threshold: int, grain: int) -> int:
 async def every_decision_is_that_of_the_model(dut: Any, hops: int, threshold: int, pace: float) -> None:
     bench = await start(dut, Allocator(**parameters()), idle=pace, stall=pace)
     golden = configure(dut, bench, hops, threshold, bench.random.choice([1, 3, 16]))
+    pulses = {"smoothed": 0, "remapped": 0}
+
+    async def watch() -> None:
+        while True:
+            await RisingEdge(dut.clk)
+            for name in pulses:
+                pulses[name] += int(getattr(dut, name).value)
+
+    cocotb.start_soon(watch())
     drive(bench, golden, tasks_of(bench, 60))
     await bench.drain(20_000)
+    assert pulses == {name: getattr(golden.allocation, name) for name in pulses}
     loads = [int(getattr(dut, f"loads__{pe}").value) for pe in range(golden.pes)]
     assert loads == golden.allocation.loads
 
@@ -93,26 +105,34 @@ async def what_has_been_done_is_taken_off(dut: Any) -> None:
 
 
 @cocotb.test()
-@cocotb.parametrize(hops=[0, 1, 2, 3], whole=[True, False])
-async def loads_fill_all_their_bits(dut: Any, hops: int, whole: bool) -> None:
+@cocotb.parametrize(hops=[0, 1, 2, 3], turn=[0, 1, 2, 3])
+async def loads_fill_all_their_bits(dut: Any, hops: int, turn: int) -> None:
+    """Take tasks, thresholds and pieces of all sizes, and what has been done off again in parts."""
     bench = await start(dut, Allocator(**parameters()))
     source = bench.random
-    threshold = (1 << 32) - 1 if whole else 1 << 29
+    # First so that one of them gets nearly all there is.
+    threshold = ((1 << 32) - 1, *(source.randrange(1 << 32) >> n for n in (0, 4, source.randrange(32))))[turn]
+    few = source.randrange(parameters()["pes"])
     golden = configure(dut, bench, hops, threshold, source.randrange(1 << 12, 1 << 16))
-    tasks: list[tuple[int, int]] = []
-    while sum(rows * columns for rows, columns in tasks) < 15 << 28:
-        tasks.append((source.randrange(1 << 16) >> source.randrange(16) or 1, source.randrange(1 << 14) or 1))
-    drive(bench, golden, tasks[:-1])
-    await bench.drain(50_000)
-    loads = golden.allocation.loads
+    loads, given = golden.allocation.loads, 0
+    for number in count():
+        work = source.randrange(1 << 30) >> (16 if turn == 0 and number % golden.pes != few else 0)
+        if work >= (1 << 32) - given:
+            break
+        rows = source.randrange(1 << 16) >> source.randrange(16) or 1
+        drive(bench, golden, [(rows, min(work // rows, (1 << 16) - 1) or 1)])
+        given = sum(loads)
+        await bench.drain(50_000)
     assert [int(getattr(dut, f"loads__{pe}").value) for pe in range(golden.pes)] == loads
-    for pe, work in enumerate(list(loads)):
-        bench.drive("retired", [{"pe": pe, "work": work}])
-        golden.retire(pe, work)
-    await bench.drain()
-    await bench.cycles(2)
-    drive(bench, golden, tasks_of(bench, 5))
-    await bench.drain()
+    for share in (3, 2, 1):
+        for pe, held in enumerate(list(loads)):
+            done = held if share == 1 else source.randrange(held // share + 1)
+            bench.drive("retired", [{"pe": pe, "work": done}])
+            golden.retire(pe, done)
+        await bench.drain()
+        await bench.cycles(2)
+        drive(bench, golden, tasks_of(bench, 5))
+        await bench.drain()
 
 
 @cocotb.test()
