@@ -172,11 +172,13 @@ def _least(m: Module, name: str, candidates: list[tuple[Value, Value]]) -> tuple
     while len(candidates) > 1:
         winners = []
         for n in range(0, len(candidates), 2):
-            (pe, load), (other_pe, other) = candidates[n], candidates[min(n + 1, len(candidates) - 1)]
-            which = Signal.like(pe, name=f"{name}{level}_{n // 2}")
+            (pe, load), *others = candidates[n : n + 2]
+            for other_pe, other in others:
+                less = other < load
+                pe, load = Mux(less, other_pe, pe), Mux(less, other, load)
+            which = Signal(candidates[0][0].shape(), name=f"{name}{level}_{n // 2}")
             least = Signal(_LOAD_BITS, name=f"{name}_load{level}_{n // 2}")
-            less = other < load
-            m.d.sync += [which.eq(Mux(less, other_pe, pe)), least.eq(Mux(less, other, load))]
+            m.d.sync += [which.eq(pe), least.eq(load)]
             winners.append((which, least))
         candidates, level = winners, level + 1
     return *candidates[0], level

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-from itertools import count
 from typing import Any
 
 import cocotb
@@ -110,15 +109,10 @@ async def loads_fill_all_their_bits(dut: Any, hops: int, turn: int) -> None:
     """Take tasks, thresholds and pieces of all sizes, and what has been done off again in parts."""
     bench = await start(dut, Allocator(**parameters()))
     source = bench.random
-    # First so that one of them gets nearly all there is.
-    threshold = ((1 << 32) - 1, *(source.randrange(1 << 32) >> n for n in (0, 4, source.randrange(32))))[turn]
-    few = source.randrange(parameters()["pes"])
+    threshold = source.randrange(1 << 32) >> (0, 2, 8, source.randrange(32))[turn]
     golden = configure(dut, bench, hops, threshold, source.randrange(1 << 12, 1 << 16))
     loads, given = golden.allocation.loads, 0
-    for number in count():
-        work = source.randrange(1 << 30) >> (16 if turn == 0 and number % golden.pes != few else 0)
-        if work >= (1 << 32) - given:
-            break
+    while (work := source.randrange(1 << 30)) < (1 << 32) - given:
         rows = source.randrange(1 << 16) >> source.randrange(16) or 1
         drive(bench, golden, [(rows, min(work // rows, (1 << 16) - 1) or 1)])
         given = sum(loads)
@@ -132,6 +126,21 @@ async def loads_fill_all_their_bits(dut: Any, hops: int, turn: int) -> None:
         await bench.drain()
         await bench.cycles(2)
         drive(bench, golden, tasks_of(bench, 5))
+        await bench.drain()
+
+
+@cocotb.test()
+async def one_may_have_nearly_all_there_is(dut: Any) -> None:
+    bench = await start(dut, Allocator(**parameters()))
+    golden = configure(dut, bench, 0, (1 << 32) - 1, 1)
+    for busiest in range(golden.pes):
+        drive(bench, golden, [((1 << 16) - 1,) * 2 if pe == busiest else (1, 1) for pe in range(golden.pes)])
+        await bench.drain()
+        loads = [int(getattr(dut, f"loads__{pe}").value) for pe in range(golden.pes)]
+        assert loads == golden.allocation.loads
+        bench.drive("retired", [{"pe": pe, "work": held} for pe, held in enumerate(loads)])
+        for pe, held in enumerate(loads):
+            golden.retire(pe, held)
         await bench.drain()
 
 
