@@ -48,8 +48,8 @@ class Allocator(wiring.Component):
     settings
         Constant while there is work.
     i
-        Records: with up to 8 PEs one takes 7 cycles, a split one 6, and 6 for every piece; each time the number of PEs
-        doubles, each of them takes a cycle more.
+        Records: with up to 8 PEs one takes 6 cycles, 5 if none came for a while; a piece takes 6, and a split record 2
+        more. Each time the number of PEs doubles, records and pieces take a cycle more.
     o
         Who does what.
     retired
@@ -107,9 +107,11 @@ class Allocator(wiring.Component):
                 reach.append((other, load))
         near, near_load, reach_levels = _least(m, "near", reach)
 
-        # Loads and rows must stand still until the sums of the last level's loads are compared.
-        settle = max(levels, reach_levels) + 1
+        # From a decision, loads change in the cycle after the next and then pass the levels; from there, or from new rows,
+        # it takes two cycles more until sums can be compared.
+        settle = 1 + max(levels, reach_levels) + 1
         waits = Signal(range(settle + 1))
+        m.d.sync += waits.eq(Mux(waits > 2, waits - 1, 2))
         total, limit = Signal(_LOAD_BITS + 1), Signal(_LOAD_BITS + 1)
         m.d.sync += [
             work.eq(share.rows * task.columns),
@@ -127,7 +129,6 @@ class Allocator(wiring.Component):
                     share.first.eq(0),
                     share.rows.eq(self.i.payload.rows),
                     split.eq(0),
-                    waits.eq(settle),
                 ]
                 with m.If(self.i.valid):
                     m.next = "LOOK"
@@ -136,9 +137,12 @@ class Allocator(wiring.Component):
                 with m.If(waits == 0):
                     with m.If(~split & (total > limit)):
                         m.d.comb += self.remapped.eq(1)
-                        m.d.sync += [split.eq(1), share.rows.eq(_less(left, settings.grain)), waits.eq(settle)]
+                        m.d.sync += [split.eq(1), share.rows.eq(_less(left, settings.grain)), waits.eq(1)]
                     with m.Else():
                         m.d.comb += [gives.eq(1), self.smoothed.eq(~split & (near != turn))]
+                        m.d.sync += waits.eq(settle)
+                        with m.If(share.last):
+                            m.d.sync += turn.eq(Mux(turn == pes - 1, 0, turn + 1))
                         m.next = "GIVE"
             with m.State("GIVE"):
                 m.d.comb += self.o.valid.eq(1)
@@ -147,11 +151,9 @@ class Allocator(wiring.Component):
                         left.eq(next_left),
                         share.first.eq(share.first + share.rows),
                         share.rows.eq(_less(next_left, settings.grain)),
-                        waits.eq(settle),
                     ]
                     m.next = "LOOK"
                     with m.If(share.last):
-                        m.d.sync += turn.eq(Mux(turn == pes - 1, 0, turn + 1))
                         m.next = "TAKE"
         given = Signal()  # in the first cycle of GIVE
         m.d.sync += given.eq(gives)
