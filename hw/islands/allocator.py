@@ -107,8 +107,8 @@ class Allocator(wiring.Component):
                 reach.append((other, load))
         near, near_load, reach_levels = _least(m, "near", reach)
 
-        # After a decision loads change in the cycle after the next, and then pass the levels. From there, or from new rows,
-        # it takes two cycles more until sums can be compared.
+        # After a decision loads change in the cycle after the next, and then pass the levels. From there, or from new
+        # rows, it takes two cycles more until sums can be compared.
         settle = 1 + max(levels, reach_levels) + 1
         waits = Signal(range(settle + 1))
         m.d.sync += waits.eq(Mux(waits > 2, waits - 1, 2))
