@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import cocotb
+import numpy as np
 import pytest
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from golden.dnp import gbus
+from golden.dnp.arithmetic import HIGHEST, LOWEST
 from golden.dnp.assembler import assemble
 from golden.dnp.config import CoreConfig
 from golden.dnp.gbus import HEADER, Operation, Space
-from golden.dnp.machine import Machine
+from golden.dnp.layer_end import LayerEnd
+from golden.dnp.machine import EdgePort, Machine
 from golden.dnp.topology import Grid
 from hw.dnp.ccb import ChipControl
 from hw.dnp.chip import NeuralChip
@@ -290,6 +293,32 @@ async def links_and_edge_ports_carry_words_both_ways(dut: Any, pace: float) -> N
     await driver.compare(machine)
     for edge, end in machine.edges.items():
         assert ends[edge].received == end.received, f"edge {edge}"
+
+
+@cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
+@cocotb.parametrize(features=[1, 5, 16], pace=[0.0, 0.6])
+async def layers_end_on_the_chip(dut: Any, features: int, pace: float) -> None:
+    """Stream rows through; results, and every register and clock, are those of the model."""
+    driver = await started(dut)
+    source = np.random.default_rng(random.getrandbits(32))
+    biases, table = (source.integers(LOWEST, HIGHEST + 1, size) for size in (features, CONFIG.table_size))
+    end, rows = LayerEnd(biases, table, CONFIG), source.integers(LOWEST, HIGHEST + 1, (10, features))
+    machine = end.machine(rows)
+    for processor, spaces in enumerate(await fill(driver)):
+        unused = {at: word for at, word in enumerate(spaces[Space.WM]) if at not in end.memory}
+        machine.load(processor, (), unused, dict(enumerate(spaces[Space.XM])))
+        await driver.write(processor, Space.PROGRAM, 0, end.image(processor, len(rows)).program)
+        await driver.write(processor, Space.WM, 0, list(end.memory.values()))
+    ends = {}
+    for edge, port in machine.edges.items():
+        offers, accepts = ([*(source.random(29) >= pace).tolist(), True] for _ in range(2))
+        machine.edges[edge], ends[edge] = (EdgePort(port.words, offers, accepts) for _ in range(2))
+    clocks = machine.run(LIMIT)
+    machine.step()
+    assert await driver.run(ends, LIMIT) == clocks
+    await driver.stop()
+    await driver.compare(machine)
+    np.testing.assert_array_equal(end.results(ends, len(rows)), end(rows))
 
 
 @cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")

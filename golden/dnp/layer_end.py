@@ -1,0 +1,177 @@
+"""The end of a layer on a neural chip: bias, saturating, and a table of any function, value by value (D5, D7, D8).
+
+What the second rounding point of a layer with ``Activation.DNP`` gives, Q3.12, is streamed through a chip. Each of its
+four processors ends every fourth row: it takes words at its outer side port and sends their results at its outer port
+above or below. Nothing passes between the processors, so none waits for another.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from golden.dnp.arithmetic import FRACTION, HIGHEST, LOWEST, WORD, Ints, saturate
+from golden.dnp.assembler import Image, assemble
+from golden.dnp.config import CoreConfig
+from golden.dnp.isa import PORTS
+from golden.dnp.machine import EdgePort, Machine
+from golden.dnp.network import WEIGHT_FRACTION
+from golden.dnp.topology import Grid
+
+__all__ = ["CHIP", "Edge", "LayerEnd", "table_of"]
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+#: Side and place of an edge port of the host.
+Edge = tuple[int, int]
+#: The processors of a chip.
+CHIP = Grid(2, 2)
+#: By processor: the port at which words arrive, and that at which results leave.
+_PORTS = (("W", "N"), ("E", "N"), ("W", "S"), ("E", "S"))
+#: Most values of a pass of the inner loop, and most passes: what the loop counters and the program memory hold.
+_UNROLLED, _PASSES, _ROWS = 8, 255, (1 << WORD) - 1
+
+
+def table_of(function: Callable[[Floats], Floats], bits: int = 8, fraction: int = FRACTION) -> Ints:
+    """Table of a function of real numbers, for sums in Q3.12.
+
+    Parameters
+    ----------
+    function
+        Takes and returns float64 arrays.
+    bits
+        Logarithm of the table's size.
+    fraction
+        Fraction bits of a result.
+
+    Returns
+    -------
+    ndarray
+        int64 [2^bits]. Entry i stands for the sums v with (v + 32,768) >> (16 - bits) = i and holds the function of
+        their middle, to nearest with halves to even, saturated to 16 bits.
+    """
+    step = 1 << (WORD - bits)
+    middle = np.arange(1 << bits) * step + step / 2 + LOWEST
+    return saturate(np.rint(np.ldexp(function(np.ldexp(middle, -WEIGHT_FRACTION)), fraction)).astype(np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class LayerEnd:
+    """Biases and table of a layer.
+
+    Attributes
+    ----------
+    biases
+        int [features], Q3.12.
+    table
+        int [2^table_bits].
+    config
+        Sizes of a processor.
+
+    Raises
+    ------
+    ValueError
+        If there are no biases, more than the weight memory holds beside the table or than a loop counts, the table has
+        another size than the processor's, or a word does not fit 16 bits.
+    """
+
+    biases: Ints
+    table: Ints
+    config: CoreConfig = field(default_factory=CoreConfig)
+
+    def __post_init__(self) -> None:
+        most = min(self.config.wm_depth - self.config.table_size, _PASSES)
+        if not 1 <= self.biases.size <= most:
+            raise ValueError(f"there are {self.biases.size} biases; expected 1 to {most}")
+        if self.table.shape != (self.config.table_size,):
+            raise ValueError(f"the table has shape {self.table.shape}; expected ({self.config.table_size},)")
+        for name, words in (("biases", self.biases), ("table", self.table)):
+            if words.min() < LOWEST or words.max() > HIGHEST:
+                raise ValueError(f"{name} must be in {LOWEST}..{HIGHEST}, not {words.min()}..{words.max()}")
+
+    def __call__(self, rows: Ints) -> Ints:
+        """End rows: int [rows, features] in Q3.12 to int64 of the same shape, as the table has them."""
+        sums = saturate(rows.astype(np.int64) + self.biases)
+        return self.table[(sums - LOWEST) >> (WORD - self.config.table_bits)].astype(np.int64)
+
+    @cached_property
+    def memory(self) -> dict[int, int]:
+        """Words of WM of every processor by address: biases, then the table."""
+        return dict(enumerate(np.concatenate([self.biases, self.table]).tolist()))
+
+    def text(self, processor: int, rows: int) -> str:
+        """Program of a processor that ends so many rows and halts.
+
+        Raises
+        ------
+        ValueError
+            If `rows` is not in 0..65,535.
+        """
+        if not 0 <= rows <= _ROWS:
+            raise ValueError(f"rows must be in 0..{_ROWS}, not {rows!r}")
+        if not rows:
+            return "HALT"
+        arrive, leave = _PORTS[processor]
+        features = self.biases.size
+        together = max(n for n in range(1, _UNROLLED + 1) if features % n == 0)
+        # The bias first: adding what arrives to it saturates. A sum reaches the table's pointer three clocks after it
+        # was made; of two values one is made meanwhile.
+        add, out = ["MOV WM[0]+ A", f"INS {arrive}"], f"OUT WM[3] {leave}"
+        one, two = [*add, "MOV A WA3", out], [*add, "MOV A RF0", *add, "MOV RF0 WA3", out, "MOV A WA3", out]
+        lines = [
+            f"LDI #{features} TB",
+            "SET #1 ICR",
+            f"LDI #{rows} LC1",
+            "row: LDI #0 WA0",
+            f"SET #{features // together} LC0",
+            "values:",
+            *two * (together // 2),
+            *one * (together % 2),
+            "LOOP LC0 values",
+            "LOOP LC1 row",
+            "HALT",
+        ]
+        return "\n".join(lines)
+
+    def shares(self, rows: int) -> list[int]:
+        """How many of `rows` each processor ends: row r goes to processor r mod 4."""
+        return [len(range(processor, rows, CHIP.processors)) for processor in range(CHIP.processors)]
+
+    def image(self, processor: int, rows: int) -> Image:
+        """Program of a processor for a number of rows of the whole chip, assembled.
+
+        Raises
+        ------
+        AssemblyError
+            If the program memory is too small.
+        """
+        return assemble(self.text(processor, self.shares(rows)[processor]), config=self.config)
+
+    @staticmethod
+    def edges(processor: int) -> tuple[Edge, Edge]:
+        """Edge ports of a processor: where its words arrive, and where its results leave."""
+        row, column = divmod(processor, CHIP.columns)
+        arrive, leave = (PORTS.index(port) for port in _PORTS[processor])
+        return (arrive, row), (leave, column)
+
+    def machine(self, rows: Ints) -> Machine:
+        """Golden chip with everything loaded, the rows as words at its edge ports, started."""
+        machine = Machine(self.config, CHIP)
+        for processor in range(CHIP.processors):
+            machine.load(processor, self.image(processor, len(rows)).program, self.memory)
+        machine.start()
+        for processor in range(CHIP.processors):
+            arrive, _ = self.edges(processor)
+            machine.edges[arrive] = EdgePort(rows[processor :: CHIP.processors].reshape(-1).tolist())
+        return machine
+
+    def results(self, ends: dict[Edge, EdgePort], rows: int) -> Ints:
+        """Put together what left at the edge ports: int64 [rows, features]."""
+        found = np.zeros((rows, self.biases.size), dtype=np.int64)
+        for processor in range(CHIP.processors):
+            _, leave = self.edges(processor)
+            words = np.array(ends[leave].received, dtype=np.int64)
+            found[processor :: CHIP.processors] = words.reshape(-1, self.biases.size)
+        return found
