@@ -61,6 +61,15 @@ async def rows_become_packets(dut: Any, idle: float, stall: float) -> None:
         ended = await bench.drain(quiet=2)
         assert idle or stall or ended - began <= sum(map(len, packets)) + 11
         assert int(dut.sender_idle.value) == 1
+    # A packet that nobody takes is under way.
+    bench.pace(idle=idle, stall={"sender_o": 1.0})
+    bench.drive("sender_i", [{"vid": vid, "destination": destination}])
+    bench.expect("sender_o", words(packets[-1:]))
+    await bench.cycles(100)
+    assert int(dut.sender_idle.value) == 0
+    bench.pace(idle=idle, stall={"sender_o": stall})
+    await bench.drain(quiet=2)
+    assert int(dut.sender_idle.value) == 1
 
 
 @cocotb.test()
