@@ -112,7 +112,7 @@ async def loads_fill_all_their_bits(dut: Any, hops: int, turn: int) -> None:
     threshold = source.randrange(1 << 32) >> (0, 2, 8, source.randrange(32))[turn]
     golden = configure(dut, bench, hops, threshold, source.randrange(1 << 12, 1 << 16))
     loads, given = golden.allocation.loads, 0
-    while (work := source.randrange(1 << 30)) < (1 << 32) - given:
+    while (work := source.randrange(1 << 30) >> source.randrange(24)) < (1 << 32) - given:
         rows = source.randrange(1 << 16) >> source.randrange(16) or 1
         drive(bench, golden, [(rows, min(work // rows, (1 << 16) - 1) or 1)])
         given = sum(loads)
