@@ -5,25 +5,20 @@ four processors ends every fourth row: it takes words at its outer side port and
 above or below. Nothing passes between the processors, so none waits for another.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from golden.dnp.arithmetic import FRACTION, HIGHEST, LOWEST, WORD, Ints, saturate
+from golden.dnp.arithmetic import HIGHEST, LOWEST, WORD, Ints, saturate
 from golden.dnp.assembler import Image, assemble
 from golden.dnp.config import CoreConfig
 from golden.dnp.isa import PORTS
 from golden.dnp.machine import EdgePort, Machine
-from golden.dnp.network import WEIGHT_FRACTION
 from golden.dnp.topology import Grid
 
-__all__ = ["CHIP", "Edge", "LayerEnd", "table_of"]
+__all__ = ["CHIP", "Edge", "LayerEnd"]
 
-Floats: TypeAlias = npt.NDArray[np.float64]
 #: Side and place of an edge port of the host.
 Edge = tuple[int, int]
 #: The processors of a chip.
@@ -32,29 +27,6 @@ CHIP = Grid(2, 2)
 _PORTS = (("W", "N"), ("E", "N"), ("W", "S"), ("E", "S"))
 #: Most values of a pass of the inner loop, and most passes: what the loop counters and the program memory hold.
 _UNROLLED, _PASSES, _ROWS = 8, 255, (1 << WORD) - 1
-
-
-def table_of(function: Callable[[Floats], Floats], bits: int = 8, fraction: int = FRACTION) -> Ints:
-    """Table of a function of real numbers, for sums in Q3.12.
-
-    Parameters
-    ----------
-    function
-        Takes and returns float64 arrays.
-    bits
-        Logarithm of the table's size.
-    fraction
-        Fraction bits of a result.
-
-    Returns
-    -------
-    ndarray
-        int64 [2^bits]. Entry i stands for the sums v with (v + 32,768) >> (16 - bits) = i and holds the function of
-        their middle, to nearest with halves to even, saturated to 16 bits.
-    """
-    step = 1 << (WORD - bits)
-    middle = np.arange(1 << bits) * step + step / 2 + LOWEST
-    return saturate(np.rint(np.ldexp(function(np.ldexp(middle, -WEIGHT_FRACTION)), fraction)).astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)

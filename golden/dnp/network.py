@@ -4,10 +4,10 @@ Activations are Q0.15, weights, biases and sums Q3.12. Errors are kept four time
 Q0.15, δ of hidden layers in Q3.12.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +15,45 @@ import numpy.typing as npt
 from golden.dnp.arithmetic import FRACTION, HIGHEST, LOWEST, WORD, Ints, invert, product, product_rounded, saturate
 from golden.dnp.placement import Placement
 
-__all__ = ["ERROR_SHIFT", "WEIGHT_FRACTION", "Learning", "Network", "NetworkModel", "saturating_sum", "sigmoid_table"]
+__all__ = [
+    "ERROR_SHIFT",
+    "WEIGHT_FRACTION",
+    "Learning",
+    "Network",
+    "NetworkModel",
+    "saturating_sum",
+    "sigmoid_table",
+    "table_of",
+]
 
+Floats: TypeAlias = npt.NDArray[np.float64]
 #: Fraction bits of weights and sums.
 WEIGHT_FRACTION = 12
 #: Errors are kept 2² times their size; the largest, 4/27, stays below 1.
 ERROR_SHIFT = 2
+
+
+def table_of(function: Callable[[Floats], Floats], bits: int = 8, fraction: int = FRACTION) -> Ints:
+    """Table of a function of real numbers, for sums in Q3.12.
+
+    Parameters
+    ----------
+    function
+        Takes and returns float64 arrays.
+    bits
+        Logarithm of the table's size.
+    fraction
+        Fraction bits of a result.
+
+    Returns
+    -------
+    ndarray
+        int64 [2^bits]. Entry i stands for the sums v with (v + 32,768) >> (16 - bits) = i and holds the function of
+        their middle, to nearest with halves to even, saturated to 16 bits.
+    """
+    step = 1 << (WORD - bits)
+    middle = np.arange(1 << bits) * step + step / 2 + LOWEST
+    return saturate(np.rint(np.ldexp(function(np.ldexp(middle, -WEIGHT_FRACTION)), fraction)).astype(np.int64))
 
 
 def sigmoid_table(bits: int) -> Ints:
@@ -28,9 +61,7 @@ def sigmoid_table(bits: int) -> Ints:
 
     Entry i stands for the sums v with (v + 32,768) >> (16 - bits) = i and holds the function of their middle.
     """
-    step = 1 << (WORD - bits)
-    middle = (np.arange(1 << bits) * step + step / 2 + LOWEST) / (1 << WEIGHT_FRACTION)
-    return np.minimum(np.round((1 << FRACTION) / (1 + np.exp(-middle))), HIGHEST).astype(np.int64)
+    return table_of(lambda sums: 1 / (1 + np.exp(-sums)), bits)
 
 
 def saturating_sum(addends: Ints) -> Ints:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,6 +25,7 @@ from golden.model.weights import model_of
 from hw.chiplet.config import ChipletConfig
 from hw.community.chiplet import MachineConfig
 from hw.islands.config import LocatorConfig
+from scripts.bench.names import named
 from scripts.flows.table import show
 from tb.chiplet.jobs import Job, mismatches, run_jobs
 from tb.community.jobs import Pace, differences, run_images
@@ -51,13 +51,6 @@ _BOUND_COLUMNS = 256
 #: Utilisation on Cora as published.
 PUBLISHED = {"I-GCN, 4,096 multipliers": 0.76, "AWB-GCN, 4,096 multipliers": 0.43, "GCNAX": 0.42}
 _LOCATOR = LocatorConfig(engines=4, searches=4, lanes=4, outputs=4)
-
-
-def _named(names: Sequence[str] | None) -> list[str]:
-    if names is not None:
-        return list(names)
-    folder = os.environ.get("ATOLL_PLANETOID")
-    return [*([f"planetoid:{folder}/cora"] if folder else []), *DATASETS]
 
 
 def _saved(name: str, graph: Graph) -> list[dict[str, Any]]:
@@ -153,8 +146,8 @@ def bench(
     AssertionError
         If an edge is not counted once, or a result differs from the golden model.
     """
-    named = _named(names)
-    graphs = {name: load(name) for name in named}
+    chosen = named(names, *DATASETS)
+    graphs = {name: load(name) for name in chosen}
     operations = [row for name, graph in graphs.items() for row in _saved(name, graph)]
     show(
         "additions and subtractions of vectors: entries of A + I, to rows, with sums formed",
@@ -174,9 +167,9 @@ def bench(
     )
     result: dict[str, Any] = {"operations": operations}
     if rtl:
-        result["inference"] = found = _inference(named[0], graphs[named[0]])
+        result["inference"] = found = _inference(chosen[0], graphs[chosen[0]])
         show(
-            f"inference on {named[0].rpartition('/')[2]}, two layers of GCN, bit-exact",
+            f"inference on {chosen[0].rpartition('/')[2]}, two layers of GCN, bit-exact",
             ["", "value"],
             [
                 ("multipliers", found["lanes"]),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from golden.islands.locator import Limits, locate
 from golden.islands.partition import check_records
 from golden.islands.schedule import Schedule
 from hw.islands.config import LocatorConfig
+from scripts.bench.names import named
 from scripts.flows.islands import find, fitting
 from scripts.flows.table import show
 from tb.harness import ROOT
@@ -33,13 +33,6 @@ SEARCHES, LANES, OUTPUTS = 4, 4, 32
 EXTERNAL = 4
 #: Of the allocator: PEs, largest difference of loads a whole record makes, rows of a piece.
 PES, THRESHOLD, GRAIN = 8, 512, 8
-
-
-def _named(names: Sequence[str] | None) -> list[str]:
-    if names is not None:
-        return list(names)
-    folder = os.environ.get("ATOLL_PLANETOID")
-    return [*([f"planetoid:{folder}/cora"] if folder else []), *DATASETS]
 
 
 def _room(graphs: Sequence[Graph], engines: int) -> LocatorConfig:
@@ -179,7 +172,7 @@ def bench(
     AssertionError
         If a run's records are wrong.
     """
-    graphs = {name: load(name) for name in _named(names)}
+    graphs = {name: load(name) for name in named(names, *DATASETS)}
     config = _room(list(graphs.values()), max(engines))
     location = [row for name, graph in graphs.items() for n in engines for row in _location(name, graph, config, n)]
     if external:

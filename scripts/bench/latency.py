@@ -21,6 +21,7 @@ from golden.graph import Graph
 from golden.model.float_model import FloatModel, propagation
 from golden.model.training import Training, train
 from golden.model.weights import model_of
+from scripts.bench.names import named
 from scripts.flows.table import show
 
 __all__ = ["bench", "by_scipy", "by_torch"]
@@ -32,23 +33,15 @@ Inference = Callable[[], Any]
 
 
 def by_scipy(network: FloatModel, graph: Graph) -> Inference:
-    """Return an inference in single precision on one core; the matrices are made beforehand."""
-    spread = _csr(propagation(network.model, graph, network.eps[0]))
+    """Return an inference of a GCN in single precision on one core; the matrices are made beforehand."""
+    spread = _csr(propagation(network.model, graph))
     features = _csr(graph.features) if sparse.issparse(graph.features) else np.asarray(graph.features, np.float32)
-    parts = [(w.astype(np.float32), b.astype(np.float32)) for w, b in zip(network.weights, network.biases, strict=True)]
-
-    def infer() -> Any:
-        rows: Any = features
-        for number, (weight, bias) in enumerate(parts):
-            rows = spread @ (rows @ weight) + bias
-            rows = np.maximum(rows, 0) if number + 1 < len(parts) else rows
-        return rows
-
-    return infer
+    parts = _parts(network)
+    return lambda: _layers(features, spread, parts, lambda rows: np.maximum(rows, 0))
 
 
 def by_torch(network: FloatModel, graph: Graph, threads: int) -> Inference:
-    """Return an inference by PyTorch in single precision, features and adjacency as compressed sparse rows.
+    """Return an inference of a GCN by PyTorch in single precision, features and adjacency as compressed sparse rows.
 
     Raises
     ------
@@ -56,27 +49,32 @@ def by_torch(network: FloatModel, graph: Graph, threads: int) -> Inference:
         If PyTorch is not installed.
     """
     torch: Any = importlib.import_module("torch")
-    spread = _torch_csr(torch, propagation(network.model, graph, network.eps[0]))
+    spread = _torch_csr(torch, propagation(network.model, graph))
     features = (
         _torch_csr(torch, graph.features)
         if sparse.issparse(graph.features)
         else torch.from_numpy(np.asarray(graph.features, np.float32))
     )
-    parts = [
-        (torch.from_numpy(w.astype(np.float32)), torch.from_numpy(b.astype(np.float32)))
-        for w, b in zip(network.weights, network.biases, strict=True)
-    ]
+    parts = [(torch.from_numpy(weight), torch.from_numpy(bias)) for weight, bias in _parts(network)]
 
     def infer() -> Any:
         torch.set_num_threads(threads)
         with torch.inference_mode():
-            rows = features
-            for number, (weight, bias) in enumerate(parts):
-                rows = spread @ (rows @ weight) + bias
-                rows = torch.relu(rows) if number + 1 < len(parts) else rows
-        return rows.numpy()
+            return _layers(features, spread, parts, torch.relu).numpy()
 
     return infer
+
+
+def _parts(network: FloatModel) -> list[tuple[Any, Any]]:
+    """Weights and biases in single precision."""
+    return [(w.astype(np.float32), b.astype(np.float32)) for w, b in zip(network.weights, network.biases, strict=True)]
+
+
+def _layers(rows: Any, spread: Any, parts: list[tuple[Any, Any]], relu: Callable[[Any], Any]) -> Any:
+    for number, (weight, bias) in enumerate(parts):
+        rows = spread @ (rows @ weight) + bias
+        rows = relu(rows) if number + 1 < len(parts) else rows
+    return rows
 
 
 def _csr(matrix: Any) -> Any:
@@ -126,14 +124,14 @@ def bench(
     AssertionError
         If a result is not that of the float model.
     """
-    folder = os.environ.get("ATOLL_PLANETOID")
+    installed = importlib.util.find_spec("torch") is not None
     found: list[dict[str, Any]] = []
-    for name in names if names is not None else [*([f"planetoid:{folder}/cora"] if folder else []), "digits"]:
+    for name in named(names, "digits"):
         graph = load(name)
         network = train(graph, model_of("gcn"), Training())
         exact = network.forward(graph)[-1][1]
         ways = [("SciPy", 1, by_scipy(network, graph))]
-        if importlib.util.find_spec("torch"):
+        if installed:
             ways += [("PyTorch", n, by_torch(network, graph, n)) for n in dict.fromkeys((1, os.cpu_count() or 1))]
         for by, threads, infer in ways:
             error = float(np.abs(infer() - exact).max() / np.abs(exact).max())
@@ -149,7 +147,7 @@ def bench(
             for r in found
         ],
     )  # fmt: skip
-    if not importlib.util.find_spec("torch"):
+    if not installed:
         show("left out", ("what", "why"), [("PyTorch", "it is not installed: pip install torch")])
     out.mkdir(parents=True, exist_ok=True)
     (out / "latency.json").write_text(json.dumps({"schema": 1, "runs": found}, indent=1) + "\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.bench.community import PUBLISHED
+from scripts.bench.names import named
 from scripts.flows.run import Request, run
 from scripts.flows.table import show
 
@@ -27,13 +27,6 @@ MACHINES = (
 )
 #: Hardest of the aims for a whole machine.
 _UTILISATION, _BYTES, _LOSS, _AGREEMENT, _SPEED, _GENERATION = 0.9, 1.2, 0.005, 0.99, 20_000, 60
-
-
-def _named(names: Sequence[str] | None) -> list[str]:
-    if names is not None:
-        return list(names)
-    folder = os.environ.get("ATOLL_PLANETOID")
-    return [*([f"planetoid:{folder}/cora"] if folder else []), "digits"]
 
 
 def _row(result: dict[str, Any]) -> tuple[Any, ...]:
@@ -82,7 +75,7 @@ def bench(names: Sequence[str] | None = None, out: Path = Path("atoll-out/bench"
         ``runs``, each what `atoll run` writes into its ``result.json``, and ``generation_seconds`` by machine.
     """
     runs = []
-    for name in _named(names):
+    for name in named(names, "digits"):
         for config, chiplets, placement in MACHINES:
             folder = out / "machine" / f"{config}-{chiplets}-{placement}"
             request = Request(name, config=config, chiplets=chiplets, out=folder)

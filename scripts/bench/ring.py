@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from golden.graph import Graph
 from golden.ring.by_communities import communities_apart
 from golden.ring.placement import Placement
 from golden.ring.traffic import Traffic, traffic
+from scripts.bench.names import named
 from scripts.flows.table import show
 from tb.harness import ROOT
 
@@ -28,13 +28,6 @@ ELEMENTS = 16
 CHIPLETS = 4
 #: The largest hubs whose sums come home in the variant with partial sums, per thousand vertices.
 _HUBS_PER_THOUSAND = 20
-
-
-def _named(names: Sequence[str] | None) -> list[str]:
-    if names is not None:
-        return list(names)
-    folder = os.environ.get("ATOLL_PLANETOID")
-    return [*([f"planetoid:{folder}/cora"] if folder else []), *DATASETS]
 
 
 def _figures(name: str, graph: Graph, placement: Placement, how: str, cost: Traffic) -> dict[str, Any]:
@@ -130,7 +123,7 @@ def bench(
     folder = output or ROOT / "build" / "bench"
     folder.mkdir(parents=True, exist_ok=True)
     figures = []
-    for name in _named(names):
+    for name in named(names, *DATASETS):
         graph = load(name)
         count = max(1, graph.nodes * _HUBS_PER_THOUSAND // 1000)
         hubs = np.sort(np.argsort(-graph.degrees, kind="stable")[:count])

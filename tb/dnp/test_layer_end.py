@@ -6,8 +6,8 @@ import pytest
 from golden.contracts import Activation, Model
 from golden.datasets import load
 from golden.dnp.config import CoreConfig
-from golden.dnp.layer_end import LayerEnd, table_of
-from golden.dnp.network import sigmoid_table
+from golden.dnp.layer_end import LayerEnd
+from golden.dnp.network import sigmoid_table, table_of
 from golden.model.network import infer
 from golden.model.quantise import quantise
 from golden.model.training import Training, train
@@ -15,11 +15,10 @@ from golden.model.training import Training, train
 WORDS = (-32768, 32768)
 
 
-def random_end(seed: int, features: int, config: CoreConfig | None = None) -> LayerEnd:
+def random_end(seed: int, features: int) -> LayerEnd:
     """Return biases and a table of any words."""
     random = np.random.default_rng(seed)
-    config = config or CoreConfig()
-    return LayerEnd(random.integers(*WORDS, features), random.integers(*WORDS, config.table_size), config)
+    return LayerEnd(random.integers(*WORDS, features), random.integers(*WORDS, CoreConfig().table_size))
 
 
 @pytest.mark.parametrize("features", [1, 7, 16, 33, 128])

@@ -51,6 +51,10 @@ def configure(dut: Any, bench: Bench, hops: int, threshold: int, grain: int) -> 
     return Golden(parameters()["pes"], hops, threshold, grain)
 
 
+def loads_of(dut: Any) -> list[int]:
+    return [int(getattr(dut, f"loads__{pe}").value) for pe in range(parameters()["pes"])]
+
+
 def bench_settings(hops: int, threshold: int, grain: int) -> int:
     return grain << 34 | threshold << 2 | hops
 
@@ -72,7 +76,7 @@ async def every_decision_is_that_of_the_model(dut: Any, hops: int, threshold: in
     drive(bench, golden, tasks_of(bench, 60))
     await bench.drain(20_000)
     assert pulses == {name: getattr(golden.allocation, name) for name in pulses}
-    loads = [int(getattr(dut, f"loads__{pe}").value) for pe in range(golden.pes)]
+    loads = loads_of(dut)
     assert loads == golden.allocation.loads
 
 
@@ -117,7 +121,7 @@ async def loads_fill_all_their_bits(dut: Any, hops: int, turn: int) -> None:
         drive(bench, golden, [(rows, min(work // rows, (1 << 16) - 1) or 1)])
         given = sum(loads)
         await bench.drain(50_000)
-    assert [int(getattr(dut, f"loads__{pe}").value) for pe in range(golden.pes)] == loads
+    assert loads_of(dut) == loads
     for share in (3, 2, 1):
         for pe, held in enumerate(list(loads)):
             done = held if share == 1 else source.randrange(held // share + 1)
@@ -136,7 +140,7 @@ async def one_may_have_nearly_all_there_is(dut: Any) -> None:
     for busiest in range(golden.pes):
         drive(bench, golden, [((1 << 16) - 1,) * 2 if pe == busiest else (1, 1) for pe in range(golden.pes)])
         await bench.drain()
-        loads = [int(getattr(dut, f"loads__{pe}").value) for pe in range(golden.pes)]
+        loads = loads_of(dut)
         assert loads == golden.allocation.loads
         bench.drive("retired", [{"pe": pe, "work": held} for pe, held in enumerate(loads)])
         for pe, held in enumerate(loads):
@@ -159,7 +163,7 @@ async def what_is_done_while_a_share_is_given_counts_too(dut: Any) -> None:
     drive(bench, golden, [(3, 3)] * 2 * golden.pes)
     await bench.drain()
     await bench.cycles(2)
-    assert [int(getattr(dut, f"loads__{pe}").value) for pe in range(golden.pes)] == golden.allocation.loads
+    assert loads_of(dut) == golden.allocation.loads
 
 
 @cocotb.test()
