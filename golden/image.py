@@ -1,24 +1,63 @@
 """The image of a chiplet's memory: what it owns of a graph, and the commands that run a network on it."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from golden.contracts import SPARSE_ENTRY, Opcode, RegionKind
+from golden.contracts import LINE_BYTES, SPARSE_ENTRY, Opcode, RegionKind
+from golden.dnp.layer_end import ROWS
 from golden.graph import IntArray
 from golden.image_format import Builder, Command, Image, Region, assemble, place_sparse, row_bytes
 from golden.model.layer import QuantisedLayer
-from golden.model.network import Problem
+from golden.model.network import Problem, QuantisedModel
 from golden.model.scale import Scales
 
 __all__ = [
-    "Builder", "ChipletImage", "Command", "Image", "Region", "assemble", "build_image", "place_sparse", "row_bytes",
-]  # fmt: skip
+    "Builder",
+    "ChipletImage",
+    "Command",
+    "Image",
+    "Region",
+    "assemble",
+    "build_image",
+    "place_end",
+    "place_sparse",
+    "programs_of",
+    "row_bytes",
+]
+
+
+def programs_of(model: QuantisedModel, rows: int) -> int:
+    """How many NEURAL commands the layers of a network have on so many rows, and as many regions."""
+    return len(model.ends) * -(-rows // ROWS)
+
+
+def place_end(b: Builder, model: QuantisedModel, number: int, results: Region) -> Iterator[dict[str, int]]:
+    """Place the programs that end a layer on the neural chip, if it does; yield the operands of their commands.
+
+    Results are overwritten: each value is written after it was read, and no other depends on it.
+    """
+    for first in range(0, results.rows if number in model.ends else 0, ROWS):
+        rows = min(ROWS, results.rows - first)
+        program = b.words(RegionKind.PROGRAM, model.ends[number].words(rows), number)
+        line = results.line + first * results.row_bytes // LINE_BYTES
+        yield {
+            "program": program.line,
+            "words": program.rows,
+            "rows": line,
+            "results": line,
+            "vertices": rows,
+            "f_in": results.row_elements,
+            "f_out": results.row_elements,
+        }
 
 
 class ChipletImage:
     """Makes the image of one chiplet; this one owns the whole graph and works alone.
 
-    Every layer becomes LOAD_WEIGHTS, COMBINE, what `exchange` adds, and what `gather` adds; ``tag`` is the number of
-    the command. A chiplet of a ring has other edges and regions, and exchanges rows: `golden.ring.image`.
+    Every layer becomes LOAD_WEIGHTS, COMBINE, what `exchange` adds, what `gather` adds, and NEURAL if it ends on the
+    neural chip; ``tag`` is the number of the command. A chiplet of a ring has other edges and regions, and exchanges
+    rows: `golden.ring.image`.
 
     Attributes
     ----------
@@ -109,7 +148,8 @@ class ChipletImage:
         """
         problem, graph, model = self.problem, self.problem.graph, self.problem.model
         layers, own = len(model.layers), slice(self.first, self.end)
-        b = Builder(regions=self.REGIONS + 4 * layers, commands=self.COMMANDS * layers)
+        programs = programs_of(model, self.owned)
+        b = Builder(regions=self.REGIONS + 4 * layers + programs, commands=self.COMMANDS * layers + programs)
         boundaries = b.words(RegionKind.BOUNDARIES, self.boundaries())
         tiled, sources = self.in_edges()
         self.offsets = b.words(RegionKind.OFFSETS, tiled)
@@ -159,6 +199,8 @@ class ChipletImage:
             )
             self.exchange(number, layer, combined)
             self.gather(number, layer, combined, results)
+            for operands in place_end(b, model, number, results):
+                self.command(Opcode.NEURAL, number, **operands)
             # The results are the next layer's dense features.
             features, entries, feature_offsets = results, results.bytes // SPARSE_ENTRY.bytes, None
         return assemble(

@@ -89,7 +89,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
             row = rows[_block(report.nodeid)]
             name = "failed" if outcome == "error" else outcome
             setattr(row, name, getattr(row, name) + 1)
-            for key, value in report.user_properties:
+            for key, value in getattr(report, "user_properties", ()):
                 if key == PROPERTY:
                     row.benches += sum(entry["tests"] for entry in value)
                     row.cycles += sum(entry["cycles"] for entry in value)

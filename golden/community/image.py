@@ -10,7 +10,7 @@ import numpy as np
 from golden.community.plan import Kind
 from golden.contracts import Opcode, RegionKind
 from golden.graph import IntArray
-from golden.image import Builder, ChipletImage, Command, Image, Region, assemble, place_sparse
+from golden.image import Builder, ChipletImage, Command, Image, Region, assemble, place_end, place_sparse, programs_of
 from golden.islands.locator import Limits
 from golden.islands.schedule import Schedule
 from golden.model.layer import QuantisedLayer
@@ -163,8 +163,8 @@ def build_community_image(
     schedule, limits = _checked(problem, schedule, limits)
     if in_stages:
         return _InStages(problem, how=(schedule, limits, kind)).build()
-    layers = len(model.layers)
-    b = Builder(regions=8 + 4 * layers, commands=3 * layers)
+    layers, programs = len(model.layers), programs_of(model, graph.nodes)
+    b = Builder(regions=8 + 4 * layers + programs, commands=3 * layers + programs)
     b.words(RegionKind.BOUNDARIES, [0, graph.nodes])
     offsets = b.words(RegionKind.OFFSETS, graph.offsets)
     edges = b.words(RegionKind.EDGES, graph.edges)
@@ -222,6 +222,8 @@ def build_community_image(
             results=results.line,
             first_partial=graph.nodes,
         )
+        for operands in place_end(b, model, number, results):
+            command(Opcode.NEURAL, number, **operands)
         # The results are the next layer's dense features.
         features, feature_offsets = results, None
     return assemble(b, commands, problem)

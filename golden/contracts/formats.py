@@ -273,7 +273,7 @@ COMMANDS: dict[Opcode, Layout] = {
     Opcode.NEURAL: _command(
         Opcode.NEURAL,
         [
-            _line("program", "program and data"),
+            _line("program", "frames that load the chip"),
             _u("words", 32, "length of the program region, in words"),
             _line("rows", "input rows"),
             _line("results", "output rows"),

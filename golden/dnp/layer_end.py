@@ -7,17 +7,20 @@ above or below. Nothing passes between the processors, so none waits for another
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from golden.dnp.arithmetic import HIGHEST, LOWEST, WORD, Ints, saturate
 from golden.dnp.assembler import Image, assemble
 from golden.dnp.config import CoreConfig
+from golden.dnp.gbus import Space, write
 from golden.dnp.isa import PORTS
 from golden.dnp.machine import EdgePort, Machine
 from golden.dnp.topology import Grid
 
-__all__ = ["CHIP", "Edge", "LayerEnd"]
+__all__ = ["CHIP", "PROGRAM_WORDS", "ROWS", "Edge", "LayerEnd"]
 
 #: Side and place of an edge port of the host.
 Edge = tuple[int, int]
@@ -27,6 +30,10 @@ CHIP = Grid(2, 2)
 _PORTS = (("W", "N"), ("E", "N"), ("W", "S"), ("E", "S"))
 #: Most values of a pass of the inner loop, and most passes: what the loop counters and the program memory hold.
 _UNROLLED, _PASSES, _ROWS = 8, 255, (1 << WORD) - 1
+#: Most rows of a program: what the row counters of all processors hold, as a power of two.
+ROWS = 1 << WORD + 1
+#: Most words of 32 bits that a neural unit loads: far more than all memories of a chip with their frames.
+PROGRAM_WORDS = 1 << WORD
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +70,7 @@ class LayerEnd:
             if words.min() < LOWEST or words.max() > HIGHEST:
                 raise ValueError(f"{name} must be in {LOWEST}..{HIGHEST}, not {words.min()}..{words.max()}")
 
-    def __call__(self, rows: Ints) -> Ints:
+    def __call__(self, rows: npt.NDArray[np.signedinteger[Any]]) -> Ints:
         """End rows: int [rows, features] in Q3.12 to int64 of the same shape, as the table has them."""
         sums = saturate(rows.astype(np.int64) + self.biases)
         return self.table[(sums - LOWEST) >> (WORD - self.config.table_bits)].astype(np.int64)
@@ -120,6 +127,21 @@ class LayerEnd:
             If the program memory is too small.
         """
         return assemble(self.text(processor, self.shares(rows)[processor]), config=self.config)
+
+    def words(self, rows: int) -> Ints:
+        """Frames that load everything for so many rows: uint32, two words of the G-bus in each, lower half first.
+
+        Raises
+        ------
+        AssemblyError
+            If the program memory is too small.
+        """
+        frames = write(None, Space.WM, 0, list(self.memory.values()))
+        for processor in range(CHIP.processors):
+            frames += write((0, processor), Space.PROGRAM, 0, self.image(processor, rows).program)
+        # A header of zeros does nothing.
+        frames += [0] * (len(frames) % 2)
+        return np.array(frames, dtype="<u2").view("<u4")
 
     @staticmethod
     def edges(processor: int) -> tuple[Edge, Edge]:

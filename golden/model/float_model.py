@@ -10,6 +10,7 @@ from scipy import sparse
 from golden.contracts import Model
 from golden.errors import InputError
 from golden.graph import BoolArray, Graph
+from golden.model.activation import RELU, function_of
 
 __all__ = ["FloatArray", "FloatModel", "accuracy", "propagation"]
 
@@ -18,7 +19,7 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class FloatModel:
-    """A network: act(s_dst * sum of s_src * (H W) + b), ReLU between layers.
+    """A network: act(s_dst * sum of s_src * (H W) + b), the activation between layers only.
 
     Attributes
     ----------
@@ -30,19 +31,24 @@ class FloatModel:
         float64 [f_out] of every layer.
     eps
         GIN: weight of the node itself is 1 + eps, one a layer; 0 for the others.
+    activation
+        Between layers: a name of `golden.model.activation.FUNCTIONS`.
 
     Raises
     ------
     InputError
-        If widths of successive layers differ, numbers of arrays differ or a number is not finite.
+        If widths of successive layers differ, numbers of arrays differ, a number is not finite or there is no such
+        activation.
     """
 
     model: Model
     weights: tuple[FloatArray, ...]
     biases: tuple[FloatArray, ...]
     eps: tuple[float, ...]
+    activation: str = RELU
 
     def __post_init__(self) -> None:
+        function_of(self.activation)
         if not self.weights or not len(self.weights) == len(self.biases) == len(self.eps):
             found = f"{len(self.weights)} weights, {len(self.biases)} biases, {len(self.eps)} eps"
             raise InputError("model", found, "as many of each, at least one")
@@ -79,7 +85,7 @@ class FloatModel:
             sums = graph.adjacency @ combined + (1 + self.eps[number]) * combined
             rows = sums * destination[:, None] + bias
             if number + 1 < len(self.weights):
-                rows = np.maximum(rows, 0)
+                rows = function_of(self.activation).value(rows)
             layers.append((combined, rows))
         return layers
 

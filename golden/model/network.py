@@ -1,22 +1,20 @@
 """A quantised network on a graph: everything an image is made of, and its exact results."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from golden.contracts import Activation, Model
+from golden.dnp.layer_end import LayerEnd
 from golden.errors import InputError
 from golden.graph import Graph
 from golden.model.layer import Int16Array, QuantisedLayer, aggregate, check_degrees, combine
 from golden.model.scale import Scales, scales_of_model
 
-__all__ = ["Fractions", "LayerResult", "NeuralStep", "Problem", "QuantisedModel", "infer", "predictions", "problem_of"]
-
-#: Bias and table of the neural chip: number of the layer and int16 [nodes, f_out] to int16 [nodes, f_out].
-NeuralStep = Callable[[int, Int16Array], Int16Array]
+__all__ = ["Fractions", "LayerResult", "Problem", "QuantisedModel", "infer", "predictions", "problem_of"]
 
 
 class Fractions(NamedTuple):
@@ -48,17 +46,22 @@ class QuantisedModel:
         Fraction bits of the input features.
     fractions
         Fraction bits of every layer's tensors.
+    ends
+        Biases and table of every layer with ``Activation.DNP``, by its number; without, the last layer's results are
+        those of its second rounding point.
 
     Raises
     ------
     InputError
-        If there is no layer or widths of successive layers differ.
+        If there is no layer, widths of successive layers differ, or a layer has no end that needs one, or one that
+        does not fit.
     """
 
     model: Model
     layers: tuple[QuantisedLayer, ...]
     feature_fraction: int
     fractions: tuple[Fractions, ...]
+    ends: Mapping[int, LayerEnd] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.layers or len(self.layers) != len(self.fractions):
@@ -68,6 +71,12 @@ class QuantisedModel:
         for number, (left, right) in enumerate(zip(self.layers, self.layers[1:], strict=False)):
             if left.f_out != right.f_in:
                 raise InputError(f"layer {number + 1}", f"takes {right.f_in} features", f"the {left.f_out} before it")
+        for number, layer in enumerate(self.layers):
+            wanted = layer.f_out if layer.activation == Activation.DNP else 0
+            found = self.ends[number].biases.size if number in self.ends else 0
+            if found != wanted and (number in self.ends or number + 1 < len(self.layers)):
+                what = f"ends with {found} biases and {layer.activation.name}"
+                raise InputError(f"layer {number}", what, f"{wanted} biases for the neural chip")
 
     @property
     def output_fraction(self) -> int:
@@ -124,21 +133,13 @@ def problem_of(graph: Graph, features: Any, model: QuantisedModel) -> Problem:
     return Problem(graph, features, source, destination, model)
 
 
-def infer(problem: Problem, neural: NeuralStep | None = None) -> list[LayerResult]:
-    """Exact rows of every layer.
+def infer(problem: Problem) -> list[LayerResult]:
+    """Exact rows of every layer, behind its end on the neural chip if it has one.
 
     Parameters
     ----------
     problem
         Network and graph.
-    neural
-        Bias and table of the neural chip, applied between a layer with ``Activation.DNP`` and the next. The results
-        returned are those of the second rounding point, before it.
-
-    Raises
-    ------
-    InputError
-        If a layer with ``Activation.DNP`` is followed by another and there is no neural step.
     """
     rows, results = problem.features, []
     for number, layer in enumerate(problem.model.layers):
@@ -153,12 +154,10 @@ def infer(problem: Problem, neural: NeuralStep | None = None) -> list[LayerResul
             layer.self_weight,
             layer.neighbour_weight,
         )
+        if number in problem.model.ends:
+            result = problem.model.ends[number](result).astype(np.int16)
         results.append(LayerResult(combined, result))
         rows = result
-        if layer.activation == Activation.DNP and number + 1 < len(problem.model.layers):
-            if neural is None:
-                raise InputError(f"layer {number}", "ends on the neural chip", "its bias and table as a golden step")
-            rows = neural(number, result)
     return results
 
 

@@ -1,6 +1,5 @@
 """Quantisation: int16 tensors with power-of-two scales, chosen so that nothing saturates on the graph at hand."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,8 +7,12 @@ import numpy as np
 from scipy import sparse
 
 from golden.contracts import Activation, Model
+from golden.dnp.config import CoreConfig
+from golden.dnp.layer_end import LayerEnd
+from golden.dnp.network import table_of
 from golden.errors import InputError
 from golden.graph import Graph
+from golden.model.activation import RELU, function_of
 from golden.model.float_model import FloatModel, accuracy
 from golden.model.layer import (
     GIN_FRACTION,
@@ -66,8 +69,8 @@ def quantise(
     network: FloatModel,
     graph: Graph,
     *,
-    activations: Sequence[Activation] | None = None,
     headroom: int = HEADROOM,
+    core: CoreConfig | None = None,
 ) -> Problem:
     """Quantise a network for a graph.
 
@@ -81,20 +84,20 @@ def quantise(
         Float network.
     graph
         Graph to calibrate on and to infer.
-    activations
-        One a layer; default ReLU, and none after the last.
     headroom
         Bits, 0..8.
+    core
+        Sizes of a processor of the neural chip, which ends layers whose activation is not ReLU.
 
     Raises
     ------
     InputError
-        If widths do not fit, a degree is too large, or magnitudes of a layer are too far apart for its shifts.
+        If widths do not fit, a degree is too large, magnitudes of a layer are too far apart for its shifts, or a layer
+        is too wide for the neural chip.
     """
     count = len(network.weights)
-    acts = tuple(activations or (*(Activation.RELU,) * (count - 1), Activation.NONE))
-    if len(acts) != count:
-        raise InputError("activations", f"there are {len(acts)}", f"{count}, one a layer")
+    between = Activation.RELU if network.activation == RELU else Activation.DNP
+    acts = (*(between,) * (count - 1), Activation.NONE)
     if not 0 <= headroom <= 8:
         raise InputError("headroom", f"is {headroom}", "0..8 bits")
     if graph.feature_count != network.weights[0].shape[0]:
@@ -108,6 +111,7 @@ def quantise(
     rows, fraction = features, feature_fraction
     layers: list[QuantisedLayer] = []
     fractions: list[Fractions] = []
+    ends: dict[int, LayerEnd] = {}
     for number, (weight, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
         weight_fraction = fraction_of(_peak(weight))
         weights = _integers(weight, weight_fraction)
@@ -145,7 +149,6 @@ def quantise(
             neighbour_weight,
         )
         layers.append(layer)
-        fractions.append(Fractions(weight_fraction, combined_fraction, result_fraction))
         rows = aggregate(
             graph,
             combined,
@@ -157,11 +160,12 @@ def quantise(
             neighbour_weight,
         )
         if layer.activation == Activation.DNP:
-            # Calibrate the next layer on a plain ReLU; the chip's table is not known here.
-            rows = np.maximum(np.clip(rows + layer.neural_biases.astype(np.int64), -VALUE_MAX - 1, VALUE_MAX), 0)
-            rows = rows.astype(np.int16)
+            ends[number] = _end(number, layer, network.activation, core or CoreConfig())
+            rows = ends[number](rows).astype(np.int16)
+            result_fraction = function_of(network.activation).fraction
+        fractions.append(Fractions(weight_fraction, combined_fraction, result_fraction))
         fraction = result_fraction
-    model = QuantisedModel(network.model, tuple(layers), feature_fraction, tuple(fractions))
+    model = QuantisedModel(network.model, tuple(layers), feature_fraction, tuple(fractions), ends)
     return Problem(graph, features, source, destination, model)
 
 
@@ -174,6 +178,16 @@ def compare(network: FloatModel, problem: Problem) -> Agreement:
         accuracy(machine, problem.graph, problem.graph.test),
         float(np.mean(floating == machine)) if floating.size else 1.0,
     )
+
+
+def _end(number: int, layer: QuantisedLayer, activation: str, core: CoreConfig) -> LayerEnd:
+    """Biases and table of a layer."""
+    function = function_of(activation)
+    table = table_of(function.value, core.table_bits, function.fraction)
+    try:
+        return LayerEnd(layer.neural_biases.astype(np.int64), table, core)
+    except ValueError as error:
+        raise InputError(f"layer {number}, neural chip", str(error), "a narrower layer or a larger wm_depth") from None
 
 
 def _members(network: FloatModel, number: int) -> tuple[int, int, int]:

@@ -10,6 +10,7 @@ from scipy import sparse
 from golden.contracts import Model
 from golden.errors import InputError
 from golden.graph import Graph
+from golden.model.activation import RELU, function_of
 from golden.model.float_model import FloatArray, FloatModel, propagation
 
 __all__ = ["LAYERS_MAX", "Training", "train"]
@@ -38,6 +39,8 @@ class Training:
         Share of every layer's input that is dropped, 0 to below 1.
     decay
         Weight decay of the first layer's weights.
+    activation
+        Between layers: a name of `golden.model.activation.FUNCTIONS`.
 
     Raises
     ------
@@ -52,8 +55,10 @@ class Training:
     rate: float = 0.01
     dropout: float = 0.5
     decay: float = 5e-4
+    activation: str = RELU
 
     def __post_init__(self) -> None:
+        function_of(self.activation)
         for name, low, high in (
             ("layers", 1, LAYERS_MAX),
             ("hidden", 1, 1 << 12),
@@ -100,14 +105,14 @@ def train(graph: Graph, model: Model, how: Training | None = None) -> FloatModel
         else:
             kept = run.snapshot()
     weights, biases = [weight * run.factor for weight in kept[0::2]], kept[1::2]
-    return FloatModel(model, tuple(weights), tuple(biases), (0.0,) * how.layers)
+    return FloatModel(model, tuple(weights), tuple(biases), (0.0,) * how.layers, how.activation)
 
 
 class _Run:
     """Parameters (weight, bias, weight, bias, ...), their moments and the passes over the graph."""
 
     def __init__(self, graph: Graph, model: Model, how: Training) -> None:
-        self.how = how
+        self.how, self.function = how, function_of(how.activation)
         self.labels = graph.labels
         self.rng = np.random.default_rng(how.seed)
         self.spread = propagation(model, graph)
@@ -128,36 +133,43 @@ class _Run:
     def snapshot(self) -> list[FloatArray]:
         return [parameter.copy() for parameter in self.parameters]
 
-    def forward(self, drop: bool) -> tuple[list[Any], FloatArray]:
-        """Input rows of every layer and the results of the last."""
-        rows, inputs = self.inputs, []
+    def forward(self, drop: bool) -> tuple[list[Any], list[FloatArray], FloatArray]:
+        """Input rows of every layer, their slopes by the sums before them (none for the first), the last results."""
+        rows, inputs, slopes = self.inputs, [], []
         for number in range(self.how.layers):
+            slope = np.zeros(0)
             if number:
-                rows = np.maximum(rows, 0)
+                rows = self.function.value(rows)
+                slope = self.function.slope(rows)
             if drop:
-                rows = self._dropped(rows)
+                rows, slope = self._dropped(rows, slope)
             inputs.append(rows)
+            slopes.append(slope)
             rows = self.spread @ (rows @ self.parameters[2 * number]) + self.parameters[2 * number + 1]
-        return inputs, rows
+        return inputs, slopes, rows
 
-    def _dropped(self, rows: Any) -> Any:
+    def _dropped(self, rows: Any, slope: FloatArray) -> tuple[Any, FloatArray]:
+        """Drop some of the rows' values, with their slopes if there are any; scale the others up."""
         keep = 1 - self.how.dropout
         values = rows.data if sparse.issparse(rows) else rows
-        values = values * (self.rng.random(values.shape) < keep) / keep
-        return (
-            sparse.csr_array((values, rows.indices, rows.indptr), shape=rows.shape) if sparse.issparse(rows) else values
-        )
+        kept = self.rng.random(values.shape) < keep
+        values = values * kept / keep
+        if slope.size:
+            slope = slope * kept / keep
+        if sparse.issparse(rows):
+            values = sparse.csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
+        return values, slope
 
     def score(self, chosen: Any) -> tuple[float, float]:
         """Accuracy, then mean log-likelihood."""
-        logits = self.forward(drop=False)[1][chosen]
+        logits = self.forward(drop=False)[2][chosen]
         labels = self.labels[chosen]
         likely = np.log(_softmax(logits)[np.arange(labels.size), labels] + 1e-30)
         return float(np.mean(logits.argmax(axis=1) == labels)), float(likely.mean())
 
     def step(self, chosen: Any) -> None:
         """One step of Adam on the mean cross-entropy of some nodes."""
-        inputs, results = self.forward(drop=True)
+        inputs, slopes, results = self.forward(drop=True)
         slope = np.zeros_like(results)
         share = _softmax(results[chosen])
         share[np.arange(chosen.size), self.labels[chosen]] -= 1
@@ -167,9 +179,7 @@ class _Run:
             spread = self.gather @ slope
             gradients = [np.asarray(inputs[number].T @ spread), slope.sum(axis=0), *gradients]
             if number:
-                # A dropped or negative input has no slope; a kept one was scaled up.
-                passed = (inputs[number] > 0) / (1 - self.how.dropout)
-                slope = (spread @ self.parameters[2 * number].T) * passed
+                slope = (spread @ self.parameters[2 * number].T) * slopes[number]
         gradients[0] += self.how.decay * self.parameters[0]
         self._adam(gradients)
 

@@ -1,7 +1,8 @@
 """Weights in a NumPy archive: read the user's own, or keep what was trained.
 
 Keys: ``model`` (``gcn``, ``sage`` or ``gin``), for i = 0, 1, ...: ``layer{i}.weight`` [f_in, f_out] and
-``layer{i}.bias`` [f_out] (absent: zeros), for GIN ``eps``, a number or one a layer (absent: 0).
+``layer{i}.bias`` [f_out] (absent: zeros), for GIN ``eps``, a number or one a layer (absent: 0), ``activation`` between
+layers (absent: ``relu``).
 """
 
 import re
@@ -13,6 +14,7 @@ import numpy as np
 from golden.contracts import Model
 from golden.datasets.npz import read_archive
 from golden.errors import InputError
+from golden.model.activation import FUNCTIONS, RELU
 from golden.model.float_model import FloatModel
 
 __all__ = ["model_of", "read_weights", "write_weights"]
@@ -52,6 +54,9 @@ def read_weights(path: str, model: Model | None = None) -> FloatModel:
     """
     arrays = read_archive(path, "model, layer0.weight, layer0.bias, ...")
     stored = _stored_model(path, arrays.pop("model", None))
+    activation = _text(path, "activation", arrays.pop("activation", np.array(RELU)), ", ".join(FUNCTIONS))
+    if activation not in FUNCTIONS:
+        raise InputError(f"{path}, activation", f"is {activation!r}", f"one of {', '.join(FUNCTIONS)}")
     if stored is None and model is None:
         raise InputError(f"{path}, model", "is absent", "gcn, sage or gin, here or on the command line")
     if stored is not None and model is not None and stored != model:
@@ -65,7 +70,7 @@ def read_weights(path: str, model: Model | None = None) -> FloatModel:
     for key, array in arrays.items():
         match = re.fullmatch(r"layer(0|[1-9]\d{0,2})\.(weight|bias)", key)
         if match is None:
-            raise InputError(path, f"has an array {key}", "model, eps, layer{i}.weight and layer{i}.bias")
+            raise InputError(path, f"has an array {key}", "model, activation, eps, layer{i}.weight, layer{i}.bias")
         layers.setdefault(int(match[1]), {})[match[2]] = _numbers(path, key, array)
     if not 1 <= len(layers) <= LAYERS_MAX:
         raise InputError(path, f"has {len(layers)} layers", f"1..{LAYERS_MAX}")
@@ -80,7 +85,7 @@ def read_weights(path: str, model: Model | None = None) -> FloatModel:
     if eps.ndim > 1 or (eps.ndim == 1 and eps.size != len(layers)):
         raise InputError(f"{path}, eps", f"has shape {list(eps.shape)}", f"a number, or {len(layers)}, one a layer")
     try:
-        return FloatModel(found, weights, tuple(biases), tuple(np.broadcast_to(eps, len(layers)).tolist()))
+        return FloatModel(found, weights, tuple(biases), tuple(np.broadcast_to(eps, len(layers)).tolist()), activation)
     except InputError as error:
         raise InputError(f"{path}, {error.where}", error.what, error.expected) from None
 
@@ -90,18 +95,22 @@ def write_weights(path: Path, network: FloatModel) -> None:
     arrays: dict[str, Any] = {"model": np.array(network.model.name.lower())}
     for number, (weight, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
         arrays |= {f"layer{number}.weight": weight, f"layer{number}.bias": bias}
+    if network.activation != RELU:
+        arrays["activation"] = np.array(network.activation)
     if network.model == Model.GIN:
         arrays["eps"] = np.array(network.eps)
     np.savez(path, **arrays)
 
 
 def _stored_model(path: str, array: Any) -> Model | None:
-    if array is None:
-        return None
+    return None if array is None else model_of(_text(path, "model", array, "gcn, sage or gin"))
+
+
+def _text(path: str, key: str, array: Any, expected: str) -> str:
     if array.shape != () or array.dtype.kind not in "US":
-        raise InputError(f"{path}, model", f"is {array.dtype} {list(array.shape)}", "a string: gcn, sage or gin")
+        raise InputError(f"{path}, {key}", f"is {array.dtype} {list(array.shape)}", f"a string: {expected}")
     text = array.item()
-    return model_of(text.decode("latin1") if isinstance(text, bytes) else text)
+    return text.decode("latin1") if isinstance(text, bytes) else str(text)
 
 
 def _numbers(path: str, key: str, array: Any) -> Any:

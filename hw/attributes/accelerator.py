@@ -1,64 +1,24 @@
 """Attribute accelerator: command processor, cores, and their DMA through one memory port (A9)."""
 
-from typing import Any
-
 from amaranth import Elaboratable, Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import ceil_log2
 
-from golden.contracts import COMMAND_BYTES, COMPLETION, Error
+from golden.contracts import COMMAND_BYTES, COMPLETION
 from hw.attributes.command_processor import CommandProcessor
 from hw.attributes.core import AttributeCore, CoreConfig
 from hw.community.once import StreamOnce
 from hw.contracts import struct
 from hw.memory.axi import AXI4Signature, connect_flat, flat_members
 from hw.memory.formats import line_address_width
-from hw.memory.read_arbiter import ReadArbiter
-from hw.memory.write_port import WritePort
+from hw.memory.unit_port import UNIT_ID_WIDTH, attach_unit
 from hw.ring.axi_merge import AXIMerge
 
-__all__ = ["CORE_MODULE", "AttributeAccelerator", "attach_core"]
+__all__ = ["CORE_MODULE", "AttributeAccelerator"]
 
 #: Name of the cores' module where it is generated apart.
 CORE_MODULE = "attribute_core"
-#: Bits of the IDs of a core's own port.
-CORE_ID_WIDTH = 4
-#: Bursts of a client under way.
-_OUTSTANDING = 64
-
-
-def attach_core(m: Module, core: AttributeCore, name: str, port: Any) -> None:
-    """Put a core's clients and writes behind a memory port of their own.
-
-    Parameters
-    ----------
-    m
-        Module to which the port's parts are added.
-    core
-        The core.
-    name
-        Prefix of the parts.
-    port
-        Interface of `AXI4Signature` with `CORE_ID_WIDTH` bits of IDs, seen by the subordinate.
-    """
-    m.submodules[f"{name}_reads"] = reads = ReadArbiter(*core.port, clients=core.clients, outstanding=_OUTSTANDING)
-    m.submodules[f"{name}_writes"] = writes = WritePort(*core.port, id_width=CORE_ID_WIDTH)
-    for part in (reads, writes):
-        for signal, member in part.m_axi.signature.members.items():
-            outer, inner = getattr(part.m_axi, signal), getattr(port, signal)
-            m.d.comb += inner.eq(outer) if member.flow == Out else outer.eq(inner)
-    for n in range(core.clients):
-        connect(m, core.requests[n], reads.requests[n])
-        connect(m, reads.beats[n], core.beats[n])
-    connect(m, core.write, writes.i)
-    m.d.comb += core.writing.eq(writes.busy)
-    for n, (failure, code) in enumerate(((reads.failure, Error.MEMORY_READ), (writes.failure, Error.MEMORY_WRITE))):
-        m.d.comb += [
-            core.errors[n].valid.eq(failure.valid),
-            core.errors[n].payload.code.eq(code),
-            core.errors[n].payload.info.eq(failure.payload),
-        ]
 
 
 class AttributeAccelerator(wiring.Component):
@@ -97,7 +57,7 @@ class AttributeAccelerator(wiring.Component):
         self.config, self.cores, self.once = config or CoreConfig(), cores, once
         attribute = self.config.attribute
         self._port = (attribute.address_width, attribute.data_width)
-        id_width = CORE_ID_WIDTH + ceil_log2(cores)
+        id_width = UNIT_ID_WIDTH + ceil_log2(cores)
         super().__init__(
             {
                 "command": In(stream.Signature(8 * COMMAND_BYTES)),
@@ -126,10 +86,10 @@ class AttributeAccelerator(wiring.Component):
             connect(m, commands.commands[n], core.command)
             connect(m, core.executed, commands.executed[n])
             m.d.comb += core.base.eq(self.base)
-            port = AXI4Signature(*self._port, CORE_ID_WIDTH).create(path=(f"port_{n}",))
-            attach_core(m, core, f"core_{n}", port)
+            port = AXI4Signature(*self._port, UNIT_ID_WIDTH).create(path=(f"port_{n}",))
+            attach_unit(m, core, f"core_{n}", port)
             ports.append(port)
-        id_width = CORE_ID_WIDTH
+        id_width = UNIT_ID_WIDTH
         while len(ports) > 1:
             merged = []
             for n in range(0, len(ports), 2):

@@ -91,6 +91,9 @@ class AttributeCore(wiring.Component):
         Clients' ends of the read arbiter.
     """
 
+    #: What it carries out.
+    OPCODES = CORE_OPCODES
+
     def __init__(self, config: CoreConfig | None = None) -> None:
         self.config = config = config or CoreConfig()
         attribute = config.attribute

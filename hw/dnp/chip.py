@@ -8,6 +8,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from golden.dnp.config import CoreConfig
+from golden.dnp.isa import StopCode
 from golden.dnp.topology import Grid
 from hw.dnp.ccb import G_BUS, ChipControl
 from hw.dnp.core import COUNTER_BITS, Core
@@ -46,6 +47,8 @@ class NeuralChip(wiring.Component):
         The programs run.
     halted
         All programs have ended.
+    stops
+        By processor: the error that ended its program, or none.
     """
 
     i: Any
@@ -55,6 +58,7 @@ class NeuralChip(wiring.Component):
     identity: Signal
     online: Signal
     halted: Signal
+    stops: Any
 
     def __init__(
         self,
@@ -79,6 +83,7 @@ class NeuralChip(wiring.Component):
                 "identity": In(self.control.identity.shape()),
                 "online": Out(1),
                 "halted": Out(1),
+                "stops": Out(StopCode).array(self.grid.processors),
             }
         )
 
@@ -92,7 +97,7 @@ class NeuralChip(wiring.Component):
         for index, core in enumerate(self.cores):
             m.submodules[f"core_{index}"] = Once(core, CORE_MODULE) if self.once else core
             wiring.connect(m, control.access[index], core.access)
-            m.d.comb += [core.online.eq(control.online), core.start.eq(control.start)]
+            m.d.comb += [core.online.eq(control.online), core.start.eq(control.start), self.stops[index].eq(core.stop)]
         m.d.comb += self.halted.eq(_all(core.halted for core in self.cores))
         for at, source in enumerate(self.grid.sources().reshape(-1).tolist()):
             if source >= 0:

@@ -81,6 +81,8 @@ class Core(wiring.Component):
         Off-line access to the memories, and to the status at any time.
     halted
         The program has ended, by HALT or by an error.
+    stop
+        By which error; `StopCode.NONE` unless there was one.
 
     Raises
     ------
@@ -94,6 +96,7 @@ class Core(wiring.Component):
     start: Signal
     access: Any
     halted: Signal
+    stop: Signal
 
     def __init__(self, config: CoreConfig | None = None, *, counters: int = COUNTER_BITS) -> None:
         if not 0 <= counters <= COUNTER_BITS:
@@ -108,6 +111,7 @@ class Core(wiring.Component):
                 "start": In(1),
                 "access": In(Access()),
                 "halted": Out(1),
+                "stop": Out(StopCode),
             }
         )
 
@@ -159,6 +163,7 @@ class Core(wiring.Component):
             m.d.sync += [halted.eq(0), code.eq(0), stop_pc.eq(0)]
         with m.Elif(go & last.stop):
             m.d.sync += [halted.eq(1), code.eq(last.code), stop_pc.eq(last.pc)]
+        m.d.comb += self.stop.eq(code)
 
         counts = {
             Status.CLOCKS: running,

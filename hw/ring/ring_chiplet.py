@@ -6,8 +6,9 @@ from amaranth.hdl import Elaboratable, Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from golden.contracts import COMPLETION, Error
+from golden.contracts import COMPLETION, Error, Opcode
 from hw.chiplet.chiplet import Chiplet
+from hw.chiplet.command_router import CommandRouter, offload_members
 from hw.chiplet.config import ChipletConfig
 from hw.community.chiplet import CommunityChiplet, MachineConfig
 from hw.contracts import struct
@@ -33,12 +34,14 @@ class RingChiplet(wiring.Component):
         ``max_out`` is the one of `config`.
     once
         As for `hw.community.chiplet.CommunityChiplet`.
+    offload
+        Opcodes that a unit outside carries out; none by default.
 
     Attributes
     ----------
     position, chiplets : In
         Where it is on the ring, and how many there are; constant.
-    start, done, opcode, layer, m_axi_*
+    start, done, opcode, layer, m_axi_*, offload, offloaded, base
         As for `hw.chiplet.chiplet.Chiplet`.
     gross, formed, ...
         As for `hw.community.chiplet.CommunityChiplet`, if it is one.
@@ -52,9 +55,14 @@ class RingChiplet(wiring.Component):
     """
 
     def __init__(
-        self, config: ChipletConfig | MachineConfig | None = None, ring: RingConfig | None = None, *, once: bool = False
+        self,
+        config: ChipletConfig | MachineConfig | None = None,
+        ring: RingConfig | None = None,
+        *,
+        once: bool = False,
+        offload: tuple[Opcode, ...] = (),
     ) -> None:
-        self.config = config or ChipletConfig()
+        self.config, self.offloads = config or ChipletConfig(), offload
         pe, (address_width, data_width) = self.config.pe, self.config.port
         self.ring = ring or RingConfig(max_out=pe.max_out)
         if self.ring.max_out != pe.max_out:
@@ -65,9 +73,9 @@ class RingChiplet(wiring.Component):
         if isinstance(self.config, MachineConfig):
             if not self.config.community.partials:
                 raise ValueError("community.partials must be True: halves of sums come round the ring")
-            self._chiplet = CommunityChiplet(self.config, once=once, offload=RING_OPCODES)
+            self._chiplet = CommunityChiplet(self.config, once=once, offload=RING_OPCODES + offload)
         else:
-            self._chiplet = Chiplet(self.config, offload=RING_OPCODES)
+            self._chiplet = Chiplet(self.config, offload=RING_OPCODES + offload)
         #: What is counted; ports of that name.
         self.counters: tuple[str, ...] = getattr(self._chiplet, "COUNTERS", ())
         #: Bits of the IDs of the chiplet's own port and of the ring unit's.
@@ -85,6 +93,7 @@ class RingChiplet(wiring.Component):
                 **flat_members("m_axi", Out(AXI4Signature(address_width, data_width, self._id_width + 1))),
                 **flat_members("s_axis", Out(self._link.flip())),
                 **flat_members("m_axis", Out(self._link)),
+                **(offload_members(address_width) if offload else {}),
             }
         )
 
@@ -119,8 +128,19 @@ class RingChiplet(wiring.Component):
         connect(m, ring.write, write_port.i)
         connect(m, flipped(self.start), chiplet.start)
         connect(m, chiplet.done, flipped(self.done))
-        connect(m, chiplet.offload, ring.command)
-        connect(m, ring.executed, chiplet.offloaded)
+        if self.offloads:
+            m.submodules.command_router = router = CommandRouter(self.offloads)
+            connect(m, chiplet.offload, router.i)
+            connect(m, router.executed, chiplet.offloaded)
+            for n, (command, executed) in enumerate(
+                ((ring.command, ring.executed), (flipped(self.offload), flipped(self.offloaded)))
+            ):
+                connect(m, router.o[n], command)
+                connect(m, executed, router.answers[n])
+            m.d.comb += self.base.eq(chiplet.base)
+        else:
+            connect(m, chiplet.offload, ring.command)
+            connect(m, ring.executed, chiplet.offloaded)
         m.d.comb += [
             ring.position.eq(self.position),
             ring.chiplets.eq(self.chiplets),

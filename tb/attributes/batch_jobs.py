@@ -18,7 +18,7 @@ from golden.attributes.batch import BatchImage
 from golden.contracts import BATCH, LINE_BYTES, Error
 from golden.graph import IntArray
 from golden.model.layer import Int16Array
-from hw.attributes.batch_machine import BatchMachine
+from hw.attributes.batch_machine import batch_machine
 from hw.attributes.core import CoreConfig
 from hw.chiplet.config import ChipletConfig
 from tb.chiplet.host import Host
@@ -141,7 +141,7 @@ def run_batches(
 
 
 def _build(config: ChipletConfig, core: CoreConfig | None, name: str, depth: int) -> Build:
-    return build_with_memory(BatchMachine(config, core), name, memories={"m_axi": MemoryModel(depth=depth)})
+    return build_with_memory(batch_machine(config, core), name, memories={"m_axi": MemoryModel(depth=depth)})
 
 
 #: To find that a build is there takes as long as a short run.

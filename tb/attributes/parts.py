@@ -8,7 +8,6 @@ from typing import Any
 from hw.attributes.accelerator import AttributeAccelerator
 from hw.attributes.attribute_cache import AttributeCache
 from hw.attributes.attribute_processor import AttributeProcessor
-from hw.attributes.batch_machine import BatchMachine
 from hw.attributes.core import AttributeCore, CoreConfig
 from hw.attributes.fill_unit import FillUnit
 from hw.attributes.formats import AttributeConfig
@@ -47,11 +46,6 @@ def part(name: str) -> Any:
 def core() -> AttributeCore:
     """Return a core with the source's sizes."""
     return AttributeCore(CoreConfig(SOURCE))
-
-
-def batch_machine() -> BatchMachine:
-    """Return the batch machine of the default configuration."""
-    return BatchMachine()
 
 
 def accelerator(cores: int) -> AttributeAccelerator:

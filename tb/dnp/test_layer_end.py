@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from golden.contracts import Activation, Model
+from golden.contracts import Model
 from golden.datasets import load
 from golden.dnp.config import CoreConfig
 from golden.dnp.layer_end import LayerEnd
 from golden.dnp.network import sigmoid_table, table_of
+from golden.model.layer import aggregate, combine
 from golden.model.network import infer
 from golden.model.quantise import quantise
 from golden.model.training import Training, train
@@ -54,18 +55,28 @@ def test_tables_are_those_of_their_functions() -> None:
 def test_a_network_goes_on_behind_it() -> None:
     """A layer whose activation is the chip's, between the second rounding point and the next layer."""
     graph = load("karate")
-    layers = Training(layers=2, hidden=8)
-    problem = quantise(train(graph, Model.GCN, layers), graph, activations=[Activation.DNP, Activation.NONE])
-    first = problem.model.layers[0]
-    end = LayerEnd(first.neural_biases.astype(np.int64), table_of(np.tanh))
-    plain = infer(problem, lambda number, rows: end(rows.astype(np.int64)).astype(np.int16))
-    machine = end.machine(plain[0].results.astype(np.int64))
+    problem = quantise(train(graph, Model.GCN, Training(layers=2, hidden=8, activation="tanh")), graph)
+    first, results = problem.model.layers[0], infer(problem)
+    end = problem.model.ends[0]
+    np.testing.assert_array_equal(end.biases, first.neural_biases)
+    np.testing.assert_array_equal(end.table, table_of(np.tanh))
+    # What the second rounding point leaves, through the chip.
+    before = aggregate(
+        graph, results[0].combined, problem.scale_destination, first.shift_destination, first.biases, first.activation
+    )
+    machine = end.machine(before.astype(np.int64))
     machine.run()
     machine.step()
     ended = end.results(machine.edges, graph.nodes)
-    again = infer(problem, lambda number, rows: ended.astype(np.int16))
-    np.testing.assert_array_equal(again[-1].results, plain[-1].results)
+    np.testing.assert_array_equal(ended, results[0].results)
     assert np.abs(ended).max() > 1000
+    again = combine(
+        ended.astype(np.int16),
+        problem.model.layers[1].weights,
+        problem.scale_source,
+        problem.model.layers[1].shift_source,
+    )
+    np.testing.assert_array_equal(again, results[1].combined)
 
 
 @pytest.mark.parametrize(

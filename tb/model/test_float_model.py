@@ -12,6 +12,7 @@ from golden.contracts import Model
 from golden.datasets import load
 from golden.errors import InputError
 from golden.graph import Graph
+from golden.model.activation import FUNCTIONS
 from golden.model.float_model import FloatModel, accuracy, propagation
 from golden.model.training import Training, _Run, train
 
@@ -51,9 +52,10 @@ def test_a_forward_pass_is_the_dense_product(model: Model) -> None:
 
 
 @settings(deadline=None, max_examples=30, derandomize=True)
-@given(st.sampled_from(list(Model)), st.integers(1, 3), st.integers(0, 100))
-def test_a_step_follows_the_slope(model: Model, layers: int, seed: int) -> None:
-    run = _Run(KARATE, model, Training(layers=layers, hidden=4, seed=seed, dropout=0, decay=0))
+@given(st.sampled_from(list(Model)), st.integers(1, 3), st.sampled_from(list(FUNCTIONS)), st.integers(0, 100))
+def test_a_step_follows_the_slope(model: Model, layers: int, activation: str, seed: int) -> None:
+    how = Training(layers=layers, hidden=4, seed=seed, dropout=0, decay=0, activation=activation)
+    run = _Run(KARATE, model, how)
     rng = np.random.default_rng(seed)
     for bias in run.parameters[1::2]:
         # Rows of zeros would sit on the kink of ReLU exactly.
@@ -116,6 +118,23 @@ def test_settings_out_of_range_are_refused_by_name(change: dict[str, float]) -> 
     (name,) = change
     with pytest.raises(InputError, match=f"^{name}: is "):
         Training(**change)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="activation: there is no 'step'; expected relu, sigmoid, tanh, elu"):
+        Training(activation="step")
+
+
+@pytest.mark.parametrize("name", list(FUNCTIONS))
+def test_slopes_are_those_of_the_functions(name: str) -> None:
+    sums = np.linspace(-4, 4, 801) + 1e-4
+    function = FUNCTIONS[name]
+    measured = (function.value(sums + 1e-6) - function.value(sums - 1e-6)) / 2e-6
+    np.testing.assert_allclose(function.slope(function.value(sums)), measured, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", list(FUNCTIONS))
+def test_training_learns_with_any_activation(name: str) -> None:
+    floating = train(KARATE, Model.GCN, Training(epochs=60, hidden=8, activation=name))
+    assert floating.activation == name
+    assert accuracy(floating.predictions(KARATE), KARATE, KARATE.train) >= 0.9
 
 
 def test_unknown_classes_do_not_count() -> None:

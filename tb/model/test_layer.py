@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from golden.contracts import Activation, Model
+from golden.dnp.layer_end import LayerEnd
 from golden.errors import InputError
 from golden.graph import Graph
 from golden.model.layer import QuantisedLayer, aggregate, aggregation_sums, check_degrees, combination_sums, combine
@@ -181,12 +182,13 @@ def test_a_combination_checks_its_operands() -> None:
         combine(features, weights, scales_of([1, 1, 1]), 0)
 
 
-def layered(*activations: Activation) -> Problem:
+def layered(*activations: Activation, ends: dict[int, LayerEnd] | None = None) -> Problem:
     graph = undirected(3, [(0, 1), (1, 2)])
     rng = np.random.default_rng(1)
     layers = tuple(random_layer(rng, 2, 2, activation) for activation in activations)
     features = rng.integers(-32768, 32768, (3, 2)).astype(np.int16)
-    return problem_of(graph, features, QuantisedModel(Model.GCN, layers, 15, (Fractions(15, 15, 15),) * len(layers)))
+    fractions = (Fractions(15, 15, 15),) * len(layers)
+    return problem_of(graph, features, QuantisedModel(Model.GCN, layers, 15, fractions, ends or {}))
 
 
 def test_layers_feed_each_other() -> None:
@@ -198,22 +200,23 @@ def test_layers_feed_each_other() -> None:
 
 
 def test_the_neural_chip_stands_between_layers() -> None:
-    problem = layered(Activation.DNP, Activation.DNP)
-    calls = []
-
-    def halve(
-        number: int, rows: np.ndarray[tuple[int, ...], np.dtype[np.int16]]
-    ) -> np.ndarray[tuple[int, ...], np.dtype[np.int16]]:
-        calls.append(number)
-        return rows // 2
-
-    first, second = infer(problem, halve)
-    alone = replace(problem.model, layers=problem.model.layers[1:], fractions=problem.model.fractions[1:])
-    (again,) = infer(replace(problem, features=first.results // 2, model=alone))
-    assert calls == [0]
+    halves = LayerEnd(np.array([0, 100]), np.arange(-128, 128) * 128)
+    problem = layered(Activation.DNP, Activation.DNP, ends={0: halves})
+    first, second = infer(problem)
+    alone = replace(problem.model, layers=problem.model.layers[:1], fractions=problem.model.fractions[:1], ends={})
+    (bare,) = infer(replace(problem, model=alone))
+    assert (first.results == halves(bare.results)).all()
+    assert (first.results != bare.results).any()
+    alone = replace(alone, layers=problem.model.layers[1:])
+    (again,) = infer(replace(problem, features=first.results, model=alone))
     assert (again.results == second.results).all()
-    with pytest.raises(InputError, match="layer 0: ends on the neural chip"):
-        infer(problem)
+    for ends, activation, message in (
+        ({}, Activation.DNP, "layer 0: ends with 0 biases and DNP; expected 2 biases"),
+        ({0: halves}, Activation.RELU, "layer 0: ends with 2 biases and RELU; expected 0 biases"),
+        ({0: LayerEnd(np.zeros(3, np.int64), halves.table)}, Activation.DNP, "layer 0: ends with 3 biases"),
+    ):
+        with pytest.raises(InputError, match=message):
+            layered(activation, Activation.NONE, ends=ends)
 
 
 def test_a_problem_checks_its_parts() -> None:

@@ -9,7 +9,9 @@ from scipy import sparse
 
 from golden.contracts import Activation, Model
 from golden.datasets import load
+from golden.dnp.config import CoreConfig
 from golden.errors import InputError
+from golden.model.activation import function_of
 from golden.model.float_model import FloatModel
 from golden.model.network import infer
 from golden.model.quantise import Agreement, compare, fraction_of, quantise
@@ -80,14 +82,37 @@ def test_sparse_features_stay_sparse_without_zeros() -> None:
 
 
 def test_results_for_the_neural_chip_have_12_fraction_bits() -> None:
-    floating = network(Model.GCN, 34, 8, 4)
-    problem = quantise(floating, KARATE, activations=[Activation.DNP, Activation.DNP])
-    first = problem.model.layers[0]
-    result = infer(problem, lambda number, rows: np.maximum(rows + first.neural_biases, 0).astype(np.int16))
-    assert problem.model.fractions[0].results == 12
-    bare = replace(floating, weights=floating.weights[:1], biases=(np.zeros(8),), eps=(0.0,))
-    np.testing.assert_allclose(np.ldexp(result[0].results, -12), bare.forward(KARATE)[0][1], atol=2e-3)
+    floating = replace(network(Model.GCN, 34, 8, 4), activation="tanh")
+    problem = quantise(floating, KARATE)
+    first, end = problem.model.layers[0], problem.model.ends[0]
+    assert first.activation == Activation.DNP
     np.testing.assert_allclose(np.ldexp(first.neural_biases, -12), floating.biases[0], atol=2.0**-13)
+    np.testing.assert_array_equal(end.biases, first.neural_biases)
+    alone = replace(problem.model, layers=(first,), fractions=problem.model.fractions[:1], ends={})
+    (result,) = infer(replace(problem, model=alone))
+    bare = replace(floating, weights=floating.weights[:1], biases=(np.zeros(8),), eps=(0.0,))
+    np.testing.assert_allclose(np.ldexp(result.results, -12), bare.forward(KARATE)[0][1], atol=2e-3)
+
+
+@pytest.mark.parametrize(("name", "error"), [("sigmoid", 0.01), ("tanh", 0.035), ("elu", 0.035)])
+def test_a_table_ends_layers_that_are_not_relu(name: str, error: float) -> None:
+    """Its 256 entries stand for sums that are a 16th apart; a finer table is nearer."""
+    floating = train(KARATE, Model.GCN, Training(epochs=20, hidden=8, activation=name))
+    before = floating.forward(KARATE)[0][1]
+    assert np.abs(before).max() < 8
+    want = function_of(name).value(before)
+    worst = []
+    for bits in (8, 11):
+        problem = quantise(floating, KARATE, core=CoreConfig(wm_depth=4096, table_bits=bits))
+        found = np.ldexp(infer(problem)[0].results, -problem.model.fractions[0].results)
+        worst.append(float(np.abs(found - want).max()))
+    assert worst[1] < worst[0] / 3 < error / 3
+
+
+def test_a_layer_too_wide_for_the_neural_chip_is_refused() -> None:
+    wide = replace(network(Model.GCN, 34, 300, 4), activation="tanh")
+    with pytest.raises(InputError, match="layer 0, neural chip: there are 300 biases; expected 1 to 255"):
+        quantise(wide, KARATE)
 
 
 def test_a_network_of_zeros_is_quantised() -> None:
@@ -103,7 +128,7 @@ def test_magnitudes_too_far_apart_are_refused() -> None:
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [({"headroom": 9}, "headroom: is 9"), ({"activations": [Activation.RELU] * 2}, "there are 2")],
+    [({"headroom": 9}, "headroom: is 9")],
 )
 def test_settings_out_of_range_are_refused(change: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from tb.model.test_float_model import network
 @pytest.mark.parametrize("model", list(Model))
 def test_what_is_written_is_read(tmp_path: Path, model: Model) -> None:
     kept = network(model, 6, 4, 2, eps=0.5 if model == Model.GIN else 0.0)
+    kept = replace(kept, activation="tanh" if model == Model.SAGE else "relu")
     write_weights(tmp_path / "w.npz", kept)
     found = read_weights(str(tmp_path / "w.npz"), model)
-    assert (found.model, found.eps) == (model, kept.eps)
+    assert (found.model, found.eps, found.activation) == (model, kept.eps, kept.activation)
     for name in ("weights", "biases"):
         assert all((a == b).all() for a, b in zip(getattr(found, name), getattr(kept, name), strict=True))
 
@@ -41,6 +43,8 @@ WEIGHT = np.ones((2, 3))
         ({"layer0__weight": WEIGHT}, "model: is absent"),
         ({"model": np.array("gat"), "layer0__weight": WEIGHT}, "model: there is no 'gat'; expected gcn, sage, gin"),
         ({"model": np.array(3), "layer0__weight": WEIGHT}, "model: is int64"),
+        ({"model": np.array("gcn"), "activation": np.array("step")}, "activation: is 'step'; expected one of relu"),
+        ({"model": np.array("gcn"), "activation": np.array(1)}, "activation: is int64 .*; expected a string: relu"),
         ({"model": np.array("gcn")}, "has 0 layers"),
         ({"model": np.array("gcn"), "layer1__weight": WEIGHT}, "has no layer0.weight"),
         ({"model": np.array("gcn"), "layer0__bias": np.ones(3)}, "has no layer0.weight"),

@@ -1,0 +1,99 @@
+"""Row collector: words from a port of a processor become rows in memory (D6)."""
+
+from amaranth.hdl import Cover, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from golden.dnp.arithmetic import WORD
+from hw.dnp.port import WORD_STREAM
+from hw.memory.formats import WriteRequest, beat_address_width
+
+__all__ = ["CollectedBeat", "RowCollector"]
+
+
+class CollectedBeat(data.StructLayout):
+    """A beat of a row for the write port; ``last``: the row's last."""
+
+    def __init__(self, address_width: int, data_width: int) -> None:
+        super().__init__({"write": WriteRequest(address_width, data_width), "last": 1})
+
+
+class RowCollector(wiring.Component):
+    """Fills one beat at a time and offers it; what a row's last beat has no word for is 0.
+
+    Parameters
+    ----------
+    address_width, data_width
+        Widths of the memory port, in bits.
+
+    Attributes
+    ----------
+    start : In(1)
+        Forget what there is; the next word is the first of a row at ``place``.
+    place : In
+        Beat address.
+    rows : In(32)
+        How many there will be.
+    elements : In(16)
+        Of a row, at least 1.
+    stride : In
+        From one of these rows to the next, in beats.
+    i : stream of signed(16)
+        Words; none is taken behind the last row.
+    o : stream of `CollectedBeat`
+    left : Out(32)
+        Rows not yet handed on.
+    """
+
+    def __init__(self, address_width: int = 32, data_width: int = 256) -> None:
+        self.data_width = data_width
+        beat = beat_address_width(address_width, data_width)
+        super().__init__(
+            {
+                "start": In(1),
+                "place": In(beat),
+                "rows": In(32),
+                "elements": In(WORD),
+                "stride": In(beat),
+                "i": In(WORD_STREAM),
+                "o": Out(stream.Signature(CollectedBeat(address_width, data_width))),
+                "left": Out(32),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Count words of a row, beats of a row, rows."""
+        m = Module()
+        words = self.data_width // WORD
+        beat, place, full = Signal(self.data_width), Signal(range(words)), Signal()
+        element, row, address = Signal(WORD), Signal.like(self.place), Signal.like(self.place)
+        last, next_row = Signal(), Signal.like(self.place)
+        m.d.comb += [
+            self.i.ready.eq(~full & (self.left != 0)),
+            next_row.eq(row + self.stride),
+            self.o.valid.eq(full),
+            self.o.payload.write.address.eq(address),
+            self.o.payload.write.data.eq(beat),
+            self.o.payload.write.strobe.eq(~0),
+            self.o.payload.last.eq(last),
+        ]
+        with m.If(self.i.valid & self.i.ready):
+            ends = element == self.elements - 1
+            with m.If(place == 0):
+                m.d.sync += beat.eq(0)
+            m.d.sync += [
+                beat.word_select(place, WORD).eq(self.i.payload),
+                place.eq(place + 1),
+                element.eq(Mux(ends, 0, element + 1)),
+                full.eq(ends | (place == words - 1)),
+                last.eq(ends),
+            ]
+        with m.If(self.o.valid & self.o.ready):
+            m.d.sync += [full.eq(0), place.eq(0), address.eq(address + 1)]
+            with m.If(last):
+                m.d.sync += [row.eq(next_row), address.eq(next_row), self.left.eq(self.left - 1)]
+        with m.If(self.start):
+            m.d.sync += [full.eq(0), place.eq(0), element.eq(0), self.left.eq(self.rows)]
+            m.d.sync += [row.eq(self.place), address.eq(self.place)]
+        m.d.sync += Cover(self.i.valid & (self.left == 0), "a word behind the last row")
+        return m

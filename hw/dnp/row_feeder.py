@@ -1,0 +1,66 @@
+"""Row feeder: rows of memory words become words at the ports of a chip's processors, a row for each in turn (D6)."""
+
+from amaranth.hdl import Cover, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from golden.dnp.arithmetic import WORD
+from hw.dnp.port import WORD_STREAM
+from hw.memory.formats import Word
+from hw.stream.queue import Queue
+
+__all__ = ["RowFeeder"]
+
+
+class RowFeeder(wiring.Component):
+    """Row r goes to output r mod `ways`, lower half of a memory word first; each output has a queue of its own.
+
+    Parameters
+    ----------
+    ways
+        Outputs, a power of two.
+    depth
+        Memory words that wait for an output; with fewer than a row has, outputs wait for each other.
+
+    Attributes
+    ----------
+    elements : In(16)
+        Of a row, at least 1; a last half that is none of them is dropped.
+    i : stream of `Word`
+        Rows, each up to its word marked ``last``.
+    o : streams of signed(16)
+    """
+
+    def __init__(self, ways: int = 4, depth: int = 128) -> None:
+        self.ways, self.depth = ways, depth
+        super().__init__(
+            {
+                "elements": In(WORD),
+                "i": In(stream.Signature(Word())),
+                "o": Out(WORD_STREAM).array(ways),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Deal rows out; each output counts the elements of its own."""
+        m = Module()
+        turn = Signal(range(self.ways))
+        with m.If(self.i.valid & self.i.ready & self.i.payload.last):
+            m.d.sync += turn.eq(turn + 1)
+        for n, o in enumerate(self.o):
+            m.submodules[f"queue_{n}"] = queue = Queue(2 * WORD, self.depth)
+            element, last = Signal(WORD, name=f"element_{n}"), Signal(name=f"last_{n}")
+            m.d.comb += [
+                queue.i.payload.eq(self.i.payload.data),
+                queue.i.valid.eq(self.i.valid & (turn == n)),
+                last.eq(element == self.elements - 1),
+                o.valid.eq(queue.o.valid),
+                o.payload.eq(queue.o.payload.word_select(element[0], WORD)),
+                queue.o.ready.eq(o.ready & (last | element[0])),
+            ]
+            with m.If(turn == n):
+                m.d.comb += self.i.ready.eq(queue.i.ready)
+            with m.If(o.valid & o.ready):
+                m.d.sync += element.eq(Mux(last, 0, element + 1))
+            m.d.sync += Cover(o.valid & o.ready & last & ~element[0], "half a word is dropped")
+        return m

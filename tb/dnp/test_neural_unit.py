@@ -1,0 +1,329 @@
+"""Neural unit: rows through a chip as the golden step says, other programs, everything that stops it, then again."""
+
+import os
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import cocotb
+import numpy as np
+import pytest
+
+from golden.contracts import COMMANDS, LINE_BYTES, Error, Opcode
+from golden.dnp.arithmetic import HIGHEST, LOWEST, Ints, saturate
+from golden.dnp.assembler import assemble
+from golden.dnp.config import CoreConfig
+from golden.dnp.gbus import Space, read, write
+from golden.dnp.isa import StopCode
+from golden.dnp.layer_end import CHIP, PROGRAM_WORDS, LayerEnd
+from golden.image_format import row_bytes
+from hw.dnp.neural_unit import NeuralConfig
+from tb.dnp.unit_bench import NeuralUnitBench
+from tb.harness import parameters
+from tb.harness.bench import Bench, start
+from tb.harness.expected import expect_cycles
+from tb.models.memory import Memory
+from tb.models.simulate import simulate_with_memory
+from tb.models.wrap import MemoryModel
+
+#: Small memories, and a queue that is shorter than the longest rows.
+CORE = CoreConfig(wm_depth=96, xm_depth=8, p_depth=64, table_bits=5)
+CONFIG = NeuralConfig(CORE, queue=8, depth=16, patience=600)
+#: Bytes of the memory, all that can be addressed.
+MEMORY = 1 << 20
+#: Line that a command's addresses count from, and lines from there.
+BASE, PROGRAM, ROWS, RESULTS = 64, 16, 1024, 4096
+
+
+class Unit:
+    """The unit with its memory, whose contents are known."""
+
+    def __init__(self, bench: Bench, memory: Memory) -> None:
+        self.bench, self.memory, self.random = bench, memory, Random(bench.random.getrandbits(32))
+        self.contents = np.frombuffer(self.random.randbytes(MEMORY), np.uint8).copy()
+        self.answers: list[dict[str, int]] = []
+        bench.take("executed", self.answers.append)
+        bench.dut.base.value = BASE
+
+    def put(self, line: int, data: bytes) -> None:
+        """Change the known contents."""
+        at = (BASE + line) * LINE_BYTES
+        self.contents[at : at + len(data)] = np.frombuffer(data, np.uint8)
+
+    def words(self, rows: int, features: int) -> Ints:
+        """Random rows."""
+        return np.random.default_rng(self.random.getrandbits(32)).integers(LOWEST, HIGHEST + 1, (rows, features))
+
+    def put_rows(self, line: int, rows: Ints) -> None:
+        """Write rows; what is between them stays as it is."""
+        for number, row in enumerate(rows):
+            at = (BASE + line) * LINE_BYTES + number * row_bytes(rows.shape[1])
+            self.contents[at : at + 2 * row.size] = np.frombuffer(row.astype("<i2").tobytes(), np.uint8)
+
+    async def run(self, *, limit: int = 60_000, **fields: int) -> tuple[tuple[Error, int], int]:
+        """Load the memory, carry out a command; its answer and its cycles."""
+        await self.memory.load(self.contents.tobytes())
+        given = {"program": PROGRAM, "rows": ROWS, "results": RESULTS, **fields}
+        command = COMMANDS[Opcode.NEURAL].pack({"opcode": Opcode.NEURAL, **given})
+        began, before = self.bench.cycle, len(self.answers)
+        self.bench.drive("command", [command])
+        for _ in range(limit // 4):
+            await self.bench.cycles(4)
+            if len(self.answers) > before:
+                break
+        else:
+            raise AssertionError(f"no answer after {limit} cycles")
+        answer = self.answers[-1]
+        return (Error(answer["code"]), answer["info"]), self.bench.cycle - began
+
+    async def ends(self, end: LayerEnd, rows: Ints, *, results: int = RESULTS) -> int:
+        """End rows and compare all of the memory; cycles."""
+        program = end.words(len(rows))
+        self.put(PROGRAM, program.tobytes())
+        self.put_rows(ROWS, rows)
+        features = rows.shape[1]
+        answer, cycles = await self.run(
+            words=program.size, vertices=len(rows), f_in=features, f_out=features, results=results
+        )
+        assert answer == (Error.NONE, 0)
+        self.expect_rows(results, end(rows))
+        await self.compare()
+        return cycles
+
+    def expect_rows(self, line: int, rows: Ints) -> None:
+        """Change the known contents as a command does: whole beats, 0 behind the last word."""
+        beat = self.memory.beat_bytes
+        padding = -rows.shape[1] % (beat // 2)
+        whole = np.pad(rows, ((0, 0), (0, padding)))
+        for number, row in enumerate(whole):
+            at = (BASE + line) * LINE_BYTES + number * row_bytes(rows.shape[1])
+            self.contents[at : at + 2 * row.size] = np.frombuffer(row.astype("<i2").tobytes(), np.uint8)
+
+    async def compare(self) -> None:
+        """All of the memory is as it should be."""
+        found = np.frombuffer(await self.memory.dump(0, MEMORY), np.uint8)
+        wrong = np.flatnonzero(found != self.contents)
+        assert not wrong.size, f"{wrong.size} bytes differ, first at {wrong[0]:#x}"
+
+
+async def begin(dut: Any, stall: float = 0.0) -> Unit:
+    """Start with a memory of random bytes."""
+    component = NeuralUnitBench(CONFIG, data_width=parameters()["data_width"])
+    memory = Memory(dut, parameters()["data_width"] // 8, Path(parameters()["directory"]))
+    memory.latency(20)
+    memory.seed(cocotb.RANDOM_SEED)
+    memory.stall(stall)
+    memory.out_of_order(stall > 0)
+    return Unit(await start(dut, component), memory)
+
+
+def random_end(unit: Unit, features: int) -> LayerEnd:
+    """Return random biases and a random table."""
+    return LayerEnd(unit.words(1, features)[0], unit.words(1, CORE.table_size)[0], CORE)
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=[0.0, 0.4])
+async def rows_end_as_the_step_says(dut: Any, stall: float) -> None:
+    """Rows shorter and longer than a beat, a granule and a queue; fewer and more than processors; in place too."""
+    unit = await begin(dut, stall)
+    total = 0
+    for rows, features in ((0, 3), (1, 1), (3, 4), (4, 5), (5, 16), (9, 17), (6, 33), (13, 7)):
+        total += await unit.ends(random_end(unit, features), unit.words(rows, features))
+    total += await unit.ends(random_end(unit, 18), unit.words(10, 18), results=ROWS)
+    if not stall:
+        expect_cycles(f"dnp.neural_unit {parameters()['data_width']}", total)
+
+
+@cocotb.test()
+async def a_value_takes_the_clocks_of_its_processor(dut: Any) -> None:
+    """All four work at once: with rows that fit a queue, the chip sets the pace, not the memory."""
+    unit = await begin(dut)
+    cycles = [await unit.ends(random_end(unit, 16), unit.words(rows, 16)) for rows in (40, 120)]
+    assert (cycles[1] - cycles[0]) / (80 * 16 / CHIP.processors) < 6.2
+
+
+def program_of(texts: list[str]) -> Ints:
+    """Frames that load a program into each processor."""
+    frames: list[int] = []
+    for processor, text in enumerate(texts):
+        frames += write((0, processor), Space.PROGRAM, 0, assemble(text, config=CORE).program)
+    return np.array([*frames, *[0] * (len(frames) % 2)], dtype="<u2").view("<u4")
+
+
+def sums(processor: int, rows: int, f_in: int, times: int) -> str:
+    """Program that gives the saturating sum of each row, so many times."""
+    arrive, leave = (("W", "N"), ("E", "N"), ("W", "S"), ("E", "S"))[processor]
+    if not rows:
+        return "HALT"
+    give = "\n".join([f"OUTA {leave}"] * times)
+    return f"""
+        LDI #{rows} LC1
+        row: LDI #0 A
+        SET #{f_in} LC0
+        value: INS {arrive}
+        LOOP LC0 value
+        {give}
+        LOOP LC1 row
+        HALT
+    """
+
+
+@cocotb.test()
+@cocotb.parametrize(f_in=[1, 6, 19], f_out=[1, 5])
+async def rows_may_leave_with_another_length(dut: Any, f_in: int, f_out: int) -> None:
+    unit = await begin(dut, 0.2)
+    rows = unit.words(7, f_in)
+    program = program_of([sums(n, len(range(n, 7, 4)), f_in, f_out) for n in range(4)])
+    unit.put(PROGRAM, program.tobytes())
+    unit.put_rows(ROWS, rows)
+    answer, _ = await unit.run(words=program.size, vertices=7, f_in=f_in, f_out=f_out)
+    assert answer == (Error.NONE, 0)
+    total = np.zeros(7, dtype=np.int64)
+    for column in rows.T:
+        total = saturate(total + column)
+    unit.expect_rows(RESULTS, np.repeat(total[:, None], f_out, axis=1))
+    await unit.compare()
+
+
+@cocotb.test()
+async def operands_out_of_range_are_refused(dut: Any) -> None:
+    """Nothing is read or written, and the next command is right."""
+    unit = await begin(dut)
+    good = {"words": 4, "vertices": 2, "f_in": 3, "f_out": 3}
+    beyond = (MEMORY // LINE_BYTES) - BASE
+    for wrong in (
+        {"words": 0}, {"words": PROGRAM_WORDS + 1}, {"f_in": 0}, {"f_out": 0}, {"program": beyond}, {"rows": beyond},
+        {"results": beyond}, {"results": (1 << 32) - 1},
+    ):  # fmt: skip
+        before = unit.memory.counters()
+        answer, _ = await unit.run(**{**good, **wrong})
+        assert answer == (Error.BAD_OPERAND, next(iter(wrong.values())))
+        after = unit.memory.counters()
+        assert before["bytes_read"] == after["bytes_read"]
+        assert before["bytes_written"] == after["bytes_written"]
+    await unit.ends(random_end(unit, 3), unit.words(5, 3))
+
+
+async def fails(unit: Unit, program: Ints, error: tuple[Error, int], **fields: int) -> None:
+    """Run a program that ends with an error; the rest of the memory stays, and the next command is right."""
+    unit.put(PROGRAM, program.tobytes())
+    given = {"words": program.size, "vertices": 6, "f_in": 4, "f_out": 4, **fields}
+    answer, _ = await unit.run(**given)
+    assert answer == error
+    unit.memory.read_errors(None)
+    unit.memory.write_errors(None)
+    # Rows that were ended before are written.
+    at, size = (BASE + RESULTS) * LINE_BYTES, 6 * row_bytes(given["f_out"])
+    unit.contents[at : at + size] = np.frombuffer(await unit.memory.dump(at, size), np.uint8)
+    await unit.compare()
+    await unit.ends(random_end(unit, 5), unit.words(9, 5))
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=[0.0, 0.3])
+async def programs_that_stop_are_told(dut: Any, stall: float) -> None:
+    """By an error of their own, by ending, by standing still; of several the first processor counts."""
+    unit = await begin(dut, stall)
+    copies = [sums(n, 2, 4, 4) for n in range(4)]
+    for processor in range(4):
+        stopped = "MOV WM[0] A\nLDI #96 WA0\nMOV WM[0] A\nHALT"
+        for text, code in ((stopped, StopCode.WM_RANGE), ("HALT", 0), ("wait: JMP wait", 0)):
+            texts = [*copies[:processor], text, *copies[processor + 1 :]]
+            await fails(unit, program_of(texts), (Error.NEURAL, processor | code << 8))
+    # Some of a row's words, or of the rows.
+    for text in (sums(1, 1, 4, 3), sums(1, 1, 4, 4)):
+        await fails(unit, program_of([copies[0], text, *copies[2:]]), (Error.NEURAL, 1))
+
+
+@cocotb.test()
+async def a_frame_has_to_be_whole(dut: Any) -> None:
+    """Where the list ends within a frame, the chip takes no start."""
+    unit = await begin(dut)
+    whole = np.array(write(None, Space.WM, 0, [1, 2, 3, 4, 5]), dtype="<u2").view("<u4")
+    for words in range(1, whole.size):
+        await fails(unit, whole[:words], (Error.BAD_OPERAND, words))
+    # Words that are asked for are nobody's.
+    asked = np.array([*read((0, 1), Space.WM, 0, 9), 0], dtype="<u2").view("<u4")
+    end, rows = random_end(unit, 2), unit.words(3, 2)
+    program = np.concatenate([asked, end.words(3)])
+    unit.put(PROGRAM, program.tobytes())
+    unit.put_rows(ROWS, rows)
+    answer, _ = await unit.run(words=program.size, vertices=3, f_in=2, f_out=2)
+    assert answer == (Error.NONE, 0)
+    unit.expect_rows(RESULTS, end(rows))
+    await unit.compare()
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=[0.0, 0.3])
+async def a_memory_that_fails_is_told(dut: Any, stall: float) -> None:
+    unit = await begin(dut, stall)
+    program = random_end(unit, 40).words(50)
+    size = row_bytes(40)
+    row = unit.random.randrange(50)
+    in_rows = (0, row * size, 49 * size + 2 * 40 - 2)
+    for where, line, places in (
+        ("read", PROGRAM, (0, 2 * program.size, 4 * program.size - 4)),
+        ("read", ROWS, in_rows),
+        ("write", RESULTS, in_rows),
+    ):
+        for at in places:
+            address = (BASE + line) * LINE_BYTES + at
+            getattr(unit.memory, f"{where}_errors")(range(address, address + 1))
+            unit.put(PROGRAM, program.tobytes())
+            answer, _ = await unit.run(words=program.size, vertices=50, f_in=40, f_out=40)
+            assert answer == (Error.MEMORY_READ if where == "read" else Error.MEMORY_WRITE, address // LINE_BYTES)
+            unit.memory.read_errors(None)
+            unit.memory.write_errors(None)
+            at, all_ = (BASE + RESULTS) * LINE_BYTES, 50 * size
+            unit.contents[at : at + all_] = np.frombuffer(await unit.memory.dump(at, all_), np.uint8)
+            await unit.ends(random_end(unit, 3), unit.words(6, 3))
+
+
+@cocotb.test()
+async def a_reset_in_the_middle_leaves_nothing(dut: Any) -> None:
+    unit = await begin(dut)
+    end, rows = random_end(unit, 9), unit.words(30, 9)
+    program = end.words(30)
+    unit.put(PROGRAM, program.tobytes())
+    unit.put_rows(ROWS, rows)
+    await unit.memory.load(unit.contents.tobytes())
+    fields = {"program": PROGRAM, "rows": ROWS, "results": RESULTS, "words": program.size, "vertices": 30}
+    for cycles in (5, 60, 200, 400, 700):
+        unit.bench.drive(
+            "command", [COMMANDS[Opcode.NEURAL].pack({"opcode": Opcode.NEURAL, **fields, "f_in": 9, "f_out": 9})]
+        )
+        await unit.bench.cycles(cycles)
+        await unit.bench.reset()
+        at, all_ = (BASE + RESULTS) * LINE_BYTES, 30 * row_bytes(9)
+        unit.contents[at : at + all_] = np.frombuffer(await unit.memory.dump(at, all_), np.uint8)
+        await unit.ends(random_end(unit, 4), unit.words(5, 4))
+
+
+@pytest.mark.parametrize(
+    "data_width",
+    [64, pytest.param(256, marks=pytest.mark.skipif("ATOLL_FULL" not in os.environ, reason="ATOLL_FULL is not set"))],
+)
+def test_neural_unit(data_width: int, tmp_path: Path) -> None:
+    simulate_with_memory(
+        NeuralUnitBench(CONFIG, data_width=data_width),
+        __name__,
+        tmp_path,
+        name="neural_unit",
+        memories={"m_axi": MemoryModel(depth=MEMORY * 8 // data_width)},
+        parameters={"data_width": data_width, "directory": str(tmp_path)},
+    )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"queue": 2}, r"queue must be in 3..4096, not 2"),
+        ({"depth": 15}, r"depth must be in 16..1024, not 15"),
+        ({"patience": 0}, r"patience must be in 1..2147483648, not 0"),
+    ],
+)
+def test_sizes_out_of_range_are_refused(sizes: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        NeuralConfig(**sizes)  # type: ignore[arg-type]
