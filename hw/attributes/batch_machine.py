@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from hw.attributes.core import CORE_OPCODES, AttributeCore, CoreConfig
+from hw.attributes.core import AttributeCore, CoreConfig
 from hw.chiplet.chiplet import Chiplet
 from hw.chiplet.config import ChipletConfig
-from hw.chiplet.machine import Machine
+from hw.chiplet.machine import Machine, opcodes_of
 
 __all__ = ["batch_machine"]
 
@@ -32,4 +32,5 @@ def batch_machine(config: ChipletConfig | None = None, core: CoreConfig | None =
     address_width, data_width = config.port
     if core is None:
         core = CoreConfig(replace(CoreConfig().attribute, address_width=address_width, data_width=data_width))
-    return Machine(Chiplet(config, offload=CORE_OPCODES), {"core": AttributeCore(core)})
+    units = {"core": AttributeCore(core)}
+    return Machine(Chiplet(config, offload=opcodes_of(units)), units)

@@ -24,10 +24,8 @@ from hw.memory.range_reader import RangeReader
 from hw.ring.word_writer import WordWriter
 from hw.stream.arbiter import Arbiter
 
-__all__ = ["CORE_OPCODES", "AttributeCore", "CoreConfig"]
+__all__ = ["AttributeCore", "CoreConfig"]
 
-#: Commands of a core.
-CORE_OPCODES = (Opcode.SAMPLE, Opcode.COPY)
 _LINE_WORDS = LINE_BYTES // WORD_BYTES
 #: Arrays behind the line of the batch, in their order.
 _ARRAYS = ("offsets", "edges", "scales", "nodes")
@@ -92,7 +90,7 @@ class AttributeCore(wiring.Component):
     """
 
     #: What it carries out.
-    OPCODES = CORE_OPCODES
+    OPCODES = (Opcode.SAMPLE, Opcode.COPY)
 
     def __init__(self, config: CoreConfig | None = None) -> None:
         self.config = config = config or CoreConfig()

@@ -1,6 +1,6 @@
 """Machine: a chiplet and the units beside it that carry out some of its commands, behind one memory port."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from amaranth import Elaboratable, Module
@@ -13,12 +13,18 @@ from hw.memory.axi import AXI4Signature, connect_flat, flat_members
 from hw.memory.unit_port import UNIT_ID_WIDTH, attach_unit
 from hw.ring.axi_merge import AXIMerge
 
-__all__ = ["Machine", "opcodes_of"]
+__all__ = ["Machine", "opcodes_of", "with_units"]
 
 
 def opcodes_of(units: Mapping[str, Any]) -> tuple[Opcode, ...]:
     """Return the commands of all units: what their chiplet's ``offload`` has to name."""
     return tuple(opcode for unit in units.values() for opcode in unit.OPCODES)
+
+
+def with_units(make: Callable[[tuple[Opcode, ...]], Any], units: Mapping[str, Any]) -> Any:
+    """Return what `make` gives for the commands of all units, beside these; alone if there are none."""
+    chiplet = make(opcodes_of(units))
+    return Machine(chiplet, units) if units else chiplet
 
 
 class Machine(wiring.Component):
@@ -48,8 +54,8 @@ class Machine(wiring.Component):
     def __init__(self, chiplet: Any, units: Mapping[str, Any]) -> None:
         if not units:
             raise ValueError("units must name at least one, not none")
-        self.chiplet, self.units = chiplet, dict(units)
-        self.port: tuple[int, int] = chiplet.config.port
+        self.chiplet, self.units, self.config = chiplet, dict(units), chiplet.config
+        self.port: tuple[int, int] = self.config.port
         for name, unit in units.items():
             if unit.port != self.port:
                 raise ValueError(f"{name} must have a memory port of {self.port} bits, the chiplet's, not {unit.port}")

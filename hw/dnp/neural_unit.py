@@ -15,7 +15,8 @@ from golden.dnp.gbus import on
 from golden.dnp.isa import StopCode
 from golden.dnp.layer_end import CHIP, PROGRAM_WORDS, LayerEnd
 from hw.contracts import struct
-from hw.dnp.chip import NeuralChip
+from hw.dnp.chip import CORE_MODULE, NeuralChip
+from hw.dnp.core import Core
 from hw.dnp.row_collector import CollectedBeat, RowCollector
 from hw.dnp.row_feeder import RowFeeder
 from hw.graph.csr_reader import ErrorReport
@@ -120,6 +121,11 @@ class NeuralUnit(wiring.Component):
                 "beats": In(stream.Signature(ReadBeat(data_width), always_ready=True)).array(self.clients),
             }
         )
+
+    @property
+    def parts(self) -> dict[str, wiring.Component]:
+        """Components that are left out because of `once`, by the name of their module."""
+        return {CORE_MODULE: Core(self.config.core, counters=0)} if self.once else {}
 
     def elaborate(self, platform: object) -> Module:
         """Connect readers, chip and collectors; walk through a command."""

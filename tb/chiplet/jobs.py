@@ -22,6 +22,8 @@ from golden.model.layer import Int16Array
 from golden.model.network import LayerResult, Problem, infer
 from hw.chiplet.chiplet import Chiplet
 from hw.chiplet.config import ChipletConfig
+from hw.chiplet.machine import with_units
+from hw.dnp.neural_unit import NeuralConfig, NeuralUnit
 from tb.chiplet.host import Host, Run
 from tb.harness import CLOCK_NS, BuildOptions, Result, parameters
 from tb.models.simulate import simulate_with_memory
@@ -105,6 +107,7 @@ def run_jobs(
     directory: Path,
     *,
     name: str = "chiplet",
+    neural: NeuralConfig | None = None,
     options: BuildOptions | None = None,
 ) -> tuple[list[Outcome], Result]:
     """Simulate a chiplet through all `jobs`, one after another.
@@ -119,6 +122,8 @@ def run_jobs(
         For images and results; it must exist.
     name
         Of the design, for the summary.
+    neural
+        Sizes of a neural unit beside it; None: it has none.
     options
         Of the build.
 
@@ -140,8 +145,9 @@ def run_jobs(
         (directory / f"job{number}.image").write_bytes(job.image.data)
         descriptions.append({"settings": asdict(job.settings), "dump": _dumped(job.image)})
     (directory / "jobs.json").write_text(json.dumps(descriptions))
+    units = {"neural": NeuralUnit(neural, *config.port)} if neural else {}
     result = simulate_with_memory(
-        Chiplet(config),
+        with_units(lambda offload: Chiplet(config, offload=offload), units),
         __name__,
         directory,
         name=name,

@@ -6,7 +6,9 @@ import numpy as np
 from scipy import sparse
 
 from golden.contracts import Model
+from golden.dnp.config import CoreConfig
 from golden.graph import Graph
+from golden.model.activation import RELU
 from golden.model.float_model import FloatModel
 from golden.model.network import Problem
 from golden.model.quantise import quantise
@@ -53,11 +55,28 @@ def random_graph(seed: int, nodes: int, edges: int, features: int, density: floa
     return Graph.from_edges(f"random {seed}", nodes, sources, destinations, features=rows)
 
 
-def random_problem(graph: Graph, model: Model, widths: Sequence[int], seed: int) -> Problem:
-    """Quantised network with random weights; `widths` are the output features of its layers."""
+def random_problem(
+    graph: Graph,
+    model: Model,
+    widths: Sequence[int],
+    seed: int,
+    activation: str = RELU,
+    core: CoreConfig | None = None,
+) -> Problem:
+    """Quantised network with random weights.
+
+    Parameters
+    ----------
+    widths
+        Output features of its layers.
+    activation
+        Between them.
+    core
+        Sizes of the neural chip's processors.
+    """
     random = np.random.default_rng(seed)
     shapes = list(zip([graph.feature_count, *widths], widths, strict=False))
     eps = tuple(float(random.uniform(-0.9, 2)) if model == Model.GIN else 0.0 for _ in shapes)
     weights = tuple(random.normal(size=shape) / np.sqrt(shape[0]) for shape in shapes)
     biases = tuple(random.normal(size=shape[1]) for shape in shapes)
-    return quantise(FloatModel(model, weights, biases, eps), graph)
+    return quantise(FloatModel(model, weights, biases, eps, activation), graph, core=core)

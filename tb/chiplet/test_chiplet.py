@@ -11,12 +11,15 @@ import pytest
 
 from golden.contracts import COMMANDS, HEADER, LINE_BYTES, Error, Model, Opcode, RegionKind
 from golden.datasets import load
+from golden.dnp.config import CoreConfig
 from golden.image import Image, build_image
 from golden.model.network import Problem
 from hw.chiplet.config import ChipletConfig
+from hw.dnp.neural_unit import NeuralConfig
 from hw.pe.formats import PEConfig
 from tb.chiplet.jobs import Job, Outcome, Settings, mismatches, run_jobs
 from tb.chiplet.problems import CORNERS, corner_graph, random_graph, random_problem
+from tb.harness import Result
 from tb.harness.expected import expect_cycles
 
 FULL = bool(os.environ.get("ATOLL_FULL"))
@@ -38,6 +41,15 @@ STALLS = (
 )
 
 
+#: The narrow chiplet has a neural unit beside it; no other command may notice.
+NEURAL = {NARROW: NeuralConfig(CoreConfig(wm_depth=128, xm_depth=8, p_depth=64, table_bits=6), queue=8, depth=16)}
+
+
+def simulate(config: ChipletConfig, jobs: list[Job], directory: Path) -> tuple[list[Outcome], Result]:
+    """Run jobs on the chiplet with what is beside it."""
+    return run_jobs(config, jobs, directory, neural=NEURAL.get(config))
+
+
 @pytest.fixture(params=sorted(CONFIGS))
 def config(request: pytest.FixtureRequest) -> ChipletConfig:
     return CONFIGS[request.param]
@@ -45,7 +57,7 @@ def config(request: pytest.FixtureRequest) -> ChipletConfig:
 
 def check(config: ChipletConfig, problems: list[Problem], settings: list[Settings], directory: Path) -> list[Outcome]:
     jobs = [Job(build_image(problem), how) for problem, how in zip(problems, settings, strict=True)]
-    outcomes, _ = run_jobs(config, jobs, directory)
+    outcomes, _ = simulate(config, jobs, directory)
     for number, (problem, outcome) in enumerate(zip(problems, outcomes, strict=True)):
         assert outcome.run is not None
         assert outcome.run.completion["error"] == Error.NONE, f"job {number}, {problem.graph.name}"
@@ -195,7 +207,7 @@ def test_errors_are_reported_and_the_next_run_is_right(config: ChipletConfig, tm
     cases = error_cases(image)
     good = Job(image, STALLS[2])
     jobs = [job for bad, _, _ in cases.values() for job in (bad, good)]
-    outcomes, _ = run_jobs(config, jobs, tmp_path)
+    outcomes, _ = simulate(config, jobs, tmp_path)
     for (name, (_, error, info)), bad, after in zip(cases.items(), outcomes[::2], outcomes[1::2], strict=True):
         assert bad.run is not None
         said = bad.run.completion
@@ -208,7 +220,7 @@ def test_errors_are_reported_and_the_next_run_is_right(config: ChipletConfig, tm
 def test_completion_names_the_command_that_failed(tmp_path: Path) -> None:
     image = build_image(small_problem())
     jobs = [Job(with_command(image, number, f_out=0)) for number in range(6)]
-    outcomes, _ = run_jobs(NARROW, jobs, tmp_path)
+    outcomes, _ = simulate(NARROW, jobs, tmp_path)
     for number, outcome in enumerate(outcomes):
         assert outcome.run is not None
         said = outcome.run.completion
@@ -220,11 +232,11 @@ def test_completion_names_the_command_that_failed(tmp_path: Path) -> None:
 def test_reset_in_the_middle_is_followed_by_a_right_run(config: ChipletConfig, tmp_path: Path) -> None:
     problem = small_problem(sparse=False)
     image = build_image(problem)
-    (whole,), _ = run_jobs(config, [Job(image)], tmp_path)
+    (whole,), _ = simulate(config, [Job(image)], tmp_path)
     assert whole.run is not None
     cuts = [int(cut) for cut in np.linspace(3, whole.run.cycles - 10, 12 if FULL else 5)]
     jobs = [job for cut in cuts for job in (Job(image, Settings(reset_after=cut)), Job(image))]
-    outcomes, _ = run_jobs(config, jobs, tmp_path)
+    outcomes, _ = simulate(config, jobs, tmp_path)
     for cut, broken, after in zip(cuts, outcomes[::2], outcomes[1::2], strict=True):
         assert broken.run is None, f"reset after {cut} cycles came too late"
         assert after.run is not None

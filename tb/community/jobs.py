@@ -19,8 +19,10 @@ from cocotb.clock import Clock
 from golden.image import Image
 from golden.model.layer import Int16Array
 from golden.model.network import Problem, infer
-from hw.community.chiplet import HUB_MODULE, PE_MODULE, CommunityChiplet, MachineConfig
+from hw.chiplet.machine import with_units
+from hw.community.chiplet import CommunityChiplet, MachineConfig
 from hw.community.formats import CommunityConfig
+from hw.dnp.neural_unit import NeuralConfig, NeuralUnit
 from hw.islands.config import LocatorConfig
 from tb.chiplet.host import Host, Run
 from tb.community.loops import loose_loops
@@ -68,9 +70,14 @@ def machine(
 
 
 def run_images(
-    config: MachineConfig, images: Sequence[tuple[Image, Pace]], directory: Path, *, name: str = "community_chiplet"
+    config: MachineConfig,
+    images: Sequence[tuple[Image, Pace]],
+    directory: Path,
+    *,
+    name: str = "community_chiplet",
+    neural: NeuralConfig | None = None,
 ) -> tuple[list[Outcome], Result]:
-    """Simulate a chiplet through all images, one after another.
+    """Simulate a chiplet, with a neural unit if its sizes are given, through all images, one after another.
 
     Raises
     ------
@@ -86,7 +93,8 @@ def run_images(
         regions = [image.results_region(layer) for layer in range(image.header["layers"])]
         described.append({"pace": asdict(pace), "dump": [(region.address, region.bytes) for region in regions]})
     (directory / "jobs.json").write_text(json.dumps(described))
-    chiplet = CommunityChiplet(config, once=True)
+    units = {"neural": NeuralUnit(neural, *config.port, once=True)} if neural else {}
+    chiplet = with_units(lambda offload: CommunityChiplet(config, once=True, offload=offload), units)
     result = simulate_with_memory(
         chiplet,
         __name__,
@@ -98,7 +106,7 @@ def run_images(
             *(module_source(component, part) for part, component in chiplet.parts.items()),
             loose_loops(directory, name),
         ],
-        options=BuildOptions(blocks=(PE_MODULE, HUB_MODULE)),
+        options=BuildOptions(blocks=tuple(chiplet.parts)),
     )
     outcomes = []
     for number, (image, _) in enumerate(images):

@@ -15,7 +15,9 @@ from golden.image import Image
 from golden.model.layer import Int16Array
 from golden.model.network import LayerResult, Problem, infer
 from hw.chiplet.config import ChipletConfig
+from hw.chiplet.machine import Machine, with_units
 from hw.community.chiplet import MachineConfig
+from hw.dnp.neural_unit import NeuralConfig, NeuralUnit
 from hw.ring.formats import RingConfig
 from hw.ring.ring_chiplet import RingChiplet
 from tb.community.loops import loose_loops
@@ -108,6 +110,7 @@ def run_ring(
     directory: Path,
     *,
     name: str = "ring",
+    neural: NeuralConfig | None = None,
     options: BuildOptions | None = None,
 ) -> tuple[list[RingOutcome], Result]:
     """Simulate a ring through all `jobs`; each may use fewer chiplets than ``ring.chiplets``.
@@ -122,6 +125,8 @@ def run_ring(
         For images and results; it must exist.
     name
         Of the design, for the summary.
+    neural
+        Sizes of a neural unit of each chiplet; None: they have none.
     options
         Of the build.
 
@@ -130,7 +135,9 @@ def run_ring(
     AssertionError
         If a chiplet does not complete.
     """
-    result = simulate_ring(RingChiplet(config, ring, once=True), jobs, directory, name=name, options=options)
+    units = {"neural": NeuralUnit(neural, *config.port, once=True)} if neural else {}
+    component = with_units(lambda offload: RingChiplet(config, ring, once=True, offload=offload), units)
+    result = simulate_ring(component, jobs, directory, name=name, options=options)
     completed.append(result)
     if result.message:
         raise AssertionError(result.message)
@@ -150,7 +157,7 @@ def run_ring(
 
 
 def simulate_ring(
-    component: RingChiplet,
+    component: RingChiplet | Machine,
     jobs: Sequence[RingJob],
     directory: Path,
     *,
@@ -162,11 +169,12 @@ def simulate_ring(
     Parameters
     ----------
     component
-        A chiplet; there are as many as its ring may have.
+        A chiplet, or a machine with one; there are as many as its ring may have.
     jobs, directory, name, options
         As for :func:`run_ring`.
     """
-    chiplets = component.ring.chiplets
+    inner: RingChiplet = component.chiplet if isinstance(component, Machine) else component
+    chiplets = inner.ring.chiplets
     parts = component.parts
     directory = directory.resolve()
     beat_bytes = component.config.port[1] // 8
@@ -197,7 +205,7 @@ def simulate_ring(
         f"{name}_chiplet",
         sources=sources,
         toplevel=name,
-        texts={f"{name}.sv": ring_top(component, f"{name}_chiplet", name, chiplets, depth)},
+        texts={f"{name}.sv": ring_top(component, inner.ring, f"{name}_chiplet", name, depth)},
         ports=(),
         options=options,
     )
@@ -208,7 +216,7 @@ def simulate_ring(
             "beat_bytes": beat_bytes,
             "chiplets": chiplets,
             "directory": str(directory),
-            "counters": component.counters,
+            "counters": inner.counters,
         },
         plusargs=[argument for n in range(chiplets) for argument in plusargs(directory, f"mem{n}")],
     )

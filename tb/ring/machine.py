@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from hw.ring.ring_chiplet import RingChiplet
+from typing import Any
+
+from hw.ring.formats import RingConfig
 from tb.models.wrap import CONTROLS, COUNTERS, ports_of, vector
 
 __all__ = ["LINK_COUNTERS", "ring_top"]
@@ -38,17 +40,16 @@ endmodule
 """
 
 
-def ring_top(component: RingChiplet, design: str, toplevel: str, chiplets: int, depth: int) -> str:
+def ring_top(component: Any, ring: RingConfig, design: str, toplevel: str, depth: int) -> str:
     """Return a Verilog top with `chiplets` chiplets in a ring, each with a memory of its own.
 
     Parameters
     ----------
-    component, design
-        The chiplet and the name of its module.
+    component, ring, design
+        The chiplet, its ring interface's sizes and the name of its module. Of the ring's chiplets, from 2, an input of
+        the top says how many are in use.
     toplevel
         Name of the top.
-    chiplets
-        Most chiplets, from 2; how many of them are in use is an input of the top.
     depth
         Size of a memory, in beats.
 
@@ -59,7 +60,7 @@ def ring_top(component: RingChiplet, design: str, toplevel: str, chiplets: int, 
         ``reset`` has a bit for every chiplet beside the common ``rst``; memory controls that are the same for
         all are called ``mem_latency``. Memories begin at the byte address ``mem_origin``.
     """
-    (address_width, data_width), width = component.config.port, component.ring.link_width
+    (address_width, data_width), width, chiplets = component.config.port, ring.link_width, ring.chiplets
     ports = {name: (inward, bits) for name, inward, bits in ports_of(component)}
     # Settings are common to all memories, files and errors are not.
     own = {"load", "dump", "read_error_first", "read_error_last", "write_error_first", "write_error_last"}
