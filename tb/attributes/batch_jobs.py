@@ -6,7 +6,6 @@ import json
 import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,7 @@ from hw.attributes.core import CoreConfig
 from hw.chiplet.config import ChipletConfig
 from tb.chiplet.host import Host
 from tb.harness import CLOCK_NS, Result, parameters
-from tb.harness.build import Build
-from tb.harness.override import NONE, active
+from tb.harness.build import remembered
 from tb.harness.run import completed, default_seed, run
 from tb.models.memory import plusargs
 from tb.models.simulate import build_with_memory
@@ -109,7 +107,10 @@ def run_batches(
     # The driver inside makes the commands of the layers from what has been sampled.
     (directory / "image.pickle").write_bytes(pickle.dumps(image))
     depth = 1 << (size // beat_bytes - 1).bit_length()
-    made = _built(config, core, name, depth) if active() == NONE else _build(config, core, name, depth)
+    made = remembered(
+        (config, core, name, depth),
+        lambda: build_with_memory(batch_machine(config, core), name, memories={"m_axi": MemoryModel(depth=depth)}),
+    )
     given = {"beat_bytes": beat_bytes, "batches": len(batches), "latency": latency, "stall": stall}
     result = run(
         made,
@@ -138,14 +139,6 @@ def run_batches(
             )
         )
     return ran, result
-
-
-def _build(config: ChipletConfig, core: CoreConfig | None, name: str, depth: int) -> Build:
-    return build_with_memory(batch_machine(config, core), name, memories={"m_axi": MemoryModel(depth=depth)})
-
-
-#: To find that a build is there takes as long as a short run.
-_built = cache(_build)
 
 
 @cocotb.test()

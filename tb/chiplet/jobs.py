@@ -26,7 +26,8 @@ from hw.chiplet.machine import with_units
 from hw.dnp.neural_unit import NeuralConfig, NeuralUnit
 from tb.chiplet.host import Host, Run
 from tb.harness import CLOCK_NS, BuildOptions, Result, parameters
-from tb.models.simulate import simulate_with_memory
+from tb.harness.build import Build, remembered
+from tb.models.simulate import build_with_memory, run_with_memory
 from tb.models.wrap import MemoryModel
 
 __all__ = ["Job", "Outcome", "Settings", "mismatches", "run_jobs"]
@@ -145,16 +146,15 @@ def run_jobs(
         (directory / f"job{number}.image").write_bytes(job.image.data)
         descriptions.append({"settings": asdict(job.settings), "dump": _dumped(job.image)})
     (directory / "jobs.json").write_text(json.dumps(descriptions))
-    units = {"neural": NeuralUnit(neural, *config.port)} if neural else {}
-    result = simulate_with_memory(
-        with_units(lambda offload: Chiplet(config, offload=offload), units),
-        __name__,
-        directory,
-        name=name,
-        memories={"m_axi": MemoryModel(depth=1 << (size // beat_bytes - 1).bit_length())},
-        parameters={"beat_bytes": beat_bytes},
-        options=options,
-    )
+    depth = 1 << (size // beat_bytes - 1).bit_length()
+
+    def make() -> Build:
+        units = {"neural": NeuralUnit(neural, *config.port)} if neural else {}
+        component = with_units(lambda offload: Chiplet(config, offload=offload), units)
+        return build_with_memory(component, name, memories={"m_axi": MemoryModel(depth=depth)}, options=options)
+
+    made = remembered((config, neural, name, depth, options), make)
+    result = run_with_memory(made, __name__, directory, parameters={"beat_bytes": beat_bytes})
     outcomes = []
     for number, job in enumerate(jobs):
         said = json.loads((directory / f"job{number}.json").read_text())

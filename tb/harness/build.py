@@ -15,7 +15,7 @@ import re
 import shutil
 import subprocess
 import sysconfig
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
@@ -30,7 +30,7 @@ from amaranth.hdl._ir import PortDirection
 from amaranth.lib import wiring
 from cocotb_tools.runner import Verilator
 
-from tb.harness.override import active
+from tb.harness.override import NONE, active
 from tb.harness.ports import StreamPort, rules_source, stream_ports
 
 #: Root of the repository.
@@ -292,6 +292,22 @@ def build(
             _compile(made, [*sources, *files])
             done.touch()
     return made
+
+
+#: Builds of this process.
+_remembered: dict[Hashable, Build] = {}
+
+
+def remembered(key: Hashable, make: Callable[[], Build]) -> Build:
+    """Return the build of a key, made once in a process: to find that a large design is built takes as long as a run.
+
+    Where designs are built differently (`tb.harness.override`), each is made anew.
+    """
+    if active() != NONE:
+        return make()
+    if key not in _remembered:
+        _remembered[key] = make()
+    return _remembered[key]
 
 
 def _compile(made: Build, files: Sequence[Path]) -> None:

@@ -18,7 +18,7 @@ from tb.models.wrap import SOURCES, MemoryModel, wrapper
 #: With `--coverage`, Verilator 5.048's search for state machines fails on some memories; it finds none in any design.
 NO_FSM = ("--no-coverage-fsm",)
 
-__all__ = ["build_with_memory", "simulate_with_memory"]
+__all__ = ["build_with_memory", "run_with_memory", "simulate_with_memory"]
 
 
 def build_with_memory(
@@ -90,17 +90,46 @@ def simulate_with_memory(
         If a test fails, none ran, or the simulator ended abnormally.
     """
     made = build_with_memory(component, name, memories=memories, sources=sources, options=options)
+    models = [model.name for model in (memories or {"m_axi": MemoryModel()}).values()]
+    return run_with_memory(made, bench, directory, models=models, parameters=parameters, testcase=testcase, seed=seed)
+
+
+def run_with_memory(
+    made: Build,
+    bench: str,
+    directory: Path,
+    *,
+    models: Sequence[str] = ("mem",),
+    parameters: Mapping[str, Any] | None = None,
+    testcase: str | Sequence[str] | None = None,
+    seed: int | None = None,
+) -> Result:
+    """Run every cocotb test of a bench on what `build_with_memory` has built.
+
+    Parameters
+    ----------
+    made
+        The simulator.
+    bench, directory, parameters, testcase, seed
+        As for :func:`simulate_with_memory`.
+    models
+        Names of the memories.
+
+    Raises
+    ------
+    AssertionError
+        As there.
+    """
     if seed is None:
         # The directory is another one every time; it must not decide.
         seed = default_seed(made.toplevel, bench, json.dumps(dict(parameters or {}), sort_keys=True), str(testcase))
-    models = (memories or {"m_axi": MemoryModel()}).values()
     result = run(
         made,
         bench,
         parameters={**(parameters or {}), "directory": str(directory)},
         testcase=testcase,
         seed=seed,
-        plusargs=[argument for model in models for argument in plusargs(directory, model.name)],
+        plusargs=[argument for model in models for argument in plusargs(directory, model)],
     )
     completed.append(result)
     if result.message:

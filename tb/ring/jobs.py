@@ -15,15 +15,15 @@ from golden.image import Image
 from golden.model.layer import Int16Array
 from golden.model.network import LayerResult, Problem, infer
 from hw.chiplet.config import ChipletConfig
-from hw.chiplet.machine import Machine, with_units
-from hw.community.chiplet import MachineConfig
+from hw.chiplet.machine import with_units
+from hw.community.chiplet import CommunityChiplet, MachineConfig
 from hw.dnp.neural_unit import NeuralConfig, NeuralUnit
 from hw.ring.formats import RingConfig
 from hw.ring.ring_chiplet import RingChiplet
 from tb.community.loops import loose_loops
 from tb.dnp.array import module_source
 from tb.harness import BuildOptions, Result
-from tb.harness.build import build
+from tb.harness.build import Build, build, remembered
 from tb.harness.run import completed, run
 from tb.models.memory import plusargs
 from tb.models.wrap import SOURCES
@@ -135,9 +135,17 @@ def run_ring(
     AssertionError
         If a chiplet does not complete.
     """
-    units = {"neural": NeuralUnit(neural, *config.port, once=True)} if neural else {}
-    component = with_units(lambda offload: RingChiplet(config, ring, once=True, offload=offload), units)
-    result = simulate_ring(component, jobs, directory, name=name, options=options)
+    options = options or BuildOptions()
+    depth = _depth(jobs, config.port)
+
+    def make() -> Build:
+        units = {"neural": NeuralUnit(neural, *config.port, once=True)} if neural else {}
+        component = with_units(lambda offload: RingChiplet(config, ring, once=True, offload=offload), units)
+        return _build(component, ring, name, depth, options, directory)
+
+    made = remembered((config, ring, neural, name, depth, options), make)
+    counters = CommunityChiplet.COUNTERS if isinstance(config, MachineConfig) else ()
+    result = _simulate(made, config.port, ring.chiplets, counters, jobs, directory)
     completed.append(result)
     if result.message:
         raise AssertionError(result.message)
@@ -156,29 +164,53 @@ def run_ring(
     return outcomes, result
 
 
-def simulate_ring(
-    component: RingChiplet | Machine,
-    jobs: Sequence[RingJob],
-    directory: Path,
-    *,
-    name: str = "ring",
-    options: BuildOptions | None = None,
-) -> Result:
+def simulate_ring(component: RingChiplet, jobs: Sequence[RingJob], directory: Path, *, name: str = "ring") -> Result:
     """Simulate a ring of `component` through all `jobs`; what they leave is in `directory`.
 
     Parameters
     ----------
     component
-        A chiplet, or a machine with one; there are as many as its ring may have.
-    jobs, directory, name, options
+        A chiplet; there are as many as its ring may have.
+    jobs, directory, name
         As for :func:`run_ring`.
     """
-    inner: RingChiplet = component.chiplet if isinstance(component, Machine) else component
-    chiplets = inner.ring.chiplets
-    parts = component.parts
-    directory = directory.resolve()
-    beat_bytes = component.config.port[1] // 8
+    ring, port = component.ring, component.config.port
+    made = _build(component, ring, name, _depth(jobs, port), BuildOptions(), directory)
+    return _simulate(made, port, ring.chiplets, component.counters, jobs, directory)
+
+
+def _depth(jobs: Sequence[RingJob], port: tuple[int, int]) -> int:
+    """Beats of a memory that holds every image."""
     size = max([_MEMORY_BYTES, *(len(image.data) for job in jobs for image in job.images)])
+    return 1 << (size // (port[1] // 8) - 1).bit_length()
+
+
+def _build(component: Any, ring: RingConfig, name: str, depth: int, options: BuildOptions, directory: Path) -> Build:
+    """Build a ring; chiplets are compiled once for all positions: a large one would take minutes for each."""
+    parts = component.parts
+    sources = [*SOURCES, *(module_source(part, module) for module, part in parts.items())]
+    if parts:
+        sources.append(loose_loops(directory, f"{name}_chiplet"))
+    return build(
+        component,
+        f"{name}_chiplet",
+        sources=sources,
+        toplevel=name,
+        texts={f"{name}.sv": ring_top(component, ring, f"{name}_chiplet", name, depth)},
+        ports=(),
+        options=replace(options, blocks=(f"{name}_chiplet", *parts)),
+    )
+
+
+def _simulate(
+    made: Build,
+    port: tuple[int, int],
+    chiplets: int,
+    counters: Sequence[str],
+    jobs: Sequence[RingJob],
+    directory: Path,
+) -> Result:
+    directory = directory.resolve()
     for number, job in enumerate(jobs):
         for chiplet, image in enumerate(job.images):
             (directory / f"job{number}.{chiplet}.image").write_bytes(image.data)
@@ -194,29 +226,14 @@ def simulate_ring(
         for number, job in enumerate(jobs)
     ]
     (directory / "jobs.json").write_text(json.dumps(descriptions))
-    # Compiled once for all positions: a large chiplet would take minutes for each.
-    options = replace(options or BuildOptions(), blocks=(f"{name}_chiplet", *parts))
-    depth = 1 << (size // beat_bytes - 1).bit_length()
-    sources = [*SOURCES, *(module_source(part, module) for module, part in parts.items())]
-    if parts:
-        sources.append(loose_loops(directory, f"{name}_chiplet"))
-    made = build(
-        component,
-        f"{name}_chiplet",
-        sources=sources,
-        toplevel=name,
-        texts={f"{name}.sv": ring_top(component, inner.ring, f"{name}_chiplet", name, depth)},
-        ports=(),
-        options=options,
-    )
     return run(
         made,
         "tb.ring.driver",
         parameters={
-            "beat_bytes": beat_bytes,
+            "beat_bytes": port[1] // 8,
             "chiplets": chiplets,
             "directory": str(directory),
-            "counters": inner.counters,
+            "counters": counters,
         },
         plusargs=[argument for n in range(chiplets) for argument in plusargs(directory, f"mem{n}")],
     )
