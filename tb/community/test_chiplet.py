@@ -12,10 +12,13 @@ from golden.community.image import build_community_image
 from golden.community.layer import operations_of
 from golden.community.plan import Kind, Operations, Scheme, columns_of, plan
 from golden.contracts import LINE_BYTES, Error, Model, Opcode, RegionKind
+from golden.dnp.config import CoreConfig
 from golden.image import Image
 from golden.islands.locator import Limits, locate
 from golden.islands.schedule import Schedule
+from golden.model.activation import RELU
 from golden.model.network import Problem
+from hw.dnp.neural_unit import NeuralConfig
 from tb.chiplet.problems import CORNERS, corner_graph, random_problem
 from tb.community.jobs import Outcome, Pace, differences, machine, run_images
 from tb.islands.graphs import many_hubs
@@ -39,13 +42,16 @@ SMALL = {
     "kept": 64,
 }
 LIMITS = Limits(64, 64, 64, 8)
+#: Beside the chiplet.
+NEURAL = NeuralConfig(CoreConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5), queue=8, depth=16)
 Work = list[tuple[Image, Pace]]
 MODELS = (Model.GCN, Model.SAGE, Model.GIN)
 
 
 def run(work: Work, directory: Path, name: str = "community_chiplet", **sizes: object) -> list[Outcome]:
     """Run images on the small chiplet, or on one of other sizes."""
-    return run_images(machine(**{**SMALL, **sizes}), work, directory, name=name)[0]  # type: ignore[arg-type]
+    config = machine(**{**SMALL, **sizes})  # type: ignore[arg-type]
+    return run_images(config, work, directory, name=name, neural=NEURAL)[0]
 
 
 def problem(name: str, seed: int, model: Model = Model.GCN, density: float = 0.3) -> Problem:
@@ -53,14 +59,14 @@ def problem(name: str, seed: int, model: Model = Model.GCN, density: float = 0.3
     return random_problem(corner_graph(name, 6, density, seed), model, [5, 3 + seed % 3], seed)
 
 
-def larger(seed: int, widths: list[int], model: Model, density: float) -> Problem:
+def larger(seed: int, widths: list[int], model: Model, density: float, activation: str = RELU) -> Problem:
     """Several layers on a random symmetric graph of 60 nodes."""
     random = np.random.default_rng(seed)
     graph = many_hubs(6, 3)
     rows = random.normal(size=(graph.nodes, 9)).astype(np.float32)
 
     features = rows if density >= 1 else sparse.csr_array(rows * (random.random(rows.shape) < density))
-    return random_problem(replace(graph, features=features), model, widths, seed)
+    return random_problem(replace(graph, features=features), model, widths, seed, activation, NEURAL.core)
 
 
 def _corners() -> tuple[list[Problem], Work]:
@@ -102,6 +108,16 @@ def _in_stages() -> tuple[list[Problem], Work]:
     paces = (Pace(latency=3), Pace(latency=30, stall=0.3, seed=2))
     work = [
         (build_community_image(given, Schedule(5), LIMITS, Kind(n % 2), in_stages=True), paces[n % 2])
+        for n, given in enumerate(problems)
+    ]
+    return problems, work
+
+
+def _ends() -> tuple[list[Problem], Work]:
+    """Layers that end on the neural chip, combined as they go and in stages."""
+    problems = [larger(6, [11, 5], Model.GCN, 0.3, "tanh"), larger(7, [6, 7, 3], Model.GIN, 1.0, "elu")]
+    work = [
+        (build_community_image(given, Schedule(7), LIMITS, in_stages=bool(n)), Pace(latency=20, stall=0.2 * n))
         for n, given in enumerate(problems)
     ]
     return problems, work
@@ -169,7 +185,7 @@ def _resets() -> tuple[Problem, Work]:
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Outcome]]:
     """Return what came of all work below, done in one simulation, since generating the chiplet takes longest."""
     parts = {"corners": _corners()[-1], "larger": _larger()[-1], "errors": _errors()[-1], "resets": _resets()[-1]}
-    parts |= {"deep": _deep()[-1], "in stages": _in_stages()[-1]}
+    parts |= {"deep": _deep()[-1], "in stages": _in_stages()[-1], "ends": _ends()[-1]}
     found = run([image for work in parts.values() for image in work], tmp_path_factory.mktemp("chiplet"))
     done: dict[str, list[Outcome]] = {}
     for name, work in parts.items():
@@ -198,6 +214,14 @@ def test_layers_in_stages_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
     problems, _ = _in_stages()
     found = [differences(given, out) for given, out in zip(problems, outcomes["in stages"], strict=True)]
     assert not any(found), found
+
+
+def test_layers_that_end_on_the_neural_chip_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
+    problems, _ = _ends()
+    for given, outcome in zip(problems, outcomes["ends"], strict=True):
+        assert differences(given, outcome) == []
+        assert outcome.run is not None
+        assert [layer for layer, opcode, _ in outcome.run.phases if opcode == "neural"] == list(given.model.ends)
 
 
 def test_many_layers_are_exact(outcomes: dict[str, list[Outcome]]) -> None:

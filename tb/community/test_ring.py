@@ -10,6 +10,7 @@ from golden.community.image import build_community_images
 from golden.community.plan import Kind
 from golden.contracts import Error, Model, Opcode, RegionKind
 from golden.datasets import load
+from golden.dnp.config import CoreConfig
 from golden.errors import InputError
 from golden.graph import Graph
 from golden.islands.locator import Limits
@@ -18,6 +19,7 @@ from golden.model.network import Problem, problem_of
 from golden.ring.by_communities import communities_apart
 from golden.ring.placement import Placement
 from golden.ring.traffic import traffic
+from hw.dnp.neural_unit import NeuralConfig
 from hw.ring.formats import RingConfig
 from hw.ring.ring_chiplet import RingChiplet
 from tb.chiplet.problems import CORNERS, corner_graph, random_problem
@@ -41,6 +43,8 @@ CONFIG = machine(
     },
     pes=2, units=2, hubs=128, kept=64, ways=2, depth=32,
 )  # fmt: skip
+#: Beside each chiplet.
+NEURAL = NeuralConfig(CoreConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5), queue=8, depth=16)
 RING = RingConfig(chiplets=MOST, link_width=64, slots=2, max_out=16, window=2, bitmap=64)
 LIMITS = Limits(64, 64, 64, CONFIG.locator.line_words)
 STALLS = (
@@ -124,6 +128,18 @@ def _placed() -> tuple[list[Problem], list[Case]]:
     return problems, cases
 
 
+def _ends() -> list[Case]:
+    """Layers that end on the neural chip, of chiplets that own more and fewer rows than it has processors, or none."""
+    cases = []
+    kinds = (("sigmoid", COUNTS[-1]), ("tanh", 2), ("elu", COUNTS[-1]))
+    for seed, (activation, chiplets) in enumerate(kinds):
+        graph = load("karate")
+        problem = random_problem(graph, list(Model)[seed], [7, 6, 3], seed, activation, NEURAL.core)
+        placement = uneven(graph, chiplets, seed, highest(graph, 2 * seed))
+        cases.append(Case(problem, placement, STALLS[seed], Schedule(6)))
+    return cases
+
+
 def _stale() -> list[Case]:
     """Placements and hub tables of graphs that have lost and got edges since."""
     cases = []
@@ -158,6 +174,13 @@ def _errors() -> tuple[list[list[Error]], list[RingJob]]:
     breaks(Error.MEMORY_READ, reads=(features.address, features.address + 7))
     breaks(Error.VID_RANGE, image=patched(images[1], RegionKind.EDGES, 3, 100_000))
     breaks(Error.BAD_OPERAND, image=commanded(images[1], Opcode.COMBINE, vertices=100_000))
+    ended = _ends()[1]
+    for chiplet in range(2):
+        image = ended.job.images[chiplet]
+        spoilt = commanded(image, Opcode.NEURAL, words=1)
+        given = [spoilt if n == chiplet else kept for n, kept in enumerate(ended.job.images)]
+        jobs.append(RingJob(given, STALLS[1]))
+        expected.append([Error.BAD_OPERAND if n == chiplet else Error.PEER for n in range(2)])
     jobs.append(case.job)
     return expected, jobs
 
@@ -176,11 +199,12 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[RingOut
         "corners": [case.job for case in _corners()],
         "placed": [case.job for case in _placed()[1]],
         "stale": [case.job for case in _stale()],
+        "ends": [case.job for case in _ends()],
         "errors": _errors()[1],
         "resets": [case.job for case in _resets()],
     }
     jobs = [job for work in parts.values() for job in work]
-    found, _ = run_ring(CONFIG, RING, jobs, tmp_path_factory.mktemp("ring"), name="community_ring")
+    found, _ = run_ring(CONFIG, RING, jobs, tmp_path_factory.mktemp("ring"), name="community_ring", neural=NEURAL)
     done: dict[str, list[RingOutcome]] = {}
     for name, work in parts.items():
         done[name], found = found[: len(work)], found[len(work) :]
@@ -212,6 +236,14 @@ def test_communities_together_are_exact_with_less_traffic(outcomes: dict[str, li
 def test_a_stale_placement_costs_speed_only(outcomes: dict[str, list[RingOutcome]]) -> None:
     for case, outcome in zip(_stale(), outcomes["stale"], strict=True):
         case.check(outcome)
+
+
+def test_layers_end_on_the_neural_chip(outcomes: dict[str, list[RingOutcome]]) -> None:
+    for case, outcome in zip(_ends(), outcomes["ends"], strict=True):
+        case.check(outcome)
+        owned = np.diff(case.placement.boundaries)
+        for chiplet, phases in enumerate(outcome.phases):
+            assert [layer for layer, opcode, _ in phases if opcode == "neural"] == [0, 1] * bool(owned[chiplet])
 
 
 def test_errors_are_told_to_all_and_nothing_hangs(outcomes: dict[str, list[RingOutcome]]) -> None:
