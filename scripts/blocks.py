@@ -394,6 +394,17 @@ BLOCKS: tuple[Block, ...] = (
     ),
     Block(name="dnp.ccb", factory="hw.dnp.ccb:ChipControl", parameters={"cores": 4}),
     Block(
+        name="dnp.neural_unit",
+        factory="hw.dnp.neural_unit:NeuralUnit",
+        bench="tb.dnp.test_neural_unit",
+        bench_factory="tb.dnp.test_neural_unit:unit",
+        bench_parameters={"data_width": 64},
+        launch="tb.dnp.test_neural_unit:launch",
+        measures=("dnp.row_feeder", "dnp.row_collector"),
+    ),
+    Block(name="dnp.row_feeder", factory="hw.dnp.row_feeder:RowFeeder", synth=False),
+    Block(name="dnp.row_collector", factory="hw.dnp.row_collector:RowCollector", synth=False),
+    Block(
         name="dnp.array",
         factory="hw.dnp.array:ProcessorArray",
         parameters={"rows": 4, "columns": 4},

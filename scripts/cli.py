@@ -58,6 +58,9 @@ def run(
     layers: Annotated[int, typer.Option(help="Layers to train.", min=1, max=3)] = 2,
     hidden: Annotated[int, typer.Option(help="Width of the layers before the last.", min=1)] = 16,
     seed: Annotated[int, typer.Option(help="Of initial weights and dropout.", min=0)] = 0,
+    activation: Annotated[
+        str, typer.Option(help="Between layers: relu in the PEs; sigmoid, tanh or elu on the neural chip.")
+    ] = "relu",
     model_file: Annotated[
         Path | None, typer.Option(help="Weights to use instead of training (.npz, docs/models.md).")
     ] = None,
@@ -83,7 +86,9 @@ def run(
         return
     from scripts.flows import run as flow
 
-    request = flow.Request(dataset, model, config, chiplets, placement, layers, hidden, seed, model_file, rtl, out)
+    request = flow.Request(
+        dataset, model, config, chiplets, placement, layers, hidden, seed, activation, model_file, rtl, out
+    )
     _finish(flow.run(request)["bit_exact"] is not False)
 
 

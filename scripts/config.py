@@ -1,22 +1,43 @@
 """Named configurations: TOML files that say how large a machine is."""
 
 import tomllib
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from golden.dnp.config import CoreConfig
 from golden.errors import InputError
 from golden.ring.placement import CHIPLETS_MAX
 from hw.chiplet.config import ChipletConfig
 from hw.community.chiplet import MachineConfig
 from hw.community.formats import CommunityConfig
+from hw.dnp.neural_unit import NeuralConfig
 from hw.islands.config import LocatorConfig
 from hw.pe.formats import PEConfig
 
-__all__ = ["CONFIGS", "as_dict", "load_config", "load_machine", "load_ring", "names"]
+__all__ = ["CONFIGS", "Sizes", "as_dict", "load_config", "load_machine", "load_ring", "names"]
 
 #: Folder of the named configurations.
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
+
+
+class Sizes(NamedTuple):
+    """What a configuration says.
+
+    Attributes
+    ----------
+    chiplet
+        Sizes of each chiplet.
+    chiplets
+        How many there are.
+    neural
+        Sizes of the neural unit beside each; None: there is none.
+    """
+
+    chiplet: ChipletConfig | MachineConfig
+    chiplets: int
+    neural: NeuralConfig | None
 
 
 @dataclass(frozen=True)
@@ -70,10 +91,10 @@ def load_config(name: str) -> ChipletConfig:
 
 def load_machine(name: str) -> ChipletConfig | MachineConfig:
     """Read a configuration of a chiplet that works alone; see :func:`load_ring`."""
-    return load_ring(name, 1)[0]
+    return load_ring(name, 1).chiplet
 
 
-def load_ring(name: str, chiplets: int | None = None) -> tuple[ChipletConfig | MachineConfig, int]:
+def load_ring(name: str, chiplets: int | None = None) -> Sizes:
     """Read a configuration of a machine of either kind: ``pe = "community"`` in the file says which.
 
     Parameters
@@ -82,11 +103,6 @@ def load_ring(name: str, chiplets: int | None = None) -> tuple[ChipletConfig | M
         Name of a file in `CONFIGS` without its ending, or a path.
     chiplets
         How many there are; default: as many as the file says.
-
-    Returns
-    -------
-    tuple
-        Configuration of each chiplet, and how many there are.
 
     Raises
     ------
@@ -100,20 +116,24 @@ def load_ring(name: str, chiplets: int | None = None) -> tuple[ChipletConfig | M
         table = tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(path, f"is not TOML: {error}", "a TOML file as in configs/") from None
+    try:
+        neural = _neural(path, table)
+    except ValueError as error:
+        raise InputError(f"{path}, neural", str(error), "a value in that range") from None
     if isinstance(table.get("pe"), str):
         kind = table.pop("pe")
         if kind == "community":
-            return _community(path, table, chiplets)
+            return Sizes(*_community(path, table, chiplets), neural)
         if kind != "gather":
             raise InputError(f"{path}, pe", f"is {kind!r}", '"gather" or "community"')
     chiplet = _section(path, table, "chiplet", ChipletConfig, frozenset({"pe"}))
     pe = _section(path, table, "pe", PEConfig)
     section = _section(path, table, "ring", RingSection, frozenset({"units", "hubs"}))
     if table:
-        raise InputError(path, f"has a section {next(iter(table))!r}", "chiplet, pe and ring")
+        raise InputError(path, f"has a section {next(iter(table))!r}", "chiplet, pe, ring and neural")
     try:
         count = _on_ring(chiplet, RingSection(**section), chiplets)
-        return ChipletConfig(**chiplet, pe=PEConfig(**pe)), count
+        return Sizes(ChipletConfig(**chiplet, pe=PEConfig(**pe)), count, neural)
     except ValueError as error:
         raise InputError(path, str(error), "a value in that range") from None
 
@@ -132,7 +152,7 @@ def _community(path: Path, table: dict[str, Any], chiplets: int | None) -> tuple
     locator: dict[str, Any] = _section(path, table, "locator", LocatorConfig)
     section = _section(path, table, "ring", RingSection, frozenset({"groups"}))
     if table:
-        raise InputError(path, f"has a section {next(iter(table))!r}", "chiplet, community, locator and ring")
+        raise InputError(path, f"has a section {next(iter(table))!r}", "chiplet, community, locator, ring and neural")
     try:
         count = _on_ring(machine, RingSection(**section), chiplets)
         sizes = CommunityConfig(**community, partials=count > 1)
@@ -141,11 +161,26 @@ def _community(path: Path, table: dict[str, Any], chiplets: int | None) -> tuple
         raise InputError(path, str(error), "a value in that range") from None
 
 
+def _neural(path: Path, table: dict[str, Any]) -> NeuralConfig | None:
+    """Sizes of a neural unit: its own and those of its processors, side by side."""
+    if "neural" not in table:
+        return None
+    core = {field.name for field in fields(CoreConfig)}
+    section = _section(path, table, "neural", NeuralConfig, frozenset({"core"}), core)
+    mine: dict[str, Any] = {name: section.pop(name) for name in core & set(section)}
+    return NeuralConfig(CoreConfig(**mine), **section)
+
+
 def _section(
-    path: Path, table: dict[str, Any], name: str, kind: Any, without: frozenset[str] = frozenset()
+    path: Path,
+    table: dict[str, Any],
+    name: str,
+    kind: Any,
+    without: frozenset[str] = frozenset(),
+    more: Iterable[str] = (),
 ) -> dict[str, int]:
     section = table.pop(name, {})
-    known = {field.name for field in fields(kind)} - without
+    known = {field.name for field in fields(kind)} - without | set(more)
     if not isinstance(section, dict):
         raise InputError(f"{path}, {name}", f"is {section!r}", f"a section with {', '.join(sorted(known))}")
     for key, value in section.items():

@@ -1,11 +1,15 @@
 """The machine of a named configuration as hardware: what `atoll generate machine` and `atoll synth machine` take."""
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from golden.contracts import Opcode
 from hw.chiplet.chiplet import Chiplet
+from hw.chiplet.machine import with_units
 from hw.community.chiplet import CommunityChiplet, MachineConfig
+from hw.dnp.neural_unit import NeuralUnit
 from hw.host.hosted import Hosted
 from hw.ring.formats import RingConfig
 from hw.ring.ring_chiplet import RingChiplet
@@ -19,7 +23,7 @@ MACHINE = "machine"
 
 
 def make_machine(config: str, chiplets: int | None = None) -> Hosted:
-    """Return a chiplet behind its control port.
+    """Return a chiplet, and the neural unit beside it if the configuration has one, behind its control port.
 
     Parameters
     ----------
@@ -34,10 +38,16 @@ def make_machine(config: str, chiplets: int | None = None) -> Hosted:
     InputError
         As for `scripts.config.load_ring`.
     """
-    sizes, count = load_ring(config, chiplets)
-    if count > 1:
-        return Hosted(RingChiplet(sizes, RingConfig(chiplets=count, max_out=sizes.pe.max_out)))
-    return Hosted(CommunityChiplet(sizes) if isinstance(sizes, MachineConfig) else Chiplet(sizes))
+    sizes, count, neural = load_ring(config, chiplets)
+    units = {"neural": NeuralUnit(neural, *sizes.port)} if neural else {}
+
+    def chiplet(offload: tuple[Opcode, ...]) -> Any:
+        if count > 1:
+            return RingChiplet(sizes, RingConfig(chiplets=count, max_out=sizes.pe.max_out), offload=offload)
+        kind: Any = CommunityChiplet if isinstance(sizes, MachineConfig) else Chiplet
+        return kind(sizes, offload=offload)
+
+    return Hosted(with_units(chiplet, units))
 
 
 def machine_block(config: str, chiplets: int | None = None) -> Block:
@@ -48,13 +58,13 @@ def machine_block(config: str, chiplets: int | None = None) -> Block:
     InputError
         As for `scripts.config.load_ring`.
     """
-    sizes, count = load_ring(config, chiplets)
+    sizes, count, neural = load_ring(config, chiplets)
     name = f"{MACHINE}.{re.sub(r'[^a-z0-9]+', '_', Path(config).stem.lower())}"
     return Block(
         name=name if count == 1 else f"{name}_ring",
         factory="scripts.machine:make_machine",
         parameters={"config": config, "chiplets": count},
-        shown={**_flat(as_dict(sizes)), "chiplets": count},
+        shown={**_flat(as_dict(sizes)), "chiplets": count, **(_flat({"neural": asdict(neural)}) if neural else {})},
     )
 
 

@@ -6,7 +6,7 @@ import platform
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from golden.datasets import load
 from golden.errors import InputError
 from golden.graph import Graph
 from golden.metrics import compulsory_bytes, limit_cycles, useful_operations
+from golden.model.activation import RELU
 from golden.model.float_model import FloatModel, accuracy
 from golden.model.network import LayerResult, Problem, infer
 from golden.model.quantise import quantise
@@ -25,6 +26,7 @@ from golden.model.training import Training, train
 from golden.model.weights import model_of, read_weights
 from hw.chiplet.config import ChipletConfig
 from hw.community.chiplet import MachineConfig
+from hw.dnp.neural_unit import NeuralConfig
 from scripts.config import as_dict, load_ring
 from scripts.flows.simulations import PLACEMENTS, Simulated, classes_of, simulate
 from scripts.flows.table import console, show
@@ -58,6 +60,8 @@ class Request:
         Name or path of a configuration.
     layers, hidden, seed
         Of training.
+    activation
+        Between layers, of training: a name of `golden.model.activation.FUNCTIONS`.
     model_file
         Weights to use instead of training.
     rtl
@@ -74,6 +78,7 @@ class Request:
     layers: int = 2
     hidden: int = 16
     seed: int = 0
+    activation: str = RELU
     model_file: Path | None = None
     rtl: bool = True
     out: Path = Path("atoll-out")
@@ -97,13 +102,18 @@ def run(request: Request) -> dict[str, Any]:
         stage("data set")
         if request.placement not in PLACEMENTS:
             raise InputError("placement", f"there is no {request.placement!r}", " or ".join(PLACEMENTS))
-        config, chiplets = load_ring(request.config, request.chiplets)
+        config, chiplets, neural = load_ring(request.config, request.chiplets)
         graph = load(request.dataset)
         stage("training" if request.model_file is None else "weights")
         network = _network(request, graph)
         stage("quantisation")
-        problem = quantise(network, graph)
+        if network.activation != RELU and neural is None:
+            what = f"has no neural chip for {network.activation}"
+            raise InputError(f"configuration {request.config}", what, "one with a section neural")
+        problem = quantise(network, graph, core=neural.core if neural else None)
         _check_fits(problem, config)
+        # A run whose layers all end in the PEs has nothing for the chip to do.
+        neural = neural if problem.model.ends else None
         stage("golden model")
         exact = infer(problem)
         simulated = None
@@ -112,9 +122,9 @@ def run(request: Request) -> dict[str, Any]:
             stage("building the simulator and simulating")
             folder = request.out / "simulation"
             folder.mkdir(exist_ok=True)
-            simulated = simulate(config, chiplets, problem, exact, folder, placement=request.placement)
+            simulated = simulate(config, chiplets, problem, exact, folder, placement=request.placement, neural=neural)
             stage("comparison")
-    result = _result(request, config, chiplets, network, problem, exact, simulated)
+    result = _result(request, config, chiplets, neural, network, problem, exact, simulated)
     (request.out / "result.json").write_text(json.dumps(result, indent=2) + "\n")
     predicted = simulated.predictions if simulated else classes_of(exact[-1].results)
     write_report(request.out / "report.html", result, Run(graph, predicted, simulated.phases if simulated else ()))
@@ -140,7 +150,7 @@ def _network(request: Request, graph: Graph) -> FloatModel:
     model = model_of(request.model) if request.model else None
     if request.model_file is not None:
         return read_weights(str(request.model_file), model)
-    how = Training(layers=request.layers, hidden=request.hidden, seed=request.seed)
+    how = Training(layers=request.layers, hidden=request.hidden, seed=request.seed, activation=request.activation)
     return train(graph, model if model is not None else model_of("gcn"), how)
 
 
@@ -173,6 +183,7 @@ def _result(
     request: Request,
     config: ChipletConfig | MachineConfig,
     chiplets: int,
+    neural: NeuralConfig | None,
     network: FloatModel,
     problem: Problem,
     exact: list[LayerResult],
@@ -204,9 +215,15 @@ def _result(
         "model": {
             "name": problem.model.model.name.lower(),
             "layers": [[layer.f_in, layer.f_out] for layer in problem.model.layers],
+            "activation": network.activation,
             "file": str(request.model_file) if request.model_file else None,
         },
-        "config": {"name": request.config, "chiplets": chiplets, **as_dict(config)},
+        "config": {
+            "name": request.config,
+            "chiplets": chiplets,
+            **as_dict(config),
+            "neural": neural and asdict(neural),
+        },
         "bit_exact": not done.differences if done else None,
         "differences": done.differences if done else None,
         "cycles": done.cycles if done else None,
@@ -255,7 +272,7 @@ def _print(result: dict[str, Any], path: Path) -> None:
         ("graph", f"{data['name']}: {data['nodes']:,} nodes, {data['edges']:,} edges, {data['features']:,} features"),
         (
             "network",
-            f"{result['model']['name']}, "
+            f"{result['model']['name']}, {result['model']['activation']}, "
             + " - ".join(
                 str(n) for n in [result["model"]["layers"][0][0], *(pair[1] for pair in result["model"]["layers"])]
             ),

@@ -21,6 +21,7 @@ from golden.ring.placement import Placement
 from golden.ring.traffic import traffic
 from hw.chiplet.config import ChipletConfig
 from hw.community.chiplet import MachineConfig
+from hw.dnp.neural_unit import NeuralConfig
 from hw.ring.formats import RingConfig
 from tb.chiplet.jobs import Job, mismatches, run_jobs
 from tb.community.jobs import Pace, differences, run_images
@@ -75,6 +76,7 @@ def simulate(
     folder: Path,
     *,
     placement: str = "tiles",
+    neural: NeuralConfig | None = None,
 ) -> Simulated:
     """Simulate an inference.
 
@@ -88,6 +90,8 @@ def simulate(
         For images and results.
     placement
         One of `PLACEMENTS`; a chiplet that is alone has all.
+    neural
+        Sizes of the neural unit of each chiplet, if layers end there.
 
     Raises
     ------
@@ -95,10 +99,10 @@ def simulate(
         If the graph is too large for the configuration, or not symmetric where communities are needed.
     """
     if chiplets > 1:
-        return _on_ring(config, chiplets, problem, exact, folder, placement)
+        return _on_ring(config, chiplets, problem, exact, folder, placement, neural)
     if isinstance(config, MachineConfig):
-        return _community(config, problem, folder)
-    return _gather(config, problem, folder)
+        return _community(config, problem, folder, neural)
+    return _gather(config, problem, folder, neural)
 
 
 def _limits(config: MachineConfig) -> Limits:
@@ -131,11 +135,11 @@ def _communities(counters: Sequence[dict[str, int]]) -> dict[str, int]:
     return {**found, "rounds": max(counts["rounds"] for counts in counters)}
 
 
-def _community(config: MachineConfig, problem: Problem, folder: Path) -> Simulated:
+def _community(config: MachineConfig, problem: Problem, folder: Path, neural: NeuralConfig | None) -> Simulated:
     graph = problem.graph
     _check_graph(graph, config, graph.nodes, graph.edge_count)
     image = build_community_image(problem, SLOW, _limits(config))
-    (outcome,), simulation = run_images(config, [(image, Pace())], folder)
+    (outcome,), simulation = run_images(config, [(image, Pace())], folder, neural=neural)
     run = outcome.run
     assert run is not None
     return Simulated(
@@ -151,8 +155,8 @@ def _community(config: MachineConfig, problem: Problem, folder: Path) -> Simulat
     )
 
 
-def _gather(config: ChipletConfig, problem: Problem, folder: Path) -> Simulated:
-    (outcome,), simulation = run_jobs(config, [Job(build_image(problem))], folder)
+def _gather(config: ChipletConfig, problem: Problem, folder: Path, neural: NeuralConfig | None) -> Simulated:
+    (outcome,), simulation = run_jobs(config, [Job(build_image(problem))], folder, neural=neural)
     run = outcome.run
     assert run is not None
     return Simulated(
@@ -173,6 +177,7 @@ def _on_ring(
     exact: list[LayerResult],
     folder: Path,
     name: str,
+    neural: NeuralConfig | None,
 ) -> Simulated:
     graph = problem.graph
     if name == "communities":
@@ -184,7 +189,7 @@ def _on_ring(
     images = _images(config, placed, placement)
     job = RingJob(images, RingSettings(latency=100, limit=_LIMIT))
     sizes = RingConfig(chiplets=chiplets, max_out=config.pe.max_out)
-    (moved,), simulation = run_ring(config, sizes, [job], folder, name=f"ring_{chiplets}")
+    (moved,), simulation = run_ring(config, sizes, [job], folder, name=f"ring_{chiplets}", neural=neural)
     # In the order in which the graph was given.
     outcome = replace(moved, results=[rows[position] for rows in moved.results])
     least = traffic(placed.graph, placement)

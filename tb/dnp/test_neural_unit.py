@@ -1,8 +1,10 @@
 """Neural unit: rows through a chip as the golden step says, other programs, everything that stops it, then again."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import cocotb
@@ -301,19 +303,35 @@ async def a_reset_in_the_middle_leaves_nothing(dut: Any) -> None:
         await unit.ends(random_end(unit, 4), unit.words(5, 4))
 
 
+def unit(data_width: int) -> NeuralUnitBench:
+    """Return the bench's design."""
+    return NeuralUnitBench(CONFIG, data_width=data_width)
+
+
+def run(component: NeuralUnitBench, data_width: int, directory: Path) -> None:
+    """Run all tests above on a design."""
+    simulate_with_memory(
+        component,
+        __name__,
+        directory,
+        name="neural_unit",
+        memories={"m_axi": MemoryModel(depth=MEMORY * 8 // data_width)},
+        parameters={"data_width": data_width},
+    )
+
+
+def launch(component: NeuralUnitBench, given: Mapping[str, Any]) -> None:
+    """Run the bench, for coverage and mutation."""
+    with TemporaryDirectory() as directory:
+        run(component, given["data_width"], Path(directory))
+
+
 @pytest.mark.parametrize(
     "data_width",
     [64, pytest.param(256, marks=pytest.mark.skipif("ATOLL_FULL" not in os.environ, reason="ATOLL_FULL is not set"))],
 )
 def test_neural_unit(data_width: int, tmp_path: Path) -> None:
-    simulate_with_memory(
-        NeuralUnitBench(CONFIG, data_width=data_width),
-        __name__,
-        tmp_path,
-        name="neural_unit",
-        memories={"m_axi": MemoryModel(depth=MEMORY * 8 // data_width)},
-        parameters={"data_width": data_width, "directory": str(tmp_path)},
-    )
+    run(unit(data_width), data_width, tmp_path)
 
 
 @pytest.mark.parametrize(

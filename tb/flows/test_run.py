@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,20 @@ def test_own_graph_and_own_weights(tmp_path: Path) -> None:
     assert result["model"]["layers"] == [[6, 5], [5, 3]]
 
 
+def test_layers_may_end_on_the_neural_chip(tmp_path: Path) -> None:
+    sizes = "[chiplet]\ngroups = 1\npes = 2\n[pe]\nlanes = 4\ndata_width = 64\nweight_rows = 512\n"
+    (tmp_path / "c.toml").write_text(f"{sizes}[neural]\nwm_depth = 320\ntable_bits = 8\nqueue = 16\n")
+    request = Request("karate", config=str(tmp_path / "c.toml"), activation="sigmoid", out=tmp_path / "out")
+    result = run(request)
+    assert result["bit_exact"] is True
+    assert result["cycles_by_phase"]["layer0.neural"] > 0
+    assert "layer1.neural" not in result["cycles_by_phase"]
+    assert (result["model"]["activation"], result["config"]["neural"]["core"]["table_bits"]) == ("sigmoid", 8)
+    # A network that ends in ReLU has nothing for the chip to do, so it is not simulated.
+    plain = run(replace(request, activation="relu", rtl=False))
+    assert plain["config"]["neural"] is None
+
+
 def test_golden_alone_says_that_nothing_was_simulated(tmp_path: Path) -> None:
     result = run(Request("karate", rtl=False, layers=3, model="sage", out=tmp_path))
     assert result["bit_exact"] is None
@@ -95,6 +110,11 @@ def test_golden_alone_says_that_nothing_was_simulated(tmp_path: Path) -> None:
         (["synthetic:grid,nodes=2050,features=2050", "--hidden", "17"], "expected at most 2048 (pe.weight_rows)"),
         (["npz:missing.npz"], "missing.npz"),
         (["karate", "--model-file", "missing.npz"], "missing.npz"),
+        (["karate", "--activation", "step"], "activation: there is no 'step'; expected relu, sigmoid, tanh, elu"),
+        (
+            ["karate", "--activation", "tanh", "--config", "small"],
+            "small: has no neural chip for tanh; expected one with",
+        ),
     ],
 )
 def test_bad_input_is_refused_in_one_line(arguments: list[str], message: str, tmp_path: Path) -> None:
@@ -119,12 +139,12 @@ def test_named_configurations_load(name: str) -> None:
 
 
 def test_a_ring_shares_the_lanes_out(tmp_path: Path) -> None:
-    config, chiplets = load_ring("default")
+    config, chiplets, _ = load_ring("default")
     assert (config.lanes * chiplets, chiplets) == (load_machine("default").lanes, 4)
-    assert load_ring("default", 16)[1] == 16
-    assert load_ring("small") == (load_machine("small"), 1)
+    assert load_ring("default", 16).chiplets == 16
+    assert load_ring("small") == (load_machine("small"), 1, None)
     (tmp_path / "c.toml").write_text("[chiplet]\ngroups = 3\npes = 2\n[ring]\npes = 1")
-    config, chiplets = load_ring(str(tmp_path / "c.toml"), 2)
+    config, chiplets, _ = load_ring(str(tmp_path / "c.toml"), 2)
     assert isinstance(config, ChipletConfig)
     assert (config.groups, config.pes, chiplets) == (3, 1, 2)
 
@@ -137,7 +157,13 @@ def test_a_ring_shares_the_lanes_out(tmp_path: Path) -> None:
         ("[pe]\nlanes = 3", "lanes must be a power of two"),
         ("[pe]\nlanes = 2.5", "pe.lanes: is 2.5; expected a whole number"),
         ("[chiplet]\ngroups = 0", "groups must be in 1..64, not 0"),
-        ("[rings]\nchiplets = 4", "has a section 'rings'; expected chiplet, pe and ring"),
+        ("[rings]\nchiplets = 4", "has a section 'rings'; expected chiplet, pe, ring and neural"),
+        ("[neural]\nqueue = 2", "neural: queue must be in 3..4096, not 2"),
+        ("[neural]\nwm_depth = 1", "neural: wm_depth must be in 2..65536, not 1"),
+        (
+            "[neural]\ncores = 4",
+            "neural.cores: is unknown; expected depth, p_depth, patience, queue, table_bits, wm_depth",
+        ),
         ("[ring]\nchiplets = 17", "chiplets must be in 1..16, not 17"),
         ("[ring]\nlanes = 4", "ring.lanes: is unknown; expected chiplets, groups, pes"),
         ("pe = 4", "pe: is 4; expected a section"),
