@@ -33,8 +33,8 @@ CORE = CoreConfig(wm_depth=96, xm_depth=8, p_depth=64, table_bits=5)
 CONFIG = NeuralConfig(CORE, queue=8, depth=16, patience=600)
 #: Bytes of the memory, all that can be addressed.
 MEMORY = 1 << 20
-#: Line that a command's addresses count from, and lines from there.
-BASE, PROGRAM, ROWS, RESULTS = 64, 16, 1024, 4096
+#: Lines from that from which a command's addresses count.
+PROGRAM, ROWS, RESULTS = 16, 1024, 3072
 
 
 class Unit:
@@ -45,11 +45,12 @@ class Unit:
         self.contents = np.frombuffer(self.random.randbytes(MEMORY), np.uint8).copy()
         self.answers: list[dict[str, int]] = []
         bench.take("executed", self.answers.append)
-        bench.dut.base.value = BASE
+        self.base = self.random.randrange(MEMORY // LINE_BYTES - 4096)
+        bench.dut.base.value = self.base
 
     def put(self, line: int, data: bytes) -> None:
         """Change the known contents."""
-        at = (BASE + line) * LINE_BYTES
+        at = (self.base + line) * LINE_BYTES
         self.contents[at : at + len(data)] = np.frombuffer(data, np.uint8)
 
     def words(self, rows: int, features: int) -> Ints:
@@ -59,7 +60,7 @@ class Unit:
     def put_rows(self, line: int, rows: Ints) -> None:
         """Write rows; what is between them stays as it is."""
         for number, row in enumerate(rows):
-            at = (BASE + line) * LINE_BYTES + number * row_bytes(rows.shape[1])
+            at = (self.base + line) * LINE_BYTES + number * row_bytes(rows.shape[1])
             self.contents[at : at + 2 * row.size] = np.frombuffer(row.astype("<i2").tobytes(), np.uint8)
 
     async def run(self, *, limit: int = 60_000, **fields: int) -> tuple[tuple[Error, int], int]:
@@ -98,7 +99,7 @@ class Unit:
         padding = -rows.shape[1] % (beat // 2)
         whole = np.pad(rows, ((0, 0), (0, padding)))
         for number, row in enumerate(whole):
-            at = (BASE + line) * LINE_BYTES + number * row_bytes(rows.shape[1])
+            at = (self.base + line) * LINE_BYTES + number * row_bytes(rows.shape[1])
             self.contents[at : at + 2 * row.size] = np.frombuffer(row.astype("<i2").tobytes(), np.uint8)
 
     async def compare(self) -> None:
@@ -116,7 +117,7 @@ async def begin(dut: Any, stall: float = 0.0) -> Unit:
     memory.seed(cocotb.RANDOM_SEED)
     memory.stall(stall)
     memory.out_of_order(stall > 0)
-    return Unit(await start(dut, component), memory)
+    return Unit(await start(dut, component, stall=stall), memory)
 
 
 def random_end(unit: Unit, features: int) -> LayerEnd:
@@ -193,7 +194,7 @@ async def operands_out_of_range_are_refused(dut: Any) -> None:
     """Nothing is read or written, and the next command is right."""
     unit = await begin(dut)
     good = {"words": 4, "vertices": 2, "f_in": 3, "f_out": 3}
-    beyond = (MEMORY // LINE_BYTES) - BASE
+    beyond = (MEMORY // LINE_BYTES) - unit.base
     for wrong in (
         {"words": 0}, {"words": PROGRAM_WORDS + 1}, {"f_in": 0}, {"f_out": 0}, {"program": beyond}, {"rows": beyond},
         {"results": beyond}, {"results": (1 << 32) - 1},
@@ -216,7 +217,7 @@ async def fails(unit: Unit, program: Ints, error: tuple[Error, int], **fields: i
     unit.memory.read_errors(None)
     unit.memory.write_errors(None)
     # Rows that were ended before are written.
-    at, size = (BASE + RESULTS) * LINE_BYTES, 6 * row_bytes(given["f_out"])
+    at, size = (unit.base + RESULTS) * LINE_BYTES, 6 * row_bytes(given["f_out"])
     unit.contents[at : at + size] = np.frombuffer(await unit.memory.dump(at, size), np.uint8)
     await unit.compare()
     await unit.ends(random_end(unit, 5), unit.words(9, 5))
@@ -245,16 +246,37 @@ async def a_frame_has_to_be_whole(dut: Any) -> None:
     whole = np.array(write(None, Space.WM, 0, [1, 2, 3, 4, 5]), dtype="<u2").view("<u4")
     for words in range(1, whole.size):
         await fails(unit, whole[:words], (Error.BAD_OPERAND, words))
-    # Words that are asked for are nobody's.
-    asked = np.array([*read((0, 1), Space.WM, 0, 9), 0], dtype="<u2").view("<u4")
+    # Words that are asked for are nobody's, and the start waits until they are gone.
+    asked = np.array([0, *read((0, 1), Space.WM, 0, 9)], dtype="<u2").view("<u4")
     end, rows = random_end(unit, 2), unit.words(3, 2)
-    program = np.concatenate([asked, end.words(3)])
+    for order in (1, -1):
+        program = np.concatenate([asked, end.words(3)][::order])
+        unit.put(PROGRAM, program.tobytes())
+        unit.put_rows(ROWS, rows)
+        answer, _ = await unit.run(words=program.size, vertices=3, f_in=2, f_out=2)
+        assert answer == (Error.NONE, 0)
+        unit.expect_rows(RESULTS, end(rows))
+        await unit.compare()
+
+
+@cocotb.test()
+async def words_behind_the_last_row_are_nobodys(dut: Any) -> None:
+    """Nothing behind the results is written, and the next command finds none of them."""
+    unit = await begin(dut)
+    rows = unit.words(6, 3)
+    more = [
+        f"{sums(n, len(range(n, 6, 4)), 3, 2).replace('HALT', f'REP OUTA {leave}')}HALT"
+        for n, leave in enumerate("NNSS")
+    ]
+    program = program_of([f"SET #9 RC\n{text}" for text in more])
     unit.put(PROGRAM, program.tobytes())
     unit.put_rows(ROWS, rows)
-    answer, _ = await unit.run(words=program.size, vertices=3, f_in=2, f_out=2)
+    answer, _ = await unit.run(words=program.size, vertices=6, f_in=3, f_out=2)
     assert answer == (Error.NONE, 0)
-    unit.expect_rows(RESULTS, end(rows))
+    total = saturate(saturate(rows[:, 0] + rows[:, 1]) + rows[:, 2])
+    unit.expect_rows(RESULTS, np.repeat(total[:, None], 2, axis=1))
     await unit.compare()
+    await unit.ends(random_end(unit, 5), unit.words(9, 5))
 
 
 @cocotb.test()
@@ -271,14 +293,14 @@ async def a_memory_that_fails_is_told(dut: Any, stall: float) -> None:
         ("write", RESULTS, in_rows),
     ):
         for at in places:
-            address = (BASE + line) * LINE_BYTES + at
+            address = (unit.base + line) * LINE_BYTES + at
             getattr(unit.memory, f"{where}_errors")(range(address, address + 1))
             unit.put(PROGRAM, program.tobytes())
             answer, _ = await unit.run(words=program.size, vertices=50, f_in=40, f_out=40)
             assert answer == (Error.MEMORY_READ if where == "read" else Error.MEMORY_WRITE, address // LINE_BYTES)
             unit.memory.read_errors(None)
             unit.memory.write_errors(None)
-            at, all_ = (BASE + RESULTS) * LINE_BYTES, 50 * size
+            at, all_ = (unit.base + RESULTS) * LINE_BYTES, 50 * size
             unit.contents[at : at + all_] = np.frombuffer(await unit.memory.dump(at, all_), np.uint8)
             await unit.ends(random_end(unit, 3), unit.words(6, 3))
 
@@ -298,7 +320,7 @@ async def a_reset_in_the_middle_leaves_nothing(dut: Any) -> None:
         )
         await unit.bench.cycles(cycles)
         await unit.bench.reset()
-        at, all_ = (BASE + RESULTS) * LINE_BYTES, 30 * row_bytes(9)
+        at, all_ = (unit.base + RESULTS) * LINE_BYTES, 30 * row_bytes(9)
         unit.contents[at : at + all_] = np.frombuffer(await unit.memory.dump(at, all_), np.uint8)
         await unit.ends(random_end(unit, 4), unit.words(5, 4))
 
