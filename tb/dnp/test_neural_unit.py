@@ -159,14 +159,15 @@ def sums(processor: int, rows: int, f_in: int, times: int) -> str:
     arrive, leave = (("W", "N"), ("E", "N"), ("W", "S"), ("E", "S"))[processor]
     if not rows:
         return "HALT"
-    give = "\n".join([f"OUTA {leave}"] * times)
     return f"""
         LDI #{rows} LC1
         row: LDI #0 A
-        SET #{f_in} LC0
+        LDI #{f_in} LC0
         value: INS {arrive}
         LOOP LC0 value
-        {give}
+        LDI #{times} LC0
+        give: OUTA {leave}
+        LOOP LC0 give
         LOOP LC1 row
         HALT
     """
@@ -208,11 +209,11 @@ async def operands_out_of_range_are_refused(dut: Any) -> None:
     await unit.ends(random_end(unit, 3), unit.words(5, 3))
 
 
-async def fails(unit: Unit, program: Ints, error: tuple[Error, int], **fields: int) -> None:
-    """Run a program that ends with an error; the rest of the memory stays, and the next command is right."""
+async def fails(unit: Unit, program: Ints, error: tuple[Error, int], **fields: int) -> int:
+    """Run a program that ends with an error; the rest of the memory stays, and the next command is right; cycles."""
     unit.put(PROGRAM, program.tobytes())
     given = {"words": program.size, "vertices": 6, "f_in": 4, "f_out": 4, **fields}
-    answer, _ = await unit.run(**given)
+    answer, cycles = await unit.run(**given)
     assert answer == error
     unit.memory.read_errors(None)
     unit.memory.write_errors(None)
@@ -221,6 +222,7 @@ async def fails(unit: Unit, program: Ints, error: tuple[Error, int], **fields: i
     unit.contents[at : at + size] = np.frombuffer(await unit.memory.dump(at, size), np.uint8)
     await unit.compare()
     await unit.ends(random_end(unit, 5), unit.words(9, 5))
+    return cycles
 
 
 @cocotb.test()
@@ -228,15 +230,49 @@ async def fails(unit: Unit, program: Ints, error: tuple[Error, int], **fields: i
 async def programs_that_stop_are_told(dut: Any, stall: float) -> None:
     """By an error of their own, by ending, by standing still; of several the first processor counts."""
     unit = await begin(dut, stall)
-    copies = [sums(n, 2, 4, 4) for n in range(4)]
+    copies, total = [sums(n, 2, 4, 4) for n in range(4)], 0
     for processor in range(4):
         stopped = "MOV WM[0] A\nLDI #96 WA0\nMOV WM[0] A\nHALT"
         for text, code in ((stopped, StopCode.WM_RANGE), ("HALT", 0), ("wait: JMP wait", 0)):
             texts = [*copies[:processor], text, *copies[processor + 1 :]]
-            await fails(unit, program_of(texts), (Error.NEURAL, processor | code << 8))
+            total += await fails(unit, program_of(texts), (Error.NEURAL, processor | code << 8))
     # Some of a row's words, or of the rows.
     for text in (sums(1, 1, 4, 3), sums(1, 1, 4, 4)):
-        await fails(unit, program_of([copies[0], text, *copies[2:]]), (Error.NEURAL, 1))
+        total += await fails(unit, program_of([copies[0], text, *copies[2:]]), (Error.NEURAL, 1))
+    if not stall:
+        # How long a program may stand still is exact.
+        expect_cycles(f"dnp.neural_unit stops {parameters()['data_width']}", total)
+
+
+@cocotb.test()
+async def every_bit_of_the_number_of_rows_counts(dut: Any) -> None:
+    """Programs that end at once leave all rows undone, however many there are."""
+    unit = await begin(dut)
+    program = program_of(["HALT"] * 4)
+    unit.put(PROGRAM, program.tobytes())
+    await unit.memory.load(unit.contents.tobytes())
+    for bit in range(32):
+        answer, _ = await unit.run(words=program.size, vertices=1 << bit, f_in=1, f_out=1)
+        assert answer == (Error.NEURAL, 0)
+    await unit.compare()
+
+
+@cocotb.test()
+async def rows_may_be_long(dut: Any) -> None:
+    """Rows of thousands of elements, in and out."""
+    unit = await begin(dut)
+    f_in, f_out = 2561, 1541
+    rows = unit.words(5, f_in)
+    program = program_of([sums(n, len(range(n, 5, 4)), f_in, f_out) for n in range(4)])
+    unit.put(PROGRAM, program.tobytes())
+    unit.put_rows(ROWS, rows)
+    answer, _ = await unit.run(words=program.size, vertices=5, f_in=f_in, f_out=f_out)
+    assert answer == (Error.NONE, 0)
+    total = np.zeros(5, dtype=np.int64)
+    for column in rows.T:
+        total = saturate(total + column)
+    unit.expect_rows(RESULTS, np.repeat(total[:, None], f_out, axis=1))
+    await unit.compare()
 
 
 @cocotb.test()
