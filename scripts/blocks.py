@@ -467,7 +467,7 @@ BLOCKS: tuple[Block, ...] = (
         factory="hw.islands.allocator:Allocator",
         parameters={"pes": 8},
         bench="tb.islands.test_allocator",
-        bench_parameters={"pes": 5},
+        bench_parameters={"pes": 7},
     ),
     Block(
         name="islands.bank_arbiter",

@@ -79,6 +79,8 @@ def run(
 
         if chiplets is not None and chiplets > 1:
             raise UserError("--batch runs on one chiplet; leave --chiplets out")
+        if activation != "relu":
+            raise UserError("--batch runs with ReLU between layers; leave --activation out")
         sampled = batch_flow.BatchRequest(
             dataset, model, config, hidden, seed, model_file, rtl, out, batch, batch_flow.parse_fan_out(fanout), order
         )

@@ -6,18 +6,23 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from golden.dnp.config import CoreConfig
+from golden.contracts import Policy
+from golden.dnp.config import CoreConfig as ProcessorConfig
 from golden.errors import InputError
 from golden.ring.placement import CHIPLETS_MAX
+from hw.attributes.core import AttributeCore, CoreConfig
+from hw.attributes.formats import AttributeConfig
 from hw.chiplet.config import ChipletConfig
 from hw.community.chiplet import MachineConfig
 from hw.community.formats import CommunityConfig
-from hw.dnp.neural_unit import NeuralConfig
+from hw.dnp.neural_unit import NeuralConfig, NeuralUnit
 from hw.islands.config import LocatorConfig
 from hw.pe.formats import PEConfig
 
 __all__ = ["CONFIGS", "Sizes", "as_dict", "load_config", "load_machine", "load_ring", "names"]
 
+#: What a unit has from the chiplet it stands beside.
+_PORT = ("address_width", "data_width")
 #: Folder of the named configurations.
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 
@@ -31,13 +36,23 @@ class Sizes(NamedTuple):
         Sizes of each chiplet.
     chiplets
         How many there are.
-    neural
-        Sizes of the neural unit beside each; None: there is none.
+    neural, attributes
+        Sizes of the neural unit and of the attribute core beside each; None: there is none.
     """
 
     chiplet: ChipletConfig | MachineConfig
     chiplets: int
     neural: NeuralConfig | None
+    attributes: CoreConfig | None
+
+    def units(self) -> dict[str, Any]:
+        """Make the units beside a chiplet, by name."""
+        units: dict[str, Any] = {}
+        if self.attributes:
+            units["attributes"] = AttributeCore(self.attributes)
+        if self.neural:
+            units["neural"] = NeuralUnit(self.neural, *self.chiplet.port)
+        return units
 
 
 @dataclass(frozen=True)
@@ -116,26 +131,24 @@ def load_ring(name: str, chiplets: int | None = None) -> Sizes:
         table = tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(path, f"is not TOML: {error}", "a TOML file as in configs/") from None
-    try:
-        neural = _neural(path, table)
-    except ValueError as error:
-        raise InputError(f"{path}, neural", str(error), "a value in that range") from None
+    beside: dict[str, Any] = {name: table.pop(name) for name in ("neural", "attributes") if name in table}
     if isinstance(table.get("pe"), str):
         kind = table.pop("pe")
         if kind == "community":
-            return Sizes(*_community(path, table, chiplets), neural)
+            return _with_units(path, beside, *_community(path, table, chiplets))
         if kind != "gather":
             raise InputError(f"{path}, pe", f"is {kind!r}", '"gather" or "community"')
     chiplet = _section(path, table, "chiplet", ChipletConfig, frozenset({"pe"}))
     pe = _section(path, table, "pe", PEConfig)
     section = _section(path, table, "ring", RingSection, frozenset({"units", "hubs"}))
     if table:
-        raise InputError(path, f"has a section {next(iter(table))!r}", "chiplet, pe, ring and neural")
+        raise InputError(path, f"has a section {next(iter(table))!r}", "chiplet, pe, ring, neural and attributes")
     try:
         count = _on_ring(chiplet, RingSection(**section), chiplets)
-        return Sizes(ChipletConfig(**chiplet, pe=PEConfig(**pe)), count, neural)
+        made = ChipletConfig(**chiplet, pe=PEConfig(**pe))
     except ValueError as error:
         raise InputError(path, str(error), "a value in that range") from None
+    return _with_units(path, beside, made, count)
 
 
 def _on_ring(chiplet: dict[str, int], ring: RingSection, chiplets: int | None) -> int:
@@ -152,7 +165,9 @@ def _community(path: Path, table: dict[str, Any], chiplets: int | None) -> tuple
     locator: dict[str, Any] = _section(path, table, "locator", LocatorConfig)
     section = _section(path, table, "ring", RingSection, frozenset({"groups"}))
     if table:
-        raise InputError(path, f"has a section {next(iter(table))!r}", "chiplet, community, locator, ring and neural")
+        raise InputError(
+            path, f"has a section {next(iter(table))!r}", "chiplet, community, locator, ring, neural and attributes"
+        )
     try:
         count = _on_ring(machine, RingSection(**section), chiplets)
         sizes = CommunityConfig(**community, partials=count > 1)
@@ -161,14 +176,38 @@ def _community(path: Path, table: dict[str, Any], chiplets: int | None) -> tuple
         raise InputError(path, str(error), "a value in that range") from None
 
 
-def _neural(path: Path, table: dict[str, Any]) -> NeuralConfig | None:
-    """Sizes of a neural unit: its own and those of its processors, side by side."""
-    if "neural" not in table:
-        return None
-    core = {field.name for field in fields(CoreConfig)}
-    section = _section(path, table, "neural", NeuralConfig, frozenset({"core"}), core)
-    mine: dict[str, Any] = {name: section.pop(name) for name in core & set(section)}
-    return NeuralConfig(CoreConfig(**mine), **section)
+def _with_units(path: Path, beside: dict[str, Any], chiplet: ChipletConfig | MachineConfig, count: int) -> Sizes:
+    """Sizes with those of the units beside a chiplet, whose parts stand side by side in their sections."""
+    name, neural, attributes = "", None, None
+    try:
+        if (name := "neural") in beside:
+            section, inner = _nested(path, beside, name, NeuralConfig, "core", ProcessorConfig)
+            neural = NeuralConfig(ProcessorConfig(**inner), **section)
+        if (name := "attributes") in beside:
+            section = beside[name]
+            given = section.pop("policy", Policy.LRU.name) if isinstance(section, dict) else Policy.LRU.name
+            policies = {policy.name.lower(): policy for policy in Policy}
+            if str(given).lower() not in policies:
+                raise InputError(f"{path}, attributes.policy", f"is {given!r}", f"one of {', '.join(policies)}")
+            section, inner = _nested(path, beside, name, CoreConfig, "attribute", AttributeConfig, _PORT)
+            inner |= dict(zip(_PORT, chiplet.port, strict=True))
+            attributes = CoreConfig(AttributeConfig(**inner, policy=policies[str(given).lower()]), **section)
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}, {name}", str(error), "a value in that range") from None
+    return Sizes(chiplet, count, neural, attributes)
+
+
+def _nested(
+    path: Path, tables: dict[str, Any], name: str, kind: Any, member: str, inside: Any, without: Iterable[str] = ()
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Keys of a section that are of `kind`, and those of its `member`."""
+    inner = {field.name for field in fields(inside)} - set(without) - {"policy", "sequential", "bucket_bits"}
+    section = _section(path, tables, name, kind, frozenset({member}), inner)
+    return {key: value for key, value in section.items() if key not in inner}, {
+        key: value for key, value in section.items() if key in inner
+    }
 
 
 def _section(

@@ -9,7 +9,6 @@ from golden.contracts import Opcode
 from hw.chiplet.chiplet import Chiplet
 from hw.chiplet.machine import with_units
 from hw.community.chiplet import CommunityChiplet, MachineConfig
-from hw.dnp.neural_unit import NeuralUnit
 from hw.host.hosted import Hosted
 from hw.ring.formats import RingConfig
 from hw.ring.ring_chiplet import RingChiplet
@@ -23,7 +22,7 @@ MACHINE = "machine"
 
 
 def make_machine(config: str, chiplets: int | None = None) -> Hosted:
-    """Return a chiplet, and the neural unit beside it if the configuration has one, behind its control port.
+    """Return a chiplet, and the units beside it that the configuration has, behind its control port.
 
     Parameters
     ----------
@@ -38,8 +37,8 @@ def make_machine(config: str, chiplets: int | None = None) -> Hosted:
     InputError
         As for `scripts.config.load_ring`.
     """
-    sizes, count, neural = load_ring(config, chiplets)
-    units = {"neural": NeuralUnit(neural, *sizes.port)} if neural else {}
+    loaded = load_ring(config, chiplets)
+    sizes, count = loaded.chiplet, loaded.chiplets
 
     def chiplet(offload: tuple[Opcode, ...]) -> Any:
         if count > 1:
@@ -47,7 +46,7 @@ def make_machine(config: str, chiplets: int | None = None) -> Hosted:
         kind: Any = CommunityChiplet if isinstance(sizes, MachineConfig) else Chiplet
         return kind(sizes, offload=offload)
 
-    return Hosted(with_units(chiplet, units))
+    return Hosted(with_units(chiplet, loaded.units()))
 
 
 def machine_block(config: str, chiplets: int | None = None) -> Block:
@@ -58,13 +57,18 @@ def machine_block(config: str, chiplets: int | None = None) -> Block:
     InputError
         As for `scripts.config.load_ring`.
     """
-    sizes, count, neural = load_ring(config, chiplets)
+    sizes, count, neural, attributes = load_ring(config, chiplets)
+    beside = {"neural": neural, "attributes": attributes}
     name = f"{MACHINE}.{re.sub(r'[^a-z0-9]+', '_', Path(config).stem.lower())}"
     return Block(
         name=name if count == 1 else f"{name}_ring",
         factory="scripts.machine:make_machine",
         parameters={"config": config, "chiplets": count},
-        shown={**_flat(as_dict(sizes)), "chiplets": count, **(_flat({"neural": asdict(neural)}) if neural else {})},
+        shown={
+            **_flat(as_dict(sizes)),
+            "chiplets": count,
+            **_flat({unit: asdict(parts) for unit, parts in beside.items() if parts}),
+        },
     )
 
 

@@ -17,6 +17,7 @@ from golden.datasets import load
 from golden.errors import InputError
 from golden.graph import Graph, IntArray
 from golden.image import row_bytes
+from golden.model.activation import RELU
 from golden.model.float_model import accuracy
 from golden.model.network import Problem, predictions
 from golden.model.quantise import quantise
@@ -24,8 +25,7 @@ from golden.model.training import Training, train
 from golden.model.weights import model_of, read_weights
 from hw.attributes.core import CoreConfig
 from hw.attributes.formats import AttributeConfig
-from hw.chiplet.config import ChipletConfig
-from scripts.config import load_config
+from scripts.config import load_config, load_ring
 from scripts.flows.table import show
 from tb.attributes.batch_jobs import Ran, run_batches
 
@@ -95,8 +95,7 @@ def run(request: BatchRequest) -> dict[str, Any]:
         raise InputError("batch", f"is {request.batch}", "at least 1 root")
     if request.order not in ORDERS:
         raise InputError("order", f"there is no {request.order!r}", f"one of {', '.join(ORDERS)}")
-    config = load_config(request.config)
-    core = _core(config)
+    config, core = load_config(request.config), _core(request.config)
     graph = load(request.dataset)
     plan = Plan(request.fan_out, seed=request.seed)
     if request.model_file is not None:
@@ -104,6 +103,8 @@ def run(request: BatchRequest) -> dict[str, Any]:
     else:
         how = Training(layers=len(plan.fan_out), hidden=request.hidden, seed=request.seed)
         network = train(graph, model_of(request.model or "sage"), how)
+    if network.activation != RELU:
+        raise InputError("mini-batches", f"of a network with {network.activation}", f"{RELU} between its layers")
     problem = quantise(network, graph)
     roots = _roots(graph, request.order)
     _check_fits(problem, plan, request.batch, core)
@@ -168,8 +169,11 @@ def run(request: BatchRequest) -> dict[str, Any]:
     return result
 
 
-def _core(config: ChipletConfig) -> CoreConfig:
-    return CoreConfig(attribute=AttributeConfig(address_width=config.pe.address_width, data_width=config.pe.data_width))
+def _core(name: str) -> CoreConfig:
+    """Sizes of the attribute core of a configuration; the source's if it has none."""
+    sizes = load_ring(name, 1)
+    address_width, data_width = sizes.chiplet.port
+    return sizes.attributes or CoreConfig(AttributeConfig(address_width=address_width, data_width=data_width))
 
 
 def _roots(graph: Graph, order: str) -> IntArray:

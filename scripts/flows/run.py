@@ -102,7 +102,7 @@ def run(request: Request) -> dict[str, Any]:
         stage("data set")
         if request.placement not in PLACEMENTS:
             raise InputError("placement", f"there is no {request.placement!r}", " or ".join(PLACEMENTS))
-        config, chiplets, neural = load_ring(request.config, request.chiplets)
+        config, chiplets, neural, _ = load_ring(request.config, request.chiplets)
         graph = load(request.dataset)
         stage("training" if request.model_file is None else "weights")
         network = _network(request, graph)

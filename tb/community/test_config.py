@@ -38,8 +38,8 @@ def test_bad_configurations_are_refused(text: str, message: str, tmp_path: Path)
 
 
 def test_chiplets_of_a_ring_have_sizes_of_their_own() -> None:
-    alone, count, _ = load_ring("community", 1)
-    several, four, _ = load_ring("community", 4)
+    alone, count, *_ = load_ring("community", 1)
+    several, four, *_ = load_ring("community", 4)
     assert isinstance(alone, MachineConfig)
     assert isinstance(several, MachineConfig)
     assert (count, alone.lanes, alone.community.partials) == (1, 64, False)

@@ -139,12 +139,12 @@ def test_named_configurations_load(name: str) -> None:
 
 
 def test_a_ring_shares_the_lanes_out(tmp_path: Path) -> None:
-    config, chiplets, _ = load_ring("default")
+    config, chiplets, *_ = load_ring("default")
     assert (config.lanes * chiplets, chiplets) == (load_machine("default").lanes, 4)
     assert load_ring("default", 16).chiplets == 16
-    assert load_ring("small") == (load_machine("small"), 1, None)
+    assert load_ring("small") == (load_machine("small"), 1, None, None)
     (tmp_path / "c.toml").write_text("[chiplet]\ngroups = 3\npes = 2\n[ring]\npes = 1")
-    config, chiplets, _ = load_ring(str(tmp_path / "c.toml"), 2)
+    config, chiplets, *_ = load_ring(str(tmp_path / "c.toml"), 2)
     assert isinstance(config, ChipletConfig)
     assert (config.groups, config.pes, chiplets) == (3, 1, 2)
 
@@ -157,7 +157,7 @@ def test_a_ring_shares_the_lanes_out(tmp_path: Path) -> None:
         ("[pe]\nlanes = 3", "lanes must be a power of two"),
         ("[pe]\nlanes = 2.5", "pe.lanes: is 2.5; expected a whole number"),
         ("[chiplet]\ngroups = 0", "groups must be in 1..64, not 0"),
-        ("[rings]\nchiplets = 4", "has a section 'rings'; expected chiplet, pe, ring and neural"),
+        ("[rings]\nchiplets = 4", "has a section 'rings'; expected chiplet, pe, ring, neural and attributes"),
         ("[neural]\nqueue = 2", "neural: queue must be in 3..4096, not 2"),
         ("[neural]\nwm_depth = 1", "neural: wm_depth must be in 2..65536, not 1"),
         (
@@ -167,6 +167,12 @@ def test_a_ring_shares_the_lanes_out(tmp_path: Path) -> None:
         ("[ring]\nchiplets = 17", "chiplets must be in 1..16, not 17"),
         ("[ring]\nlanes = 4", "ring.lanes: is unknown; expected chiplets, groups, pes"),
         ("pe = 4", "pe: is 4; expected a section"),
+        ("neural = 4", "neural: is 4; expected a section"),
+        ("attributes = 4", "attributes: is 4; expected a section"),
+        ("[attributes]\nslots = 1", "attributes: slots must be in 2..4096, not 1"),
+        ("[attributes]\nfrontier = 1", "attributes: frontier must be in 2..65536, not 1"),
+        ('[attributes]\npolicy = "best"', "attributes.policy: is 'best'; expected one of "),
+        ("[attributes]\ndata_width = 64", "attributes.data_width: is unknown"),
     ],
 )
 def test_bad_configurations_are_refused(text: str, message: str, tmp_path: Path) -> None:
