@@ -38,8 +38,9 @@ class Looker(wiring.Component):
         Whether free vertices are claimed, and for whom; belongs to ``i``.
     request, answer
         Of every lane, to and from the state store; the answer comes in the cycle after the request was taken.
-    o
+    o, ahead
         Bundles with their answers, two cycles after ``i`` at the earliest; depends on answers of the same cycle.
+        Vertices of the one that may be offered in the next cycle; depends on ``o.ready`` and ``i``.
     holding
         Part of the bundle at ``i`` was asked for.
     busy
@@ -57,6 +58,7 @@ class Looker(wiring.Component):
                 "request": Out(stream.Signature(Request(config))).array(config.lanes),
                 "answer": In(Answer(config)).array(config.lanes),
                 "o": Out(stream.Signature(Looked(config))),
+                "ahead": Out(config.node_bits).array(config.lanes),
                 "holding": Out(1),
                 "busy": Out(1),
             }
@@ -112,7 +114,11 @@ class Looker(wiring.Component):
         ]
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += [takes.eq(~takes), occupied.bit_select(takes, 1).eq(0)]
+        stays, follows = self.o.valid & ~self.o.ready, occupied.bit_select(~takes, 1)
         for lane in lanes:
+            first, second = (slot.bundle.vertices[lane] for slot in slots)
+            after = Mux(follows, Mux(takes, first, second), bundle.vertices[lane])
+            m.d.comb += self.ahead[lane].eq(Mux(stays, Mux(takes, second, first), after))
             kept = Array(slot.answers[lane].as_value() for slot in slots)[takes]
             answer = self.o.payload.answers[lane]
             m.d.comb += answer.eq(Mux(arrives[lane] & (where == takes), self.answer[lane].as_value(), kept))

@@ -98,6 +98,7 @@ class Searcher(wiring.Component):
             examiner.settings.eq(settings),
             examiner.half.eq(half),
             examiner.hub.eq(task.vertex),
+            *(examiner.ahead[lane].eq(looker.ahead[lane]) for lane in range(lanes)),
             counts.read.eq(examiner.read),
             counts.began.eq(examiner.first),
         ]
