@@ -1,7 +1,7 @@
 """Collector: turns a record in the buffer into beats of the record stream (I4)."""
 
-from amaranth.hdl import Cat, Const, Cover, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Cat, Const, Cover, Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from golden.contracts import RECORD_HEADER
@@ -14,6 +14,9 @@ from hw.stream.slice import Slice
 __all__ = ["Collector"]
 
 _BEAT = 64
+#: A word of a row, ``valid`` until it is out: its ``bits`` come behind ``place`` others in a beat, which it ``fills``;
+#: some may be left ``over`` for another. ``ends_row``, ``last_row``: where it stands.
+_WORD = data.StructLayout({"valid": 1, "bits": _BEAT, "place": 6, "fills": 1, "over": 1, "ends_row": 1, "last_row": 1})
 
 
 class Collector(wiring.Component):
@@ -64,52 +67,51 @@ class Collector(wiring.Component):
         record = Signal(Descriptor(config))
         part, first_hub = Signal(8), Signal(config.hub_bits + 1)
         hubs_left, hubs, last_part = Signal(config.hub_bits + 1), Signal(config.hub_bits + 1), Signal()
-        m.d.comb += [
-            hubs_left.eq(record.hubs - first_hub),
-            last_part.eq(hubs_left <= self.settings.h_max),
-            hubs.eq(Mux(last_part, hubs_left, self.settings.h_max)),
-        ]
-        index = Signal(max(config.list_bits, config.hub_bits) + 1)  # of a node, a hub or a row
+        index = Signal(max(config.list_bits, config.hub_bits) + 1)  # of a node or a hub
         m.d.comb += [self.busy.eq(1), out.i.payload.last.eq(0)]
 
-        # A row: words of node columns, then of hub columns, joined in `rest`.
-        word, column = Signal(range(config.columns // _BEAT + 1)), Signal(range(config.columns // _BEAT + 1))
-        rest, fill = Signal(_BEAT), Signal(7)
-        bits, count = Signal(_BEAT), Signal(7)
-        in_nodes, last_word, last_row = Signal(), Signal(), Signal()
-        node_words, hub_words = Signal.like(word), Signal.like(word)
-        node_left = Signal(config.list_bits + 1)
-        hub_columns_left = Signal(config.hub_bits + 1)
-        m.d.comb += [
-            node_words.eq((record.nodes + _BEAT - 1) >> 6),
-            hub_words.eq((hubs + _BEAT - 1) >> 6),
-            in_nodes.eq(word < node_words),
-            last_word.eq(word == node_words + hub_words - 1),
-            last_row.eq(index == record.nodes - 1),
-            node_left.eq(record.nodes - (word << 6)),
-            hub_columns_left.eq(hubs - ((word - node_words) << 6)),
-        ]
-        # Columns of hubs begin behind the last that a node can have.
-        hub_column = config.c_max // _BEAT + (first_hub >> 6) + word - node_words
-        m.d.comb += column.eq(Mux(in_nodes, word, hub_column))
-        held = Mux(record.blank, 0, buffer.row.word_select(column, _BEAT))
-        diagonal = Mux((word == index >> 6) & record.head, 1 << index[:6], 0)
-        with m.If(in_nodes):
-            m.d.comb += [
-                bits.eq(Mux(part == 0, held | diagonal, 0)),
-                count.eq(Mux(node_left > _BEAT, _BEAT, node_left)),
-            ]
-        with m.Else():
-            m.d.comb += [
-                bits.eq(held),
-                count.eq(Mux(hub_columns_left > _BEAT, _BEAT, hub_columns_left)),
-            ]
-        packed, total = Signal(2 * _BEAT), Signal(8)
-        m.d.comb += [packed.eq(rest | (bits << fill)), total.eq(fill + count)]
+        # Words of a row: those of node columns, then those of hub columns. Counted out while the header goes.
+        last_node_word, last_word = Signal(range(config.columns // _BEAT)), Signal(range(config.columns // _BEAT))
+        node_count, hub_count = Signal(7), Signal(7)  # columns in the last one of either kind
+        first_hub_word, last_row = Signal.like(last_word), Signal(config.list_bits)
 
-        def at_row(row: object) -> object:
-            """Address of a row of the bitmap."""
-            return Cat(row[: config.list_bits], record.half)  # type: ignore[index]
+        # A word is taken from the buffer, then turned to its place behind those of its row that wait in `rest`. What
+        # the turn depends on is known when the word is taken, so it follows neither the memory nor a sum.
+        row, word, column = Signal(config.list_bits), Signal.like(last_word), Signal.like(last_word)
+        left, place, count, total = Signal(), Signal(6), Signal(7), Signal(8)
+        ends_row, next_row, comes, goes = Signal(), Signal.like(row), Signal(), Signal()
+        taken, rest, last_tail = Signal(_WORD), Signal(_BEAT), Signal()
+        held = Mux(record.blank, 0, buffer.row.word_select(column, _BEAT))
+        diagonal = Mux((word == row >> 6) & record.head, 1 << row[:6], 0)
+        m.d.comb += [
+            ends_row.eq(word == last_word),
+            count.eq(Mux(word == last_node_word, node_count, Mux(ends_row, hub_count, _BEAT))),
+            total.eq(place + count),
+            comes.eq(left & (~taken.valid | goes)),
+            next_row.eq(row + (comes & ends_row)),
+            buffer.row_read.eq(Cat(next_row, record.half)),
+        ]
+        with m.If(goes):
+            m.d.sync += taken.valid.eq(0)
+        with m.If(comes):
+            m.d.sync += [
+                taken.valid.eq(1),
+                taken.bits.eq(Mux(word > last_node_word, held, Mux(part == 0, held | diagonal, 0))),
+                taken.place.eq(place),
+                taken.fills.eq((total >= _BEAT) | ends_row),
+                taken.over.eq(total > _BEAT),
+                taken.ends_row.eq(ends_row),
+                taken.last_row.eq(row == last_row),
+                place.eq(Mux(ends_row, 0, total)),
+                word.eq(Mux(ends_row, 0, word + 1)),
+                column.eq(Mux(ends_row, 0, Mux(word == last_node_word, first_hub_word, column + 1))),
+                row.eq(next_row),
+                left.eq(~ends_row | (row != last_row)),
+            ]
+        turned, before = taken.bits, Signal(_BEAT)
+        for n in range(len(place)):
+            turned = Mux(taken.place[n], turned.rotate_left(1 << n), turned)
+        m.d.comb += before.eq((1 << taken.place) - 1)
 
         def at_pair(first: object, width: int) -> object:
             """Address of two nodes or hubs."""
@@ -123,23 +125,38 @@ class Collector(wiring.Component):
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += [self.i.ready.eq(1), self.busy.eq(0)]
-                m.d.sync += [record.eq(self.i.payload), part.eq(~self.i.payload.head), first_hub.eq(0)]
+                m.d.sync += [record.eq(self.i.payload), part.eq(~self.i.payload.head)]
+                m.d.sync += [hubs_left.eq(self.i.payload.hubs), first_hub.eq(0)]
                 with m.If(self.i.valid):
                     m.next = "HEADER"
             with m.State("HEADER"):
-                content = Signal(header)
+                content, fits, columns = Signal(header), Signal(), Signal.like(hubs)
                 m.d.comb += [
+                    fits.eq(hubs_left <= self.settings.h_max),
+                    columns.eq(Mux(fits, hubs_left, self.settings.h_max)),
                     content.nodes.eq(record.nodes),
-                    content.hubs.eq(hubs),
+                    content.hubs.eq(columns),
                     content.round.eq(record.round),
                     content.part.eq(part),
-                    content.last_part.eq(last_part),
+                    content.last_part.eq(fits),
                     content.hub_edges.eq(record.hub_edges),
                     content.end.eq(0),
                     content.reserved.eq(0),
                     out.i.valid.eq(1),
                     out.i.payload.data.eq(content),
                     buffer.node_read.eq(at_pair(index, config.list_bits)),
+                ]
+                # Columns of hubs begin behind the last that a node can have.
+                m.d.sync += [
+                    hubs.eq(columns),
+                    last_part.eq(fits),
+                    last_row.eq(record.nodes - 1),
+                    last_node_word.eq((record.nodes - 1) >> 6),
+                    last_word.eq(((record.nodes - 1) >> 6) + ((columns + _BEAT - 1) >> 6)),
+                    node_count.eq(_in_last_word(record.nodes)),
+                    hub_count.eq(_in_last_word(columns)),
+                    first_hub_word.eq(config.c_max // _BEAT + (first_hub >> 6)),
+                    left.eq(out.i.ready),
                 ]
                 with m.If(out.i.ready):
                     m.next = "NODES"
@@ -151,7 +168,6 @@ class Collector(wiring.Component):
                     step.eq(out.i.ready),
                     buffer.node_read.eq(at_pair(Mux(step, index + 2, index), config.list_bits)),
                     buffer.hub_read.eq(at_pair(first_hub, config.hub_bits)),
-                    buffer.row_read.eq(at_row(index & 0)),
                 ]
                 with m.If(step):
                     m.d.sync += index.eq(Mux(last, 0, index + 2))
@@ -166,54 +182,43 @@ class Collector(wiring.Component):
                     out.i.payload.data.eq(two(buffer.hubs, index + 1 == hubs)),
                     step.eq(out.i.ready),
                     buffer.hub_read.eq(at_pair(first_hub + Mux(step, index + 2, index), config.hub_bits)),
-                    buffer.row_read.eq(at_row(index & 0)),
                 ]
                 with m.If(step):
                     m.d.sync += index.eq(Mux(last, 0, index + 2))
                     with m.If(last):
                         m.next = "ROWS"
             with m.State("ROWS"):
-                step, full, next_row = Signal(), Signal(), Signal.like(index)
+                joined = rest | (turned & ~before)
                 m.d.comb += [
-                    full.eq((total >= _BEAT) | last_word),
-                    out.i.valid.eq(full),
-                    out.i.payload.data.eq(packed),
-                    out.i.payload.last.eq(last_row & last_word & (total <= _BEAT)),
-                    step.eq(out.i.ready | ~full),
-                    next_row.eq(index + (step & last_word)),
-                    buffer.row_read.eq(at_row(next_row)),
+                    out.i.valid.eq(taken.valid & taken.fills),
+                    out.i.payload.data.eq(joined),
+                    out.i.payload.last.eq(taken.last_row & taken.ends_row & ~taken.over),
+                    goes.eq(taken.valid & (out.i.ready | ~taken.fills)),
                 ]
-                with m.If(step):
-                    m.d.sync += [
-                        word.eq(Mux(last_word, 0, word + 1)),
-                        rest.eq(Mux(total >= _BEAT, packed >> _BEAT, packed)),
-                        fill.eq(Mux(total >= _BEAT, total - _BEAT, total)),
-                    ]
-                    with m.If(last_word & (total > _BEAT)):
+                with m.If(goes):
+                    m.d.sync += [rest.eq(Mux(taken.fills, turned & before, joined)), last_tail.eq(taken.last_row)]
+                    with m.If(taken.ends_row & taken.over):
                         m.next = "TAIL"
-                    with m.Elif(last_word):
-                        m.d.sync += [rest.eq(0), fill.eq(0), index.eq(next_row)]
-                        with m.If(last_row):
-                            m.next = "PART"
+                    with m.Elif(taken.ends_row & taken.last_row):
+                        m.next = "PART"
             with m.State("TAIL"):
                 # What the last word of a row has left over.
-                last_tail = Signal()
-                m.d.comb += [
-                    out.i.valid.eq(1),
-                    out.i.payload.data.eq(rest),
-                    out.i.payload.last.eq(last_row),
-                    last_tail.eq(out.i.ready),
-                    buffer.row_read.eq(at_row((index + last_tail)[: len(index)])),
-                ]
+                m.d.comb += [out.i.valid.eq(1), out.i.payload.data.eq(rest), out.i.payload.last.eq(last_tail)]
                 with m.If(out.i.ready):
-                    m.d.sync += [rest.eq(0), fill.eq(0), index.eq(index + 1)]
+                    m.d.sync += rest.eq(0)
                     m.next = "ROWS"
-                    with m.If(last_row):
+                    with m.If(last_tail):
                         m.next = "PART"
             with m.State("PART"):
-                m.d.sync += [index.eq(0), part.eq(part + 1), first_hub.eq(first_hub + hubs)]
+                m.d.sync += [row.eq(0), part.eq(part + 1)]
+                m.d.sync += [first_hub.eq(first_hub + hubs), hubs_left.eq(hubs_left - hubs)]
                 m.next = "IDLE"
                 with m.If(~last_part):
                     m.next = "HEADER"
         m.d.sync += Cover(part == 2, "three parts")
         return m
+
+
+def _in_last_word(columns: Signal) -> Value:
+    """Return how many columns the last word has."""
+    return Cat(columns[:6], columns[:6] == 0)

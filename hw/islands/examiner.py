@@ -53,8 +53,8 @@ class Examiner(wiring.Component):
         Begin a record; with ``given`` its node is the ``hub``.
     half, hub
         Of the record buffer; of the task.
-    i
-        Neighbours with their states; ``ready`` depends on what is examined.
+    i, ahead
+        Neighbours with their states; ``ready`` depends on what is examined. Vertices that may come in the next cycle.
     buffer
         To the record buffer.
     nodes, hubs, late
@@ -90,6 +90,7 @@ class Examiner(wiring.Component):
                 "half": In(1),
                 "hub": In(config.node_bits),
                 "i": In(stream.Signature(Looked(config))),
+                "ahead": In(config.node_bits).array(config.lanes),
                 "buffer": Out(WriterSignature(config)),
                 "nodes": Out(config.list_bits + 1),
                 "hubs": Out(config.hub_bits + 1),
@@ -119,35 +120,41 @@ class Examiner(wiring.Component):
             Signal(name=n) for n in ("done", "reads", "seeds", "searches", "drains")
         )
         edge, answers = held.bundle, held.answers
+        # Lower than the hub; of two hubs of one round, the edge is the later one's.
+        below = Signal(config.lanes)
         m.d.comb += [
             reads.eq(self.mode == Mode.READ),
             seeds.eq(self.mode == Mode.SEED),
             searches.eq(self.mode == Mode.SEARCH),
             drains.eq(self.mode == Mode.DRAIN),
-            done.eq((todo & ~passed) == 0),
             self.i.ready.eq(done),
             self.idle.eq(todo == 0),
             self.step.eq((todo != 0) & done),
             table.tag.eq(self.tag),
             table.load.eq(self.i.valid & done),
+            table.wanted.eq(todo),
         ]
         for lane in lanes:
             m.d.comb += [
+                table.ahead[lane].eq(self.ahead[lane]),
                 table.vertices[lane].eq(self.i.payload.bundle.vertices[lane]),
                 self.vertices[lane].eq(edge.vertices[lane]),
             ]
         m.d.sync += todo.eq(todo & ~passed)
         with m.If(table.load):
-            m.d.sync += [held.eq(self.i.payload), todo.eq(self.i.payload.bundle.mask)]
+            m.d.sync += [
+                held.eq(self.i.payload),
+                todo.eq(self.i.payload.bundle.mask),
+                below.eq(Cat(vertex < self.hub for vertex in self.i.payload.bundle.vertices)),
+            ]
 
         hub, known, new_hub, new_node, other, stop, mine = (
             Signal(config.lanes, name=n) for n in ("hub", "known", "new_hub", "new_node", "other", "stop", "mine")
         )
+        full_nodes, full_hubs = Signal(), Signal()  # as many as there may be
         for lane in lanes:
             outcome = answers[lane].outcome
-            new = outcome == Outcome.NEW_HUB
-            # Of two hubs of one round, the edge is the later one's.
-            counts = (outcome == Outcome.OLD_HUB) | (new & (searches | (edge.vertices[lane] < self.hub)))
+            counts = (outcome == Outcome.OLD_HUB) | ((outcome == Outcome.NEW_HUB) & (searches | below[lane]))
             m.d.comb += [
                 hub[lane].eq(counts & (reads | searches)),
                 known[lane].eq(searches & table.known[lane]),
@@ -157,34 +164,31 @@ class Examiner(wiring.Component):
                 other[lane].eq((outcome == Outcome.OTHER) & searches),
                 stop[lane].eq(
                     searches
-                    & (
-                        (outcome == Outcome.MARKED)
-                        | (new_hub[lane] & (self.hubs == config.hubs))
-                        | (new_node[lane] & (self.nodes == self.settings.c_max))
-                    )
+                    & ((outcome == Outcome.MARKED) | (new_hub[lane] & full_hubs) | (new_node[lane] & full_nodes))
                 ),
             ]
         # Lanes pass in order: none after one that stops, at most one that is written somewhere.
-        written = new_hub | new_node | other
+        written, stopping = todo & (new_hub | new_node | other), todo & stop
         chosen, ready = Signal(config.lanes), Signal()
         m.d.comb += ready.eq(~(searches | seeds) | ((table.settled | ~todo) == (1 << config.lanes) - 1))
-        going, spent = ready, Const(0, 1)
+        several, waits = Const(0, 1), Const(0, 1)
         for lane in lanes:
+            spent, stopped = written[:lane].any(), stopping[:lane].any()
+            several = several | (written[lane] & spent)
+            waits = waits | (todo[lane] & stopped)
             m.d.comb += [
-                passed[lane].eq(todo[lane] & going & ~(written[lane] & spent)),
-                chosen[lane].eq(passed[lane] & written[lane]),
+                passed[lane].eq(todo[lane] & ready & ~stopped & ~several),
+                chosen[lane].eq(written[lane] & ready & ~stopped & ~spent),
             ]
-            going = going & (~todo[lane] | (passed[lane] & ~stop[lane]))
-            spent = spent | chosen[lane]
+        m.d.comb += done.eq((todo == 0) | (ready & ~several & ~waits))
 
-        vertex, row, number = Signal(config.node_bits), Signal.like(answers[0].row), Signal.like(table.lane)
+        vertex, row = Signal(config.node_bits), Signal.like(answers[0].row)
         for lane in lanes:
             with m.If(chosen[lane]):
                 m.d.comb += [
                     vertex.eq(edge.vertices[lane]),
                     row.eq(answers[lane].row),
                     self.owner.eq(answers[lane].owner),
-                    number.eq(lane),
                 ]
         keep_node, keep_hub, keep_late = Signal(), Signal(), Signal()
         column = Signal.like(table.new_column)
@@ -196,8 +200,8 @@ class Examiner(wiring.Component):
             keep_late.eq((chosen & new_node).any() & ~keep_node),
             column.eq(Mux(keep_hub, self.hubs, self.nodes)),
             self.first.eq(keep_node & seeds),
-            table.insert.eq((keep_hub & searches) | keep_node),
-            table.lane.eq(number),
+            # What is one too many is never looked up again.
+            table.insert.eq(Mux(searches, chosen & (new_hub | new_node), Mux(seeds, chosen & new_node, 0))),
             table.new_column.eq(column),
             self.aside.valid.eq((chosen & other).any()),
             self.aside.payload.index.eq(edge.index),
@@ -232,9 +236,12 @@ class Examiner(wiring.Component):
             self.nodes.eq(self.nodes + keep_node),
             self.hubs.eq(self.hubs + keep_hub),
             self.late.eq(self.late + keep_late),
+            full_nodes.eq(Mux(keep_node, self.nodes + 1, self.nodes) == self.settings.c_max),
+            full_hubs.eq(Mux(keep_hub, self.hubs + 1, self.hubs) == config.hubs),
         ]
         with m.If(self.new_record):
             m.d.sync += [self.nodes.eq(self.given), self.hubs.eq(0), self.late.eq(0), opened.eq(0)]
+            m.d.sync += [full_nodes.eq(self.given & (self.settings.c_max == 1)), full_hubs.eq(0)]
             m.d.sync += self.tag.eq(self.tag + 1)
         with m.If(self.clear.valid):
             m.d.sync += self.tag.eq(0)

@@ -165,13 +165,17 @@ class Claim(data.StructLayout):
 
 
 class Bundle(data.StructLayout):
-    """Neighbours of the ``index``-th node: those ``vertices`` whose bit in the ``mask`` is set."""
+    """Neighbours of the ``index``-th node: those ``vertices`` whose bit in the ``mask`` is set.
+
+    ``remote``: those that are of another chiplet.
+    """
 
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__(
             {
                 "index": config.list_bits,
                 "mask": config.lanes,
+                "remote": config.lanes,
                 "vertices": data.ArrayLayout(config.node_bits, config.lanes),
             }
         )

@@ -38,8 +38,9 @@ class Looker(wiring.Component):
         Whether free vertices are claimed, and for whom; belongs to ``i``.
     request, answer
         Of every lane, to and from the state store; the answer comes in the cycle after the request was taken.
-    o
+    o, ahead
         Bundles with their answers, two cycles after ``i`` at the earliest; depends on answers of the same cycle.
+        Vertices of the one that may be offered in the next cycle; depends on ``o.ready`` and ``i``.
     holding
         Part of the bundle at ``i`` was asked for.
     busy
@@ -57,6 +58,7 @@ class Looker(wiring.Component):
                 "request": Out(stream.Signature(Request(config))).array(config.lanes),
                 "answer": In(Answer(config)).array(config.lanes),
                 "o": Out(stream.Signature(Looked(config))),
+                "ahead": Out(config.node_bits).array(config.lanes),
                 "holding": Out(1),
                 "busy": Out(1),
             }
@@ -68,15 +70,14 @@ class Looker(wiring.Component):
         config, settings = self.config, self.settings
         lanes = range(config.lanes)
         slots = [Signal(Looked(config), name=f"slot{n}", reset_less=True) for n in range(2)]
-        remotes = [Signal(config.lanes, name=f"remote{n}") for n in range(2)]
         occupied, fills, takes = Signal(2), Signal(), Signal()
 
-        remote, granted, need, got = (Signal(config.lanes, name=n) for n in ("remote", "granted", "need", "got"))
+        granted, need, got = (Signal(config.lanes, name=n) for n in ("granted", "need", "got"))
         room, ends = Signal(), Signal()
         bundle = self.i.payload
         m.d.comb += [
             room.eq(~occupied.bit_select(fills, 1)),
-            need.eq(bundle.mask & ~remote & ~granted),
+            need.eq(bundle.mask & ~bundle.remote & ~granted),
             ends.eq(self.i.valid & room & ((need & ~got) == 0)),
             self.i.ready.eq(ends),
             self.holding.eq(granted.any()),
@@ -86,7 +87,6 @@ class Looker(wiring.Component):
             request, local = self.request[lane], Signal(config.node_bits, name=f"local{lane}")
             m.d.comb += [
                 local.eq(bundle.vertices[lane] - settings.first),
-                remote[lane].eq(local >= settings.vertices),
                 request.valid.eq(self.i.valid & room & need[lane]),
                 request.payload.node.eq(local),
                 request.payload.operation.eq(Mux(self.claim, Operation.CLAIM, Operation.LOOK)),
@@ -102,7 +102,7 @@ class Looker(wiring.Component):
         m.d.sync += [arrives.eq(got), where.eq(fills)]
         for n, slot in enumerate(slots):
             with m.If(ends & (fills == n)):
-                m.d.sync += [slot.bundle.eq(bundle), remotes[n].eq(remote)]
+                m.d.sync += slot.bundle.eq(bundle)
             for lane in lanes:
                 with m.If(arrives[lane] & (where == n)):
                     m.d.sync += slot.answers[lane].eq(self.answer[lane])
@@ -112,10 +112,15 @@ class Looker(wiring.Component):
         ]
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += [takes.eq(~takes), occupied.bit_select(takes, 1).eq(0)]
+        remote = Mux(takes, slots[1].bundle.remote, slots[0].bundle.remote)
+        stays, follows = self.o.valid & ~self.o.ready, occupied.bit_select(~takes, 1)
         for lane in lanes:
+            first, second = (slot.bundle.vertices[lane] for slot in slots)
+            after = Mux(follows, Mux(takes, first, second), bundle.vertices[lane])
+            m.d.comb += self.ahead[lane].eq(Mux(stays, Mux(takes, second, first), after))
             kept = Array(slot.answers[lane].as_value() for slot in slots)[takes]
             answer = self.o.payload.answers[lane]
             m.d.comb += answer.eq(Mux(arrives[lane] & (where == takes), self.answer[lane].as_value(), kept))
-            with m.If(Array(remotes)[takes][lane]):
+            with m.If(remote[lane]):
                 m.d.comb += answer.outcome.eq(Const(Outcome.OLD_HUB, Outcome))
         return m

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from hw.islands.config import LINES, LocatorConfig
-from hw.islands.formats import Bundle, Row
+from hw.islands.formats import Bundle, Row, Settings
 from hw.stream.queue import Queue
 
 __all__ = ["NumberedRow", "RowReader"]
@@ -19,6 +19,13 @@ class NumberedRow(data.StructLayout):
 
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__({"row": Row(config), "index": config.list_bits})
+
+
+class _Line(data.StructLayout):
+    """The ``names`` of vertices in a line, and which are ``remote``, of another chiplet."""
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__({"names": data.ArrayLayout(config.node_bits, config.line_words), "remote": config.line_words})
 
 
 class _Piece(data.StructLayout):
@@ -44,6 +51,8 @@ class RowReader(wiring.Component):
 
     Attributes
     ----------
+    settings
+        Of the round.
     i
         Rows of at least one edge; taken when their last line has been asked for.
     request, line
@@ -61,6 +70,7 @@ class RowReader(wiring.Component):
         self.config = config
         super().__init__(
             {
+                "settings": In(Settings(config)),
                 "i": In(stream.Signature(NumberedRow(config))),
                 "request": Out(stream.Signature(config.line_bits)),
                 "line": In(stream.Signature(config.data_width, always_ready=True)),
@@ -75,8 +85,7 @@ class RowReader(wiring.Component):
         m = Module()
         config = self.config
         # As many lines as pieces at most, so a line always finds room.
-        names = data.ArrayLayout(config.node_bits, config.line_words)
-        m.submodules.lines = lines = Queue(names, LINES, storage="distributed")
+        m.submodules.lines = lines = Queue(_Line(config), LINES, storage="distributed")
         m.submodules.pieces = pieces = Queue(_Piece(config), LINES, storage="distributed")
         in_line = exact_log2(config.line_words)
 
@@ -99,11 +108,17 @@ class RowReader(wiring.Component):
             pieces.i.payload.first.eq(address[:in_line]),
             pieces.i.payload.count.eq(count),
             lines.i.valid.eq(self.line.valid),
-            *(
-                lines.i.payload[n].eq(self.line.payload.word_select(n, _WORD_BITS)[: config.node_bits])
-                for n in range(config.line_words)
-            ),
         ]
+        # Which vertices are here is said with the line, so that whoever asks for them can do so at once.
+        end = Signal(config.node_bits + 1)
+        m.d.sync += end.eq(self.settings.first + self.settings.vertices)
+        for n in range(config.line_words):
+            name = Signal(config.node_bits, name=f"name{n}")
+            m.d.comb += [
+                name.eq(self.line.payload.word_select(n, _WORD_BITS)),
+                lines.i.payload.names[n].eq(name),
+                lines.i.payload.remote[n].eq((name < self.settings.first) | (name >= end)),
+            ]
         with m.If(asks):
             m.d.sync += passed.eq(Mux(last, 0, passed + count))
 
@@ -126,7 +141,8 @@ class RowReader(wiring.Component):
             m.d.comb += [
                 word.eq(first + lane),
                 self.o.payload.mask[lane].eq(lane < over),
-                self.o.payload.vertices[lane].eq(lines.o.payload[word]),
+                self.o.payload.vertices[lane].eq(lines.o.payload.names[word]),
+                self.o.payload.remote[lane].eq(lines.o.payload.remote.bit_select(word, 1)),
             ]
         with m.If(ends):
             m.d.sync += done.eq(0)

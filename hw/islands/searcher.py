@@ -78,7 +78,7 @@ class Searcher(wiring.Component):
 
         half, task, end = Signal(), Signal(Task(config)), Signal(_End)
         searching, epoch, owner = Signal(), Signal(config.epoch_bits), Signal(Owner(config))
-        handing, sent = Signal(), Signal()
+        handing, sent, begun = Signal(), Signal(), Signal()
         found, counts = self.found.payload, search.counts
         m.d.comb += [
             owner.worker.eq(search.number),
@@ -93,11 +93,13 @@ class Searcher(wiring.Component):
             found.nodes.eq(examiner.nodes),
             found.hubs.eq(examiner.hubs),
             found.round.eq(settings.round),
+            reader.settings.eq(settings),
             looker.settings.eq(settings),
             looker.owner.eq(owner),
             examiner.settings.eq(settings),
             examiner.half.eq(half),
             examiner.hub.eq(task.vertex),
+            *(examiner.ahead[lane].eq(looker.ahead[lane]) for lane in range(lanes)),
             counts.read.eq(examiner.read),
             counts.began.eq(examiner.first),
         ]
@@ -125,6 +127,7 @@ class Searcher(wiring.Component):
             m.d.comb += [
                 looker.i.payload.index.eq(index),
                 looker.i.payload.mask.eq(1),
+                looker.i.payload.remote.eq(0),
                 *(looker.i.payload.vertices[lane].eq(vertex) for lane in range(lanes)),
             ]
         sweep, sweep_next, set_ = Signal(config.list_bits + 1), Signal(config.list_bits + 1), Signal(lanes)
@@ -231,9 +234,10 @@ class Searcher(wiring.Component):
                     vertex.eq(seed),
                     looker.claim.eq(1),
                     looker.i.valid.eq(waiting.any() & ~sent),
-                    examiner.new_record.eq(looker.i.ready),
+                    # Once for each seed, before its answer comes.
+                    examiner.new_record.eq(looker.i.valid & ~begun),
                 ]
-                m.d.sync += [fetch.eq(0), pressing.eq(0)]
+                m.d.sync += [fetch.eq(0), pressing.eq(0), begun.eq((begun | looker.i.valid) & ~examiner.step)]
                 with m.If(looker.i.ready):
                     m.d.sync += [sent.eq(1), waiting.eq(waiting & ~first)]
                 with m.If(examiner.step):
@@ -256,7 +260,8 @@ class Searcher(wiring.Component):
                     reader.i.payload.row.eq(members.fetched),
                     reader.i.payload.index.eq(fetch),
                     fetch_next.eq(fetch + reader.i.ready),
-                    alone.eq(again),
+                    # Known sooner than `again`, and the same where it counts: nothing is read when all is exhausted.
+                    alone.eq(asides.o.valid & (crowded | ~reader.busy)),
                     vertex.eq(asides.o.payload.vertex),
                     index.eq(asides.o.payload.index),
                     looker.claim.eq(1),

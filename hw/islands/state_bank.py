@@ -1,6 +1,6 @@
 """State bank: a part of the node state that reads, decides and writes in one step."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -73,9 +73,7 @@ class StateBank(wiring.Component):
         config, settings = self.config, self.settings
         m.submodules.states = states = memory.Memory(shape=Word(config), depth=config.depth, init=[])
         m.submodules.rows = rows = memory.Memory(shape=Row(config), depth=config.depth, init=[])
-        write = states.write_port()
-        # A request right after a write of the same vertex reads what was written.
-        read, scanned = states.read_port(transparent_for=(write,)), states.read_port()
+        write, read, scanned = states.write_port(), states.read_port(), states.read_port()
         row_write, row_read, row_scanned = rows.write_port(), rows.read_port(), rows.read_port()
         address = self.request.node[config.bank_bits :][: len(self.place)]
         m.d.comb += [
@@ -90,34 +88,61 @@ class StateBank(wiring.Component):
             row_write.en.eq(self.put),
         ]
 
-        valid, request = Signal(), Signal(Request(config), reset_less=True)
-        m.d.sync += [valid.eq(self.valid), request.eq(self.request)]
-        held = read.data
-        answer = self.answer
-        m.d.comb += [answer.row.eq(row_read.data), answer.owner.eq(held.value[: answer.owner.shape().size])]
-        degree = row_read.data.degree
-        with m.If(held.kind == Kind.DONE):
-            m.d.comb += answer.outcome.eq(Outcome.DONE)
-        with m.Elif(degree > settings.previous):
-            m.d.comb += answer.outcome.eq(Outcome.OLD_HUB)
-        with m.Elif(degree > settings.threshold):
-            m.d.comb += answer.outcome.eq(Outcome.NEW_HUB)
-        with m.Elif(held.kind == Kind.OWNED):
-            m.d.comb += answer.outcome.eq(Mux(held.value == request.value, Outcome.MINE, Outcome.OTHER))
-        with m.Elif((held.kind == Kind.MARKED) & (held.value == settings.round)):
-            m.d.comb += answer.outcome.eq(Outcome.MARKED)
-        with m.Else():
-            m.d.comb += answer.outcome.eq(Outcome.FREE)
+        request, claims, sets = Signal(Request(config), reset_less=True), Signal(), Signal()
+        m.d.sync += [
+            request.eq(self.request),
+            claims.eq(self.valid & (self.request.operation == Operation.CLAIM)),
+            sets.eq(self.valid & (self.request.operation == Operation.SET)),
+        ]
+        # A request right after a write of the same vertex is answered with what was written, which is judged beside
+        # what the memory says: that comes late.
+        wrote, again, last = Signal(), Signal(), Signal(Word(config))
+        m.d.sync += [wrote.eq(write.en), again.eq(address == write.addr), last.eq(write.data)]
+        newer = wrote & again
+        outcomes, pending = [], []
+        for name, word in (("stored", read.data), ("written", last)):
+            outcome, mine, now = Signal(Outcome, name=name), Signal(name=f"{name}_mine"), Signal(name=f"{name}_now")
+            m.d.comb += [mine.eq(word.value == request.value), now.eq(word.value == settings.round)]
+            with m.Switch(word.kind):
+                with m.Case(Kind.DONE):
+                    m.d.comb += outcome.eq(Outcome.DONE)
+                with m.Case(Kind.OWNED):
+                    m.d.comb += outcome.eq(Mux(mine, Outcome.MINE, Outcome.OTHER))
+                with m.Case(Kind.MARKED):
+                    m.d.comb += outcome.eq(Mux(now, Outcome.MARKED, Outcome.FREE))
+                with m.Default():
+                    m.d.comb += outcome.eq(Outcome.FREE)
+            outcomes.append(outcome)
+            pending.append((word.kind == Kind.FREE) | ((word.kind == Kind.MARKED) & ~now))
+        answer, found, old_hub, new_hub = self.answer, Signal(Outcome), Signal(), Signal()
+        m.d.comb += [
+            found.eq(Mux(newer, outcomes[1], outcomes[0])),
+            old_hub.eq(_exceeds(row_read.data.degree, settings.previous)),
+            new_hub.eq(_exceeds(row_read.data.degree, settings.threshold)),
+            answer.row.eq(row_read.data),
+            answer.owner.eq(Mux(newer, last.value, read.data.value)[: answer.owner.shape().size]),
+            answer.outcome.eq(found),
+        ]
+        with m.If(found != Outcome.DONE):
+            with m.If(old_hub):
+                m.d.comb += answer.outcome.eq(Outcome.OLD_HUB)
+            with m.Elif(new_hub):
+                m.d.comb += answer.outcome.eq(Outcome.NEW_HUB)
 
-        m.d.comb += self.identified.eq(valid & (request.operation == Operation.SET) & (request.kind == Kind.DONE))
-        claims = (request.operation == Operation.CLAIM) & (answer.outcome == Outcome.FREE)
+        m.d.comb += [
+            self.identified.eq(sets & (request.kind == Kind.DONE)),
+            # A degree above the threshold before is above this one too.
+            write.en.eq(self.put | sets | (claims & Mux(newer, pending[1], pending[0]) & ~new_hub)),
+            write.addr.eq(Mux(self.put, self.place, request.node[config.bank_bits :][: len(self.place)])),
+            # What is not set is claimed, or not written at all.
+            write.data.kind.eq(Mux(sets, request.kind, Kind.OWNED)),
+            write.data.value.eq(request.value),
+        ]
         with m.If(self.put):
-            m.d.comb += [write.en.eq(1), write.addr.eq(self.place), write.data.eq(self.contents.word)]
-        with m.Else():
-            m.d.comb += [
-                write.en.eq(valid & (claims | (request.operation == Operation.SET))),
-                write.addr.eq(request.node[config.bank_bits :]),
-                write.data.kind.eq(Mux(claims, Kind.OWNED, request.kind)),
-                write.data.value.eq(request.value),
-            ]
+            m.d.comb += write.data.eq(self.contents.word)
         return m
+
+
+def _exceeds(degree: Value, limit: Value) -> Value:
+    """Whether a degree, which comes late, is above a limit: a carry that leaves the degree as it is."""
+    return (degree + ~limit)[len(limit)]

@@ -111,8 +111,9 @@ class StatePager(wiring.Component):
         tags = Array(Signal(config.page_bits - frame_bits, name=f"tag{n}") for n in frames)
         known, changed = Signal(config.frames), Signal(config.frames)
 
-        # Who lacks a page; the turn goes on with every page that is fetched.
-        turn, lacks = Signal(range(self.users)), Signal(self.users)
+        # Who lacks a page; a cycle later one of them, and which. The turn goes on with every page that is fetched.
+        turn, lacks, lacked = Signal(range(self.users)), Signal(self.users), Signal(self.users)
+        missing = Array(Signal(config.page_bits, name=f"missing{n}") for n in range(self.users))
         for n, page in enumerate(self.wanted):
             frame, here = page[:frame_bits], Signal(name=f"here{n}")
             m.d.comb += [
@@ -120,11 +121,12 @@ class StatePager(wiring.Component):
                 self.here[n].eq(here & ~self.moving),
                 lacks[n].eq(self.wants[n] & ~here),
             ]
+            m.d.sync += [lacked[n].eq(lacks[n]), missing[n].eq(page)]
             with m.If(self.writes[n]):
                 m.d.sync += changed.bit_select(frame, 1).eq(1)
-        later, user = lacks & Cat(turn <= n for n in range(self.users)), Signal(range(self.users))
+        later, user = lacked & Cat(turn <= n for n in range(self.users)), Signal(range(self.users))
         for n in reversed(range(self.users)):
-            with m.If(Mux(later.any(), later[n], lacks[n])):
+            with m.If(Mux(later.any(), later[n], lacked[n])):
                 m.d.comb += user.eq(n)
 
         # The page that comes, its frame, and the one that goes.
@@ -166,16 +168,25 @@ class StatePager(wiring.Component):
         with m.FSM():
             with m.State("WATCH"):
                 m.d.comb += self.busy.eq(0)
-                m.d.sync += [chosen.eq(user), page.eq(Array(self.wanted)[user]), at.eq(0), asked.eq(0)]
                 with m.If(lacks.any()):
                     m.next = "STOP"
             with m.State("STOP"):
                 # What was granted in the cycle before is written in this one.
                 m.d.comb += self.moving.eq(1)
+                m.d.sync += [chosen.eq(user), page.eq(missing[user]), at.eq(0), asked.eq(0)]
+                m.next = "LEAVE"
+            with m.State("LEAVE"):
+                # The first vertices of the page that goes are shown already.
+                m.d.comb += self.moving.eq(1)
                 m.d.sync += known.bit_select(frame, 1).eq(0)
-                m.next = "SETTLE"
                 with m.If((known & changed).bit_select(frame, 1)):
-                    m.next = "SHOW"
+                    m.next = "WRITE"
+                with m.Elif(pages.unwritten):
+                    m.next = "SETTLE"
+                with m.Elif(self.fresh):
+                    m.next = "MAP"
+                with m.Else():
+                    m.next = "READ"
             with m.State("SHOW"):
                 m.d.comb += self.moving.eq(1)
                 m.next = "WRITE"

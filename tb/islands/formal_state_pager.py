@@ -125,7 +125,13 @@ class PagerSpec(Elaboratable):
         for n in range(_USERS):
             with m.If(meets[n] & known & ~spoilt):
                 m.d.comb += Assert(local == truth)
+        # A page that was there when the exchange began is not fetched: somebody else's was missing.
+        had = Signal()
+        with m.If(~dut.moving):
+            m.d.sync += had.eq(meets.any())
+        fetched = pages.request.payload.address[exact_log2(config.page_beats) :]
         m.d.comb += [
+            Assert(~(pages.request.valid & had & (fetched == page))),
             Cover(gone),
             Cover(returned & meets.any() & ~spoilt),
             Cover(spoilt & meets.any() & (local[:2] == Kind.DONE)),
