@@ -49,9 +49,9 @@ class Sizes(NamedTuple):
         """Make the units beside a chiplet, by name."""
         units: dict[str, Any] = {}
         if self.attributes:
-            units["attributes"] = AttributeCore(self.attributes)
+            units["attribute_core"] = AttributeCore(self.attributes)
         if self.neural:
-            units["neural"] = NeuralUnit(self.neural, *self.chiplet.port)
+            units["neural_unit"] = NeuralUnit(self.neural, *self.chiplet.port)
         return units
 
 

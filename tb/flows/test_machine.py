@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from golden.errors import InputError
+from hw.chiplet.machine import Machine
 from hw.community.chiplet import CommunityChiplet
 from hw.host.hosted import Hosted
 from hw.ring.ring_chiplet import RingChiplet
-from scripts.config import names
+from scripts.config import load_ring, names
 from scripts.flows.generate import header, port_list
 from scripts.machine import machine_block
 
@@ -20,8 +21,15 @@ def test_every_configuration_is_a_machine_with_the_buses_of_its_kind(config: str
     assert isinstance(machine, Hosted)
     ports = {port["name"] for port in port_list(machine)}
     assert {"s_axil_awvalid", "m_axi_araddr", "irq"} <= ports
-    assert ("s_axis_tdata" in ports) == isinstance(machine.machine, RingChiplet) == block.name.endswith("_ring")
-    assert isinstance(machine.machine, CommunityChiplet) == (config == "community")
+    sizes, inside = load_ring(config), machine.machine
+    assert isinstance(inside, Machine) == bool(sizes.units())
+    chiplet = inside.chiplet if isinstance(inside, Machine) else inside
+    if isinstance(inside, Machine):
+        assert set(inside.units) == {"attribute_core", "neural_unit"} - (
+            {"attribute_core"} if config == "community" else set()
+        )
+    assert ("s_axis_tdata" in ports) == isinstance(chiplet, RingChiplet) == block.name.endswith("_ring")
+    assert isinstance(chiplet, CommunityChiplet) == (config == "community")
 
 
 def test_the_number_of_chiplets_decides_about_the_ring(tmp_path: Path) -> None:
