@@ -108,12 +108,12 @@ async def what_has_been_done_is_taken_off(dut: Any) -> None:
 
 
 @cocotb.test()
-@cocotb.parametrize(hops=[0, 1, 2, 3], turn=list(range(10)))
+@cocotb.parametrize(hops=[0, 1, 2, 3], turn=[0, 1, 2, 3])
 async def loads_fill_all_their_bits(dut: Any, hops: int, turn: int) -> None:
     """Take tasks, thresholds and pieces of all sizes, and what has been done off again in parts."""
     bench = await start(dut, Allocator(**parameters()))
     source = bench.random
-    threshold = source.randrange(1 << 32) >> (0, 2, 8, source.randrange(32))[turn % 4]
+    threshold = source.randrange(1 << 32) >> (0, 2, 8, source.randrange(32))[turn]
     golden = configure(dut, bench, hops, threshold, source.randrange(1 << 12, 1 << 16))
     loads, given = golden.allocation.loads, 0
     while (work := source.randrange(1 << 30) >> source.randrange(24)) < (1 << 32) - given:
@@ -131,6 +131,46 @@ async def loads_fill_all_their_bits(dut: Any, hops: int, turn: int) -> None:
         await bench.cycles(2)
         drive(bench, golden, tasks_of(bench, 5))
         await bench.drain()
+
+
+@cocotb.test()
+@cocotb.parametrize(height=[6, 14, 22, 32])
+async def close_loads_are_told_apart_at_any_height(dut: Any, height: int) -> None:
+    """All have nearly the same, of that many bits; then small tasks go where there is a little less."""
+    bench = await start(dut, Allocator(**parameters()))
+    source = bench.random
+    for _ in range(12):
+        golden = configure(dut, bench, 0, (1 << 32) - 1, 1)
+        rows, columns = (source.randrange(1 << height // 2 - 1, 1 << height // 2) for _ in range(2))
+        spread = 1 << source.randrange(1, 9)
+        drive(bench, golden, [(rows, columns)] * golden.pes)
+        drive(bench, golden, [(1, source.randrange(1, spread + 1)) for _ in range(golden.pes)])
+        await bench.drain()
+        golden.hops, golden.threshold, golden.grain = source.randrange(1, 4), source.randrange(2 * spread), 2
+        dut.settings.value = bench_settings(golden.hops, golden.threshold, golden.grain)
+        # Loads within reach pass the levels.
+        await bench.cycles(8)
+        drive(bench, golden, [(source.randrange(1, 5), source.randrange(1, spread + 1)) for _ in range(20)])
+        await bench.drain()
+        assert loads_of(dut) == golden.allocation.loads
+        await bench.reset()
+
+
+@cocotb.test()
+async def a_threshold_is_exact(dut: Any) -> None:
+    """Keep a task of just that much whole, split one of a position more."""
+    bench = await start(dut, Allocator(**parameters()))
+    source = bench.random
+    for bits in range(1, 17):
+        for _ in range(4):
+            rows, columns = source.randrange(1 << bits - 1, 1 << bits), source.randrange(1 << bits - 1, 1 << bits)
+            whole = source.randrange(2)
+            golden = configure(dut, bench, source.randrange(4), rows * columns - 1 + whole, (rows + 1) // 2)
+            await bench.cycles(8)
+            drive(bench, golden, [(rows, columns)])
+            assert golden.allocation.remapped == 1 - whole
+            await bench.drain()
+            await bench.reset()
 
 
 @cocotb.test()
