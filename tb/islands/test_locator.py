@@ -218,6 +218,27 @@ async def vertices_without_edges_are_hubs_among_others(dut: Any) -> None:
             assert {r.key for r in records} == {r.key for r in locate(graph, schedule, limits).records}
 
 
+def wide(seed: int, size: int, hubs: int) -> Graph:
+    """Return a community, each node of which knows 12 of its hubs; hubs have more neighbours than it has."""
+    source = np.random.default_rng(seed)
+    nodes = np.arange(size)
+    ends = np.concatenate([source.permutation(hubs) for _ in range(12 * size // hubs + 1)])[: 12 * size]
+    first, second = np.repeat(nodes, 12), size + ends
+    names = source.permutation(size + hubs)
+    starts, stops = np.concatenate([first, nodes[1:]]), np.concatenate([second, nodes[:-1]])
+    return Graph.from_edges("wide", size + hubs, names[starts], names[stops], symmetrise=True)
+
+
+@cocotb.test()
+async def rows_may_have_several_words(dut: Any) -> None:
+    """Nodes' and hubs' columns meet anywhere in a word, and most bits of a row are somebody's."""
+    machine = await begin(dut)
+    for seed, (size, hubs) in enumerate(((61, 40), *(() if brief() else ((53, 33), (44, 27), (33, 18))))):
+        graph, limits = wide(seed, size, hubs), limits_of(64, 64)
+        streams = await machine.locate(graph, Schedule(14, False, 1), limits)
+        check_records(graph, Schedule(14, False, 1), limits, [record for records in streams for record in records])
+
+
 @cocotb.test()
 @cocotb.parametrize(tiles=[2, 3, 255])
 async def rows_may_lie_in_several_tiles(dut: Any, tiles: int) -> None:
