@@ -13,9 +13,10 @@ from golden.ring.placement import CHIPLETS_MAX
 from hw.attributes.core import AttributeCore, CoreConfig
 from hw.attributes.formats import AttributeConfig
 from hw.chiplet.config import ChipletConfig
+from hw.chiplet.machine import neural_units
 from hw.community.chiplet import MachineConfig
 from hw.community.formats import CommunityConfig
-from hw.dnp.neural_unit import NeuralConfig, NeuralUnit
+from hw.dnp.neural_unit import NeuralConfig
 from hw.islands.config import LocatorConfig
 from hw.pe.formats import PEConfig
 
@@ -47,12 +48,8 @@ class Sizes(NamedTuple):
 
     def units(self) -> dict[str, Any]:
         """Make the units beside a chiplet, by name."""
-        units: dict[str, Any] = {}
-        if self.attributes:
-            units["attribute_core"] = AttributeCore(self.attributes)
-        if self.neural:
-            units["neural_unit"] = NeuralUnit(self.neural, *self.chiplet.port)
-        return units
+        core = {"attribute_core": AttributeCore(self.attributes)} if self.attributes else {}
+        return {**core, **neural_units(self.neural, self.chiplet.port)}
 
 
 @dataclass(frozen=True)
@@ -186,15 +183,16 @@ def _with_units(path: Path, beside: dict[str, Any], chiplet: ChipletConfig | Mac
         if (name := "attributes") in beside:
             section = beside[name]
             given = section.pop("policy", Policy.LRU.name) if isinstance(section, dict) else Policy.LRU.name
-            policies = {policy.name.lower(): policy for policy in Policy}
-            if str(given).lower() not in policies:
-                raise InputError(f"{path}, attributes.policy", f"is {given!r}", f"one of {', '.join(policies)}")
+            policies = {policy.name: policy for policy in Policy}
+            policy = policies.get(str(given).upper())
+            if policy is None:
+                raise InputError(f"{path}, attributes.policy", f"is {given!r}", f"one of {', '.join(policies).lower()}")
             section, inner = _nested(path, beside, name, CoreConfig, "attribute", AttributeConfig, _PORT)
             inner |= dict(zip(_PORT, chiplet.port, strict=True))
-            attributes = CoreConfig(AttributeConfig(**inner, policy=policies[str(given).lower()]), **section)
+            attributes = CoreConfig(AttributeConfig(**inner, policy=policy), **section)
+    except InputError:
+        raise
     except ValueError as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"{path}, {name}", str(error), "a value in that range") from None
     return Sizes(chiplet, count, neural, attributes)
 
@@ -204,10 +202,8 @@ def _nested(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Keys of a section that are of `kind`, and those of its `member`."""
     inner = {field.name for field in fields(inside)} - set(without) - {"policy", "sequential", "bucket_bits"}
-    section = _section(path, tables, name, kind, frozenset({member}), inner)
-    return {key: value for key, value in section.items() if key not in inner}, {
-        key: value for key, value in section.items() if key in inner
-    }
+    section: dict[str, Any] = _section(path, tables, name, kind, frozenset({member}), inner)
+    return section, {key: section.pop(key) for key in inner & set(section)}
 
 
 def _section(

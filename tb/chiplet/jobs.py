@@ -22,8 +22,8 @@ from golden.model.layer import Int16Array
 from golden.model.network import LayerResult, Problem, infer
 from hw.chiplet.chiplet import Chiplet
 from hw.chiplet.config import ChipletConfig
-from hw.chiplet.machine import with_units
-from hw.dnp.neural_unit import NeuralConfig, NeuralUnit
+from hw.chiplet.machine import neural_units, with_units
+from hw.dnp.neural_unit import NeuralConfig
 from tb.chiplet.host import Host, Run
 from tb.harness import CLOCK_NS, BuildOptions, Result, parameters
 from tb.harness.build import Build, remembered
@@ -149,7 +149,7 @@ def run_jobs(
     depth = 1 << (size // beat_bytes - 1).bit_length()
 
     def make() -> Build:
-        units = {"neural": NeuralUnit(neural, *config.port)} if neural else {}
+        units = neural_units(neural, config.port)
         component = with_units(lambda offload: Chiplet(config, offload=offload), units)
         return build_with_memory(component, name, memories={"m_axi": MemoryModel(depth=depth)}, options=options)
 

@@ -19,10 +19,10 @@ from cocotb.clock import Clock
 from golden.image import Image
 from golden.model.layer import Int16Array
 from golden.model.network import Problem, infer
-from hw.chiplet.machine import with_units
+from hw.chiplet.machine import neural_units, with_units
 from hw.community.chiplet import CommunityChiplet, MachineConfig
 from hw.community.formats import CommunityConfig
-from hw.dnp.neural_unit import NeuralConfig, NeuralUnit
+from hw.dnp.neural_unit import NeuralConfig
 from hw.islands.config import LocatorConfig
 from tb.chiplet.host import Host, Run
 from tb.community.loops import loose_loops
@@ -93,7 +93,7 @@ def run_images(
         regions = [image.results_region(layer) for layer in range(image.header["layers"])]
         described.append({"pace": asdict(pace), "dump": [(region.address, region.bytes) for region in regions]})
     (directory / "jobs.json").write_text(json.dumps(described))
-    units = {"neural": NeuralUnit(neural, *config.port, once=True)} if neural else {}
+    units = neural_units(neural, config.port, once=True)
     chiplet = with_units(lambda offload: CommunityChiplet(config, once=True, offload=offload), units)
     result = simulate_with_memory(
         chiplet,

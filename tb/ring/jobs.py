@@ -15,9 +15,9 @@ from golden.image import Image
 from golden.model.layer import Int16Array
 from golden.model.network import LayerResult, Problem, infer
 from hw.chiplet.config import ChipletConfig
-from hw.chiplet.machine import with_units
+from hw.chiplet.machine import neural_units, with_units
 from hw.community.chiplet import CommunityChiplet, MachineConfig
-from hw.dnp.neural_unit import NeuralConfig, NeuralUnit
+from hw.dnp.neural_unit import NeuralConfig
 from hw.ring.formats import RingConfig
 from hw.ring.ring_chiplet import RingChiplet
 from tb.community.loops import loose_loops
@@ -139,7 +139,7 @@ def run_ring(
     depth = _depth(jobs, config.port)
 
     def make() -> Build:
-        units = {"neural": NeuralUnit(neural, *config.port, once=True)} if neural else {}
+        units = neural_units(neural, config.port, once=True)
         component = with_units(lambda offload: RingChiplet(config, ring, once=True, offload=offload), units)
         return _build(component, ring, name, depth, options, directory)
 
