@@ -21,7 +21,7 @@ class _Side(data.StructLayout):
 
 
 class Judge(wiring.Component):
-    """Decides one conflict every other cycle; who is suspended or has lost is kept here until that search has ended.
+    """Decides a conflict in two cycles, or three; who is suspended or has lost is kept here until its search has ended.
 
     Searches that have met are in one component of the graph. They form an alliance: the larger goes on as its leader,
     the others are suspended, but keep what they have visited. If together they have more than ``c_max`` nodes, the
@@ -42,7 +42,7 @@ class Judge(wiring.Component):
     statuses
         Of every worker's search.
     i
-        Conflicts with the ``source`` worker's number; ready every other cycle.
+        Conflicts with the ``source`` worker's number; ready every other cycle, or every third when verdicts fall.
     judged
         A pulse for the worker whose conflict is decided; ``claims`` say how.
     claims
@@ -53,6 +53,8 @@ class Judge(wiring.Component):
         self.config = config
         #: Leader of every suspended search (inside; the proof looks at it).
         self.leaders = [Signal(config.worker_bits, name=f"leader{n}") for n in range(config.workers)]
+        #: Nodes of every leader's allies, at least (inside); what was found too late to count is missing.
+        self.extras = [Signal(config.list_bits + 2, name=f"extra{n}") for n in range(config.workers)]
         super().__init__(
             {
                 "settings": In(Settings(config)),
@@ -64,26 +66,26 @@ class Judge(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Weigh in one cycle, decide in the next."""
+        """Weigh in one cycle, decide in the next; after a verdict the totals need a cycle to follow."""
         m = Module()
         config, workers = self.config, range(self.config.workers)
-        claims, leaders, statuses = self.claims, self.leaders, self.statuses
-        # Nodes of suspended allies, at least; what was found too late to count is missing.
-        extras = [Signal(config.list_bits + 2, name=f"extra{n}") for n in workers]
+        claims, leaders, extras, statuses = self.claims, self.leaders, self.extras, self.statuses
         totals = [Signal(config.list_bits + 2, name=f"total{n}") for n in workers]
         alive, counts = Signal(config.workers), Array(status.count for status in statuses)
         m.d.comb += alive.eq(Cat(statuses[n].searching & ~claims[n].lost for n in workers))
         m.d.sync += [totals[n].eq(Mux(statuses[n].searching, statuses[n].count + extras[n], 0)) for n in workers]
 
-        conflict, weighed, me, foe = self.i.payload, Signal(), Signal(_Side(config)), Signal(_Side(config))
+        conflict, me, foe = self.i.payload, Signal(_Side(config)), Signal(_Side(config))
+        weighed, acts, settling = Signal(), Signal(), Signal()
         met, met_count, need = Signal(config.worker_bits), Signal(config.list_bits + 1), Signal()
         suspended = Array(claim.suspended for claim in claims)
         owner, leader = conflict.payload.owner, Signal(config.worker_bits)
         m.d.comb += [
-            self.i.ready.eq(~weighed),
+            # Weighed against totals of before the last verdict, the nodes of an ally that has lost would count twice.
+            self.i.ready.eq(~weighed & ~settling),
             leader.eq(Mux(suspended[owner.worker], Array(leaders)[owner.worker], owner.worker)),
         ]
-        m.d.sync += weighed.eq(self.i.valid & ~weighed)
+        m.d.sync += [weighed.eq(self.i.valid & self.i.ready), settling.eq(acts)]
         with m.If(~weighed):
             m.d.sync += [
                 me.leader.eq(conflict.source),
@@ -104,7 +106,7 @@ class Judge(wiring.Component):
                     side.number.eq(Array(status.number for status in statuses)[number]),
                 ]
 
-        acts, same, too_large, larger = Signal(), Signal(), Signal(), Signal()
+        same, too_large, larger = Signal(), Signal(), Signal()
         m.d.comb += [
             acts.eq(
                 weighed

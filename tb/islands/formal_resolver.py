@@ -1,9 +1,9 @@
-"""Proof of the judge: every alliance has a leader that goes on, or all of it marks."""
+"""Proof of the judge: every alliance has a leader that goes on, or all of it marks; no node counts twice."""
 
 from typing import Any
 
 from amaranth.asserts import AnyConst, AnySeq
-from amaranth.hdl import Array, Assert, Assume, Cover, Elaboratable, Module, Signal
+from amaranth.hdl import Array, Assert, Assume, Cover, Elaboratable, Module, Mux, Signal
 
 from hw.islands.config import LocatorConfig
 from hw.islands.resolver import Judge
@@ -17,7 +17,7 @@ _CONFIG = LocatorConfig(
 class JudgeSpec(Elaboratable):
     """Searches of one component meet each other in any order, at any size; no conflict is forgotten or doubled.
 
-    Those that search keep searching here, so that nothing but verdicts takes a search away.
+    Those that search keep searching here, so that nothing but verdicts takes a search away; what they hold only grows.
     """
 
     def elaborate(self, platform: Any) -> Module:
@@ -28,12 +28,15 @@ class JudgeSpec(Elaboratable):
         searching, lost, marked, suspended = (
             Signal(count, name=n) for n in ("searching", "lost", "marked", "suspended")
         )
+        held = [Signal(3, name=f"held{n}") for n in range(count)]
         m.d.comb += [searching.eq(AnyConst(count)), dut.settings.c_max.eq(AnyConst(4))]
         for n, (status, claim) in enumerate(zip(dut.statuses, dut.claims, strict=True)):
+            m.d.sync += held[n].eq(status.count)
             m.d.comb += [
                 status.searching.eq(searching[n]),
                 status.epoch.eq(AnyConst(2)),
                 status.count.eq(AnySeq(3)),
+                Assume(status.count >= held[n]),
                 status.number.eq(AnyConst(3)),
                 lost[n].eq(claim.lost),
                 marked[n].eq(claim.lost & claim.mark),
@@ -61,6 +64,13 @@ class JudgeSpec(Elaboratable):
             m.d.comb += Assert(leader < count)
             with m.If(suspended[n] & ~lost[n]):
                 m.d.comb += [Assert(leader != n), Assert(Array(goes_on)[leader])]
+        # No node counts twice: a leader's allies hold what they count for.
+        for n, extra in enumerate(dut.extras):
+            allied = (
+                Mux(suspended[k] & ~lost[k] & (dut.leaders[k] == n), dut.statuses[k].count, 0) for k in range(count)
+            )
+            with m.If(goes_on[n]):
+                m.d.comb += Assert(extra <= sum(allied))
         # Who has lost without a mark was suspended, and its leader needs what it holds.
         m.d.comb += Assert((lost & ~marked & ~suspended) == 0)
         # A verdict comes in the cycle after a conflict was taken, and is never taken back.
@@ -80,6 +90,7 @@ class JudgeSpec(Elaboratable):
             Cover((suspended == 3) & ~lost.any()),
             Cover((suspended == 3) & (lost == 1) & ~marked.any()),
             Cover(marked == 7),
+            Cover(lost.any() & ~marked.any() & (dut.extras[0] > 0)),
         ]
         return m
 
