@@ -63,6 +63,8 @@ class Examiner(wiring.Component):
         A bit for each lane: the neighbour is free, and was examined in this cycle. All neighbours.
     step
         The last of a bundle was examined.
+    keeps
+        A node joins in this cycle; ``nodes`` says so in the next.
     first
         The seed was free: the search has begun.
     stops
@@ -98,6 +100,7 @@ class Examiner(wiring.Component):
                 "free": Out(config.lanes),
                 "vertices": Out(config.node_bits).array(config.lanes),
                 "step": Out(1),
+                "keeps": Out(1),
                 "first": Out(1),
                 "stops": Out(1),
                 "aside": Out(stream.Signature(Aside(config), always_ready=True)),
@@ -199,6 +202,7 @@ class Examiner(wiring.Component):
             keep_node.eq((chosen & new_node & ~stop).any() & ~drains),
             keep_late.eq((chosen & new_node).any() & ~keep_node),
             column.eq(Mux(keep_hub, self.hubs, self.nodes)),
+            self.keeps.eq(keep_node),
             self.first.eq(keep_node & seeds),
             # What is one too many is never looked up again.
             table.insert.eq(Mux(searches, chosen & (new_hub | new_node), Mux(seeds, chosen & new_node, 0))),
@@ -232,12 +236,13 @@ class Examiner(wiring.Component):
             bits.payload.mask.eq(passed & ~stop & (hub | new_node | mine)),
             bits.payload.hub.eq(hub),
             *(bits.payload.columns[lane].eq(Mux(known[lane], table.column[lane], column)) for lane in lanes),
-            opened.eq(opened + opens),
-            self.nodes.eq(self.nodes + keep_node),
-            self.hubs.eq(self.hubs + keep_hub),
-            self.late.eq(self.late + keep_late),
-            full_nodes.eq(Mux(keep_node, self.nodes + 1, self.nodes) == self.settings.c_max),
-            full_hubs.eq(Mux(keep_hub, self.hubs + 1, self.hubs) == config.hubs),
+            # What is kept is known late: both outcomes are ready by then.
+            opened.eq(Mux(opens, opened + 1, opened)),
+            self.nodes.eq(Mux(keep_node, self.nodes + 1, self.nodes)),
+            self.hubs.eq(Mux(keep_hub, self.hubs + 1, self.hubs)),
+            self.late.eq(Mux(keep_late, self.late + 1, self.late)),
+            full_nodes.eq(Mux(keep_node, self.nodes + 1 == self.settings.c_max, self.nodes == self.settings.c_max)),
+            full_hubs.eq(Mux(keep_hub, self.hubs + 1 == config.hubs, self.hubs == config.hubs)),
         ]
         with m.If(self.new_record):
             m.d.sync += [self.nodes.eq(self.given), self.hubs.eq(0), self.late.eq(0), opened.eq(0)]

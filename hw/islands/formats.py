@@ -227,8 +227,8 @@ class SearchSignature(wiring.Signature):
     -------
     number
         Of the worker; constant.
-    settings, clear
-        Of the round; begin a run.
+    settings
+        Of the round.
     task
         Work, taken when there is nothing else to do; ``ready`` depends on registers.
     conflict, judged
@@ -244,7 +244,6 @@ class SearchSignature(wiring.Signature):
             {
                 "number": In(config.worker_bits),
                 "settings": In(Settings(config)),
-                "clear": In(1),
                 "task": In(stream.Signature(Task(config))),
                 "conflict": Out(stream.Signature(Conflict(config))),
                 "judged": In(1),

@@ -146,7 +146,6 @@ class Locator(wiring.Component):
             m.d.comb += [
                 search.number.eq(worker),
                 search.settings.eq(settings),
-                search.clear.eq(clear),
                 search.judged.eq(resolver.judged[worker]),
                 search.claim.eq(resolver.claims[worker]),
                 resolver.statuses[worker].eq(search.status),
@@ -258,7 +257,7 @@ class Locator(wiring.Component):
                 for failure, code in failures:
                     with m.If(failure.valid):
                         fail(code, failure.payload)
-                with m.If(~started & ~loader.busy & ~engines_busy):
+                with m.If(~started & ~loader.busy):
                     m.next = "ROUND"
                     with m.If((error.code != Error.NONE) | (command.vertices == 0)):
                         m.next = "FINISH"

@@ -86,18 +86,23 @@ class RowReader(wiring.Component):
         config = self.config
         # As many lines as pieces at most, so a line always finds room.
         m.submodules.lines = lines = Queue(_Line(config), LINES, storage="distributed")
-        m.submodules.pieces = pieces = Queue(_Piece(config), LINES, storage="distributed")
+        # A piece is known long before its line comes, which its first word then selects from.
+        m.submodules.pieces = pieces = Queue(_Piece(config), LINES, storage="block")
         in_line = exact_log2(config.line_words)
 
         passed = Signal(config.node_bits)  # edges of the row already asked for
         row, address, left = self.i.payload.row, Signal(config.edge_bits), Signal(config.node_bits)
         room, count = Signal(range(config.line_words + 1)), Signal(range(config.line_words + 1))
+        # The row's first line may be its last: its low bits tell. For the others it is known a cycle before, since
+        # whoever offers the next row waits for `ready`.
+        first_room, later, final = Signal.like(room), Signal(), Signal()
         last, asks = Signal(), Signal()
         m.d.comb += [
             address.eq(row.start + passed),
             left.eq(row.degree - passed),
             room.eq(config.line_words - address[:in_line]),
-            last.eq(left <= room),
+            first_room.eq(config.line_words - row.start[:in_line]),
+            last.eq(Mux(later, final, ~row.degree[len(room) :].any() & (row.degree[: len(room)] <= first_room))),
             count.eq(Mux(last, left, room)),
             self.request.valid.eq(self.i.valid & pieces.i.ready & ~self.flush),
             self.request.payload.eq(address[in_line:]),
@@ -120,7 +125,11 @@ class RowReader(wiring.Component):
                 lines.i.payload.remote[n].eq((name < self.settings.first) | (name >= end)),
             ]
         with m.If(asks):
-            m.d.sync += passed.eq(Mux(last, 0, passed + count))
+            m.d.sync += [
+                passed.eq(Mux(last, 0, passed + count)),
+                later.eq(~last),
+                final.eq(left <= room + config.line_words),
+            ]
 
         piece, done = pieces.o.payload, Signal(in_line)  # words of the piece already handed out
         first, over = Signal(in_line), Signal(range(config.line_words + 1))
@@ -128,7 +137,7 @@ class RowReader(wiring.Component):
         m.d.comb += [
             first.eq(piece.first + done),
             over.eq(piece.count - done),
-            self.busy.eq(pieces.o.valid),
+            self.busy.eq(pieces.level != 0),
             self.o.valid.eq(lines.o.valid & ~self.flush),
             self.o.payload.index.eq(piece.index),
             moves.eq(self.o.valid & self.o.ready),
@@ -149,5 +158,5 @@ class RowReader(wiring.Component):
         with m.Elif(moves):
             m.d.sync += done.eq(done + config.lanes)
         with m.If(self.flush):
-            m.d.sync += passed.eq(0)
+            m.d.sync += [passed.eq(0), later.eq(0)]
         return m

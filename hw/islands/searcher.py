@@ -113,8 +113,9 @@ class Searcher(wiring.Component):
         group = Signal(range(max(2, config.line_words // lanes)))
         m.d.comb += first.eq(waiting & (~waiting + 1))
         for n, vertex in enumerate(seeds):
+            # In time: a seed is asked for two cycles after the one before was answered.
             with m.If(first[n]):
-                m.d.comb += seed.eq(vertex)
+                m.d.sync += seed.eq(vertex)
             with m.If(examiner.free[n % lanes] & (group == n // lanes)):
                 m.d.sync += [vertex.eq(examiner.vertices[n % lanes]), waiting[n].eq(1)]
         with m.If(examiner.step):
@@ -159,7 +160,13 @@ class Searcher(wiring.Component):
 
         fetch, fetch_next = Signal(config.list_bits + 1), Signal(config.list_bits + 1)
         m.d.comb += [fetch_next.eq(fetch), members.fetch.eq(Cat(fetch_next[: config.list_bits], half))]
-        m.d.sync += fetch.eq(fetch_next)
+        # Rows of all nodes so far are asked for: kept beside `fetch`, since much depends on it.
+        all_fetched, at_end, one_left = Signal(), Signal(), Signal()
+        m.d.comb += [at_end.eq(fetch == examiner.nodes), one_left.eq(fetch + 1 == examiner.nodes)]
+        m.d.sync += [
+            fetch.eq(fetch_next),
+            all_fetched.eq(Mux(reader.i.ready, Mux(examiner.keeps, at_end, one_left), at_end & ~examiner.keeps)),
+        ]
 
         # A search that has met another waits for the resolver.
         asking, asked, pressing, foe = Signal(), Signal(), Signal(), Signal(Owner(config))
@@ -174,20 +181,21 @@ class Searcher(wiring.Component):
         with m.If(search.judged):
             m.d.sync += asked.eq(0)
 
-        # A record of the task's hub and one of each search from its neighbours need a tag each.
+        # A record of the task's hub and one of each search from its neighbours need a tag each. Tags go on from run to
+        # run; the table is cleared before they begin again, and after a reset, which does not reach its memory.
         tags_left = examiner.tag < (1 << config.tag_bits) - config.line_words - 2
         forget = Signal(config.table_bits)
 
-        with m.FSM():
+        with m.FSM(init="FORGET"):
             with m.State("IDLE"):
                 m.d.comb += [
                     search.busy.eq(0),
-                    search.task.ready.eq(tags_left & ~search.clear),
+                    search.task.ready.eq(tags_left),
                     examiner.hub.eq(search.task.payload.vertex),
                     examiner.given.eq(1),
                 ]
                 m.d.sync += [task.eq(search.task.payload), sent.eq(0), group.eq(0), end.eq(_End.COMPLETE)]
-                with m.If(search.clear | ~tags_left):
+                with m.If(~tags_left):
                     m.next = "WAIT_FOR_COLLECTOR"
                 with m.Elif(search.task.valid):
                     m.d.comb += examiner.new_record.eq(1)
@@ -196,7 +204,6 @@ class Searcher(wiring.Component):
                     with m.If(search.task.payload.isolated):
                         m.next = "TURN"
             with m.State("WAIT_FOR_COLLECTOR"):
-                m.d.sync += forget.eq(0)
                 with m.If(self.found.ready):
                     m.next = "FORGET"
             with m.State("FORGET"):
@@ -237,7 +244,8 @@ class Searcher(wiring.Component):
                     # Once for each seed, before its answer comes.
                     examiner.new_record.eq(looker.i.valid & ~begun),
                 ]
-                m.d.sync += [fetch.eq(0), pressing.eq(0), begun.eq((begun | looker.i.valid) & ~examiner.step)]
+                m.d.sync += [fetch.eq(0), all_fetched.eq(0), pressing.eq(0)]
+                m.d.sync += begun.eq((begun | looker.i.valid) & ~examiner.step)
                 with m.If(looker.i.ready):
                     m.d.sync += [sent.eq(1), waiting.eq(waiting & ~first)]
                 with m.If(examiner.step):
@@ -253,10 +261,10 @@ class Searcher(wiring.Component):
                 waits = asking | asked | search.claim.suspended
                 m.d.comb += [
                     examiner.mode.eq(Mode.SEARCH),
-                    exhausted.eq((fetch == examiner.nodes) & ~reader.busy & idle),
+                    exhausted.eq(all_fetched & ~reader.busy & idle),
                     crowded.eq((asides.level >= BUNDLES * lanes) & ~looker.holding),
                     again.eq(asides.o.valid & (exhausted | crowded)),
-                    reader.i.valid.eq(fetch < examiner.nodes),
+                    reader.i.valid.eq(~all_fetched),
                     reader.i.payload.row.eq(members.fetched),
                     reader.i.payload.index.eq(fetch),
                     fetch_next.eq(fetch + reader.i.ready),
