@@ -123,7 +123,7 @@ _RING_PARTS = (
 
 #: The smallest locator in which searches meet.
 _NARROW_ISLANDS = {
-    "lanes": 2, "nodes": 256, "edges": 2048, "banks": 4, "line_banks": 4, "tasks": 4, "tag_bits": 6, "data_width": 64,
+    "lanes": 2, "nodes": 2048, "edges": 2048, "banks": 16, "line_banks": 4, "tasks": 4, "tag_bits": 6, "data_width": 64,
 }  # fmt: skip
 
 

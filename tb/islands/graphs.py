@@ -6,7 +6,7 @@ import numpy as np
 
 from golden.graph import Graph
 
-__all__ = ["GRAPHS", "cliques", "full_record", "late_hub", "many_hubs", "stars"]
+__all__ = ["GRAPHS", "cliques", "congruent", "full_record", "late_hub", "many_hubs", "scattered", "stars"]
 
 #: Graphs of every kind the locator has to manage, by what a data set is named; none has more than 256 nodes.
 GRAPHS = (
@@ -51,8 +51,9 @@ def full_record(nodes: int, hubs: int) -> Graph:
 
     Nodes have a degree of at most 7, hubs of at least 9: with a threshold of 8 the nodes are one community.
     """
+    last = 11 if hubs <= nodes else nodes + 5
     edges = [(node, (node + step) % nodes) for node in range(nodes) for step in (1, 2)]
-    edges += [(node, nodes + (node + turn) % hubs) for node in range(nodes) for turn in (0, 5, 11)]
+    edges += [(node, nodes + (node + turn) % hubs) for node in range(nodes) for turn in (0, 5, last)]
     edges += [(nodes + hub, nodes + (hub + step) % hubs) for hub in range(hubs) for step in range(1, 5)]
     ends = np.array(edges, dtype=np.int64)
     return Graph.from_edges("full record", nodes + hubs, ends[:, 0], ends[:, 1], symmetrise=True)
@@ -74,3 +75,24 @@ def stars(degrees: Sequence[int]) -> Graph:
         first += degree + 1
     ends = np.array(edges, dtype=np.int64)
     return Graph.from_edges("stars", first, ends[:, 0], ends[:, 1], symmetrise=True)
+
+
+def congruent(places: int, rings: int = 40) -> Graph:
+    """Return `rings` of six whose vertices differ by `places` in pairs, each of them joined to two of four such hubs.
+
+    Vertices meet at the same place of a table of `places` or fewer. A hub's degree is ``3 * rings``, a node's is 4.
+    """
+    near, apart = np.arange(3), places // (rings + 1)
+    ring = np.stack([near, near + places], axis=1).ravel()
+    nodes = (apart * np.arange(rings)[:, None] + ring).ravel()
+    after = (apart * np.arange(rings)[:, None] + np.roll(ring, 1)).ravel()
+    hubs = apart * rings + np.array([0, places, 1, places + 1])
+    joined = [hubs[(np.arange(nodes.size) + turn) % 4] for turn in (0, 1)]
+    ends = np.concatenate([after, *joined])
+    return Graph.from_edges("congruent", 2 * places, np.tile(nodes, 3), ends, symmetrise=True)
+
+
+def scattered(vertices: int, seed: int) -> Graph:
+    """Return a random graph with about half as many edges as vertices, all over their range."""
+    ends = np.random.default_rng(seed).integers(0, vertices, (2, 15 * vertices // 32))
+    return Graph.from_edges("scattered", vertices, ends[0], ends[1], symmetrise=True)

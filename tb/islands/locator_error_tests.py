@@ -86,10 +86,12 @@ async def data_that_contradicts_itself_is_refused(dut: Any) -> None:
         streams = await machine.run(layout, HALVING, limits)
         assert machine.completions == [{"code": code, "info": info}]
         assert not any(streams)
-    await machine.memory.load(lay_out(graph).image)
-    machine.memory.read_errors(range(LINE_BYTES, LINE_BYTES + 1))
-    await machine.run(lay_out(graph), HALVING, limits)
-    assert machine.completions == [{"code": Error.MEMORY_READ, "info": 1}]
+    for line in (1, 1365):
+        layout = lay_out(graph, first_line=line - 1)
+        await machine.memory.load(layout.image)
+        machine.memory.read_errors(range(line * LINE_BYTES, line * LINE_BYTES + 1))
+        await machine.run(layout, HALVING, limits)
+        assert machine.completions == [{"code": Error.MEMORY_READ, "info": line}]
     machine.memory.read_errors(None)
     await machine.locate(graph, HALVING, limits)
 

@@ -22,7 +22,7 @@ from golden.islands.record import beats_of
 from golden.islands.schedule import Schedule
 from hw.islands.config import LocatorConfig
 from tb.harness import BuildOptions, parameters
-from tb.islands.graphs import GRAPHS, cliques, full_record, late_hub, many_hubs, stars
+from tb.islands.graphs import GRAPHS, cliques, congruent, full_record, late_hub, many_hubs, scattered, stars
 from tb.islands.island_machine import IslandMachine, lay_out, worker_blocks, worker_sources
 from tb.islands.locator_driver import HALVING, LIMIT, SIZE, SLOW, begin, brief, expect, limits_of
 from tb.islands.locator_error_tests import *  # noqa: F403  # cocotb looks for tests in this module
@@ -51,6 +51,9 @@ async def every_graph_is_parted_as_by_connected_components(dut: Any, schedule: S
             assert counters["searches"] == golden.searches, name
             assert counters["given_up"] == golden.given_up, name
             assert counters["retreats"] == 0
+        # No search is given up that has not begun, and none retreats before it has read an edge.
+        assert counters["given_up"] <= counters["searches"], name
+        assert counters["retreats"] <= counters["edges_read"], name
     expect(f"{'halving' if schedule.halving else 'slow'} c_max={c_max}", cycles)
 
 
@@ -132,10 +135,11 @@ async def records_use_all_the_room_there_is(dut: Any) -> None:
     """Communities of as many nodes as fit, with hubs in every column, and numbers of hubs that are powers of two."""
     machine = await begin(dut)
     schedule, limits = Schedule(8, False, 8), limits_of(64)
-    for hubs in (64, 32, 16):
+    for hubs in sorted({limits.hubs, 64, 32, 16}):
         graph = full_record(64, hubs)
         records = await machine.parted(graph, schedule, limits)
-        assert [(r.nodes.size, r.hubs.size) for r in records if not r.hub_edges] == [(64, hubs)]
+        parts = [(64, 64)] * (hubs // 64) or [(64, hubs)]
+        assert [(r.nodes.size, r.hubs.size) for r in records if not r.hub_edges] == parts
         if not brief():
             expect(f"{hubs} hubs", machine.counters()["locate_cycles"])
 
@@ -152,6 +156,33 @@ async def words_are_visited_when_they_have_a_candidate(dut: Any) -> None:
         await machine.parted(graph, SLOW, limits)
         cycles += machine.counters()["locate_cycles"]
     expect("cliques", cycles)
+
+
+@cocotb.test()
+async def vertices_may_meet_in_the_column_table(dut: Any) -> None:
+    """Nodes and hubs of a community have the same place, and take the ones behind it."""
+    machine = await begin(dut)
+    config = IslandMachine(**parameters()["config"]).config
+    if config.nodes == 1 << config.table_bits:
+        return  # Every vertex has a place of its own.
+    for rings in (40,) if brief() else (40, 17):
+        records = await machine.parted(congruent(1 << config.table_bits, rings), Schedule(30, False, 10), limits_of())
+        assert sum(record.nodes.size == 6 for record in records) == rings
+    if not brief():
+        expect("congruent", machine.counters()["locate_cycles"])
+
+
+@cocotb.test()
+async def vertices_lie_anywhere_in_their_range(dut: Any) -> None:
+    """The largest graph there is room for: every word of the scan has candidates, and every bit of a VID is used."""
+    if brief():
+        return
+    machine = await begin(dut)
+    vertices, cycles = IslandMachine(**parameters()["config"]).config.nodes, 0
+    for seed, schedule in enumerate((Schedule(8), Schedule(4, False, 1))):
+        await machine.parted(scattered(vertices, seed), schedule, limits_of(9))
+        cycles += machine.counters()["locate_cycles"]
+    expect("scattered", cycles)
 
 
 @cocotb.test()
@@ -233,7 +264,7 @@ def wide(seed: int, size: int, hubs: int) -> Graph:
 async def rows_may_have_several_words(dut: Any) -> None:
     """Nodes' and hubs' columns meet anywhere in a word, and most bits of a row are somebody's."""
     machine = await begin(dut)
-    for seed, (size, hubs) in enumerate(((61, 40), *(() if brief() else ((53, 33), (44, 27), (33, 18))))):
+    for seed, (size, hubs) in enumerate(((64, 45), *(() if brief() else ((53, 33), (44, 27), (33, 18))))):
         graph, limits = wide(seed, size, hubs), limits_of(64, 64)
         streams = await machine.locate(graph, Schedule(14, False, 1), limits)
         check_records(graph, Schedule(14, False, 1), limits, [record for records in streams for record in records])
@@ -363,7 +394,7 @@ SMALL = {"nodes": 256, "edges": 2048, "banks": 4, "line_banks": 4, "tasks": 4, "
 
 
 def test_one_engine(tmp_path: Path) -> None:
-    run(tmp_path, engines=1, searches=1, data_width=64, **SMALL)
+    run(tmp_path, engines=1, searches=1, data_width=64, **{**SMALL, "nodes": 1024})
 
 
 def test_four_engines(tmp_path: Path) -> None:
