@@ -21,7 +21,7 @@ class _Side(data.StructLayout):
 
 
 class Judge(wiring.Component):
-    """Decides a conflict in two cycles, or three; who is suspended or has lost is kept here until its search has ended.
+    """Decides one conflict every other cycle; who is suspended or has lost is kept here until its search has ended.
 
     Searches that have met are in one component of the graph. They form an alliance: the larger goes on as its leader,
     the others are suspended, but keep what they have visited. If together they have more than ``c_max`` nodes, the
@@ -42,7 +42,7 @@ class Judge(wiring.Component):
     statuses
         Of every worker's search.
     i
-        Conflicts with the ``source`` worker's number; ready every other cycle, or every third when verdicts fall.
+        Conflicts with the ``source`` worker's number; ready every other cycle.
     judged
         A pulse for the worker whose conflict is decided; ``claims`` say how.
     claims
@@ -66,26 +66,23 @@ class Judge(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Weigh in one cycle, decide in the next; after a verdict the totals need a cycle to follow."""
+        """Weigh in one cycle, decide in the next."""
         m = Module()
         config, workers = self.config, range(self.config.workers)
         claims, leaders, extras, statuses = self.claims, self.leaders, self.extras, self.statuses
-        totals = [Signal(config.list_bits + 2, name=f"total{n}") for n in workers]
         alive, counts = Signal(config.workers), Array(status.count for status in statuses)
         m.d.comb += alive.eq(Cat(statuses[n].searching & ~claims[n].lost for n in workers))
-        m.d.sync += [totals[n].eq(Mux(statuses[n].searching, statuses[n].count + extras[n], 0)) for n in workers]
 
         conflict, me, foe = self.i.payload, Signal(_Side(config)), Signal(_Side(config))
-        weighed, acts, settling = Signal(), Signal(), Signal()
+        weighed, acts = Signal(), Signal()
         met, met_count, need = Signal(config.worker_bits), Signal(config.list_bits + 1), Signal()
         suspended = Array(claim.suspended for claim in claims)
         owner, leader = conflict.payload.owner, Signal(config.worker_bits)
         m.d.comb += [
-            # Weighed against totals of before the last verdict, the nodes of an ally that has lost would count twice.
-            self.i.ready.eq(~weighed & ~settling),
+            self.i.ready.eq(~weighed),
             leader.eq(Mux(suspended[owner.worker], Array(leaders)[owner.worker], owner.worker)),
         ]
-        m.d.sync += [weighed.eq(self.i.valid & self.i.ready), settling.eq(acts)]
+        m.d.sync += weighed.eq(self.i.valid & self.i.ready)
         with m.If(~weighed):
             m.d.sync += [
                 me.leader.eq(conflict.source),
@@ -101,8 +98,9 @@ class Judge(wiring.Component):
                 ),
             ]
             for side, number in ((me, conflict.source), (foe, leader)):
+                # What the last verdict has changed counts here: an ally's nodes must not count twice.
                 m.d.sync += [
-                    side.total.eq(Array(totals)[number]),
+                    side.total.eq(counts[number] + Array(extras)[number]),
                     side.number.eq(Array(status.number for status in statuses)[number]),
                 ]
 
