@@ -174,7 +174,7 @@ async def vertices_may_meet_in_the_column_table(dut: Any) -> None:
 
 @cocotb.test()
 async def vertices_lie_anywhere_in_their_range(dut: Any) -> None:
-    """The largest graph there is room for: every word of the scan has candidates, and every bit of a VID is used."""
+    """In the largest graph there is room for, every word of the scan has candidates and every bit of a VID is used."""
     if brief():
         return
     machine = await begin(dut)
