@@ -6,7 +6,7 @@ import numpy as np
 
 from golden.graph import Graph
 
-__all__ = ["GRAPHS", "cliques", "congruent", "full_record", "late_hub", "many_hubs", "scattered", "stars"]
+__all__ = ["GRAPHS", "cliques", "congruent", "full_record", "late_hub", "many_hubs", "scattered", "stars", "twice"]
 
 #: Graphs of every kind the locator has to manage, by what a data set is named; none has more than 256 nodes.
 GRAPHS = (
@@ -77,19 +77,25 @@ def stars(degrees: Sequence[int]) -> Graph:
     return Graph.from_edges("stars", first, ends[:, 0], ends[:, 1], symmetrise=True)
 
 
-def congruent(places: int, rings: int = 40) -> Graph:
-    """Return `rings` of six whose vertices differ by `places` in pairs, each of them joined to two of four such hubs.
+def congruent(places: int, fours: int = 40) -> Graph:
+    """Return `fours`, all joined, whose vertices differ by `places` in pairs, each joined to two of four such hubs.
 
-    Vertices meet at the same place of a table of `places` or fewer. A hub's degree is ``3 * rings``, a node's is 4.
+    Vertices meet at the same place of a table of `places` or fewer, and follow each other in rows. A hub's degree is
+    ``2 * fours``, a node's is 5. The first hub knows the second of a pair, so others come before it.
     """
-    near, apart = np.arange(3), places // (rings + 1)
-    ring = np.stack([near, near + places], axis=1).ravel()
-    nodes = (apart * np.arange(rings)[:, None] + ring).ravel()
-    after = (apart * np.arange(rings)[:, None] + np.roll(ring, 1)).ravel()
-    hubs = apart * rings + np.array([0, places, 1, places + 1])
-    joined = [hubs[(np.arange(nodes.size) + turn) % 4] for turn in (0, 1)]
-    ends = np.concatenate([after, *joined])
-    return Graph.from_edges("congruent", 2 * places, np.tile(nodes, 3), ends, symmetrise=True)
+    apart = places // (fours + 1)
+    four = np.array([0, places, 1, places + 1])
+    nodes = (apart * np.arange(fours)[:, None] + four).ravel()
+    others = [(apart * np.arange(fours)[:, None] + np.roll(four, turn)).ravel() for turn in (1, 2)]
+    joined = [(apart * fours + four)[(np.arange(nodes.size) + turn) % 4] for turn in (2, 3)]
+    ends = np.concatenate([*others, *joined])
+    return Graph.from_edges("congruent", 2 * places, np.tile(nodes, 4), ends, symmetrise=True)
+
+
+def twice(graph: Graph) -> Graph:
+    """Return two of a graph, side by side."""
+    ends = [np.concatenate([side, side + graph.nodes]) for side in (graph.edges, graph.destinations)]
+    return Graph.from_edges(f"{graph.name} twice", 2 * graph.nodes, *ends)
 
 
 def scattered(vertices: int, seed: int) -> Graph:

@@ -22,7 +22,7 @@ from golden.islands.record import beats_of
 from golden.islands.schedule import Schedule
 from hw.islands.config import LocatorConfig
 from tb.harness import BuildOptions, parameters
-from tb.islands.graphs import GRAPHS, cliques, congruent, full_record, late_hub, many_hubs, scattered, stars
+from tb.islands.graphs import GRAPHS, cliques, congruent, full_record, late_hub, many_hubs, scattered, stars, twice
 from tb.islands.island_machine import IslandMachine, lay_out, worker_blocks, worker_sources
 from tb.islands.locator_driver import HALVING, LIMIT, SIZE, SLOW, begin, brief, expect, limits_of
 from tb.islands.locator_error_tests import *  # noqa: F403  # cocotb looks for tests in this module
@@ -128,6 +128,9 @@ async def many_hubs_come_in_parts_or_are_too_many(dut: Any) -> None:
             records = await machine.parted(graph, schedule, limits)
             parts = [record.part for record in records if record.nodes.size == nodes]
             assert parts == (list(range(-(-touched // h_max))) if hubs >= touched else [])
+    records = await machine.parted(twice(many_hubs()), schedule, limits_of(64, hubs))
+    parts = sorted(record.part for record in records if record.nodes.size == 14)
+    assert parts == ([0, 0, 1, 1] if hubs >= 70 else [])
 
 
 @cocotb.test()
@@ -165,9 +168,9 @@ async def vertices_may_meet_in_the_column_table(dut: Any) -> None:
     config = IslandMachine(**parameters()["config"]).config
     if config.nodes == 1 << config.table_bits:
         return  # Every vertex has a place of its own.
-    for rings in (40,) if brief() else (40, 17):
-        records = await machine.parted(congruent(1 << config.table_bits, rings), Schedule(30, False, 10), limits_of())
-        assert sum(record.nodes.size == 6 for record in records) == rings
+    for fours in (40,) if brief() else (40, 17):
+        records = await machine.parted(congruent(1 << config.table_bits, fours), Schedule(30, False, 10), limits_of())
+        assert sum(record.nodes.size == 4 for record in records) == fours
     if not brief():
         expect("congruent", machine.counters()["locate_cycles"])
 
@@ -249,14 +252,17 @@ async def vertices_without_edges_are_hubs_among_others(dut: Any) -> None:
             assert {r.key for r in records} == {r.key for r in locate(graph, schedule, limits).records}
 
 
-def wide(seed: int, size: int, hubs: int) -> Graph:
-    """Return a community, each node of which knows 12 of its hubs; hubs have more neighbours than it has."""
+def wide(seed: int, size: int, hubs: int, known: int = 12) -> Graph:
+    """Return a community, each node of which knows so many of its hubs; hubs have more neighbours than it has."""
     source = np.random.default_rng(seed)
-    nodes = np.arange(size)
-    ends = np.concatenate([source.permutation(hubs) for _ in range(12 * size // hubs + 1)])[: 12 * size]
-    first, second = np.repeat(nodes, 12), size + ends
+    nodes, among = np.arange(size), size + np.arange(hubs)
+    ends = np.concatenate([source.permutation(hubs) for _ in range(known * size // hubs + 1)])[: known * size]
+    # A ring of hubs, as far as it takes.
+    steps = range(1, 1 + max(0, known + 5 - known * size // hubs) // 2)
+    first = [np.repeat(nodes, known), nodes[1:], *(among for _ in steps)]
+    second = [size + ends, nodes[:-1], *(np.roll(among, step) for step in steps)]
     names = source.permutation(size + hubs)
-    starts, stops = np.concatenate([first, nodes[1:]]), np.concatenate([second, nodes[:-1]])
+    starts, stops = np.concatenate(first), np.concatenate(second)
     return Graph.from_edges("wide", size + hubs, names[starts], names[stops], symmetrise=True)
 
 
@@ -264,10 +270,16 @@ def wide(seed: int, size: int, hubs: int) -> Graph:
 async def rows_may_have_several_words(dut: Any) -> None:
     """Nodes' and hubs' columns meet anywhere in a word, and most bits of a row are somebody's."""
     machine = await begin(dut)
-    for seed, (size, hubs) in enumerate(((64, 45), *(() if brief() else ((53, 33), (44, 27), (33, 18))))):
-        graph, limits = wide(seed, size, hubs), limits_of(64, 64)
-        streams = await machine.locate(graph, Schedule(14, False, 1), limits)
-        check_records(graph, Schedule(14, False, 1), limits, [record for records in streams for record in records])
+    most = parameters()["config"].get("hubs", 64)
+    graphs = [wide(seed, size, hubs) for seed, (size, hubs) in enumerate(((64, 45), (53, 33), (44, 27)))]
+    # Another search has the second of two.
+    graphs += [twice(wide(3, 33, 18)), *([wide(4, 64, most, 7)] if most > 64 else [])]
+    for graph in graphs[: 1 if brief() else None]:
+        schedule, limits = Schedule(9 if graph is graphs[-1] and most > 64 else 14, False, 1), limits_of(64, most)
+        streams = await machine.locate(graph, schedule, limits)
+        records = [record for records in streams for record in records]
+        check_records(graph, schedule, limits, records)
+        assert max(record.nodes.size + record.hubs.size for record in records) > 50
 
 
 @cocotb.test()
