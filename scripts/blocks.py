@@ -497,7 +497,9 @@ BLOCKS: tuple[Block, ...] = (
         factory="tb.islands.parts:locator",
         bench="tb.islands.test_locator",
         bench_factory="tb.islands.test_locator:machine",
-        bench_parameters={"config": {"engines": 3, "searches": 1, "outputs": 2, "hubs": 128, **_NARROW_ISLANDS}},
+        bench_parameters={
+            "config": {"searches": 1, "outputs": 2, "hubs": 128, **_NARROW_ISLANDS, "engines": 3, "edges": 8192}
+        },
         narrow={"config": {"engines": 2, "searches": 1, "hubs": 128, **_NARROW_ISLANDS}},
         launch="tb.islands.test_locator:launch",
         measures=(

@@ -6,7 +6,7 @@ import numpy as np
 
 from golden.graph import Graph
 
-__all__ = ["GRAPHS", "cliques", "congruent", "full_record", "late_hub", "many_hubs", "scattered", "stars", "twice"]
+__all__ = ["GRAPHS", "cliques", "congruent", "full_record", "late_hub", "many_hubs", "scattered", "several", "stars"]
 
 #: Graphs of every kind the locator has to manage, by what a data set is named; none has more than 256 nodes.
 GRAPHS = (
@@ -92,10 +92,11 @@ def congruent(places: int, fours: int = 40) -> Graph:
     return Graph.from_edges("congruent", 2 * places, np.tile(nodes, 4), ends, symmetrise=True)
 
 
-def twice(graph: Graph) -> Graph:
-    """Return two of a graph, side by side."""
-    ends = [np.concatenate([side, side + graph.nodes]) for side in (graph.edges, graph.destinations)]
-    return Graph.from_edges(f"{graph.name} twice", 2 * graph.nodes, *ends)
+def several(graph: Graph, count: int = 2) -> Graph:
+    """Return so many of a graph, side by side."""
+    steps = graph.nodes * np.arange(count)[:, None]
+    ends = [(side + steps).ravel() for side in (graph.edges, graph.destinations)]
+    return Graph.from_edges(f"{graph.name}, {count} times", count * graph.nodes, *ends)
 
 
 def scattered(vertices: int, seed: int) -> Graph:

@@ -22,7 +22,7 @@ from golden.islands.record import beats_of
 from golden.islands.schedule import Schedule
 from hw.islands.config import LocatorConfig
 from tb.harness import BuildOptions, parameters
-from tb.islands.graphs import GRAPHS, cliques, congruent, full_record, late_hub, many_hubs, scattered, stars, twice
+from tb.islands.graphs import GRAPHS, cliques, congruent, full_record, late_hub, many_hubs, scattered, several, stars
 from tb.islands.island_machine import IslandMachine, lay_out, worker_blocks, worker_sources
 from tb.islands.locator_driver import HALVING, LIMIT, SIZE, SLOW, begin, brief, expect, limits_of
 from tb.islands.locator_error_tests import *  # noqa: F403  # cocotb looks for tests in this module
@@ -128,9 +128,14 @@ async def many_hubs_come_in_parts_or_are_too_many(dut: Any) -> None:
             records = await machine.parted(graph, schedule, limits)
             parts = [record.part for record in records if record.nodes.size == nodes]
             assert parts == (list(range(-(-touched // h_max))) if hubs >= touched else [])
-    records = await machine.parted(twice(many_hubs()), schedule, limits_of(64, hubs))
-    parts = sorted(record.part for record in records if record.nodes.size == 14)
-    assert parts == ([0, 0, 1, 1] if hubs >= 70 else [])
+    # More searches than one meet them.
+    sizes = IslandMachine(**parameters()["config"]).config
+    for nodes in (14, 28):
+        one, parts = many_hubs(nodes), -(-5 * nodes // 64) if hubs >= 5 * nodes else 0
+        count = min(sizes.engines, (sizes.edges - 1) // one.edge_count)
+        if count > 1:
+            records = await machine.parted(several(one, count), schedule, limits_of(64, hubs))
+            assert sum(record.nodes.size == nodes for record in records) == count * parts
 
 
 @cocotb.test()
@@ -273,7 +278,7 @@ async def rows_may_have_several_words(dut: Any) -> None:
     most = parameters()["config"].get("hubs", 64)
     graphs = [wide(seed, size, hubs) for seed, (size, hubs) in enumerate(((64, 45), (53, 33), (44, 27)))]
     # Another search has the second of two.
-    graphs += [twice(wide(3, 33, 18)), *([wide(4, 64, most, 7)] if most > 64 else [])]
+    graphs += [several(wide(3, 33, 18)), *([wide(4, 64, most, 7)] if most > 64 else [])]
     for graph in graphs[: 1 if brief() else None]:
         schedule, limits = Schedule(9 if graph is graphs[-1] and most > 64 else 14, False, 1), limits_of(64, most)
         streams = await machine.locate(graph, schedule, limits)
