@@ -35,14 +35,15 @@ _AHEAD = 4
 class SampleSettings(data.StructLayout):
     """What to sample, and where the graph lies; constant while sampling.
 
-    Addresses are word addresses. ``fan_out``: of every hop. ``hops``: their number. ``negatives``: of a root.
+    Addresses are word addresses. ``nodes``: VIDs from here on are wrong. ``fan_out``: of every hop. ``hops``: their
+    number. ``negatives``: of a root.
     """
 
-    def __init__(self, address_width: int) -> None:
+    def __init__(self, address_width: int, id_bits: int) -> None:
         word = unsigned(address_width - (WORD_BYTES.bit_length() - 1))
         super().__init__(
             {
-                "nodes": unsigned(VID_BITS),
+                "nodes": range((1 << id_bits) + 1),
                 "offsets": word,
                 "edges": word,
                 "edge_count": unsigned(32),
@@ -75,6 +76,8 @@ class StructureProcessor(wiring.Component):
         Nodes that may wait: roots and samples of all hops but the last.
     depth
         Beats of edges that may be under way; every sample is a beat.
+    id_bits
+        Width of the IDs of nodes in the graph.
 
     Attributes
     ----------
@@ -93,13 +96,19 @@ class StructureProcessor(wiring.Component):
     CLIENTS = 3
 
     def __init__(
-        self, address_width: int = 32, data_width: int = 256, most: int = 16, frontier: int = 1024, depth: int = 64
+        self,
+        address_width: int = 32,
+        data_width: int = 256,
+        most: int = 16,
+        frontier: int = 1024,
+        depth: int = 64,
+        id_bits: int = 20,
     ) -> None:
         self._port = (address_width, data_width)
-        self.most, self.frontier, self.depth = most, frontier, depth
+        self.most, self.frontier, self.depth, self.id_bits = most, frontier, depth, id_bits
         super().__init__(
             {
-                "settings": In(SampleSettings(address_width)),
+                "settings": In(SampleSettings(address_width, id_bits)),
                 "start": In(1),
                 "busy": Out(1),
                 "o": Out(stream.Signature(Sample)),
@@ -113,9 +122,11 @@ class StructureProcessor(wiring.Component):
         """Connect queue, row finder, mixer, chooser and reader of edges in a ring."""
         m = Module()
         settings = self.settings
-        waiting = data.StructLayout({"node": VID_BITS, "root": VID_BITS, "hop": _HOP_BITS, "bad": 1})
-        from_row = data.StructLayout({"start": 32, "root": VID_BITS, "hop": _HOP_BITS})
-        from_choice = data.StructLayout({"root": VID_BITS, "hop": _HOP_BITS, "last": 1, "empty": 1})
+        # A VID outside the graph does not fit; nothing is looked up or drawn for it.
+        node_bits = self.id_bits
+        waiting = data.StructLayout({"node": node_bits, "root": node_bits, "hop": _HOP_BITS, "bad": 1})
+        from_row = data.StructLayout({"start": len(settings.edges), "root": node_bits, "hop": _HOP_BITS})
+        from_choice = data.StructLayout({"root": node_bits, "hop": _HOP_BITS, "last": 1, "empty": 1})
         m.submodules.roots = roots = RangeReader(*self._port, 16)
         m.submodules.root_words = root_words = WordSerialiser(self._port[1])
         m.submodules.frontier = frontier = Queue(waiting, self.frontier)

@@ -10,7 +10,7 @@ import numpy as np
 
 from golden.attributes.lfsr import Generator
 from golden.attributes.sampler import NEGATIVE_HOP, Batch, Plan, sample
-from golden.contracts import Error
+from golden.contracts import VID_BITS, Error
 from golden.datasets import load
 from golden.graph import Graph
 from hw.attributes.structure_processor import SampleSettings
@@ -43,7 +43,7 @@ class SampleBench:
 
     def __init__(self, bench: Bench, memory: Memory) -> None:
         self.bench, self.memory = bench, memory
-        self.codec = Codec(SampleSettings(20))
+        self.codec = Codec(SampleSettings(20, VID_BITS))
         self.errors: list[dict[str, int]] = []
         self.graph: Graph | RandomMemory
         for name in ("positive", "negative"):
