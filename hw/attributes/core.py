@@ -229,7 +229,7 @@ class AttributeCore(wiring.Component):
         ]
         for name, valid, payload in (
             ("offsets", begun | parent_ends, Mux(begun, 0, edges + real)),
-            ("edges", passes & child & real, position),
+            ("edges", passes & child & real, position[: (config.frontier * (1 + config.most)).bit_length()]),
             ("scales", parent_ends, self._scale(m, children + real)),
             ("nodes", passes & real, sample.node),
         ):

@@ -349,7 +349,11 @@ async def bad_operands_are_refused_and_the_next_command_works(dut: Any) -> None:
         ({"root_count": 0xFFFF, "hops": 1}, Error.BAD_OPERAND, 0xFFFF),
         ({"root_count": 40, "hops": 2, "fan_out": 0x505}, Error.BAD_OPERAND, 40 + 200),
         ({"root_count": 3, "hops": 4, "fan_out": 0x05050303}, Error.BAD_OPERAND, 3 + 9 + 27 + 135),
-        ({"root_count": most + 1, "hops": 0, "negatives": 0}, Error.BAD_OPERAND, most + 1),
+        *(
+            ({"root_count": count, "hops": 0, "negatives": 0, "span": (1 << 19) - 1}, Error.BAD_OPERAND, count)
+            for count in (most + 1, most + 2, most + 64)
+        ),
+        ({"root_count": 16, "hops": 0, "negatives": 0, "span": 1}, Error.BAD_OPERAND, 16),
         ({"root_count": 2 * most, "hops": 0, "negatives": 0, "span": (1 << 19) - 1}, Error.BAD_OPERAND, 2 * most),
         ({"root_count": 0xFFFF, "hops": 0, "negatives": 5}, Error.BAD_OPERAND, 6 * 0xFFFF),
         ({"root_count": 0xAAAA, "hops": 0, "negatives": 3, "span": (1 << 19) - 1}, Error.BAD_OPERAND, 4 * 0xAAAA),
@@ -462,6 +466,35 @@ async def errors_of_data_and_memory_end_one_command_only(dut: Any) -> None:
         await host.load()
         for job in (positive, negative, both):
             await host.sample(job)
+
+
+@cocotb.test()
+async def a_wrong_vid_has_no_row(dut: Any) -> None:
+    host = await begin(dut)
+    random = host.bench.random
+    mirror = host.place(row_bytes=32)
+    host.memory.latency(20)
+    for bit in range(CORE.attribute.id_bits, 32):
+        good, wrong = random.randrange(256), random.randrange(256) | 1 << bit
+        job = mirror.job([good, good, good], Plan((), 0), slotted=bit & 1, flush=1)
+        place = random.randrange(3)
+        mirror.put(job.roots, [wrong], place)
+        await host.load()
+        said = await host.one(job.fields)
+        assert (said["error"], said["info"]) == (Error.VID_RANGE, wrong)
+        # What it is, and that it was asked for, is written all the same.
+        kept = mirror.words.copy()
+        mirror.sampled(job, mirror.flows(job, AttributeRam(CORE.attribute.slots, CORE.attribute.ways)))
+        mirror.put(job.tree + 1 + 3 * job.fields["span"], [wrong], place)
+        at = (job.rows * 16 + 8 * place + np.arange(8)) % mirror.words.size
+        mirror.words[at] = kept[at]
+        header = mirror.get(job.tree, 16)
+        again = Flow.MOVED if bit & 1 else Flow.IN_PLACE
+        header[8 + int(Flow.IN_PLACE) : 8 + int(Flow.MISSED) + 1] = 0
+        header[8 + int(Flow.MISSED)] = 1
+        header[8 + int(again)] += 1
+        mirror.put(job.tree, header)
+        await host.check()
 
 
 @cocotb.test()

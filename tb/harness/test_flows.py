@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from amaranth import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 
 from hw.stream.queue import Queue
 from hw.stream.slice import Slice
@@ -163,6 +166,35 @@ def test_the_comparison_tells_equal_from_different() -> None:
     module = first.place.split()[0]
     assert equivalence.compare(component, folder, module, 0, 8, 60) == "proved"
     assert equivalence.compare(component, folder, module, first.number, 8, 60) == "different"
+
+
+class _Unused(wiring.Component):
+    """A counter of eight bits, four of which nothing looks at."""
+
+    def __init__(self) -> None:
+        super().__init__({"step": In(2), "low": Out(4)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        count = Signal(8)
+        m.d.sync += count.eq(count + self.step)
+        m.d.comb += self.low.eq(count)
+        return m
+
+
+def test_mutants_that_lead_nowhere_are_known_all_at_once() -> None:
+    mutator = mutate.Mutator(30, 5)
+    mutator(_Unused(), "unused")
+    assert mutator.folder is not None
+    mutants = {mutant.number: mutant for mutant in mutator.mutants()}
+    gone = equivalence.without_effect(mutator.folder, mutants, 60)
+    assert 0 < len(gone) < len(mutants)
+    for number in sorted(gone)[:3]:
+        module = mutants[number].place.split()[0]
+        assert equivalence.compare(_Unused(), mutator.folder, module, number, 8, 60) != "different"
+    # What comes out inverted is not equal.
+    assert any(mutant.mode == "inv" and number not in gone for number, mutant in mutants.items())
+    assert equivalence.without_effect(mutator.folder, mutants, 0.01) == set()
 
 
 def test_coverage_is_read_by_module_and_kind(tmp_path: Path) -> None:
