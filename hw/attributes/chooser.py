@@ -77,7 +77,8 @@ class Chooser(wiring.Component):
         )
         left = Signal(range(self.most + 1), reset_less=True)
         fits, known = Signal(reset_less=True), Signal(reset_less=True)
-        chosen = Array(Signal(bits, name=f"chosen_{n}", reset_less=True) for n in range(self.most))
+        # The last number is compared with all others, and no other with it; it overwrites the one before.
+        chosen = Array(Signal(bits, name=f"chosen_{n}", reset_less=True) for n in range(max(1, self.most - 1)))
         have = Signal(range(self.most + 1))
         choice, request = out.i.payload, self.i.payload
         smeared = bound
@@ -128,7 +129,7 @@ class Chooser(wiring.Component):
             with m.State("CHECK"):
                 m.d.sync += [
                     fits.eq(number <= bound),
-                    known.eq(Cat((have > n) & (chosen[n] == number) for n in range(self.most)).any()),
+                    known.eq(Cat((have > n) & (chosen[n] == number) for n in range(len(chosen))).any()),
                 ]
                 m.next = "HAND_OUT"
             with m.State("HAND_OUT"):

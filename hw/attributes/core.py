@@ -15,7 +15,7 @@ from hw.attributes.attribute_processor import AttributeProcessor
 from hw.attributes.formats import AttributeConfig
 from hw.attributes.negative_sampler import NegativeSampler
 from hw.attributes.row_writer import RowWriter
-from hw.attributes.structure_processor import SampleSettings, StructureProcessor
+from hw.attributes.structure_processor import Sample, SampleSettings, StructureProcessor
 from hw.attributes.target_address import TargetAddress
 from hw.contracts import struct
 from hw.graph.csr_reader import ErrorReport
@@ -210,8 +210,8 @@ class AttributeCore(wiring.Component):
             for n in range(HOPS_MAX + 2)
         )
         of_negatives = Signal(reset_less=True)
-        sample = Mux(of_negatives, negative.o.payload, positive.o.payload)
-        sample = data.View(positive.o.payload.shape(), sample)
+        sample = Signal(Sample)
+        m.d.comb += sample.eq(Mux(of_negatives, negative.o.payload, positive.o.payload))
         there, passes, real, child, parent_ends = Signal(), Signal(), Signal(), Signal(), Signal()
         begins, begun = Signal(), Signal()  # writers start; the offsets' first word
         m.d.comb += [
@@ -426,7 +426,7 @@ class AttributeCore(wiring.Component):
                     own_write.payload.address.eq(((self.base + copy.target) << exact_log2(line_beats)) + position),
                     own_write.payload.data.eq(copier.o.payload.data),
                     # What could not be read is not written.
-                    own_write.payload.strobe.eq(Mux(copier.o.payload.error, 0, ~0)),
+                    own_write.payload.strobe.eq((~copier.o.payload.error).replicate(beat_bytes)),
                     copier.o.ready.eq(own_write.ready | ~here),
                 ]
                 with m.If(copier.o.valid & copier.o.ready):

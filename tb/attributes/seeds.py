@@ -8,6 +8,8 @@ from golden.attributes.lfsr import FINAL_ROUNDS, FINAL_WORD, WORD, leap_masks
 
 __all__ = ["seed_of", "state_before"]
 
+_MASKS = leap_masks()
+
 _MASK = (1 << WORD) - 1
 
 
@@ -34,13 +36,16 @@ def seed_of(state: int, words: Sequence[int]) -> int:
     return _before(state, 0)
 
 
-def state_before(difference: int, leaps: int) -> int | None:
-    """Return a state that differs by `difference` from the one so many numbers later; None if there is none."""
+def state_before(difference: int, first: int, second: int) -> int | None:
+    """Return a state from which the numbers `first` and `second` (from 0) differ by `difference`; None without one."""
     # Rows of the matrix that takes a state to the difference, and behind each the bit it has to give.
-    rows = [1 << bit for bit in range(WORD)]
-    for _ in range(leaps):
-        rows = [_combined(mask, rows) for mask in leap_masks()]
-    system = [(row ^ 1 << bit) | (difference >> bit & 1) << WORD for bit, row in enumerate(rows)]
+    power = [1 << bit for bit in range(WORD)]
+    rows = [0] * WORD
+    for number in range(max(first, second) + 1):
+        if number in (first, second):
+            rows = [row ^ other for row, other in zip(rows, power, strict=True)]
+        power = [_combined(mask, power) for mask in _MASKS]
+    system = [row | (difference >> bit & 1) << WORD for bit, row in enumerate(rows)]
     pivots: list[tuple[int, int]] = []
     for bit in range(WORD):
         row = next((row for row in system if row >> bit & 1), None)

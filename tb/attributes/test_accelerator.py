@@ -469,6 +469,45 @@ async def errors_of_data_and_memory_end_one_command_only(dut: Any) -> None:
 
 
 @cocotb.test()
+async def what_cannot_be_read_is_not_copied(dut: Any) -> None:
+    host = await begin(dut)
+    mirror = host.place()
+    await host.load()
+    host.memory.latency(1)
+    for lines, bad in ((1, 0), (5, 2), (40, 39)):
+        # The lines that fail are in the middle of the memory, so that they do not lie around its end.
+        source = mirror.lines // 2 + host.bench.random.randrange(100)
+        target = host.bench.random.randrange(mirror.lines // 4)
+        host.fail(source + bad, LINE_BYTES)
+        where = {"source": mirror.line(source), "target": mirror.line(target)}
+        said = await host.one({"opcode": Opcode.COPY, **where, "lines": lines, "tag": 1})
+        assert (said["error"], said["info"]) == (Error.MEMORY_READ, source + bad)
+        mirror.copied(source, target, bad)
+        mirror.copied(source + bad + 1, target + bad + 1, lines - bad - 1)
+        host.memory.read_errors(None)
+        await host.check()
+
+
+@cocotb.test()
+async def every_id_has_its_hashed_slot(dut: Any) -> None:
+    host = await begin(dut)
+    random, slots = host.bench.random, CORE.attribute.slots
+    mirror = host.place(row_bytes=32)
+    host.memory.latency(1)
+    at: list[list[int]] = [[] for _ in range(slots)]
+    for node in range(256):
+        at[hashed_slot(node, slots)].append(node)
+    # An ID, one that takes its slot, and the first again: it has gone from there.
+    roots = []
+    for node in range(256):
+        roots += [node, random.choice([other for other in at[hashed_slot(node, slots)] if other != node]), node]
+    jobs = [mirror.job(roots, Plan((), 0), slotted=0, flush=1)] * host.cores
+    await host.load()
+    for job in jobs:
+        await host.sample(job)
+
+
+@cocotb.test()
 async def a_wrong_vid_has_no_row(dut: Any) -> None:
     host = await begin(dut)
     random = host.bench.random
