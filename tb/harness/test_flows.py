@@ -20,6 +20,7 @@ from scripts.flows import contracts, cover, equivalence, generate, mutate, synth
 from scripts.flows.modules import own_modules
 from scripts.flows.yosys import ToolError
 from tb.harness import expected
+from tb.harness.build import to_rtlil
 
 
 def test_parts_that_other_benches_measure_count_there() -> None:
@@ -111,6 +112,26 @@ def test_the_shell_needs_four_pads() -> None:
     assert text.startswith("module shell(input clk, input rst, input si, output so);")
     # 7 payload bits, valid and ready go in; 7 payload bits, valid, ready and 3 bits of level come out.
     assert "reg [8:0] in; reg [11:0] out;" in text
+
+
+def test_a_block_that_cannot_be_one_module_with_its_shell_is_mapped_apart(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    real = synth.yosys
+
+    def yosys(script: str, *, cwd: Path, name: str) -> str:
+        if name == "shell":
+            raise ToolError("ABC9 aborts")
+        return real(script, cwd=cwd, name=name)
+
+    monkeypatch.setattr(synth, "yosys", yosys)
+    monkeypatch.setattr(synth, "run_tool", lambda *_, **__: "Max frequency for clock 'clk': 61.50 MHz")
+    (tmp_path / "model.il").write_text(to_rtlil(Slice(3), "slice"))
+    assert synth._fmax(Slice(3), tmp_path, "slice", large=False) == 61.5
+    modules = json.loads((tmp_path / "shell.json").read_text())["modules"]
+    cells = {cell["type"] for cell in modules["shell"]["cells"].values()}
+    assert "TRELLIS_FF" in cells
+    assert "slice" not in cells
 
 
 def test_cycles_are_compared_exactly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
