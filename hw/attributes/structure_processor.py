@@ -3,7 +3,7 @@
 from typing import Any
 
 from amaranth import Array, Elaboratable, Module, Signal, unsigned
-from amaranth.hdl import Cover
+from amaranth.hdl import Assert, Cover
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -28,8 +28,8 @@ _HOP_BITS = 3
 Sample = data.StructLayout({"node": unsigned(VID_BITS), "hop": unsigned(_HOP_BITS), "last": 1, "empty": 1})
 #: Beats under way of readers whose words are few.
 _DEPTH = 32
-#: Nodes whose rows are looked up ahead.
-_AHEAD = 4
+#: Nodes whose rows and states are looked up ahead.
+_AHEAD = 8
 
 
 class SampleSettings(data.StructLayout):
@@ -133,6 +133,7 @@ class StructureProcessor(wiring.Component):
         m.submodules.finder = finder = RowFinder(*self._port, _DEPTH)
         m.submodules.mixer = mixer = StateMixer()
         m.submodules.looked_up = looked_up = Queue(waiting, _AHEAD)
+        m.submodules.states = states = Queue(unsigned(WORD), _AHEAD)
         m.submodules.chooser = chooser = Chooser(self.most)
         m.submodules.rows = rows = Queue(from_row, 2)
         m.submodules.edges = edges = RangeReader(*self._port, self.depth)
@@ -167,14 +168,21 @@ class StructureProcessor(wiring.Component):
             *(part.valid.eq(goes) for part in parts),
         ]
 
+        # There is room for the states of all that are looked up, and a node is there before its row.
+        m.d.comb += [states.i.valid.eq(mixer.o.valid), states.i.payload.eq(mixer.o.payload), mixer.o.ready.eq(1)]
+        m.d.sync += [
+            Assert(states.i.ready | ~mixer.o.valid, "a state has no place"),
+            Assert(looked_up.o.valid | ~finder.o.valid, "a row has come before its node"),
+        ]
+
         # Row and state meet: choose.
         parent, found = looked_up.o.payload, finder.o.payload
         chooses = Signal()
         m.d.comb += [
-            chooses.eq(looked_up.o.valid & finder.o.valid & mixer.o.valid & chooser.i.ready & rows.i.ready),
-            *(part.ready.eq(chooses) for part in (looked_up.o, finder.o, mixer.o)),
+            chooses.eq(finder.o.valid & states.o.valid & chooser.i.ready & rows.i.ready),
+            *(part.ready.eq(chooses) for part in (looked_up.o, finder.o, states.o)),
             chooser.i.valid.eq(chooses),
-            chooser.i.payload.state.eq(mixer.o.payload),
+            chooser.i.payload.state.eq(states.o.payload),
             chooser.i.payload.count.eq(Array(settings.fan_out[n] for n in range(HOPS_MAX))[parent.hop]),
             rows.i.valid.eq(chooses),
             rows.i.payload.start.eq(found.start),
@@ -280,5 +288,8 @@ class StructureProcessor(wiring.Component):
             m.d.comb += [self.error.valid.eq(1), error.code.eq(Error.VID_RANGE), error.info.eq(word.data)]
         with m.Elif(chooses & (found.error != Error.NONE) & ~parent.bad):
             m.d.comb += [self.error.valid.eq(1), error.code.eq(found.error), error.info.eq(parent.node)]
-        m.d.sync += Cover(expanding & (frontier.level > _AHEAD), "nodes wait to be expanded")
+        m.d.sync += [
+            Cover(expanding & (frontier.level > _AHEAD), "nodes wait to be expanded"),
+            Cover(looked_up.o.valid & ~looked_up.i.ready, "as many nodes are looked up ahead as may be"),
+        ]
         return m

@@ -187,30 +187,35 @@ async def numbers_are_the_same_only_in_all_bits(dut: Any) -> None:
     random = bench.bench.random
     memory = RandomMemory(random, MEMORY // 4, 1)
     memory.nodes = memory.edge_count = (1 << 32) - 1
-    memory.add_root(7)
-    (root,) = memory.roots
-    bench.memory.latency(1)
+    root = random.randrange(1 << 28)
+    memory.add_root(7, root)
     # Two numbers of all bits are never the same, and these differ in one bit. A seed for it is known, because mixing
     # and shift register can be gone through backwards.
+    negative, positive = (NEGATIVE_HOP, Plan((), 6)), (1, Plan((6,), 0))
     for bit in range(32):
-        for hop, plan in ((NEGATIVE_HOP, Plan((), 6)), (1, Plan((6,), 0))):
+        for hop, plan in (negative, positive):
             start, end = (7, 14) if hop == NEGATIVE_HOP else (0, memory.edge_count)
             memory.put_offsets(root, start, end)
             for first in range(5):
-                await meets(bench, memory, plan, hop, bit, first, load=first == 0)
-    # Of two numbers of fewer bits only one above them differs.
-    for bit in range(5, 32):
-        memory.put_offsets(root, 1, 1 << bit)
-        await meets(bench, memory, Plan((6,), 0), 1, bit, random.randrange(5))
+                await meets(bench, memory, plan, hop, 1 << bit, first, load=first == 0)
+    # Of two numbers of fewer bits only those above them differ.
+    for bits in (28, 29, 30, 31):
+        for hop, plan in (negative, positive):
+            memory.nodes = 1 << bits if hop == NEGATIVE_HOP else (1 << 32) - 1
+            start, end = (7, 14) if hop == NEGATIVE_HOP else (1, 1 << bits)
+            memory.put_offsets(root, start, end)
+            for first in range(5):
+                difference = random.randrange(1, 1 << 32 - bits) << bits
+                await meets(bench, memory, plan, hop, difference, first, load=first == 0)
 
 
 async def meets(
-    bench: SampleBench, memory: RandomMemory, plan: Plan, hop: int, bit: int, first: int, load: bool = True
+    bench: SampleBench, memory: RandomMemory, plan: Plan, hop: int, difference: int, first: int, load: bool
 ) -> None:
-    """Sample the only root of a memory such that its number `first` and one later differ in one bit."""
+    """Sample the only root of a memory such that its number `first` and one later have that difference."""
     random = bench.bench.random
     batch, (root,) = random.getrandbits(32), memory.roots
-    state = state_before(1 << bit, first, random.randrange(first + 1, 6))
+    state = state_before(difference, first, random.randrange(first + 1, 6))
     assert state is not None
     plan = replace(plan, seed=seed_of(state, (batch, root, hop, root)))
     await check_random(bench, memory, plan, batch, load=load)
@@ -387,6 +392,24 @@ async def bad_data_are_reported_and_sampling_ends(dut: Any) -> None:
     got, _ = await bench.run(plan)
     compare(got, expected(sample(graph, range(8), plan)))
     assert not bench.errors
+
+
+@cocotb.test()
+async def a_row_with_an_offset_that_cannot_be_read_is_empty(dut: Any) -> None:
+    bench = await begin(dut)
+    graph, plan, tiles = load("karate"), Plan((3,), 2, 5), 40
+    alone = expected(sample(graph, [7], plan))
+    none = [{"hop": hop, "last": 1, "empty": 1} for hop in (1, NEGATIVE_HOP)]
+    negatives = next(n for n, item in enumerate(alone) if item["hop"] == NEGATIVE_HOP)
+    want = [{**alone[0], "node": 5}, alone[0], none[0], *alone[1:negatives], none[1], *alone[negatives:]]
+    await bench.load(graph, [5, 7], tiles)
+    for word in (0, 13, tiles):
+        bench.errors.clear()
+        beat = (OFFSETS + 4 * (5 * tiles + word)) // 8 * 8
+        bench.memory.read_errors(range(beat, beat + 8))
+        got, _ = await bench.run(plan)
+        compare(got, want)
+        assert bench.errors == 2 * [{"code": Error.MEMORY_READ, "info": 5}]
 
 
 @cocotb.test()
