@@ -125,7 +125,7 @@ class Mirror:
 
     def get(self, line: int, count: int) -> npt.NDArray[np.uint32]:
         """Read words from a line on."""
-        return cast(npt.NDArray[np.uint32], self.words[self._at(line, count)])
+        return self.words[self._at(line, count)]
 
     def line(self, line: int) -> int:
         """Return what a command says for a line; bits above the address are any."""

@@ -18,7 +18,7 @@ from scripts import blocks
 from scripts.blocks import BLOCKS, UserError, find, measured_elsewhere
 from scripts.flows import contracts, cover, equivalence, generate, mutate, synth
 from scripts.flows.modules import own_modules
-from scripts.flows.yosys import ToolError
+from scripts.flows.yosys import ToolError, yosys
 from tb.harness import expected
 from tb.harness.build import to_rtlil
 
@@ -117,14 +117,12 @@ def test_the_shell_needs_four_pads() -> None:
 def test_a_block_that_cannot_be_one_module_with_its_shell_is_mapped_apart(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    real = synth.yosys
-
-    def yosys(script: str, *, cwd: Path, name: str) -> str:
+    def failing(script: str, *, cwd: Path, name: str) -> str:
         if name == "shell":
             raise ToolError("ABC9 aborts")
-        return real(script, cwd=cwd, name=name)
+        return yosys(script, cwd=cwd, name=name)
 
-    monkeypatch.setattr(synth, "yosys", yosys)
+    monkeypatch.setattr(synth, "yosys", failing)
     monkeypatch.setattr(synth, "run_tool", lambda *_, **__: "Max frequency for clock 'clk': 61.50 MHz")
     (tmp_path / "model.il").write_text(to_rtlil(Slice(3), "slice"))
     assert synth._fmax(Slice(3), tmp_path, "slice", large=False) == 61.5
