@@ -83,7 +83,9 @@ class Chooser(wiring.Component):
         choice, request = out.i.payload, self.i.payload
         smeared = bound
         for shift in (1 << n for n in range(ceil_log2(bits))):
-            smeared = smeared | smeared >> shift
+            wider = Signal(bits, name=f"smeared_{shift}")
+            m.d.comb += wider.eq(smeared | smeared >> shift)
+            smeared = wider
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += self.i.ready.eq(1)
@@ -117,7 +119,7 @@ class Chooser(wiring.Component):
                     choice.last.eq(number[:few] + 1 == population[:few]),
                 ]
                 with m.If(out.i.ready):
-                    m.d.sync += number.eq(number + 1)
+                    m.d.sync += number.eq(number[:few] + 1)
                     with m.If(choice.last):
                         m.next = "IDLE"
             with m.State("BOUND"):

@@ -254,14 +254,19 @@ async def check_random(
 async def every_bit_of_ids_offsets_and_addresses_counts(dut: Any) -> None:
     bench = await begin(dut)
     random = bench.bench.random
-    for number in range(24):
-        memory = RandomMemory(random, MEMORY // 4, random.choice((1, 2, 3, 150, 255)), 32 - number)
+    for number in range(40):
+        # The last ones have all bits, and hops enough for roots to count.
+        deep = number >= 24
+        bits = 32 if deep else 32 - number
+        memory = RandomMemory(random, MEMORY // 4, random.choice((1, 2, 3, 150, 255)), bits)
         # Negatives read the rows of their roots to the end, so these are short.
         short = [random.randrange(2), random.randrange(1, 30), 3000 if number == 10 else random.randrange(300)]
-        for length in short if number % 2 == 0 else [None] * 3:
+        for length in short if number % 2 == 0 or deep else [None] * 3:
             memory.add_root(length)
         fan_out = tuple(random.randrange(1, 7) for _ in range(1 + number % 3))
         plan = Plan(fan_out if number % 2 else fan_out[:1], 0 if number % 2 else 6, random.getrandbits(32))
+        if deep:
+            plan = Plan((4, 3, 2), 0, random.getrandbits(32))
         await check_random(bench, memory, plan)
 
 
