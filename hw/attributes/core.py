@@ -73,9 +73,9 @@ class AttributeCore(wiring.Component):
     command : stream of unsigned(512)
     executed : stream of `ErrorReport`
         ``FAN_OUT`` with a fan-out or number of negatives that is 0 or too large; ``BAD_OPERAND`` with another operand,
-        or with the number of positions when they exceed what there is room for; ``VID_RANGE``; ``OFFSET_ORDER``;
-        ``EDGE_RANGE``; ``MEMORY_READ``; ``MEMORY_WRITE``. A command ends with the first error it met, and the attribute
-        RAM is as exact as before.
+        or with the number of positions, or of lines to copy, when they exceed what there is room for; ``VID_RANGE``;
+        ``OFFSET_ORDER``; ``EDGE_RANGE``; ``MEMORY_READ``; ``MEMORY_WRITE``. A command ends with the first error it
+        met, and the attribute RAM is as exact as before.
     base : In
         Line address.
     write : stream of `WriteRequest`
@@ -298,7 +298,7 @@ class AttributeCore(wiring.Component):
         most_positions = max(most_roots * (1 + config.most), config.frontier * (1 + 2 * config.most))
         total = Signal(range(most_positions + 1), reset_less=True)
         ends, number = Signal(), Signal(range(line_beats), reset_less=True)
-        fan = Array(fan_out)[hop]
+        fan = Array(fan_out)[hop[: exact_log2(HOPS_MAX)]]
         for name, writer in writers.items():
             m.d.comb += [
                 writer.start.eq(begins),

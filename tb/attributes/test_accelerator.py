@@ -204,7 +204,7 @@ async def every_count_goes_as_far_as_there_are_tags(dut: Any) -> None:
     cores = host.cores
     slots, ways = CORE.attribute.slots, CORE.attribute.ways
     for flow in (Flow.MISSED, Flow.CACHED, Flow.MOVED, Flow.IN_PLACE):
-        mirror = host.place(row_bytes=32)
+        mirror = host.place(row_bytes=64 if flow == Flow.MISSED else 32)
         # A command fills a core's RAM, and in one more all meet the same.
         ram = AttributeRam(slots, ways)
         fill = mirror.job(chain(ram, Flow.MISSED, slots + ways, True, random), Plan((), 0), flush=1)
@@ -311,6 +311,15 @@ async def commands_take_so_many_cycles(dut: Any) -> None:
     mirror.copied(0, 7, 7)
     said = await host.one({"opcode": Opcode.NOP, "tag": 0})
     expect_cycles(f"attributes.accelerator.{host.cores}.nop", said["cycles"])
+    host.done.clear()
+    host.send({"opcode": Opcode.NOP, "tag": 0})
+    busy = []
+    for _ in range(12):
+        await host.bench.cycles(1)
+        busy.append(int(host.bench.dut.busy.value) != 0)
+    expect_cycles(f"attributes.accelerator.{host.cores}.nop.begins", busy.index(True))
+    expect_cycles(f"attributes.accelerator.{host.cores}.nop.busy", sum(busy))
+    await host.finish(1)
     said = await host.one({"opcode": Opcode.BARRIER, "tag": 0})
     expect_cycles(f"attributes.accelerator.{host.cores}.barrier", said["cycles"])
     await host.check()
