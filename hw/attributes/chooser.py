@@ -14,12 +14,20 @@ __all__ = ["COUNT_BITS", "Choice", "ChoiceRequest", "Chooser"]
 
 #: Bits of a fan-out.
 COUNT_BITS = 8
-#: ``state``: of the generator, not 0. ``population``: numbers are below it. ``count``: how many.
-ChoiceRequest = data.StructLayout(
-    {"state": unsigned(WORD), "population": unsigned(WORD), "count": unsigned(COUNT_BITS)}
-)
-#: A number; ``last`` of its request; ``empty``: there is none, and ``last`` is set.
-Choice = data.StructLayout({"number": unsigned(WORD), "last": 1, "empty": 1})
+
+
+class ChoiceRequest(data.StructLayout):
+    """``state``: of the generator, not 0. ``population``: numbers are below it. ``count``: how many."""
+
+    def __init__(self, bits: int) -> None:
+        super().__init__({"state": unsigned(WORD), "population": unsigned(bits), "count": unsigned(COUNT_BITS)})
+
+
+class Choice(data.StructLayout):
+    """A number; ``last`` of its request; ``empty``: there is none, and ``last`` is set."""
+
+    def __init__(self, bits: int) -> None:
+        super().__init__({"number": unsigned(bits), "last": 1, "empty": 1})
 
 
 class Chooser(wiring.Component):
@@ -33,6 +41,8 @@ class Chooser(wiring.Component):
     ----------
     most
         Largest count.
+    bits
+        Width of numbers and populations, at least that of a count.
 
     Attributes
     ----------
@@ -44,31 +54,38 @@ class Chooser(wiring.Component):
     Raises
     ------
     ValueError
-        If `most` is out of its range.
+        If `most` or `bits` is out of its range.
     """
 
-    def __init__(self, most: int = 16) -> None:
+    def __init__(self, most: int = 16, bits: int = WORD) -> None:
         if not 1 <= most < 1 << COUNT_BITS:
             raise ValueError(f"most must be in 1..{(1 << COUNT_BITS) - 1}, not {most!r}")
-        self.most = most
-        super().__init__({"i": In(stream.Signature(ChoiceRequest)), "o": Out(stream.Signature(Choice))})
+        if not most.bit_length() <= bits <= WORD:
+            raise ValueError(f"bits must be in {most.bit_length()}..{WORD}, not {bits!r}")
+        self.most, self.bits = most, bits
+        super().__init__({"i": In(stream.Signature(ChoiceRequest(bits))), "o": Out(stream.Signature(Choice(bits)))})
 
     def elaborate(self, platform: object) -> Elaboratable:
         """Draw, check against bound and earlier numbers, hand out."""
         m = Module()
-        m.submodules.out = out = Slice(Choice)
+        bits = self.bits
+        m.submodules.out = out = Slice(Choice(bits))
         connect(m, out.o, flipped(self.o))
-        state, mask, bound, number = (
-            Signal(WORD, name=name, reset_less=True) for name in ("state", "mask", "bound", "number")
+        state = Signal(WORD, reset_less=True)
+        mask, bound, number, population = (
+            Signal(bits, name=name, reset_less=True) for name in ("mask", "bound", "number", "population")
         )
-        population, left = Signal(WORD, reset_less=True), Signal(range(self.most + 1), reset_less=True)
+        left = Signal(range(self.most + 1), reset_less=True)
         fits, known = Signal(reset_less=True), Signal(reset_less=True)
-        chosen = Array(Signal(WORD, name=f"chosen_{n}", reset_less=True) for n in range(self.most))
+        # The last number is compared with all others, and no other with it; it overwrites the one before.
+        chosen = Array(Signal(bits, name=f"chosen_{n}", reset_less=True) for n in range(max(1, self.most - 1)))
         have = Signal(range(self.most + 1))
         choice, request = out.i.payload, self.i.payload
         smeared = bound
-        for shift in (1 << n for n in range(ceil_log2(WORD))):
-            smeared = smeared | smeared >> shift
+        for shift in (1 << n for n in range(ceil_log2(bits))):
+            wider = Signal(bits, name=f"smeared_{shift}")
+            m.d.comb += wider.eq(smeared | smeared >> shift)
+            smeared = wider
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += self.i.ready.eq(1)
@@ -102,7 +119,7 @@ class Chooser(wiring.Component):
                     choice.last.eq(number[:few] + 1 == population[:few]),
                 ]
                 with m.If(out.i.ready):
-                    m.d.sync += number.eq(number + 1)
+                    m.d.sync += number.eq(number[:few] + 1)
                     with m.If(choice.last):
                         m.next = "IDLE"
             with m.State("BOUND"):
@@ -114,7 +131,7 @@ class Chooser(wiring.Component):
             with m.State("CHECK"):
                 m.d.sync += [
                     fits.eq(number <= bound),
-                    known.eq(Cat((have > n) & (chosen[n] == number) for n in range(self.most)).any()),
+                    known.eq(Cat((have > n) & (chosen[n] == number) for n in range(len(chosen))).any()),
                 ]
                 m.next = "HAND_OUT"
             with m.State("HAND_OUT"):

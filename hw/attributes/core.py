@@ -15,11 +15,11 @@ from hw.attributes.attribute_processor import AttributeProcessor
 from hw.attributes.formats import AttributeConfig
 from hw.attributes.negative_sampler import NegativeSampler
 from hw.attributes.row_writer import RowWriter
-from hw.attributes.structure_processor import SampleSettings, StructureProcessor
+from hw.attributes.structure_processor import Sample, SampleSettings, StructureProcessor
 from hw.attributes.target_address import TargetAddress
 from hw.contracts import struct
 from hw.graph.csr_reader import ErrorReport
-from hw.memory.formats import WORD_BYTES, ReadBeat, ReadRequest, WriteRequest, line_address_width
+from hw.memory.formats import WORD_BYTES, ReadBeat, ReadRequest, WriteRequest, beat_address_width, line_address_width
 from hw.memory.range_reader import RangeReader
 from hw.ring.word_writer import WordWriter
 from hw.stream.arbiter import Arbiter
@@ -29,8 +29,6 @@ __all__ = ["AttributeCore", "CoreConfig"]
 _LINE_WORDS = LINE_BYTES // WORD_BYTES
 #: Arrays behind the line of the batch, in their order.
 _ARRAYS = ("offsets", "edges", "scales", "nodes")
-#: Bits of counts of positions while they are checked; products saturate.
-_COUNT_BITS = 24
 
 
 @dataclass(frozen=True)
@@ -75,9 +73,9 @@ class AttributeCore(wiring.Component):
     command : stream of unsigned(512)
     executed : stream of `ErrorReport`
         ``FAN_OUT`` with a fan-out or number of negatives that is 0 or too large; ``BAD_OPERAND`` with another operand,
-        or with the number of positions when they exceed what there is room for; ``VID_RANGE``; ``OFFSET_ORDER``;
-        ``EDGE_RANGE``; ``MEMORY_READ``; ``MEMORY_WRITE``. A command ends with the first error it met, and the attribute
-        RAM is as exact as before.
+        or with the number of positions, or of lines to copy, when they exceed what there is room for; ``VID_RANGE``;
+        ``OFFSET_ORDER``; ``EDGE_RANGE``; ``MEMORY_READ``; ``MEMORY_WRITE``. A command ends with the first error it
+        met, and the attribute RAM is as exact as before.
     base : In
         Line address.
     write : stream of `WriteRequest`
@@ -118,8 +116,10 @@ class AttributeCore(wiring.Component):
         config, attribute = self.config, self.config.attribute
         port, data_width = self.port, self.config.attribute.data_width
         line_beats = 8 * LINE_BYTES // data_width
-        m.submodules.positive = positive = StructureProcessor(*port, config.most, config.frontier)
-        m.submodules.negative = negative = NegativeSampler(*port, config.most)
+        m.submodules.positive = positive = StructureProcessor(
+            *port, config.most, config.frontier, id_bits=attribute.id_bits
+        )
+        m.submodules.negative = negative = NegativeSampler(*port, config.most, id_bits=attribute.id_bits)
         m.submodules.processor = processor = self._processor
         m.submodules.target = target = TargetAddress(attribute)
         m.submodules.row_writer = row_writer = RowWriter(attribute)
@@ -152,7 +152,7 @@ class AttributeCore(wiring.Component):
         held = Signal(8 * COMMAND_BYTES, reset_less=True)
         command = data.View(struct(COMMANDS[Opcode.SAMPLE]), held)
         copy = data.View(struct(COMMANDS[Opcode.COPY]), held)
-        settings = Signal(SampleSettings(port[0]), reset_less=True)
+        settings = Signal(SampleSettings(port[0], attribute.id_bits), reset_less=True)
 
         def words(line: Any) -> Any:
             """Word address of a line of the image."""
@@ -197,16 +197,21 @@ class AttributeCore(wiring.Component):
             row_writer.beats.eq(beats),
         ]
 
-        # Positions, and what is written of each.
-        # There are as many positions as tags at most; lines of a copy may be more.
+        # Positions, and what is written of each. There are as many as tags at most, and each that is expanded has
+        # so many samples at most. What a copy counts are beats, of the whole memory at most.
         counted = range((1 << attribute.tag_bits) + 1)
-        position, edges = Signal(_COUNT_BITS, reset_less=True), Signal(counted, reset_less=True)
+        sampled = range(min(1 << attribute.tag_bits, config.frontier * config.most) + 1)
+        position = Signal(max(attribute.tag_bits + 1, beat_address_width(*port)), reset_less=True)
+        edges = Signal(sampled, reset_less=True)
         children = Signal(range(config.most + 1), reset_less=True)
         slot = Signal(range(attribute.slots), reset_less=True)
-        counts = Array(Signal(counted, name=f"count_{n}", reset_less=True) for n in range(HOPS_MAX + 2))
+        counts = Array(
+            Signal(counted if n in (0, HOPS_MAX + 1) else sampled, name=f"count_{n}", reset_less=True)
+            for n in range(HOPS_MAX + 2)
+        )
         of_negatives = Signal(reset_less=True)
-        sample = Mux(of_negatives, negative.o.payload, positive.o.payload)
-        sample = data.View(positive.o.payload.shape(), sample)
+        sample = Signal(Sample)
+        m.d.comb += sample.eq(Mux(of_negatives, negative.o.payload, positive.o.payload))
         there, passes, real, child, parent_ends = Signal(), Signal(), Signal(), Signal(), Signal()
         begins, begun = Signal(), Signal()  # writers start; the offsets' first word
         m.d.comb += [
@@ -224,7 +229,7 @@ class AttributeCore(wiring.Component):
         ]
         for name, valid, payload in (
             ("offsets", begun | parent_ends, Mux(begun, 0, edges + real)),
-            ("edges", passes & child & real, position),
+            ("edges", passes & child & real, position[: (config.frontier * (1 + config.most)).bit_length()]),
             ("scales", parent_ends, self._scale(m, children + real)),
             ("nodes", passes & real, sample.node),
         ):
@@ -241,8 +246,11 @@ class AttributeCore(wiring.Component):
             m.d.sync += counts[kind].eq(counts[kind] + 1)
 
         # What the attribute processor says.
-        flows = [Signal(counted, name=f"flow_{flow.name.lower()}", reset_less=True) for flow in Flow]
-        for flow, count in zip(Flow, flows, strict=True):
+        flows = {
+            flow: Signal(counted, name=f"flow_{flow.name.lower()}", reset_less=True)
+            for flow in (Flow.IN_PLACE, Flow.CACHED, Flow.MOVED, Flow.MISSED)
+        }
+        for flow, count in flows.items():
             m.d.sync += count.eq(count + (processor.event_valid & (processor.event.flow == flow)))
         answered, good, written = (
             Signal(counted, name=name, reset_less=True) for name in ("answered", "good", "written")
@@ -255,11 +263,10 @@ class AttributeCore(wiring.Component):
             written.eq(written + row_writer.written),
         ]
 
-        # The first error counts.
-        code, info = Signal(8, reset_less=True), Signal(32, reset_less=True)
+        # The first error counts. Samplers report a VID outside the graph before the attribute processor refuses it.
+        code, info = Signal(range(max(Error) + 1), reset_less=True), Signal(32, reset_less=True)
         busy = Signal()
-        refused = processor.event_valid & (processor.event.flow == Flow.REFUSED)
-        reports: list[tuple[Any, Any, Any]] = [(refused, Error.VID_RANGE, processor.event.id)]
+        reports: list[tuple[Any, Any, Any]] = []
         for source in (positive.error, negative.error):
             # The memory port says itself which line it could not read.
             at_memory = source.payload.code == Error.MEMORY_READ
@@ -281,13 +288,17 @@ class AttributeCore(wiring.Component):
             header.moved.eq(flows[Flow.MOVED]),
             header.missed.eq(flows[Flow.MISSED]),
         ]
-        hop, level, inner, total = (
-            Signal(range(HOPS_MAX + 1), reset_less=True),
-            *(Signal(_COUNT_BITS, name=n, reset_less=True) for n in ("level", "inner", "total")),
-        )
-        product = Signal(_COUNT_BITS + 8, reset_less=True)
-        ends, number = Signal(), Signal(range(max(2, line_beats) + 1), reset_less=True)
-        fan = Array(fan_out)[hop]
+        # Positions of a level, of those that are expanded, and of all: a level is multiplied once it is known to be
+        # expanded as a whole, roots with negatives whatever they are.
+        hop = Signal(range(HOPS_MAX + 1), reset_less=True)
+        most_roots = (1 << len(command.root_count)) - 1
+        level = Signal(range(max(most_roots, config.frontier * config.most) + 1), reset_less=True)
+        inner = Signal(range(config.frontier + 1), reset_less=True)
+        product = Signal(range(max(most_roots, config.frontier) * config.most + 1), reset_less=True)
+        most_positions = max(most_roots * (1 + config.most), config.frontier * (1 + 2 * config.most))
+        total = Signal(range(most_positions + 1), reset_less=True)
+        ends, number = Signal(), Signal(range(line_beats), reset_less=True)
+        fan = Array(fan_out)[hop[: exact_log2(HOPS_MAX)]]
         for name, writer in writers.items():
             m.d.comb += [
                 writer.start.eq(begins),
@@ -305,7 +316,7 @@ class AttributeCore(wiring.Component):
                 m.d.comb += [busy.eq(0), self.command.ready.eq(1)]
                 m.d.sync += [held.eq(self.command.payload), code.eq(Error.NONE), info.eq(0)]
                 m.d.sync += [signal.eq(0) for signal in (position, edges, children, slot, of_negatives, ends, number)]
-                m.d.sync += [signal.eq(0) for signal in (answered, good, written, *counts, *flows, hop, inner)]
+                m.d.sync += [signal.eq(0) for signal in (answered, good, written, *counts, *flows.values(), hop, inner)]
                 with m.If(self.command.valid):
                     m.next = "DECODE"
             with m.State("DECODE"):
@@ -341,17 +352,17 @@ class AttributeCore(wiring.Component):
             with m.State("CHECK_HOP"):
                 m.d.sync += product.eq(level * fan)
                 with m.If(hop == command.hops):
-                    m.d.sync += product.eq(command.root_count * command.negatives[:8])
+                    m.d.sync += product.eq(command.root_count * command.negatives[: config.most.bit_length()])
                     m.next = "CHECK_NEGATIVES"
                 with m.Elif((fan == 0) | (fan > min(config.most, attribute.slots))):
                     fail(Error.FAN_OUT, fan)
+                with m.Elif(inner + level > config.frontier):
+                    fail(Error.BAD_OPERAND, inner + level)
                 with m.Else():
                     m.next = "COUNT_HOP"
             with m.State("COUNT_HOP"):
                 m.d.sync += [inner.eq(inner + level), level.eq(product), total.eq(total + product), hop.eq(hop + 1)]
                 m.next = "CHECK_HOP"
-                with m.If((inner + level > config.frontier) | (product >= 1 << (_COUNT_BITS - 1))):
-                    fail(Error.BAD_OPERAND, inner + level)
             with m.State("CHECK_NEGATIVES"):
                 m.d.sync += total.eq(total + product)
                 m.next = "CHECK_TOTAL"
@@ -386,9 +397,7 @@ class AttributeCore(wiring.Component):
                 m.d.comb += [
                     own_write.valid.eq(1),
                     own_write.payload.address.eq((tree_at << exact_log2(line_beats)) + number),
-                    own_write.payload.data.eq(
-                        header.as_value().word_select(number[: exact_log2(line_beats)], data_width)
-                    ),
+                    own_write.payload.data.eq(header.as_value().word_select(number, data_width)),
                     own_write.payload.strobe.eq(~0),
                 ]
                 with m.If(own_write.ready):
@@ -405,8 +414,10 @@ class AttributeCore(wiring.Component):
                 with m.Else():
                     m.next = "WRITE"
             with m.State("COPY"):
-                m.d.comb += copier.i.valid.eq(1)
-                with m.If(copier.i.ready):
+                m.d.comb += copier.i.valid.eq(copy.lines <= 1 << len(self.base))
+                with m.If(~copier.i.valid):
+                    fail(Error.BAD_OPERAND, copy.lines)
+                with m.Elif(copier.i.ready):
                     m.next = "COPYING"
             with m.State("COPYING"):
                 here = copier.o.payload.mask != 0
@@ -415,7 +426,7 @@ class AttributeCore(wiring.Component):
                     own_write.payload.address.eq(((self.base + copy.target) << exact_log2(line_beats)) + position),
                     own_write.payload.data.eq(copier.o.payload.data),
                     # What could not be read is not written.
-                    own_write.payload.strobe.eq(Mux(copier.o.payload.error, 0, ~0)),
+                    own_write.payload.strobe.eq((~copier.o.payload.error).replicate(beat_bytes)),
                     copier.o.ready.eq(own_write.ready | ~here),
                 ]
                 with m.If(copier.o.valid & copier.o.ready):

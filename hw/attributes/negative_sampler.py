@@ -36,6 +36,8 @@ class NegativeSampler(wiring.Component):
         Largest number of negatives of a root.
     depth
         Beats of a row that may be under way.
+    id_bits
+        Width of the IDs of nodes in the graph.
 
     Attributes
     ----------
@@ -53,12 +55,14 @@ class NegativeSampler(wiring.Component):
 
     CLIENTS = 3
 
-    def __init__(self, address_width: int = 32, data_width: int = 256, most: int = 16, depth: int = 32) -> None:
+    def __init__(
+        self, address_width: int = 32, data_width: int = 256, most: int = 16, depth: int = 32, id_bits: int = 20
+    ) -> None:
         self._port = (address_width, data_width)
-        self.most, self.depth = most, depth
+        self.most, self.depth, self.id_bits = most, depth, id_bits
         super().__init__(
             {
-                "settings": In(SampleSettings(address_width)),
+                "settings": In(SampleSettings(address_width, id_bits)),
                 "start": In(1),
                 "busy": Out(1),
                 "o": Out(stream.Signature(Sample)),
@@ -76,7 +80,7 @@ class NegativeSampler(wiring.Component):
         m.submodules.root_words = root_words = WordSerialiser(self._port[1])
         m.submodules.finder = finder = RowFinder(*self._port, 16)
         m.submodules.mixer = mixer = StateMixer()
-        m.submodules.chooser = chooser = Chooser(self.most)
+        m.submodules.chooser = chooser = Chooser(self.most, max(self.id_bits, self.most.bit_length()))
         m.submodules.row = row = RangeReader(*self._port, self.depth)
         m.submodules.row_words = row_words = WordSerialiser(self._port[1])
         m.submodules.out = out = Slice(Sample)
@@ -91,8 +95,9 @@ class NegativeSampler(wiring.Component):
         left, root = Signal(16, reset_less=True), Signal(VID_BITS, reset_less=True)
         bad = Signal(reset_less=True)
         found = Signal(FoundRow, reset_less=True)
-        rest = Signal(VID_BITS, reset_less=True)  # nodes not joined to the root
-        candidates = Array(Signal(VID_BITS, name=f"candidate_{n}", reset_less=True) for n in range(self.most))
+        rest = Signal(self.id_bits, reset_less=True)  # nodes not joined to the root
+        # A rank moves up at most once for every node that is joined to the root, so it stays the ID of a node.
+        candidates = Array(Signal(self.id_bits, name=f"candidate_{n}", reset_less=True) for n in range(self.most))
         have, at = Signal(range(self.most + 1)), Signal(range(self.most + 1))
         passed_root, counting = Signal(), Signal()
         joined = Signal(VID_BITS)  # a node that is passed, in ascending order

@@ -88,7 +88,7 @@ class RowFinder(wiring.Component):
         begun, start, failed = Signal(), Signal(32), Signal()
         m.d.comb += [
             pair.i.valid.eq(words.o.valid & word.last),
-            words.o.ready.eq(pair.i.ready | ~word.last),
+            words.o.ready.eq(pair.i.ready),
             pair.i.payload.start.eq(start),
             pair.i.payload.end.eq(word.data),
             pair.i.payload.error.eq(failed | word.error),

@@ -3,7 +3,7 @@
 from typing import Any
 
 from amaranth import Array, Elaboratable, Module, Signal, unsigned
-from amaranth.hdl import Cover
+from amaranth.hdl import Assert, Cover
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -28,21 +28,22 @@ _HOP_BITS = 3
 Sample = data.StructLayout({"node": unsigned(VID_BITS), "hop": unsigned(_HOP_BITS), "last": 1, "empty": 1})
 #: Beats under way of readers whose words are few.
 _DEPTH = 32
-#: Nodes whose rows are looked up ahead.
-_AHEAD = 4
+#: Nodes whose rows and states are looked up ahead.
+_AHEAD = 8
 
 
 class SampleSettings(data.StructLayout):
     """What to sample, and where the graph lies; constant while sampling.
 
-    Addresses are word addresses. ``fan_out``: of every hop. ``hops``: their number. ``negatives``: of a root.
+    Addresses are word addresses. ``nodes``: VIDs from here on are wrong. ``fan_out``: of every hop. ``hops``: their
+    number. ``negatives``: of a root.
     """
 
-    def __init__(self, address_width: int) -> None:
+    def __init__(self, address_width: int, id_bits: int) -> None:
         word = unsigned(address_width - (WORD_BYTES.bit_length() - 1))
         super().__init__(
             {
-                "nodes": unsigned(VID_BITS),
+                "nodes": range((1 << id_bits) + 1),
                 "offsets": word,
                 "edges": word,
                 "edge_count": unsigned(32),
@@ -75,6 +76,8 @@ class StructureProcessor(wiring.Component):
         Nodes that may wait: roots and samples of all hops but the last.
     depth
         Beats of edges that may be under way; every sample is a beat.
+    id_bits
+        Width of the IDs of nodes in the graph.
 
     Attributes
     ----------
@@ -93,13 +96,19 @@ class StructureProcessor(wiring.Component):
     CLIENTS = 3
 
     def __init__(
-        self, address_width: int = 32, data_width: int = 256, most: int = 16, frontier: int = 1024, depth: int = 64
+        self,
+        address_width: int = 32,
+        data_width: int = 256,
+        most: int = 16,
+        frontier: int = 1024,
+        depth: int = 64,
+        id_bits: int = 20,
     ) -> None:
         self._port = (address_width, data_width)
-        self.most, self.frontier, self.depth = most, frontier, depth
+        self.most, self.frontier, self.depth, self.id_bits = most, frontier, depth, id_bits
         super().__init__(
             {
-                "settings": In(SampleSettings(address_width)),
+                "settings": In(SampleSettings(address_width, id_bits)),
                 "start": In(1),
                 "busy": Out(1),
                 "o": Out(stream.Signature(Sample)),
@@ -113,15 +122,18 @@ class StructureProcessor(wiring.Component):
         """Connect queue, row finder, mixer, chooser and reader of edges in a ring."""
         m = Module()
         settings = self.settings
-        waiting = data.StructLayout({"node": VID_BITS, "root": VID_BITS, "hop": _HOP_BITS, "bad": 1})
-        from_row = data.StructLayout({"start": 32, "root": VID_BITS, "hop": _HOP_BITS})
-        from_choice = data.StructLayout({"root": VID_BITS, "hop": _HOP_BITS, "last": 1, "empty": 1})
+        # A VID outside the graph does not fit; nothing is looked up or drawn for it.
+        node_bits = self.id_bits
+        waiting = data.StructLayout({"node": node_bits, "root": node_bits, "hop": _HOP_BITS, "bad": 1})
+        from_row = data.StructLayout({"start": len(settings.edges), "root": node_bits, "hop": _HOP_BITS})
+        from_choice = data.StructLayout({"root": node_bits, "hop": _HOP_BITS, "last": 1, "empty": 1})
         m.submodules.roots = roots = RangeReader(*self._port, 16)
         m.submodules.root_words = root_words = WordSerialiser(self._port[1])
         m.submodules.frontier = frontier = Queue(waiting, self.frontier)
         m.submodules.finder = finder = RowFinder(*self._port, _DEPTH)
         m.submodules.mixer = mixer = StateMixer()
         m.submodules.looked_up = looked_up = Queue(waiting, _AHEAD)
+        m.submodules.states = states = Queue(unsigned(WORD), _AHEAD)
         m.submodules.chooser = chooser = Chooser(self.most)
         m.submodules.rows = rows = Queue(from_row, 2)
         m.submodules.edges = edges = RangeReader(*self._port, self.depth)
@@ -156,14 +168,21 @@ class StructureProcessor(wiring.Component):
             *(part.valid.eq(goes) for part in parts),
         ]
 
+        # There is room for the states of all that are looked up, and a node is there before its row.
+        m.d.comb += [states.i.valid.eq(mixer.o.valid), states.i.payload.eq(mixer.o.payload), mixer.o.ready.eq(1)]
+        m.d.sync += [
+            Assert(states.i.ready | ~mixer.o.valid, "a state has no place"),
+            Assert(looked_up.o.valid | ~finder.o.valid, "a row has come before its node"),
+        ]
+
         # Row and state meet: choose.
         parent, found = looked_up.o.payload, finder.o.payload
         chooses = Signal()
         m.d.comb += [
-            chooses.eq(looked_up.o.valid & finder.o.valid & mixer.o.valid & chooser.i.ready & rows.i.ready),
-            *(part.ready.eq(chooses) for part in (looked_up.o, finder.o, mixer.o)),
+            chooses.eq(finder.o.valid & states.o.valid & chooser.i.ready & rows.i.ready),
+            *(part.ready.eq(chooses) for part in (looked_up.o, finder.o, states.o)),
             chooser.i.valid.eq(chooses),
-            chooser.i.payload.state.eq(mixer.o.payload),
+            chooser.i.payload.state.eq(states.o.payload),
             chooser.i.payload.count.eq(Array(settings.fan_out[n] for n in range(HOPS_MAX))[parent.hop]),
             rows.i.valid.eq(chooses),
             rows.i.payload.start.eq(found.start),
@@ -269,5 +288,8 @@ class StructureProcessor(wiring.Component):
             m.d.comb += [self.error.valid.eq(1), error.code.eq(Error.VID_RANGE), error.info.eq(word.data)]
         with m.Elif(chooses & (found.error != Error.NONE) & ~parent.bad):
             m.d.comb += [self.error.valid.eq(1), error.code.eq(found.error), error.info.eq(parent.node)]
-        m.d.sync += Cover(expanding & (frontier.level > _AHEAD), "nodes wait to be expanded")
+        m.d.sync += [
+            Cover(expanding & (frontier.level > _AHEAD), "nodes wait to be expanded"),
+            Cover(looked_up.o.valid & ~looked_up.i.ready, "as many nodes are looked up ahead as may be"),
+        ]
         return m

@@ -56,6 +56,7 @@ class TargetAddress(wiring.Component):
         valid = Signal(3)
         folded, mixed, scaled = Signal(_HASH_BITS), Signal(_HASH_BITS), Signal(range(config.slots))
         run = Signal()
+        known = self.i.payload.id[: config.id_bits]
         m.d.comb += [run.eq(out.i.ready | ~valid[-1]), self.i.ready.eq(run)]
         with m.If(run):
             m.d.sync += [
@@ -63,7 +64,8 @@ class TargetAddress(wiring.Component):
                 stages[1].eq(stages[0]),
                 stages[2].eq(stages[1]),
                 valid.eq((valid << 1) | self.i.valid),
-                folded.eq(self.i.payload.id[:_HASH_BITS] ^ self.i.payload.id[_HASH_BITS:]),
+                # A larger ID is refused wherever it is wanted.
+                folded.eq(known[:_HASH_BITS] ^ (known >> _HASH_BITS)),
                 mixed.eq(folded * HASH_FACTOR),
                 scaled.eq((mixed * config.slots) >> _HASH_BITS),
             ]

@@ -57,13 +57,47 @@ def _row(name: str, beats: int, phase: Phase, one: Played) -> dict[str, Any]:
     }
 
 
+def _plot(rows: list[dict[str, Any]], path: Path) -> None:
+    """Draw cycles a request, and the share of the memory's bandwidth, by trace and beats of a row."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    names = list(dict.fromkeys(row["what"] for row in rows))
+    missing = [name for name in names if name.startswith("misses")]
+    figure, (cycles, bandwidth) = pyplot.subplots(
+        2, 1, figsize=(8, 6), layout="constrained", height_ratios=[len(names), len(missing)]
+    )
+    for number, beats in enumerate(BEATS):
+        mine = {row["what"]: row for row in rows if row["row_beats"] == beats}
+        for axis, shown, key, scale in (
+            (cycles, names, "cycles_per_request", 1),
+            (bandwidth, missing, "bandwidth", 100),
+        ):
+            at = [n + (number - 1) / 4 for n in range(len(shown))]
+            axis.barh(at, [scale * mine[name][key] for name in shown], 1 / 4, label=f"{beats} beats")
+    for axis, shown, label in (
+        (cycles, names, "cycles a request"),
+        (bandwidth, missing, "% of the memory's bandwidth"),
+    ):
+        axis.set_yticks(range(len(shown)), shown)
+        axis.invert_yaxis()
+        axis.set_xlabel(label)
+    bandwidth.axvline(100 * BANDWIDTH, color="gray", linestyle=":", label="aim with long rows")
+    cycles.legend(fontsize="small")
+    bandwidth.legend(fontsize="small")
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)
+
+
 def bench(out: Path = ROOT / "build" / "bench") -> dict[str, Any]:
-    """Print the table and write `cache-rates.json`.
+    """Print the table, write `cache-rates.json` and draw `cache-rates.png`.
 
     Parameters
     ----------
     out
-        Folder.
+        Folder for both.
 
     Returns
     -------
@@ -99,4 +133,5 @@ def bench(out: Path = ROOT / "build" / "bench") -> dict[str, Any]:
     }
     out.mkdir(parents=True, exist_ok=True)
     (out / "cache-rates.json").write_text(json.dumps(result, indent=2) + "\n")
+    _plot(rows, out / "cache-rates.png")
     return result

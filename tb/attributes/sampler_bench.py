@@ -6,6 +6,7 @@ from amaranth import Elaboratable, Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from golden.contracts import VID_BITS
 from hw.attributes.negative_sampler import NegativeSampler
 from hw.attributes.structure_processor import Sample, SampleSettings, StructureProcessor
 from hw.graph.csr_reader import ErrorReport
@@ -30,10 +31,10 @@ class SamplerBench(wiring.Component):
     def __init__(self, address_width: int = 20, data_width: int = 64, most: int = 6, frontier: int = 64) -> None:
         self._port = (address_width, data_width)
         self._parts: tuple[Any, ...] = (
-            StructureProcessor(*self._port, most, frontier, 16),
-            NegativeSampler(*self._port, most, 16),
+            StructureProcessor(*self._port, most, frontier, 16, VID_BITS),
+            NegativeSampler(*self._port, most, 16, VID_BITS),
         )
-        members: dict[str, wiring.Member] = {"settings": In(SampleSettings(address_width))}
+        members: dict[str, wiring.Member] = {"settings": In(SampleSettings(address_width, VID_BITS))}
         for name in SAMPLERS:
             members[f"{name}_start"] = In(1)
             members[f"{name}_busy"] = Out(1)

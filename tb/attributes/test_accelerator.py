@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import cocotb
 import numpy as np
 import pytest
 
-from golden.attributes.batch import BatchImage, batch_results, dense
+from golden.attributes.cache import AttributeRam, hashed_slot
 from golden.attributes.sampler import Plan
-from golden.contracts import BATCH, COMMANDS, LINE_BYTES, Error, Model, Opcode
-from golden.model.network import Problem
-from golden.model.scale import scales_of
+from golden.contracts import COMMANDS, LINE_BYTES, Error, Flow, Opcode, Policy
 from hw.attributes.accelerator import CORE_MODULE, AttributeAccelerator
 from hw.attributes.core import CoreConfig
 from hw.attributes.formats import AttributeConfig
-from tb.chiplet.problems import random_graph, random_problem
+from tb.attributes.mirror import Job, Mirror
 from tb.dnp.array import module_source
 from tb.harness import BuildOptions, parameters
 from tb.harness.bench import Bench, start
+from tb.harness.expected import expect_cycles
 from tb.models.memory import Memory
 from tb.models.simulate import simulate_with_memory
 from tb.models.wrap import MemoryModel
@@ -33,84 +34,47 @@ CORE = CoreConfig(
     5,
     40,
 )
-PLAN = Plan((4, 3), 2, seed=21)
-SIZE = 5
 #: Bytes of the memory, all that can be addressed.
 MEMORY = 1 << 20
 
 
-def problem() -> Problem:
-    graph = random_graph(8, 70, 300, features=20, density=1)
-    return random_problem(graph, Model.SAGE, [4, 3], seed=1)
-
-
-def layer_of(number: int) -> int:
-    """Layer that the command of a batch names, to see it come back."""
-    return (41 * number + 86) & 0xFF
-
-
 class Host:
-    """The driver: one memory, several batches side by side in it, each with its own arrays."""
+    """The driver: one memory, whose contents after every command are known to the last word."""
 
     def __init__(self, bench: Bench, memory: Memory, cores: int) -> None:
         self.bench, self.memory, self.cores = bench, memory, cores
-        self.problem = problem()
-        self.image = BatchImage(self.problem, PLAN, SIZE)
-        #: Arrays of every batch behind the image: roots, tree, rows.
-        self.lines = self.image.lines
-        at = self.image.at
-        self.tree_lines, self.row_lines = 1 + 4 * at.span, at.rows.bytes // LINE_BYTES + 1
-        self.step = 1 + self.tree_lines + self.row_lines
+        attribute = CORE.attribute
+        self.rams = [AttributeRam(attribute.slots, attribute.ways, Policy.LRU) for _ in range(cores)]
         self.done: list[dict[str, int]] = []
         bench.take("completion", self.done.append)
-        # Where the image is, and what addresses in commands count from: they wrap as sums do.
-        self.shift = bench.random.randrange((MEMORY >> 1) // LINE_BYTES)
-        self.base = bench.random.randrange(MEMORY // LINE_BYTES)
-        bench.dut.base.value = self.base
+        self.restart()
 
-    async def load(self, batches: list[np.ndarray]) -> None:
-        """Write image and roots."""
-        data = bytearray(MEMORY)
-        start = self.shift * LINE_BYTES
-        data[start : start + len(self.image.data)] = self.image.data
-        for number, roots in enumerate(batches):
-            at = start + (self.lines + number * self.step) * LINE_BYTES
-            data[at : at + 4 * roots.size] = roots.astype("<u4").tobytes()
-        assert (self.lines + len(batches) * self.step) * LINE_BYTES <= MEMORY >> 1
-        await self.memory.load(bytes(data))
+    def restart(self) -> None:
+        """Forget what the cores know, as a reset does."""
+        self.turn = 0
+        for ram in self.rams:
+            ram.clear()
 
-    def line(self, line: int) -> int:
-        """Return what a command says for a line of the image; bits above the address are any."""
-        lines = MEMORY // LINE_BYTES
-        return (line + self.shift - self.base) % lines + lines * self.bench.random.randrange((1 << 32) // lines)
+    def place(self, random: Random | None = None, **sizes: int) -> Mirror:
+        """Make another memory; `load` writes it."""
+        self.mirror = Mirror(random or self.bench.random, MEMORY, **sizes)
+        self.bench.dut.base.value = self.mirror.base
+        return self.mirror
 
-    async def dump(self, line: int, count: int) -> bytes:
-        """Read so many bytes from a line of the image on."""
-        return await self.memory.dump((line + self.shift) * LINE_BYTES, count)
+    async def load(self) -> None:
+        """Write the memory."""
+        await self.memory.load(self.mirror.words.astype("<u4").tobytes())
 
-    def fail(self, region: Any, count: int, writes: bool = False) -> None:
-        """Let accesses of so many bytes from a byte of the image on fail."""
-        start = self.shift * LINE_BYTES + region
-        (self.memory.write_errors if writes else self.memory.read_errors)(range(start, start + count))
-
-    def sample(self, number: int, roots: np.ndarray, **changes: int) -> dict[str, int]:
-        """Fields of a SAMPLE command of batch `number`."""
-        at, graph = self.image.at, self.problem.graph
-        first = self.lines + number * self.step
-        return {
-            "opcode": Opcode.SAMPLE, "tag": number, "layer": layer_of(number), "vertices": graph.nodes,
-            "offsets": self.line(at.offsets.line), "edges": self.line(at.edges.line),
-            "edge_count": graph.edge_count, "tiles": 1, "slotted": number & 1,
-            "hops": len(PLAN.fan_out), "span": at.span, "roots": self.line(first), "root_count": int(roots.size),
-            "negatives": PLAN.negatives, "fan_out": sum(f << 8 * n for n, f in enumerate(PLAN.fan_out)),
-            "seed": PLAN.seed, "batch": number, "attributes": self.line(at.attributes.line),
-            "row_bytes": self.image.row_bytes,
-            "tree": self.line(first + 1), "rows": self.line(first + 1 + self.tree_lines), **changes,
-        }  # fmt: skip
+    def fail(self, line: int, size: int, writes: bool = False) -> None:
+        """Let accesses of so many bytes from a line on fail; they must not lie around the end of the memory."""
+        first = line % self.mirror.lines * LINE_BYTES
+        (self.memory.write_errors if writes else self.memory.read_errors)(range(first, first + size))
 
     def send(self, *commands: dict[str, int]) -> None:
         """Queue commands."""
-        self.bench.drive("command", [COMMANDS[Opcode(c["opcode"])].pack(c) for c in commands])
+        # What is refused has the fields of another command.
+        layouts = [COMMANDS[Opcode.SAMPLE if "root_count" in c else Opcode(c["opcode"])] for c in commands]
+        self.bench.drive("command", [layout.pack(c) for layout, c in zip(layouts, commands, strict=True)])
 
     async def finish(self, count: int, limit: int = 400_000) -> list[dict[str, int]]:
         """Wait for `count` completions."""
@@ -119,33 +83,48 @@ class Host:
         assert len(self.done) == count
         return self.done
 
-    async def check(self, number: int, roots: np.ndarray) -> None:
-        """Compare everything a SAMPLE command has written with the golden model."""
-        first = self.lines + number * self.step
-        span = self.image.at.span
-        batch, _ = batch_results(self.problem, roots, PLAN, number)
-        said = BATCH.from_bytes(await self.dump(first + 1, LINE_BYTES))
-        count = batch.nodes.size
-        assert said["positions"] == said["requests"] == count
-        assert [said[f"hop{n}"] for n in range(3)] == list(batch.hops)
-        assert said["negatives"] == batch.negatives
-        assert count == said["in_place"] + said["cached"] + said["moved"] + said["missed"]
-        inner = sum(batch.hops[:-1])
-        factors = scales_of(1 / (batch.children[:inner] + 1.0))
-        packed = factors.mantissa.astype(np.int64) | factors.exponent.astype(np.int64) << 16
-        arrays = (batch.offsets[: inner + 1], batch.edges, packed, batch.nodes)
-        for name, array, want in zip(("offsets", "edges", "scales", "nodes"), range(4), arrays, strict=True):
-            got = np.frombuffer(await self.dump(first + 2 + array * span, 4 * want.size), "<u4")
-            assert np.array_equal(got, want), name
-        rows = await self.dump(first + 1 + self.tree_lines, count * self.image.row_bytes)
-        features = dense(self.problem)
-        got = np.frombuffer(rows, "<i2").reshape(count, -1)[:, : features.shape[1]]
-        assert np.array_equal(got, features[batch.nodes])
+    async def one(self, command: dict[str, int]) -> dict[str, int]:
+        """Carry out one command; return what it said, tag and layer apart, and the cycles it took as ``cycles``."""
+        self.done.clear()
+        began = self.bench.cycle
+        self.send(command)
+        await self.bench.until(lambda: bool(self.done), 400_000)
+        took = self.bench.cycle - began
+        (said,) = await self.finish(1)
+        assert (said["tag"], said["layer"]) == (command["tag"], command.get("layer", 0))
+        self.turn += 1
+        return {"error": said["error"], "info": said["info"], "cycles": took}
+
+    async def sample(self, job: Job) -> int:
+        """Carry out one SAMPLE command, compare all it does, and return the cycles it took."""
+        said = await self.one(job.fields)
+        assert (said["error"], said["info"]) == (Error.NONE, 0)
+        ram = self.rams[self.turn % self.cores]
+        self.mirror.sampled(job, self.mirror.flows(job, ram))
+        await self.check()
+        return said["cycles"]
+
+    async def check(self) -> None:
+        """Compare the whole memory."""
+        got = np.frombuffer(await self.memory.dump(0, MEMORY), "<u4")
+        wrong = np.flatnonzero(got != self.mirror.words)
+        assert not wrong.size, f"{wrong.size} words differ, the first is {wrong[0]:#x}"
 
 
-def batches(count: int, seed: int = 4) -> list[np.ndarray]:
-    rng = np.random.default_rng(seed)
-    return [rng.integers(0, 70, 1 + int(rng.integers(SIZE))) for _ in range(count)]
+def plans(random: Random, count: int) -> list[tuple[list[int], Plan]]:
+    """Roots, hops, fan-outs and negatives that the core has room for."""
+    out: list[tuple[list[int], Plan]] = []
+    while len(out) < count:
+        hops = len(out) % 5
+        fan_out = tuple(random.randrange(1, CORE.most + 1) for _ in range(hops))
+        roots = [random.randrange(256) for _ in range(random.randrange(1, 16))]
+        inner, level = 0, len(roots)
+        for fan in fan_out:
+            inner, level = inner + level, level * fan
+        if inner <= CORE.frontier:
+            negatives = random.choice((0, random.randrange(CORE.most + 1)))
+            out.append((roots, Plan(fan_out, negatives, random.getrandbits(32))))
+    return out
 
 
 async def begin(dut: Any) -> Host:
@@ -155,72 +134,214 @@ async def begin(dut: Any) -> Host:
 
 
 @cocotb.test()
-@cocotb.parametrize(stall=[0.0, 0.4])
-async def batches_are_those_of_the_golden_model(dut: Any, stall: float) -> None:
+async def batches_are_those_of_the_golden_model(dut: Any) -> None:
     host = await begin(dut)
-    host.memory.stall(stall)
+    random = host.bench.random
+    for number in range(4):
+        mirror = host.place(nodes=256 - 31 * number, tiles=(1, 2, 113, 3)[number], row_bytes=(64, 32)[number % 2])
+        jobs = [
+            mirror.job(
+                [root % mirror.graph.nodes for root in roots], plan,
+                slotted=random.randrange(2), flush=int(n < host.cores),
+            )
+            for n, (roots, plan) in enumerate(plans(random, 5))
+        ]  # fmt: skip
+        await host.load()
+        stall = (0, 0.4)[number % 2]
+        host.memory.stall(stall)
+        host.memory.latency(random.choice((1, 20, 50)))
+        host.bench.pace(stall=stall)
+        for job in jobs:
+            await host.sample(job)
+
+
+@cocotb.test()
+async def commands_side_by_side_do_what_they_do_alone(dut: Any) -> None:
+    host = await begin(dut)
+    mirror = host.place()
     host.memory.latency(20)
-    host.bench.pace(stall=stall)
-    mine = batches(6)
-    await host.load(mine)
-    host.send(*(host.sample(n, roots, flush=int(n < host.cores)) for n, roots in enumerate(mine)))
-    done = await host.finish(len(mine))
-    assert sorted(one["tag"] for one in done) == list(range(len(mine)))
+    jobs = [mirror.job(roots, plan, flush=1) for roots, plan in plans(host.bench.random, 10)]
+    await host.load()
+    host.bench.pace(stall=0.5)
+    host.send(*(job.fields for job in jobs))
+    done = await host.finish(len(jobs))
     assert not any(one["error"] or one["info"] for one in done)
-    assert all(one["layer"] == layer_of(one["tag"]) for one in done)
-    for number, roots in enumerate(mine):
-        await host.check(number, roots)
+    assert sorted((one["tag"], one["layer"]) for one in done) == sorted(
+        (job.fields["tag"], job.fields["layer"]) for job in jobs
+    )
+    for job in jobs:
+        mirror.sampled(job, mirror.flows(job, host.rams[0]))
+    await host.check()
+
+
+def chain(ram: AttributeRam, flow: Flow, count: int, slotted: bool, random: Random) -> list[int]:
+    """Return roots that all meet the same in the RAM, or all but those for which there is no such node."""
+    out = []
+    for position in range(count):
+        nodes = list(range(256))
+        random.shuffle(nodes)
+
+        def slot(node: int, position: int = position) -> int:
+            return position % ram.slots if slotted else hashed_slot(node, ram.slots)
+
+        meets: dict[Flow, Callable[[int], bool]] = {
+            Flow.IN_PLACE: lambda node: ram.buffer[slot(node)] == node,
+            Flow.CACHED: lambda node: node in ram.cache,
+            Flow.MOVED: lambda node: node in ram.buffer and ram.buffer[slot(node)] != node,
+            Flow.MISSED: lambda node: node not in ram.buffer and node not in ram.cache,
+        }
+        node = next(filter(meets[flow], nodes), nodes[0])
+        ram.request(node, slot(node))
+        out.append(node)
+    return out
+
+
+@cocotb.test()
+async def every_count_goes_as_far_as_there_are_tags(dut: Any) -> None:
+    host = await begin(dut)
+    random, most = host.bench.random, 1 << CORE.attribute.tag_bits
+    host.memory.latency(1)
+    cores = host.cores
+    slots, ways = CORE.attribute.slots, CORE.attribute.ways
+    for flow in (Flow.MISSED, Flow.CACHED, Flow.MOVED, Flow.IN_PLACE):
+        mirror = host.place(row_bytes=64 if flow == Flow.MISSED else 32)
+        # A command fills a core's RAM, and in one more all meet the same.
+        ram = AttributeRam(slots, ways)
+        fill = mirror.job(chain(ram, Flow.MISSED, slots + ways, True, random), Plan((), 0), flush=1)
+        job = mirror.job(chain(ram, flow, most, True, random), Plan((), 0))
+        await host.load()
+        for _ in range(cores):
+            await host.sample(fill)
+        for _ in range(cores):
+            await host.sample(job)
+            assert mirror.get(job.tree, 12)[8 + int(flow)] == most
+    # All that may be negatives, and all that may be expanded.
+    mirror = host.place(row_bytes=32)
+    jobs = [
+        mirror.job([random.randrange(256) for _ in range(most // 6)], Plan((), 5, 8), slotted=0, flush=1),
+        mirror.job([random.randrange(2, 256) for _ in range(40)], Plan((5,), 0, 9), flush=1),
+        mirror.job([0] * 40, Plan((5,), 5, 10), slotted=0),
+        mirror.job([0], Plan((1, 1, 1, 5), 0, 11)),
+        mirror.job([0] * 10, Plan((1, 1, 1, 5), 0, 11)),
+    ]
+    await host.load()
+    for job in jobs:
+        await host.sample(job)
 
 
 @cocotb.test()
 async def a_barrier_waits_for_all_before_and_holds_all_behind(dut: Any) -> None:
     host = await begin(dut)
-    mine = batches(4)
-    await host.load(mine)
-    samples = [host.sample(n, roots) for n, roots in enumerate(mine)]
-    barrier = {"opcode": Opcode.BARRIER, "tag": 77, "layer": 5}
+    mirror = host.place()
+    jobs = [mirror.job(roots, plan, flush=1) for roots, plan in plans(host.bench.random, 4)]
+    await host.load()
+    barrier = {"opcode": Opcode.BARRIER, "tag": 0xA577, "layer": 0x95}
     busy = host.bench.dut.busy
     assert int(busy.value) == 0
-    host.send(samples[0], samples[1], barrier, samples[2], samples[3], barrier)
+    samples = [job.fields for job in jobs]
+    host.send(samples[0], samples[1], barrier, samples[2], samples[3], {**barrier, "tag": 0x5A88})
     await host.bench.cycles(50)
     assert int(busy.value) == (1 << min(2, host.cores)) - 1
     done = await host.finish(6)
     assert int(busy.value) == 0
     tags = [one["tag"] for one in done]
-    assert set(tags[:2]) == {0, 1}
-    assert tags[2] == tags[5] == 77
-    assert done[2]["layer"] == 5
+    assert set(tags[:2]) == {sample["tag"] for sample in samples[:2]}
+    assert (tags[2], tags[5]) == (0xA577, 0x5A88)
+    assert done[2] == {"error": 0, "info": 0, "layer": 0x95, "tag": 0xA577}
+    for job in jobs:
+        mirror.sampled(job, mirror.flows(job, host.rams[0]))
+    await host.check()
 
 
 @cocotb.test()
 async def copies_move_lines(dut: Any) -> None:
     host = await begin(dut)
-    await host.load([])
-    rng = host.bench.random
-    for lines in (1, 0, 37):
-        source, target = 3, host.lines + 5
-        before = await host.dump(target, (lines + 1) * LINE_BYTES)
-        host.done.clear()
-        where = {"source": host.line(source), "target": host.line(target)}
-        host.send({"opcode": Opcode.COPY, **where, "lines": lines, "tag": lines})
-        assert (await host.finish(1))[0] == {"error": 0, "layer": 0, "tag": lines, "info": 0}
-        after = await host.dump(target, (lines + 1) * LINE_BYTES)
-        assert after[: lines * LINE_BYTES] == host.image.data[source * LINE_BYTES : (source + lines) * LINE_BYTES]
-        assert after[lines * LINE_BYTES :] == before[lines * LINE_BYTES :]
-        await host.bench.cycles(rng.randrange(5))
+    mirror = host.place()
+    await host.load()
+    host.memory.latency(20)
+    random = host.bench.random
+    for lines in (1, 0, 37, 2, 1 << 9):
+        source = random.randrange(mirror.lines)
+        target = source + lines + random.randrange(mirror.lines - 2 * lines)
+        where = {"source": mirror.line(source), "target": mirror.line(target)}
+        command = {"opcode": Opcode.COPY, **where, "lines": lines, "tag": random.getrandbits(16)}
+        said = await host.one({**command, "layer": random.getrandbits(8)})
+        assert (said["error"], said["info"]) == (0, 0)
+        mirror.copied(source, target, lines)
+        await host.check()
+        await host.bench.cycles(random.randrange(5))
+
+
+@cocotb.test()
+async def a_copy_may_be_longer_than_half_the_memory(dut: Any) -> None:
+    host = await begin(dut)
+    mirror = host.place()
+    await host.load()
+    host.memory.latency(1)
+    # The last lines read are the first ones written.
+    lines, source = mirror.lines // 2 + 20, host.bench.random.randrange(mirror.lines)
+    where = {"source": mirror.line(source), "target": mirror.line(source + mirror.lines // 2)}
+    said = await host.one({"opcode": Opcode.COPY, **where, "lines": lines, "tag": 3})
+    assert (said["error"], said["info"]) == (0, 0)
+    mirror.copied(source, source + mirror.lines // 2, lines)
+    await host.check()
+    for bit in range(32):
+        if 1 << bit > mirror.lines or bit == 0:
+            lines = 1 << bit | (0 if bit else mirror.lines)
+            said = await host.one({"opcode": Opcode.COPY, **where, "lines": lines, "tag": bit})
+            assert (said["error"], said["info"]) == (Error.BAD_OPERAND, lines)
+    await host.check()
+
+
+@cocotb.test()
+async def commands_take_so_many_cycles(dut: Any) -> None:
+    host = await begin(dut)
+    random = Random(11)
+    mirror = host.place(random, tiles=2)
+    host.memory.latency(20)
+    jobs = [mirror.job(roots, plan, slotted=n & 1, flush=1) for n, (roots, plan) in enumerate(plans(random, 5))]
+    await host.load()
+    for hops, job in enumerate(jobs):
+        took = await host.sample(job)
+        expect_cycles(f"attributes.accelerator.{host.cores}.sample.{hops}", took)
+    for lines in (0, 7):
+        where = {"source": mirror.line(0), "target": mirror.line(7)}
+        said = await host.one({"opcode": Opcode.COPY, **where, "lines": lines, "tag": 0})
+        expect_cycles(f"attributes.accelerator.{host.cores}.copy.{lines}", said["cycles"])
+    mirror.copied(0, 7, 7)
+    said = await host.one({"opcode": Opcode.NOP, "tag": 0})
+    expect_cycles(f"attributes.accelerator.{host.cores}.nop", said["cycles"])
+    host.done.clear()
+    host.send({"opcode": Opcode.NOP, "tag": 0})
+    busy = []
+    for _ in range(12):
+        await host.bench.cycles(1)
+        busy.append(int(host.bench.dut.busy.value) != 0)
+    expect_cycles(f"attributes.accelerator.{host.cores}.nop.begins", busy.index(True))
+    expect_cycles(f"attributes.accelerator.{host.cores}.nop.busy", sum(busy))
+    await host.finish(1)
+    said = await host.one({"opcode": Opcode.BARRIER, "tag": 0})
+    expect_cycles(f"attributes.accelerator.{host.cores}.barrier", said["cycles"])
+    await host.check()
 
 
 @cocotb.test()
 async def bad_operands_are_refused_and_the_next_command_works(dut: Any) -> None:
     host = await begin(dut)
-    mine = batches(1)
-    await host.load(mine)
-    good = host.sample(0, mine[0], root_count=4)
-    fan = CORE.most + 1
+    random = host.bench.random
+    mirror = host.place()
+    job = mirror.job([5, 6, 7, 8], Plan((4, 3), 2, 21), flush=1)
+    await host.load()
+    good, fan, most = job.fields, CORE.most + 1, 1 << CORE.attribute.tag_bits
     cases: list[tuple[dict[str, int], Error, int]] = [
         ({"fan_out": 4}, Error.FAN_OUT, 0),
         ({"fan_out": fan | 3 << 8}, Error.FAN_OUT, fan),
         ({"fan_out": 4 | 255 << 8}, Error.FAN_OUT, 255),
+        *(
+            ({"hops": hops, "root_count": 1, "fan_out": bad << 8 * hops - 8 | 0x01010101 >> 8 * (5 - hops)},
+             Error.FAN_OUT, bad)
+            for hops in range(1, 5) for bad in (0, fan, 8, 16, 32, 64, 128)
+        ),
         ({"negatives": fan}, Error.FAN_OUT, fan),
         ({"row_bytes": 0}, Error.BAD_OPERAND, 0),
         ({"row_bytes": 96}, Error.BAD_OPERAND, 96),
@@ -229,11 +350,26 @@ async def bad_operands_are_refused_and_the_next_command_works(dut: Any) -> None:
         ({"first_vertex": 1}, Error.BAD_OPERAND, 1),
         ({"tiles": 0}, Error.BAD_OPERAND, 0),
         ({"hops": 5}, Error.BAD_OPERAND, 5),
+        ({"hops": 7}, Error.BAD_OPERAND, 7),
         ({"span": 1}, Error.BAD_OPERAND, 4 + 16 + 48 + 8),
+        # Roots, and what would be expanded: one more than there is room for, and as many as can be said.
         ({"root_count": 9}, Error.BAD_OPERAND, 9 + 36),
-        ({"opcode": Opcode.COMBINE}, Error.BAD_OPCODE, Opcode.COMBINE),
+        ({"root_count": 41, "hops": 1}, Error.BAD_OPERAND, 41),
+        ({"root_count": 0xFFFF, "hops": 1}, Error.BAD_OPERAND, 0xFFFF),
+        ({"root_count": 40, "hops": 2, "fan_out": 0x505}, Error.BAD_OPERAND, 40 + 200),
+        ({"root_count": 3, "hops": 4, "fan_out": 0x05050303}, Error.BAD_OPERAND, 3 + 9 + 27 + 135),
+        *(
+            ({"root_count": count, "hops": 0, "negatives": 0, "span": (1 << 19) - 1}, Error.BAD_OPERAND, count)
+            for count in (most + 1, most + 2, most + 64)
+        ),
+        ({"root_count": 16, "hops": 0, "negatives": 0, "span": 1}, Error.BAD_OPERAND, 16),
+        ({"root_count": 2 * most, "hops": 0, "negatives": 0, "span": (1 << 19) - 1}, Error.BAD_OPERAND, 2 * most),
+        ({"root_count": 0xFFFF, "hops": 0, "negatives": 5}, Error.BAD_OPERAND, 6 * 0xFFFF),
+        ({"root_count": 0xAAAA, "hops": 0, "negatives": 3, "span": (1 << 19) - 1}, Error.BAD_OPERAND, 4 * 0xAAAA),
         ({"opcode": 0xFF}, Error.BAD_OPCODE, 0xFF),
-    ]
+        # What other units do, and every bit of what nothing does.
+        *(({"opcode": code}, Error.BAD_OPCODE, code) for code in (Opcode.COMBINE, 16, 32, 64, 128)),
+    ]  # fmt: skip
     # Every bit that may not be set is seen, and said.
     wrong_bits = {
         "vertices": range(9, 32), "first_vertex": range(32), "row_bytes": [*range(5), *range(7, 32)],
@@ -243,83 +379,186 @@ async def bad_operands_are_refused_and_the_next_command_works(dut: Any) -> None:
         code = Error.FAN_OUT if field == "negatives" else Error.BAD_OPERAND
         cases += [({field: value}, code, value) for bit in bits for value in [1 << bit | good.get(field, 0)]]
     for changes, error, info in cases:
-        host.done.clear()
-        fields = {**good, **changes}
-        fields["tag"] = host.bench.random.randrange(1 << 16)
-        word = COMMANDS[Opcode.SAMPLE].pack(fields)
-        host.bench.drive("command", [word])
-        said = (await host.finish(1))[0]
+        said = await host.one({**good, **changes, "tag": random.getrandbits(16), "layer": random.getrandbits(8)})
         assert (said["error"], said["info"]) == (error, info), changes
-        assert said["tag"] == fields["tag"]
-    host.done.clear()
-    host.send({**good, "root_count": int(mine[0].size)}, {"opcode": Opcode.NOP, "tag": 1, "layer": 0x5A})
-    assert not any(one["error"] or one["info"] for one in await host.finish(2))
-    await host.check(0, mine[0])
+    said = await host.one({"opcode": Opcode.NOP, "tag": 1, "layer": 0x5A})
+    assert (said["error"], said["info"]) == (0, 0)
+    # Nothing has been written.
+    await host.sample(job)
+
+
+@cocotb.test()
+async def arrays_may_be_far_from_each_other(dut: Any) -> None:
+    host = await begin(dut)
+    for number in range(12):
+        mirror = host.place(nodes=64, row_bytes=32)
+        # Every bit of a span counts.
+        job = mirror.job([3, 2], Plan((3,) * (number % 3), number % 2, 5), flush=1, wild=True)
+        await host.load()
+        await host.sample(job)
+    mirror = host.place(nodes=64, row_bytes=32)
+    job = mirror.job([1] * 15, Plan((), 0))
+    for bit in range(19):
+        # Where the arrays are does not matter here, only whether there is room for them.
+        await host.load()
+        said = await host.one({**job.fields, "span": 1 << bit, "flush": 1})
+        assert said["error"] == Error.NONE
+        if 16 << bit <= 1 << CORE.attribute.tag_bits:
+            said = await host.one({**job.fields, "span": 1 << bit, "root_count": 16 << bit})
+            assert (said["error"], said["info"]) == (Error.BAD_OPERAND, 16 << bit)
 
 
 @cocotb.test()
 async def errors_of_data_and_memory_end_one_command_only(dut: Any) -> None:
     host = await begin(dut)
-    mine = batches(3)
-    await host.load(mine)
-    at = host.image.at
-    row = host.image.row_bytes
-    samples = [host.sample(n, roots) for n, roots in enumerate(mine)]
+    random = host.bench.random
+    host.memory.latency(20)
+    for _ in range(2 * host.cores):
+        mirror = host.place(tiles=random.choice((1, 2)))
+        graph, lines = mirror.graph, mirror.lines
+        # Roots whose neighbours are all sampled.
+        few = [n for n in range(2, 256) if 2 <= graph.offsets[n + 1] - graph.offsets[n] <= CORE.most]
+        first, second = random.sample(few, 2)
+        neighbours = [graph.edges[graph.offsets[n] : graph.offsets[n + 1]] for n in (first, second)]
+        positive = mirror.job([first, second], Plan((5,), 0, 21), flush=1)
+        negative = mirror.job([first, second], Plan((), 3, 22), flush=1)
+        both = mirror.job([first, second], Plan((5, 2), 2, 23), flush=1)
 
-    async def code(command: dict[str, int]) -> int:
-        host.done.clear()
-        host.send(command)
-        return (await host.finish(1))[0]["error"]
+        async def fails(job: Job, error: Error, info: int, **changes: int) -> None:
+            said = await host.one({**job.fields, **changes})
+            assert (said["error"], said["info"]) == (error, info)
 
-    def told(address: int, size: int) -> bool:
-        """Whether the line that was told lies in so many bytes from a byte of the image on."""
-        first = host.shift + address // LINE_BYTES
-        return first <= host.done[0]["info"] <= first + (address % LINE_BYTES + size - 1) // LINE_BYTES
-
-    # Every core fails, then works.
-    for _ in range(host.cores):
-        for region, size in ((at.attributes, 70 * row), (at.edges, at.edges.bytes), (at.offsets, at.offsets.bytes)):
-            host.fail(region.address, size)
-            assert await code(samples[0]) == Error.MEMORY_READ
-            assert told(region.address, size)
+        await host.load()
+        offsets_line = mirror.offsets_at + first * mirror.tiles // 16
+        edges_line = mirror.edges_at + (mirror.first + int(graph.offsets[first])) // 16
+        reads = {
+            offsets_line: (positive, negative, both),
+            edges_line: (positive, negative, both),
+            mirror.attributes_at + first: (positive, negative, both),
+        }
+        for line, jobs in reads.items():
+            host.fail(line, LINE_BYTES)
+            for job in jobs:
+                await fails(job, Error.MEMORY_READ, line % lines)
+        for job in (positive, negative):
+            line = job.roots
+            host.fail(line, LINE_BYTES)
+            await fails(job, Error.MEMORY_READ, line % lines)
         host.memory.read_errors(None)
-        first = (host.lines + 1) * LINE_BYTES
-        host.fail(first, 64, writes=True)
-        assert await code(samples[0]) == Error.MEMORY_WRITE
-        assert told(first, 64)
+        for line in (both.tree, both.rows, *(both.tree + 1 + n * both.fields["span"] for n in range(4))):
+            host.fail(line, LINE_BYTES, writes=True)
+            await fails(both, Error.MEMORY_WRITE, line % lines)
+        host.fail(both.tree, LINE_BYTES, writes=True)
+        await fails(
+            both, Error.MEMORY_WRITE, both.tree % lines,
+            opcode=Opcode.COPY, first_vertex=mirror.line(both.rows), vertices=mirror.line(both.tree), offsets=1,
+        )  # fmt: skip
         host.memory.write_errors(None)
-        assert await code({**samples[0], "vertices": 20}) == Error.VID_RANGE
-        assert 20 <= host.done[0]["info"] < 70
-        assert await code({**samples[0], "edge_count": 7}) == Error.EDGE_RANGE
-        assert host.problem.graph.offsets[host.done[0]["info"] + 1] > 7
-        assert await code({**samples[0], "flush": 1}) == Error.NONE
-        await host.check(0, mine[0])
-    host.done.clear()
-    host.fail(at.attributes.address, 20 * row)
-    host.send(*samples)
-    await host.finish(3)
-    host.memory.read_errors(None)
-    host.done.clear()
-    host.send(*samples, *samples)
-    assert not any(one["error"] for one in await host.finish(6))
-    for number, roots in enumerate(mine):
-        await host.check(number, roots)
+        # The first one counts.
+        for job in (positive, both):
+            await fails(job, Error.VID_RANGE, first, vertices=min(first, second))
+            await fails(job, Error.VID_RANGE, max(first, second), vertices=max(first, second))
+        above = [int(node) for row in neighbours for node in row if node > max(first, second)]
+        if above:
+            await fails(positive, Error.VID_RANGE, above[0], vertices=max(first, second) + 1)
+        end = mirror.first + int(graph.offsets[first + 1])
+        if second < first:
+            for job in (positive, negative, both):
+                await fails(job, Error.EDGE_RANGE, first, edge_count=end - 1)
+            assert (await host.one({**positive.fields, "edge_count": end}))["error"] == Error.NONE
+        saved = mirror.words.copy()
+        mirror.put(mirror.offsets_at, [mirror.first + int(graph.offsets[first]) - 1], (first + 1) * mirror.tiles)
+        await host.load()
+        for job in (positive, negative):
+            await fails(job, Error.OFFSET_ORDER, first)
+        mirror.words[:] = saved
+        await host.load()
+        for job in (positive, negative, both):
+            await host.sample(job)
+
+
+@cocotb.test()
+async def what_cannot_be_read_is_not_copied(dut: Any) -> None:
+    host = await begin(dut)
+    mirror = host.place()
+    await host.load()
+    host.memory.latency(1)
+    for lines, bad in ((1, 0), (5, 2), (40, 39)):
+        # The lines that fail are in the middle of the memory, so that they do not lie around its end.
+        source = mirror.lines // 2 + host.bench.random.randrange(100)
+        target = host.bench.random.randrange(mirror.lines // 4)
+        host.fail(source + bad, LINE_BYTES)
+        where = {"source": mirror.line(source), "target": mirror.line(target)}
+        said = await host.one({"opcode": Opcode.COPY, **where, "lines": lines, "tag": 1})
+        assert (said["error"], said["info"]) == (Error.MEMORY_READ, source + bad)
+        mirror.copied(source, target, bad)
+        mirror.copied(source + bad + 1, target + bad + 1, lines - bad - 1)
+        host.memory.read_errors(None)
+        await host.check()
+
+
+@cocotb.test()
+async def every_id_has_its_hashed_slot(dut: Any) -> None:
+    host = await begin(dut)
+    random, slots = host.bench.random, CORE.attribute.slots
+    mirror = host.place(row_bytes=32)
+    host.memory.latency(1)
+    at: list[list[int]] = [[] for _ in range(slots)]
+    for node in range(256):
+        at[hashed_slot(node, slots)].append(node)
+    # An ID, one that takes its slot, and the first again: it has gone from there.
+    roots = []
+    for node in range(256):
+        roots += [node, random.choice([other for other in at[hashed_slot(node, slots)] if other != node]), node]
+    jobs = [mirror.job(roots, Plan((), 0), slotted=0, flush=1)] * host.cores
+    await host.load()
+    for job in jobs:
+        await host.sample(job)
+
+
+@cocotb.test()
+async def a_wrong_vid_has_no_row(dut: Any) -> None:
+    host = await begin(dut)
+    random = host.bench.random
+    mirror = host.place(row_bytes=32)
+    host.memory.latency(20)
+    for bit in range(CORE.attribute.id_bits, 32):
+        good, wrong = random.randrange(256), random.randrange(256) | 1 << bit
+        job = mirror.job([good, good, good], Plan((), 0), slotted=bit & 1, flush=1)
+        place = random.randrange(3)
+        mirror.put(job.roots, [wrong], place)
+        await host.load()
+        said = await host.one(job.fields)
+        assert (said["error"], said["info"]) == (Error.VID_RANGE, wrong)
+        # What it is, and that it was asked for, is written all the same.
+        kept = mirror.words.copy()
+        mirror.sampled(job, mirror.flows(job, AttributeRam(CORE.attribute.slots, CORE.attribute.ways)))
+        mirror.put(job.tree + 1 + 3 * job.fields["span"], [wrong], place)
+        at = (job.rows * 16 + 8 * place + np.arange(8)) % mirror.words.size
+        mirror.words[at] = kept[at]
+        header = mirror.get(job.tree, 16)
+        again = Flow.MOVED if bit & 1 else Flow.IN_PLACE
+        header[8 + int(Flow.IN_PLACE) : 8 + int(Flow.MISSED) + 1] = 0
+        header[8 + int(Flow.MISSED)] = 1
+        header[8 + int(again)] += 1
+        mirror.put(job.tree, header)
+        await host.check()
 
 
 @cocotb.test()
 async def a_reset_in_the_middle_changes_nothing_later(dut: Any) -> None:
     host = await begin(dut)
-    mine = batches(2)
-    await host.load(mine)
+    mirror = host.place()
+    jobs = [mirror.job(roots, plan) for roots, plan in plans(host.bench.random, 3)]
     for cut in (40, 150, 600):
-        host.send(*(host.sample(n, roots) for n, roots in enumerate(mine)))
+        await host.load()
+        host.send(*(job.fields for job in jobs))
         await host.bench.cycles(cut)
         await host.bench.reset()
-        host.done.clear()
-        host.send(*(host.sample(n, roots) for n, roots in enumerate(mine)))
-        assert not any(one["error"] for one in await host.finish(2))
-        for number, roots in enumerate(mine):
-            await host.check(number, roots)
+        host.restart()
+        await host.load()
+        for job in jobs:
+            await host.sample(job)
 
 
 def launch(component: AttributeAccelerator, given: dict[str, Any], directory: Path) -> None:

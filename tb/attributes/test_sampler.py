@@ -1,6 +1,7 @@
 """Structure processor and negative sampler against the golden sampler."""
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -10,12 +11,13 @@ import numpy as np
 
 from golden.attributes.lfsr import Generator
 from golden.attributes.sampler import NEGATIVE_HOP, Batch, Plan, sample
-from golden.contracts import Error
+from golden.contracts import VID_BITS, Error
 from golden.datasets import load
 from golden.graph import Graph
 from hw.attributes.structure_processor import SampleSettings
 from tb.attributes.random_memory import RandomMemory
 from tb.attributes.sampler_bench import SamplerBench
+from tb.attributes.seeds import seed_of, state_before
 from tb.harness import parameters
 from tb.harness.bench import Bench, start
 from tb.harness.codec import Codec
@@ -43,7 +45,7 @@ class SampleBench:
 
     def __init__(self, bench: Bench, memory: Memory) -> None:
         self.bench, self.memory = bench, memory
-        self.codec = Codec(SampleSettings(20))
+        self.codec = Codec(SampleSettings(20, VID_BITS))
         self.errors: list[dict[str, int]] = []
         self.graph: Graph | RandomMemory
         for name in ("positive", "negative"):
@@ -179,10 +181,52 @@ def colliding(random: Random, plan: Plan, root: int, hop: int, population: int, 
             chosen.add(number)
 
 
-async def check_random(bench: SampleBench, memory: RandomMemory, plan: Plan, batch: int | None = None) -> None:
+@cocotb.test()
+async def numbers_are_the_same_only_in_all_bits(dut: Any) -> None:
+    bench = await begin(dut)
+    random = bench.bench.random
+    memory = RandomMemory(random, MEMORY // 4, 1)
+    memory.nodes = memory.edge_count = (1 << 32) - 1
+    root = random.randrange(1 << 28)
+    memory.add_root(7, root)
+    # Two numbers of all bits are never the same, and these differ in one bit. A seed for it is known, because mixing
+    # and shift register can be gone through backwards.
+    negative, positive = (NEGATIVE_HOP, Plan((), 6)), (1, Plan((6,), 0))
+    for bit in range(32):
+        for hop, plan in (negative, positive):
+            start, end = (7, 14) if hop == NEGATIVE_HOP else (0, memory.edge_count)
+            memory.put_offsets(root, start, end)
+            for first in range(5):
+                await meets(bench, memory, plan, hop, 1 << bit, first, load=first == 0)
+    # Of two numbers of fewer bits only those above them differ.
+    for bits in (28, 29, 30, 31):
+        for hop, plan in (negative, positive):
+            memory.nodes = 1 << bits if hop == NEGATIVE_HOP else (1 << 32) - 1
+            start, end = (7, 14) if hop == NEGATIVE_HOP else (1, 1 << bits)
+            memory.put_offsets(root, start, end)
+            for first in range(5):
+                difference = random.randrange(1, 1 << 32 - bits) << bits
+                await meets(bench, memory, plan, hop, difference, first, load=first == 0)
+
+
+async def meets(
+    bench: SampleBench, memory: RandomMemory, plan: Plan, hop: int, difference: int, first: int, load: bool
+) -> None:
+    """Sample the only root of a memory such that its number `first` and one later have that difference."""
+    random = bench.bench.random
+    batch, (root,) = random.getrandbits(32), memory.roots
+    state = state_before(difference, first, random.randrange(first + 1, 6))
+    assert state is not None
+    plan = replace(plan, seed=seed_of(state, (batch, root, hop, root)))
+    await check_random(bench, memory, plan, batch, load=load)
+
+
+async def check_random(
+    bench: SampleBench, memory: RandomMemory, plan: Plan, batch: int | None = None, load: bool = True
+) -> None:
     """Sample from random memory, and compare samples and errors with the golden model."""
     random = bench.bench.random
-    if batch is None:
+    if load:
         await bench.load_random(memory)
     bench.memory.stall(random.choice((0, 0.4)))
     bench.memory.latency(random.choice((1, 20)))
@@ -210,14 +254,19 @@ async def check_random(bench: SampleBench, memory: RandomMemory, plan: Plan, bat
 async def every_bit_of_ids_offsets_and_addresses_counts(dut: Any) -> None:
     bench = await begin(dut)
     random = bench.bench.random
-    for number in range(24):
-        memory = RandomMemory(random, MEMORY // 4, random.choice((1, 2, 3)), 32 - number)
+    for number in range(40):
+        # The last ones have all bits, and hops enough for roots to count.
+        deep = number >= 24
+        bits = 32 if deep else 32 - number
+        memory = RandomMemory(random, MEMORY // 4, random.choice((1, 2, 3, 150, 255)), bits)
         # Negatives read the rows of their roots to the end, so these are short.
         short = [random.randrange(2), random.randrange(1, 30), 3000 if number == 10 else random.randrange(300)]
-        for length in short if number % 2 == 0 else [None] * 3:
+        for length in short if number % 2 == 0 or deep else [None] * 3:
             memory.add_root(length)
         fan_out = tuple(random.randrange(1, 7) for _ in range(1 + number % 3))
         plan = Plan(fan_out if number % 2 else fan_out[:1], 0 if number % 2 else 6, random.getrandbits(32))
+        if deep:
+            plan = Plan((4, 3, 2), 0, random.getrandbits(32))
         await check_random(bench, memory, plan)
 
 
@@ -270,7 +319,6 @@ async def numbers_that_came_already_are_not_taken_again(dut: Any) -> None:
         ):
             if hop == 1:
                 memory.put_offsets(root, 1, 1 + length)
-            await bench.load_random(memory)
             for _ in range(3):
                 await check_random(bench, memory, plan, colliding(random, plan, root, hop, population, 6))
 
@@ -349,6 +397,24 @@ async def bad_data_are_reported_and_sampling_ends(dut: Any) -> None:
     got, _ = await bench.run(plan)
     compare(got, expected(sample(graph, range(8), plan)))
     assert not bench.errors
+
+
+@cocotb.test()
+async def a_row_with_an_offset_that_cannot_be_read_is_empty(dut: Any) -> None:
+    bench = await begin(dut)
+    graph, plan, tiles = load("karate"), Plan((3,), 2, 5), 40
+    alone = expected(sample(graph, [7], plan))
+    none = [{"hop": hop, "last": 1, "empty": 1} for hop in (1, NEGATIVE_HOP)]
+    negatives = next(n for n, item in enumerate(alone) if item["hop"] == NEGATIVE_HOP)
+    want = [{**alone[0], "node": 5}, alone[0], none[0], *alone[1:negatives], none[1], *alone[negatives:]]
+    await bench.load(graph, [5, 7], tiles)
+    for word in (0, 13, tiles):
+        bench.errors.clear()
+        beat = (OFFSETS + 4 * (5 * tiles + word)) // 8 * 8
+        bench.memory.read_errors(range(beat, beat + 8))
+        got, _ = await bench.run(plan)
+        compare(got, want)
+        assert bench.errors == 2 * [{"code": Error.MEMORY_READ, "info": 5}]
 
 
 @cocotb.test()

@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from amaranth import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 
 from hw.stream.queue import Queue
 from hw.stream.slice import Slice
@@ -15,8 +18,9 @@ from scripts import blocks
 from scripts.blocks import BLOCKS, UserError, find, measured_elsewhere
 from scripts.flows import contracts, cover, equivalence, generate, mutate, synth
 from scripts.flows.modules import own_modules
-from scripts.flows.yosys import ToolError
+from scripts.flows.yosys import ToolError, yosys
 from tb.harness import expected
+from tb.harness.build import to_rtlil
 
 
 def test_parts_that_other_benches_measure_count_there() -> None:
@@ -110,6 +114,24 @@ def test_the_shell_needs_four_pads() -> None:
     assert "reg [8:0] in; reg [11:0] out;" in text
 
 
+def test_a_block_that_cannot_be_one_module_with_its_shell_is_mapped_apart(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def failing(script: str, *, cwd: Path, name: str) -> str:
+        if name == "shell":
+            raise ToolError("ABC9 aborts")
+        return yosys(script, cwd=cwd, name=name)
+
+    monkeypatch.setattr(synth, "yosys", failing)
+    monkeypatch.setattr(synth, "run_tool", lambda *_, **__: "Max frequency for clock 'clk': 61.50 MHz")
+    (tmp_path / "model.il").write_text(to_rtlil(Slice(3), "slice"))
+    assert synth._fmax(Slice(3), tmp_path, "slice", large=False) == 61.5
+    modules = json.loads((tmp_path / "shell.json").read_text())["modules"]
+    cells = {cell["type"] for cell in modules["shell"]["cells"].values()}
+    assert "TRELLIS_FF" in cells
+    assert "slice" not in cells
+
+
 def test_cycles_are_compared_exactly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "expected.toml"
     path.write_text('[cycles]\n"a" = 10\n\n[area]\n"x" = { luts = 1 }\n')
@@ -163,6 +185,35 @@ def test_the_comparison_tells_equal_from_different() -> None:
     module = first.place.split()[0]
     assert equivalence.compare(component, folder, module, 0, 8, 60) == "proved"
     assert equivalence.compare(component, folder, module, first.number, 8, 60) == "different"
+
+
+class _Unused(wiring.Component):
+    """A counter of eight bits, four of which nothing looks at."""
+
+    def __init__(self) -> None:
+        super().__init__({"step": In(2), "low": Out(4)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        count = Signal(8)
+        m.d.sync += count.eq(count + self.step)
+        m.d.comb += self.low.eq(count)
+        return m
+
+
+def test_mutants_that_lead_nowhere_are_known_all_at_once() -> None:
+    mutator = mutate.Mutator(30, 5)
+    mutator(_Unused(), "unused")
+    assert mutator.folder is not None
+    mutants = {mutant.number: mutant for mutant in mutator.mutants()}
+    gone = equivalence.without_effect(mutator.folder, mutants, 60)
+    assert 0 < len(gone) < len(mutants)
+    for number in sorted(gone)[:3]:
+        module = mutants[number].place.split()[0]
+        assert equivalence.compare(_Unused(), mutator.folder, module, number, 8, 60) != "different"
+    # What comes out inverted is not equal.
+    assert any(mutant.mode == "inv" and number not in gone for number, mutant in mutants.items())
+    assert equivalence.without_effect(mutator.folder, mutants, 0.01) == set()
 
 
 def test_coverage_is_read_by_module_and_kind(tmp_path: Path) -> None:

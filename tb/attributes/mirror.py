@@ -1,0 +1,222 @@
+"""A memory of random words with a graph somewhere in it, and what SAMPLE and COPY commands must make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from random import Random
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from golden.attributes.cache import AttributeRam, hashed_slot
+from golden.attributes.sampler import Batch, Plan, sample
+from golden.contracts import BATCH, LINE_BYTES, Flow, Opcode
+from golden.graph import Graph, IntArray
+from golden.model.scale import scales_of
+
+__all__ = ["Job", "Mirror", "PlainGraph"]
+
+_LINE_WORDS = LINE_BYTES // 4
+
+
+@dataclass(frozen=True)
+class PlainGraph:
+    """What the golden sampler reads of a graph."""
+
+    offsets: IntArray
+    edges: IntArray
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes."""
+        return self.offsets.size - 1
+
+
+@dataclass(frozen=True)
+class Job:
+    """A SAMPLE command and what it must write.
+
+    Attributes
+    ----------
+    fields
+        Of the command.
+    batch
+        What the golden model samples.
+    roots, tree, rows
+        Lines of the roots, and of what is written.
+    """
+
+    fields: dict[str, int]
+    batch: Batch
+    roots: int
+    tree: int
+    rows: int
+
+
+class Mirror:
+    """The memory's contents, which the bench keeps up with what commands should do.
+
+    Everything lies at random places, one behind the other, and may wrap at the end of the memory. Offsets of the graph
+    begin at any number, so that edges are found at sums that wrap too.
+
+    Parameters
+    ----------
+    random
+        Draws everything.
+    size
+        Bytes of the memory, all that can be addressed.
+    nodes
+        Of the graph. Node 0 is joined to all others, node 1 to none.
+    tiles
+        Offsets of a node.
+    row_bytes
+        Of the attributes of a node.
+
+    Attributes
+    ----------
+    words
+        uint32, all of the memory.
+    base
+        Line that addresses in commands count from.
+    graph
+        In the memory.
+    """
+
+    def __init__(self, random: Random, size: int, *, nodes: int = 256, tiles: int = 1, row_bytes: int = 64) -> None:
+        self.random, self.lines = random, size // LINE_BYTES
+        rng = self._rng = np.random.default_rng(random.getrandbits(32))
+        self.words = rng.integers(0, 1 << 32, size // 4, dtype=np.uint32)
+        self.base, self._next = (random.randrange(self.lines) for _ in range(2))
+        self._left = self.lines
+        self.tiles, self.row_bytes = tiles, row_bytes
+        rows: list[npt.NDArray[Any]] = [np.arange(1, nodes), np.zeros(0, dtype=np.int64)]
+        for node in range(2, nodes):
+            others = rng.choice(nodes - 1, random.randrange(1, 9), replace=False)
+            rows.append(np.sort(others + (others >= node)))
+        sizes = [row.size for row in rows]
+        self.graph = PlainGraph(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), np.concatenate(rows))
+        edges = self.graph.edges
+        #: Number of the first edge.
+        self.first = random.randrange((1 << 32) - edges.size)
+        self.offsets_at = self.place(4 * (nodes * tiles + 1))
+        self.put(self.offsets_at, np.repeat(self.graph.offsets + self.first, tiles)[tiles - 1 :])
+        at = self.place(4 * edges.size + 2 * LINE_BYTES)
+        self.edges_at = (at * _LINE_WORDS + _LINE_WORDS - 1 - self.first) // _LINE_WORDS
+        self.put(self.edges_at, edges, self.first)
+        self.attributes_at = self.place(nodes * row_bytes)
+
+    def place(self, size: int) -> int:
+        """Return the line of the next room for `size` bytes."""
+        line, count = self._next, -(-size // LINE_BYTES)
+        self._next, self._left = line + count, self._left - count
+        assert self._left >= 0, "the memory is full"
+        return line
+
+    def _at(self, line: int, count: int, word: int = 0) -> npt.NDArray[np.int64]:
+        return (line * _LINE_WORDS + word + np.arange(count, dtype=np.int64)) % self.words.size
+
+    def put(self, line: int, values: npt.ArrayLike, word: int = 0) -> None:
+        """Write words from `word` behind a line on."""
+        data = np.asarray(values).astype(np.uint32)
+        self.words[self._at(line, data.size, word)] = data
+
+    def get(self, line: int, count: int) -> npt.NDArray[np.uint32]:
+        """Read words from a line on."""
+        return self.words[self._at(line, count)]
+
+    def line(self, line: int) -> int:
+        """Return what a command says for a line; bits above the address are any."""
+        return (line - self.base) % self.lines + self.lines * self.random.randrange((1 << 32) // self.lines)
+
+    def job(self, roots: Sequence[int], plan: Plan, *, slotted: int = 1, flush: int = 0, wild: bool = False) -> Job:
+        """Make room for a SAMPLE command and put its roots there.
+
+        Parameters
+        ----------
+        roots, plan
+            What to sample.
+        slotted, flush
+            As in the command.
+        wild
+            Its arrays are anywhere in what is left of the memory, and nothing can be placed behind them.
+        """
+        number = self.random.getrandbits(32)
+        batch = sample(cast(Graph, self.graph), roots, plan, number)
+        # The hardware counts on every sample there could be.
+        most, level = len(roots) * (1 + plan.negatives), len(roots)
+        for fan_out in plan.fan_out:
+            level *= fan_out
+            most += level
+        span = least = most // _LINE_WORDS + 1
+        rows = self.place(batch.nodes.size * self.row_bytes)
+        roots_at, tree = self.place(4 * len(roots)), self.place((1 + 4 * span) * LINE_BYTES)
+        while wild:
+            # A word behind the list of what is left is the first array; the others must not meet anything.
+            span = self.random.randrange(least, 1 << 19)
+            ends = sorted((n * span + least) % self.lines for n in range(4))
+            if ends[-1] <= self._left and all(b - a >= least for a, b in pairwise(ends)):
+                self._left = 0
+                break
+        self.put(roots_at, roots)
+        fields = {
+            "opcode": Opcode.SAMPLE, "tag": self.random.getrandbits(16), "layer": self.random.getrandbits(8),
+            "vertices": self.graph.nodes, "offsets": self.line(self.offsets_at), "edges": self.line(self.edges_at),
+            "edge_count": self.first + self.graph.edges.size, "tiles": self.tiles, "slotted": slotted,
+            "hops": len(plan.fan_out), "flush": flush, "span": span, "roots": self.line(roots_at),
+            "root_count": len(roots), "negatives": plan.negatives,
+            "fan_out": sum(f << 8 * n for n, f in enumerate(plan.fan_out)), "seed": plan.seed, "batch": number,
+            "attributes": self.line(self.attributes_at), "row_bytes": self.row_bytes, "tree": self.line(tree),
+            "rows": self.line(rows),
+        }  # fmt: skip
+        return Job(fields, batch, roots_at, tree, rows)
+
+    def requests(self, job: Job, slots: int) -> list[tuple[int, int]]:
+        """Return ID and slot of every position."""
+        return [
+            (node, position % slots if job.fields["slotted"] else hashed_slot(node, slots))
+            for position, node in enumerate(job.batch.nodes.tolist())
+        ]
+
+    def sampled(self, job: Job, flows: dict[Flow, int] | None) -> None:
+        """Write what a SAMPLE command does; without `flows`, keep them as they are."""
+        batch, span = job.batch, job.fields["span"]
+        inner = sum(batch.hops[:-1])
+        factors = scales_of(1 / (batch.children[:inner] + 1.0))
+        packed = factors.mantissa.astype(np.int64) | factors.exponent.astype(np.int64) << 16
+        arrays = (batch.offsets[: inner + 1], batch.edges, packed, batch.nodes)
+        for number, array in enumerate(arrays):
+            self.put(job.tree + 1 + number * span, array)
+        count = batch.nodes.size
+        row_words = self.row_bytes // 4
+        for position, node in enumerate(batch.nodes.tolist()):
+            row = self.words[self._at(self.attributes_at, row_words, node * row_words)]
+            self.put(job.rows, row, position * row_words)
+        old = BATCH.from_bytes(self.get(job.tree, _LINE_WORDS).tobytes())
+        said = {
+            "positions": count,
+            "requests": count,
+            "negatives": batch.negatives,
+            **{f"hop{n}": of_hop for n, of_hop in enumerate(batch.hops)},
+        }
+        for flow in (Flow.IN_PLACE, Flow.CACHED, Flow.MOVED, Flow.MISSED):
+            name = flow.name.lower()
+            said[name] = old[name] if flows is None else flows[flow]
+        assert count == sum(said[name] for name in ("in_place", "cached", "moved", "missed"))
+        self.put(job.tree, np.frombuffer(BATCH.pack(said).to_bytes(LINE_BYTES, "little"), "<u4"))
+
+    def flows(self, job: Job, ram: AttributeRam) -> dict[Flow, int]:
+        """Carry out a job's requests in the golden RAM; return how many met what."""
+        if job.fields["flush"]:
+            ram.clear()
+        counts = dict.fromkeys(Flow, 0)
+        for node, slot in self.requests(job, ram.slots):
+            counts[ram.request(node, slot).flow] += 1
+        return counts
+
+    def copied(self, source: int, target: int, lines: int) -> None:
+        """Write what a COPY command does, front to back."""
+        for n in range(lines):
+            self.put(target + n, self.get(source + n, _LINE_WORDS))
