@@ -76,7 +76,12 @@ def _plot(rows: list[dict[str, Any]], path: Path) -> None:
             (bandwidth, missing, "bandwidth", 100),
         ):
             at = [n + (number - 1) / 4 for n in range(len(shown))]
-            axis.barh(at, [scale * mine[name][key] for name in shown], 1 / 4, label=f"{beats} beats")
+            axis.barh(
+                at,
+                [scale * mine[name][key] for name in shown],
+                1 / 4,
+                label=f"rows of {beats}" if axis is cycles else None,
+            )
     for axis, shown, label in (
         (cycles, names, "cycles a request"),
         (bandwidth, missing, "% of the memory's bandwidth"),

@@ -478,6 +478,23 @@ async def errors_of_data_and_memory_end_one_command_only(dut: Any) -> None:
 
 
 @cocotb.test()
+async def the_last_edge_is_in_the_graph_and_the_next_one_not(dut: Any) -> None:
+    host = await begin(dut)
+    host.memory.latency(1)
+    # Ends of rows are anywhere in 32 bits, so that each bit of their number is 0 in some and 1 in others.
+    for _ in range(8):
+        mirror = host.place()
+        node = host.bench.random.randrange(2, 256)
+        job = mirror.job([node], Plan((5,), 0, 3), flush=1)
+        end = mirror.first + int(mirror.graph.offsets[node + 1])
+        await host.load()
+        said = await host.one({**job.fields, "edge_count": end - 1})
+        assert (said["error"], said["info"]) == (Error.EDGE_RANGE, node)
+        said = await host.one({**job.fields, "edge_count": end})
+        assert (said["error"], said["info"]) == (Error.NONE, 0)
+
+
+@cocotb.test()
 async def what_cannot_be_read_is_not_copied(dut: Any) -> None:
     host = await begin(dut)
     mirror = host.place()
