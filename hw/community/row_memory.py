@@ -14,8 +14,8 @@ __all__ = ["RowMemory"]
 class RowMemory(wiring.Component):
     """Stands between what reads and writes rows and the external memory, and can be used instead of it.
 
-    It answers in three cycles, a beat a cycle. What is not written of a beat becomes 0. A beat behind the last is not
-    written, and reads as another one.
+    It answers three cycles later, a beat a cycle. What is not written of a beat becomes 0. A beat behind the last is
+    not written, and reads as another one.
 
     Parameters
     ----------
@@ -52,8 +52,9 @@ class RowMemory(wiring.Component):
         if clients < 2:
             raise ValueError(f"clients must be at least 2, not {clients!r}")
         self.data_width, self.lines, self.clients = data_width, lines, clients
-        self._request = ReadRequest(address_width, data_width)
-        request = stream.Signature(self._request)
+        #: Of the clients' requests for this memory (inside; the proof looks at it).
+        self.arbiter = Arbiter(ReadRequest(address_width, data_width), clients)
+        request = stream.Signature(ReadRequest(address_width, data_width))
         beat = stream.Signature(ReadBeat(data_width), always_ready=True)
         write = stream.Signature(WriteRequest(address_width, data_width))
         super().__init__(
@@ -75,7 +76,7 @@ class RowMemory(wiring.Component):
         m = Module()
         in_line = exact_log2(LINE_BYTES * 8 // self.data_width)
         depth = self.lines << in_line
-        m.submodules.arbiter = arbiter = Arbiter(self._request, self.clients)
+        m.submodules.arbiter = arbiter = self.arbiter
         for request, here, outside in zip(self.requests, arbiter.i, self.outside_requests, strict=True):
             m.d.comb += [
                 here.payload.eq(request.payload),

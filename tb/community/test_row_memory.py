@@ -10,7 +10,7 @@ from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
 
 #: From the cycle in which a request is taken to that of its first beat.
-LATENCY = 2
+LATENCY = 3
 
 
 def design() -> RowMemory:
