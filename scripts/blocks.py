@@ -423,6 +423,14 @@ BLOCKS: tuple[Block, ...] = (
         narrow={"depth": 4},
     ),
     Block(
+        name="community.row_memory",
+        factory="hw.community.row_memory:RowMemory",
+        formal="tb.community.formal_row_memory",
+        bench="tb.community.test_row_memory",
+        bench_parameters={"address_width": 16, "data_width": 64, "lines": 4, "clients": 3},
+        narrow={"address_width": 13, "data_width": 64, "lines": 2, "clients": 2},
+    ),
+    Block(
         name="community.distributor",
         factory="hw.community.distributor:Distributor",
         parameters={"pes": 6, "streams": 4},

@@ -167,6 +167,9 @@ def _community(path: Path, table: dict[str, Any], chiplets: int | None) -> tuple
         )
     try:
         count = _on_ring(machine, RingSection(**section), chiplets)
+        if count > 1:
+            # Others need the rows.
+            machine["row_lines"] = 0
         sizes = CommunityConfig(**community, partials=count > 1)
         return MachineConfig(sizes, LocatorConfig(**locator), **machine), count
     except ValueError as error:

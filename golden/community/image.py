@@ -8,9 +8,20 @@ on beside all that.
 import numpy as np
 
 from golden.community.plan import Kind
-from golden.contracts import Opcode, RegionKind
+from golden.contracts import LINE_BYTES, Opcode, RegionKind
 from golden.graph import IntArray
-from golden.image import Builder, ChipletImage, Command, Image, Region, assemble, place_end, place_sparse, programs_of
+from golden.image import (
+    Builder,
+    ChipletImage,
+    Command,
+    Image,
+    Region,
+    assemble,
+    place_end,
+    place_sparse,
+    programs_of,
+    row_bytes,
+)
 from golden.islands.locator import Limits
 from golden.islands.schedule import Schedule
 from golden.model.layer import QuantisedLayer
@@ -137,6 +148,7 @@ def build_community_image(
     kind: Kind = Kind.PAIRS,
     *,
     in_stages: bool = False,
+    row_lines: int = 0,
 ) -> Image:
     """Image of one chiplet that owns the whole graph.
 
@@ -153,6 +165,9 @@ def build_community_image(
         How sums are shared.
     in_stages
         Combine all rows first, as a chiplet of a ring does.
+    row_lines
+        Lines of 64 bytes of the chiplet's row memory. Results of a layer before the last that fit beside those it
+        reads stay there, and have no region in the image, unless the layer ends on the neural chip.
 
     Raises
     ------
@@ -170,13 +185,18 @@ def build_community_image(
     edges = b.words(RegionKind.EDGES, graph.edges)
     degrees = b.words(RegionKind.DEGREES, graph.degrees)
     source = b.scales(RegionKind.SCALE_SOURCE, problem.scale_source)
-    destination = b.scales(RegionKind.SCALE_DESTINATION, problem.scale_destination)
+    # Those of GCN are the same; the hardware reads them once.
+    ours, theirs = problem.scale_source, problem.scale_destination
+    same = np.array_equal(ours.mantissa, theirs.mantissa) and np.array_equal(ours.exponent, theirs.exponent)
+    destination = source if same else b.scales(RegionKind.SCALE_DESTINATION, theirs)
+    features: Region | None
     feature_offsets: Region | None = None
     if problem.sparse:
         features, _, feature_offsets = place_sparse(b, problem.features)
     else:
         features = b.rows(RegionKind.FEATURES, problem.features)
     commands: list[Command] = []
+    inside = range(0)  # lines of the row memory with the features of the layer
 
     def command(opcode: Opcode, layer: int, **fields: int) -> None:
         commands.append(Command(opcode, {"layer": layer, "tag": len(commands), **fields}))
@@ -185,7 +205,10 @@ def build_community_image(
         weights = b.rows(RegionKind.WEIGHTS, layer.weights, number)
         biases = b.words(RegionKind.BIASES, layer.biases, number, dtype="<i4")
         kind_of_results = RegionKind.RESULTS if number == layers - 1 else RegionKind.HIDDEN
-        results = b.reserve_rows(kind_of_results, graph.nodes, layer.f_out, number)
+        lines = -(-graph.nodes * row_bytes(layer.f_out) // LINE_BYTES)
+        stays = number < layers - 1 and number not in model.ends
+        room = _room(inside, lines, row_lines) if stays else range(0)
+        results = None if room else b.reserve_rows(kind_of_results, graph.nodes, layer.f_out, number)
         command(
             Opcode.LOCATE,
             number,
@@ -215,15 +238,25 @@ def build_community_image(
             window=int(kind is Kind.PAIRS),
             self_weight=layer.self_weight,
             neighbour_weight=layer.neighbour_weight,
-            features=features.line,
+            features=features.line if features else inside.start,
+            read_inside=int(features is None),
             feature_offsets=feature_offsets.line if feature_offsets else 0,
             scales_source=source.line,
             scales_destination=destination.line,
-            results=results.line,
+            results=results.line if results else room.start,
+            write_inside=int(results is None),
             first_partial=graph.nodes,
         )
-        for operands in place_end(b, model, number, results):
+        for operands in place_end(b, model, number, results) if results else ():
             command(Opcode.NEURAL, number, **operands)
         # The results are the next layer's dense features.
-        features, feature_offsets = results, None
+        features, feature_offsets, inside = results, None, room
     return assemble(b, commands, problem)
+
+
+def _room(taken: range, lines: int, row_lines: int) -> range:
+    """Return so many lines of a row memory before or behind those that are taken, none if there is no room."""
+    for start in (0, taken.stop):
+        if not set(range(start, start + lines)) & set(taken) and start + lines <= row_lines:
+            return range(start, start + lines)
+    return range(0)

@@ -20,6 +20,7 @@ from hw.community.hub_unit import HubUnit
 from hw.community.node_table import NodeTable
 from hw.community.once import StreamOnce
 from hw.community.pe import CommunityPE
+from hw.community.row_memory import RowMemory
 from hw.community.vertices import Vertices
 from hw.contracts import struct
 from hw.islands.config import LocatorConfig
@@ -69,6 +70,8 @@ class MachineConfig:
         after the first have them without a location.
     ways
         Elements of a hub that a unit finishes at the same time, a power of two up to the lanes.
+    row_lines
+        Lines of 64 bytes for rows that stay on the chip between layers, a power of two from 2; 0: all go to memory.
 
     Raises
     ------
@@ -85,6 +88,7 @@ class MachineConfig:
     depth: int = 128
     kept: int = 2048
     ways: int = 4
+    row_lines: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.pes <= 16:
@@ -95,6 +99,8 @@ class MachineConfig:
             raise ValueError(f"kept must be a power of two from 64, not {self.kept!r}")
         if self.ways < 1 or self.ways & (self.ways - 1) or self.ways > self.community.lanes:
             raise ValueError(f"ways must be a power of two in 1..{self.community.lanes}, not {self.ways!r}")
+        if self.row_lines == 1 or self.row_lines & (self.row_lines - 1):
+            raise ValueError(f"row_lines must be 0 or a power of two from 2, not {self.row_lines!r}")
         if self.locator.outputs > 4:
             raise ValueError(f"locator.outputs must be in 1..4, not {self.locator.outputs!r}")
         if self.locator.external or self.locator.paged:
@@ -211,7 +217,11 @@ class CommunityChiplet(wiring.Component):
         readers = [node_features, *hub_features]
         sources: list[Any] = [*pes, *units]
         m.submodules.controller = controller = Controller(
-            community, config.locator.nodes, port[0], 2 + len(readers) + len(sources) + config.pes + config.units
+            community,
+            config.locator.nodes,
+            port[0],
+            2 + len(readers) + len(sources) + config.pes + config.units + (config.row_lines > 0),
+            row_memory=config.row_lines > 0,
         )
         m.submodules.loads = loads = RangeReader(*port, 128)
         m.submodules.loader = loader = WeightLoader(community.pe)
@@ -247,8 +257,25 @@ class CommunityChiplet(wiring.Component):
         connect_flat(m, self, "m_axi", write_port.m_axi)
         ends: list[tuple[Any, Any]] = [(reader.request, reader.beat)]
         ends += [(locator.requests[n], locator.beats[n]) for n in range(_LOCATOR_CLIENTS)]
-        blocks: list[Any] = [loads, table, *readers]
+        blocks: list[Any] = [loads, table]
         ends += [(block.request, block.beat) for block in blocks]
+        m.submodules.writes = writes = Queue(WriteRequest(*port), 2)
+        if config.row_lines:
+            m.submodules.row_memory = row_memory = RowMemory(*port, config.row_lines, len(readers))
+            m.d.comb += [
+                row_memory.read_inside.eq(controller.read_inside),
+                row_memory.write_inside.eq(controller.write_inside),
+            ]
+            for n, features in enumerate(readers):
+                connect(m, features.request, row_memory.requests[n])
+                connect(m, row_memory.beats[n], features.beat)
+                ends.append((row_memory.outside_requests[n], row_memory.outside_beats[n]))
+            connect(m, writes.o, row_memory.write)
+            connect(m, row_memory.outside_write, write_port.i)
+        else:
+            row_memory = None
+            ends += [(features.request, features.beat) for features in readers]
+            connect(m, writes.o, write_port.i)
         for n, (request, beat) in enumerate(ends):
             connect(m, request, arbiter.requests[n])
             connect(m, arbiter.beats[n], beat)
@@ -377,9 +404,8 @@ class CommunityChiplet(wiring.Component):
                 source.o.ready.eq(result.ready | others),
             ]
         row = results.o.payload.payload
-        write, elements = WriteRequest(*port), community.pe.elements
-        m.submodules.products = products = Slice(write)
-        m.submodules.writes = writes = Queue(write, 2)
+        elements = community.pe.elements
+        m.submodules.products = products = Slice(WriteRequest(*port))
         m.d.comb += [
             products.i.valid.eq(results.o.valid),
             results.o.ready.eq(products.i.ready),
@@ -395,13 +421,13 @@ class CommunityChiplet(wiring.Component):
             products.o.ready.eq(writes.i.ready),
             controller.writing.eq(Cat(results.o.valid, products.o.valid, writes.o.valid, write_port.busy).any()),
         ]
-        connect(m, writes.o, write_port.i)
 
         # Errors, and what is counted.
         reports = [(arbiter.failure, Error.MEMORY_READ), (write_port.failure, Error.MEMORY_WRITE)]
         reports += [(source.index_error, Error.INDEX_RANGE) for source in sources]
         reports += [(pe.refused, Error.BAD_OPERAND) for pe in pes]
         reports += [(unit.overflow, Error.BAD_OPERAND) for unit in units]
+        reports += [(row_memory.beyond, Error.BAD_OPERAND)] if row_memory else []
         for n, features in enumerate(readers):
             connect(m, features.error, controller.errors[n])
         for n, (source, code) in enumerate(reports, len(readers)):

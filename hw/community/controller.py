@@ -49,6 +49,8 @@ class Controller(wiring.Component):
         Of the memory port, in bits.
     error_sources
         Number of units that report errors.
+    row_memory
+        Whether rows can stay on the chip.
 
     Attributes
     ----------
@@ -97,10 +99,14 @@ class Controller(wiring.Component):
         See `hw.community.hub_unit.HubUnit`.
     row_beats, results : Out
         Beats between results, and the beat address of the first.
+    read_inside, write_inside : Out(1)
+        Features come from the row memory; results go there. Their addresses count from its beginning.
     """
 
-    def __init__(self, config: CommunityConfig, nodes: int, address_width: int, error_sources: int) -> None:
-        self.config, self.nodes, self.address_width = config, nodes, address_width
+    def __init__(
+        self, config: CommunityConfig, nodes: int, address_width: int, error_sources: int, *, row_memory: bool = False
+    ) -> None:
+        self.config, self.nodes, self.address_width, self.row_memory = config, nodes, address_width, row_memory
         range_ = RangeRequest(address_width)
         super().__init__(
             {
@@ -138,6 +144,8 @@ class Controller(wiring.Component):
                 **{name: Out(32) for name in ("first", "vertices", "first_result", "first_partial")},
                 "row_beats": Out(8),
                 "results": Out(beat_address_width(address_width, config.data_width)),
+                "read_inside": Out(1),
+                "write_inside": Out(1),
             }
         )
 
@@ -157,15 +165,15 @@ class Controller(wiring.Component):
             with m.If(source.valid & working & ~failed):
                 m.d.sync += report.eq(source.payload)
 
-        def words(line: Any) -> Any:
-            return (self.base + line) << _WORDS_OF_LINE
+        def words(line: Any, inside: Any = 0) -> Any:
+            return (Mux(inside, 0, self.base) + line) << _WORDS_OF_LINE
 
         def refuse(info: object) -> None:
             m.d.sync += [report.code.eq(Error.BAD_OPERAND), report.info.eq(info)]
             m.next = "CLOSE"
 
-        def beats(line: Any) -> Any:
-            return (self.base + line) << exact_log2(8 * LINE_BYTES // config.data_width)
+        def beats(line: Any, inside: Any = 0) -> Any:
+            return (Mux(inside, 0, self.base) + line) << exact_log2(8 * LINE_BYTES // config.data_width)
 
         def read_dense(width: Any) -> None:
             """Dense rows have `width` elements."""
@@ -320,6 +328,8 @@ class Controller(wiring.Component):
                     features.features.eq(words(combine.features)),
                     features.sparse.eq(combine.sparse),
                     features.combined.eq(0),
+                    self.read_inside.eq(0),
+                    self.write_inside.eq(0),
                     features.first.eq(combine.first_row),
                     self.first.eq(combine.first_row),
                     self.vertices.eq(combine.vertices),
@@ -350,7 +360,7 @@ class Controller(wiring.Component):
                     settings.bias.eq(process.activation != Activation.DNP),
                     settings.wide.eq(process.neighbour_weight != 1),
                     settings.own.eq(process.self_weight - process.neighbour_weight),
-                    features.features.eq(words(process.features)),
+                    features.features.eq(words(process.features, process.read_inside)),
                     features.sparse.eq(process.sparse & ~process.combined),
                     features.combined.eq(process.combined),
                     features.first.eq(process.first_vertex),
@@ -358,7 +368,9 @@ class Controller(wiring.Component):
                     self.vertices.eq(process.vertices),
                     self.first_result.eq(process.first_vertex),
                     self.first_partial.eq(process.first_partial),
-                    self.results.eq(beats(process.results)),
+                    self.results.eq(beats(process.results, process.write_inside)),
+                    self.read_inside.eq(process.read_inside),
+                    self.write_inside.eq(process.write_inside),
                 ]
                 read_dense(Mux(process.combined, f_out, f_in))
                 read_table(
@@ -375,6 +387,8 @@ class Controller(wiring.Component):
                     (process.f_in != f_in, process.f_in),
                     (process.f_out != f_out, process.f_out),
                     ((process.neighbour_weight != 1) & (process.neighbour_weight != 256), process.neighbour_weight),
+                    (process.read_inside & (process.sparse | process.combined), Opcode.PROCESS),
+                    *([] if self.row_memory else [(process.read_inside | process.write_inside, Opcode.PROCESS)]),
                 )
             with m.State("PREPARE"):
                 m.d.comb += [working.eq(1), still.eq(self.ready & ~self.start)]

@@ -23,7 +23,7 @@ Lookup = data.StructLayout({"offset": _WORD, "source": struct(SCALE), "destinati
 class NodeTable(wiring.Component):
     """Reads three arrays of words, a beat a cycle, and answers lookups afterwards.
 
-    An array that is there from the layer before is not read again.
+    An array that is there from the layer before is not read again, and one that serves as both scales is read once.
 
     Parameters
     ----------
@@ -101,18 +101,27 @@ class NodeTable(wiring.Component):
             m.d.sync += place.eq(place + 1)
             with m.If(reader.o.payload.last):
                 m.d.sync += [place.eq(0), to_come.eq(to_come & ~(1 << coming))]
-        there = Signal(len(ARRAYS))
+        there, missing, asked = Signal(len(ARRAYS)), Signal(len(ARRAYS)), Signal(len(ARRAYS))
+        # One array is both scales: it is read for the first, and written for the other too.
+        source, destination = ARRAYS.index("source"), ARRAYS.index("destination")
+        both, for_both = Signal(), Signal()
+        m.d.comb += [
+            both.eq(
+                missing[source]
+                & missing[destination]
+                & (self.addresses[source] == self.addresses[destination])
+                & (self.words[source] == self.words[destination])
+            ),
+            asked.eq(missing & ~(both << destination)),
+        ]
         for n in range(len(ARRAYS)):
             address, words_there = Signal.like(self.addresses[n]), Signal.like(self.words[n])
             same = there[n] & (address == self.addresses[n]) & (words_there == self.words[n])
-            with m.If(self.start & (self.words[n] != 0) & ~same):
-                m.d.sync += [
-                    to_ask[n].eq(1),
-                    to_come[n].eq(1),
-                    there[n].eq(1),
-                    address.eq(self.addresses[n]),
-                    words_there.eq(self.words[n]),
-                ]
+            m.d.comb += missing[n].eq((self.words[n] != 0) & ~same)
+            with m.If(self.start & missing[n]):
+                m.d.sync += [there[n].eq(1), address.eq(self.addresses[n]), words_there.eq(self.words[n])]
+        with m.If(self.start):
+            m.d.sync += [to_ask.eq(to_ask | asked), to_come.eq(to_come | asked), for_both.eq(both)]
         with m.If(self.forget):
             m.d.sync += there.eq(0)
 
@@ -122,8 +131,11 @@ class NodeTable(wiring.Component):
                 shape=data.ArrayLayout(_WORD, words), depth=depth if name == "offsets" else depth // 2, init=[]
             )
             write = kept.write_port()
+            comes = coming == number
+            if number == destination:
+                comes |= for_both & (coming == source)
             m.d.comb += [
-                write.en.eq(reader.o.valid & (coming == number)),
+                write.en.eq(reader.o.valid & comes),
                 write.addr.eq(place),
                 write.data.eq(reader.o.payload.data),
             ]
@@ -136,5 +148,6 @@ class NodeTable(wiring.Component):
         m.d.sync += [
             Cover(reader.o.valid & ~reader.o.payload.last & self.busy, "an array of several beats"),
             Cover(self.start & there.all(), "every array may be there"),
+            Cover(self.start & both, "one array is both scales"),
         ]
         return m

@@ -51,6 +51,8 @@ _BOUND_COLUMNS = 256
 #: Utilisation on Cora as published.
 PUBLISHED = {"I-GCN, 4,096 multipliers": 0.76, "AWB-GCN, 4,096 multipliers": 0.43, "GCNAX": 0.42}
 _LOCATOR = LocatorConfig(engines=4, searches=4, lanes=4, outputs=4)
+#: Of the row memory: 128 KiB.
+_ROW_LINES = 2048
 
 
 def _saved(name: str, graph: Graph) -> list[dict[str, Any]]:
@@ -95,8 +97,8 @@ def _gathered(problem: Problem) -> tuple[int, int]:
 def _inference(name: str, graph: Graph) -> dict[str, Any]:
     """Two layers of GCN in RTL, compared bit by bit."""
     problem = quantise(train(graph, model_of("gcn"), Training(layers=2, hidden=16, seed=0)), graph)
-    config = MachineConfig(locator=_LOCATOR, ways=8)
-    image = build_community_image(problem, SCHEDULES[0][1])
+    config = MachineConfig(locator=_LOCATOR, ways=8, row_lines=_ROW_LINES)
+    image = build_community_image(problem, SCHEDULES[0][1], row_lines=_ROW_LINES)
     with tempfile.TemporaryDirectory() as folder:
         (outcome,), _ = run_images(config, [(image, Pace())], Path(folder))
     wrong = differences(problem, outcome)

@@ -138,13 +138,13 @@ def _communities(counters: Sequence[dict[str, int]]) -> dict[str, int]:
 def _community(config: MachineConfig, problem: Problem, folder: Path, neural: NeuralConfig | None) -> Simulated:
     graph = problem.graph
     _check_graph(graph, config, graph.nodes, graph.edge_count)
-    image = build_community_image(problem, SLOW, _limits(config))
+    image = build_community_image(problem, SLOW, _limits(config), row_lines=config.row_lines)
     (outcome,), simulation = run_images(config, [(image, Pace())], folder, neural=neural)
     run = outcome.run
     assert run is not None
     return Simulated(
         differences=differences(problem, outcome),
-        predictions=classes_of(outcome.results[-1]),
+        predictions=classes_of(outcome.results[len(problem.model.layers) - 1]),
         cycles=run.cycles,
         seconds=simulation.seconds,
         read=run.counters["bytes_read"],

@@ -16,7 +16,8 @@ import cocotb
 import numpy as np
 from cocotb.clock import Clock
 
-from golden.image import Image
+from golden.contracts import RegionKind
+from golden.image import Image, Region
 from golden.model.layer import Int16Array
 from golden.model.network import Problem, infer
 from hw.chiplet.machine import neural_units, with_units
@@ -55,10 +56,13 @@ class Pace:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a run left: completion and cycles, results by layer, counters by name. None if it was cut off."""
+    """What a run left: completion and cycles, results by layer, counters by name.
+
+    ``run`` is None if it was cut off. Results that stayed on the chip are missing.
+    """
 
     run: Run | None
-    results: list[Int16Array]
+    results: dict[int, Int16Array]
     counters: dict[str, int]
 
 
@@ -90,8 +94,8 @@ def run_images(
     described = []
     for number, (image, pace) in enumerate(images):
         (directory / f"job{number}.image").write_bytes(image.data)
-        regions = [image.results_region(layer) for layer in range(image.header["layers"])]
-        described.append({"pace": asdict(pace), "dump": [(region.address, region.bytes) for region in regions]})
+        dump = {layer: (region.address, region.bytes) for layer, region in _results(image)}
+        described.append({"pace": asdict(pace), "dump": dump})
     (directory / "jobs.json").write_text(json.dumps(described))
     units = neural_units(neural, config.port, once=True)
     chiplet = with_units(lambda offload: CommunityChiplet(config, once=True, offload=offload), units)
@@ -111,10 +115,10 @@ def run_images(
     outcomes = []
     for number, (image, _) in enumerate(images):
         said = json.loads((directory / f"job{number}.json").read_text())
-        results = [
-            image.rows(image.results_region(layer), (directory / f"job{number}.{layer}").read_bytes())
-            for layer in range(image.header["layers"])
-        ]
+        results = {
+            layer: image.rows(region, (directory / f"job{number}.{layer}").read_bytes())
+            for layer, region in _results(image)
+        }
         outcomes.append(Outcome(Run(**said["run"]) if said["run"] else None, results, said["counters"]))
     return outcomes, result
 
@@ -125,7 +129,11 @@ def differences(problem: Problem, outcome: Outcome) -> list[str]:
     lines = []
     if outcome.run.completion["error"]:
         lines.append(f"it ended with {outcome.run.completion}")
-    for layer, (want, got) in enumerate(zip(infer(problem), outcome.results, strict=True)):
+    wanted = infer(problem)
+    if len(wanted) - 1 not in outcome.results:
+        lines.append("there are no results")
+    for layer, got in outcome.results.items():
+        want = wanted[layer]
         where = np.argwhere(want.results != got)
         if where.size:
             vertex, feature = map(int, where[0])
@@ -134,6 +142,11 @@ def differences(problem: Problem, outcome: Outcome) -> list[str]:
                 f"{feature}: {int(got[vertex, feature])}, expected {int(want.results[vertex, feature])}"
             )
     return lines
+
+
+def _results(image: Image) -> list[tuple[int, Region]]:
+    """Layers whose results lie in memory, and where."""
+    return [(one.layer, one) for one in image.regions if one.kind in (RegionKind.HIDDEN, RegionKind.RESULTS)]
 
 
 @cocotb.test()
@@ -156,7 +169,7 @@ async def runs_every_image(dut: Any) -> None:
         await memory.load((directory / f"job{number}.image").read_bytes())
         run = await host.run(cut_off=pace.reset_after, limit=_LIMIT)
         counters = {name: int(getattr(dut, name).value) for name in COUNTERS}
-        for part, (address, size) in enumerate(description["dump"]):
-            (directory / f"job{number}.{part}").write_bytes(await memory.dump(address, size))
+        for layer, (address, size) in description["dump"].items():
+            (directory / f"job{number}.{layer}").write_bytes(await memory.dump(address, size))
         said = {"run": asdict(run) if run else None, "counters": counters}
         (directory / f"job{number}.json").write_text(json.dumps(said))

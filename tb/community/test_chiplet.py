@@ -40,7 +40,10 @@ SMALL = {
     "units": 2,
     "hubs": 32,
     "kept": 64,
+    "row_lines": 128,
 }
+#: For images whose rows stay on the chip between layers.
+ROWS = 128
 LIMITS = Limits(64, 64, 64, 8)
 #: Beside the chiplet.
 NEURAL = NeuralConfig(CoreConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5), queue=8, depth=16)
@@ -78,7 +81,10 @@ def _corners() -> tuple[list[Problem], Work]:
     schedules = (Schedule(4), Schedule(2, False, 1), Schedule(16))
     paces = (Pace(), Pace(latency=3), Pace(latency=20, stall=0.4, out_of_order=True, seed=5))
     work = [
-        (build_community_image(given, schedules[n % 3], LIMITS, kind), paces[(n + kind) % 3])
+        (
+            build_community_image(given, schedules[n % 3], LIMITS, kind, row_lines=(n + kind) % 2 * ROWS),
+            paces[(n + kind) % 3],
+        )
         for n, given in enumerate(problems)
         for kind in Kind
     ]
@@ -89,7 +95,7 @@ def _larger() -> tuple[list[Problem], Work]:
     """Rows of several beats, three layers, hubs with many neighbours."""
     problems = [larger(1, [20, 17, 4], Model.GIN, 0.3), larger(2, [8, 16], Model.GCN, 1.0)]
     work = [
-        (build_community_image(given, Schedule(7), LIMITS, kind), Pace(latency=30))
+        (build_community_image(given, Schedule(7), LIMITS, kind, row_lines=kind * ROWS), Pace(latency=30))
         for given in problems
         for kind in Kind
     ]
@@ -117,7 +123,10 @@ def _ends() -> tuple[list[Problem], Work]:
     """Layers that end on the neural chip, combined as they go and in stages."""
     problems = [larger(6, [11, 5], Model.GCN, 0.3, "tanh"), larger(7, [6, 7, 3], Model.GIN, 1.0, "elu")]
     work = [
-        (build_community_image(given, Schedule(7), LIMITS, in_stages=bool(n)), Pace(latency=20, stall=0.2 * n))
+        (
+            build_community_image(given, Schedule(7), LIMITS, in_stages=bool(n), row_lines=ROWS),
+            Pace(latency=20, stall=0.2 * n),
+        )
         for n, given in enumerate(problems)
     ]
     return problems, work
@@ -126,17 +135,17 @@ def _ends() -> tuple[list[Problem], Work]:
 def _errors() -> tuple[list[Error], Problem, Work]:
     """Do all that memory, image and graph can do wrong, after each a run with nothing wrong, without a reset."""
     given = larger(3, [6, 4], Model.GCN, 0.4)
-    image = build_community_image(given, Schedule(7), LIMITS)
+    image = build_community_image(given, Schedule(7), LIMITS, row_lines=ROWS)
 
     def changed(kind: RegionKind, word: int, value: int) -> Image:
         at = image.region(kind).address + 4 * word
         return replace(image, data=image.data[:at] + value.to_bytes(4, "little") + image.data[at + 4 :])
 
-    def command(opcode: Opcode, at: int, value: int) -> Image:
+    def command(opcode: Opcode, at: int, value: int, layer: int = 0) -> Image:
         """Change a byte of the first command of an opcode."""
         line = image.header["command_list"] * LINE_BYTES
         lines = range(line, line + LINE_BYTES * image.header["commands"], LINE_BYTES)
-        place = next(n for n in lines if image.data[n] == opcode) + at
+        place = next(n for n in lines if image.data[n : n + 2] == bytes([opcode, layer])) + at
         return replace(image, data=image.data[:place] + bytes([value]) + image.data[place + 1 :])
 
     features = image.region(RegionKind.FEATURES_SPARSE)
@@ -156,6 +165,10 @@ def _errors() -> tuple[list[Error], Problem, Work]:
         (Error.BAD_OPERAND, command(Opcode.LOCATE, 0, Opcode.NOP), Pace()),
         (Error.BAD_OPERAND, command(Opcode.LOAD_WEIGHTS, 9, 0xFF), Pace()),
         (Error.BAD_OPERAND, command(Opcode.PROCESS, 8, 1), Pace()),
+        # Rows behind the end of the row memory, first line 256, written and read; sparse entries in it.
+        (Error.BAD_OPERAND, command(Opcode.PROCESS, 41, 1), Pace()),
+        (Error.BAD_OPERAND, command(Opcode.PROCESS, 25, 1, layer=1), Pace()),
+        (Error.BAD_OPERAND, command(Opcode.PROCESS, 48, 6), Pace()),
         (Error.BAD_OPCODE, command(Opcode.PROCESS, 0, Opcode.AGGREGATE), Pace()),
         (Error.BAD_OPERAND, build_community_image(crowded, Schedule(0), LIMITS), Pace()),
         (Error.MEMORY_READ, staged, Pace(read_errors=(rows.address, rows.address + 1000))),
@@ -168,13 +181,13 @@ def _deep() -> tuple[Problem, Work]:
     """More layers than numbers of layers in a hub unit."""
     given = problem("path", 7)
     given = random_problem(given.graph, Model.GCN, [3] * 18, 7)
-    return given, [(build_community_image(given, Schedule(1), LIMITS), Pace(latency=5))]
+    return given, [(build_community_image(given, Schedule(1), LIMITS, row_lines=ROWS), Pace(latency=5))]
 
 
 def _resets() -> tuple[Problem, Work]:
     """Cut off at many points, then run to the end."""
     given = larger(4, [7, 3], Model.GCN, 0.5)
-    image = build_community_image(given, Schedule(7), LIMITS)
+    image = build_community_image(given, Schedule(7), LIMITS, row_lines=ROWS)
     cuts = (300, 900, 1500, 2100, 2700)
     return given, [
         pair for cut in cuts for pair in ((image, Pace(latency=10, reset_after=cut)), (image, Pace(latency=10)))
@@ -207,6 +220,19 @@ def test_records_are_kept_for_the_next_layers_if_they_fit(outcomes: dict[str, li
     small = [int(one.graph.nodes < 40) for one in problems for _ in Kind]
     assert [out.counters["replayed"] for out in outcomes["corners"]] == small
     assert [out.counters["replayed"] for out in outcomes["larger"]] == [0] * len(outcomes["larger"])
+
+
+def test_rows_stay_on_the_chip_where_they_fit(outcomes: dict[str, list[Outcome]]) -> None:
+    """Those of 60 nodes and 20 features twice, in 128 lines; what ends on the neural chip goes to memory."""
+    problems, found = _larger()[0], outcomes["larger"]
+    stay = [set(range(len(problems[n // 2].model.layers))) - set(out.results) for n, out in enumerate(found)]
+    assert stay == [set(), {0, 1}, set(), {0}]
+    assert set(outcomes["deep"][0].results) == {17}
+    bytes_read = [out.run.counters["bytes_read"] for out in found if out.run]
+    assert bytes_read[1] < bytes_read[0]
+    assert bytes_read[3] < bytes_read[2]
+    for given, out in zip(_ends()[0], outcomes["ends"], strict=True):
+        assert set(given.model.ends) <= set(out.results)
 
 
 def test_layers_in_stages_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
@@ -276,7 +302,8 @@ def test_other_sizes_are_exact(tmp_path: Path, pes: int, units: int, lanes: int)
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"pes": 0}, {"kept": 48}, {"ways": 3}, {"units": 3}, {"locator": {"outputs": 5}}, {"community": {"width": 64}},
+        {"pes": 0}, {"kept": 48}, {"ways": 3}, {"units": 3}, {"row_lines": 1}, {"row_lines": 96},
+        {"locator": {"outputs": 5}}, {"community": {"width": 64}},
         {"community": {"data_width": 64}}, {"community": {"width": 12}}, {"community": {"columns": 128}},
         {"community": {"partners": 0}}, {"locator": {"external": True}}, {"locator": {"window": 1024}},
     ],

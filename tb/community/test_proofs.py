@@ -1,7 +1,12 @@
 """Proofs of the community processor's blocks."""
 
+from tb.community.formal_row_memory import PROOFS as ROW_MEMORY
 from tb.community.formal_scanner import PROOFS as SCANNER
 from tb.harness.formal import prove_all
+
+
+def test_row_memory_proofs() -> None:
+    prove_all("row_memory", ROW_MEMORY)
 
 
 def test_scanner_proofs() -> None:
