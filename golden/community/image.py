@@ -256,7 +256,7 @@ def build_community_image(
 
 def _room(taken: range, lines: int, row_lines: int) -> range:
     """Return so many lines of a row memory before or behind those that are taken, none if there is no room."""
-    for start in (0, taken.stop):
-        if not set(range(start, start + lines)) & set(taken) and start + lines <= row_lines:
+    for start, stop in ((0, taken.start if taken else row_lines), (taken.stop, row_lines)):
+        if start + lines <= stop:
             return range(start, start + lines)
     return range(0)

@@ -293,10 +293,20 @@ def test_a_reset_in_the_middle_leaves_nothing_behind(outcomes: dict[str, list[Ou
 def test_other_sizes_are_exact(tmp_path: Path, pes: int, units: int, lanes: int) -> None:
     """PEs, hub units and lanes, pairwise."""
     given = [larger(n, [20, 5], model, 0.4) for n, model in enumerate(MODELS)]
-    work = [(build_community_image(one, Schedule(7), LIMITS, kind), Pace(stall=0.2)) for one in given for kind in Kind]
+    rows = 0 if pes == 1 else ROWS
+
+    def image(one: Problem, kind: Kind, row_lines: int = rows) -> Image:
+        return build_community_image(one, Schedule(7), LIMITS, kind, row_lines=row_lines)
+
+    work = [(image(one, kind), Pace(stall=0.2)) for one in given for kind in Kind]
+    # Without a row memory, who wants one is told so.
+    refused = [] if rows else [(image(given[0], Kind.PAIRS, ROWS), Pace())]
     sizes = {"pes": pes, "units": units, "ways": lanes // 4, "community": {**SMALL["community"], "lanes": lanes}}  # type: ignore[dict-item]
-    outcomes = run(work, tmp_path, f"community_{pes}_{units}_{lanes}", **sizes)
-    assert [differences(given[n // 2], out) for n, out in enumerate(outcomes)] == [[]] * len(work)
+    outcomes = run(refused + work, tmp_path, f"community_{pes}_{units}_{lanes}", row_lines=rows, **sizes)
+    for out in outcomes[: len(refused)]:
+        assert out.run is not None
+        assert out.run.completion["error"] == Error.BAD_OPERAND
+    assert [differences(given[n // 2], out) for n, out in enumerate(outcomes[len(refused) :])] == [[]] * len(work)
 
 
 @pytest.mark.parametrize(
