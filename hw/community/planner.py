@@ -6,8 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from golden.community.plan import K_VALUES
 from hw.community.formats import CommunityConfig
-from hw.community.lowest import without_lowest
 from hw.community.places import read_signature
+from hw.lowest import without_lowest
 from hw.stream.slice import Slice
 
 __all__ = ["Planner"]

@@ -7,10 +7,10 @@ from amaranth.utils import ceil_log2
 
 from golden.contracts import RECORD_HEADER, VID_BITS
 from hw.community.formats import RECORDS, CommunityConfig
-from hw.community.lowest import lowest_one, without_lowest
 from hw.community.places import read_signature, write_signature
 from hw.contracts import struct
 from hw.islands.formats import RecordBeat
+from hw.lowest import lowest_one, without_lowest
 from hw.stream.slice import Slice
 
 __all__ = ["RecordReader"]

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.community.formats import CommunityConfig
-from hw.community.lowest import lowest_one, without_lowest
+from hw.lowest import lowest_one, without_lowest
 from hw.stream.slice import Slice
 
 __all__ = ["Scanner"]

@@ -8,6 +8,7 @@ from amaranth.utils import exact_log2
 from hw.islands.config import LocatorConfig
 from hw.islands.formats import Row, Settings
 from hw.islands.state_store import ScanRow
+from hw.lowest import lowest_one
 
 __all__ = ["Hub", "HubDetector"]
 
@@ -119,9 +120,9 @@ class HubDetector(wiring.Component):
             later.eq(Mux(self.start, open_groups, open_groups & Cat(group < n for n in groups))),
             more.eq(later.any()),
         ]
-        for n in reversed(groups):
-            with m.If(later[n]):
-                m.d.comb += following.eq(n << in_group)
+        first = Signal(range(max(2, len(groups))))
+        if len(groups) > 1:
+            m.d.comb += [first.eq(lowest_one(later)[1]), following.eq(first << in_group)]
         if together > 1:
             with m.If(~self.start & ~word[:in_group].all()):
                 m.d.comb += [following.eq(word + 1), more.eq(1)]

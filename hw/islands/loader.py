@@ -94,13 +94,14 @@ class Loader(wiring.Component):
             edges.i.payload.words.eq(command.edge_count),
         ]
 
-        # Lines as they come.
+        # Lines as they come, a cycle later: to check the VIDs of a beat that has just left a memory takes time.
         edges_busy, line = Signal(), Signal(config.line_bits)
-        beat = edges.o.payload
+        beat, comes = Signal.like(edges.o.payload, reset_less=True), Signal()
         outside, worst = Signal(), Signal(32)
+        m.d.sync += [beat.eq(edges.o.payload), comes.eq(edges.o.valid)]
         m.d.comb += [
             edges.o.ready.eq(1),
-            self.write.valid.eq(edges.o.valid & edges_busy),
+            self.write.valid.eq(comes & edges_busy),
             self.write.payload.address.eq(line),
             self.write.payload.line.eq(beat.data),
         ]
@@ -142,26 +143,24 @@ class Loader(wiring.Component):
             with m.If(Mux(command.vertices == 0, first, ends & last)):
                 m.d.sync += rows_busy.eq(0)
 
-        report = self.error.payload
-        wrong = Signal(4)
+        # Told a cycle later, for the same reason.
+        report, wrong = self.error.payload, Signal(4)
         m.d.comb += [
             wrong[0].eq(offset < Mux(first, 0, before)),
             wrong[1].eq((offset > command.edge_count) | (ends & last & (offset != command.edge_count))),
             wrong[2].eq(first & (offset != 0)),
             wrong[3].eq(ends & (degree != offset - start)),
-            self.error.valid.eq(outside | (step & wrong.any())),
-            report.info.eq(row),
+            self.busy.eq(edges_busy | rows_busy | (degree_words.o.valid & none_left) | self.error.valid),
         ]
+        m.d.sync += [self.error.valid.eq(outside | (step & wrong.any())), report.info.eq(row)]
         with m.If(outside):
-            m.d.comb += [report.code.eq(Error.VID_RANGE), report.info.eq(worst)]
+            m.d.sync += [report.code.eq(Error.VID_RANGE), report.info.eq(worst)]
         with m.Elif(wrong[0] | wrong[2]):
-            m.d.comb += report.code.eq(Error.OFFSET_ORDER)
+            m.d.sync += report.code.eq(Error.OFFSET_ORDER)
         with m.Elif(wrong[1]):
-            m.d.comb += report.code.eq(Error.EDGE_RANGE)
+            m.d.sync += report.code.eq(Error.EDGE_RANGE)
         with m.Else():
-            m.d.comb += [report.code.eq(Error.DEGREE), report.info.eq(row + command.first_vertex)]
-
-        m.d.comb += self.busy.eq(edges_busy | rows_busy | (degree_words.o.valid & none_left))
+            m.d.sync += [report.code.eq(Error.DEGREE), report.info.eq(row + command.first_vertex)]
         with m.If(self.start):
             m.d.sync += [
                 edges_busy.eq(1),
