@@ -66,16 +66,21 @@ def ask(bench: Bench, client: int, bursts: list[tuple[int, int]], held: dict[int
     )
 
 
+async def fill(bench: Bench, block: RowMemory) -> dict[int, int]:
+    """Write every beat; return what they hold."""
+    writes = random_writes(bench, block, range(beats_of(block)))
+    bench.drive("write", writes)
+    await bench.drain()
+    return {write["address"]: written(write) for write in writes}
+
+
 @cocotb.test()
 @cocotb.parametrize(idle=[0.0, 0.6])
 async def what_was_written_is_read(dut: Any, idle: float) -> None:
     bench, block = await begin(dut, idle=idle)
-    beats, held = beats_of(block), dict[int, int]()
+    beats = beats_of(block)
     for _ in range(3):
-        writes = random_writes(bench, block, range(beats))
-        bench.drive("write", writes)
-        await bench.drain()
-        held |= {write["address"]: written(write) for write in writes}
+        held = await fill(bench, block)
         for client in range(block.clients):
             bursts = []
             for _ in range(40):
@@ -144,10 +149,7 @@ async def what_is_meant_for_outside_goes_there(dut: Any, idle: float, stall: flo
 @cocotb.test()
 async def each_side_is_chosen_apart(dut: Any) -> None:
     bench, block = await begin(dut)
-    writes = random_writes(bench, block, range(beats_of(block)))
-    bench.drive("write", writes)
-    await bench.drain()
-    held = {write["address"]: written(write) for write in writes}
+    held = await fill(bench, block)
     dut.write_inside.value = 0
     others = random_writes(bench, block, range(beats_of(block)))
     bench.drive("write", others)
@@ -169,10 +171,7 @@ async def lines_behind_the_last_are_told(dut: Any) -> None:
     bench, block = await begin(dut)
     beats, width = beats_of(block), len(block.write.payload.address)
     in_line = beats // block.lines
-    writes = random_writes(bench, block, range(beats))
-    bench.drive("write", writes)
-    await bench.drain()
-    held = {write["address"]: written(write) for write in writes}
+    held = await fill(bench, block)
     for address in (beats, beats + 5 * in_line, *(1 << n for n in range(beats.bit_length(), width)), (1 << width) - 1):
         bench.drive("write", [{"address": address, "data": 0, "strobe": 0}])
         bench.expect("beyond", [address // in_line])
@@ -189,10 +188,7 @@ async def lines_behind_the_last_are_told(dut: Any) -> None:
 @cocotb.test()
 async def a_reset_ends_a_burst(dut: Any) -> None:
     bench, block = await begin(dut)
-    writes = random_writes(bench, block, range(beats_of(block)))
-    bench.drive("write", writes)
-    await bench.drain()
-    held = {write["address"]: written(write) for write in writes}
+    held = await fill(bench, block)
     bench.take("beats__0", lambda _: None)
     for cycles in range(1, 7):
         bench.drive("requests__0", [{"address": 0, "length": 3}] * 2)
