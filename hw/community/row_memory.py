@@ -5,7 +5,7 @@ from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from hw.memory.formats import BURST_BEATS, LINE_BYTES, ReadBeat, ReadRequest, WriteRequest
+from hw.memory.formats import BURST_BEATS, LINE_BYTES, ReadBeat, ReadRequest, WriteRequest, line_address_width
 from hw.stream.arbiter import Arbiter
 
 __all__ = ["RowMemory"]
@@ -67,7 +67,7 @@ class RowMemory(wiring.Component):
                 "outside_requests": Out(request).array(clients),
                 "outside_beats": In(beat).array(clients),
                 "outside_write": Out(write),
-                "beyond": Out(stream.Signature(32, always_ready=True)),
+                "beyond": Out(stream.Signature(line_address_width(address_width), always_ready=True)),
             }
         )
 
