@@ -137,13 +137,12 @@ class HubDetector(wiring.Component):
             m.d.sync += judged.eq(1)
         with m.If(advance | self.start):
             m.d.sync += [word.eq(following), busy.eq(more), sent.eq(0), judged.eq(0)]
+        # Once for each word, a cycle after it comes: no group is looked at again before that.
+        comes, largest, at, follows = Signal(), Signal.like(peak), Signal.like(group), Signal()
+        m.d.sync += [comes.eq(present & ~judged), largest.eq(peak), at.eq(group), follows.eq(word[:in_group].any())]
         for n, remembered in enumerate(peaks):
-            # Once for each word, when it comes.
-            with m.If(present & ~judged & (group == n)):
-                m.d.sync += remembered.eq(peak)
-                if together > 1:
-                    with m.If(word[:in_group].any() & (remembered > peak)):
-                        m.d.sync += remembered.eq(remembered)
+            with m.If(comes & (at == n) & ~(follows & (remembered > largest))):
+                m.d.sync += remembered.eq(largest)
             with m.If(self.clear):
                 m.d.sync += remembered.eq(Mux((n << config.bank_bits + in_group) < settings.vertices, top, 0))
         m.d.sync += [
