@@ -132,7 +132,7 @@ async def many_hubs_come_in_parts_or_are_too_many(dut: Any) -> None:
     sizes = IslandMachine(**parameters()["config"]).config
     for nodes in (14, 28):
         one, each = many_hubs(nodes), -(-5 * nodes // 64) if hubs >= 5 * nodes else 0
-        count = min(sizes.engines, (sizes.edges - 1) // one.edge_count)
+        count = min((sizes.edges - 1) // one.edge_count, sizes.nodes // one.nodes)
         if count > 1:
             records = await machine.parted(several(one, count), schedule, limits_of(64, hubs))
             assert sum(record.nodes.size == nodes for record in records) == count * each
