@@ -119,7 +119,6 @@ class RowMemory(wiring.Component):
 
         wanted = self.write.payload
         written, written_behind, asked_behind = Signal(), Signal(), Signal()
-        behind, line = Signal(2), Signal.like(self.beyond.payload)
         m.d.comb += [
             self.outside_write.payload.eq(wanted),
             self.outside_write.valid.eq(self.write.valid & ~self.write_inside),
@@ -130,12 +129,10 @@ class RowMemory(wiring.Component):
             written_behind.eq(written & (wanted.address >= depth)),
             asked_behind.eq(arbiter.o.valid & (address >= depth)),
             write.en.eq(written & ~written_behind),
-            self.beyond.valid.eq(behind.any()),
-            self.beyond.payload.eq(line),
         ]
         m.d.sync += [
-            behind.eq(Cat(written_behind, asked_behind)),
-            line.eq(Mux(written_behind, wanted.address, address) >> in_line),
+            self.beyond.valid.eq(written_behind | asked_behind),
+            self.beyond.payload.eq(Mux(written_behind, wanted.address, address) >> in_line),
             Cover(arbiter.o.valid & ~last, "a burst of several beats"),
             Cover(written_behind, "a write behind the last line"),
             Cover(asked_behind, "a read behind the last line"),

@@ -23,6 +23,8 @@ from tb.chiplet.problems import CORNERS, corner_graph, random_problem
 from tb.community.jobs import Outcome, Pace, differences, machine, run_images
 from tb.islands.graphs import many_hubs
 
+#: Lines of the row memory, for images whose rows stay on the chip between layers.
+ROWS = 128
 #: Two PEs, two hub units; the smallest locator.
 SMALL = {
     "community": {"width": 128, "columns": 256, "partners": 2, "max_out": 20, "weight_rows": 128},
@@ -40,10 +42,8 @@ SMALL = {
     "units": 2,
     "hubs": 32,
     "kept": 64,
-    "row_lines": 128,
+    "row_lines": ROWS,
 }
-#: For images whose rows stay on the chip between layers.
-ROWS = 128
 LIMITS = Limits(64, 64, 64, 8)
 #: Beside the chiplet.
 NEURAL = NeuralConfig(CoreConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5), queue=8, depth=16)
