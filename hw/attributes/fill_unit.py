@@ -9,9 +9,10 @@ from hw.attributes.address_mapper import AddressMapper
 from hw.attributes.formats import AttributeConfig, AttributeSettings
 from hw.attributes.id_table import CELLS
 from hw.attributes.row_store import FillBeat
-from hw.memory.formats import ReadBeat, ReadRequest
+from hw.memory.formats import RangeBeat, ReadBeat, ReadRequest
 from hw.memory.range_reader import RangeReader
 from hw.stream.queue import Queue
+from hw.stream.slice import Slice
 
 __all__ = ["FillUnit", "Missing"]
 
@@ -79,6 +80,9 @@ class FillUnit(wiring.Component):
         m.submodules.waiting = waiting = Queue(Missing(config), config.outstanding)
         m.submodules.done = done = Queue(self.landed_layout, 2)
         connect(m, mapper.o, reader.i)
+        # A beat comes late out of its memory, and whether it may go depends on it.
+        m.submodules.beats = beats = Slice(RangeBeat(config.data_width))
+        connect(m, reader.o, beats.i)
         connect(m, reader.request, flipped(self.request))
         connect(m, flipped(self.beat), reader.beat)
         connect(m, done.o, flipped(self.landed))
@@ -95,24 +99,24 @@ class FillUnit(wiring.Component):
             waiting.i.payload.eq(self.i.payload),
         ]
 
-        row, beat = waiting.o.payload, reader.o.payload
+        row, beat = waiting.o.payload, beats.o.payload
         number, failed = Signal(range(config.row_beats + 1)), Signal()
         error = Signal()
         free = Signal()  # the last beat has somewhere to go
         m.d.comb += [
             free.eq(waiting.o.valid & done.i.ready & ~(self.hold & (self.hold_row == row.slot))),
-            self.fill.valid.eq(reader.o.valid & free & ~beat.error),
+            self.fill.valid.eq(beats.o.valid & free & ~beat.error),
             self.fill.payload.row.eq(row.slot),
             self.fill.payload.beat.eq(number),
             self.fill.payload.data.eq(beat.data),
-            reader.o.ready.eq(free & (self.fill.ready | beat.error)),
+            beats.o.ready.eq(free & (self.fill.ready | beat.error)),
             error.eq(failed | beat.error),
-            done.i.valid.eq(reader.o.valid & reader.o.ready & beat.last),
+            done.i.valid.eq(beats.o.valid & beats.o.ready & beat.last),
             done.i.payload.missing.eq(row),
             done.i.payload.error.eq(error),
             waiting.o.ready.eq(done.i.valid),
         ]
-        with m.If(reader.o.valid & reader.o.ready):
+        with m.If(beats.o.valid & beats.o.ready):
             m.d.sync += [number.eq(Mux(beat.last, 0, number + 1)), failed.eq(Mux(beat.last, 0, error))]
         m.d.sync += [
             Cover(waiting.o.valid & self.hold & (self.hold_row == row.slot), "the row that is to be filled is in use"),

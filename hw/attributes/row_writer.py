@@ -1,8 +1,8 @@
 """Row writer: attribute rows to their positions in memory."""
 
 from amaranth import Elaboratable, Module, Mux, Signal
-from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
 
 from hw.attributes.formats import AttributeConfig
 from hw.memory.formats import WriteRequest, beat_address_width
@@ -45,8 +45,7 @@ class RowWriter(wiring.Component):
         """Multiply the tag in one cycle, add base and beat in the next."""
         m = Module()
         config = self.config
-        m.submodules.out = out = Slice(WriteRequest(config.address_width, config.data_width))
-        connect(m, out.o, flipped(self.o))
+        m.submodules.out = out = Slice(data.StructLayout({"address": len(self.base), "data": config.data_width}))
         held, valid = Signal(config.row), Signal()
         start, beat = Signal.like(self.base), Signal(range(config.row_beats + 1))
         moves = Signal()
@@ -56,7 +55,11 @@ class RowWriter(wiring.Component):
             out.i.valid.eq(valid),
             out.i.payload.address.eq(self.base + start + beat),
             out.i.payload.data.eq(held.data),
-            out.i.payload.strobe.eq(~0),
+            self.o.valid.eq(out.o.valid),
+            self.o.payload.address.eq(out.o.payload.address),
+            self.o.payload.data.eq(out.o.payload.data),
+            self.o.payload.strobe.eq(~0),
+            out.o.ready.eq(self.o.ready),
             self.written.eq(valid & out.i.ready & held.last),
         ]
         with m.If(moves):

@@ -52,9 +52,10 @@ class TargetAddress(wiring.Component):
         config = self.config
         m.submodules.out = out = Slice(config.request)
         connect(m, out.o, flipped(self.o))
-        stages = [Signal(Placed(config), name=f"stage_{n}") for n in range(3)]
+        stages = [Signal(Placed(config), name=f"stage_{n}", reset_less=True) for n in range(3)]
         valid = Signal(3)
-        folded, mixed, scaled = Signal(_HASH_BITS), Signal(_HASH_BITS), Signal(range(config.slots))
+        folded, mixed = (Signal(_HASH_BITS, name=name, reset_less=True) for name in ("folded", "mixed"))
+        scaled = Signal(range(config.slots), reset_less=True)
         run = Signal()
         known = self.i.payload.id[: config.id_bits]
         m.d.comb += [run.eq(out.i.ready | ~valid[-1]), self.i.ready.eq(run)]

@@ -90,8 +90,9 @@ class HubDetector(wiring.Component):
                 low[lane].eq(pends & ~new[lane]),
                 isolated[lane].eq(low[lane] & (row.degree == 0) & (settings.round == 0)),
             ]
-        # The largest degree that stays pending.
-        short = [Mux(low[n], _short(self.scanned.rows[n].degree), 0) for n in range(config.banks)]
+        # The degrees that stay pending, and a cycle later the largest of them.
+        short = [Signal(_PEAK_BITS, name=f"short{n}") for n in range(config.banks)]
+        m.d.sync += [short[n].eq(Mux(low[n], _short(self.scanned.rows[n].degree), 0)) for n in range(config.banks)]
         peak = _largest(m, short)
 
         left, lowest, chosen = Signal(config.banks), Signal(config.banks), Signal(config.bank_bits)
@@ -137,11 +138,19 @@ class HubDetector(wiring.Component):
             m.d.sync += judged.eq(1)
         with m.If(advance | self.start):
             m.d.sync += [word.eq(following), busy.eq(more), sent.eq(0), judged.eq(0)]
-        # Once for each word, a cycle after it comes: no group is looked at again before that.
-        comes, largest, at, follows = Signal(), Signal.like(peak), Signal.like(group), Signal()
-        m.d.sync += [comes.eq(present & ~judged), largest.eq(peak), at.eq(group), follows.eq(word[:in_group].any())]
+        # Remembered once for each word, two cycles after it comes: no group is looked at again before that. The next
+        # scan begins three cycles after the last word at the earliest.
+        seen = Signal(data.StructLayout({"comes": 1, "group": group.shape(), "follows": 1}))
+        known, largest = Signal.like(seen), Signal.like(peak)
+        m.d.sync += [
+            seen.comes.eq(present & ~judged),
+            seen.group.eq(group),
+            seen.follows.eq(word[:in_group].any()),
+            known.eq(seen),
+            largest.eq(peak),
+        ]
         for n, remembered in enumerate(peaks):
-            with m.If(comes & (at == n) & ~(follows & (remembered > largest))):
+            with m.If(known.comes & (known.group == n) & ~(known.follows & (remembered > largest))):
                 m.d.sync += remembered.eq(largest)
             with m.If(self.clear):
                 m.d.sync += remembered.eq(Mux((n << config.bank_bits + in_group) < settings.vertices, top, 0))
