@@ -1,12 +1,13 @@
 """What the blocks of the island locator say to each other."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Mux, Value
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.islands.config import LocatorConfig
 
 __all__ = [
+    "PEAK_BITS",
     "AccessSignature",
     "Answer",
     "Bundle",
@@ -26,7 +27,12 @@ __all__ = [
     "Status",
     "Task",
     "pass_through",
+    "peak",
 ]
+
+
+#: Width of a `peak`.
+PEAK_BITS = 5
 
 
 class Kind(enum.Enum, shape=2):  # type: ignore[call-arg]
@@ -75,8 +81,8 @@ class Outcome(enum.Enum, shape=3):  # type: ignore[call-arg]
 class Settings(data.StructLayout):
     """What stands still during a round.
 
-    ``threshold``, ``previous``: of this round and of the one before. ``round``: its number. ``c_max``, ``h_max``,
-    ``hubs``: limits of records. ``first``, ``vertices``: range of the vertices that are searched.
+    ``threshold``, ``previous``: of this round and of the one before. ``peak``: the threshold's `peak`. ``round``: its
+    number. ``c_max``, ``h_max``: limits of records. ``first``, ``vertices``: range of the vertices that are searched.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -84,6 +90,7 @@ class Settings(data.StructLayout):
             {
                 "threshold": config.node_bits + 1,
                 "previous": config.node_bits + 1,
+                "peak": PEAK_BITS,
                 "round": config.round_bits,
                 "c_max": 16,
                 "h_max": 16,
@@ -91,6 +98,12 @@ class Settings(data.StructLayout):
                 "vertices": config.node_bits + 1,
             }
         )
+
+
+def peak(degree: Value) -> Value:
+    """Cut a degree to what is remembered of the largest one in a word; from ``2**PEAK_BITS - 1`` on all are alike."""
+    top = (1 << PEAK_BITS) - 1
+    return Mux(degree >= top, top, degree[:PEAK_BITS])
 
 
 class Row(data.StructLayout):

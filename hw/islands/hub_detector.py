@@ -1,19 +1,16 @@
 """Hub detector: finds pending vertices whose degree is above the threshold (I1)."""
 
-from amaranth.hdl import Array, Cat, Const, Cover, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from hw.islands.config import LocatorConfig
-from hw.islands.formats import Row, Settings
+from hw.islands.formats import PEAK_BITS, Row, Settings, peak
 from hw.islands.state_store import ScanRow
 from hw.lowest import lowest_one
 
 __all__ = ["Hub", "HubDetector"]
-
-#: Width of what is remembered of the largest degree in a word; above, all are alike.
-_PEAK_BITS = 5
 
 
 class Hub(data.StructLayout):
@@ -70,20 +67,24 @@ class HubDetector(wiring.Component):
         """Judge a word a cycle, hold it until its hubs are sent."""
         m = Module()
         config, settings = self.config, self.settings
-        top = (1 << _PEAK_BITS) - 1
+        top = (1 << PEAK_BITS) - 1
         # Words that are remembered together.
         together = config.page_rows if config.paged else 1
         groups, in_group = range(config.rows // together), exact_log2(together)
-        peaks = [Signal(_PEAK_BITS, name=f"peak{n}") for n in groups]
+        peaks = [Signal(PEAK_BITS, name=f"peak{n}") for n in groups]
         word = Signal(range(config.rows))
         group = word[in_group:]
         busy, judged, present = Signal(), Signal(), Signal()
         sent = Signal(config.banks)
 
+        # Of a word all vertices exist, or those below the number of vertices do.
+        full, ends = Signal(), Signal()
+        rest, last_word = settings.vertices[: config.bank_bits], settings.vertices[config.bank_bits :]
+        m.d.comb += [full.eq(word < last_word), ends.eq(word == last_word)]
         low, new, isolated = Signal(config.banks), Signal(config.banks), Signal(config.banks)
         for lane in range(config.banks):
             row, pends = self.scanned.rows[lane], Signal(name=f"pends{lane}")
-            exists = Cat(Const(lane, config.bank_bits), word) < settings.vertices
+            exists = full | (ends & (rest > lane))
             m.d.comb += [
                 pends.eq(exists & ~self.scanned.done[lane] & (row.degree <= settings.previous)),
                 new[lane].eq(pends & (row.degree > settings.threshold)),
@@ -91,9 +92,8 @@ class HubDetector(wiring.Component):
                 isolated[lane].eq(low[lane] & (row.degree == 0) & (settings.round == 0)),
             ]
         # The degrees that stay pending, and a cycle later the largest of them.
-        short = [Signal(_PEAK_BITS, name=f"short{n}") for n in range(config.banks)]
-        m.d.sync += [short[n].eq(Mux(low[n], _short(self.scanned.rows[n].degree), 0)) for n in range(config.banks)]
-        peak = _largest(m, short)
+        stays = [Signal(PEAK_BITS, name=f"stays{n}") for n in range(config.banks)]
+        m.d.sync += [stays[n].eq(Mux(low[n], peak(self.scanned.rows[n].degree), 0)) for n in range(config.banks)]
 
         left, lowest, chosen = Signal(config.banks), Signal(config.banks), Signal(config.bank_bits)
         last = Signal()
@@ -101,6 +101,7 @@ class HubDetector(wiring.Component):
             left.eq((new | isolated) & ~sent),
             lowest.eq(left & (~left + 1)),
             last.eq((left & ~lowest) == 0),
+            chosen.eq(lowest_one(left)[1]),
             self.busy.eq(busy),
             present.eq(busy & self.scanned.present),
             self.o.valid.eq(present & left.any()),
@@ -108,16 +109,12 @@ class HubDetector(wiring.Component):
             self.o.payload.row.eq(Array(self.scanned.rows[n].as_value() for n in range(config.banks))[chosen]),
             self.o.payload.isolated.eq((isolated & lowest).any()),
         ]
-        for n in range(config.banks):
-            with m.If(lowest[n]):
-                m.d.comb += chosen.eq(n)
 
         # The next word that is worth a look; its contents come a cycle after its address.
         open_groups, later, following = Signal(len(groups)), Signal(len(groups)), Signal(range(config.rows))
-        limit, more = Signal(_PEAK_BITS), Signal()
+        more = Signal()
         m.d.comb += [
-            limit.eq(_short(settings.threshold)),
-            *(open_groups[n].eq((peaks[n] > limit) | (peaks[n] == top)) for n in groups),
+            *(open_groups[n].eq((peaks[n] > settings.peak) | (peaks[n] == top)) for n in groups),
             later.eq(Mux(self.start, open_groups, open_groups & Cat(group < n for n in groups))),
             more.eq(later.any()),
         ]
@@ -141,13 +138,13 @@ class HubDetector(wiring.Component):
         # Remembered once for each word, two cycles after it comes: no group is looked at again before that. The next
         # scan begins three cycles after the last word at the earliest.
         seen = Signal(data.StructLayout({"comes": 1, "group": group.shape(), "follows": 1}))
-        known, largest = Signal.like(seen), Signal.like(peak)
+        known, largest = Signal.like(seen), Signal(PEAK_BITS)
         m.d.sync += [
             seen.comes.eq(present & ~judged),
             seen.group.eq(group),
             seen.follows.eq(word[:in_group].any()),
             known.eq(seen),
-            largest.eq(peak),
+            largest.eq(_largest(m, stays)),
         ]
         for n, remembered in enumerate(peaks):
             with m.If(known.comes & (known.group == n) & ~(known.follows & (remembered > largest))):
@@ -161,19 +158,13 @@ class HubDetector(wiring.Component):
         return m
 
 
-def _short(degree: object) -> object:
-    """Cut a degree to what is remembered; larger ones are all alike."""
-    top = (1 << _PEAK_BITS) - 1
-    return Mux(degree >= top, top, degree[:_PEAK_BITS])  # type: ignore[operator, index]
-
-
 def _largest(m: Module, values: list[object]) -> Signal:
     """Return the largest of the values, by pairs."""
     level = 0
     while len(values) > 1:
         pairs = []
         for n in range(0, len(values), 2):
-            larger = Signal(_PEAK_BITS, name=f"larger{level}_{n // 2}")
+            larger = Signal(PEAK_BITS, name=f"larger{level}_{n // 2}")
             a, b = values[n], values[n + 1]
             m.d.comb += larger.eq(Mux(a > b, a, b))  # type: ignore[operator]
             pairs.append(larger)

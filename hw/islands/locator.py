@@ -1,6 +1,6 @@
 """Island locator: rounds of hub detection and parallel search over a graph in memory (I1-I4, I10)."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -14,7 +14,7 @@ from hw.islands.adjacency_store import AdjacencyStore
 from hw.islands.config import LocatorConfig
 from hw.islands.dispatcher import Dispatcher
 from hw.islands.engine import Engine
-from hw.islands.formats import Counts, RecordBeat, Settings
+from hw.islands.formats import Counts, RecordBeat, Settings, peak
 from hw.islands.hub_detector import HubDetector
 from hw.islands.loader import Loader
 from hw.islands.record_merger import RecordMerger
@@ -202,6 +202,12 @@ class Locator(wiring.Component):
                 m.d.sync += [error.code.eq(code), error.info.eq(info)]
 
         lower = Signal(32)
+
+        def begin(limit: Value) -> list[object]:
+            """Set the threshold of a round."""
+            cut = Mux(limit > top, top, limit)
+            return [threshold.eq(limit), settings.threshold.eq(cut), settings.peak.eq(peak(limit))]
+
         m.d.comb += lower.eq(
             Mux(command.halving, threshold >> 1, Mux(threshold > command.step, threshold - command.step, 0))
         )
@@ -224,8 +230,7 @@ class Locator(wiring.Component):
                 end = Signal(34)
                 m.d.comb += end.eq(command.first_vertex + command.vertices)
                 m.d.sync += [
-                    threshold.eq(command.threshold),
-                    settings.threshold.eq(Mux(command.threshold > top, top, command.threshold)),
+                    *begin(command.threshold),
                     settings.previous.eq(top),
                     settings.round.eq(0),
                     settings.c_max.eq(command.c_max),
@@ -275,8 +280,7 @@ class Locator(wiring.Component):
                         counters.rounds.eq(settings.round + 1),
                         settings.round.eq(settings.round + 1),
                         settings.previous.eq(settings.threshold),
-                        settings.threshold.eq(Mux(lower > top, top, lower)),
-                        threshold.eq(lower),
+                        *begin(lower),
                     ]
                     m.next = "ROUND"
                     with m.If(threshold == 0):
