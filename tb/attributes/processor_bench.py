@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -58,6 +59,33 @@ class Memory:
     at: int
 
 
+def graded(rng: np.random.Generator, slots: int, ways: int) -> tuple[tuple[int, int, int], ...]:
+    """Return requests by which keys become of any size; they move, go to the cache and grow there, and rows leave."""
+    nodes = rng.permutation(NODES)[: 2 * slots + ways].tolist()
+    requests = [(nodes[slot], slot) for slot in range(slots) for _ in range(rng.integers(1, 200))]
+    for _ in range(2):
+        order = rng.permutation(slots).tolist()
+        requests += [(nodes[a], b) for a, b in pairwise(order)]
+    # Some leave their slots and come back from the cache, again and again.
+    others = rng.integers(0, slots, 40).tolist()
+    requests += [(nodes[slots + n % ways], slot) for n, slot in enumerate(others)]
+    requests += [(nodes[n], slot) for n, slot in enumerate(rng.permutation(slots).tolist())]
+    requests += [(nodes[slots + ways + n], n) for n in range(slots)]
+    return tuple((node, slot, 0) for node, slot in requests)
+
+
+def pairs(slots: int) -> tuple[tuple[int, int, int], ...]:
+    """Return requests in which a row is on its way to any slot while what is in any other one is wanted."""
+    held, requests, fresh = list(range(slots)), [], slots
+    requests = [(node, slot, 0) for slot, node in enumerate(held)]
+    for missing in range(slots):
+        for wanted in range(slots):
+            held[missing] = fresh
+            fresh = slots + (fresh + 1 - slots) % (NODES - slots)
+            requests += [(held[missing], missing, 0), (held[wanted], wanted, (missing + wanted) % 2)]
+    return tuple(requests)
+
+
 def phases(config: AttributeConfig) -> Iterator[tuple[str, Memory | None, Phase]]:
     """Yield a name for exact cycles, what is new in memory, and a phase."""
     rng = np.random.default_rng(8)
@@ -80,7 +108,12 @@ def phases(config: AttributeConfig) -> Iterator[tuple[str, Memory | None, Phase]
     counted = [(131, 0), (135, 1), (128, 2), (300, 3), (255, 4), (130, 5), (192, 6)]
     counts = [(30 + slot, slot, 0) for count, slot in counted for _ in range(count)]
     yield "counted", None, Phase(tuple(counts + [(100 + n, n % 7, 0) for n in range(20)]), forget="flush")
+    for round_ in range(4):
+        yield f"graded {round_}", None, Phase(graded(rng, slots, config.ways), forget="flush")
+    yield "pairs", None, Phase(pairs(slots), latency=30)
     yield "random", None, Phase(random(500), latency=9)
+    # Answers wait while rows do not.
+    yield "", None, Phase(tuple((n % slots, n % slots, 0) for n in range(300)), hold=0.85)
     yield "", None, Phase(random(600), failing=(20, 90), stall=0.3, hold=0.3, idle=0.3, latency=40)
     yield "", None, Phase(random(600, 1.0), stall=0.5, hold=0.6, latency=3, out_of_order=True)
     yield "", None, Phase(random(400, 0.2, 0.01), failing=(0, NODES), latency=5)

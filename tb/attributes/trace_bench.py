@@ -51,6 +51,10 @@ _LIMIT = 5_000_000
 ATTRIBUTES = 1 << 14
 
 
+#: Width of a tag: as many requests as a phase may have.
+TAG_BITS = 17
+
+
 @dataclass(frozen=True)
 class Phase:
     """Requests played one after another, and how the memory behaves.
@@ -58,7 +62,7 @@ class Phase:
     Attributes
     ----------
     requests
-        (ID, slot, read) of each; the tag is its number.
+        (ID, slot, read) of each; their tags are `tag_of` their numbers.
     failing
         First and last ID whose rows cannot be read, or None.
     latency, stall, out_of_order
@@ -122,7 +126,7 @@ def narrow(**changes: Any) -> AttributeConfig:
         "ways": 5,
         "row_beats": 3,
         "id_bits": 8,
-        "tag_bits": 17,
+        "tag_bits": TAG_BITS,
         "outstanding": 4,
         "depth": 16,
         "address_width": 24,
@@ -158,9 +162,14 @@ def settings_of(
     }
 
 
+def tag_of(number: int, bits: int = TAG_BITS) -> int:
+    """Return the tag of a request: a number of its own in which all bits are used, however few requests there are."""
+    return number * 0x1A2B5 % (1 << bits)
+
+
 def write(phase: Phase, path: Path) -> None:
     """Write the requests of a phase, to be played."""
-    lines = (f"{node:x} {slot:x} {read} {tag:x}\n" for tag, (node, slot, read) in enumerate(phase.requests))
+    lines = (f"{node:x} {slot:x} {read} {tag_of(n):x}\n" for n, (node, slot, read) in enumerate(phase.requests))
     path.write_text("".join(lines))
 
 
@@ -297,12 +306,15 @@ def check(config: AttributeConfig, ram: AttributeRam, phase: Phase, played: Play
         assert got == want, f"request {number}: {got}, expected {want}"
     assert len(played.events) == len(steps), f"{len(played.events)} events of {len(steps)} requests"
     read = 0
-    for tag, ((node, _, wants), step) in enumerate(zip(phase.requests, steps, strict=True)):
+    for number, ((node, _, wants), step) in enumerate(zip(phase.requests, steps, strict=True)):
+        tag = tag_of(number, config.tag_bits)
         failed = step.flow == Flow.MISSED and node in failing
         error = Error.VID_RANGE if step.flow == Flow.REFUSED else Error.MEMORY_READ if failed else Error.NONE
-        assert played.responses.get(tag) == [(step.flow, error)], f"request {tag}: {played.responses.get(tag)}, {step}"
+        assert played.responses.get(tag) == [(step.flow, error)], (
+            f"request {number}: {played.responses.get(tag)}, {step}"
+        )
         rows = [row_of(config, beats, node)] if wants and error == Error.NONE else []
-        assert played.rows.get(tag, []) == rows, f"request {tag} of ID {node}: wrong row; {step}"
+        assert played.rows.get(tag, []) == rows, f"request {number} of ID {node}: wrong row; {step}"
         read += step.flow == Flow.MISSED
     if config.policy != Policy.DEGREE:
         assert played.beats == read * beats, f"{played.beats} beats read for {read} misses"
