@@ -53,6 +53,7 @@ ATTRIBUTES = 1 << 14
 
 #: Width of a tag: as many requests as a phase may have.
 TAG_BITS = 17
+_TAG_FACTOR = 0x1A2B5
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Phase:
     Attributes
     ----------
     requests
-        (ID, slot, read) of each; their tags are `tag_of` their numbers.
+        (ID, slot, read) of each.
     failing
         First and last ID whose rows cannot be read, or None.
     latency, stall, out_of_order
@@ -98,9 +99,9 @@ class Played:
     events
         In order.
     responses
-        By tag: flow and error.
+        By number of the request: flow and error.
     rows
-        By tag: the data, as bytes.
+        By number of the request: the data, as bytes.
     cycles
         From the first request to the last output.
     beats
@@ -162,9 +163,14 @@ def settings_of(
     }
 
 
-def tag_of(number: int, bits: int = TAG_BITS) -> int:
+def tag_of(number: int) -> int:
     """Return the tag of a request: a number of its own in which all bits are used, however few requests there are."""
-    return number * 0x1A2B5 % (1 << bits)
+    return number * _TAG_FACTOR % (1 << TAG_BITS)
+
+
+def number_of(tag: int, bits: int) -> int:
+    """Return the number of the request with a tag of so many bits."""
+    return tag * pow(_TAG_FACTOR, -1, 1 << bits) % (1 << bits)
 
 
 def write(phase: Phase, path: Path) -> None:
@@ -280,12 +286,12 @@ def read(config: AttributeConfig, path: Path, figures: dict[str, int]) -> Played
             )
         elif kind == "r":
             said = response.unpack(int(bits, 16))
-            responses.setdefault(said["tag"], []).append((said["flow"], said["error"]))
+            responses.setdefault(number_of(said["tag"], config.tag_bits), []).append((said["flow"], said["error"]))
         else:
             said = row.unpack(int(bits, 16))
             partial += said["data"].to_bytes(config.data_width // 8, "little")
             if said["last"]:
-                rows.setdefault(said["tag"], []).append(partial)
+                rows.setdefault(number_of(said["tag"], config.tag_bits), []).append(partial)
                 partial = b""
     assert not partial, "the last row has no end"
     return Played(events, responses, rows, figures["cycles"], figures["beats"])
@@ -307,14 +313,13 @@ def check(config: AttributeConfig, ram: AttributeRam, phase: Phase, played: Play
     assert len(played.events) == len(steps), f"{len(played.events)} events of {len(steps)} requests"
     read = 0
     for number, ((node, _, wants), step) in enumerate(zip(phase.requests, steps, strict=True)):
-        tag = tag_of(number, config.tag_bits)
         failed = step.flow == Flow.MISSED and node in failing
         error = Error.VID_RANGE if step.flow == Flow.REFUSED else Error.MEMORY_READ if failed else Error.NONE
-        assert played.responses.get(tag) == [(step.flow, error)], (
-            f"request {number}: {played.responses.get(tag)}, {step}"
+        assert played.responses.get(number) == [(step.flow, error)], (
+            f"request {number}: {played.responses.get(number)}, {step}"
         )
         rows = [row_of(config, beats, node)] if wants and error == Error.NONE else []
-        assert played.rows.get(tag, []) == rows, f"request {number} of ID {node}: wrong row; {step}"
+        assert played.rows.get(number, []) == rows, f"request {number} of ID {node}: wrong row; {step}"
         read += step.flow == Flow.MISSED
     if config.policy != Policy.DEGREE:
         assert played.beats == read * beats, f"{played.beats} beats read for {read} misses"
