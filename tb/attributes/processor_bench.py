@@ -97,7 +97,7 @@ def phases(config: AttributeConfig) -> Iterator[tuple[str, Memory | None, Phase]
         spots = np.where(rng.random(count) < 0.5, ids % slots, rng.integers(0, slots, count))
         return tuple(zip(ids.tolist(), spots.tolist(), (rng.random(count) < reads).astype(int).tolist(), strict=True))
 
-    first = Memory(NODES, beats, 0x4400)
+    first = Memory(NODES, beats, 0x44E8)
     yield "fill", first, Phase(tuple((7 * n, n, 0) for n in range(slots)))
     yield "hits", None, Phase(tuple((7 * (n % slots), n % slots, 0) for n in range(300)))
     yield "reads", None, Phase(tuple((7 * (n % slots), n % slots, 1) for n in range(40)))
@@ -120,9 +120,9 @@ def phases(config: AttributeConfig) -> Iterator[tuple[str, Memory | None, Phase]
     yield "flushed", None, Phase(random(200, 0.3), forget="flush", latency=1)
     yield "", None, Phase(random(200), cut_off=333)
     # Every ID fits: only those with more bits than there are inside are refused.
-    yield "short", Memory(1 << 32, 1, 0xF000), Phase(random(500, 1.0, 0.02, 256), forget="reset", latency=30)
+    yield "short", Memory(1 << 32, 1, 0xF0A8), Phase(random(500, 1.0, 0.02, 256), forget="reset", latency=30)
     yield "", None, Phase(random(400, 0.7, 0.02, 256), hold=0.8, stall=0.2)
-    yield "even", Memory(200, 4, 0x8800), Phase(random(300, 0.5, nodes=200), forget="reset", latency=30)
+    yield "even", Memory(200, 4, 0x8858), Phase(random(300, 0.5, nodes=200), forget="reset", latency=30)
     yield "", None, Phase(random(400, 0.5, 0.03), failing=(3, 40), idle=0.6, out_of_order=True)
     yield "", None, Phase(random(100), idle=0.2)
     yield "", None, Phase(random(20))

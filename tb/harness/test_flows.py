@@ -37,6 +37,13 @@ def test_parts_that_other_benches_measure_count_there() -> None:
     )
     own = own_modules(model, "top", {"hw/stream/queue.py"})
     assert own == {"top", "top.own", "top.own.memory", "top.queued"}
+    # A bench around a block is none of its hardware.
+    assert own_modules(model.replace("hw/a/top.py", "tb/a/top.py"), "top", set()) == {
+        "top.own.memory",
+        "top.queue",
+        "top.queue.fifo",
+        "top.queued",
+    }
     memory_side = find("memory.memory_side")[0]
     assert "hw/stream/queue.py" in measured_elsewhere(memory_side)
     assert not {"hw/memory/fetcher.py", "hw/memory/write_port.py"} & measured_elsewhere(memory_side)
