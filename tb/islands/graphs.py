@@ -6,7 +6,18 @@ import numpy as np
 
 from golden.graph import Graph
 
-__all__ = ["GRAPHS", "cliques", "congruent", "full_record", "late_hub", "many_hubs", "scattered", "several", "stars"]
+__all__ = [
+    "GRAPHS",
+    "cliques",
+    "congruent",
+    "full_record",
+    "late_hub",
+    "many_hubs",
+    "scattered",
+    "several",
+    "stars",
+    "tangled",
+]
 
 #: Graphs of every kind the locator has to manage, by what a data set is named; none has more than 256 nodes.
 GRAPHS = (
@@ -103,3 +114,13 @@ def scattered(vertices: int, seed: int) -> Graph:
     """Return a random graph with about half as many edges as vertices, all over their range."""
     ends = np.random.default_rng(seed).integers(0, vertices, (2, 15 * vertices // 32))
     return Graph.from_edges("scattered", vertices, ends[0], ends[1], symmetrise=True)
+
+
+def tangled(vertices: int, degree: float, seed: int) -> Graph:
+    """Return a random graph with so many edges at a vertex, whose ends are mostly near: communities of all sizes."""
+    source = np.random.default_rng(seed)
+    first = source.integers(0, vertices, int(vertices * degree / 2))
+    far = source.random(first.size) < 0.1
+    second = np.where(far, source.integers(0, vertices, first.size), first + source.integers(1, 9, first.size))
+    names = source.permutation(vertices)
+    return Graph.from_edges("tangled", vertices, names[first], names[second % vertices], symmetrise=True)

@@ -22,7 +22,18 @@ from golden.islands.record import beats_of
 from golden.islands.schedule import Schedule
 from hw.islands.config import LocatorConfig
 from tb.harness import BuildOptions, parameters
-from tb.islands.graphs import GRAPHS, cliques, congruent, full_record, late_hub, many_hubs, scattered, several, stars
+from tb.islands.graphs import (
+    GRAPHS,
+    cliques,
+    congruent,
+    full_record,
+    late_hub,
+    many_hubs,
+    scattered,
+    several,
+    stars,
+    tangled,
+)
 from tb.islands.island_machine import IslandMachine, lay_out, worker_blocks, worker_sources
 from tb.islands.locator_driver import HALVING, LIMIT, SIZE, SLOW, begin, brief, expect, limits_of
 from tb.islands.locator_error_tests import *  # noqa: F403  # cocotb looks for tests in this module
@@ -191,6 +202,21 @@ async def vertices_lie_anywhere_in_their_range(dut: Any) -> None:
         await machine.parted(scattered(vertices, seed), schedule, limits_of(9))
         cycles += machine.counters()["locate_cycles"]
     expect("scattered", cycles)
+
+
+@cocotb.test()
+async def searches_meet_and_are_given_up(dut: Any) -> None:
+    """Components of any size around the largest that is searched: some are found at once, some in a later round."""
+    machine = await begin(dut)
+    sizes, cycles = IslandMachine(**parameters()["config"]).config, 0
+    vertices = min(sizes.nodes, sizes.edges // 4)
+    kinds = [(degree, c_max, step) for degree in (1.6, 2.2, 2.8) for c_max in (7, 20, 64) for step in (1, 3)]
+    for seed, (degree, c_max, step) in enumerate(kinds[: 2 if brief() else None]):
+        graph = tangled(vertices, degree, seed)
+        await machine.parted(graph, Schedule(7, False, step), limits_of(c_max))
+        cycles += machine.counters()["locate_cycles"]
+    if not brief():
+        expect("tangled", cycles)
 
 
 @cocotb.test()
