@@ -8,6 +8,7 @@ from golden.graph import Graph
 
 __all__ = [
     "GRAPHS",
+    "bound_stars",
     "cliques",
     "congruent",
     "full_record",
@@ -114,6 +115,21 @@ def scattered(vertices: int, seed: int) -> Graph:
     """Return a random graph with about half as many edges as vertices, all over their range."""
     ends = np.random.default_rng(seed).integers(0, vertices, (2, 15 * vertices // 32))
     return Graph.from_edges("scattered", vertices, ends[0], ends[1], symmetrise=True)
+
+
+def bound_stars(vertices: int) -> Graph:
+    """Return as many pairs of stars as there is room for: a node with 63 leaves, joined to a hub with 72.
+
+    With a threshold of 70 a node and its leaves are a community of 64, in which the node has 64 neighbours.
+    """
+    pairs = vertices // 137
+    node, hub = 137 * np.arange(pairs)[:, None], 137 * np.arange(pairs)[:, None] + 64
+    first = [np.repeat(node, 64), np.repeat(hub, 72)]
+    second = [(node + np.arange(1, 65)).ravel(), (hub + np.arange(1, 73)).ravel()]
+    names = np.random.default_rng(pairs).permutation(vertices)
+    return Graph.from_edges(
+        "bound stars", vertices, names[np.concatenate(first)], names[np.concatenate(second)], symmetrise=True
+    )
 
 
 def tangled(vertices: int, degree: float, seed: int) -> Graph:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
@@ -24,6 +25,7 @@ from hw.islands.config import LocatorConfig
 from tb.harness import BuildOptions, parameters
 from tb.islands.graphs import (
     GRAPHS,
+    bound_stars,
     cliques,
     congruent,
     full_record,
@@ -208,15 +210,39 @@ async def vertices_lie_anywhere_in_their_range(dut: Any) -> None:
 async def searches_meet_and_are_given_up(dut: Any) -> None:
     """Components of any size around the largest that is searched: some are found at once, some in a later round."""
     machine = await begin(dut)
-    sizes, cycles = IslandMachine(**parameters()["config"]).config, 0
+    sizes, done = IslandMachine(**parameters()["config"]).config, Counter[str]()
     vertices = min(sizes.nodes, sizes.edges // 4)
     kinds = [(degree, c_max, step) for degree in (1.6, 2.2, 2.8) for c_max in (7, 20, 64) for step in (1, 3)]
     for seed, (degree, c_max, step) in enumerate(kinds[: 2 if brief() else None]):
         graph = tangled(vertices, degree, seed)
         await machine.parted(graph, Schedule(7, False, step), limits_of(c_max))
-        cycles += machine.counters()["locate_cycles"]
+        done.update(machine.counters())
     if not brief():
-        expect("tangled", cycles)
+        for name in ("locate_cycles", "edges_read", "searches", "given_up", "retreats"):
+            expect(f"tangled, {name}", done[name])
+
+
+@cocotb.test()
+async def words_beyond_the_graph_are_not_visited(dut: Any) -> None:
+    if brief():
+        return
+    machine = await begin(dut)
+    most, cycles = IslandMachine(**parameters()["config"]).config.nodes, 0
+    for vertices in range(most // 21, most, most // 9):
+        ends = np.array([[0, 1, vertices - 1], [1, 2, vertices // 2]])
+        graph = Graph.from_edges("few edges", vertices, *ends, symmetrise=True)
+        await machine.parted(graph, Schedule(4), limits_of())
+        cycles += machine.counters()["locate_cycles"]
+    expect("few edges", cycles)
+
+
+@cocotb.test()
+async def nodes_may_have_many_neighbours(dut: Any) -> None:
+    machine = await begin(dut)
+    sizes = IslandMachine(**parameters()["config"]).config
+    graph = bound_stars(min(sizes.nodes, sizes.edges // 2))
+    records = await machine.parted(graph, Schedule(70, False, 70), limits_of(64))
+    assert sum(record.nodes.size == 64 for record in records) == graph.nodes // 137
 
 
 @cocotb.test()
