@@ -110,7 +110,9 @@ class Collector(wiring.Component):
             ]
         turned, before = taken.bits, Signal(_BEAT)
         for n in range(len(place)):
-            turned = Mux(taken.place[n], turned.rotate_left(1 << n), turned)
+            further = Signal(_BEAT, name=f"turned_{n}")
+            m.d.comb += further.eq(Mux(taken.place[n], turned.rotate_left(1 << n), turned))
+            turned = further
         m.d.comb += before.eq((1 << taken.place) - 1)
 
         def at_pair(first: object, width: int) -> object:

@@ -112,15 +112,15 @@ class HubDetector(wiring.Component):
 
         # The next word that is worth a look; its contents come a cycle after its address.
         open_groups, later, following = Signal(len(groups)), Signal(len(groups)), Signal(range(config.rows))
-        more = Signal()
+        first, more = Signal.like(group), Signal()
         m.d.comb += [
             *(open_groups[n].eq((peaks[n] > settings.peak) | (peaks[n] == top)) for n in groups),
             later.eq(Mux(self.start, open_groups, open_groups & Cat(group < n for n in groups))),
-            more.eq(later.any()),
+            first.eq(lowest_one(later)[1]),
+            following.eq(first << in_group),
+            # Behind the last vertex all is as at first: worth a look.
+            more.eq(later.any() & ((first << config.bank_bits + in_group) < settings.vertices)),
         ]
-        first = Signal(range(max(2, len(groups))))
-        if len(groups) > 1:
-            m.d.comb += [first.eq(lowest_one(later)[1]), following.eq(first << in_group)]
         if together > 1:
             with m.If(~self.start & ~word[:in_group].all()):
                 m.d.comb += [following.eq(word + 1), more.eq(1)]
@@ -150,7 +150,7 @@ class HubDetector(wiring.Component):
             with m.If(known.comes & (known.group == n) & ~(known.follows & (remembered > largest))):
                 m.d.sync += remembered.eq(largest)
             with m.If(self.clear):
-                m.d.sync += remembered.eq(Mux((n << config.bank_bits + in_group) < settings.vertices, top, 0))
+                m.d.sync += remembered.eq(top)
         m.d.sync += [
             Cover(self.o.valid & ~last, "several hubs in a word"),
             Cover(self.start & more & ~later[0], "the first words are skipped"),

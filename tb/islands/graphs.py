@@ -117,16 +117,16 @@ def scattered(vertices: int, seed: int) -> Graph:
     return Graph.from_edges("scattered", vertices, ends[0], ends[1], symmetrise=True)
 
 
-def bound_stars(vertices: int) -> Graph:
+def bound_stars(vertices: int, edges: int, seed: int) -> Graph:
     """Return as many pairs of stars as there is room for: a node with 63 leaves, joined to a hub with 72.
 
-    With a threshold of 70 a node and its leaves are a community of 64, in which the node has 64 neighbours.
+    A pair has 137 vertices and 272 edges. With a threshold of 70 a node and its leaves are a community of 64.
     """
-    pairs = vertices // 137
+    pairs = min(vertices // 137, edges // 272)
     node, hub = 137 * np.arange(pairs)[:, None], 137 * np.arange(pairs)[:, None] + 64
     first = [np.repeat(node, 64), np.repeat(hub, 72)]
     second = [(node + np.arange(1, 65)).ravel(), (hub + np.arange(1, 73)).ravel()]
-    names = np.random.default_rng(pairs).permutation(vertices)
+    names = np.random.default_rng(seed).permutation(vertices)
     return Graph.from_edges(
         "bound stars", vertices, names[np.concatenate(first)], names[np.concatenate(second)], symmetrise=True
     )

@@ -240,9 +240,24 @@ async def words_beyond_the_graph_are_not_visited(dut: Any) -> None:
 async def nodes_may_have_many_neighbours(dut: Any) -> None:
     machine = await begin(dut)
     sizes = IslandMachine(**parameters()["config"]).config
-    graph = bound_stars(min(sizes.nodes, sizes.edges // 2))
+    graph = bound_stars(sizes.nodes, sizes.edges - 1, 0)
     records = await machine.parted(graph, Schedule(70, False, 70), limits_of(64))
-    assert sum(record.nodes.size == 64 for record in records) == graph.nodes // 137
+    assert sum(record.nodes.size == 64 for record in records) == graph.edge_count // 272
+
+
+@cocotb.test()
+async def few_words_have_a_candidate_late(dut: Any) -> None:
+    """Few vertices, anywhere, have degrees above those that are told apart; they become hubs in two late rounds."""
+    if brief():
+        return
+    machine = await begin(dut)
+    sizes, cycles = IslandMachine(**parameters()["config"]).config, 0
+    for seed in range(2):
+        graph = bound_stars(sizes.nodes, sizes.edges - 1, seed)
+        for schedule in (Schedule(150, False, 41), Schedule(130, False, 60)):
+            await machine.parted(graph, schedule, limits_of(4))
+            cycles += machine.counters()["locate_cycles"]
+    expect("few candidates", cycles)
 
 
 @cocotb.test()
