@@ -16,6 +16,7 @@ __all__ = [
     "many_hubs",
     "scattered",
     "several",
+    "shuffled",
     "stars",
     "tangled",
 ]
@@ -109,6 +110,12 @@ def several(graph: Graph, count: int = 2) -> Graph:
     steps = graph.nodes * np.arange(count)[:, None]
     ends = [(side + steps).ravel() for side in (graph.edges, graph.destinations)]
     return Graph.from_edges(f"{graph.name}, {count} times", count * graph.nodes, *ends)
+
+
+def shuffled(graph: Graph, seed: int) -> Graph:
+    """Return a graph with its vertices in another order."""
+    names = np.random.default_rng(seed).permutation(graph.nodes)
+    return Graph.from_edges(f"{graph.name}, shuffled", graph.nodes, names[graph.edges], names[graph.destinations])
 
 
 def scattered(vertices: int, seed: int) -> Graph:

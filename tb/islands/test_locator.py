@@ -33,6 +33,7 @@ from tb.islands.graphs import (
     many_hubs,
     scattered,
     several,
+    shuffled,
     stars,
     tangled,
 )
@@ -147,8 +148,11 @@ async def many_hubs_come_in_parts_or_are_too_many(dut: Any) -> None:
         one, each = many_hubs(nodes), -(-5 * nodes // 64) if hubs >= 5 * nodes else 0
         count = min((sizes.edges - 1) // one.edge_count, sizes.nodes // one.nodes)
         if count > 1:
-            records = await machine.parted(several(one, count), schedule, limits_of(64, hubs))
-            assert sum(record.nodes.size == nodes for record in records) == count * each
+            # In their order one after the other, in another order side by side.
+            ordered = several(one, count)
+            for graph in (ordered, *(() if brief() else (shuffled(ordered, seed) for seed in range(3)))):
+                records = await machine.parted(graph, schedule, limits_of(64, hubs))
+                assert sum(record.nodes.size == nodes for record in records) == count * each
 
 
 @cocotb.test()
