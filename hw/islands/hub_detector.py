@@ -1,6 +1,6 @@
 """Hub detector: finds pending vertices whose degree is above the threshold (I1)."""
 
-from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal
+from amaranth.hdl import Array, Assert, Cat, Cover, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -152,6 +152,7 @@ class HubDetector(wiring.Component):
             with m.If(self.clear):
                 m.d.sync += remembered.eq(top)
         m.d.sync += [
+            Assert(~(self.start & (seen.comes | known.comes)), "a scan begins before the last word is remembered"),
             Cover(self.o.valid & ~last, "several hubs in a word"),
             Cover(self.start & more & ~later[0], "the first words are skipped"),
         ]
