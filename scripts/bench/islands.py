@@ -16,9 +16,11 @@ from golden.islands.partition import check_records
 from golden.islands.schedule import Schedule
 from hw.islands.config import LocatorConfig
 from scripts.bench.names import named
+from scripts.blocks import BLOCKS
 from scripts.flows.islands import find, fitting
 from scripts.flows.table import show
 from tb.harness import ROOT
+from tb.harness.expected import expected_area
 
 __all__ = ["DATASETS", "ENGINES", "bench"]
 
@@ -141,6 +143,12 @@ def _show(rows: list[dict[str, Any]]) -> None:
         )
 
 
+def _areas() -> list[dict[str, Any]]:
+    """Return what the blocks cost on ECP5, as checked in."""
+    found = {block.name: expected_area(block.name) for block in BLOCKS if block.name.startswith("islands.")}
+    return [{"block": name, **area} for name, area in found.items() if area]
+
+
 def bench(
     names: Sequence[str] | None = None,
     engines: Sequence[int] = ENGINES,
@@ -165,7 +173,7 @@ def bench(
     Returns
     -------
     dict
-        ``location`` and ``balance``, a list of rows each.
+        ``location``, ``balance`` and ``area``, a list of rows each. Areas are those of ``tb/expected.toml``.
 
     Raises
     ------
@@ -180,7 +188,8 @@ def bench(
         location += [row for name, graph in graphs.items() for row in _location(name, graph, config, external)]
     balance = [row for name, graph in graphs.items() for row in _balance(name, graph)]
     out.mkdir(parents=True, exist_ok=True)
-    result = {"location": location, "balance": balance}
+    areas = _areas()
+    result = {"location": location, "balance": balance, "area": areas}
     (out / "islands.json").write_text(json.dumps(result, indent=1))
     _plot(location, out / "islands.png")
     _show(location)
@@ -191,5 +200,10 @@ def bench(
             (r["dataset"].rpartition("/")[2], r["how"], f"{r['imbalance']:.3f}", r["smoothed"], r["remapped"])
             for r in balance
         ],
+    )
+    show(
+        "area on ECP5 as checked in (`atoll synth islands` measures it, and frequencies)",
+        ["block", "LUTs", "FFs", "DSPs", "block RAMs"],
+        [tuple(area.values()) for area in areas],
     )
     return result
