@@ -15,8 +15,8 @@ from golden.islands.locator import Limits, locate
 from golden.islands.partition import check_records
 from golden.islands.schedule import Schedule
 from hw.islands.config import LocatorConfig
+from scripts import blocks
 from scripts.bench.names import named
-from scripts.blocks import BLOCKS
 from scripts.flows.islands import find, fitting
 from scripts.flows.table import show
 from tb.harness import ROOT
@@ -145,7 +145,7 @@ def _show(rows: list[dict[str, Any]]) -> None:
 
 def _areas() -> list[dict[str, Any]]:
     """Return what the blocks cost on ECP5, as checked in."""
-    found = {block.name: expected_area(block.name) for block in BLOCKS if block.name.startswith("islands.")}
+    found = {block.name: expected_area(block.name) for block in blocks.find("islands")}
     return [{"block": name, **area} for name, area in found.items() if area]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from itertools import pairwise
+from itertools import cycle, pairwise, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -76,13 +76,11 @@ def graded(rng: np.random.Generator, slots: int, ways: int) -> tuple[tuple[int, 
 
 def pairs(slots: int) -> tuple[tuple[int, int, int], ...]:
     """Return requests in which a row is on its way to any slot while what is in any other one is wanted."""
-    held, requests, fresh = list(range(slots)), [], slots
+    held, fresh = list(range(slots)), cycle(range(slots, NODES))
     requests = [(node, slot, 0) for slot, node in enumerate(held)]
-    for missing in range(slots):
-        for wanted in range(slots):
-            held[missing] = fresh
-            fresh = slots + (fresh + 1 - slots) % (NODES - slots)
-            requests += [(held[missing], missing, 0), (held[wanted], wanted, (missing + wanted) % 2)]
+    for missing, wanted in product(range(slots), repeat=2):
+        held[missing] = next(fresh)
+        requests += [(held[missing], missing, 0), (held[wanted], wanted, (missing + wanted) % 2)]
     return tuple(requests)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from golden.islands.locator import Limits
 from golden.islands.partition import check_records
 from golden.islands.record import Record, beats_of, records_of
 from golden.islands.schedule import Schedule
+from hw.islands.config import LocatorConfig
 from tb.harness import parameters
 from tb.harness.bench import Bench, start
 from tb.harness.codec import Codec
@@ -37,8 +39,9 @@ LIMIT = 200_000
 class Machine:
     """A bench with a locator, its memory, and what it has emitted."""
 
-    def __init__(self, dut: Any, bench: Bench, memory: Memory, outputs: int) -> None:
-        self.dut, self.bench, self.memory, self.outputs = dut, bench, memory, outputs
+    def __init__(self, dut: Any, bench: Bench, memory: Memory, config: LocatorConfig) -> None:
+        self.dut, self.bench, self.memory, self.config = dut, bench, memory, config
+        self.outputs = config.outputs
         self.beats: list[list[dict[str, int]]] = []
         self.completions: list[dict[str, int]] = []
         self.forget()
@@ -82,6 +85,14 @@ class Machine:
         check_records(graph, schedule, limits, records)
         return records
 
+    async def cycles(self, runs: Iterable[tuple[Graph, Schedule, Limits]]) -> int:
+        """Part graph by graph, and return the cycles that locating took."""
+        total = 0
+        for run in runs:
+            await self.parted(*run)
+            total += self.counters()["locate_cycles"]
+        return total
+
     def counters(self) -> dict[str, int]:
         """Counters of the last run."""
         component = IslandMachine(**parameters()["config"])
@@ -97,7 +108,7 @@ async def begin(dut: Any, **pace: Any) -> Machine:
     memory.seed(cocotb.RANDOM_SEED)
     bench = await start(dut, component, **pace)
     dut.active.value = 0
-    return Machine(dut, bench, memory, component.config.outputs)
+    return Machine(dut, bench, memory, component.config)
 
 
 def brief() -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -50,7 +50,7 @@ async def every_graph_is_parted_as_by_connected_components(dut: Any, schedule: S
     if brief() and schedule.halving is (c_max == 5):
         return
     machine = await begin(dut)
-    config, cycles = IslandMachine(**parameters()["config"]).config, 0
+    config, cycles = machine.config, 0
     for name in GRAPHS:
         graph, limits = load(name), limits_of(c_max)
         streams = await machine.locate(graph, schedule, limits)
@@ -77,7 +77,7 @@ async def any_number_of_engines_finds_the_same(dut: Any) -> None:
     machine = await begin(dut)
     machine.memory.stall(0.3)
     machine.memory.out_of_order(True)
-    config, limits = IslandMachine(**parameters()["config"]).config, limits_of(20)
+    config, limits = machine.config, limits_of(20)
     # Those with work for several engines; the others only have to be right.
     worthy = (GRAPHS[0], GRAPHS[6], *(() if brief() else (GRAPHS[7],)))
     graphs = {name: load(name) for name in (GRAPHS if "ATOLL_FULL" in os.environ else worthy)}
@@ -143,7 +143,7 @@ async def many_hubs_come_in_parts_or_are_too_many(dut: Any) -> None:
             parts = [record.part for record in records if record.nodes.size == nodes]
             assert parts == (list(range(-(-touched // h_max))) if hubs >= touched else [])
     # More searches than one meet them.
-    sizes = IslandMachine(**parameters()["config"]).config
+    sizes = machine.config
     for nodes in (14, 28):
         one, each = many_hubs(nodes), -(-5 * nodes // 64) if hubs >= 5 * nodes else 0
         count = min((sizes.edges - 1) // one.edge_count, sizes.nodes // one.nodes)
@@ -175,19 +175,15 @@ async def words_are_visited_when_they_have_a_candidate(dut: Any) -> None:
     if brief():
         return
     machine = await begin(dut)
-    limits, cycles = limits_of(), 0
-    for sizes in ((3, 13, 5, 11, 7, 9) * 4 + (3,) * 15, (9, 3, 3, 7, 13, 3, 11, 5) * 4 + (13, 3, 5, 11)):
-        graph = cliques(sizes)
-        await machine.parted(graph, SLOW, limits)
-        cycles += machine.counters()["locate_cycles"]
-    expect("cliques", cycles)
+    kinds = ((3, 13, 5, 11, 7, 9) * 4 + (3,) * 15, (9, 3, 3, 7, 13, 3, 11, 5) * 4 + (13, 3, 5, 11))
+    expect("cliques", await machine.cycles((cliques(sizes), SLOW, limits_of()) for sizes in kinds))
 
 
 @cocotb.test()
 async def vertices_may_meet_in_the_column_table(dut: Any) -> None:
     """Nodes and hubs of a community have the same place, and take the ones behind it."""
     machine = await begin(dut)
-    config = IslandMachine(**parameters()["config"]).config
+    config = machine.config
     if config.nodes == 1 << config.table_bits:
         return  # Every vertex has a place of its own.
     for fours in (40,) if brief() else (40, 17):
@@ -203,18 +199,18 @@ async def vertices_lie_anywhere_in_their_range(dut: Any) -> None:
     if brief():
         return
     machine = await begin(dut)
-    vertices, cycles = IslandMachine(**parameters()["config"]).config.nodes, 0
-    for seed, schedule in enumerate((Schedule(8), Schedule(4, False, 1))):
-        await machine.parted(scattered(vertices, seed), schedule, limits_of(9))
-        cycles += machine.counters()["locate_cycles"]
-    expect("scattered", cycles)
+    runs = enumerate((Schedule(8), Schedule(4, False, 1)))
+    expect(
+        "scattered",
+        await machine.cycles((scattered(machine.config.nodes, seed), plan, limits_of(9)) for seed, plan in runs),
+    )
 
 
 @cocotb.test()
 async def searches_meet_and_are_given_up(dut: Any) -> None:
     """Components of any size around the largest that is searched: some are found at once, some in a later round."""
     machine = await begin(dut)
-    sizes, done = IslandMachine(**parameters()["config"]).config, Counter[str]()
+    sizes, done = machine.config, Counter[str]()
     vertices = min(sizes.nodes, sizes.edges // 4)
     kinds = [(degree, c_max, step) for degree in (1.6, 2.2, 2.8) for c_max in (7, 20, 64) for step in (1, 3)]
     for seed, (degree, c_max, step) in enumerate(kinds[: 2 if brief() else None]):
@@ -231,19 +227,20 @@ async def words_beyond_the_graph_are_not_visited(dut: Any) -> None:
     if brief():
         return
     machine = await begin(dut)
-    most, cycles = IslandMachine(**parameters()["config"]).config.nodes, 0
-    for vertices in range(most // 21, most, most // 9):
+    most = machine.config.nodes
+
+    def graph(vertices: int) -> Graph:
         ends = np.array([[0, 1, vertices - 1], [1, 2, vertices // 2]])
-        graph = Graph.from_edges("few edges", vertices, *ends, symmetrise=True)
-        await machine.parted(graph, Schedule(4), limits_of())
-        cycles += machine.counters()["locate_cycles"]
-    expect("few edges", cycles)
+        return Graph.from_edges("few edges", vertices, *ends, symmetrise=True)
+
+    sizes = range(most // 21, most, most // 9)
+    expect("few edges", await machine.cycles((graph(size), Schedule(4), limits_of()) for size in sizes))
 
 
 @cocotb.test()
 async def nodes_may_have_many_neighbours(dut: Any) -> None:
     machine = await begin(dut)
-    sizes = IslandMachine(**parameters()["config"]).config
+    sizes = machine.config
     graph = bound_stars(sizes.nodes, sizes.edges - 1, 0)
     records = await machine.parted(graph, Schedule(70, False, 70), limits_of(64))
     assert sum(record.nodes.size == 64 for record in records) == graph.edge_count // 272
@@ -255,13 +252,9 @@ async def few_words_have_a_candidate_late(dut: Any) -> None:
     if brief():
         return
     machine = await begin(dut)
-    sizes, cycles = IslandMachine(**parameters()["config"]).config, 0
-    for seed in range(2):
-        graph = bound_stars(sizes.nodes, sizes.edges - 1, seed)
-        for schedule in (Schedule(150, False, 41), Schedule(130, False, 60)):
-            await machine.parted(graph, schedule, limits_of(4))
-            cycles += machine.counters()["locate_cycles"]
-    expect("few candidates", cycles)
+    graphs = [bound_stars(machine.config.nodes, machine.config.edges - 1, seed) for seed in range(2)]
+    runs = product(graphs, (Schedule(150, False, 41), Schedule(130, False, 60)), [limits_of(4)])
+    expect("few candidates", await machine.cycles(runs))
 
 
 @cocotb.test()
@@ -301,7 +294,7 @@ async def rounds_have_numbers_of_all_bits(dut: Any) -> None:
         return
     machine = await begin(dut)
     dut.active.value = 1
-    alone = IslandMachine(**parameters()["config"]).config.searches == 1
+    alone = machine.config.searches == 1
     graph, limits = stars((3, 5, 9, 12, 17, 33, 34)), limits_of(1)
     for threshold in (40, 150, 300, 600, 1020):
         schedule = Schedule(threshold, False, 1)
