@@ -73,6 +73,8 @@ class ChipletImage:
 
     #: Regions without those of layers, and commands of a layer.
     REGIONS, COMMANDS = 9, 3
+    #: Whether readers fetch every row of sparse features by itself.
+    ROWS_APART = False
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -160,7 +162,7 @@ class ChipletImage:
         self.scale_destination = b.scales(RegionKind.SCALE_DESTINATION, self._scales(problem.scale_destination))
         feature_offsets: Region | None = None
         if problem.sparse:
-            features, entries, feature_offsets = place_sparse(b, problem.features[own])
+            features, entries, feature_offsets = place_sparse(b, problem.features[own], apart=self.ROWS_APART)
         else:
             features = b.rows(RegionKind.FEATURES, problem.features[own])
             entries = features.bytes // SPARSE_ENTRY.bytes

@@ -52,6 +52,7 @@ class _InStages(ChipletImage):
     """
 
     COMMANDS = 4
+    ROWS_APART = True
 
     def __init__(self, problem: Problem, *ring: object, how: tuple[Schedule, Limits, Kind]) -> None:
         super().__init__(problem, *ring)
@@ -192,7 +193,7 @@ def build_community_image(
     features: Region | None
     feature_offsets: Region | None = None
     if problem.sparse:
-        features, _, feature_offsets = place_sparse(b, problem.features)
+        features, _, feature_offsets = place_sparse(b, problem.features, apart=True)
     else:
         features = b.rows(RegionKind.FEATURES, problem.features)
     commands: list[Command] = []

@@ -87,7 +87,10 @@ class RegionKind(_Documented):
     SCALE_DESTINATION = 7, "Scale x vertices: s_dst"
     FEATURES = 8, "i16 rows x vertices: dense input features"
     FEATURE_OFFSETS = 9, "u32 x (vertices + 1): first entry of every vertex in FEATURES_SPARSE"
-    FEATURES_SPARSE = 10, "SparseEntry x entries: non-zero input features, indices ascending in each row"
+    FEATURES_SPARSE = (
+        10,
+        "SparseEntry x entries: non-zero input features, indices ascending in each row; entries of zeros may end it",
+    )
     WEIGHTS = 11, "i16 rows x f_in: weights of a layer"
     BIASES = 12, "i32 x f_out: biases of a layer, at the scale of sum * s_dst"
     HUBS = 13, "u32 x hubs: VIDs of the host's hub table, ascending"

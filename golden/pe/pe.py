@@ -131,7 +131,9 @@ def _entries(task: Task, layer: Layer) -> list[list[tuple[int, int]]]:
     for number, beat in enumerate(task.beats):
         places = np.flatnonzero(beat.mask)
         if layer.mode == Mode.SPARSE:
-            entries.append([(int(beat.data[k]) & 0xFFFF, int(beat.data[k + 1])) for k in places if k % 2 == 0])
+            pairs = [(int(beat.data[k]) & 0xFFFF, int(beat.data[k + 1])) for k in places if k % 2 == 0]
+            # Those of zeros only fill a row up.
+            entries.append([pair for pair in pairs if any(pair)])
         else:
             first = number * len(beat.data)
             entries.append([(first + int(k), int(beat.data[k])) for k in places if beat.data[k]])

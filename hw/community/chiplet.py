@@ -3,14 +3,16 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Signal
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.utils import exact_log2
 
 from golden.contracts import COMPLETION, Error, Opcode
 from hw.chiplet.command_reader import CommandReader
 from hw.chiplet.command_router import offload_members, route_commands
 from hw.chiplet.weight_loader import WeightLoader
+from hw.community.apart import Apart
 from hw.community.controller import Controller
 from hw.community.distributor import Distributor
 from hw.community.feature_reader import FeatureReader
@@ -21,7 +23,6 @@ from hw.community.node_table import NodeTable
 from hw.community.once import StreamOnce
 from hw.community.pe import CommunityPE
 from hw.community.row_memory import RowMemory
-from hw.community.vertices import Vertices
 from hw.contracts import struct
 from hw.islands.config import LocatorConfig
 from hw.islands.locator import Locator
@@ -32,7 +33,7 @@ from hw.memory.read_arbiter import ReadArbiter
 from hw.memory.word_serialiser import WordSerialiser
 from hw.memory.write_port import WritePort
 from hw.pe.formats import PEConfig
-from hw.stream.arbiter import Arbiter
+from hw.stream.arbiter import Arbiter, merge
 from hw.stream.queue import Queue
 from hw.stream.slice import Slice
 
@@ -56,9 +57,9 @@ class MachineConfig:
     locator
         Of the locator, whose nodes and edges bound the graph; its record streams, 1 to 4, go side by side.
     pes
-        PEs that take records, 1 to 16.
+        PEs, 1 to 16, which combine nodes and hubs and sum records up.
     units
-        Hub units, 1, 2, 4 or 8: each is a PE that combines and finishes hubs.
+        Hub units, 1, 2, 4 or 8, which keep and finish hubs.
     hubs
         Hubs of a unit at most, a power of two from 8.
     hops
@@ -81,7 +82,7 @@ class MachineConfig:
 
     community: CommunityConfig = field(default_factory=CommunityConfig)
     locator: LocatorConfig = field(default_factory=LocatorConfig)
-    pes: int = 6
+    pes: int = 8
     units: int = 2
     hubs: int = 512
     hops: int = 3
@@ -128,7 +129,12 @@ class MachineConfig:
     @property
     def lanes(self) -> int:
         """Multipliers of the whole chiplet, as many as adders for rows."""
-        return (self.pes + self.units) * self.community.lanes
+        return self.pes * self.community.lanes
+
+    @property
+    def readers(self) -> int:
+        """Feature readers, which share the PEs: each looks a vertex up in two cycles."""
+        return min(self.pes, 2)
 
 
 class CommunityChiplet(wiring.Component):
@@ -202,25 +208,23 @@ class CommunityChiplet(wiring.Component):
         m = Module()
         config, community = self.config, self.config.community
         port = config.port
-        clients = 1 + _LOCATOR_CLIENTS + 2 + 1 + config.units
+        clients = 1 + _LOCATOR_CLIENTS + 2 + config.readers
         m.submodules.command_reader = reader = CommandReader(*port)
         m.submodules.read_arbiter = arbiter = ReadArbiter(*port, clients=clients, outstanding=config.depth)
         m.submodules.write_port = write_port = WritePort(*port, id_width=_ID_WIDTH + 1)
         m.submodules.locator = locator = Locator(config.locator)
         m.submodules.distributor = distributor = Distributor(config.pes, config.kept, config.locator.outputs)
-        m.submodules.table = table = NodeTable(config.locator.nodes, *port, ports=1 + config.units)
-        m.submodules.node_features = node_features = FeatureReader(community, config.pes, port[0], config.depth)
-        hub_features = [FeatureReader(community, 1, port[0], config.depth) for _ in range(config.units)]
+        m.submodules.table = table = NodeTable(config.locator.nodes, *port, ports=config.readers)
+        shares = [range(n, config.pes, config.readers) for n in range(config.readers)]
+        readers = [FeatureReader(community, len(share), port[0], config.depth) for share in shares]
         units = [self.hub_module() for _ in range(config.units)]
         pes = [self.pe_module() for _ in range(config.pes)]
         ports = [HubPort(community, config.units) for _ in range(config.pes)]
-        readers = [node_features, *hub_features]
-        sources: list[Any] = [*pes, *units]
         m.submodules.controller = controller = Controller(
             community,
             config.locator.nodes,
             port[0],
-            2 + len(readers) + len(sources) + config.pes + config.units + (config.row_lines > 0),
+            2 + config.readers + 2 * config.pes + config.units + (config.row_lines > 0),
             row_memory=config.row_lines > 0,
         )
         m.submodules.loads = loads = RangeReader(*port, 128)
@@ -245,7 +249,7 @@ class CommunityChiplet(wiring.Component):
             self.hubs.eq(distributor.hubs),
             self.rounds.eq(locator.counters.rounds),
             self.edges_read.eq(locator.counters.edges_read),
-            distributor.begin.eq(locator.command.valid & locator.command.ready),
+            distributor.start.eq(locator.command.valid & locator.command.ready),
             distributor.hops.eq(config.hops),
             distributor.replay.eq(controller.replay),
             controller.records_whole.eq(distributor.whole),
@@ -261,7 +265,7 @@ class CommunityChiplet(wiring.Component):
         ends += [(block.request, block.beat) for block in blocks]
         m.submodules.writes = writes = Queue(WriteRequest(*port), 2)
         if config.row_lines:
-            m.submodules.row_memory = row_memory = RowMemory(*port, config.row_lines, len(readers))
+            m.submodules.row_memory = row_memory = RowMemory(*port, config.row_lines, max(2, config.readers))
             m.d.comb += [
                 row_memory.read_inside.eq(controller.read_inside),
                 row_memory.write_inside.eq(controller.write_inside),
@@ -306,37 +310,43 @@ class CommunityChiplet(wiring.Component):
         with m.If(loader.i.valid & loader.i.ready):
             m.d.sync += beat.eq(Cat(beat + 1) & ~row_end.replicate(len(beat)))
         m.d.sync += bias.eq((bias + bias_words.o.valid) & controller.biases.replicate(len(bias)))
+        for pe in pes:
+            m.d.comb += [
+                pe.combination.eq(controller.combination),
+                pe.weight_write.valid.eq(loader.o.valid),
+                pe.weight_write.payload.eq(loader.o.payload),
+            ]
+        sources: list[Any] = [*pes, *units]
         for source in sources:
             m.d.comb += [
                 source.settings.eq(controller.settings),
-                source.combination.eq(controller.combination),
-                source.weight_write.valid.eq(loader.o.valid),
-                source.weight_write.payload.eq(loader.o.payload),
                 source.bias_write.valid.eq(bias_words.o.valid),
                 source.bias_write.payload.address.eq(bias),
                 source.bias_write.payload.data.eq(bias_words.o.payload.data),
             ]
 
-        # Records to PEs, features and hubs' rows to both kinds.
-        m.submodules.vertices = vertices = Vertices(len(sources))
-        combines, sums = (Signal(name=name) for name in ("combines", "sums"))
+        # Vertices apart: all of COMBINE, and hubs.
+        m.submodules.apart = apart = Apart(config.pes, config.units)
         m.d.comb += [
-            combines.eq(controller.open & controller.combining),
-            sums.eq(controller.open & ~controller.combining),
-            vertices.start.eq(controller.start),
-            vertices.first.eq(controller.first),
-            vertices.vertices.eq(controller.vertices),
-            controller.vertices_ended.eq(vertices.ended),
+            apart.start.eq(controller.start & controller.combining),
+            apart.first.eq(controller.first),
+            apart.vertices.eq(controller.vertices),
+            apart.go.eq(controller.open),
+            controller.vertices_ended.eq(apart.ended),
         ]
+        combined, combined_row, _ = merge(m, "combined", [pe.apart for pe in pes], community.pe.row_beat)
+        tag = data.View(community.tag, combined_row.address)
+        takers = [unit.combined for unit in units]
+        unit_bits = exact_log2(config.units)
+        for number, taker in enumerate(takers):
+            mine = ~controller.combining & (tag.vid[:unit_bits] == number)
+            m.d.comb += [taker.payload.eq(combined_row), taker.valid.eq(combined.valid & mine)]
+
+        # Records to PEs, features and hubs' rows.
+        sums = Signal()
+        m.d.comb += sums.eq(controller.open & ~controller.combining)
         for n in range(config.locator.outputs):
             connect(m, locator.records[n], distributor.i[n])
-        for n, source in enumerate(sources):
-            m.d.comb += [
-                source.combining.eq(controller.combining),
-                source.vertices.payload.eq(vertices.o[n].payload),
-                source.vertices.valid.eq(vertices.o[n].valid & combines),
-                vertices.o[n].ready.eq(source.vertices.ready & combines),
-            ]
         for n, (pe, hub_port) in enumerate(zip(pes, ports, strict=True)):
             m.submodules[f"pe_{n}"] = StreamOnce(pe, PE_MODULE) if self.once else pe
             m.submodules[f"hub_port_{n}"] = hub_port
@@ -347,9 +357,13 @@ class CommunityChiplet(wiring.Component):
                 distributor.retired[n].eq(
                     pe.retired | (controller.discard & distributor.o[n].valid & distributor.o[n].payload.last)
                 ),
+                apart.returned[n].eq(pe.apart.valid & pe.apart.ready & pe.apart.payload.last),
             ]
-            connect(m, pe.node_request, node_features.i[n])
-            self._feed(m, node_features.o[n], pe.features, controller.weights_there)
+            features, client = readers[n % config.readers], n // config.readers
+            connect(m, pe.node_request, features.i[client])
+            connect(m, apart.o[n], features.apart[client])
+            m.d.comb += apart.hungry[n].eq(features.hungry[client])
+            self._feed(m, features.o[client], pe.features, controller.weights_there)
             connect(m, pe.hub_request, hub_port.i)
             connect(m, hub_port.o, pe.hub_rows)
             connect(m, pe.partial, hub_port.partial)
@@ -357,17 +371,16 @@ class CommunityChiplet(wiring.Component):
                 connect(m, hub_port.requests[number], unit.i[n])
                 connect(m, unit.rows[n], hub_port.rows[number])
                 connect(m, hub_port.partials[number], unit.partials[n])
-        for number, (unit, features) in enumerate(zip(units, hub_features, strict=True)):
+        for number, unit in enumerate(units):
             m.submodules[f"hub_unit_{number}"] = StreamOnce(unit, HUB_MODULE) if self.once else unit
-            m.submodules[f"hub_features_{number}"] = features
-            connect(m, unit.node_request, features.i[0])
-            self._feed(m, features.o[0], unit.features, controller.weights_there)
+            connect(m, unit.wanted, apart.wanted[number])
             m.d.comb += [
                 unit.start.eq(controller.start),
                 unit.finish.eq(controller.finish),
                 unit.first_partial.eq(controller.first_partial),
             ]
         for n, features in enumerate(readers):
+            m.submodules[f"features_{n}"] = features
             m.d.comb += [
                 features.settings.eq(controller.features),
                 table.vertex[n].eq(features.vertex),
@@ -389,13 +402,13 @@ class CommunityChiplet(wiring.Component):
             *(table.addresses[n].eq(address) for n, address in enumerate(controller.table_addresses)),
             *(table.words[n].eq(words) for n, words in enumerate(controller.table_words)),
             controller.records_ended.eq(distributor.ended),
-            controller.records_busy.eq(Cat(source.busy for source in sources).any()),
+            controller.records_busy.eq(Cat(source.busy for source in sources).any() | apart.busy),
             controller.ready.eq(~table.busy & ~table_waits & ~Cat(unit.busy for unit in units).any()),
         ]
 
         # Results of all in turn, with their address. Other chiplets' vertices are hubs here, and have none.
-        m.submodules.results = results = Arbiter(community.result, len(sources))
-        for n, (source, result) in enumerate(zip(sources, results.i, strict=True)):
+        m.submodules.results = results = Arbiter(community.result, len(sources) + 1)
+        for n, (source, result) in enumerate(zip(sources, results.i, strict=False)):
             own = (source.o.payload.vid - controller.first)[:32]
             others = Const(0) if n < config.pes else own >= controller.vertices
             m.d.comb += [
@@ -403,6 +416,21 @@ class CommunityChiplet(wiring.Component):
                 result.valid.eq(source.o.valid & ~others),
                 source.o.ready.eq(result.ready | others),
             ]
+        result = results.i[len(sources)]
+        m.d.comb += [
+            result.payload.vid.eq(tag.vid),
+            result.payload.beat.eq(tag.beat),
+            result.payload.data.eq(combined_row.data),
+            result.payload.last.eq(combined_row.last),
+            result.valid.eq(combined.valid & controller.combining),
+            combined.ready.eq(
+                Mux(
+                    controller.combining,
+                    result.ready,
+                    Array(taker.ready for taker in takers)[tag.vid[:unit_bits]] if unit_bits else takers[0].ready,
+                )
+            ),
+        ]
         row = results.o.payload.payload
         elements = community.pe.elements
         m.submodules.products = products = Slice(WriteRequest(*port))
@@ -424,7 +452,7 @@ class CommunityChiplet(wiring.Component):
 
         # Errors, and what is counted.
         reports = [(arbiter.failure, Error.MEMORY_READ), (write_port.failure, Error.MEMORY_WRITE)]
-        reports += [(source.index_error, Error.INDEX_RANGE) for source in sources]
+        reports += [(pe.index_error, Error.INDEX_RANGE) for pe in pes]
         reports += [(pe.refused, Error.BAD_OPERAND) for pe in pes]
         reports += [(unit.overflow, Error.BAD_OPERAND) for unit in units]
         reports += [(row_memory.beyond, Error.BAD_OPERAND)] if row_memory else []

@@ -47,7 +47,7 @@ class Lane(wiring.Component):
         Beats, without the end; valid when it is known whose they are.
     pe, first : Out
         Who; it is the first beat of a record.
-    begin : In(1)
+    start : In(1)
         Forget that the stream has ended.
     ended : Out(1)
         It has, and nothing is left of it.
@@ -66,7 +66,7 @@ class Lane(wiring.Component):
                 "o": Out(stream.Signature(RecordBeat)),
                 "pe": Out(number),
                 "first": Out(1, init=1),
-                "begin": In(1),
+                "start": In(1),
                 "ended": Out(1),
                 "community": Out(1),
                 "hub": Out(1),
@@ -108,7 +108,7 @@ class Lane(wiring.Component):
                 m.d.sync += stopped.eq(1)
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += self.first.eq(self.o.payload.last)
-        with m.If(self.begin):
+        with m.If(self.start):
             m.d.sync += stopped.eq(0)
         m.d.sync += [
             Cover(self.i.valid & asks & ~works.i.ready, "a record waits for a decision"),
@@ -141,7 +141,7 @@ class Distributor(wiring.Component):
         Beats for every PE, without the end.
     retired : In
         For every PE: it has done a record.
-    begin : In(1)
+    start : In(1)
         Other streams come: forget those before and that they have ended.
     replay : In(1)
         Give out all records once more, each to the PE that had it; only after `ended`, if they are `whole`.
@@ -152,7 +152,7 @@ class Distributor(wiring.Component):
     smoothed : Out(1)
         Pulse: a record went to another PE than the one in turn.
     communities, hubs : Out(32)
-        How many the streams have had since `begin`.
+        How many the streams have had since `start`.
 
     Raises
     ------
@@ -170,7 +170,7 @@ class Distributor(wiring.Component):
                 "i": In(stream.Signature(RecordBeat)).array(streams),
                 "o": Out(stream.Signature(RecordBeat)).array(pes),
                 "retired": In(1).array(pes),
-                "begin": In(1),
+                "start": In(1),
                 "replay": In(1),
                 "whole": Out(1),
                 "ended": Out(1),
@@ -188,11 +188,11 @@ class Distributor(wiring.Component):
         for n, keeper in enumerate(keepers):
             m.submodules[f"keeper_{n}"] = keeper
             connect(m, keeper.o, flipped(self.o[n]))
-            m.d.comb += [keeper.begin.eq(self.begin), keeper.replay.eq(self.replay)]
+            m.d.comb += [keeper.start.eq(self.start), keeper.replay.eq(self.replay)]
         for n, lane in enumerate(lanes):
             m.submodules[f"lane_{n}"] = lane
             connect(m, flipped(self.i[n]), lane.i)
-            m.d.comb += lane.begin.eq(self.begin)
+            m.d.comb += lane.start.eq(self.start)
         self._decide(m, lanes)
 
         # A keeper that has the beginning of a record takes the rest of it first; of two first beats, that of the lower.
@@ -212,7 +212,7 @@ class Distributor(wiring.Component):
         for number, lane in enumerate(lanes):
             m.d.comb += lane.o.ready.eq(accepts[number].bit_select(lane.pe, 1))
         for counter, pulses in ((self.communities, "community"), (self.hubs, "hub")):
-            m.d.sync += counter.eq(Mux(self.begin, 0, counter + sum(getattr(lane, pulses) for lane in lanes)))
+            m.d.sync += counter.eq(Mux(self.start, 0, counter + sum(getattr(lane, pulses) for lane in lanes)))
         m.d.comb += [
             self.ended.eq(Cat(lane.ended for lane in lanes).all() & Cat(keeper.empty for keeper in keepers).all()),
             self.whole.eq(Cat(keeper.whole for keeper in keepers).all()),
@@ -266,7 +266,7 @@ class Distributor(wiring.Component):
             m.d.comb += [lane.chosen.valid.eq(answers & (share.task == n)), lane.chosen.payload.eq(share.pe)]
 
         replaying = Signal()
-        with m.If(self.begin | self.replay):
+        with m.If(self.start | self.replay):
             m.d.sync += replaying.eq(self.replay)
         done = [Signal(range(records + 1), name=f"done_{n}") for n in range(self.pes)]
         retires = Signal(self.pes)

@@ -5,8 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from golden.contracts import SCALE, Error
-from hw.community.feeder import features_of
+from golden.contracts import SCALE, VID_BITS, Error
 from hw.community.formats import CommunityConfig
 from hw.community.node_table import Lookup
 from hw.contracts import struct
@@ -28,6 +27,8 @@ _TAGS = 128
 #: Beats that a client may have asked for and not taken when it asks again, and beats there is room for: what is asked
 #: for before the beats are counted, rows of usual length, fits in between.
 _OWED, _ROOM = 40, 64
+#: Beats below which a client has little to do: they last about as long as a memory takes.
+_FEW = 12
 #: Vertices that are looked up at the same time, at most.
 _STAGES = 3
 
@@ -74,8 +75,12 @@ class FeatureReader(wiring.Component):
     settings : In
         `FeatureSettings`, constant while vertices are asked for.
     i : streams of ``config.request``
-    o : streams of `features_of`
-        In the order of each client's requests.
+    apart : streams of unsigned(32)
+        Vertices that a client shall combine for others; they come first.
+    o : streams of ``config.pe.task_beat``
+        In the order of each client's requests, the address being a ``config.tag``.
+    hungry : Out(1) for every client
+        Little is on its way to it.
     vertex, found
         See `hw.community.node_table.NodeTable`.
     error : stream of `ErrorReport`, always ready
@@ -91,7 +96,9 @@ class FeatureReader(wiring.Component):
             {
                 "settings": In(FeatureSettings(address_width)),
                 "i": In(stream.Signature(config.request)).array(clients),
-                "o": Out(stream.Signature(features_of(config))).array(clients),
+                "apart": In(stream.Signature(VID_BITS)).array(clients),
+                "o": Out(stream.Signature(config.pe.task_beat)).array(clients),
+                "hungry": Out(1).array(clients),
                 "vertex": Out(32),
                 "found": In(Lookup),
                 "error": Out(stream.Signature(ErrorReport, always_ready=True)),
@@ -108,35 +115,39 @@ class FeatureReader(wiring.Component):
         wiring.connect(m, reader.request, wiring.flipped(self.request))
         wiring.connect(m, wiring.flipped(self.beat), reader.beat)
         source_shape = range(max(2, self.clients))
-        queues = [Queue(features_of(config), _ROOM) for _ in range(self.clients)]
+        queues = [Queue(config.pe.task_beat, _ROOM) for _ in range(self.clients)]
         # Rows of up to 2^16 words, and a beat more for their ends.
         beats = Signal(15)
         owed = [Signal(18, name=f"owed_{n}") for n in range(self.clients)]
         asked = Signal(self.clients)
 
         # Who is served next: in turn, if little waits for him.
+        wish = data.StructLayout({"vid": VID_BITS, "apart": 1})
         if self.clients == 1:
-            m.submodules.turn = turn = Slice(config.request)
+            m.submodules.turn = turn = Slice(wish)
             offers, wanted, wanted_source = [turn.i], turn.o.payload, 0
             word = turn.o
         else:
-            m.submodules.turn = many = Arbiter(config.request, self.clients)
+            m.submodules.turn = many = Arbiter(wish, self.clients)
             offers = list(many.i)
             word = many.o
             wanted, wanted_source = word.payload.payload, word.payload.source
-        for n, (port, offer) in enumerate(zip(self.i, offers, strict=True)):
+        for n, (port, apart, offer) in enumerate(zip(self.i, self.apart, offers, strict=True)):
             m.submodules[f"queue_{n}"] = queues[n]
             wiring.connect(m, queues[n].o, wiring.flipped(self.o[n]))
             room = owed[n] < _OWED
             takes = queues[n].o.valid & queues[n].o.ready
             m.d.comb += [
-                offer.payload.eq(port.payload),
-                offer.valid.eq(port.valid & room),
-                port.ready.eq(offer.ready & room),
+                offer.payload.vid.eq(Mux(apart.valid, apart.payload, port.payload.vid)),
+                offer.payload.apart.eq(apart.valid),
+                offer.valid.eq((apart.valid | port.valid) & room),
+                apart.ready.eq(offer.ready & room),
+                port.ready.eq(offer.ready & room & ~apart.valid),
+                self.hungry[n].eq(owed[n] < _FEW),
             ]
             m.d.sync += owed[n].eq(owed[n] + Mux(asked[n], beats, 0) - takes)
 
-        tag = data.StructLayout({"client": source_shape, "source": struct(SCALE), "destination": struct(SCALE)})
+        tag = data.StructLayout({"client": source_shape, "source": struct(SCALE), "tag": config.tag})
         m.submodules.tags = tags = Queue(tag, _TAGS)
         m.submodules.ranges = ranges = Queue(RangeRequest(self.address_width), 2 * _STAGES)
         wiring.connect(m, ranges.o, reader.i)
@@ -157,13 +168,14 @@ class FeatureReader(wiring.Component):
                 m.d.comb += [self.vertex.eq(own + 1), word.ready.eq(1)]
                 m.d.sync += [first.eq(self.found.offset), begin.eq(row)]
                 m.next = "LOOK"
-        found, known, vid = Signal(tag), Signal(), Signal(32)
+        found, known = Signal(tag), Signal()
         m.d.sync += [
             known.eq(word.ready),
-            vid.eq(wanted.vid),
+            found.tag.vid.eq(wanted.vid),
+            found.tag.apart.eq(wanted.apart),
             found.client.eq(wanted_source),
             found.source.eq(Mux(settings.combined, _ONE, self.found.source)),
-            found.destination.eq(self.found.destination),
+            found.tag.scale.eq(self.found.destination),
         ]
 
         words = Signal(33)
@@ -176,7 +188,7 @@ class FeatureReader(wiring.Component):
             range_.address.eq(settings.features + Mux(settings.sparse, first, begin)),
             range_.words.eq(Mux(settings.sparse, Mux(wrong, 0, words), settings.words)),
             tags.i.payload.eq(found),
-            self.error.payload.info.eq(vid),
+            self.error.payload.info.eq(found.tag.vid),
         ]
         words_of_beat = exact_log2(config.data_width // _WORD_BITS)
         end = range_.address[:words_of_beat] + range_.words + (config.data_width // _WORD_BITS - 1)
@@ -198,7 +210,7 @@ class FeatureReader(wiring.Component):
         m.d.comb += [reader.o.ready.eq(tags.o.valid & ready), tags.o.ready.eq(moves & beat.last)]
         for n, queue in enumerate(queues):
             mine = owner.client == n
-            task = queue.i.payload.beat
+            task = queue.i.payload
             m.d.comb += [
                 queue.i.valid.eq(reader.o.valid & tags.o.valid & mine),
                 task.data.eq(beat.data),
@@ -208,7 +220,7 @@ class FeatureReader(wiring.Component):
                 task.scale.eq(owner.source),
                 # A combined row counts once.
                 task.coefficient.eq(Coefficient.SELF),
-                queue.i.payload.destination.eq(owner.destination),
+                task.address.eq(owner.tag),
             ]
         with m.If(moves):
             m.d.sync += fresh.eq(beat.last)

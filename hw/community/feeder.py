@@ -7,12 +7,7 @@ from amaranth.lib.wiring import In, Out
 from hw.community.formats import RECORDS, CommunityConfig
 from hw.stream.queue import Queue
 
-__all__ = ["Feeder", "features_of", "kept_scale"]
-
-
-def features_of(config: CommunityConfig) -> data.StructLayout:
-    """Layout of a beat of a node's features; its s_dst comes with the first, as its s_src does."""
-    return data.StructLayout({"beat": config.pe.task_beat, "destination": config.scale})
+__all__ = ["Feeder", "kept_scale"]
 
 
 def kept_scale(config: CommunityConfig) -> data.StructLayout:
@@ -23,6 +18,8 @@ def kept_scale(config: CommunityConfig) -> data.StructLayout:
 class Feeder(wiring.Component):
     """Nodes come in the order in which they were asked for, so counting them says which column one is.
 
+    Vertices apart belong to no record and pass.
+
     Parameters
     ----------
     config : CommunityConfig
@@ -31,9 +28,10 @@ class Feeder(wiring.Component):
     ----------
     begun : stream of ``config.record``, always ready
         Records, when they begin; at most `RECORDS`.
-    i : stream of `features_of`
+    i : stream of ``config.pe.task_beat``
+        Features, their address being a ``config.tag``.
     o : stream of ``config.pe.task_beat``
-        The same beats; ``i.ready`` is ``o.ready`` while a record is under way.
+        The same beats, those of nodes while a record is under way.
     scale : stream of `kept_scale`, always ready
     """
 
@@ -42,7 +40,7 @@ class Feeder(wiring.Component):
         super().__init__(
             {
                 "begun": In(stream.Signature(config.record, always_ready=True)),
-                "i": In(stream.Signature(features_of(config))),
+                "i": In(stream.Signature(config.pe.task_beat)),
                 "o": Out(stream.Signature(config.pe.task_beat)),
                 "scale": Out(stream.Signature(kept_scale(config), always_ready=True)),
             }
@@ -57,17 +55,18 @@ class Feeder(wiring.Component):
         # Records of hubs alone have no nodes.
         m.d.comb += [queue.i.valid.eq(self.begun.valid & (self.begun.payload.nodes != 0))]
         m.d.comb += queue.i.payload.eq(self.begun.payload)
-        beat = self.i.payload.beat
-        known = queue.o.valid
+        beat, tag = self.i.payload, data.View(config.tag, self.i.payload.address)
+        own = ~tag.apart
+        known = queue.o.valid | tag.apart
         m.d.comb += [
             self.o.payload.eq(beat),
             self.o.valid.eq(self.i.valid & known),
             self.i.ready.eq(self.o.ready & known),
-            self.scale.valid.eq(self.o.valid & beat.first),
+            self.scale.valid.eq(self.o.valid & beat.first & own),
             self.scale.payload.place.eq(record.base + column),
-            self.scale.payload.scale.eq(self.i.payload.destination),
+            self.scale.payload.scale.eq(tag.scale),
         ]
-        with m.If(self.o.valid & self.o.ready & beat.last):
+        with m.If(self.o.valid & self.o.ready & beat.last & own):
             m.d.sync += column.eq(column + 1)
             with m.If(column + 1 == record.nodes):
                 m.d.sync += column.eq(0)

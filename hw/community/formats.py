@@ -73,13 +73,22 @@ class CommunityConfig:
     @property
     def pe(self) -> PEConfig:
         """Sizes of the PE that combines."""
-        return PEConfig(
-            lanes=self.lanes,
-            data_width=self.data_width,
-            address_width=38,
-            weight_rows=self.weight_rows,
-            max_out=self.max_out,
-        )
+        sizes = {"lanes": self.lanes, "data_width": self.data_width, "max_out": self.max_out}
+        # What comes back with a row is its tag, which lies where an address is counted up from beat to beat.
+        bits = self._tag(PEConfig(**sizes).max_beats).size + ceil_log2(self.data_width // 8)
+        return PEConfig(**sizes, weight_rows=self.weight_rows, address_width=bits)
+
+    @staticmethod
+    def _tag(beats: int) -> data.StructLayout:
+        return data.StructLayout({"beat": range(max(2, beats)), "vid": VID_BITS, "apart": 1, "scale": struct(SCALE)})
+
+    @property
+    def tag(self) -> data.StructLayout:
+        """What goes through the PE that combines beside a vertex: its ``vid`` and its factor s_dst.
+
+        ``apart``: somebody else wants the row, not a record of this PE. ``beat``: of the row.
+        """
+        return self._tag(self.pe.max_beats)
 
     @property
     def chunks(self) -> int:

@@ -1,6 +1,5 @@
-"""Hub unit: combines every hub once, hands its row to all who need it, and adds up its partial sums (I8, I9)."""
+"""Hub unit: has every hub combined once, hands its row to all who need it, and adds up its partial sums (I8, I9)."""
 
-from typing import Any
 
 from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, memory, stream, wiring
@@ -8,14 +7,10 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import ceil_log2, exact_log2
 
 from golden.contracts import PARTIAL_BITS, VALUE_BITS, VID_BITS
-from hw.community.bypass import Bypass, share
-from hw.community.feeder import features_of
 from hw.community.formats import CommunityConfig, HubConfig
 from hw.community.hub_finisher import HubFinisher
-from hw.pe.pe import PE
-from hw.stream.arbiter import Arbiter
+from hw.stream.arbiter import merge
 from hw.stream.queue import Queue
-from hw.stream.slice import Slice
 
 __all__ = ["HubUnit"]
 
@@ -26,9 +21,7 @@ _EPOCH_BITS = 4
 
 
 class HubUnit(wiring.Component):
-    """Hubs get slots in the order in which they are first asked for, and are combined in that order too.
-
-    So a slot's row is there as soon as more rows have been combined than its number says.
+    """Hubs get slots in the order in which they are first asked for; PEs combine them, in any order.
 
     Parameters
     ----------
@@ -46,32 +39,30 @@ class HubUnit(wiring.Component):
 
     Attributes
     ----------
-    settings, combination : In
+    settings : In
         As for `hw.community.pe.CommunityPE`.
-    weight_write, bias_write : streams, always ready
+    bias_write : stream, always ready
     start : In(1)
         Forget all hubs. Slots carry the number of their layer, so this takes as many cycles as there are vertices only
         when the numbers begin again, as they do after reset.
-    vertices : stream of unsigned(32), combining : In(1)
-        As for `hw.community.pe.CommunityPE`: the multipliers of a hub unit do their share.
     finish : In(1)
         All partial sums have come: finish the hubs.
     first_partial : In(32)
         VID of the first partial sum's low halves, behind those of all vertices; of each two from there on, the second
         are high halves.
     busy : Out(1)
-        Clearing, combining, adding or finishing.
+        Clearing, waiting for rows, adding or finishing.
     i : streams of ``config.request``
         Hubs of which the row is wanted.
     rows : streams of ``config.hub_row``, always ready
         The rows, in the order of each client's requests; clients ask only for what they have room for.
     partials : streams of ``config.partial``
-    node_request : stream of ``config.request``
-    features : stream of `features_of`
-        For the hubs that are combined.
+    wanted : stream of unsigned(32)
+        Hubs that shall be combined, each once.
+    combined : stream of ``config.pe.row_beat``
+        Their rows, with their tags.
     o : stream of ``config.result``
         Result rows of hubs.
-    index_error : stream of unsigned(17), always ready
     overflow : stream of unsigned(32), always ready
         A hub for which there is no slot; it gets the last slot, and results are wrong.
     """
@@ -82,76 +73,60 @@ class HubUnit(wiring.Component):
         self.config, self.clients, self.ways = config, clients, ways
         self.nodes, self._shift = max(2, nodes // units), exact_log2(units)
         self.hubs = HubConfig.of(config, hubs)
-        pe = config.pe
         super().__init__(
             {
                 "settings": In(config.settings),
-                "combination": In(pe.settings),
-                "weight_write": In(stream.Signature(pe.weight_write, always_ready=True)),
-                "bias_write": In(stream.Signature(pe.bias_write, always_ready=True)),
+                "bias_write": In(stream.Signature(config.pe.bias_write, always_ready=True)),
                 "start": In(1),
-                "vertices": In(stream.Signature(VID_BITS)),
-                "combining": In(1),
                 "finish": In(1),
                 "first_partial": In(32),
                 "busy": Out(1),
                 "i": In(stream.Signature(config.request)).array(clients),
                 "rows": Out(stream.Signature(config.hub_row, always_ready=True)).array(clients),
                 "partials": In(stream.Signature(config.partial)).array(clients),
-                "node_request": Out(stream.Signature(config.request)),
-                "features": In(stream.Signature(features_of(config))),
+                "wanted": Out(stream.Signature(VID_BITS)),
+                "combined": In(stream.Signature(config.pe.row_beat)),
                 "o": Out(stream.Signature(config.result)),
-                "index_error": Out(stream.Signature(unsigned(17), always_ready=True)),
                 "overflow": Out(stream.Signature(32, always_ready=True)),
             }
         )
-
-    def _merged(self, m: Module, name: str, ports: list[Any], shape: Any) -> tuple[Any, Any, Any]:
-        """Return stream, payload and source of several streams in turn."""
-        if self.clients == 1:
-            m.submodules[name] = one = Slice(shape)
-            connect(m, flipped(ports[0]), one.i)
-            return one.o, one.o.payload, 0
-        m.submodules[name] = many = Arbiter(shape, self.clients)
-        for n, port in enumerate(ports):
-            connect(m, flipped(port), many.i[n])
-        return many.o, many.o.payload.payload, many.o.payload.source
 
     def elaborate(self, platform: object) -> Module:
         """Slots by VID; rows and sums by slot."""
         m = Module()
         config, hubs = self.config, self.hubs
-        m.submodules.pe = pe = PE(config.pe)
         m.submodules.finisher = finisher = HubFinisher(hubs, self.ways)
         slot_bits = hubs.row_bits
-        m.d.comb += [
-            pe.settings.eq(self.combination),
-            finisher.settings.eq(self.settings),
-        ]
-        connect(m, flipped(self.weight_write), pe.weight_write)
+        m.d.comb += finisher.settings.eq(self.settings)
         connect(m, flipped(self.bias_write), finisher.bias_write)
-        connect(m, pe.index_error, flipped(self.index_error))
-        m.submodules.bypass = bypass = Bypass(config)
-        connect(m, flipped(self.vertices), bypass.i)
-        share(m, self.combining, self.o, finisher.o, bypass.o)
+        connect(m, finisher.o, flipped(self.o))
 
         # Slots: a number for every VID that has been asked for.
         entry = data.StructLayout({"epoch": _EPOCH_BITS, "slot": slot_bits})
         m.submodules.slots = slots = memory.Memory(shape=entry, depth=self.nodes, init=[])
         slot_write = slots.write_port()
-        slot_read, partial_slot = (slots.read_port(transparent_for=(slot_write,)) for _ in range(2))
-        clearing, to_clear = Signal(init=1), Signal(range(self.nodes))
+        slot_read, partial_slot, row_slot = (slots.read_port(transparent_for=(slot_write,)) for _ in range(3))
+        # The layer whose row a slot has.
+        m.submodules.there = there = memory.Memory(shape=_EPOCH_BITS, depth=hubs.width, init=[])
+        there_write, there_read = there.write_port(), there.read_port()
+        last_clear = max(self.nodes, hubs.width) - 1
+        clearing, to_clear = Signal(init=1), Signal(range(last_clear + 1))
         epoch = Signal(_EPOCH_BITS, init=1)  # 0: of no layer
         with m.If(clearing):
-            m.d.comb += [slot_write.en.eq(1), slot_write.addr.eq(to_clear)]
-            m.d.sync += [to_clear.eq(to_clear + 1), clearing.eq(to_clear != self.nodes - 1)]
+            m.d.comb += [
+                slot_write.en.eq(1),
+                slot_write.addr.eq(to_clear),
+                there_write.en.eq(1),
+                there_write.addr.eq(to_clear),
+            ]
+            m.d.sync += [to_clear.eq(Mux(to_clear == last_clear, 0, to_clear + 1)), clearing.eq(to_clear != last_clear)]
 
         # Requests: read the slot, then use it or take a new one.
-        asks, asked, asker = self._merged(m, "requests", list(self.i), config.request)
+        asks, asked, asker = merge(m, "requests", [flipped(port) for port in self.i], config.request)
         place = data.StructLayout({"slot": slot_bits, "client": range(max(2, self.clients))})
         m.submodules.served = served = Queue(place, _SERVED)
-        m.submodules.wanted = wanted = Queue(config.request, 4)
-        share(m, self.combining, self.node_request, wanted.o, bypass.request)
+        m.submodules.wants = wanted = Queue(VID_BITS, 4)
+        connect(m, wanted.o, flipped(self.wanted))
         looks, vid, client = Signal(), Signal(32), Signal(range(max(2, self.clients)))
         count = Signal(slot_bits + 1)
         full = count[-1]
@@ -168,7 +143,7 @@ class HubUnit(wiring.Component):
             served.i.payload.slot.eq(slot),
             served.i.payload.client.eq(client),
             wanted.i.valid.eq(new & served.i.ready),
-            wanted.i.payload.vid.eq(vid),
+            wanted.i.payload.eq(vid),
             finisher.vertex.valid.eq(new & settles),
             finisher.vertex.payload.vid.eq(vid),
             finisher.vertex.payload.place.eq(count),
@@ -186,20 +161,6 @@ class HubUnit(wiring.Component):
             ]
             m.d.sync += count.eq(count + 1)
 
-        # Features to the PE; s_dst is kept for the end.
-        fed = Signal(slot_bits)
-        feature = self.features.payload
-        m.d.comb += [
-            pe.i.payload.eq(feature.beat),
-            pe.i.valid.eq(self.features.valid),
-            self.features.ready.eq(pe.i.ready),
-            finisher.scale.valid.eq(self.features.valid & feature.beat.first & ~self.combining),
-            finisher.scale.payload.place.eq(fed),
-            finisher.scale.payload.scale.eq(feature.destination),
-        ]
-        with m.If(pe.i.valid & pe.i.ready & feature.beat.last & ~self.combining):
-            m.d.sync += fed.eq(fed + 1)
-
         # Combined rows: beats for the PEs, chunks for the end, sums from zero.
         beats = max(2, 1 << ceil_log2(config.pe.max_beats))
         beat_bits = exact_log2(beats)
@@ -209,41 +170,53 @@ class HubUnit(wiring.Component):
         m.submodules.sums = sums = memory.Memory(shape=sum_chunk, depth=hubs.width * config.chunks, init=[])
         sum_write = sums.write_port()
         sum_read = sums.read_port(transparent_for=(sum_write,))
-        done = Signal(slot_bits + 1)
         parts = config.pe.parts
         part, chunk, beat = Signal(range(max(2, parts))), Signal(range(config.chunks)), Signal(beat_bits)
-        adds = Signal()
+        adds, arrived = Signal(), Signal(slot_bits + 1)
         row_end = chunk == self.settings.last_chunk
         beat_end = (part == parts - 1) | row_end
-        stores = pe.o.valid & ~adds & ~self.combining
+        # A beat, when its slot is known.
+        held, row_beat = Signal(), Signal(config.pe.row_beat)
+        tag = data.View(config.tag, row_beat.address)
+        stores, place = held & ~adds, row_slot.data.slot
+        comes = data.View(config.tag, self.combined.payload.address)
         row_data = data.ArrayLayout(data.ArrayLayout(signed(VALUE_BITS), config.lanes), parts)
         row_parts = Signal(row_data)
         m.d.comb += [
-            row_parts.eq(pe.o.payload.data),
-            pe.o.ready.eq(Mux(self.combining, bypass.rows.ready, stores & beat_end)),
-            bypass.rows.payload.eq(pe.o.payload),
-            bypass.rows.valid.eq(pe.o.valid & self.combining),
+            self.combined.ready.eq(~held | (stores & beat_end)),
+            row_slot.en.eq(self.combined.ready),
+            row_slot.addr.eq(comes.vid >> self._shift),
+            row_parts.eq(row_beat.data),
+            finisher.scale.valid.eq(stores),
+            finisher.scale.payload.place.eq(place),
+            finisher.scale.payload.scale.eq(tag.scale),
             finisher.own.valid.eq(stores),
-            finisher.own.payload.place.eq(Cat(chunk, done[:slot_bits])),
+            finisher.own.payload.place.eq(Cat(chunk, place)),
             finisher.own.payload.data.eq(Array(row_parts[n].as_value() for n in range(parts))[part]),
             kept_write.en.eq(stores & beat_end),
-            kept_write.addr.eq(Cat(beat, done[:slot_bits])),
-            kept_write.data.eq(pe.o.payload.data),
+            kept_write.addr.eq(Cat(beat, place)),
+            kept_write.data.eq(row_beat.data),
         ]
+        with m.If(self.combined.ready):
+            m.d.sync += [held.eq(self.combined.valid), row_beat.eq(self.combined.payload)]
         with m.If(stores):
             m.d.sync += [part.eq(Mux(beat_end, 0, part + 1)), chunk.eq(Mux(row_end, 0, chunk + 1))]
             with m.If(beat_end):
                 m.d.sync += beat.eq(Mux(row_end, 0, beat + 1))
             with m.If(row_end):
-                m.d.sync += done.eq(done + 1)
+                m.d.sync += arrived.eq(arrived + 1)
+                m.d.comb += [there_write.en.eq(1), there_write.addr.eq(place), there_write.data.eq(epoch)]
 
         # Rows to those who asked, once they are combined.
         serves, serving, to = Signal(), Signal(), Signal(range(max(2, self.clients)))
+        looked = Signal()  # what is there of the slot was read in the cycle before
         out_beat, last_out = Signal(beat_bits), Signal()
         last_beat = (self.settings.f_out - 1) >> exact_log2(config.pe.elements)
         ends = out_beat == last_beat
         m.d.comb += [
-            serves.eq(served.o.valid & (served.o.payload.slot < done)),
+            there_read.en.eq(1),
+            there_read.addr.eq(served.o.payload.slot),
+            serves.eq(looked & (there_read.data == epoch)),
             served.o.ready.eq(serves & ends),
             kept_read.en.eq(1),
             kept_read.addr.eq(Cat(out_beat, served.o.payload.slot)),
@@ -259,6 +232,7 @@ class HubUnit(wiring.Component):
                 high_read.addr.eq(served.o.payload.slot),
             ]
             m.d.comb += [port.payload.high.eq(high_read.data) for port in self.rows]
+        m.d.sync += looked.eq(served.o.valid & ~served.o.ready)
         m.d.sync += [serving.eq(serves), to.eq(served.o.payload.client), last_out.eq(ends)]
         with m.If(serves):
             m.d.sync += out_beat.eq(Mux(ends, 0, out_beat + 1))
@@ -270,7 +244,7 @@ class HubUnit(wiring.Component):
             ]
 
         # Partial sums: their slot, then the sum there, then the new sum.
-        part_stream, partial, _ = self._merged(m, "partial_sums", list(self.partials), config.partial)
+        part_stream, partial, _ = merge(m, "partial_sums", [flipped(port) for port in self.partials], config.partial)
         first, second = (Signal(config.partial, name=name) for name in ("first_partial", "second_partial"))
         first_valid, second_place = Signal(), Signal(range(hubs.width * config.chunks))
         finishing = Signal()
@@ -282,7 +256,7 @@ class HubUnit(wiring.Component):
             sum_read.addr.eq(Mux(finishing, finisher.sums.address, Cat(first.chunk, partial_slot.data.slot))),
             finisher.sums.data.eq(sum_read.data),
             sum_write.en.eq(adds | stores),
-            sum_write.addr.eq(Mux(adds, second_place, Cat(chunk, done[:slot_bits]))),
+            sum_write.addr.eq(Mux(adds, second_place, Cat(chunk, place))),
         ]
         m.d.sync += [
             first.eq(partial),
@@ -302,19 +276,19 @@ class HubUnit(wiring.Component):
         with m.If(self.finish):
             m.d.sync += finishing.eq(1)
         with m.If(finishing & (finisher.i.ready | (count == 0))):
-            m.d.sync += [finishing.eq(0), count.eq(0), done.eq(0), fed.eq(0)]
+            m.d.sync += [finishing.eq(0), count.eq(0), arrived.eq(0)]
         with m.If(self.start):
             m.d.sync += epoch.eq(epoch + 1)
             with m.If(epoch.all()):
                 m.d.sync += [epoch.eq(1), clearing.eq(1)]
         m.d.comb += self.busy.eq(
-            clearing | finishing | finisher.busy | bypass.busy | first_valid | adds | part_stream.valid | looks
-            | served.o.valid | serving | (done != count)
+            clearing | finishing | finisher.busy | first_valid | adds | part_stream.valid | looks
+            | served.o.valid | serving | (arrived != count)
         )  # fmt: skip
         m.d.sync += [
             Cover(looks & ~known & ~settles, "a new hub waits"),
             Cover(self.start & epoch.all(), "numbers of layers begin again"),
-            Cover(pe.o.valid & adds, "a combined row waits for a sum"),
+            Cover(held & adds, "a combined row waits for a sum"),
             Cover(served.o.valid & ~serves, "a row is not combined yet"),
         ]
         return m

@@ -23,14 +23,14 @@ class Keeper(wiring.Component):
     Attributes
     ----------
     i, o : streams of `RecordBeat`
-    begin : In(1)
+    start : In(1)
         Other records come from now on; only while there is nothing to give out.
     replay : In(1)
-        Give out once more what has come since `begin`; likewise, and only if it is there.
+        Give out once more what has come since `start`; likewise, and only if it is there.
     empty : Out(1)
         There is nothing to give out.
     whole : Out(1)
-        All that has come since `begin` is there.
+        All that has come since `start` is there.
 
     Raises
     ------
@@ -46,7 +46,7 @@ class Keeper(wiring.Component):
             {
                 "i": In(stream.Signature(RecordBeat)),
                 "o": Out(stream.Signature(RecordBeat)),
-                "begin": In(1),
+                "start": In(1),
                 "replay": In(1),
                 "empty": Out(1),
                 "whole": Out(1),
@@ -88,7 +88,7 @@ class Keeper(wiring.Component):
             m.d.sync += lost.eq(1)
         with m.If(self.replay):
             m.d.sync += given.eq(0)
-        with m.If(self.begin):
+        with m.If(self.start):
             m.d.sync += [written.eq(0), given.eq(0), lost.eq(0)]
         m.d.sync += [
             Cover(full, "full"),

@@ -1,12 +1,10 @@
 """Community PE: combines the nodes of a record, sums its rows with shared sums, finishes them (I6-I9)."""
 
 from amaranth.hdl import Module, Mux, unsigned
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from golden.contracts import VID_BITS
-from hw.community.bypass import Bypass, share, split
-from hw.community.feeder import Feeder, features_of
+from hw.community.feeder import Feeder
 from hw.community.filler import Filler
 from hw.community.finisher import Finisher
 from hw.community.formats import RECORDS, CommunityConfig
@@ -45,12 +43,13 @@ class CommunityPE(wiring.Component):
         Written before the first record of a layer. Biases are those of the second rounding point.
     records
         Beats of records.
-    vertices : stream of unsigned(32), combining : In(1)
-        Vertices that are combined and nothing else: while ``combining`` is set, instead of records.
     node_request, hub_request : streams of ``config.request``
         Vertices of which features, or the combined row, are wanted.
-    features : stream of `features_of`
-        Features of the nodes that were asked for, in that order.
+    features : stream of ``config.pe.task_beat``
+        Features of the nodes that were asked for, in that order, their address being a ``config.tag``; between them
+        those of vertices apart.
+    apart : stream of ``config.pe.row_beat``
+        Combined rows of vertices apart, with their tags.
     hub_rows : stream of ``config.hub_row``
         Combined rows of the hubs that were asked for, in that order.
     o : stream of ``config.result``
@@ -79,11 +78,10 @@ class CommunityPE(wiring.Component):
                 "weight_write": In(stream.Signature(pe.weight_write, always_ready=True)),
                 "bias_write": In(stream.Signature(pe.bias_write, always_ready=True)),
                 "records": In(stream.Signature(RecordBeat)),
-                "vertices": In(stream.Signature(VID_BITS)),
-                "combining": In(1),
                 "node_request": Out(stream.Signature(config.request)),
                 "hub_request": Out(stream.Signature(config.request)),
-                "features": In(stream.Signature(features_of(config))),
+                "features": In(stream.Signature(pe.task_beat)),
+                "apart": Out(stream.Signature(pe.row_beat)),
                 "hub_rows": In(stream.Signature(config.hub_row)),
                 "o": Out(stream.Signature(config.result)),
                 "partial": Out(stream.Signature(config.partial)),
@@ -115,27 +113,25 @@ class CommunityPE(wiring.Component):
         m.submodules.read = read = Queue(config.record, RECORDS)
 
         connect(m, flipped(self.records), reader.i)
-        m.submodules.bypass = bypass = Bypass(config)
-        connect(m, flipped(self.vertices), bypass.i)
-        combining = self.combining
-        share(m, combining, self.node_request, reader.node_request, bypass.request)
+        connect(m, reader.node_request, flipped(self.node_request))
         connect(m, reader.hub_request, flipped(self.hub_request))
         connect(m, reader.vertex, finisher.vertex)
         connect(m, reader.refused, flipped(self.refused))
         for taker in (feeder.begun, filler.begun):
             m.d.comb += [taker.valid.eq(reader.begun.valid), taker.payload.eq(reader.begun.payload)]
-        m.d.comb += [
-            feeder.i.payload.eq(self.features.payload),
-            feeder.i.valid.eq(self.features.valid & ~combining),
-            feeder.o.ready.eq(pe.i.ready),
-            pe.i.payload.eq(self.features.payload.beat),
-            pe.i.valid.eq(Mux(combining, self.features.valid, feeder.o.valid)),
-            self.features.ready.eq(Mux(combining, pe.i.ready, feeder.i.ready)),
-        ]
+        connect(m, flipped(self.features), feeder.i)
+        connect(m, feeder.o, pe.i)
         connect(m, feeder.scale, finisher.scale)
         connect(m, flipped(self.weight_write), pe.weight_write)
         connect(m, pe.index_error, flipped(self.index_error))
-        split(m, combining, pe.o, filler.rows, bypass.rows)
+        apart = data.View(config.tag, pe.o.payload.address).apart
+        m.d.comb += [
+            filler.rows.payload.eq(pe.o.payload),
+            filler.rows.valid.eq(pe.o.valid & ~apart),
+            self.apart.payload.eq(pe.o.payload),
+            self.apart.valid.eq(pe.o.valid & apart),
+            pe.o.ready.eq(Mux(apart, self.apart.ready, filler.rows.ready)),
+        ]
         connect(m, flipped(self.hub_rows), filler.hub_rows)
         connect(m, filler.own, finisher.own)
         connect(m, filler.o, summer.record)
@@ -145,7 +141,7 @@ class CommunityPE(wiring.Component):
         connect(m, scanner.o, summer.i)
         connect(m, summer.o, finisher.i)
         connect(m, flipped(self.bias_write), finisher.bias_write)
-        share(m, combining, self.o, finisher.o, bypass.o)
+        connect(m, finisher.o, flipped(self.o))
         connect(m, finisher.partial, flipped(self.partial))
 
         connect(m, reader.columns, columns.write)
@@ -162,7 +158,7 @@ class CommunityPE(wiring.Component):
             reader.retired.eq(finisher.retired),
             pe.settings.eq(self.combination),
             *(unit.settings.eq(self.settings) for unit in (filler, planner, summer, finisher)),
-            self.busy.eq(reader.busy | finisher.busy | bypass.busy | self.records.valid),
+            self.busy.eq(reader.busy | finisher.busy | self.records.valid),
             self.retired.eq(finisher.retired),
         ]
         for name in _COUNTERS:

@@ -56,7 +56,7 @@ class PEConfig:
     data_width
         Bits of a memory beat: 64, 128 or 256.
     address_width
-        Bits of a byte address.
+        Bits of a byte address; of what comes back with each row, if that is something else.
     weight_rows
         Rows of L weights in the weight memory: a layer needs the number of input features times that of the
         chunks of an output row (rounded up to a power of two).
@@ -88,8 +88,8 @@ class PEConfig:
             raise ValueError(f"weight_rows must be in 2..1048576, not {self.weight_rows!r}")
         if not 1 <= self.max_out <= 1024:
             raise ValueError(f"max_out must be in 1..1024, not {self.max_out!r}")
-        if not 20 <= self.address_width <= 38:
-            raise ValueError(f"address_width must be in 20..38, not {self.address_width!r}")
+        if not 20 <= self.address_width <= 96:
+            raise ValueError(f"address_width must be in 20..96, not {self.address_width!r}")
         if self.queue < 2:
             raise ValueError(f"queue must be at least 2, not {self.queue!r}")
 

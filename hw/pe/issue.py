@@ -20,8 +20,9 @@ _INDEX_BITS = 17
 class Issue(wiring.Component):
     """Walks through the elements of each beat and the chunks of each element.
 
-    Combining, an element with value x and index i becomes the operations ``x * weights[i, chunk]``;
-    elements of dense rows that are 0 cost nothing. Gathering, a combined row becomes ``coefficient * row[chunk]``.
+    Combining, an element with value x and index i becomes the operations ``x * weights[i, chunk]``; elements of dense
+    rows that are 0 cost nothing, and no more do sparse entries of which all bits are 0, which fill rows up. Gathering,
+    a combined row becomes ``coefficient * row[chunk]``.
     A task without any element still makes one operation a chunk, so that its sums become 0.
 
     The element is chosen in one cycle, in which the task takes its bank too; its index is formed, and compared
@@ -201,10 +202,10 @@ class Issue(wiring.Component):
 
 
 def elements_to_combine(beat: data.View, mode: Value, config: PEConfig) -> Value:
-    """Return the mask of what is worth an operation: elements that are not 0, indices of sparse entries."""
-    nonzero = Cat(beat.data[k] != 0 for k in range(config.elements))
-    indices = Cat((k + 1) % 2 for k in range(config.elements))
-    return beat.mask & Mux(mode == Mode.SPARSE, indices, nonzero)
+    """Return the mask of what is worth an operation: elements, and indices of sparse entries, that are not all 0."""
+    nonzero = [beat.data[k] != 0 for k in range(config.elements)]
+    entries = Cat(Cat(index | value, 0) for index, value in zip(nonzero[::2], nonzero[1::2], strict=True))
+    return beat.mask & Mux(mode == Mode.SPARSE, entries, Cat(nonzero))
 
 
 def _several(bits: Value) -> Value:

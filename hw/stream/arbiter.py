@@ -1,5 +1,6 @@
 """Round-robin arbiter: several streams into one."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from amaranth.hdl import Array, Cover, Module, ShapeLike, Signal
@@ -86,3 +87,32 @@ class Arbiter(wiring.Component):
                                 m.d.sync += grant.eq(after)
         m.d.sync += Cover(valid.all() & out.i.ready, "all inputs wait")
         return m
+
+
+def merge(m: Module, name: str, ports: Sequence[Any], shape: ShapeLike) -> tuple[Any, Any, Any]:
+    """Merge one or more streams into one.
+
+    Parameters
+    ----------
+    m
+        Gets a submodule.
+    name
+        Of the submodule.
+    ports
+        Streams to take words from.
+    shape
+        Shape of a word.
+
+    Returns
+    -------
+    tuple
+        The stream, the word it offers and the number of the port it came from.
+    """
+    if len(ports) == 1:
+        m.submodules[name] = one = Slice(shape)
+        wiring.connect(m, ports[0], one.i)
+        return one.o, one.o.payload, 0
+    m.submodules[name] = many = Arbiter(shape, len(ports))
+    for port, end in zip(ports, many.i, strict=True):
+        wiring.connect(m, port, end)
+    return many.o, many.o.payload.payload, many.o.payload.source

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from hw.community.bypass import Bypass
 from hw.community.formats import CommunityConfig
 from hw.community.pe import CommunityPE
 from hw.community.planner import Planner
@@ -10,12 +9,7 @@ from hw.community.record_reader import RecordReader
 from hw.community.scanner import Scanner
 from hw.community.summer import Summer
 
-__all__ = ["bypass", "pe", "planner", "reader", "scanner", "summer"]
-
-
-def bypass(**parameters: Any) -> Bypass:
-    """Return a `Bypass`."""
-    return Bypass(CommunityConfig(**parameters))
+__all__ = ["pe", "planner", "reader", "scanner", "summer"]
 
 
 def pe(**parameters: Any) -> CommunityPE:

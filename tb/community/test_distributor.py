@@ -81,7 +81,7 @@ class PEs:
 async def begin(dut: Any, **pace: Any) -> tuple[Bench, Distributor, PEs]:
     model = Distributor(**parameters())
     bench = await start(dut, model, **pace)
-    dut.begin.value = dut.replay.value = 0
+    dut.start.value = dut.replay.value = 0
     dut.hops.value = 3
     return bench, model, PEs(bench, model)
 
@@ -120,7 +120,7 @@ async def stream_of(
 async def every_record_comes_whole_and_once(dut: Any, idle: float, stall: float) -> None:
     bench, model, pes = await begin(dut, idle=idle, stall=stall)
     for round_ in range(3):
-        await pulse(bench, dut.begin)
+        await pulse(bench, dut.start)
         assert not int(dut.ended.value)
         sent = await stream_of(bench, model, pes, 12 * (round_ + 1))
         found = [pes.records(pe) for pe in range(model.pes)]
@@ -141,7 +141,7 @@ async def every_record_comes_whole_and_once(dut: Any, idle: float, stall: float)
 async def records_are_given_out_again_to_the_same_pes(dut: Any) -> None:
     bench, model, pes = await begin(dut, stall=0.2)
     for count in (1, 8):
-        await pulse(bench, dut.begin)
+        await pulse(bench, dut.start)
         await stream_of(bench, model, pes, count)
         await pes.retire()
         first, pes.given = pes.given, [[] for _ in range(model.pes)]
@@ -158,7 +158,7 @@ async def records_are_given_out_again_to_the_same_pes(dut: Any) -> None:
 @cocotb.test()
 async def more_than_fits_is_not_whole(dut: Any) -> None:
     bench, model, pes = await begin(dut)
-    await pulse(bench, dut.begin)
+    await pulse(bench, dut.start)
     await stream_of(bench, model, pes, 5 * model.pes, beats=model.depth // 4)
     assert not int(dut.whole.value)
 
@@ -168,7 +168,7 @@ async def work_is_shared_out(dut: Any) -> None:
     """While nothing retires, no PE has more than another by more than a record's work."""
     bench, model, pes = await begin(dut)
     pes.retires = False
-    await pulse(bench, dut.begin)
+    await pulse(bench, dut.start)
     await stream_of(bench, model, pes, 30, most=2)
     loads = []
     for pe in range(model.pes):

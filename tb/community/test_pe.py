@@ -1,6 +1,7 @@
 """Community PE: whole layers on small graphs against the golden model, both ways of sharing, operations counted."""
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import cocotb
@@ -35,18 +36,18 @@ GRAPHS = (
 
 async def begin(dut: Any, pace: float = 0.0) -> tuple[Bench, CommunityConfig]:
     config = CommunityConfig(**parameters())
-    dut.combining.value = 0
     bench = await start(dut, CommunityPE(config))
     bench.pace(
-        idle={"records": pace, "features": pace, "hub_rows": pace, "vertices": pace},
-        stall={"node_request": pace, "hub_request": pace, "o": pace, "partial": pace},
+        idle={"records": pace, "features": pace, "hub_rows": pace},
+        stall={"node_request": pace, "hub_request": pace, "o": pace, "partial": pace, "apart": pace},
     )
     return bench, config
 
 
-async def run(bench: Bench, config: CommunityConfig, layer: Layer) -> int:
-    """Do a layer, compare all of it; return the cycles."""
+async def run(bench: Bench, config: CommunityConfig, layer: Layer, apart: Sequence[int] = ()) -> int:
+    """Do a layer with vertices `apart` between its nodes, compare all of it; return the cycles."""
     ports = PEPorts(bench, config)
+    ports.between = list(apart)
     dut = bench.dut
     await ports.load(layer)
     expected = layer.expected()
@@ -61,6 +62,7 @@ async def run(bench: Bench, config: CommunityConfig, layer: Layer) -> int:
     assert not int(dut.busy.value), "busy with nothing to do"
     wanted = {vid: list(map(int, row)) for vid, row in enumerate(expected.results) if vid in ports.results}
     assert ports.rows() == wanted
+    assert ports.rows(ports.apart) == {vid: list(map(int, layer.combined[vid])) for vid in apart}
     f_out = layer.layer.f_out
     partials = np.zeros((layer.graph.nodes, f_out), np.int64)
     for vid, sums in ports.partials.items():
@@ -98,24 +100,23 @@ async def layers_are_exact(dut: Any, kind: Kind, pace: float) -> None:
 
 @cocotb.test()
 @cocotb.parametrize(dense=[False, True], pace=[0.0, 0.4])
-async def vertices_are_combined_and_nothing_else(dut: Any, dense: bool, pace: float) -> None:
-    """Rows after the first rounding point, and an ordinary layer after them."""
+async def vertices_apart_leave_as_they_are_combined(dut: Any, dense: bool, pace: float) -> None:
+    """Their rows after the first rounding point, alone and between those of a layer."""
     bench, config = await begin(dut, pace)
     layer = layer_of(
         load("karate"), config, bench.random, f_out=config.max_out, scheme=scheme(config, Kind.PAIRS), dense=dense
     )
     ports = PEPorts(bench, config)
     await ports.load(layer)
-    dut.combining.value = 1
-    bench.drive("vertices", range(layer.graph.nodes))
-    await bench.until(lambda: ports.done == layer.graph.nodes, 50_000)
-    await bench.cycles(1)
-    assert not int(dut.busy.value)
-    assert ports.rows() == {vid: list(map(int, row)) for vid, row in enumerate(layer.combined)}
-    assert ports.asked == {"node": layer.graph.nodes, "hub": 0}
+    for vid in range(layer.graph.nodes):
+        ports.features(vid, apart=1)
+    await bench.until(lambda: ports.came == layer.graph.nodes, 50_000)
+    assert ports.rows(ports.apart) == {vid: list(map(int, row)) for vid, row in enumerate(layer.combined)}
+    assert ports.asked == {"node": 0, "hub": 0}
+    assert not ports.results
     assert not ports.partials
-    dut.combining.value = 0
-    await run(bench, config, layer)
+
+    await run(bench, config, layer, range(0, layer.graph.nodes, 3))
 
 
 @cocotb.test()

@@ -164,6 +164,11 @@ class PEPorts:
         self.partial_count = 0
         self.asked: dict[str, int] = {"node": 0, "hub": 0}
         self.done = 0
+        #: Vertices apart to be offered, one before each node.
+        self.between: list[int] = []
+        #: Rows of vertices apart, of which ``came`` have come.
+        self.apart: dict[int, dict[int, list[int]]] = defaultdict(dict)
+        self.came = 0
 
     async def load(self, layer: Layer) -> None:
         """Write settings, weights and biases, and prepare to answer."""
@@ -214,11 +219,18 @@ class PEPorts:
         bench.take("hub_request", self._hub)
         bench.take("o", self._result)
         bench.take("partial", self._partial)
+        bench.take("apart", self._apart)
 
     def _node(self, request: dict[str, int]) -> None:
         """Answer with the features of a node."""
-        layer, vid, elements = self.layer, request["vid"], self.config.pe.elements
         self.asked["node"] += 1
+        if self.between:
+            self.features(self.between.pop(), apart=1)
+        self.features(request["vid"])
+
+    def features(self, vid: int, apart: int = 0) -> None:
+        """Offer the features of a vertex."""
+        layer, elements = self.layer, self.config.pe.elements
         if layer.mode == Mode.SPARSE:
             first, end = layer.features.indptr[vid : vid + 2]
             pairs = zip(layer.features.indices[first:end], layer.features.data[first:end], strict=True)
@@ -228,26 +240,36 @@ class PEPorts:
         beats = [flat[at : at + elements] for at in range(0, len(flat), elements)] or [[]]
         rng = self.bench.random
         scales = {"mantissa": int(layer.source.mantissa[vid]), "exponent": int(layer.source.exponent[vid])}
-        last = {"mantissa": int(layer.destination.mantissa[vid]), "exponent": int(layer.destination.exponent[vid])}
+        tag = Codec(self.config.tag).pack({"beat": 0, "vid": vid, "apart": apart, "scale": self._s_dst(vid)})
         for number, beat in enumerate(beats):
             values = [value - (1 << 16) if value >= 1 << 15 else value for value in beat]
             self.bench.drive(
                 "features",
                 [
                     {
-                        "beat": {
-                            "data": values + [0] * (elements - len(values)),
-                            "mask": (1 << len(values)) - 1,
-                            "coefficient": rng.randrange(3),
-                            "first": int(number == 0),
-                            "last": int(number == len(beats) - 1),
-                            "address": rng.getrandbits(8),
-                            "scale": {**scales, "reserved": 0},
-                        },
-                        "destination": {**last, "reserved": 0},
+                        "data": values + [0] * (elements - len(values)),
+                        "mask": (1 << len(values)) - 1,
+                        "coefficient": rng.randrange(3),
+                        "first": int(number == 0),
+                        "last": int(number == len(beats) - 1),
+                        "address": tag,
+                        "scale": {**scales, "reserved": 0},
                     }
                 ],
             )
+
+    def _s_dst(self, vid: int) -> dict[str, int]:
+        scales = self.layer.destination
+        return {"mantissa": int(scales.mantissa[vid]), "exponent": int(scales.exponent[vid]), "reserved": 0}
+
+    def _apart(self, beat: dict[str, Any]) -> None:
+        tag = Codec(self.config.tag).unpack(beat["address"])
+        assert tag["apart"]
+        assert tag["scale"] == self._s_dst(tag["vid"])
+        rows = self.apart[tag["vid"]]
+        assert tag["beat"] == len(rows), f"beat {tag['beat']} of {tag['vid']} is out of order"
+        rows[tag["beat"]] = beat["data"]
+        self.came += beat["last"]
 
     def _hub(self, request: dict[str, int]) -> None:
         """Answer with the combined row of a hub."""
@@ -274,10 +296,10 @@ class PEPorts:
             self.partial_chunks[vid] = []
             self.partial_count += 1
 
-    def rows(self) -> dict[int, list[int]]:
-        """Return the result rows that have come, by VID."""
+    def rows(self, which: dict[int, dict[int, list[int]]] | None = None) -> dict[int, list[int]]:
+        """Return the result rows that have come, or others such as those of vertices apart, by VID."""
         f_out = self.layer.layer.f_out
         return {
             vid: [value for number in sorted(beats) for value in beats[number]][:f_out]
-            for vid, beats in self.results.items()
+            for vid, beats in (self.results if which is None else which).items()
         }
