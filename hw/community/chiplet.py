@@ -386,7 +386,8 @@ class CommunityChiplet(wiring.Component):
                 table.vertex[n].eq(features.vertex),
                 features.found.eq(table.found[n]),
             ]
-        # The graph comes first: the port has no room for all at once, and nothing is found without it.
+        # The table waits for weights or graph: the port has no room for all at once, and nothing is found without the
+        # graph.
         graph_comes, table_waits = Signal(), Signal()
         with m.If(locator.command.valid & locator.command.ready):
             m.d.sync += graph_comes.eq(1)
@@ -397,7 +398,7 @@ class CommunityChiplet(wiring.Component):
         with m.Elif(table.start):
             m.d.sync += table_waits.eq(0)
         m.d.comb += [
-            table.start.eq(table_waits & ~graph_comes),
+            table.start.eq(table_waits & (controller.weights_there | ~graph_comes)),
             table.forget.eq(starts),
             *(table.addresses[n].eq(address) for n, address in enumerate(controller.table_addresses)),
             *(table.words[n].eq(words) for n, words in enumerate(controller.table_words)),

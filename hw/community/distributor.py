@@ -19,7 +19,7 @@ __all__ = ["Distributor", "Lane"]
 #: Beats of records that wait to be given out, of a stream.
 _WAITING = 1024
 #: Work of a PE above which it is given no more: enough to have as many records under way as it can have.
-_AHEAD = 1024
+_AHEAD = 512
 #: Work of a node, which is combined, beside that of a row; rows are planned and summed meanwhile.
 _NODE = 8
 #: Difference of loads that no record exceeds: records are never split, since a PE takes whole ones.

@@ -24,11 +24,11 @@ _WORD_BITS = 32
 _ONE = struct(SCALE).const({"mantissa": 1 << 15, "exponent": 0})
 #: Vertices under way at once: one every two cycles for as long as a memory may take.
 _TAGS = 128
-#: Beats that a client may have asked for and not taken when it asks again, and beats there is room for: what is asked
-#: for before the beats are counted, rows of usual length, fits in between.
-_OWED, _ROOM = 40, 64
-#: Beats below which a client has little to do: they last about as long as a memory takes.
-_FEW = 12
+#: Beats that a client may have asked for and not taken when it asks again, for records and for vertices apart, and
+#: beats there is room for: what is asked for before the beats are counted, rows of usual length, fits in between.
+_OWED, _ROOM = (24, 8), (32, 16)
+#: Beats for records below which a client has little to do.
+_FEW = 8
 #: Vertices that are looked up at the same time, at most.
 _STAGES = 3
 
@@ -59,6 +59,7 @@ class FeatureReader(wiring.Component):
 
     A client is served only while little is on its way to it, so that one that is slow holds up the others seldom, and
     only with rows longer than the room it has; a client must take what it has asked for without waiting for others.
+    Vertices apart overtake those of its records, since others wait for them.
 
     Parameters
     ----------
@@ -76,9 +77,9 @@ class FeatureReader(wiring.Component):
         `FeatureSettings`, constant while vertices are asked for.
     i : streams of ``config.request``
     apart : streams of unsigned(32)
-        Vertices that a client shall combine for others; they come first.
+        Vertices that a client shall combine for others.
     o : streams of ``config.pe.task_beat``
-        In the order of each client's requests, the address being a ``config.tag``.
+        In the order of each client's requests of either kind, rows as a whole; the address is a ``config.tag``.
     hungry : Out(1) for every client
         Little is on its way to it.
     vertex, found
@@ -115,11 +116,12 @@ class FeatureReader(wiring.Component):
         wiring.connect(m, reader.request, wiring.flipped(self.request))
         wiring.connect(m, wiring.flipped(self.beat), reader.beat)
         source_shape = range(max(2, self.clients))
-        queues = [Queue(config.pe.task_beat, _ROOM) for _ in range(self.clients)]
-        # Rows of up to 2^16 words, and a beat more for their ends.
-        beats = Signal(15)
-        owed = [Signal(18, name=f"owed_{n}") for n in range(self.clients)]
-        asked = Signal(self.clients)
+        # Of every client a queue for its records and one for vertices apart, which overtake.
+        queues = [[Queue(config.pe.task_beat, room) for room in _ROOM] for _ in range(self.clients)]
+        tag = data.StructLayout({"client": source_shape, "source": struct(SCALE), "tag": config.tag})
+        m.submodules.tags = tags = Queue(tag, _TAGS)
+        # A range is asked for, of so many beats: rows have up to 2^16 words, and a beat more for their ends.
+        asks, beats = Signal(), Signal(15)
 
         # Who is served next: in turn, if little waits for him.
         wish = data.StructLayout({"vid": VID_BITS, "apart": 1})
@@ -133,22 +135,24 @@ class FeatureReader(wiring.Component):
             word = many.o
             wanted, wanted_source = word.payload.payload, word.payload.source
         for n, (port, apart, offer) in enumerate(zip(self.i, self.apart, offers, strict=True)):
-            m.submodules[f"queue_{n}"] = queues[n]
-            wiring.connect(m, queues[n].o, wiring.flipped(self.o[n]))
-            room = owed[n] < _OWED
-            takes = queues[n].o.valid & queues[n].o.ready
+            room = []
+            for kind, queue in enumerate(queues[n]):
+                m.submodules[f"queue_{n}_{kind}"] = queue
+                owed = Signal(18, name=f"owed_{n}_{kind}")
+                asked = asks & (tags.i.payload.client == n) & (tags.i.payload.tag.apart == kind)
+                m.d.sync += owed.eq(owed + Mux(asked, beats, 0) - (queue.o.valid & queue.o.ready))
+                room.append(owed < _OWED[kind])
+                if kind == 0:
+                    m.d.comb += self.hungry[n].eq(owed < _FEW)
             m.d.comb += [
-                offer.payload.vid.eq(Mux(apart.valid, apart.payload, port.payload.vid)),
-                offer.payload.apart.eq(apart.valid),
-                offer.valid.eq((apart.valid | port.valid) & room),
-                apart.ready.eq(offer.ready & room),
-                port.ready.eq(offer.ready & room & ~apart.valid),
-                self.hungry[n].eq(owed[n] < _FEW),
+                offer.payload.vid.eq(Mux(offer.payload.apart, apart.payload, port.payload.vid)),
+                offer.payload.apart.eq(apart.valid & room[1]),
+                offer.valid.eq(offer.payload.apart | (port.valid & room[0])),
+                apart.ready.eq(offer.ready & room[1]),
+                port.ready.eq(offer.ready & room[0] & ~offer.payload.apart),
             ]
-            m.d.sync += owed[n].eq(owed[n] + Mux(asked[n], beats, 0) - takes)
+            self._hand_out(m, n, *queues[n])
 
-        tag = data.StructLayout({"client": source_shape, "source": struct(SCALE), "tag": config.tag})
-        m.submodules.tags = tags = Queue(tag, _TAGS)
         m.submodules.ranges = ranges = Queue(RangeRequest(self.address_width), 2 * _STAGES)
         wiring.connect(m, ranges.o, reader.i)
         # What has been looked up always has room.
@@ -156,7 +160,7 @@ class FeatureReader(wiring.Component):
         m.d.comb += goes.eq(word.valid & (ranges.level <= _STAGES) & (tags.level <= _TAGS - _STAGES))
 
         # The beginning of the features is known in the second cycle, the end in the one after it.
-        row, begin, first, own = Signal(32), Signal(32), Signal(32), Signal(32)
+        row, at, first, own = Signal(32), Signal(32), Signal(32), Signal(32)
         m.d.comb += own.eq(wanted.vid - settings.first)
         with m.FSM():
             with m.State("LOOK"):
@@ -166,7 +170,7 @@ class FeatureReader(wiring.Component):
                     m.next = "NEXT"
             with m.State("NEXT"):
                 m.d.comb += [self.vertex.eq(own + 1), word.ready.eq(1)]
-                m.d.sync += [first.eq(self.found.offset), begin.eq(row)]
+                m.d.sync += [first.eq(self.found.offset), at.eq(row)]
                 m.next = "LOOK"
         found, known = Signal(tag), Signal()
         m.d.sync += [
@@ -181,11 +185,11 @@ class FeatureReader(wiring.Component):
         words = Signal(33)
         m.d.comb += words.eq(self.found.offset - first)
         wrong = (self.found.offset < first) | (words > settings.most)
-        range_, asks, bad = Signal(RangeRequest(self.address_width)), Signal(), Signal()
+        range_, bad = Signal(RangeRequest(self.address_width)), Signal()
         m.d.sync += [
             asks.eq(known),
             bad.eq(settings.sparse & wrong),
-            range_.address.eq(settings.features + Mux(settings.sparse, first, begin)),
+            range_.address.eq(settings.features + Mux(settings.sparse, first, at)),
             range_.words.eq(Mux(settings.sparse, Mux(wrong, 0, words), settings.words)),
             tags.i.payload.eq(found),
             self.error.payload.info.eq(found.tag.vid),
@@ -200,16 +204,15 @@ class FeatureReader(wiring.Component):
             self.error.payload.code.eq(Error.OFFSET_ORDER),
             # An empty range comes as a beat too.
             beats.eq(Mux(range_.words == 0, 1, end >> words_of_beat)),
-            *(asked[n].eq(asks & (tags.i.payload.client == n)) for n in range(self.clients)),
         ]
 
         fresh = Signal(init=1)
         beat, owner = reader.o.payload, tags.o.payload
-        ready = Array(queue.i.ready for queue in queues)[owner.client]
+        ready = Array(queue.i.ready for pair in queues for queue in pair)[Cat(owner.tag.apart, owner.client)]
         moves = reader.o.valid & tags.o.valid & ready
         m.d.comb += [reader.o.ready.eq(tags.o.valid & ready), tags.o.ready.eq(moves & beat.last)]
-        for n, queue in enumerate(queues):
-            mine = owner.client == n
+        for n, (queue, kind) in enumerate((queue, kind) for pair in queues for kind, queue in enumerate(pair)):
+            mine = (owner.client == n >> 1) & (owner.tag.apart == kind)
             task = queue.i.payload
             m.d.comb += [
                 queue.i.valid.eq(reader.o.valid & tags.o.valid & mine),
@@ -229,3 +232,19 @@ class FeatureReader(wiring.Component):
             Cover(self.error.valid, "offsets out of order"),
         ]
         return m
+
+    def _hand_out(self, m: Module, client: int, records: Queue, apart: Queue) -> None:
+        """Offer rows of vertices apart before those of records, each as a whole."""
+        port = self.o[client]
+        chosen, kind, stays = (Signal(name=f"{name}_{client}") for name in ("chosen", "kind", "stays"))
+        m.d.comb += [
+            chosen.eq(Mux(stays, kind, apart.o.valid)),
+            port.payload.eq(Mux(chosen, apart.o.payload.as_value(), records.o.payload.as_value())),
+            port.valid.eq(Mux(chosen, apart.o.valid, records.o.valid)),
+            records.o.ready.eq(port.ready & ~chosen),
+            apart.o.ready.eq(port.ready & chosen),
+        ]
+        m.d.sync += kind.eq(chosen)
+        with m.If(port.valid):
+            m.d.sync += stays.eq(~(port.ready & port.payload.last))
+        m.d.sync += Cover(port.valid & chosen & records.o.valid, "a vertex apart overtakes")

@@ -1,6 +1,5 @@
 """Hub unit: has every hub combined once, hands its row to all who need it, and adds up its partial sums (I8, I9)."""
 
-
 from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -15,7 +14,7 @@ from hw.stream.queue import Queue
 __all__ = ["HubUnit"]
 
 #: Requests that have a slot and wait for the row.
-_SERVED = 64
+_SERVED = 256
 #: Width of a layer's number: so many layers, less one, pass between two clearings of the slots.
 _EPOCH_BITS = 4
 
@@ -171,7 +170,8 @@ class HubUnit(wiring.Component):
         sum_write = sums.write_port()
         sum_read = sums.read_port(transparent_for=(sum_write,))
         parts = config.pe.parts
-        part, chunk, beat = Signal(range(max(2, parts))), Signal(range(config.chunks)), Signal(beat_bits)
+        # Beats of several rows may come in turn, so all that is counted is the chunks of one.
+        part, chunk = Signal(range(max(2, parts))), Signal(range(config.chunks))
         adds, arrived = Signal(), Signal(slot_bits + 1)
         row_end = chunk == self.settings.last_chunk
         beat_end = (part == parts - 1) | row_end
@@ -187,6 +187,7 @@ class HubUnit(wiring.Component):
             row_slot.en.eq(self.combined.ready),
             row_slot.addr.eq(comes.vid >> self._shift),
             row_parts.eq(row_beat.data),
+            chunk.eq((tag.beat << exact_log2(parts)) | part),
             finisher.scale.valid.eq(stores),
             finisher.scale.payload.place.eq(place),
             finisher.scale.payload.scale.eq(tag.scale),
@@ -194,15 +195,13 @@ class HubUnit(wiring.Component):
             finisher.own.payload.place.eq(Cat(chunk, place)),
             finisher.own.payload.data.eq(Array(row_parts[n].as_value() for n in range(parts))[part]),
             kept_write.en.eq(stores & beat_end),
-            kept_write.addr.eq(Cat(beat, place)),
+            kept_write.addr.eq(Cat(tag.beat[:beat_bits], place)),
             kept_write.data.eq(row_beat.data),
         ]
         with m.If(self.combined.ready):
             m.d.sync += [held.eq(self.combined.valid), row_beat.eq(self.combined.payload)]
         with m.If(stores):
-            m.d.sync += [part.eq(Mux(beat_end, 0, part + 1)), chunk.eq(Mux(row_end, 0, chunk + 1))]
-            with m.If(beat_end):
-                m.d.sync += beat.eq(Mux(row_end, 0, beat + 1))
+            m.d.sync += part.eq(Mux(beat_end, 0, part + 1))
             with m.If(row_end):
                 m.d.sync += arrived.eq(arrived + 1)
                 m.d.comb += [there_write.en.eq(1), there_write.addr.eq(place), there_write.data.eq(epoch)]

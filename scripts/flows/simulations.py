@@ -13,7 +13,7 @@ from golden.errors import InputError
 from golden.graph import Graph
 from golden.image import Image, build_image
 from golden.islands.locator import Limits
-from golden.islands.schedule import SLOW
+from golden.islands.schedule import falling
 from golden.model.network import LayerResult, Problem, predictions, problem_of
 from golden.ring.by_communities import communities_apart
 from golden.ring.image import build_images
@@ -138,7 +138,7 @@ def _communities(counters: Sequence[dict[str, int]]) -> dict[str, int]:
 def _community(config: MachineConfig, problem: Problem, folder: Path, neural: NeuralConfig | None) -> Simulated:
     graph = problem.graph
     _check_graph(graph, config, graph.nodes, graph.edge_count)
-    image = build_community_image(problem, SLOW, _limits(config), row_lines=config.row_lines)
+    image = build_community_image(problem, falling(problem.graph), _limits(config), row_lines=config.row_lines)
     (outcome,), simulation = run_images(config, [(image, Pace())], folder, neural=neural)
     run = outcome.run
     assert run is not None
@@ -219,7 +219,7 @@ def _on_ring(
 def _images(config: ChipletConfig | MachineConfig, problem: Problem, placement: Placement) -> list[Image]:
     if not isinstance(config, MachineConfig):
         return build_images(problem, placement)
-    images = build_community_images(problem, placement, SLOW, _limits(config))
+    images = build_community_images(problem, placement, falling(problem.graph), _limits(config))
     # Halves of hubs' sums have VIDs behind those of the vertices.
     vertices = problem.graph.nodes + 2 * placement.hubs.size
     _check_graph(problem.graph, config, vertices, max(image.header["edges"] for image in images))

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from golden.graph import Graph, IntArray
 from golden.islands.locator import Limits, locate
-from golden.islands.schedule import SLOW
+from golden.islands.schedule import falling
 from scripts.report import figures
 
 __all__ = ["Run", "write_report"]
@@ -106,10 +106,11 @@ def _figures(result: dict[str, Any], run: Run) -> Any:
         )
     graph = run.graph
     if 0 < graph.nodes <= _DRAWN_NODES and graph.symmetric:
-        records = locate(graph, SLOW, Limits()).records
+        schedule = falling(graph)
+        records = locate(graph, schedule, Limits()).records
         yield (
             "Adjacency, as given and by communities",
-            "Communities as the golden locator finds them, thresholds from 16 falling by 1.",
+            f"Communities as the golden locator finds them, thresholds from {schedule.threshold} falling by 1.",
             figures.svg(figures.adjacency(graph, records)),
         )
     known = graph.test & (graph.labels >= 0)

@@ -2,8 +2,10 @@
 
 import pytest
 
+from golden.datasets import load
 from golden.errors import InputError
-from golden.islands.schedule import ROUNDS_MAX, Schedule
+from golden.islands.locator import locate
+from golden.islands.schedule import ROUNDS_MAX, SLOW, Schedule, falling
 
 
 def thresholds(schedule: Schedule) -> list[int]:
@@ -28,6 +30,24 @@ def test_the_least_number_of_rounds_is_exact(threshold: int, halving: bool, step
     if needed > 1:
         with pytest.raises(InputError, match=f"at least {needed}, until the threshold is 0"):
             Schedule(threshold, halving, step, min(needed - 1, ROUNDS_MAX)).require_end()
+
+
+@pytest.mark.parametrize(
+    ("name", "threshold"),
+    [
+        ("synthetic:empty,nodes=3", 0),
+        ("synthetic:empty,nodes=1", 0),
+        ("synthetic:cycle,nodes=9", 4),
+        ("synthetic:clique,nodes=30", 16),
+        ("karate", 9),
+    ],
+)
+def test_a_run_falls_from_twice_the_mean_degree(name: str, threshold: int) -> None:
+    graph = load(name)
+    schedule = falling(graph)
+    schedule.require_end()
+    assert schedule == Schedule(threshold, False, 1)
+    assert locate(graph, schedule).edges_read <= locate(graph, SLOW).edges_read
 
 
 def test_a_threshold_that_never_falls_is_refused() -> None:

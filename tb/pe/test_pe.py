@@ -253,7 +253,7 @@ def test_the_proof_is_not_vacuous() -> None:
         ({"lanes": 8, "data_width": 64}, r"lanes must be a power of two in 1\.\.4, not 8"),
         ({"weight_rows": 1}, r"weight_rows must be in 2\.\.1048576, not 1"),
         ({"max_out": 0}, r"max_out must be in 1\.\.1024, not 0"),
-        ({"address_width": 19}, r"address_width must be in 20\.\.38, not 19"),
+        ({"address_width": 19}, r"address_width must be in 20\.\.96, not 19"),
         ({"queue": 1}, "queue must be at least 2, not 1"),
     ],
 )
