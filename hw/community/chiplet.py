@@ -83,7 +83,7 @@ class MachineConfig:
     community: CommunityConfig = field(default_factory=CommunityConfig)
     locator: LocatorConfig = field(default_factory=LocatorConfig)
     pes: int = 8
-    units: int = 2
+    units: int = 4
     hubs: int = 512
     hops: int = 3
     depth: int = 128
