@@ -289,9 +289,11 @@ def test_a_reset_in_the_middle_leaves_nothing_behind(outcomes: dict[str, list[Ou
 
 
 @pytest.mark.skipif(not os.environ.get("ATOLL_FULL"), reason="ATOLL_FULL is not set")
-@pytest.mark.parametrize(("pes", "units", "lanes"), [(1, 1, 8), (4, 1, 4), (8, 4, 8), (3, 2, 16), (2, 2, 8), (4, 2, 16)])
+@pytest.mark.parametrize(
+    ("pes", "units", "lanes"), [(1, 1, 8), (4, 1, 4), (8, 4, 8), (3, 2, 16), (2, 2, 8), (4, 2, 16)]
+)
 def test_other_sizes_are_exact(tmp_path: Path, pes: int, units: int, lanes: int) -> None:
-    """PEs, hub units and lanes, pairwise."""
+    """PEs, hub units and lanes: 8, 16, 48 and 64 multipliers."""
     given = [larger(n, [20, 5], model, 0.4) for n, model in enumerate(MODELS)]
     rows = 0 if pes == 1 else ROWS
 
