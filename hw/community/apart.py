@@ -16,6 +16,8 @@ __all__ = ["Apart"]
 
 #: Vertices that wait in front of a PE: one that can be asked for, and one behind it.
 _WAITING = 2
+#: More rows than a PE can owe.
+_UNDER_WAY = 128
 
 
 class Apart(wiring.Component):
@@ -27,6 +29,8 @@ class Apart(wiring.Component):
         PEs, at least 1.
     units
         Hub units, at least 1.
+    nodes
+        Vertices of a range at most.
 
     Attributes
     ----------
@@ -50,8 +54,8 @@ class Apart(wiring.Component):
         Rows are under way.
     """
 
-    def __init__(self, pes: int, units: int) -> None:
-        self.pes, self.units = pes, units
+    def __init__(self, pes: int, units: int, nodes: int = 4096) -> None:
+        self.pes, self.units, self.nodes = pes, units, nodes
         vid = stream.Signature(VID_BITS)
         super().__init__(
             {
@@ -71,7 +75,7 @@ class Apart(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Give a vertex a cycle to a PE that has room for it."""
         m = Module()
-        number, left = Signal(32), Signal(32)
+        number, left = Signal(VID_BITS), Signal(range(self.nodes + 1))
         m.submodules.offers = offers = Arbiter(VID_BITS, self.units + 1)
         for wanted, offer in zip(self.wanted, offers.i, strict=False):
             connect(m, flipped(wanted), offer)
@@ -115,7 +119,7 @@ class Apart(wiring.Component):
         with m.If(gives):
             m.d.sync += last.eq(chosen)
 
-        under_way = Signal(32)
+        under_way = Signal(range(_UNDER_WAY * self.pes))
         m.d.sync += under_way.eq(under_way + gives - sum(self.returned))
         m.d.comb += self.busy.eq(offers.o.valid | Cat(wanted.valid for wanted in self.wanted).any() | (under_way != 0))
         m.d.sync += [

@@ -326,7 +326,7 @@ class CommunityChiplet(wiring.Component):
             ]
 
         # Vertices apart: all of COMBINE, and hubs.
-        m.submodules.apart = apart = Apart(config.pes, config.units)
+        m.submodules.apart = apart = Apart(config.pes, config.units, config.locator.nodes)
         m.d.comb += [
             apart.start.eq(controller.start & controller.combining),
             apart.first.eq(controller.first),

@@ -160,4 +160,5 @@ async def a_reset_leaves_nothing(dut: Any) -> None:
 
 @pytest.mark.parametrize(("pes", "units"), [(3, 2), (1, 1), (8, 4)])
 def test_apart(pes: int, units: int) -> None:
-    simulate(Apart(pes, units), __name__, parameters={"pes": pes, "units": units}, name=f"apart_{pes}")
+    sizes = {"pes": pes, "units": units, "nodes": 300}
+    simulate(Apart(**sizes), __name__, parameters=sizes, name=f"apart_{pes}")

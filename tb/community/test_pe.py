@@ -8,7 +8,7 @@ import cocotb
 import numpy as np
 
 from golden.community.plan import Kind, Scheme
-from golden.contracts import Activation
+from golden.contracts import RECORD_HEADER, Activation
 from golden.datasets import load
 from golden.islands.schedule import Schedule
 from hw.community.formats import CommunityConfig
@@ -128,6 +128,55 @@ async def models_and_features_are_exact(dut: Any, gin: bool, dense: bool, activa
         load("karate"), config, bench.random, f_out=config.max_out, scheme=scheme(config, Kind.PAIRS),
         gin=gin, dense=dense, activation=activation,
     )  # fmt: skip
+    await run(bench, config, layer)
+
+
+@cocotb.test()
+@cocotb.parametrize(kind=list(Kind))
+async def dense_records_are_exact(dut: Any, kind: Kind) -> None:
+    """Take records of half the width without hubs, whose columns have many rows in common; every cycle."""
+    bench, config = await begin(dut)
+    nodes = config.width // 2
+    for degree in (nodes // 3, nodes - 1):
+        graph = load(f"synthetic:erdos,nodes={nodes},degree={degree},seed={degree}")
+        for k in (2, 4, 8) if kind is Kind.WINDOW else (2,):
+            layer = layer_of(
+                graph, config, random.Random(k), f_out=config.lanes, scheme=scheme(config, kind, k),
+                schedule=Schedule(1 << 10),
+            )  # fmt: skip
+            name = f"community.pe.erdos.{kind.name.lower()}.{config.width}.{degree}.{k}"
+            expect_cycles(name, await run(bench, config, layer))
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[0.0, 0.5])
+async def records_that_do_not_fit_are_refused(dut: Any, pace: float) -> None:
+    """They are told, taken to their end and leave nothing; those between and behind them are exact."""
+    bench, config = await begin(dut, pace)
+    told: list[int] = []
+    bench.take("refused", told.append)
+    await bench.cycles(2)
+    wrong = [
+        ({"nodes": config.width, "hubs": 1, "last_part": 1}, config.width + 1),
+        ({"nodes": 0xFFFF, "hubs": 0xFFFF, "last_part": 1}, 2 * 0xFFFF),
+        ({"nodes": 1, "hubs": 1, "last_part": 0}, 0),
+        ({"nodes": 1, "hubs": 1, "part": 1, "last_part": 1}, 0),
+        ({"nodes": 1, "hubs": config.width, "hub_edges": 1, "last_part": 1}, config.width + 1),
+    ]
+    layer = layer_of(load("karate"), config, bench.random, f_out=config.lanes, scheme=scheme(config, Kind.PAIRS))
+    for header, _ in wrong:
+        beats = [
+            RECORD_HEADER.pack(header),
+            *(bench.random.getrandbits(64) for _ in range(bench.random.randrange(1, 9))),
+        ]
+        bench.drive("records", [{"data": beat, "last": int(n == len(beats) - 1)} for n, beat in enumerate(beats)])
+        if bench.random.random() < 0.5:
+            await bench.drain(quiet=1)
+            await run(bench, config, layer)
+    await bench.drain(quiet=1)
+    await bench.cycles(5)
+    assert told == [info for _, info in wrong]
+    assert not int(dut.busy.value)
     await run(bench, config, layer)
 
 
