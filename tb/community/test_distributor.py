@@ -11,6 +11,7 @@ from golden.contracts import RECORD_HEADER
 from hw.community.distributor import Distributor
 from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
+from tb.harness.expected import expect_cycles
 
 Words = list[dict[str, int]]
 #: The end of a stream, and what stands for a record of which only the header matters here.
@@ -21,7 +22,7 @@ def record(bench: Bench, beats: int | None = None, most: int = 20) -> Words:
     """Return a header that says how much work there is, of `most` nodes at most, and random beats."""
     rng = bench.random
     hub = rng.random() < 0.4
-    nodes = 1 if hub else min(most, rng.choice((1, 1, 2, 5, 20)))
+    nodes = 1 if hub else min(most, rng.choice((1, 1, 2, 5, max(20, most))))
     # Later parts of a hub's edges do not count as another hub.
     fields = {"nodes": nodes, "hubs": rng.randrange(9), "hub_edges": int(hub), "last_part": 1}
     header = RECORD_HEADER.pack({**fields, "part": int(hub and rng.random() < 0.3)})
@@ -76,6 +77,11 @@ class PEs:
                 beats = []
         assert not beats, f"PE {pe} has a piece of a record"
         return found
+
+    def works(self, pe: int) -> list[int]:
+        """Return the work of every record of a PE."""
+        headers = [RECORD_HEADER.unpack(one[0]) for one in self.records(pe)]
+        return [h["nodes"] + h["hubs"] + (0 if h["hub_edges"] else 8 * h["nodes"]) for h in headers]
 
 
 async def begin(dut: Any, **pace: Any) -> tuple[Bench, Distributor, PEs]:
@@ -170,12 +176,23 @@ async def work_is_shared_out(dut: Any) -> None:
     pes.retires = False
     await pulse(bench, dut.start)
     await stream_of(bench, model, pes, 30, most=2)
-    loads = []
-    for pe in range(model.pes):
-        headers = [RECORD_HEADER.unpack(one[0]) for one in pes.records(pe)]
-        loads.append([h["nodes"] + h["hubs"] + (0 if h["hub_edges"] else 8 * h["nodes"]) for h in headers])
+    loads = [pes.works(pe) for pe in range(model.pes)]
     largest = max(work for load in loads for work in load)
     assert max(map(sum, loads)) - min(map(sum, loads)) <= largest
+
+
+@cocotb.test()
+@cocotb.parametrize(most=[20, 7000])
+async def a_stream_takes_its_cycles(dut: Any, most: int) -> None:
+    """Give out records of little and much work: how long it takes, and what every PE gets."""
+    bench, model, pes = await begin(dut)
+    bench.random.seed(most)
+    await pulse(bench, dut.start)
+    began, name = bench.cycle, f"community.distributor.{model.pes}.{model.streams}.{most}"
+    await stream_of(bench, model, pes, 60, beats=3, most=most)
+    expect_cycles(name, bench.cycle - began)
+    for pe in range(model.pes):
+        expect_cycles(f"{name}.work.{pe}", sum(pes.works(pe)))
 
 
 @pytest.mark.parametrize(("pes", "streams"), [(1, 1), (3, 1), (4, 3)])
