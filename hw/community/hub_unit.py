@@ -55,6 +55,8 @@ class HubUnit(wiring.Component):
         Hubs of which the row is wanted.
     rows : streams of ``config.hub_row``, always ready
         The rows, in the order of each client's requests; clients ask only for what they have room for.
+    ahead : stream of unsigned(32)
+        Hubs that will be asked for: their rows are combined, and wait.
     partials : streams of ``config.partial``
     wanted : stream of unsigned(32)
         Hubs that shall be combined, each once.
@@ -82,6 +84,7 @@ class HubUnit(wiring.Component):
                 "busy": Out(1),
                 "i": In(stream.Signature(config.request)).array(clients),
                 "rows": Out(stream.Signature(config.hub_row, always_ready=True)).array(clients),
+                "ahead": In(stream.Signature(VID_BITS)),
                 "partials": In(stream.Signature(config.partial)).array(clients),
                 "wanted": Out(stream.Signature(VID_BITS)),
                 "combined": In(stream.Signature(config.pe.row_beat)),
@@ -121,27 +124,36 @@ class HubUnit(wiring.Component):
             m.d.sync += [to_clear.eq(Mux(to_clear == last_clear, 0, to_clear + 1)), clearing.eq(to_clear != last_clear)]
 
         # Requests: read the slot, then use it or take a new one.
-        asks, asked, asker = merge(m, "requests", [flipped(port) for port in self.i], config.request)
+        # Hubs asked for ahead come last, from nobody.
+        ahead = stream.Signature(config.request).create(path=("ahead_request",))
+        m.d.comb += [
+            ahead.payload.vid.eq(self.ahead.payload),
+            ahead.valid.eq(self.ahead.valid),
+            self.ahead.ready.eq(ahead.ready),
+        ]
+        asks, asked, asker = merge(m, "requests", [*(flipped(port) for port in self.i), ahead], config.request)
         place = data.StructLayout({"slot": slot_bits, "client": range(max(2, self.clients))})
         m.submodules.served = served = Queue(place, _SERVED)
         m.submodules.wants = wanted = Queue(VID_BITS, 4)
         connect(m, wanted.o, flipped(self.wanted))
-        looks, vid, client = Signal(), Signal(32), Signal(range(max(2, self.clients)))
+        looks, vid, client = Signal(), Signal(32), Signal(range(self.clients + 1))
+        nobody = client == self.clients
         count = Signal(slot_bits + 1)
         full = count[-1]
         known = slot_read.data.epoch == epoch
         last_slot = (1 << slot_bits) - 1
         slot = Mux(known, slot_read.data.slot, Mux(full, last_slot, count[:slot_bits]))
         new = looks & ~known & ~full
-        settles = looks & served.i.ready & (wanted.i.ready | known | full)
+        room = served.i.ready | nobody
+        settles = looks & room & (wanted.i.ready | known | full)
         m.d.comb += [
             asks.ready.eq((~looks | settles) & ~clearing),
             slot_read.en.eq(asks.ready),
             slot_read.addr.eq(asked.vid >> self._shift),
-            served.i.valid.eq(looks & (wanted.i.ready | known | full)),
+            served.i.valid.eq(looks & ~nobody & (wanted.i.ready | known | full)),
             served.i.payload.slot.eq(slot),
             served.i.payload.client.eq(client),
-            wanted.i.valid.eq(new & served.i.ready),
+            wanted.i.valid.eq(new & room),
             wanted.i.payload.eq(vid),
             finisher.vertex.valid.eq(new & settles),
             finisher.vertex.payload.vid.eq(vid),
