@@ -1,4 +1,4 @@
-"""Command reader: checks the image's header and reads its command list, one command at a time."""
+"""Command reader: checks the image's header and reads its command list, ahead of what is carried out."""
 
 from amaranth import Cat, Elaboratable, Module, Signal, unsigned
 from amaranth.lib import data, stream, wiring
@@ -21,6 +21,8 @@ class CommandReader(wiring.Component):
     ----------
     address_width, data_width
         Widths of the memory port, in bits.
+    ahead
+        Commands asked for and not yet answered, at least 1: with 1, a command is read when the one before it is done.
 
     Attributes
     ----------
@@ -39,8 +41,10 @@ class CommandReader(wiring.Component):
         A client's end of the read arbiter.
     """
 
-    def __init__(self, address_width: int = 32, data_width: int = 256) -> None:
-        self.address_width, self.data_width = address_width, data_width
+    def __init__(self, address_width: int = 32, data_width: int = 256, ahead: int = 1) -> None:
+        if ahead < 1:
+            raise ValueError(f"ahead must be at least 1, not {ahead!r}")
+        self.address_width, self.data_width, self.ahead = address_width, data_width, ahead
         line = unsigned(line_address_width(address_width))
         super().__init__(
             {
@@ -57,68 +61,80 @@ class CommandReader(wiring.Component):
     def elaborate(self, platform: object) -> Elaboratable:
         """Build the fetch of one line and the walk through the list."""
         m = Module()
-        m.submodules.fetcher = fetcher = Fetcher(self.address_width, self.data_width, 16)
+        beats = 8 * LINE_BYTES // self.data_width
+        m.submodules.fetcher = fetcher = Fetcher(self.address_width, self.data_width, max(16, beats * self.ahead))
         connect(m, fetcher.request, flipped(self.request))
         connect(m, flipped(self.beat), fetcher.beat)
 
-        beats = 8 * LINE_BYTES // self.data_width
+        # Lines: asked for one by one, put together from their beats, taken in turn. The FSM below has the last word.
         line = Signal(8 * LINE_BYTES)
-        failed = Signal()  # a beat of the line could not be read
-        at = Signal.like(self.base)  # line under way
-        m.d.comb += [
-            fetcher.i.payload.address.eq(at << exact_log2(beats)),
-            fetcher.i.payload.length.eq(beats - 1),
-            self.command.payload.eq(line),
-            # One line at a time is asked for, and there is always room for it.
-            fetcher.o.ready.eq(1),
-        ]
+        there, failed = Signal(), Signal()  # it is whole; a beat of it could not be read
+        take, done = Signal(), Signal()  # the line is used; its command is answered
+        at, following = Signal.like(self.base), Signal.like(self.base)  # line in turn, line to ask for
+        asks, listing, owed = Signal(), Signal(), Signal(range(self.ahead + 1))
         header = data.View(struct(HEADER), line)
         # Where the list ends: behind the image's first line, and in the memory, where it may end with the port.
         list_end = Signal.like(header.command_list + header.commands)
         end = Signal.like(self.base + list_end)
+        m.d.comb += [
+            fetcher.i.payload.address.eq(following << exact_log2(beats)),
+            fetcher.i.payload.length.eq(beats - 1),
+            fetcher.i.valid.eq(asks),
+            fetcher.o.ready.eq(~there),
+            self.command.payload.eq(line),
+        ]
+        m.d.sync += owed.eq(owed + (asks & fetcher.i.ready) - done)
+        with m.If(~asks):
+            m.d.sync += asks.eq(listing & (following != end[: len(at)]) & (owed != self.ahead))
+        with m.Elif(fetcher.i.ready):
+            m.d.sync += [asks.eq(0), following.eq(following + 1)]
+        with m.If(take):
+            m.d.sync += [there.eq(0), failed.eq(0)]
+        with m.Elif(fetcher.o.valid & fetcher.o.ready):
+            m.d.sync += [
+                line.eq(Cat(line, fetcher.o.payload.data)[self.data_width :]),
+                there.eq(fetcher.o.payload.last),
+                failed.eq(failed | fetcher.o.payload.error),
+            ]
+
         command = data.View(struct(COMMANDS[Opcode.NOP]), line)
         completion = self.o.payload
 
         def fail(code: Error, info: object) -> None:
-            m.d.sync += [completion.error.eq(code), completion.info.eq(info)]
+            m.d.sync += [completion.error.eq(code), completion.info.eq(info), listing.eq(0)]
             m.next = "COMPLETE"
 
         in_header = Signal()
-        m.d.sync += failed.eq(0)
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += self.i.ready.eq(1)
-                m.d.sync += [self.base.eq(self.i.payload), at.eq(self.i.payload), in_header.eq(1), completion.eq(0)]
+                start = self.i.payload
+                m.d.sync += [self.base.eq(start), at.eq(start), following.eq(start), completion.eq(0)]
                 with m.If(self.i.valid):
-                    m.next = "ASK"
-            with m.State("ASK"):
-                m.d.comb += fetcher.i.valid.eq(1)
-                with m.If(fetcher.i.ready):
-                    m.next = "READ"
-            with m.State("READ"):
-                m.d.sync += failed.eq(failed | (fetcher.o.valid & fetcher.o.payload.error))
-                with m.If(fetcher.o.valid):
-                    m.d.sync += line.eq(Cat(line, fetcher.o.payload.data)[self.data_width :])
-                    with m.If(fetcher.o.payload.last):
-                        m.next = "CHECK"
+                    m.d.sync += [in_header.eq(1), asks.eq(1)]
+                    m.next = "CHECK"
             with m.State("CHECK"):
+                m.d.comb += [take.eq(there & (in_header | failed)), done.eq(take)]
                 with m.If(in_header):
+                    list_start = self.base + header.command_list
                     m.d.sync += [
-                        at.eq(self.base + header.command_list),
                         list_end.eq(header.command_list + header.commands),
-                        end.eq(self.base + header.command_list + header.commands),
+                        end.eq(list_start + header.commands),
                     ]
-                with m.If(failed):
-                    fail(Error.MEMORY_READ, at)
-                with m.Elif(~in_header):
-                    m.d.sync += [completion.layer.eq(command.layer), completion.tag.eq(command.tag)]
-                    m.next = "EXECUTE"
-                with m.Elif(header.magic != MAGIC):
-                    fail(Error.BAD_MAGIC, header.magic)
-                with m.Elif(header.version != VERSION):
-                    fail(Error.BAD_VERSION, header.version)
-                with m.Else():
-                    m.next = "NEXT"
+                    with m.If(there):
+                        m.d.sync += [at.eq(list_start), following.eq(list_start)]
+                with m.If(there):
+                    with m.If(failed):
+                        fail(Error.MEMORY_READ, at)
+                    with m.Elif(~in_header):
+                        m.d.sync += [completion.layer.eq(command.layer), completion.tag.eq(command.tag)]
+                        m.next = "EXECUTE"
+                    with m.Elif(header.magic != MAGIC):
+                        fail(Error.BAD_MAGIC, header.magic)
+                    with m.Elif(header.version != VERSION):
+                        fail(Error.BAD_VERSION, header.version)
+                    with m.Else():
+                        m.next = "NEXT"
             with m.State("NEXT"):
                 m.d.sync += in_header.eq(0)
                 # Sums are compared a cycle later: this is the longest path of a chiplet if it is one.
@@ -128,24 +144,24 @@ class CommandReader(wiring.Component):
                 with m.Elif(at == end[: len(at)]):
                     m.next = "COMPLETE"
                 with m.Else():
-                    m.next = "ASK"
+                    with m.If(in_header):
+                        m.d.sync += [listing.eq(1), asks.eq(1)]
+                    m.next = "CHECK"
             with m.State("EXECUTE"):
-                m.d.comb += self.command.valid.eq(1)
+                m.d.comb += [self.command.valid.eq(1), take.eq(self.command.ready)]
                 with m.If(self.command.ready):
                     m.next = "WAIT"
             with m.State("WAIT"):
-                m.d.comb += self.executed.ready.eq(1)
+                m.d.comb += [self.executed.ready.eq(1), done.eq(self.executed.valid)]
                 with m.If(self.executed.valid):
-                    m.d.sync += [
-                        at.eq(at + COMMAND_BYTES // LINE_BYTES),
-                        completion.error.eq(self.executed.payload.code),
-                        completion.info.eq(self.executed.payload.info),
-                    ]
+                    m.d.sync += at.eq(at + COMMAND_BYTES // LINE_BYTES)
                     m.next = "NEXT"
                     with m.If(self.executed.payload.code != Error.NONE):
-                        m.next = "COMPLETE"
+                        fail(self.executed.payload.code, self.executed.payload.info)
             with m.State("COMPLETE"):
-                m.d.comb += self.o.valid.eq(1)
-                with m.If(self.o.ready):
+                # What was asked for ahead comes first, for nobody.
+                m.d.comb += [take.eq(there), done.eq(there), self.o.valid.eq(~asks & (owed == 0))]
+                with m.If(self.o.valid & self.o.ready):
+                    m.d.sync += listing.eq(0)
                     m.next = "IDLE"
         return m

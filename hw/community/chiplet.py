@@ -44,6 +44,8 @@ PE_MODULE, HUB_MODULE = "community_pe", "community_hub_unit"
 
 _ID_WIDTH = 3
 _LOCATOR_CLIENTS = 3
+#: Commands asked for and not yet answered: those of a layer.
+_COMMANDS_AHEAD = 4
 
 
 @dataclass(frozen=True)
@@ -209,8 +211,9 @@ class CommunityChiplet(wiring.Component):
         config, community = self.config, self.config.community
         port = config.port
         clients = 1 + _LOCATOR_CLIENTS + 2 + config.readers
-        m.submodules.command_reader = reader = CommandReader(*port)
-        m.submodules.read_arbiter = arbiter = ReadArbiter(*port, clients=clients, outstanding=config.depth)
+        m.submodules.command_reader = reader = CommandReader(*port, ahead=_COMMANDS_AHEAD)
+        # The command reader, client 0, has commands read while others go on that have nothing to do with it.
+        m.submodules.read_arbiter = arbiter = ReadArbiter(*port, clients=clients, outstanding=config.depth, silent=(0,))
         m.submodules.write_port = write_port = WritePort(*port, id_width=_ID_WIDTH + 1)
         m.submodules.locator = locator = Locator(config.locator)
         m.submodules.distributor = distributor = Distributor(config.pes, config.kept, config.locator.outputs)

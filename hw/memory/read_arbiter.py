@@ -1,5 +1,7 @@
 """Read arbiter: many clients share the read channels of one AXI4 port."""
 
+from collections.abc import Collection
+
 from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -35,6 +37,8 @@ class ReadArbiter(wiring.Component):
     outstanding
         Outstanding bursts of a client, a power of two. A client of single beats needs as many as the latency
         has cycles.
+    silent
+        Clients whose failed reads are no `failure`: they see them in their beats, and tell of them in their time.
 
     Attributes
     ----------
@@ -54,7 +58,12 @@ class ReadArbiter(wiring.Component):
     """
 
     def __init__(
-        self, address_width: int = 32, data_width: int = 256, clients: int = 4, outstanding: int = 128
+        self,
+        address_width: int = 32,
+        data_width: int = 256,
+        clients: int = 4,
+        outstanding: int = 128,
+        silent: Collection[int] = (),
     ) -> None:
         check_port(address_width, data_width)
         if not 2 <= clients <= 16:
@@ -62,7 +71,7 @@ class ReadArbiter(wiring.Component):
         if outstanding < 2 or outstanding & (outstanding - 1):
             raise ValueError(f"outstanding must be a power of two from 2, not {outstanding!r}")
         self.address_width, self.data_width = address_width, data_width
-        self.clients, self.outstanding = clients, outstanding
+        self.clients, self.outstanding, self.silent = clients, outstanding, tuple(silent)
         self.id_width = ceil_log2(clients)
         #: Bursts asked for and bursts answered so far, by client, modulo ``2 * outstanding``.
         self.tails = Array(Signal(range(2 * outstanding), name=f"tail{i}") for i in range(clients))
@@ -135,8 +144,9 @@ class ReadArbiter(wiring.Component):
         # A cycle later again: block RAM is slow, and a failure is in no hurry.
         address = Signal.like(answered.data)
         offset = Signal.like(index)
-        failed = Signal()
-        m.d.sync += [address.eq(answered.data), offset.eq(index), failed.eq(valid & beat.error)]
+        failed, told = Signal(), Signal()
+        m.d.comb += told.eq(Cat(client == n for n in self.silent).any())
+        m.d.sync += [address.eq(answered.data), offset.eq(index), failed.eq(valid & beat.error & ~told)]
         beats_of_a_line = len(answered.data) - len(self.failure.payload)
         m.d.comb += [
             self.failure.valid.eq(failed),

@@ -1,5 +1,6 @@
 """Proofs of the command reader: it waits for nobody but its partners, and completes every run once."""
 
+from functools import partial
 from typing import Any
 
 from amaranth.asserts import AnySeq
@@ -29,12 +30,21 @@ def without_covers(fragment: Fragment) -> Fragment:
 
 
 class CommandReaderSpec(Elaboratable):
-    """Within a few cycles it offers something, or waits for a beat, an answer or a start."""
+    """Within a few cycles it offers something, or waits for a beat, an answer or a start.
+
+    Parameters
+    ----------
+    ahead
+        Commands asked for and not yet answered.
+    """
+
+    def __init__(self, ahead: int) -> None:
+        self.ahead = ahead
 
     def elaborate(self, platform: Any) -> Module:
         """Answer requests in any time with any data, commands with any report."""
         m = Module()
-        dut = CommandReader(20, DATA_WIDTH)
+        dut = CommandReader(20, DATA_WIDTH, self.ahead)
         m.submodules.dut = without_covers(Fragment.get(dut, platform))
         for name, port in (("i", dut.i), ("executed", dut.executed)):
             m.d.comb += [port.valid.eq(AnySeq(1)), port.payload.eq(AnySeq(Shape.cast(port.payload.shape()).width))]
@@ -45,18 +55,21 @@ class CommandReaderSpec(Elaboratable):
             assert_stream(m, port, name)
 
         # Beats come for what was asked, and never else.
-        owed = Signal(range(2 * BEATS + 1))
+        owed, part = Signal(range((self.ahead + 1) * BEATS + 1)), Signal(range(BEATS))
         beat = dut.beat
         m.d.comb += [
             beat.valid.eq(AnySeq(1)),
             beat.payload.data.eq(AnySeq(DATA_WIDTH)),
             beat.payload.error.eq(AnySeq(1)),
-            beat.payload.last.eq(owed == 1),
+            beat.payload.last.eq(part == BEATS - 1),
             Assume(~beat.valid | (owed != 0)),
         ]
         asked = dut.request.valid & dut.request.ready
-        m.d.sync += owed.eq(owed + asked * BEATS - beat.valid)
-        m.d.comb += [Assert(~asked | (owed == 0)), Assert(~asked | (dut.request.payload.length == BEATS - 1))]
+        m.d.sync += [owed.eq(owed + asked * BEATS - beat.valid), part.eq(part + beat.valid)]
+        m.d.comb += [
+            Assert(~asked | (owed <= (self.ahead - 1) * BEATS)),
+            Assert(~asked | (dut.request.payload.length == BEATS - 1)),
+        ]
 
         started = dut.i.valid & dut.i.ready
         handed = dut.command.valid & dut.command.ready
@@ -69,7 +82,8 @@ class CommandReaderSpec(Elaboratable):
         ]
         m.d.comb += [
             Assert(~(started & running)),
-            Assert(~dut.o.valid | (running & ~open_command)),
+            # What was asked for ahead does not outlive the run.
+            Assert(~dut.o.valid | (running & ~open_command & (owed == 0) & ~dut.request.valid)),
             Assert(~dut.command.valid | (running & ~open_command)),
             # An answer is only taken for a command.
             Assert(~answered | open_command),
@@ -106,6 +120,7 @@ class CommandReaderSpec(Elaboratable):
         m.d.comb += [
             Cover(completed & (commands == 1) & (dut.o.payload.error == Error.NONE)),
             Cover(completed & (commands == 1) & failed),
+            *([Cover(asked & open_command)] if self.ahead > 1 else []),
             Cover(completed & (commands == 0) & (dut.o.payload.error == Error.MEMORY_READ)),
             Cover(completed & (commands == 0) & (dut.o.payload.error == Error.BAD_VERSION)),
             Cover(completed & (commands == 0) & (dut.o.payload.error == Error.BAD_OPERAND)),
@@ -114,6 +129,7 @@ class CommandReaderSpec(Elaboratable):
 
 
 PROOFS = [
-    Proof("waits_for_its_partners_only", CommandReaderSpec, "bmc", 15),
-    Proof("reaches_its_states", CommandReaderSpec, "cover", 30),
+    Proof(f"{name}_{ahead}_ahead", partial(CommandReaderSpec, ahead), mode, depth)
+    for ahead in (1, 2)
+    for name, mode, depth in (("waits_for_its_partners_only", "bmc", 15), ("reaches_its_states", "cover", 30))
 ]

@@ -39,6 +39,8 @@ CONFIGURATIONS = {
 }
 #: Units that report to the executor.
 ERROR_SOURCES = 3
+#: Commands read ahead, by the width of the port.
+AHEAD = {64: 3, 256: 1}
 #: Beats the gather unit may have asked for: the fewest.
 FETCH_DEPTH = 16
 GATE_CLIENTS = 3
@@ -48,7 +50,7 @@ PARTS: dict[str, Callable[[PEConfig], Any]] = {
     "gather": lambda pe: GatherUnit(pe.address_width, pe.data_width, pe.max_beats, FETCH_DEPTH),
     "builder": TaskBuilder,
     "loader": WeightLoader,
-    "commands": lambda pe: CommandReader(pe.address_width, pe.data_width),
+    "commands": lambda pe: CommandReader(pe.address_width, pe.data_width, AHEAD[pe.data_width]),
     "executor": lambda pe: Executor(pe, ERROR_SOURCES),
     "gate": lambda pe: ReadGate(pe.address_width, pe.data_width, GATE_CLIENTS, GATE_MOST),
 }
