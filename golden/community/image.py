@@ -180,11 +180,10 @@ def build_community_image(
     if in_stages:
         return _InStages(problem, how=(schedule, limits, kind)).build()
     layers, programs = len(model.layers), programs_of(model, graph.nodes)
-    b = Builder(regions=8 + 4 * layers + programs, commands=3 * layers + programs)
+    b = Builder(regions=7 + 4 * layers + programs, commands=3 * layers + programs)
     b.words(RegionKind.BOUNDARIES, [0, graph.nodes])
     offsets = b.words(RegionKind.OFFSETS, graph.offsets)
     edges = b.words(RegionKind.EDGES, graph.edges)
-    degrees = b.words(RegionKind.DEGREES, graph.degrees)
     source = b.scales(RegionKind.SCALE_SOURCE, problem.scale_source)
     # Those of GCN are the same; the hardware reads them once.
     ours, theirs = problem.scale_source, problem.scale_destination
@@ -219,7 +218,7 @@ def build_community_image(
             edges=edges.line,
             edge_count=graph.edge_count,
             tiles=1,
-            degrees=degrees.line,
+            differences=1,
             **_location(schedule, limits),
         )
         command(

@@ -3,12 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from golden.contracts import COMPLETION, Error, Opcode
+from golden.contracts import COMPLETION, VID_BITS, Error, Opcode
 from hw.chiplet.command_reader import CommandReader
 from hw.chiplet.command_router import offload_members, route_commands
 from hw.chiplet.weight_loader import WeightLoader
@@ -44,6 +44,10 @@ PE_MODULE, HUB_MODULE = "community_pe", "community_hub_unit"
 
 _ID_WIDTH = 3
 _LOCATOR_CLIENTS = 3
+#: That which reads edges.
+_EDGES = 2
+#: Hubs of the first round that are remembered until they can be combined.
+_EARLY = 512
 #: Commands asked for and not yet answered: those of a layer.
 _COMMANDS_AHEAD = 4
 
@@ -236,6 +240,7 @@ class CommunityChiplet(wiring.Component):
 
         # Commands. The host may have written before it starts another list.
         starts = self.start.valid & self.start.ready
+        begins = locator.command.valid & locator.command.ready
         connect(m, flipped(self.start), reader.i)
         connect(m, reader.o, flipped(self.done))
         m.d.comb += [self.opcode.eq(controller.opcode), self.layer.eq(controller.layer)]
@@ -252,7 +257,7 @@ class CommunityChiplet(wiring.Component):
             self.hubs.eq(distributor.hubs),
             self.rounds.eq(locator.counters.rounds),
             self.edges_read.eq(locator.counters.edges_read),
-            distributor.start.eq(locator.command.valid & locator.command.ready),
+            distributor.start.eq(begins),
             distributor.hops.eq(config.hops),
             distributor.replay.eq(controller.replay),
             controller.records_whole.eq(distributor.whole),
@@ -283,8 +288,17 @@ class CommunityChiplet(wiring.Component):
             row_memory = None
             ends += [(features.request, features.beat) for features in readers]
             connect(m, writes.o, write_port.i)
+        # Edges come last: hubs need weights and table first. Neither waits for anybody, so edges wait for a while only.
+        edges, first = locator.requests[_EDGES], Signal()
+        m.d.comb += first.eq(~controller.weights_there | table.busy)
         for n, (request, beat) in enumerate(ends):
-            connect(m, request, arbiter.requests[n])
+            goes = ~first if request is edges else Const(1)
+            port_request = arbiter.requests[n]
+            m.d.comb += [
+                port_request.payload.eq(request.payload),
+                port_request.valid.eq(request.valid & goes),
+                request.ready.eq(port_request.ready & goes),
+            ]
             connect(m, arbiter.beats[n], beat)
         m.d.comb += [
             locator.failure.valid.eq(arbiter.failure.valid),
@@ -348,6 +362,20 @@ class CommunityChiplet(wiring.Component):
         # Records to PEs, features and hubs' rows.
         sums = Signal()
         m.d.comb += sums.eq(controller.open & ~controller.combining)
+        # The first hubs are known before the edges are there; what there is no room for is asked for by its records.
+        m.submodules.early = early = ResetInserter(begins)(Queue(VID_BITS, _EARLY))
+        early_unit, early_waits = early.o.payload[:unit_bits], Signal()
+        m.d.comb += [
+            early.i.valid.eq(locator.first_hubs.valid),
+            early.i.payload.eq(locator.first_hubs.payload),
+            early_waits.eq(sums & (early.level != 0)),
+            early.o.ready.eq(sums & Array(unit.ahead.ready for unit in units)[early_unit]),
+        ]
+        for number, unit in enumerate(units):
+            m.d.comb += [
+                unit.ahead.payload.eq(early.o.payload),
+                unit.ahead.valid.eq(early.o.valid & sums & (early_unit == number)),
+            ]
         for n in range(config.locator.outputs):
             connect(m, locator.records[n], distributor.i[n])
         for n, (pe, hub_port) in enumerate(zip(pes, ports, strict=True)):
@@ -389,25 +417,14 @@ class CommunityChiplet(wiring.Component):
                 table.vertex[n].eq(features.vertex),
                 features.found.eq(table.found[n]),
             ]
-        # The table waits for weights or graph: the port has no room for all at once, and nothing is found without the
-        # graph.
-        graph_comes, table_waits = Signal(), Signal()
-        with m.If(locator.command.valid & locator.command.ready):
-            m.d.sync += graph_comes.eq(1)
-        with m.Elif((locator.counters.locate_cycles != 0) | locator.completion.valid):
-            m.d.sync += graph_comes.eq(0)
-        with m.If(controller.table_start):
-            m.d.sync += table_waits.eq(1)
-        with m.Elif(table.start):
-            m.d.sync += table_waits.eq(0)
         m.d.comb += [
-            table.start.eq(table_waits & (controller.weights_there | ~graph_comes)),
+            table.start.eq(controller.table_start),
             table.forget.eq(starts),
             *(table.addresses[n].eq(address) for n, address in enumerate(controller.table_addresses)),
             *(table.words[n].eq(words) for n, words in enumerate(controller.table_words)),
             controller.records_ended.eq(distributor.ended),
-            controller.records_busy.eq(Cat(source.busy for source in sources).any() | apart.busy),
-            controller.ready.eq(~table.busy & ~table_waits & ~Cat(unit.busy for unit in units).any()),
+            controller.records_busy.eq(Cat(source.busy for source in sources).any() | apart.busy | early_waits),
+            controller.ready.eq(~table.busy & ~Cat(unit.busy for unit in units).any()),
         ]
 
         # Results of all in turn, with their address. Other chiplets' vertices are hubs here, and have none.

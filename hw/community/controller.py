@@ -27,8 +27,8 @@ _ELEMENTS_OF_GRANULE = ROW_BYTES * 8 // VALUE_BITS
 _MAX_IN = 1 << 16
 #: What a location depends on, beside the graph in the memory.
 _LOCATION = (
-    "first_vertex", "vertices", "offsets", "edges", "edge_count", "tiles", "halving", "degrees", "threshold", "step",
-    "rounds", "c_max", "h_max",
+    "first_vertex", "vertices", "offsets", "edges", "edge_count", "tiles", "halving", "differences", "degrees",
+    "threshold", "step", "rounds", "c_max", "h_max",
 )  # fmt: skip
 #: Cycles in a row in which nothing moves, so that nothing is on its way between two blocks.
 _QUIET = 15

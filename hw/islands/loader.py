@@ -20,7 +20,10 @@ _LINE_WORDS = LINE_BYTES // WORD_BYTES
 
 
 class Loader(wiring.Component):
-    """Reads the three arrays side by side; nothing of them is prepared by the host.
+    """Reads the arrays side by side; nothing of them is prepared by the host.
+
+    Degrees that are the differences of the offsets, as where one chiplet has the whole graph, need not be in the
+    memory.
 
     Bad data is reported, and everything is read to its end all the same.
 
@@ -89,7 +92,7 @@ class Loader(wiring.Component):
             offsets.i.payload.address.eq(command.offsets * _LINE_WORDS),
             offsets.i.payload.words.eq(command.vertices * command.tiles + 1),
             degrees.i.payload.address.eq(command.degrees * _LINE_WORDS),
-            degrees.i.payload.words.eq(command.vertices),
+            degrees.i.payload.words.eq(Mux(command.differences, 0, command.vertices)),
             edges.i.payload.address.eq(command.edges * _LINE_WORDS),
             edges.i.payload.words.eq(command.edge_count),
         ]
@@ -118,23 +121,25 @@ class Loader(wiring.Component):
         rows_busy, row, tile = Signal(), Signal(32), Signal(8)
         start, before = Signal(32), Signal(32)
         offset, degree = offset_words.o.payload.data, degree_words.o.payload.data
+        difference = (offset - start)[:32]
         first, ends, last = Signal(), Signal(), Signal()
-        none_left = Signal()  # the degrees of a graph without vertices
+        none_left = Signal()  # the degrees of a graph without vertices, or those that nobody needs
         m.d.comb += [
             ends.eq(~first & (tile == command.tiles - 1)),
             last.eq(row == command.vertices - 1),
             none_left.eq(degree_words.o.payload.empty),
         ]
-        step, ready = Signal(), Signal()
+        step, ready, known = Signal(), Signal(), Signal()
         m.d.comb += [
-            ready.eq(~ends | (degree_words.o.valid & self.entry.ready)),
+            known.eq(degree_words.o.valid | command.differences),
+            ready.eq(~ends | (known & self.entry.ready)),
             step.eq(rows_busy & offset_words.o.valid & ready),
             offset_words.o.ready.eq(step),
             degree_words.o.ready.eq(rows_busy & (none_left | (step & ends))),
-            self.entry.valid.eq(rows_busy & offset_words.o.valid & degree_words.o.valid & ends),
+            self.entry.valid.eq(rows_busy & offset_words.o.valid & known & ends),
             self.entry.payload.node.eq(row),
             self.entry.payload.row.start.eq(start),
-            self.entry.payload.row.degree.eq(degree),
+            self.entry.payload.row.degree.eq(Mux(command.differences, difference, degree)),
         ]
         with m.If(step):
             m.d.sync += [before.eq(offset), first.eq(0), tile.eq(Mux(first | ends, 0, tile + 1))]
@@ -149,7 +154,7 @@ class Loader(wiring.Component):
             wrong[0].eq(offset < Mux(first, 0, before)),
             wrong[1].eq((offset > command.edge_count) | (ends & last & (offset != command.edge_count))),
             wrong[2].eq(first & (offset != 0)),
-            wrong[3].eq(ends & (degree != offset - start)),
+            wrong[3].eq(ends & ~command.differences & (degree != difference)),
             self.busy.eq(edges_busy | rows_busy | (degree_words.o.valid & none_left) | self.error.valid),
         ]
         m.d.sync += [self.error.valid.eq(outside | (step & wrong.any())), report.info.eq(row)]

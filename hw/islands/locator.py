@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.contracts import COMMANDS, LINE_BYTES, Error, Opcode
+from golden.contracts import COMMANDS, LINE_BYTES, VID_BITS, Error, Opcode
 from golden.islands.record import HUB_WORD
 from golden.islands.schedule import ROUNDS_MAX
 from hw.contracts import struct
@@ -58,6 +58,9 @@ class Locator(wiring.Component):
         LOCATE commands, one at a time.
     completion
         How it ended: a code of `golden.contracts.Error` and its info. Every record stream has ended by then.
+    first_hubs
+        Vertices whose degree is above the first threshold, as they are loaded: all hubs of the first round, unless
+        the run fails.
     records
         Record streams; each ends with the beat that says so, after an error too.
     counters
@@ -85,6 +88,7 @@ class Locator(wiring.Component):
                 "active": In(range(config.engines + 1)),
                 "command": In(stream.Signature(struct(COMMANDS[Opcode.LOCATE]))),
                 "completion": Out(stream.Signature(ErrorReport)),
+                "first_hubs": Out(stream.Signature(VID_BITS, always_ready=True)),
                 "records": Out(stream.Signature(RecordBeat)).array(config.outputs),
                 "counters": Out(Counters),
                 "requests": Out(stream.Signature(ReadRequest(*widths))).array(config.clients),
@@ -194,6 +198,12 @@ class Locator(wiring.Component):
             ]
             failures.append((self.write_failure, Error.MEMORY_WRITE))
         top = (1 << config.node_bits + 1) - 1  # above any degree
+        entry, enters = Signal(loader.entry.payload.shape()), Signal()
+        m.d.sync += [entry.eq(loader.entry.payload), enters.eq(loader.entry.valid & loader.entry.ready)]
+        m.d.comb += [
+            self.first_hubs.valid.eq(enters & (entry.row.degree > settings.threshold)),
+            self.first_hubs.payload.eq(entry.node + settings.first),
+        ]
         m.d.comb += [loader.command.eq(command), self.completion.payload.eq(error)]
 
         def fail(code: Error, info: object) -> None:

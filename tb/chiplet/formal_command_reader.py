@@ -129,7 +129,10 @@ class CommandReaderSpec(Elaboratable):
 
 
 PROOFS = [
-    Proof(f"{name}_{ahead}_ahead", partial(CommandReaderSpec, ahead), mode, depth)
+    proof
     for ahead in (1, 2)
-    for name, mode, depth in (("waits_for_its_partners_only", "bmc", 15), ("reaches_its_states", "cover", 30))
+    for proof in (
+        Proof(f"waits_for_its_partners_only_{ahead}", partial(CommandReaderSpec, ahead), "bmc", 15),
+        Proof(f"reaches_its_states_{ahead}", partial(CommandReaderSpec, ahead), "cover", 30),
+    )
 ]

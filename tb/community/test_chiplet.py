@@ -137,7 +137,7 @@ def _errors() -> tuple[list[Error], Problem, Work]:
     given = larger(3, [6, 4], Model.GCN, 0.4)
     image = build_community_image(given, Schedule(7), LIMITS, row_lines=ROWS)
 
-    def changed(kind: RegionKind, word: int, value: int) -> Image:
+    def changed(kind: RegionKind, word: int, value: int, image: Image = image) -> Image:
         at = image.region(kind).address + 4 * word
         return replace(image, data=image.data[:at] + value.to_bytes(4, "little") + image.data[at + 4 :])
 
@@ -160,7 +160,7 @@ def _errors() -> tuple[list[Error], Problem, Work]:
         (Error.MEMORY_WRITE, image, Pace(write_errors=(results.address, results.address + 31))),
         (Error.INDEX_RANGE, changed(RegionKind.FEATURES_SPARSE, 3, 0x0001_FFF0), Pace()),
         (Error.OFFSET_ORDER, changed(RegionKind.FEATURE_OFFSETS, 5, 0xFFFF_0000), Pace()),
-        (Error.DEGREE, changed(RegionKind.DEGREES, 4, 1), Pace()),
+        (Error.DEGREE, changed(RegionKind.DEGREES, 4, 1, staged), Pace()),
         # No location; weights that do not fit while one goes on; another number of vertices than was located.
         (Error.BAD_OPERAND, command(Opcode.LOCATE, 0, Opcode.NOP), Pace()),
         (Error.BAD_OPERAND, command(Opcode.LOAD_WEIGHTS, 9, 0xFF), Pace()),

@@ -12,7 +12,7 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.contracts import COMMANDS, LINE_BYTES, Opcode
+from golden.contracts import COMMANDS, LINE_BYTES, VID_BITS, Opcode
 from golden.graph import Graph
 from golden.islands.locator import Limits
 from golden.islands.schedule import Schedule
@@ -59,6 +59,7 @@ class IslandMachine(wiring.Component):
                 "active": In(range(self.config.engines + 1)),
                 "command": In(stream.Signature(struct(COMMANDS[Opcode.LOCATE]))),
                 "completion": Out(stream.Signature(ErrorReport)),
+                "first_hubs": Out(stream.Signature(VID_BITS, always_ready=True)),
                 "records": Out(stream.Signature(RecordBeat)).array(config.outputs),
                 "counters": Out(Counters),
                 **flat_members("m_axi", Out(port)),
@@ -72,6 +73,7 @@ class IslandMachine(wiring.Component):
         m.submodules.arbiter = arbiter = self.arbiter
         wiring.connect(m, wiring.flipped(self.command), locator.command)
         wiring.connect(m, locator.completion, wiring.flipped(self.completion))
+        wiring.connect(m, locator.first_hubs, wiring.flipped(self.first_hubs))
         for n in range(self.config.outputs):
             wiring.connect(m, locator.records[n], wiring.flipped(self.records[n]))
         for client in range(self.config.clients):

@@ -412,6 +412,21 @@ async def a_graph_may_lie_anywhere(dut: Any) -> None:
 
 
 @cocotb.test()
+async def degrees_may_be_differences_of_offsets(dut: Any) -> None:
+    """Read nothing where degrees would be; tell of those above the threshold as they are loaded."""
+    machine = await begin(dut)
+    limits = limits_of()
+    for name in ("karate", *GRAPHS[6:]):
+        graph = load(name)
+        layout = lay_out(graph, degrees=np.full(graph.nodes, 0xDEADBEEF))
+        await machine.memory.load(layout.image)
+        streams = await machine.run(layout, HALVING, limits, differences=1)
+        assert machine.completions[0]["code"] == Error.NONE
+        check_records(graph, HALVING, limits, [record for records in streams for record in records])
+        assert machine.first_hubs == np.flatnonzero(graph.degrees > HALVING.threshold).tolist()
+
+
+@cocotb.test()
 async def vertices_of_other_chiplets_are_hubs(dut: Any) -> None:
     """Of a graph whose upper vertices are here, rows name lower ones too; those are never searched."""
     machine = await begin(dut)

@@ -77,7 +77,7 @@ class MemorySide(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Build the design."""
         m = Module()
-        widths = {"address_width": self.address_width, "data_width": self.data_width}
+        widths: dict[str, Any] = {"address_width": self.address_width, "data_width": self.data_width}
         m.submodules.arbiter = arbiter = ReadArbiter(**widths, clients=len(CLIENTS), outstanding=self.outstanding)
         m.submodules.fetcher = fetcher = Fetcher(**widths, depth=self.depth)
         m.submodules.ranges = ranges = RangeReader(**widths, depth=self.depth)

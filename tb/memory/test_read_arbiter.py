@@ -131,7 +131,7 @@ def test_read_arbiter(configuration: str, tmp_path: Path) -> None:
         ({"data_width": 512}, "data_width must be 64, 128 or 256, not 512"),
     ],
 )
-def test_read_arbiter_refuses(parameters: dict[str, int], message: str) -> None:
+def test_read_arbiter_refuses(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ReadArbiter(**parameters)
 
