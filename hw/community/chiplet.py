@@ -73,7 +73,7 @@ class MachineConfig:
     depth
         Beats a reader may have asked for.
     kept
-        Beats of records that are kept for each PE, a power of two from 64: if all records of a graph fit, the layers
+        Beats that are kept of each stream of records, a power of two from 64: if all of a graph fit, the layers
         after the first have them without a location.
     ways
         Elements of a hub that a unit finishes at the same time, a power of two up to the lanes.
@@ -93,7 +93,7 @@ class MachineConfig:
     hubs: int = 512
     hops: int = 3
     depth: int = 128
-    kept: int = 2048
+    kept: int = 4096
     ways: int = 4
     row_lines: int = 0
 

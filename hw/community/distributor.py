@@ -16,8 +16,10 @@ from hw.stream.queue import Queue
 
 __all__ = ["Distributor", "Lane"]
 
-#: Beats of records that wait to be given out, of a stream.
-_WAITING = 1024
+#: Beats of records of a stream that wait for a decision, and of those decided on that wait for their PE.
+_WAITING, _GIVEN = 256, 128
+#: Records at most that a PE has been given and has not done: those under way in it and before it.
+_RECORDS = 64
 #: Work of a PE above which it is given no more: enough to have as many records under way as it can have.
 _AHEAD = 512
 #: Work of a node, which is combined, beside that of a row; rows are planned and summed meanwhile.
@@ -118,16 +120,17 @@ class Lane(wiring.Component):
 
 
 class Distributor(wiring.Component):
-    """Streams of records go side by side to PEs as the allocator says, and are kept for the next layer.
+    """Streams of records are kept for the layers to come, and go side by side to PEs as the allocator says.
 
-    They are given out late, when a PE will soon need them: what PEs have done by then says more than any estimate.
+    They are given out late, when a PE will soon need them: what PEs have done by then says more than any estimate. So
+    are they when they come again: a record may then be another PE's.
 
     Parameters
     ----------
     pes
         PEs, 1 to 64.
     depth
-        Beats of records that are kept for each PE, see `hw.community.keeper.Keeper`.
+        Beats that are kept of each stream, see `hw.community.keeper.Keeper`.
     streams
         Streams of records, at least 1.
 
@@ -144,7 +147,7 @@ class Distributor(wiring.Component):
     start : In(1)
         Other streams come: forget those before and that they have ended.
     replay : In(1)
-        Give out all records once more, each to the PE that had it; only after `ended`, if they are `whole`.
+        Give out all records once more; only after `ended`, if they are `whole`.
     whole : Out(1)
         All records of the streams are there.
     ended : Out(1)
@@ -152,7 +155,7 @@ class Distributor(wiring.Component):
     smoothed : Out(1)
         Pulse: a record went to another PE than the one in turn.
     communities, hubs : Out(32)
-        How many the streams have had since `start`.
+        How many the streams have had since `start` or `replay`.
 
     Raises
     ------
@@ -181,40 +184,42 @@ class Distributor(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Lanes that share the allocator, and a switch to the PEs' keepers."""
+        """Keepers and lanes that share the allocator, and a switch to the PEs."""
         m = Module()
-        keepers = [Keeper(self.depth) for _ in range(self.pes)]
+        keepers = [Keeper(self.depth) for _ in range(self.streams)]
         lanes = [Lane(self.pes) for _ in range(self.streams)]
-        for n, keeper in enumerate(keepers):
+        begins = self.start | self.replay
+        for n, (keeper, lane) in enumerate(zip(keepers, lanes, strict=True)):
             m.submodules[f"keeper_{n}"] = keeper
-            connect(m, keeper.o, flipped(self.o[n]))
-            m.d.comb += [keeper.start.eq(self.start), keeper.replay.eq(self.replay)]
-        for n, lane in enumerate(lanes):
             m.submodules[f"lane_{n}"] = lane
-            connect(m, flipped(self.i[n]), lane.i)
-            m.d.comb += lane.start.eq(self.start)
+            connect(m, flipped(self.i[n]), keeper.i)
+            connect(m, keeper.o, lane.i)
+            m.d.comb += [keeper.start.eq(self.start), keeper.replay.eq(self.replay), lane.start.eq(begins)]
         self._decide(m, lanes)
 
-        # A keeper that has the beginning of a record takes the rest of it first; of two first beats, that of the lower.
+        # Who has begun to give a PE a record goes on with it; of two first beats, that of the lower lane comes first.
+        given = [Queue(RecordBeat, _GIVEN) for _ in range(self.pes)]
         accepts = [Signal(self.pes, name=f"accepts_{n}") for n in range(self.streams)]
-        for n, keeper in enumerate(keepers):
+        for n, queue in enumerate(given):
+            m.submodules[f"given_{n}"] = queue
+            connect(m, queue.o, flipped(self.o[n]))
             held, holder = Signal(name=f"held_{n}"), Signal(range(max(2, self.streams)), name=f"holder_{n}")
             taken: Value = Const(0)
             for number, lane in enumerate(lanes):
                 wants = lane.o.valid & (lane.pe == n)
                 mine = Mux(held, holder == number, ~taken)
                 taken = taken | wants
-                m.d.comb += accepts[number][n].eq(keeper.i.ready & mine)
+                m.d.comb += accepts[number][n].eq(queue.i.ready & mine)
                 with m.If(wants & mine):
-                    m.d.comb += [keeper.i.valid.eq(1), keeper.i.payload.eq(lane.o.payload)]
-                    with m.If(keeper.i.ready):
+                    m.d.comb += [queue.i.valid.eq(1), queue.i.payload.eq(lane.o.payload)]
+                    with m.If(queue.i.ready):
                         m.d.sync += [held.eq(~lane.o.payload.last), holder.eq(number)]
         for number, lane in enumerate(lanes):
             m.d.comb += lane.o.ready.eq(accepts[number].bit_select(lane.pe, 1))
         for counter, pulses in ((self.communities, "community"), (self.hubs, "hub")):
-            m.d.sync += counter.eq(Mux(self.start, 0, counter + sum(getattr(lane, pulses) for lane in lanes)))
+            m.d.sync += counter.eq(Mux(begins, 0, counter + sum(getattr(lane, pulses) for lane in lanes)))
         m.d.comb += [
-            self.ended.eq(Cat(lane.ended for lane in lanes).all() & Cat(keeper.empty for keeper in keepers).all()),
+            self.ended.eq(Cat(lane.ended for lane in lanes).all() & ~Cat(queue.level != 0 for queue in given).any()),
             self.whole.eq(Cat(keeper.whole for keeper in keepers).all()),
         ]
         return m
@@ -234,10 +239,8 @@ class Distributor(wiring.Component):
                 connect(m, lane.work, port)
             asked = asking.o
             work, source = asked.payload.payload, asked.payload.source
-        # What each PE has been given, so that it can be taken off its load: a record has a header, an ID and a row at
-        # least. The number of a task is that of its lane.
-        records = self.depth // 3 + 1
-        works = [Queue(_WORK_BITS, records) for _ in range(self.pes)]
+        # What each PE has been given, so that it can be taken off its load. The number of a task is that of its lane.
+        works = [Queue(_WORK_BITS, _RECORDS) for _ in range(self.pes)]
         m.submodules.sizes = sizes = Queue(_WORK_BITS, 4)
         task, share = allocator.i.payload, allocator.o.payload
         room = Array(queue.i.ready for queue in works)[share.pe]
@@ -265,10 +268,7 @@ class Distributor(wiring.Component):
         for n, lane in enumerate(lanes):
             m.d.comb += [lane.chosen.valid.eq(answers & (share.task == n)), lane.chosen.payload.eq(share.pe)]
 
-        replaying = Signal()
-        with m.If(self.start | self.replay):
-            m.d.sync += replaying.eq(self.replay)
-        done = [Signal(range(records + 1), name=f"done_{n}") for n in range(self.pes)]
+        done = [Signal(range(_RECORDS + 1), name=f"done_{n}") for n in range(self.pes)]
         retires = Signal(self.pes)
         for n in reversed(range(self.pes)):
             with m.If(done[n] != 0):
@@ -284,8 +284,7 @@ class Distributor(wiring.Component):
             ]
             with m.If(retires[n]):
                 m.d.comb += [retired.payload.pe.eq(n), retired.payload.work.eq(queue.o.payload)]
-            # What is given out again has been taken off before.
-            m.d.sync += done[n].eq(done[n] + (self.retired[n] & ~replaying) - retires[n])
+            m.d.sync += done[n].eq(done[n] + self.retired[n] - retires[n])
         m.d.sync += [
             Cover(allocator.o.valid & ~room, "a PE has as many records as can be counted"),
             Cover(asked.valid & ~needed, "every PE has enough to do"),
