@@ -1,8 +1,8 @@
-"""The lowest one among many bits, and the others."""
+"""The lowest one among many bits, the others, and the next one in turn."""
 
 from amaranth.hdl import Cat, Mux, Value
 
-__all__ = ["lowest_one", "without_lowest"]
+__all__ = ["lowest_one", "next_one", "without_lowest"]
 
 #: Bits through which a carry goes in one step.
 _GROUP = 16
@@ -22,6 +22,20 @@ def lowest_one(bits: Value) -> tuple[Value, Value]:
     low, low_place = lowest_one(bits[:half])
     high, high_place = lowest_one(bits[half:])
     return low | high, Cat(Mux(low, low_place, high_place), ~low)
+
+
+def next_one(bits: Value, last: Value) -> Value:
+    """Return the position of the next one behind `last`, in turn, if there is a one.
+
+    Parameters
+    ----------
+    bits
+        A power of two of them, at least 2.
+    last
+        A position.
+    """
+    some_behind, next_ = lowest_one(bits & Cat(last < n for n in range(len(bits))))
+    return Mux(some_behind, next_, lowest_one(bits)[1])
 
 
 def without_lowest(bits: Value) -> Value:

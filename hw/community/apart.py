@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import ceil_log2
 
 from golden.contracts import VID_BITS
-from hw.lowest import lowest_one
+from hw.lowest import next_one
 from hw.stream.arbiter import Arbiter
 from hw.stream.queue import Queue
 
@@ -96,18 +96,14 @@ class Apart(wiring.Component):
             connect(m, queue.o, flipped(port))
         # Who has room, of those first who are hungry; in turn.
         bits = max(1, ceil_log2(self.pes))
-        room, best, behind = (Signal(1 << bits, name=name) for name in ("room", "best", "behind"))
+        room, best, hungry = (Signal(1 << bits, name=name) for name in ("room", "best", "hungry"))
         last, chosen = Signal(bits), Signal(bits)
-        hungry = Signal(1 << bits)
-        some_behind, next_ = lowest_one(behind)
-        _, lowest = lowest_one(best)
         gives = Signal()
         m.d.comb += [
             room.eq(Cat(queue.i.ready for queue in queues)),
             hungry.eq(room & Cat(self.hungry)),
             best.eq(Mux(hungry.any(), hungry, room)),
-            behind.eq(best & Cat(last < n for n in range(1 << bits))),
-            chosen.eq(Mux(some_behind, next_, lowest)),
+            chosen.eq(next_one(best, last)),
             gives.eq(offers.o.valid & room.any()),
             offers.o.ready.eq(room.any()),
         ]

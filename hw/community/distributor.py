@@ -5,21 +5,25 @@ from typing import Any
 from amaranth.hdl import Array, Cat, Const, Cover, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.utils import ceil_log2
 
 from golden.contracts import RECORD_HEADER
 from hw.community.keeper import Keeper
 from hw.contracts import struct
 from hw.islands.allocator import Allocator, AllocatorSettings
 from hw.islands.formats import RecordBeat
+from hw.lowest import next_one
 from hw.stream.arbiter import Arbiter
 from hw.stream.queue import Queue
 
 __all__ = ["Distributor", "Lane"]
 
 #: Beats of records of a stream that wait for a decision, and of those decided on that wait for their PE.
-_WAITING, _GIVEN = 256, 128
+_WAITING, _GIVEN = 256, 512
 #: Records at most that a PE has been given and has not done: those under way in it and before it.
 _RECORDS = 64
+#: Beats that wait for a PE below which it needs another record.
+_FEW = 8
 #: Work of a PE above which it is given no more: enough to have as many records under way as it can have.
 _AHEAD = 512
 #: Work of a node, which is combined, beside that of a row; rows are planned and summed meanwhile.
@@ -122,8 +126,8 @@ class Lane(wiring.Component):
 class Distributor(wiring.Component):
     """Streams of records are kept for the layers to come, and go side by side to PEs as the allocator says.
 
-    They are given out late, when a PE will soon need them: what PEs have done by then says more than any estimate. So
-    are they when they come again: a record may then be another PE's.
+    They are given out late, when a PE will soon need them: what PEs have done by then says more than any estimate. When
+    they come again, all at once, the allocator would be too slow: any PE for which little waits gets the next one.
 
     Parameters
     ----------
@@ -195,10 +199,9 @@ class Distributor(wiring.Component):
             connect(m, flipped(self.i[n]), keeper.i)
             connect(m, keeper.o, lane.i)
             m.d.comb += [keeper.start.eq(self.start), keeper.replay.eq(self.replay), lane.start.eq(begins)]
-        self._decide(m, lanes)
-
         # Who has begun to give a PE a record goes on with it; of two first beats, that of the lower lane comes first.
         given = [Queue(RecordBeat, _GIVEN) for _ in range(self.pes)]
+        begun = Signal(self.pes)
         accepts = [Signal(self.pes, name=f"accepts_{n}") for n in range(self.streams)]
         for n, queue in enumerate(given):
             m.submodules[f"given_{n}"] = queue
@@ -211,11 +214,16 @@ class Distributor(wiring.Component):
                 taken = taken | wants
                 m.d.comb += accepts[number][n].eq(queue.i.ready & mine)
                 with m.If(wants & mine):
-                    m.d.comb += [queue.i.valid.eq(1), queue.i.payload.eq(lane.o.payload)]
+                    m.d.comb += [
+                        queue.i.valid.eq(1),
+                        queue.i.payload.eq(lane.o.payload),
+                        begun[n].eq(queue.i.ready & ~held),
+                    ]
                     with m.If(queue.i.ready):
                         m.d.sync += [held.eq(~lane.o.payload.last), holder.eq(number)]
         for number, lane in enumerate(lanes):
             m.d.comb += lane.o.ready.eq(accepts[number].bit_select(lane.pe, 1))
+        self._decide(m, lanes, [queue.level < _FEW for queue in given], begun)
         for counter, pulses in ((self.communities, "community"), (self.hubs, "hub")):
             m.d.sync += counter.eq(Mux(begins, 0, counter + sum(getattr(lane, pulses) for lane in lanes)))
         m.d.comb += [
@@ -224,8 +232,11 @@ class Distributor(wiring.Component):
         ]
         return m
 
-    def _decide(self, m: Module, lanes: list[Lane]) -> None:
-        """Let the allocator answer all lanes, and tell it what has been done."""
+    def _decide(self, m: Module, lanes: list[Lane], needy: list[Any], begun: Signal) -> None:
+        """Let the allocator answer all lanes, and tell it what has been done; or answer at once.
+
+        `needy`: little waits for a PE. `begun`: the first beat of a record goes to it.
+        """
         if self.pes == 1:
             for lane in lanes:
                 m.d.comb += [lane.chosen.valid.eq(lane.work.valid), lane.work.ready.eq(lane.chosen.ready)]
@@ -249,24 +260,44 @@ class Distributor(wiring.Component):
         needed = Signal()
         m.d.sync += needed.eq(Cat(load < _AHEAD for load in allocator.loads).any())
         takes = sizes.i.ready & needed
+
+        # All that comes again goes to PEs in turn that need a record and are not promised one.
+        again, hands = Signal(), Signal()
+        with m.If(self.start | self.replay):
+            m.d.sync += again.eq(self.replay)
+        bits = ceil_log2(self.pes)
+        needs, promised, free = (Signal(1 << bits, name=name) for name in ("needs", "promised", "free"))
+        last, chosen = Signal(bits), Signal(bits)
+        m.d.comb += [
+            free.eq(needs & ~promised),
+            chosen.eq(next_one(free, last)),
+            hands.eq(again & asked.valid & free.any() & Array(lane.chosen.ready for lane in lanes)[source]),
+        ]
+        m.d.sync += [needs.eq(Cat(needy)), promised.eq((promised & ~begun) | Mux(hands, 1 << chosen, 0))]
+        with m.If(hands):
+            m.d.sync += last.eq(chosen)
+
         m.d.comb += [
             allocator.settings.eq(
                 AllocatorSettings.const({"hops": 0, "threshold": _NEVER_SPLIT, "grain": (1 << 16) - 1})
             ),
             allocator.settings.hops.eq(self.hops),
-            allocator.i.valid.eq(asked.valid & takes),
+            allocator.i.valid.eq(asked.valid & takes & ~again),
             task.task.eq(source),
             task.rows.eq(work),
             task.columns.eq(1),
-            asked.ready.eq(allocator.i.ready & takes),
-            sizes.i.valid.eq(asked.valid & allocator.i.ready & needed),
+            asked.ready.eq(Mux(again, hands, allocator.i.ready & takes)),
+            sizes.i.valid.eq(asked.valid & allocator.i.ready & needed & ~again),
             sizes.i.payload.eq(work),
             allocator.o.ready.eq(answers),
             sizes.o.ready.eq(answers),
             self.smoothed.eq(allocator.smoothed),
         ]
         for n, lane in enumerate(lanes):
-            m.d.comb += [lane.chosen.valid.eq(answers & (share.task == n)), lane.chosen.payload.eq(share.pe)]
+            m.d.comb += [
+                lane.chosen.valid.eq(Mux(again, hands & (source == n), answers & (share.task == n))),
+                lane.chosen.payload.eq(Mux(again, chosen, share.pe)),
+            ]
 
         done = [Signal(range(_RECORDS + 1), name=f"done_{n}") for n in range(self.pes)]
         retires = Signal(self.pes)
@@ -284,8 +315,9 @@ class Distributor(wiring.Component):
             ]
             with m.If(retires[n]):
                 m.d.comb += [retired.payload.pe.eq(n), retired.payload.work.eq(queue.o.payload)]
-            m.d.sync += done[n].eq(done[n] + self.retired[n] - retires[n])
+            m.d.sync += done[n].eq(done[n] + (self.retired[n] & ~again) - retires[n])
         m.d.sync += [
             Cover(allocator.o.valid & ~room, "a PE has as many records as can be counted"),
             Cover(asked.valid & ~needed, "every PE has enough to do"),
+            Cover(again & asked.valid & ~free.any(), "every PE has a record or is promised one"),
         ]
