@@ -13,24 +13,25 @@ from hw.graph.formats import ErrorReport
 from hw.memory.formats import RangeRequest, ReadBeat, ReadRequest
 from hw.memory.range_reader import RangeReader
 from hw.pe.formats import Coefficient
-from hw.stream.arbiter import Arbiter
+from hw.stream.arbiter import merge
 from hw.stream.queue import Queue
-from hw.stream.slice import Slice
 
 __all__ = ["FeatureReader", "FeatureSettings"]
 
 _WORD_BITS = 32
 #: The factor 1.
 _ONE = struct(SCALE).const({"mantissa": 1 << 15, "exponent": 0})
-#: Vertices under way at once: one every two cycles for as long as a memory may take.
-_TAGS = 128
 #: Beats that a client may have asked for and not taken when it asks again, for records and for vertices apart, and
-#: beats there is room for: what is asked for before the beats are counted, rows of usual length, fits in between.
+#: beats there is room for: what is asked for before the beats are counted fits in between, rows of three beats at most.
 _OWED, _ROOM = (24, 8), (32, 16)
 #: Beats for records below which a client has little to do.
 _FEW = 8
-#: Vertices that are looked up at the same time, at most.
-_STAGES = 3
+#: Words of the longest row: a sparse one with an entry for every feature.
+_MOST = 1 << 16
+#: Vertices that are looked up at the same time, at most, and ranges that wait for the memory's port.
+_STAGES, _RANGES = 2, 5
+#: Vertices that a client is served until the first of them is counted.
+_UNCOUNTED = 3
 
 
 class FeatureSettings(data.StructLayout):
@@ -69,7 +70,7 @@ class FeatureReader(wiring.Component):
     address_width
         Of the memory port, in bits.
     depth
-        Beats asked for or waiting, see `hw.memory.fetcher.Fetcher`.
+        Beats asked for or waiting, see `hw.memory.fetcher.Fetcher`; also the vertices under way.
 
     Attributes
     ----------
@@ -77,7 +78,7 @@ class FeatureReader(wiring.Component):
         `FeatureSettings`, constant while vertices are asked for.
     i : streams of ``config.request``
     apart : streams of unsigned(32)
-        Vertices that a client shall combine for others.
+        Vertices that a client shall combine for others. ``i[n].ready`` depends on ``apart[n].valid``.
     o : streams of ``config.pe.task_beat``
         In the order of each client's requests of either kind, rows as a whole; the address is a ``config.tag``.
     hungry : Out(1) for every client
@@ -88,9 +89,16 @@ class FeatureReader(wiring.Component):
         ``OFFSET_ORDER`` with the vertex, if its range is longer than a row can be; it is taken as empty.
     request, beat
         A client's end of the read arbiter.
+
+    Raises
+    ------
+    ValueError
+        If `clients` is below 1.
     """
 
     def __init__(self, config: CommunityConfig, clients: int, address_width: int = 32, depth: int = 128) -> None:
+        if clients < 1:
+            raise ValueError(f"clients must be at least 1, not {clients!r}")
         self.config, self.clients, self.address_width = config, clients, address_width
         self._reader = RangeReader(address_width, config.data_width, depth)
         super().__init__(
@@ -119,45 +127,41 @@ class FeatureReader(wiring.Component):
         # Of every client a queue for its records and one for vertices apart, which overtake.
         queues = [[Queue(config.pe.task_beat, room) for room in _ROOM] for _ in range(self.clients)]
         tag = data.StructLayout({"client": source_shape, "source": struct(SCALE), "tag": config.tag})
-        m.submodules.tags = tags = Queue(tag, _TAGS)
-        # A range is asked for, of so many beats: rows have up to 2^16 words, and a beat more for their ends.
-        asks, beats = Signal(), Signal(15)
+        m.submodules.tags = tags = Queue(tag, self._reader.depth)
+        # A range is asked for, of so many beats: a row may begin and end within one.
+        words_of_beat = exact_log2(config.data_width // _WORD_BITS)
+        most_beats = (_MOST >> words_of_beat) + 1
+        asks, beats = Signal(), Signal(range(most_beats + 1))
 
         # Who is served next: in turn, if little waits for him.
         wish = data.StructLayout({"vid": VID_BITS, "apart": 1})
-        if self.clients == 1:
-            m.submodules.turn = turn = Slice(wish)
-            offers, wanted, wanted_source = [turn.i], turn.o.payload, 0
-            word = turn.o
-        else:
-            m.submodules.turn = many = Arbiter(wish, self.clients)
-            offers = list(many.i)
-            word = many.o
-            wanted, wanted_source = word.payload.payload, word.payload.source
+        offers = [stream.Signature(wish).create(path=(f"wish_{n}",)) for n in range(self.clients)]
+        word, wanted, wanted_source = merge(m, "turn", offers, wish)
         for n, (port, apart, offer) in enumerate(zip(self.i, self.apart, offers, strict=True)):
             room = []
             for kind, queue in enumerate(queues[n]):
                 m.submodules[f"queue_{n}_{kind}"] = queue
-                owed = Signal(18, name=f"owed_{n}_{kind}")
+                owed = Signal(range(_OWED[kind] + _UNCOUNTED * most_beats), name=f"owed_{n}_{kind}")
                 asked = asks & (tags.i.payload.client == n) & (tags.i.payload.tag.apart == kind)
                 m.d.sync += owed.eq(owed + Mux(asked, beats, 0) - (queue.o.valid & queue.o.ready))
                 room.append(owed < _OWED[kind])
                 if kind == 0:
                     m.d.comb += self.hungry[n].eq(owed < _FEW)
+            overtakes = apart.valid & room[1]
             m.d.comb += [
-                offer.payload.vid.eq(Mux(offer.payload.apart, apart.payload, port.payload.vid)),
-                offer.payload.apart.eq(apart.valid & room[1]),
-                offer.valid.eq(offer.payload.apart | (port.valid & room[0])),
+                offer.payload.vid.eq(Mux(overtakes, apart.payload, port.payload.vid)),
+                offer.payload.apart.eq(overtakes),
+                offer.valid.eq(overtakes | (port.valid & room[0])),
                 apart.ready.eq(offer.ready & room[1]),
-                port.ready.eq(offer.ready & room[0] & ~offer.payload.apart),
+                port.ready.eq(offer.ready & room[0] & ~overtakes),
             ]
             self._hand_out(m, n, *queues[n])
 
-        m.submodules.ranges = ranges = Queue(RangeRequest(self.address_width), 2 * _STAGES)
+        m.submodules.ranges = ranges = Queue(RangeRequest(self.address_width), _RANGES)
         wiring.connect(m, ranges.o, reader.i)
         # What has been looked up always has room.
         goes = Signal()
-        m.d.comb += goes.eq(word.valid & (ranges.level <= _STAGES) & (tags.level <= _TAGS - _STAGES))
+        m.d.comb += goes.eq(word.valid & (ranges.level <= _RANGES - _STAGES) & (tags.level <= tags.depth - _STAGES))
 
         # The beginning of the features is known in the second cycle, the end in the one after it.
         row, at, first, own = Signal(32), Signal(32), Signal(32), Signal(32)
@@ -182,9 +186,9 @@ class FeatureReader(wiring.Component):
             found.tag.scale.eq(self.found.destination),
         ]
 
-        words = Signal(33)
-        m.d.comb += words.eq(self.found.offset - first)
-        wrong = (self.found.offset < first) | (words > settings.most)
+        # If its end lies before its beginning, a row has as good as 2^33 words.
+        words, wrong = Signal(33), Signal()
+        m.d.comb += [words.eq(self.found.offset - first), wrong.eq(words > settings.most)]
         range_, bad = Signal(RangeRequest(self.address_width)), Signal()
         m.d.sync += [
             asks.eq(known),
@@ -194,7 +198,6 @@ class FeatureReader(wiring.Component):
             tags.i.payload.eq(found),
             self.error.payload.info.eq(found.tag.vid),
         ]
-        words_of_beat = exact_log2(config.data_width // _WORD_BITS)
         end = range_.address[:words_of_beat] + range_.words + (config.data_width // _WORD_BITS - 1)
         m.d.comb += [
             ranges.i.valid.eq(asks),

@@ -1,6 +1,6 @@
 """Load sequencer: asks for the weights of a layer, then for its biases, beside other commands."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -9,6 +9,9 @@ from hw.graph.formats import ErrorReport
 from hw.memory.formats import RangeRequest
 
 __all__ = ["LoadSequencer"]
+
+#: Bits of the number of rows.
+_ROW_BITS = 17
 
 
 class LoadSequencer(wiring.Component):
@@ -26,7 +29,7 @@ class LoadSequencer(wiring.Component):
     addresses : In
         Of weights and biases, in words.
     rows, row_words, biases_wanted : In
-        Rows of weights, their words, and biases. Like the addresses constant while busy.
+        Rows of weights, 1 to 65,536, their words, and biases, at least 1. Like the addresses constant while busy.
     load : stream of `RangeRequest`
         What to read.
     biases : Out(1)
@@ -37,17 +40,20 @@ class LoadSequencer(wiring.Component):
         Something has gone wrong anywhere.
     busy : Out(1)
         From the cycle of `start` until all is written.
+    asked, count
+        What is at hand has been asked for; rows or biases of it that are written (inside; proofs look at them).
     report : Out
-        The first error while it was busy, or code 0.
+        The first error while it was busy, or code 0; what is told in the cycle of ``start`` is of something else.
     """
 
     def __init__(self, address_width: int) -> None:
         range_ = RangeRequest(address_width)
+        self.asked, self.count = Signal(), Signal(_ROW_BITS)
         super().__init__(
             {
                 "start": In(1),
                 "addresses": In(data.ArrayLayout(range_["address"].shape, 2)),
-                "rows": In(32),
+                "rows": In(_ROW_BITS),
                 "row_words": In(16),
                 "biases_wanted": In(16),
                 "load": Out(stream.Signature(range_)),
@@ -62,39 +68,22 @@ class LoadSequencer(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Ask, count, ask, count."""
         m = Module()
-        load = self.load
-        count = Signal(32)
+        load, asked, count = self.load, self.asked, self.count
+        working = Signal()
+        m.d.comb += [
+            load.valid.eq(working & ~asked),
+            load.payload.address.eq(Mux(self.biases, self.addresses[1], self.addresses[0])),
+            load.payload.words.eq(Mux(self.biases, self.biases_wanted, self.rows * self.row_words)),
+            self.busy.eq(self.start | working),
+        ]
+        with m.If(load.valid & load.ready):
+            m.d.sync += asked.eq(1)
         with m.If(self.loaded):
             m.d.sync += count.eq(count + 1)
-        with m.FSM() as fsm:
-            with m.State("IDLE"):
-                with m.If(self.start):
-                    m.d.sync += [self.biases.eq(0), count.eq(0), self.report.eq(0)]
-                    m.next = "WEIGHTS"
-            with m.State("WEIGHTS"):
-                m.d.comb += [
-                    load.valid.eq(1),
-                    load.payload.address.eq(self.addresses[0]),
-                    load.payload.words.eq(self.rows[:17] * self.row_words),
-                ]
-                with m.If(load.ready):
-                    m.next = "LOADING"
-            with m.State("LOADING"):
-                with m.If(count == self.rows):
-                    m.d.sync += [count.eq(0), self.biases.eq(1)]
-                    m.next = "BIASES"
-            with m.State("BIASES"):
-                m.d.comb += [
-                    load.valid.eq(1),
-                    load.payload.address.eq(self.addresses[1]),
-                    load.payload.words.eq(self.biases_wanted),
-                ]
-                with m.If(load.ready):
-                    m.next = "LOADING BIASES"
-            with m.State("LOADING BIASES"):
-                with m.If(count == self.biases_wanted):
-                    m.next = "IDLE"
-        m.d.comb += self.busy.eq(self.start | ~fsm.ongoing("IDLE"))
-        with m.If(self.error.valid & ~fsm.ongoing("IDLE") & (self.report.code == Error.NONE)):
+        with m.If(asked & (count == Mux(self.biases, self.biases_wanted, self.rows))):
+            m.d.sync += [asked.eq(0), count.eq(0), self.biases.eq(1), working.eq(~self.biases)]
+        with m.If(working & self.error.valid & (self.report.code == Error.NONE)):
             m.d.sync += self.report.eq(self.error.payload)
+        with m.If(self.start):
+            m.d.sync += [working.eq(1), self.biases.eq(0), count.eq(0), self.report.eq(0)]
         return m

@@ -28,31 +28,40 @@ class NodeTable(wiring.Component):
     Parameters
     ----------
     nodes
-        Vertices it has room for, a power of two.
+        Vertices it has room for, a power of two; two beats of scales at least.
     address_width, data_width
         Of the memory port, in bits.
     ports
-        Lookups at the same time.
+        Lookups at the same time, at least 1.
 
     Attributes
     ----------
     start : In(1)
-        Read what is not there.
+        Read what is not there; only while not busy.
     forget : In(1)
         The memory may have changed, or a read may have failed: nothing is there.
     addresses : In
         Where each of the `ARRAYS` begins, in words; the beginning of a beat.
     words : In
-        Their lengths; an array of none is left as it is.
+        Their lengths, at most those of all vertices; an array of none is left as it is.
     busy : Out(1)
         Arrays are being read.
     vertex, found
         A vertex, and in the next cycle what is known of it.
     request, beat
         A client's end of the read arbiter.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
     """
 
     def __init__(self, nodes: int, address_width: int = 32, data_width: int = 256, ports: int = 2) -> None:
+        if nodes < 2 * data_width // _WORD or nodes & (nodes - 1):
+            raise ValueError(f"nodes must be a power of two from {2 * data_width // _WORD}, not {nodes!r}")
+        if ports < 1:
+            raise ValueError(f"ports must be at least 1, not {ports!r}")
         self.nodes, self.data_width, self.ports = nodes, data_width, ports
         self._reader = RangeReader(address_width, data_width, 128)
         request = RangeRequest(address_width)
@@ -61,9 +70,9 @@ class NodeTable(wiring.Component):
                 "start": In(1),
                 "forget": In(1),
                 "addresses": In(request["address"].shape).array(len(ARRAYS)),
-                "words": In(_WORD).array(len(ARRAYS)),
+                "words": In(range(2 * nodes)).array(len(ARRAYS)),
                 "busy": Out(1),
-                "vertex": In(_WORD).array(ports),
+                "vertex": In(range(2 * nodes)).array(ports),
                 "found": Out(Lookup).array(ports),
                 "request": Out(stream.Signature(ReadRequest(address_width, data_width))),
                 "beat": In(stream.Signature(ReadBeat(data_width), always_ready=True)),
@@ -115,13 +124,15 @@ class NodeTable(wiring.Component):
             asked.eq(missing & ~(both << destination)),
         ]
         for n in range(len(ARRAYS)):
-            address, words_there = Signal.like(self.addresses[n]), Signal.like(self.words[n])
-            same = there[n] & (address == self.addresses[n]) & (words_there == self.words[n])
+            # The beats that it is in.
+            wanted = self.addresses[n][exact_log2(words) :]
+            address, words_there = Signal.like(wanted), Signal.like(self.words[n])
+            same = there[n] & (address == wanted) & (words_there == self.words[n])
             m.d.comb += missing[n].eq((self.words[n] != 0) & ~same)
             with m.If(self.start & missing[n]):
-                m.d.sync += [there[n].eq(1), address.eq(self.addresses[n]), words_there.eq(self.words[n])]
+                m.d.sync += [there[n].eq(1), address.eq(wanted), words_there.eq(self.words[n])]
         with m.If(self.start):
-            m.d.sync += [to_ask.eq(to_ask | asked), to_come.eq(to_come | asked), for_both.eq(both)]
+            m.d.sync += [to_ask.eq(asked), to_come.eq(asked), for_both.eq(both)]
         with m.If(self.forget):
             m.d.sync += there.eq(0)
 

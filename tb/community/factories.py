@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from hw.community.feature_reader import FeatureReader
 from hw.community.formats import CommunityConfig
 from hw.community.pe import CommunityPE
 from hw.community.planner import Planner
@@ -9,7 +10,12 @@ from hw.community.record_reader import RecordReader
 from hw.community.scanner import Scanner
 from hw.community.summer import Summer
 
-__all__ = ["pe", "planner", "reader", "scanner", "summer"]
+__all__ = ["feature_reader", "pe", "planner", "reader", "scanner", "summer"]
+
+
+def feature_reader(clients: int, address_width: int = 32, depth: int = 128, **parameters: Any) -> FeatureReader:
+    """Return a `FeatureReader`; other parameters as for `CommunityConfig`."""
+    return FeatureReader(CommunityConfig(**parameters), clients, address_width, depth)
 
 
 def pe(**parameters: Any) -> CommunityPE:

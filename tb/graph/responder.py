@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+import cocotb
+
 from tb.harness.bench import Bench
 
 __all__ = ["Responder"]
@@ -34,6 +36,8 @@ class Responder:
         Contents instead of the image, over and over.
     held
         While true, requests are taken and not answered.
+    latency
+        Cycles that every answer takes more; to be changed while nothing is under way.
     """
 
     def __init__(
@@ -50,8 +54,16 @@ class Responder:
         self.asked: list[int] = []
         self.repeat = b""
         self.held = False
+        self.latency = 0
+        self._under_way: list[Any] = []
         self._waiting: list[dict[str, int]] = []
         bench.take(requests, self._answer)
+
+    def forget(self) -> None:
+        """Answer nothing of what has been asked for, after a reset."""
+        for task in self._under_way:
+            task.cancel()
+        self._under_way, self._waiting = [], []
 
     def beat(self, address: int) -> int:
         """Contents of a beat."""
@@ -69,15 +81,25 @@ class Responder:
         self._waiting = []
 
     def _answer(self, request: Any) -> None:
+        beats = []
         for index in range(request["length"] + 1):
             address = request["address"] + index
             self.asked.append(address)
-            beat = {
-                "data": self.beat(address),
-                "error": int(address in self.failing),
-                "last": int(index == request["length"]),
-            }
-            if self.held:
-                self._waiting.append(beat)
-            else:
-                self.bench.drive(self.beats, [beat])
+            beats.append(
+                {
+                    "data": self.beat(address),
+                    "error": int(address in self.failing),
+                    "last": int(index == request["length"]),
+                }
+            )
+        if self.held:
+            self._waiting += beats
+        elif self.latency:
+            self._under_way = [task for task in self._under_way if not task.done()]
+            self._under_way.append(cocotb.start_soon(self._later(beats)))
+        else:
+            self.bench.drive(self.beats, beats)
+
+    async def _later(self, beats: list[dict[str, int]]) -> None:
+        await self.bench.cycles(self.latency)
+        self.bench.drive(self.beats, beats)

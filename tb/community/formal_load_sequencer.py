@@ -1,0 +1,100 @@
+"""Proofs of the load sequencer: two requests a start, each when all before is written; the first error is told."""
+
+from typing import Any
+
+from amaranth.asserts import AnySeq
+from amaranth.hdl import Assert, Assume, Cover, Elaboratable, Module, Mux, Signal
+
+from golden.contracts import Error
+from hw.community.load_sequencer import LoadSequencer
+from hw.graph.formats import ErrorReport
+from tb.harness.formal import Proof, assert_stream
+
+#: Width of an address, in bits, and words of a row; what is proved does not depend on them.
+ADDRESS_WIDTH, ROW_WORDS = 13, 8
+
+
+class LoadSpec(Elaboratable):
+    """A plain model beside the sequencer: what has been asked for, and what is still to be written."""
+
+    def elaborate(self, platform: Any) -> Module:
+        """Compare what the sequencer asks and says with the model."""
+        m = Module()
+        m.submodules.dut = dut = LoadSequencer(ADDRESS_WIDTH)
+        settings = (dut.addresses.as_value(), dut.rows, dut.biases_wanted)
+        # Any product would take the solver too long; the bench has them.
+        m.d.comb += dut.row_words.eq(ROW_WORDS)
+        for port in (dut.start, dut.loaded, dut.load.ready, dut.error.valid, dut.error.payload.as_value(), *settings):
+            m.d.comb += port.eq(AnySeq(len(port)))
+        assert_stream(m, dut.load, "load")
+
+        # Requests of a start that have been taken, and what is still to be written of the last one.
+        busy, asked, left = Signal(), Signal(range(3)), Signal(17)
+        took = dut.load.valid & dut.load.ready
+        waits = Signal()
+        m.d.comb += [
+            Assume((dut.rows != 0) & (dut.rows <= 1 << 16)),
+            Assume(dut.biases_wanted != 0),
+            Assume(~(dut.start & busy)),
+            # Only what has been asked for is written.
+            Assume(~dut.loaded | (left != 0)),
+            waits.eq(busy & (left != 0)),
+        ]
+        for value in settings:
+            before = Signal.like(value)
+            m.d.sync += before.eq(value)
+            m.d.comb += Assume(~busy | (value == before))
+
+        done = busy & (asked == 2) & (left == 0)
+        with m.If(dut.start):
+            m.d.sync += [busy.eq(1), asked.eq(0), left.eq(0)]
+        with m.Elif(done):
+            m.d.sync += busy.eq(0)
+        with m.If(dut.loaded):
+            m.d.sync += left.eq(left - 1)
+        with m.If(took):
+            m.d.sync += [asked.eq(asked + 1), left.eq(Mux(asked == 0, dut.rows, dut.biases_wanted))]
+        request = dut.load.payload
+        with m.If(dut.load.valid):
+            m.d.comb += [
+                Assert(busy & (left == 0) & (asked != 2)),
+                Assert(request.address == Mux(asked == 0, dut.addresses[0], dut.addresses[1])),
+                Assert(request.words == Mux(asked == 0, dut.rows * ROW_WORDS, dut.biases_wanted)),
+            ]
+        # Between the last row and the request for biases a cycle passes, and one between the last bias and the end.
+        pause = Signal()
+        m.d.sync += pause.eq(waits & dut.loaded & (left == 1) & (asked == 1))
+        m.d.comb += [
+            Assert(dut.busy == (dut.start | busy)),
+            Assert(dut.load.valid == (busy & (left == 0) & (asked != 2) & ~pause)),
+        ]
+        with m.If(busy):
+            m.d.comb += [
+                Assert(dut.biases == ((asked == 2) | ((asked == 1) & dut.load.valid))),
+                # What makes it hold for ever.
+                Assert(asked <= 2),
+                Assert(dut.count == Mux(asked == 2, dut.biases_wanted - left, Mux(waits | pause, dut.rows - left, 0))),
+                Assert((asked != 0) | (left == 0)),
+                Assert(~pause | ((asked == 1) & (left == 0))),
+            ]
+        with m.Else():
+            m.d.comb += [Assert(left == 0), Assert(~pause), Assert(~dut.asked)]
+
+        first = Signal(ErrorReport)
+        with m.If(dut.start):
+            m.d.sync += first.eq(0)
+        with m.Elif(busy & dut.error.valid & (first.code == Error.NONE)):
+            m.d.sync += first.eq(dut.error.payload)
+        m.d.comb += Assert(dut.report == first)
+        m.d.comb += [
+            Cover(done & (dut.rows == 3) & (dut.biases_wanted == 2)),
+            Cover(done & (first.code != Error.NONE) & (first.code != dut.error.payload.code) & dut.error.valid),
+            Cover(dut.load.valid & ~dut.load.ready & (asked == 1)),
+        ]
+        return m
+
+
+PROOFS = [
+    Proof("weights_then_biases", LoadSpec, "prove", 2),
+    Proof("reaches_its_states", LoadSpec, "cover", 14),
+]

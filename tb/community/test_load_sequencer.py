@@ -1,0 +1,198 @@
+"""Load sequencer: weights, then biases, each when all before has been written; the first error; in exact cycles."""
+
+from typing import Any
+
+import cocotb
+
+from hw.community.load_sequencer import LoadSequencer
+from hw.graph.formats import ErrorReport
+from tb.harness import parameters, simulate
+from tb.harness.bench import Bench, start
+from tb.harness.codec import codec
+
+#: Most rows of weights, and most biases.
+ROWS, BIASES = 1 << 16, (1 << 16) - 1
+NOTHING = {"code": 0, "info": 0}
+
+
+class Load:
+    """Everything around the sequencer, and what it must say."""
+
+    def __init__(self, bench: Bench, width: int) -> None:
+        self.bench, self.dut, self.rng, self.width = bench, bench.dut, bench.random, width
+        #: Requests, and the cycles in which they were taken.
+        self.asked: list[tuple[int, dict[str, int]]] = []
+        bench.take("load", lambda request: self.asked.append((bench.cycle, request)))
+        for port in ("start", "loaded", "error__valid"):
+            getattr(bench.dut, port).value = 0
+        self.report = NOTHING
+        self.reports = codec(ErrorReport)
+        self._faults = 0.0
+        self._watching: Any = None
+
+    def go_wrong(self, faults: float) -> None:
+        """From now on errors are told, with this probability in a cycle."""
+        self._faults = faults
+        if self._watching is None:
+            self._watching = cocotb.start_soon(self._watch())
+
+    async def reset(self) -> None:
+        """Reset in the middle of all; no error is told until there shall be more."""
+        if self._watching is not None:
+            self._watching.cancel()
+        self._watching, self.report = None, NOTHING
+        self.dut.error__valid.value = 0
+        await self.bench.reset()
+
+    async def _watch(self) -> None:
+        """Raise errors at random; the first one while it is busy is reported, from the next cycle to the next start."""
+        dut, bench = self.dut, self.bench
+        while True:
+            await bench.edge
+            assert self.reports.unpack(int(dut.report.value)) == self.report
+            if int(dut.start.value):
+                self.report = NOTHING
+            elif int(dut.busy.value) and int(dut.error__valid.value) and not self.report["code"]:
+                self.report = self.reports.unpack(int(dut.error__payload.value))
+            dut.error__valid.value = int(self.rng.random() < self._faults)
+            code = self.rng.choice((self.rng.randrange(1, 256), 1 << self.rng.randrange(8)))
+            dut.error__payload.value = self.reports.pack({"code": code, "info": self.rng.getrandbits(32)})
+
+    async def pulse(self, port: Any) -> None:
+        """Raise a port for a cycle; the sequencer is busy in it."""
+        port.value = 1
+        await self.bench.cycles(1)
+        assert int(self.dut.busy.value)
+        port.value = 0
+
+    def set_up(self, rows: int, biases: int, row_words: int | None = None) -> list[dict[str, int]]:
+        """Say what to load; return the requests that must come."""
+        dut = self.dut
+        addresses = [self.rng.getrandbits(self.width - 2) for _ in range(2)]
+        words = self.rng.randrange(1, 1 << 16) if row_words is None else row_words
+        dut.addresses.value = addresses[0] | addresses[1] << self.width - 2
+        dut.rows.value, dut.row_words.value, dut.biases_wanted.value = rows, words, biases
+        return [{"address": addresses[0], "words": rows * words}, {"address": addresses[1], "words": biases}]
+
+    async def load(self, rows: int, biases: int, gap: float = 0.0, row_words: int | None = None) -> None:
+        """Load once; between what is written cycles may pass. All happens in the cycle in which it must."""
+        bench, dut = self.bench, self.dut
+        wanted = self.set_up(rows, biases, row_words)
+        self.asked.clear()
+        calm = not bench.monitors["load"].stall
+        await self.pulse(dut.start)
+        began = bench.cycle
+        for number, (count, request) in enumerate(zip((rows, biases), wanted, strict=True)):
+            while len(self.asked) <= number:
+                await bench.cycles(1)
+                assert int(dut.busy.value)
+                assert bench.cycle - began < 300
+            cycle, got = self.asked[number]
+            assert got == request
+            assert not calm or cycle - began == number + 1
+            await self._write(number, count, gap)
+            began = bench.cycle
+        await bench.cycles(1)
+        assert int(dut.busy.value)
+        await bench.cycles(1)
+        assert not int(dut.busy.value)
+        assert len(self.asked) == len(wanted)
+
+    async def _write(self, number: int, count: int, gap: float) -> None:
+        """Say so often that a row, or a bias, has been written: one a cycle unless there are gaps."""
+        if not gap and count > 1:
+            self.dut.loaded.value = 1
+            await self.bench.cycles(count - 1)
+            self.dut.loaded.value = 0
+            self._check(number)
+            count = 1
+        for _ in range(count):
+            while self.rng.random() < gap:
+                await self.bench.cycles(1)
+                self._check(number)
+            await self.pulse(self.dut.loaded)
+            self._check(number)
+
+    def _check(self, number: int) -> None:
+        assert len(self.asked) == number + 1
+        assert int(self.dut.busy.value)
+        assert int(self.dut.biases.value) == number
+
+
+async def begin(dut: Any, **pace: Any) -> Load:
+    width = parameters()["address_width"]
+    return Load(await start(dut, LoadSequencer(width), manual=["error"], **pace), width)
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=[0.0, 0.5], gap=[0.0, 0.6])
+async def biases_come_after_all_weights(dut: Any, stall: float, gap: float) -> None:
+    """Load again and again, at once or some time later, with errors at any time."""
+    load = await begin(dut, stall=stall)
+    for _ in range(30):
+        load.go_wrong(load.rng.choice((0.0, 0.01, 0.3)))
+        await load.load(load.rng.randrange(1, 20), load.rng.randrange(1, 8), gap)
+        await load.bench.cycles(load.rng.choice((0, 0, 1, 10)))
+
+
+@cocotb.test()
+async def every_bit_of_a_count_counts(dut: Any) -> None:
+    load = await begin(dut)
+    bits = range(16)
+    for count in (*(1 << bit for bit in bits), *((1 << bit) - 1 for bit in bits if bit), BIASES):
+        await load.load(count, load.rng.randrange(1, 9))
+        await load.load(load.rng.randrange(1, 9), count)
+    for _ in range(5):
+        await load.load(load.rng.randrange(1, ROWS), load.rng.randrange(1, BIASES))
+    await load.load(ROWS, 1, row_words=(1 << 16) - 1)
+    await load.load(1, 1, row_words=1)
+
+
+@cocotb.test()
+async def the_first_error_stays(dut: Any) -> None:
+    """Whatever bit its code has."""
+    load = await begin(dut)
+    load.go_wrong(0.4)
+    for _ in range(80):
+        await load.load(2, 2)
+
+
+@cocotb.test()
+async def nothing_begins_by_itself(dut: Any) -> None:
+    """Before a start and after the end nothing is asked for, whatever is written or goes wrong."""
+    load = await begin(dut)
+    for _ in range(3):
+        load.asked.clear()
+        load.set_up(0, 0)
+        load.go_wrong(0.5)
+        dut.loaded.value = 1
+        for _ in range(20):
+            await load.bench.cycles(1)
+            assert not int(dut.busy.value)
+        dut.loaded.value = 0
+        assert not load.asked
+        await load.load(3, 2)
+
+
+@cocotb.test()
+async def a_reset_leaves_nothing(dut: Any) -> None:
+    load = await begin(dut)
+    for rows_written, biases_written in ((0, 0), (1, 0), (4, 0), (5, 0), (5, 2)):
+        load.go_wrong(0.3)
+        load.set_up(5, 3)
+        await load.pulse(dut.start)
+        for number, count in enumerate((rows_written, biases_written)):
+            await load.bench.cycles(3 + number)
+            for _ in range(count):
+                await load.pulse(dut.loaded)
+        await load.reset()
+        load.go_wrong(0.1)
+        await load.bench.cycles(2)
+        assert not int(dut.busy.value)
+        assert not int(dut.biases.value)
+        await load.load(4, 4)
+
+
+def test_load_sequencer() -> None:
+    sizes = {"address_width": 32}
+    simulate(LoadSequencer(**sizes), __name__, parameters=sizes)
