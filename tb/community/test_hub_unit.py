@@ -625,11 +625,11 @@ async def requests_wait_for_a_row(dut: Any) -> None:
     bench.drive("ahead", others)
     await bench.cycles(20)
     assert around.wanted == [first, *others]
-    around.ask(0, [first] * 8)
+    around.ask(0, [last] + [first] * 7)
     await bench.cycles(20)
     bench.drive("ahead", [last])
     await bench.cycles(20)
-    # One that has no place, and those that wait behind it.
+    # One that has no place, though it is new, and those that wait behind it.
     assert bench.drivers["i__0"].busy_words == 8 - 3
     assert last not in around.wanted
     assert len(around.asked[0]) == 256 + 8
