@@ -185,15 +185,15 @@ class HubFinisher(wiring.Component):
 
         done = tags[-1]
         filled = Signal(data.ArrayLayout(signed(VALUE_BITS), config.pe.elements))
-        # The last group of a beat leaves with it.
+        # Groups of a beat follow each other without a gap, and the last one leaves with the beat.
         packed = [Signal(signed(VALUE_BITS), name=f"packed_{n}") for n in range(config.pe.elements - ways)]
         for n in range(config.pe.elements):
             way = n % ways
             here = (done.element[way_bits:beat_bits] == n // ways) & done.there[way]
             before = packed[n] if n < len(packed) else 0
             m.d.comb += filled[n].eq(before | Mux(here, requantisers[way].o.payload, 0))
-        with m.If(done.valid):
-            m.d.sync += [before.eq(Mux(done.beat_end, 0, value)) for before, value in zip(packed, filled, strict=False)]
+        for before, value in zip(packed, filled, strict=False):
+            m.d.sync += before.eq(Mux(done.valid & ~done.beat_end, value, 0))
         m.d.comb += [
             results.i.valid.eq(done.valid & done.beat_end),
             results.i.payload.vid.eq(done.vid),

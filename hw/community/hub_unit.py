@@ -139,13 +139,16 @@ class HubUnit(wiring.Component):
         looks, vid, client = Signal(), Signal(32), Signal(range(self.clients + 1))
         nobody = client == self.clients
         count = Signal(slot_bits + 1)
-        full = count[-1]
-        known = slot_read.data.epoch == epoch
+        full, known, room, new, settles = (Signal(name=name) for name in ("full", "known", "room", "new", "settles"))
         last_slot = (1 << slot_bits) - 1
+        m.d.comb += [
+            full.eq(count[-1]),
+            known.eq(slot_read.data.epoch == epoch),
+            room.eq(served.i.ready | nobody),
+            new.eq(looks & ~known & ~full),
+            settles.eq(looks & room & (wanted.i.ready | known | full)),
+        ]
         slot = Mux(known, slot_read.data.slot, Mux(full, last_slot, count[:slot_bits]))
-        new = looks & ~known & ~full
-        room = served.i.ready | nobody
-        settles = looks & room & (wanted.i.ready | known | full)
         m.d.comb += [
             asks.ready.eq((~looks | settles) & ~clearing),
             slot_read.en.eq(asks.ready),
