@@ -447,6 +447,15 @@ BLOCKS: tuple[Block, ...] = (
         narrow={"pes": 2, "units": 1, "nodes": 300},
     ),
     Block(
+        name="community.hub_port",
+        factory="tb.community.factories:hub_port",
+        parameters={"units": 4, "rows": 32},
+        formal="tb.community.formal_hub_port",
+        bench="tb.community.test_hub_port",
+        bench_parameters={"units": 4, "rows": 32, "lanes": 4, "max_out": 21, "data_width": 64, "partials": True},
+        narrow={"units": 2, "rows": 2, "lanes": 1, "max_out": 1, "data_width": 64},
+    ),
+    Block(
         name="community.hub_finisher",
         factory="tb.community.factories:hub_finisher",
         parameters={"hubs": 512, "ways": 8},
