@@ -673,10 +673,17 @@ async def busy_as_long_as_anything_is_owed(dut: Any) -> None:
     around.holds = True
     bench.drive("ahead", [held])
     await bench.cycles(3)
-    for _ in range(50):
+    around.ask(0, [held] * 200)
+    for _ in range(250):
         assert int(dut.busy.value)
         await bench.cycles(1)
+    # From one row to the next, too, however many still wait.
     around.holds = False
+    busy = True
+    while around.asked[0]:
+        assert busy
+        await bench.cycles(1)
+        busy = bool(dut.busy.value)
     await around.settle()
     await around.finish()
 
