@@ -184,14 +184,16 @@ class HubFinisher(wiring.Component):
             ]
 
         done = tags[-1]
-        packed = Signal(data.ArrayLayout(signed(VALUE_BITS), config.pe.elements))
-        filled = Signal.like(packed)
+        filled = Signal(data.ArrayLayout(signed(VALUE_BITS), config.pe.elements))
+        # Groups of a beat follow each other without a gap, and the last one leaves with the beat.
+        packed = [Signal(signed(VALUE_BITS), name=f"packed_{n}") for n in range(config.pe.elements - ways)]
         for n in range(config.pe.elements):
             way = n % ways
             here = (done.element[way_bits:beat_bits] == n // ways) & done.there[way]
-            m.d.comb += filled[n].eq(packed[n] | Mux(here, requantisers[way].o.payload, 0))
-        with m.If(done.valid):
-            m.d.sync += packed.eq(Mux(done.beat_end, 0, filled.as_value()))
+            before = packed[n] if n < len(packed) else 0
+            m.d.comb += filled[n].eq(before | Mux(here, requantisers[way].o.payload, 0))
+        for before, value in zip(packed, filled, strict=False):
+            m.d.sync += before.eq(Mux(done.valid & ~done.beat_end, value, 0))
         m.d.comb += [
             results.i.valid.eq(done.valid & done.beat_end),
             results.i.payload.vid.eq(done.vid),

@@ -1,6 +1,6 @@
 """Hub port: a PE's way to the hub units; rows come back in the order in which the PE asked (I9)."""
 
-from amaranth.hdl import Array, Cover, Module, Signal
+from amaranth.hdl import Array, Cover, Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -9,9 +9,6 @@ from hw.community.formats import CommunityConfig
 from hw.stream.queue import Queue
 
 __all__ = ["HubPort"]
-
-#: Rows that a PE has asked for and not taken.
-_ROWS = 32
 
 
 class HubPort(wiring.Component):
@@ -22,6 +19,8 @@ class HubPort(wiring.Component):
     config : CommunityConfig
     units
         Hub units, a power of two; a hub belongs to the unit that the low bits of its VID name.
+    rows
+        Rows that the PE can have asked for and not taken, at least 1.
 
     Attributes
     ----------
@@ -38,8 +37,8 @@ class HubPort(wiring.Component):
         the unit.
     """
 
-    def __init__(self, config: CommunityConfig, units: int) -> None:
-        self.config, self.units = config, units
+    def __init__(self, config: CommunityConfig, units: int, rows: int = 32) -> None:
+        self.config, self.units, self.room = config, units, rows
         self._bits = exact_log2(units)
         super().__init__(
             {
@@ -56,11 +55,10 @@ class HubPort(wiring.Component):
         """Remember the unit of every row asked for; take rows from it in turn."""
         m = Module()
         config = self.config
-        m.submodules.order = order = Queue(range(max(2, self.units)), _ROWS)
-        queues = [Queue(config.hub_row, _ROWS * config.pe.max_beats) for _ in range(self.units)]
-        owed = Signal(range(_ROWS + 1))
+        m.submodules.order = order = Queue(range(max(2, self.units)), self.room)
+        queues = [Queue(config.hub_row, self.room * config.pe.max_beats) for _ in range(self.units)]
         unit, partial_unit = self.i.payload.vid[: self._bits], self.partial.payload.vid[: self._bits]
-        room = owed != _ROWS
+        room = order.i.ready
         moves = self.i.valid & self.i.ready
         m.d.comb += [
             self.i.ready.eq(Array(port.ready for port in self.requests)[unit] & room),
@@ -68,6 +66,8 @@ class HubPort(wiring.Component):
             order.i.payload.eq(unit),
             self.partial.ready.eq(Array(port.ready for port in self.partials)[partial_unit]),
         ]
+        # Nothing comes that nobody asked for: without a row that is owed all queues are empty.
+        chosen = order.o.payload
         for n, (request, row, partial) in enumerate(zip(self.requests, self.rows, self.partials, strict=True)):
             m.submodules[f"queue_{n}"] = queue = queues[n]
             m.d.comb += [
@@ -75,16 +75,14 @@ class HubPort(wiring.Component):
                 request.valid.eq(self.i.valid & room & (unit == n)),
                 queue.i.valid.eq(row.valid),
                 queue.i.payload.eq(row.payload),
-                queue.o.ready.eq(order.o.valid & (order.o.payload == n) & self.o.ready),
+                queue.o.ready.eq((chosen == n) & self.o.ready),
                 partial.payload.eq(self.partial.payload),
                 partial.valid.eq(self.partial.valid & (partial_unit == n)),
             ]
-        chosen = order.o.payload
         m.d.comb += [
             self.o.payload.eq(Array(queue.o.payload.as_value() for queue in queues)[chosen]),
-            self.o.valid.eq(order.o.valid & Array(queue.o.valid for queue in queues)[chosen]),
+            self.o.valid.eq(Array(queue.o.valid for queue in queues)[chosen]),
             order.o.ready.eq(self.o.valid & self.o.ready & self.o.payload.last),
         ]
-        m.d.sync += owed.eq(owed + moves - order.o.ready)
         m.d.sync += Cover(self.i.valid & ~room, "no room for another row")
         return m

@@ -72,7 +72,7 @@ class HubUnit(wiring.Component):
         self, config: CommunityConfig, clients: int, nodes: int, hubs: int, units: int = 1, ways: int = 4
     ) -> None:
         self.config, self.clients, self.ways = config, clients, ways
-        self.nodes, self._shift = max(2, nodes // units), exact_log2(units)
+        self.nodes, self.shift = max(2, nodes // units), exact_log2(units)
         self.hubs = HubConfig.of(config, hubs)
         super().__init__(
             {
@@ -139,17 +139,20 @@ class HubUnit(wiring.Component):
         looks, vid, client = Signal(), Signal(32), Signal(range(self.clients + 1))
         nobody = client == self.clients
         count = Signal(slot_bits + 1)
-        full = count[-1]
-        known = slot_read.data.epoch == epoch
+        full, known, room, new, settles = (Signal(name=name) for name in ("full", "known", "room", "new", "settles"))
         last_slot = (1 << slot_bits) - 1
+        m.d.comb += [
+            full.eq(count[-1]),
+            known.eq(slot_read.data.epoch == epoch),
+            room.eq(served.i.ready | nobody),
+            new.eq(looks & ~known & ~full),
+            settles.eq(looks & room & (wanted.i.ready | known | full)),
+        ]
         slot = Mux(known, slot_read.data.slot, Mux(full, last_slot, count[:slot_bits]))
-        new = looks & ~known & ~full
-        room = served.i.ready | nobody
-        settles = looks & room & (wanted.i.ready | known | full)
         m.d.comb += [
             asks.ready.eq((~looks | settles) & ~clearing),
             slot_read.en.eq(asks.ready),
-            slot_read.addr.eq(asked.vid >> self._shift),
+            slot_read.addr.eq(asked.vid >> self.shift),
             served.i.valid.eq(looks & ~nobody & (wanted.i.ready | known | full)),
             served.i.payload.slot.eq(slot),
             served.i.payload.client.eq(client),
@@ -166,7 +169,7 @@ class HubUnit(wiring.Component):
         with m.If(new & settles):
             m.d.comb += [
                 slot_write.en.eq(1),
-                slot_write.addr.eq(vid >> self._shift),
+                slot_write.addr.eq(vid >> self.shift),
                 slot_write.data.epoch.eq(epoch),
                 slot_write.data.slot.eq(count),
             ]
@@ -197,7 +200,7 @@ class HubUnit(wiring.Component):
         m.d.comb += [
             self.combined.ready.eq(~held | (stores & beat_end)),
             row_slot.en.eq(self.combined.ready),
-            row_slot.addr.eq(comes.vid >> self._shift),
+            row_slot.addr.eq(comes.vid >> self.shift),
             row_parts.eq(row_beat.data),
             chunk.eq((tag.beat << exact_log2(parts)) | part),
             finisher.scale.valid.eq(stores),
@@ -262,7 +265,7 @@ class HubUnit(wiring.Component):
         m.d.comb += [
             part_stream.ready.eq(1),
             partial_slot.en.eq(1),
-            partial_slot.addr.eq(partial.vid >> self._shift),
+            partial_slot.addr.eq(partial.vid >> self.shift),
             sum_read.en.eq(1),
             sum_read.addr.eq(Mux(finishing, finisher.sums.address, Cat(first.chunk, partial_slot.data.slot))),
             finisher.sums.data.eq(sum_read.data),
@@ -287,14 +290,14 @@ class HubUnit(wiring.Component):
         with m.If(self.finish):
             m.d.sync += finishing.eq(1)
         with m.If(finishing & (finisher.i.ready | (count == 0))):
-            m.d.sync += [finishing.eq(0), count.eq(0), arrived.eq(0)]
+            m.d.sync += finishing.eq(0)
         with m.If(self.start):
-            m.d.sync += epoch.eq(epoch + 1)
+            m.d.sync += [epoch.eq(epoch + 1), count.eq(0), arrived.eq(0)]
             with m.If(epoch.all()):
                 m.d.sync += [epoch.eq(1), clearing.eq(1)]
         m.d.comb += self.busy.eq(
-            clearing | finishing | finisher.busy | first_valid | adds | part_stream.valid | looks
-            | served.o.valid | serving | (arrived != count)
+            clearing | finishing | finisher.busy | part_stream.valid | first_valid | adds | asks.valid | looks
+            | (served.level != 0) | serving | (arrived != count)
         )  # fmt: skip
         m.d.sync += [
             Cover(looks & ~known & ~settles, "a new hub waits"),

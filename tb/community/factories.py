@@ -3,19 +3,37 @@
 from typing import Any
 
 from hw.community.feature_reader import FeatureReader
-from hw.community.formats import CommunityConfig
+from hw.community.formats import CommunityConfig, HubConfig
+from hw.community.hub_finisher import HubFinisher
+from hw.community.hub_port import HubPort
+from hw.community.hub_unit import HubUnit
 from hw.community.pe import CommunityPE
 from hw.community.planner import Planner
 from hw.community.record_reader import RecordReader
 from hw.community.scanner import Scanner
 from hw.community.summer import Summer
 
-__all__ = ["feature_reader", "pe", "planner", "reader", "scanner", "summer"]
+__all__ = ["feature_reader", "hub_finisher", "hub_port", "hub_unit", "pe", "planner", "reader", "scanner", "summer"]
 
 
 def feature_reader(clients: int, address_width: int = 32, depth: int = 128, **parameters: Any) -> FeatureReader:
     """Return a `FeatureReader`; other parameters as for `CommunityConfig`."""
     return FeatureReader(CommunityConfig(**parameters), clients, address_width, depth)
+
+
+def hub_finisher(*, hubs: int, ways: int, **parameters: Any) -> HubFinisher:
+    """Return a `HubFinisher`; the other parameters as for `CommunityConfig`."""
+    return HubFinisher(HubConfig.of(CommunityConfig(**parameters), hubs), ways)
+
+
+def hub_port(*, units: int, rows: int, **parameters: Any) -> HubPort:
+    """Return a `HubPort`; the other parameters as for `CommunityConfig`."""
+    return HubPort(CommunityConfig(**parameters), units, rows)
+
+
+def hub_unit(*, clients: int, nodes: int, hubs: int, units: int, ways: int, **parameters: Any) -> HubUnit:
+    """Return a `HubUnit`; the other parameters as for `CommunityConfig`."""
+    return HubUnit(CommunityConfig(**parameters), clients, nodes, hubs, units, ways)
 
 
 def pe(**parameters: Any) -> CommunityPE:
