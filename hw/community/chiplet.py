@@ -44,10 +44,9 @@ PE_MODULE, HUB_MODULE = "community_pe", "community_hub_unit"
 
 _ID_WIDTH = 3
 _LOCATOR_CLIENTS = 3
-#: That which reads edges.
-_EDGES = 2
-#: Hubs of the first round that are remembered until they can be combined.
-_EARLY = 512
+#: Hubs of the first round that are combined before their records are there: enough until those come. More would leave
+#: PEs without work when they wait for the planning of large records.
+_EARLY = 128
 #: Commands asked for and not yet answered: those of a layer.
 _COMMANDS_AHEAD = 4
 
@@ -73,7 +72,7 @@ class MachineConfig:
     depth
         Beats a reader may have asked for.
     kept
-        Beats that are kept of each stream of records, a power of two from 64: if all of a graph fit, the layers
+        Beats of records that are kept for each PE, a power of two from 64: if all records of a graph fit, the layers
         after the first have them without a location.
     ways
         Elements of a hub that a unit finishes at the same time, a power of two up to the lanes.
@@ -93,7 +92,7 @@ class MachineConfig:
     hubs: int = 512
     hops: int = 3
     depth: int = 128
-    kept: int = 4096
+    kept: int = 2048
     ways: int = 4
     row_lines: int = 0
 
@@ -288,17 +287,8 @@ class CommunityChiplet(wiring.Component):
             row_memory = None
             ends += [(features.request, features.beat) for features in readers]
             connect(m, writes.o, write_port.i)
-        # Edges come last: hubs need weights and table first. Neither waits for anybody, so edges wait for a while only.
-        edges, first = locator.requests[_EDGES], Signal()
-        m.d.comb += first.eq(~controller.weights_there | table.busy)
         for n, (request, beat) in enumerate(ends):
-            goes = ~first if request is edges else Const(1)
-            port_request = arbiter.requests[n]
-            m.d.comb += [
-                port_request.payload.eq(request.payload),
-                port_request.valid.eq(request.valid & goes),
-                request.ready.eq(port_request.ready & goes),
-            ]
+            connect(m, request, arbiter.requests[n])
             connect(m, arbiter.beats[n], beat)
         m.d.comb += [
             locator.failure.valid.eq(arbiter.failure.valid),
@@ -364,17 +354,17 @@ class CommunityChiplet(wiring.Component):
         m.d.comb += sums.eq(controller.open & ~controller.combining)
         # The first hubs are known before the edges are there; what there is no room for is asked for by its records.
         m.submodules.early = early = ResetInserter(begins)(Queue(VID_BITS, _EARLY))
-        early_unit, early_waits = early.o.payload[:unit_bits], Signal()
+        early_waits = Signal()
         m.d.comb += [
             early.i.valid.eq(locator.first_hubs.valid),
             early.i.payload.eq(locator.first_hubs.payload),
             early_waits.eq(sums & (early.level != 0)),
-            early.o.ready.eq(sums & Array(unit.ahead.ready for unit in units)[early_unit]),
+            early.o.ready.eq(Cat(unit.ahead.valid & unit.ahead.ready for unit in units).any()),
         ]
         for number, unit in enumerate(units):
             m.d.comb += [
                 unit.ahead.payload.eq(early.o.payload),
-                unit.ahead.valid.eq(early.o.valid & sums & (early_unit == number)),
+                unit.ahead.valid.eq(early.o.valid & sums & (early.o.payload[:unit_bits] == number)),
             ]
         for n in range(config.locator.outputs):
             connect(m, locator.records[n], distributor.i[n])

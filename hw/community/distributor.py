@@ -5,25 +5,19 @@ from typing import Any
 from amaranth.hdl import Array, Cat, Const, Cover, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
-from amaranth.utils import ceil_log2
 
 from golden.contracts import RECORD_HEADER
 from hw.community.keeper import Keeper
 from hw.contracts import struct
 from hw.islands.allocator import Allocator, AllocatorSettings
 from hw.islands.formats import RecordBeat
-from hw.lowest import next_one
 from hw.stream.arbiter import Arbiter
 from hw.stream.queue import Queue
 
 __all__ = ["Distributor", "Lane"]
 
-#: Beats of records of a stream that wait for a decision, and of those decided on that wait for their PE.
-_WAITING, _GIVEN = 256, 512
-#: Records at most that a PE has been given and has not done: those under way in it and before it.
-_RECORDS = 64
-#: Beats that wait for a PE below which it needs another record.
-_FEW = 8
+#: Beats of records that wait to be given out, of a stream.
+_WAITING = 1024
 #: Work of a PE above which it is given no more: enough to have as many records under way as it can have.
 _AHEAD = 512
 #: Work of a node, which is combined, beside that of a row; rows are planned and summed meanwhile.
@@ -124,17 +118,16 @@ class Lane(wiring.Component):
 
 
 class Distributor(wiring.Component):
-    """Streams of records are kept for the layers to come, and go side by side to PEs as the allocator says.
+    """Streams of records go side by side to PEs as the allocator says, and are kept for the next layer.
 
-    They are given out late, when a PE will soon need them: what PEs have done by then says more than any estimate. When
-    they come again, all at once, the allocator would be too slow: any PE for which little waits gets the next one.
+    They are given out late, when a PE will soon need them: what PEs have done by then says more than any estimate.
 
     Parameters
     ----------
     pes
         PEs, 1 to 64.
     depth
-        Beats that are kept of each stream, see `hw.community.keeper.Keeper`.
+        Beats of records that are kept for each PE, see `hw.community.keeper.Keeper`.
     streams
         Streams of records, at least 1.
 
@@ -151,7 +144,7 @@ class Distributor(wiring.Component):
     start : In(1)
         Other streams come: forget those before and that they have ended.
     replay : In(1)
-        Give out all records once more; only after `ended`, if they are `whole`.
+        Give out all records once more, each to the PE that had it; only after `ended`, if they are `whole`.
     whole : Out(1)
         All records of the streams are there.
     ended : Out(1)
@@ -159,7 +152,7 @@ class Distributor(wiring.Component):
     smoothed : Out(1)
         Pulse: a record went to another PE than the one in turn.
     communities, hubs : Out(32)
-        How many the streams have had since `start` or `replay`.
+        How many the streams have had since `start`.
 
     Raises
     ------
@@ -188,55 +181,46 @@ class Distributor(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Keepers and lanes that share the allocator, and a switch to the PEs."""
+        """Lanes that share the allocator, and a switch to the PEs' keepers."""
         m = Module()
-        keepers = [Keeper(self.depth) for _ in range(self.streams)]
+        keepers = [Keeper(self.depth) for _ in range(self.pes)]
         lanes = [Lane(self.pes) for _ in range(self.streams)]
-        begins = self.start | self.replay
-        for n, (keeper, lane) in enumerate(zip(keepers, lanes, strict=True)):
+        for n, keeper in enumerate(keepers):
             m.submodules[f"keeper_{n}"] = keeper
+            connect(m, keeper.o, flipped(self.o[n]))
+            m.d.comb += [keeper.start.eq(self.start), keeper.replay.eq(self.replay)]
+        for n, lane in enumerate(lanes):
             m.submodules[f"lane_{n}"] = lane
-            connect(m, flipped(self.i[n]), keeper.i)
-            connect(m, keeper.o, lane.i)
-            m.d.comb += [keeper.start.eq(self.start), keeper.replay.eq(self.replay), lane.start.eq(begins)]
-        # Who has begun to give a PE a record goes on with it; of two first beats, that of the lower lane comes first.
-        given = [Queue(RecordBeat, _GIVEN) for _ in range(self.pes)]
-        begun = Signal(self.pes)
+            connect(m, flipped(self.i[n]), lane.i)
+            m.d.comb += lane.start.eq(self.start)
+        self._decide(m, lanes)
+
+        # A keeper that has the beginning of a record takes the rest of it first; of two first beats, that of the lower.
         accepts = [Signal(self.pes, name=f"accepts_{n}") for n in range(self.streams)]
-        for n, queue in enumerate(given):
-            m.submodules[f"given_{n}"] = queue
-            connect(m, queue.o, flipped(self.o[n]))
+        for n, keeper in enumerate(keepers):
             held, holder = Signal(name=f"held_{n}"), Signal(range(max(2, self.streams)), name=f"holder_{n}")
             taken: Value = Const(0)
             for number, lane in enumerate(lanes):
                 wants = lane.o.valid & (lane.pe == n)
                 mine = Mux(held, holder == number, ~taken)
                 taken = taken | wants
-                m.d.comb += accepts[number][n].eq(queue.i.ready & mine)
+                m.d.comb += accepts[number][n].eq(keeper.i.ready & mine)
                 with m.If(wants & mine):
-                    m.d.comb += [
-                        queue.i.valid.eq(1),
-                        queue.i.payload.eq(lane.o.payload),
-                        begun[n].eq(queue.i.ready & ~held),
-                    ]
-                    with m.If(queue.i.ready):
+                    m.d.comb += [keeper.i.valid.eq(1), keeper.i.payload.eq(lane.o.payload)]
+                    with m.If(keeper.i.ready):
                         m.d.sync += [held.eq(~lane.o.payload.last), holder.eq(number)]
         for number, lane in enumerate(lanes):
             m.d.comb += lane.o.ready.eq(accepts[number].bit_select(lane.pe, 1))
-        self._decide(m, lanes, [queue.level < _FEW for queue in given], begun)
         for counter, pulses in ((self.communities, "community"), (self.hubs, "hub")):
-            m.d.sync += counter.eq(Mux(begins, 0, counter + sum(getattr(lane, pulses) for lane in lanes)))
+            m.d.sync += counter.eq(Mux(self.start, 0, counter + sum(getattr(lane, pulses) for lane in lanes)))
         m.d.comb += [
-            self.ended.eq(Cat(lane.ended for lane in lanes).all() & ~Cat(queue.level != 0 for queue in given).any()),
+            self.ended.eq(Cat(lane.ended for lane in lanes).all() & Cat(keeper.empty for keeper in keepers).all()),
             self.whole.eq(Cat(keeper.whole for keeper in keepers).all()),
         ]
         return m
 
-    def _decide(self, m: Module, lanes: list[Lane], needy: list[Any], begun: Signal) -> None:
-        """Let the allocator answer all lanes, and tell it what has been done; or answer at once.
-
-        `needy`: little waits for a PE. `begun`: the first beat of a record goes to it.
-        """
+    def _decide(self, m: Module, lanes: list[Lane]) -> None:
+        """Let the allocator answer all lanes, and tell it what has been done."""
         if self.pes == 1:
             for lane in lanes:
                 m.d.comb += [lane.chosen.valid.eq(lane.work.valid), lane.work.ready.eq(lane.chosen.ready)]
@@ -250,8 +234,10 @@ class Distributor(wiring.Component):
                 connect(m, lane.work, port)
             asked = asking.o
             work, source = asked.payload.payload, asked.payload.source
-        # What each PE has been given, so that it can be taken off its load. The number of a task is that of its lane.
-        works = [Queue(_WORK_BITS, _RECORDS) for _ in range(self.pes)]
+        # What each PE has been given, so that it can be taken off its load: a record has a header, an ID and a row at
+        # least. The number of a task is that of its lane.
+        records = self.depth // 3 + 1
+        works = [Queue(_WORK_BITS, records) for _ in range(self.pes)]
         m.submodules.sizes = sizes = Queue(_WORK_BITS, 4)
         task, share = allocator.i.payload, allocator.o.payload
         room = Array(queue.i.ready for queue in works)[share.pe]
@@ -260,46 +246,29 @@ class Distributor(wiring.Component):
         needed = Signal()
         m.d.sync += needed.eq(Cat(load < _AHEAD for load in allocator.loads).any())
         takes = sizes.i.ready & needed
-
-        # All that comes again goes to PEs in turn that need a record and are not promised one.
-        again, hands = Signal(), Signal()
-        with m.If(self.start | self.replay):
-            m.d.sync += again.eq(self.replay)
-        bits = ceil_log2(self.pes)
-        needs, promised, free = (Signal(1 << bits, name=name) for name in ("needs", "promised", "free"))
-        last, chosen = Signal(bits), Signal(bits)
-        m.d.comb += [
-            free.eq(needs & ~promised),
-            chosen.eq(next_one(free, last)),
-            hands.eq(again & asked.valid & free.any() & Array(lane.chosen.ready for lane in lanes)[source]),
-        ]
-        m.d.sync += [needs.eq(Cat(needy)), promised.eq((promised & ~begun) | Mux(hands, 1 << chosen, 0))]
-        with m.If(hands):
-            m.d.sync += last.eq(chosen)
-
         m.d.comb += [
             allocator.settings.eq(
                 AllocatorSettings.const({"hops": 0, "threshold": _NEVER_SPLIT, "grain": (1 << 16) - 1})
             ),
             allocator.settings.hops.eq(self.hops),
-            allocator.i.valid.eq(asked.valid & takes & ~again),
+            allocator.i.valid.eq(asked.valid & takes),
             task.task.eq(source),
             task.rows.eq(work),
             task.columns.eq(1),
-            asked.ready.eq(Mux(again, hands, allocator.i.ready & takes)),
-            sizes.i.valid.eq(asked.valid & allocator.i.ready & needed & ~again),
+            asked.ready.eq(allocator.i.ready & takes),
+            sizes.i.valid.eq(asked.valid & allocator.i.ready & needed),
             sizes.i.payload.eq(work),
             allocator.o.ready.eq(answers),
             sizes.o.ready.eq(answers),
             self.smoothed.eq(allocator.smoothed),
         ]
         for n, lane in enumerate(lanes):
-            m.d.comb += [
-                lane.chosen.valid.eq(Mux(again, hands & (source == n), answers & (share.task == n))),
-                lane.chosen.payload.eq(Mux(again, chosen, share.pe)),
-            ]
+            m.d.comb += [lane.chosen.valid.eq(answers & (share.task == n)), lane.chosen.payload.eq(share.pe)]
 
-        done = [Signal(range(_RECORDS + 1), name=f"done_{n}") for n in range(self.pes)]
+        replaying = Signal()
+        with m.If(self.start | self.replay):
+            m.d.sync += replaying.eq(self.replay)
+        done = [Signal(range(records + 1), name=f"done_{n}") for n in range(self.pes)]
         retires = Signal(self.pes)
         for n in reversed(range(self.pes)):
             with m.If(done[n] != 0):
@@ -315,9 +284,9 @@ class Distributor(wiring.Component):
             ]
             with m.If(retires[n]):
                 m.d.comb += [retired.payload.pe.eq(n), retired.payload.work.eq(queue.o.payload)]
-            m.d.sync += done[n].eq(done[n] + (self.retired[n] & ~again) - retires[n])
+            # What is given out again has been taken off before.
+            m.d.sync += done[n].eq(done[n] + (self.retired[n] & ~replaying) - retires[n])
         m.d.sync += [
             Cover(allocator.o.valid & ~room, "a PE has as many records as can be counted"),
             Cover(asked.valid & ~needed, "every PE has enough to do"),
-            Cover(again & asked.valid & ~free.any(), "every PE has a record or is promised one"),
         ]
