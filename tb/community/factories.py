@@ -15,8 +15,17 @@ from hw.community.scanner import Scanner
 from hw.community.summer import Summer
 
 __all__ = [
-    "controller", "feature_reader", "hub_finisher", "hub_port", "hub_unit", "pe", "planner", "reader", "scanner", "summer",
-]  # fmt: skip
+    "controller",
+    "feature_reader",
+    "hub_finisher",
+    "hub_port",
+    "hub_unit",
+    "pe",
+    "planner",
+    "reader",
+    "scanner",
+    "summer",
+]
 
 
 def controller(

@@ -12,7 +12,6 @@ from hw.community.feature_reader import FeatureSettings
 from hw.contracts import struct
 from hw.graph.formats import ErrorReport
 from hw.memory.formats import RangeRequest, beat_address_width, line_address_width
-from hw.pe.formats import Mode
 from tb.community import factories
 from tb.harness import parameters, simulate, stream_ports
 from tb.harness.bench import Bench, start
@@ -22,10 +21,10 @@ from tb.harness.expected import expect_cycles
 Fields = dict[str, int]
 #: Sizes: with row memory; the narrow ones without; rows of weights for more features than an index can name.
 WHOLE = {"lanes": 4, "width": 16, "columns": 64, "max_out": 21, "weight_rows": 64, "data_width": 128}
-DEFAULT = {**WHOLE, "nodes": 100, "address_width": 32, "error_sources": 4, "row_memory": True}
+DEFAULT: dict[str, Any] = {**WHOLE, "nodes": 100, "address_width": 32, "error_sources": 4, "row_memory": True}
 NARROW = {"lanes": 2, "width": 8, "columns": 16, "max_out": 5, "weight_rows": 16, "data_width": 64}
 NARROW |= {"nodes": 12, "address_width": 16, "error_sources": 2, "row_memory": False}
-LARGE = {**DEFAULT, "weight_rows": 1 << 17, "max_out": 1000, "nodes": 1 << 16, "lanes": 8, "address_width": 40}
+LARGE: dict[str, Any] = {**DEFAULT, "weight_rows": 1 << 17, "max_out": 70, "nodes": 1 << 16, "address_width": 40}
 
 NOTHING = {"code": 0, "info": 0}
 #: Cycles in a row without anything on its way, after which all is done.
@@ -37,6 +36,8 @@ WATCHED = (
     "command__ready", "executed__valid", "locate__valid", "replay", "located__ready", "load__valid", "biases",
     "weights_there", "start", "table_start", "open", "finish", "discard", "opcode", "layer",
 )  # fmt: skip
+#: What a PE combines.
+SPARSE, DENSE, GATHER = range(3)
 #: Lines that a LOCATE names, and all that makes it another location.
 LINES = ("offsets", "edges", "degrees", "records", "state")
 QUESTION = (
@@ -178,7 +179,7 @@ class World:
             assert found == value, f"{port} is {found:#x}, expected {value:#x}"
 
     def _pass(self, working: bool, locating: bool) -> None:
-        """What the cycle leaves behind."""
+        """Keep what the cycle leaves behind."""
         error = self._error()
         if error and working and not self.report["code"]:
             self.report = error
@@ -237,7 +238,7 @@ class World:
     async def command(self, opcode: int, **operands: int) -> Fields:
         """Give a command with the others of its operands at random, follow it to its end, and return its answer."""
         layout = struct(COMMANDS[Opcode(opcode)]) if opcode in COMMANDS else struct(COMMANDS[Opcode.NOP])
-        fields = codec(layout).unpack(self.rng.getrandbits(512)) | {"opcode": opcode} | operands
+        fields = codec(layout).unpack(self.rng.getrandbits(512)) | operands | {"opcode": opcode}
         self._put("command__payload", codec(layout).pack(fields))
         self._put("command__valid", 1)
         await self.step(command__ready=1)
@@ -352,7 +353,7 @@ class World:
     def bad_process(self, fields: Fields) -> list[int]:
         """Return the operands of PROCESS that are bad."""
         vertices, inside = fields["vertices"], fields["read_inside"]
-        wrong = [Opcode.PROCESS] * (not self.locating)
+        wrong: list[int] = [Opcode.PROCESS] * (not self.locating)
         wrong += [vertices] * (vertices != self.located_vertices or vertices > self.design.nodes)
         wrong += [fields[name] for name, right in (("f_in", self.f_in), ("f_out", self.f_out)) if fields[name] != right]
         wrong += [fields["neighbour_weight"]] * (fields["neighbour_weight"] not in (1, 256))
@@ -360,13 +361,13 @@ class World:
         return wrong + [Opcode.PROCESS] * bool((inside or fields["write_inside"]) and not self.design.row_memory)
 
     def _table(self, *arrays: tuple[int, int]) -> dict[str, tuple[int, int]]:
-        """What the node table is told: lines and words; where there are no words the line does not matter."""
+        """Return what the node table is told: lines and words; where there are no words the line does not matter."""
         fixed = {f"table_words__{n}": (0xFFFFFFFF, words) for n, (_, words) in enumerate(arrays)}
         lines = {f"table_addresses__{n}": (-1, self.words(line)) for n, (line, words) in enumerate(arrays) if words}
         return fixed | lines
 
     def _features(self, width: int, **values: int) -> tuple[int, int]:
-        """What the feature readers are told: dense rows are padded to 32 bytes, 8 words."""
+        """Return what the feature readers are told: dense rows are padded to 32 bytes, 8 words."""
         stride = -(-width // 16) * 8
         layout = FeatureSettings(self.design.address_width)
         return masked(layout, words=-(-width // 2), stride=stride, most=self.f_in, **values)
@@ -379,16 +380,17 @@ class World:
             await self._refuse(bad[-1])
             return
         sparse, vertices, first = fields["sparse"], fields["vertices"], fields["first_row"]
-        mode = Mode.SPARSE if sparse else Mode.DENSE
+        mode = SPARSE if sparse else DENSE
         features = {"features": self.words(fields["features"]), "sparse": sparse, "combined": 0, "first": first}
         fixed = {
             "combination": masked(
-                self.config.pe.settings, mode=mode.value, shift=fields["shift"], relu=0, bias=0, self_weight=1
+                self.config.pe.settings, mode=mode, shift=fields["shift"], relu=0, bias=0, self_weight=1
             ),
             "features": self._features(self.f_in, **features),
             "results": (-1, self.beats(fields["combined"])),
             "first_result": (-1, 0),
-            **{port: (1, 0) for port in ("read_inside", "write_inside")},
+            "read_inside": (1, 0),
+            "write_inside": (1, 0),
             **self._table((fields["feature_offsets"], (vertices + 1) * sparse), (fields["scales"], vertices), (0, 0)),
         }
         await self._work(True, {"first": (-1, first), "vertices": (-1, vertices), **fixed})
@@ -405,7 +407,7 @@ class World:
             return
         combined, vertices, first = fields["combined"], fields["vertices"], fields["first_vertex"]
         sparse = fields["sparse"] and not combined
-        mode = Mode.GATHER if combined else Mode.SPARSE if sparse else Mode.DENSE
+        mode = GATHER if combined else SPARSE if sparse else DENSE
         inside = {port: (1, fields[port]) for port in ("read_inside", "write_inside")}
         own = fields["self_weight"] - fields["neighbour_weight"]
         fixed = {
@@ -421,7 +423,7 @@ class World:
             # A combined row counts once: a factor of 1 has 15 bits behind the point.
             "combination": masked(
                 self.config.pe.settings,
-                mode=mode.value,
+                mode=mode,
                 shift=15 if combined else fields["shift_source"],
                 relu=0,
                 bias=0,
@@ -516,7 +518,8 @@ class World:
     def some_location(self) -> Fields:
         """Return the operands of a LOCATE, all of them."""
         fields: Fields = codec(struct(COMMANDS[Opcode.LOCATE])).unpack(self.rng.getrandbits(512))
-        return fields | {"opcode": Opcode.LOCATE, "vertices": self.some_vertices()}
+        del fields["opcode"]
+        return fields | {"vertices": self.some_vertices()}
 
 
 async def begin(dut: Any, **pace: float) -> World:
@@ -524,12 +527,6 @@ async def begin(dut: Any, **pace: float) -> World:
     world = World(await start(dut, design, manual=[port.name for port in stream_ports(design)]), design)
     world.pace(**pace)
     return world
-
-
-async def prepare(world: World, **operands: int) -> None:
-    """Load weights and begin a location."""
-    await world.command(Opcode.LOAD_WEIGHTS, **world.some_load())
-    await world.command(Opcode.LOCATE, **world.some_location(), **operands)
 
 
 async def some_command(world: World, location: Fields) -> tuple[Opcode, Fields]:
@@ -553,7 +550,7 @@ async def some_command(world: World, location: Fields) -> tuple[Opcode, Fields]:
     }.get(opcode, dict)()
     if world.chance(0.05) and fields:
         fields.pop(rng.choice(list(fields)), None)
-    return opcode, await world.command(opcode, **{key: value for key, value in fields.items() if key != "opcode"})
+    return opcode, await world.command(opcode, **fields)
 
 
 @cocotb.test()
@@ -576,7 +573,6 @@ async def each_command_takes_its_cycles(dut: Any) -> None:
     name = f"community.controller.{world.design.nodes}"
     sizes = {"f_in": 5, "f_out": 3}
     location = world.some_location() | {"vertices": 4}
-    del location["opcode"]
 
     async def take(what: str, opcode: int, **operands: int) -> None:
         answer = await world.command(opcode, **operands)
@@ -599,6 +595,237 @@ async def each_command_takes_its_cycles(dut: Any) -> None:
     await take("refused_process", Opcode.PROCESS, **world.fitting_process())
 
 
-@pytest.mark.parametrize("sizes", [DEFAULT, NARROW, LARGE], ids=["row memory", "narrow", "large"])
+@cocotb.test()
+async def every_bad_operand_is_told(dut: Any) -> None:
+    """And those at the end of what is allowed are taken; a location before is given up."""
+    world = await begin(dut)
+    config, nodes = world.config, world.design.nodes
+    load = Opcode.LOAD_WEIGHTS
+
+    async def bad(opcode: int, info: int, **operands: int) -> None:
+        assert await world.command(opcode, **operands) == {"code": Error.BAD_OPERAND, "info": info & 0xFFFFFFFF}
+        assert not world.locating
+
+    async def good(opcode: int, **operands: int) -> None:
+        assert await world.command(opcode, **operands) == NOTHING
+
+    for f_out in (0, config.max_out + 1, *(1 << bit for bit in range(16) if 1 << bit > config.max_out)):
+        await bad(load, f_out, f_in=1, f_out=f_out)
+    spacings = [1 << n for n in range(10) if (1 << n) * config.lanes < config.max_out]
+    for spacing, f_out in (
+        (1, 1),
+        *((spacing, spacing * config.lanes) for spacing in spacings),
+        *((2 * spacing, spacing * config.lanes + 1) for spacing in spacings),
+        (2 * spacings[-1], config.max_out),
+    ):
+        most = min(config.weight_rows // spacing, 1 << 16)
+        for f_in in (0, most + 1, *(1 << bit for bit in range(32) if 1 << bit > most)):
+            await bad(load, f_in, f_in=f_in, f_out=f_out)
+        # Long loads end by a reset.
+        if most <= 256:
+            await good(load, f_in=most, f_out=f_out)
+        else:
+            await good(Opcode.LOCATE, vertices=1)
+            await good(load, f_in=most, f_out=f_out)
+            await world.idle(5)
+            await world.reset()
+    sizes = {"f_in": 2, "f_out": config.max_out}
+    await good(load, **sizes)
+    await good(Opcode.COMBINE, **sizes, vertices=nodes)
+    right = {**sizes, "neighbour_weight": 1, "combined": 0, "sparse": 0, "read_inside": 0, "write_inside": 0}
+    await bad(Opcode.PROCESS, Opcode.PROCESS, **right, vertices=world.located_vertices)
+    for name, wrong in (
+        *(("vertices", 1 << bit) for bit in range(32) if 1 << bit > nodes),
+        ("vertices", nodes + 1),
+        *(("f_in", sizes["f_in"] ^ 1 << bit) for bit in range(32)),
+        *(("f_out", sizes["f_out"] ^ 1 << bit) for bit in range(16)),
+    ):
+        await good(Opcode.LOCATE, vertices=wrong if name == "vertices" else nodes)
+        await bad(Opcode.COMBINE, wrong, **{**sizes, "vertices": nodes, name: wrong})
+        await good(Opcode.LOCATE, vertices=wrong if name == "vertices" else nodes)
+        await bad(Opcode.PROCESS, wrong, **{**right, "vertices": nodes, name: wrong})
+    inside = Opcode.PROCESS
+    for name, wrong, others in (
+        *(("vertices", nodes ^ 1 << bit, {}) for bit in range(32)),
+        *(("neighbour_weight", 1 ^ 1 << bit, {}) for bit in range(15)),
+        *(("neighbour_weight", 256 ^ 1 << bit, {}) for bit in range(15)),
+        ("neighbour_weight", 0, {}),
+        ("neighbour_weight", -1, {}),
+        ("neighbour_weight", -(1 << 15), {}),
+        ("sparse", 1, {"read_inside": 1}),
+        ("combined", 1, {"read_inside": 1}),
+        *(() if world.design.row_memory else (("read_inside", 1, {}), ("write_inside", 1, {}))),
+    ):
+        if (name, wrong) in (("neighbour_weight", 1), ("neighbour_weight", 256)):
+            continue
+        await good(Opcode.LOCATE, vertices=nodes)
+        told = wrong if name in ("vertices", "neighbour_weight") else inside
+        await bad(Opcode.PROCESS, told, **{**right, "vertices": nodes, name: wrong, **others})
+    await good(Opcode.LOCATE, vertices=nodes)
+    await good(Opcode.PROCESS, **right, vertices=nodes)
+
+
+@cocotb.test()
+async def other_opcodes_are_refused(dut: Any) -> None:
+    """All that stand for another command or for none, with and without a location."""
+    world = await begin(dut)
+    known = (Opcode.NOP, Opcode.LOAD_WEIGHTS, Opcode.COMBINE, Opcode.LOCATE, Opcode.PROCESS)
+    for opcode in range(256):
+        if opcode not in known:
+            if opcode % 8 == 0:
+                await world.command(Opcode.LOCATE, vertices=1)
+            assert await world.command(opcode) == {"code": Error.BAD_OPCODE, "info": opcode}
+            assert not world.locating
+
+
+@cocotb.test()
+async def an_error_at_any_time_is_told(dut: Any) -> None:
+    """In each cycle of each command, once; from another source another time, and of several the first one."""
+    world = await begin(dut)
+    told = {}
+    for what, length in (("load", 20), ("combine", 26), ("process", 44), ("beside", 50)):
+        told[what] = 0
+        for cycle in range(length):
+            await world.idle(1, forget=True)
+            await world.command(Opcode.LOAD_WEIGHTS, **world.some_load(3))
+            if what in ("combine", "process", "beside"):
+                # With a location before it, which COMBINE gives up.
+                await world.command(Opcode.LOCATE, **world.some_location())
+            world.told = {cycle: world.rng.randrange(world.sources)}
+            if what == "load":
+                answer = await world.command(Opcode.LOAD_WEIGHTS, **world.some_load(3))
+            elif what == "combine":
+                answer = await world.command(Opcode.COMBINE, **world.fitting_combine())
+            else:
+                if what == "beside":
+                    await world.command(Opcode.LOAD_WEIGHTS, **world.some_load(3))
+                answer = await world.command(Opcode.PROCESS, **world.fitting_process())
+            told[what] += answer["code"] != Error.NONE
+            world.told = {}
+            if world.locating:
+                await world.command(Opcode.COPY)
+    assert min(told.values()) > 8
+
+
+@cocotb.test()
+async def many_errors_are_one(dut: Any) -> None:
+    """Most often several at once, and more behind the first."""
+    world = await begin(dut, willing=0.7)
+    for _ in range(40):
+        world.faults = 0.0
+        await world.command(Opcode.LOAD_WEIGHTS, **world.some_load(3))
+        world.faults = world.rng.choice((0.02, 0.5, 0.9))
+        if world.chance(0.5):
+            await world.command(Opcode.LOCATE, **world.some_location())
+        if world.chance(0.5):
+            await world.command(Opcode.LOAD_WEIGHTS, **world.some_load(3))
+        if world.locating:
+            await world.command(Opcode.PROCESS, **world.fitting_process())
+        else:
+            await world.command(Opcode.COMBINE, **world.fitting_combine())
+
+
+@cocotb.test()
+async def a_location_that_failed_is_told_by_process(dut: Any) -> None:
+    """With every bit of its report; and its records are not given out again."""
+    world = await begin(dut, lost=0.6)
+    location = world.some_location()
+    failed = again = 0
+    for _ in range(100):
+        await world.command(Opcode.LOAD_WEIGHTS, **world.some_load(3))
+        await world.idle(1, forget=world.chance(0.5))
+        await world.command(Opcode.LOCATE, **location)
+        assert not (world.replayed and world.location["code"])
+        again += world.replayed
+        answer = await world.command(Opcode.PROCESS, **world.fitting_process())
+        assert answer == world.location
+        failed += answer["code"] != Error.NONE
+    assert failed > 20
+    assert again > 10
+
+
+@cocotb.test()
+async def only_the_same_location_is_given_out_again(dut: Any) -> None:
+    """If it has the same operands, bit by bit, its records are whole, and nothing has been forgotten."""
+    world = await begin(dut)
+    layout = codec(struct(COMMANDS[Opcode.LOCATE]))
+    location = world.some_location()
+    await world.command(Opcode.LOAD_WEIGHTS, **world.some_load(1))
+
+    async def locate() -> bool:
+        await world.command(Opcode.LOCATE, **location)
+        replayed = world.replayed
+        # Whether its records serve anybody makes no difference.
+        opcode = world.rng.choice((Opcode.PROCESS, Opcode.COPY))
+        await world.command(opcode, **(world.fitting_process() if opcode == Opcode.PROCESS else {}))
+        return replayed
+
+    async def whole(level: int) -> None:
+        world.frozen = True
+        world._put("records_whole", level)
+        await world.idle(2)
+
+    await whole(1)
+    assert not await locate()
+    assert layout.fields is not None
+    for name, _, part in layout.fields:
+        asked = name in QUESTION
+        for bit in range(part.width if asked else min(2, part.width) * (name != "opcode")):
+            await whole(1)
+            location[name] ^= 1 << bit
+            assert await locate() != asked, name
+        await whole(1)
+        assert await locate()
+    await whole(0)
+    assert not await locate()
+    await whole(1)
+    assert await locate()
+    await world.idle(3, forget=True)
+    assert not await locate()
+    await whole(1)
+    assert await locate()
+    await world.idle(1, base=True)
+    assert not await locate()
+
+
+@cocotb.test()
+async def a_reset_leaves_nothing(dut: Any) -> None:
+    """After any number of cycles of anything; what follows is as ever."""
+    world = await begin(dut)
+    for cycles in (*range(1, 60, 3), *range(60, 300, 24)):
+        world.pace(trouble=0.01, mend=0.3, willing=0.6, faults=0.002, lost=0.1)
+        going = cocotb.start_soon(some_commands(world))
+        await world.bench.cycles(cycles)
+        going.cancel()
+        await world.reset()
+        world.pace()
+        await world.idle(2)
+        location = world.some_location()
+        await world.command(Opcode.LOCATE, **location)
+        assert not world.replayed
+        await world.command(Opcode.LOAD_WEIGHTS, **world.some_load(2))
+        assert await world.command(Opcode.PROCESS, **world.fitting_process()) == NOTHING
+
+
+async def some_commands(world: World) -> None:
+    """Give commands for ever, first weights and a location."""
+    location = world.some_location()
+    await world.command(Opcode.LOAD_WEIGHTS, **world.some_load(2))
+    await world.command(Opcode.LOCATE, **location)
+    while True:
+        await some_command(world, location)
+
+
+@pytest.mark.parametrize("sizes", [DEFAULT, NARROW], ids=["row memory", "narrow"])
 def test_controller(sizes: dict[str, Any]) -> None:
     simulate(factories.controller(**sizes), __name__, parameters=sizes, name=f"controller_{sizes['nodes']}")
+
+
+def test_operands_of_a_large_one() -> None:
+    simulate(
+        factories.controller(**LARGE),
+        __name__,
+        parameters=LARGE,
+        name="controller_large",
+        testcase=["every_bad_operand_is_told"],
+    )
