@@ -160,7 +160,7 @@ class Controller(wiring.Component):
         }
         head, load, combine, locate, process = views.values()
         report, working = Signal(ErrorReport), Signal()
-        failed = report.code != Error.NONE
+        failed, failing = report.code != Error.NONE, Signal()
         for source in reversed(self.errors):
             with m.If(source.valid & working & ~failed):
                 m.d.sync += report.eq(source.payload)
@@ -258,6 +258,8 @@ class Controller(wiring.Component):
         for source in reversed(self.errors):
             with m.If(source.valid):
                 m.d.comb += [loader.error.valid.eq(1), loader.error.payload.eq(source.payload)]
+        # What is told in the last cycle counts, too.
+        m.d.comb += failing.eq(failed | loader.error.valid)
 
         ended = Mux(self.combining, self.vertices_ended, answered & self.records_ended)
         with m.FSM() as fsm:
@@ -299,7 +301,7 @@ class Controller(wiring.Component):
                 with m.Elif((f_in == 0) | (f_in > (config.weight_rows >> chunk_shift)) | (f_in > _MAX_IN)):
                     refuse(f_in)
             with m.State("LOAD"):
-                m.d.comb += [loader.start.eq(1), working.eq(1)]
+                m.d.comb += loader.start.eq(1)
                 m.next = "LOADED"
                 with m.If(locating):
                     m.next = "ANSWER"
@@ -409,14 +411,14 @@ class Controller(wiring.Component):
                     unloaded = loader.report.code != Error.NONE
                     m.next = "ANSWER"
                     with m.If(self.combining):
-                        with m.If(failed | unloaded):
+                        with m.If(failing | unloaded):
                             m.d.sync += quiet.eq(0)
                             m.next = "CLOSE"
                     with m.Else():
                         m.d.sync += locating.eq(0)
-                        with m.If(~failed):
+                        with m.If(~failing):
                             m.d.sync += report.eq(location)
-                    with m.If(~failed & unloaded):
+                    with m.If(~failing & unloaded):
                         m.d.sync += report.eq(loader.report)
             with m.State("CLOSE"):
                 # A list of commands ends with its first error, so a location that goes on then serves nobody.

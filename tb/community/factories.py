@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from hw.community.controller import Controller
 from hw.community.feature_reader import FeatureReader
 from hw.community.formats import CommunityConfig, HubConfig
 from hw.community.hub_finisher import HubFinisher
@@ -13,7 +14,25 @@ from hw.community.record_reader import RecordReader
 from hw.community.scanner import Scanner
 from hw.community.summer import Summer
 
-__all__ = ["feature_reader", "hub_finisher", "hub_port", "hub_unit", "pe", "planner", "reader", "scanner", "summer"]
+__all__ = [
+    "controller",
+    "feature_reader",
+    "hub_finisher",
+    "hub_port",
+    "hub_unit",
+    "pe",
+    "planner",
+    "reader",
+    "scanner",
+    "summer",
+]
+
+
+def controller(
+    *, nodes: int, address_width: int, error_sources: int, row_memory: bool, **parameters: Any
+) -> Controller:
+    """Return a `Controller`; other parameters as for `CommunityConfig`."""
+    return Controller(CommunityConfig(**parameters), nodes, address_width, error_sources, row_memory=row_memory)
 
 
 def feature_reader(clients: int, address_width: int = 32, depth: int = 128, **parameters: Any) -> FeatureReader:

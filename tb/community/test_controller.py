@@ -1,0 +1,831 @@
+"""Controller: what each command says to all others and when, what it refuses, what goes wrong, locations again."""
+
+from collections.abc import Generator
+from typing import Any
+
+import cocotb
+import pytest
+
+from golden.contracts import COMMANDS, Activation, Error, Opcode
+from hw.community.controller import Controller
+from hw.community.feature_reader import FeatureSettings
+from hw.contracts import struct
+from hw.graph.formats import ErrorReport
+from hw.memory.formats import RangeRequest, beat_address_width, line_address_width
+from tb.community import factories
+from tb.harness import parameters, simulate, stream_ports
+from tb.harness.bench import Bench, start
+from tb.harness.codec import Codec, codec
+from tb.harness.expected import expect_cycles
+
+Fields = dict[str, int]
+#: Sizes: with row memory; the narrow ones without; rows of weights for more features than an index can name.
+WHOLE = {"lanes": 4, "width": 16, "columns": 64, "max_out": 21, "weight_rows": 64, "data_width": 128}
+DEFAULT: dict[str, Any] = {**WHOLE, "nodes": 100, "address_width": 32, "error_sources": 4, "row_memory": True}
+NARROW = {"lanes": 2, "width": 8, "columns": 16, "max_out": 5, "weight_rows": 16, "data_width": 64}
+NARROW |= {"nodes": 12, "address_width": 16, "error_sources": 2, "row_memory": False}
+LARGE: dict[str, Any] = {**DEFAULT, "weight_rows": 1 << 17, "max_out": 70, "nodes": 1 << 16, "address_width": 40}
+
+NOTHING = {"code": 0, "info": 0}
+#: Cycles in a row without anything on its way, after which all is done.
+QUIET = 15
+#: What others say from cycle to cycle, and what they say when all is done.
+CALM = {"ready": 1, "records_ended": 1, "records_busy": 0, "writing": 0, "vertices_ended": 1}
+#: What is looked at in every cycle, 0 unless something is said of it.
+WATCHED = (
+    "command__ready", "executed__valid", "locate__valid", "replay", "located__ready", "load__valid", "biases",
+    "weights_there", "start", "table_start", "open", "finish", "discard", "opcode", "layer",
+)  # fmt: skip
+#: What a PE combines.
+SPARSE, DENSE, GATHER = range(3)
+#: Lines that a LOCATE names, and all that makes it another location.
+LINES = ("offsets", "edges", "degrees", "records", "state")
+QUESTION = (
+    "first_vertex", "vertices", "offsets", "edges", "edge_count", "tiles", "halving", "differences", "degrees",
+    "threshold", "step", "rounds", "c_max", "h_max",
+)  # fmt: skip
+
+
+def masked(layout: Any, **values: int) -> tuple[int, int]:
+    """Return the bits of the named fields, as a mask, and their values."""
+    made = codec(layout)
+    assert made.fields is not None
+    mask = sum(part.mask << offset for name, offset, part in made.fields if name in values)
+    return mask, made.pack(values)
+
+
+class World:
+    """All that is around a controller, at random, and what the controller must say to it in every cycle."""
+
+    def __init__(self, bench: Bench, design: Controller) -> None:
+        self.bench, self.dut, self.rng, self.design = bench, bench.dut, bench.random, design
+        self.config, self.sources = design.config, len(design.errors)
+        self.reports = codec(ErrorReport)
+        self.lines = 1 << line_address_width(design.address_width)
+        self.pace()
+        self.inputs: dict[str, int] = {}
+        self._forget_all()
+
+    # What is around it.
+
+    def pace(
+        self, *, trouble: float = 0.0, mend: float = 1.0, willing: float = 1.0, faults: float = 0.0, lost: float = 0.0
+    ) -> None:
+        """Say how often others get busy in a cycle and are done, take and give, fail, and do not find communities."""
+        self.trouble, self.mend, self.willing, self.faults, self.lost = trouble, mend, willing, faults, lost
+        #: Cycles from now on in which an error is told, and by which source.
+        self.told: dict[int, int] = {}
+
+    def _forget_all(self) -> None:
+        """Everything as after a reset."""
+        self.report, self.location, self.unloaded = NOTHING, NOTHING, NOTHING
+        self.f_in = self.f_out = self.located_vertices = 0
+        self.locating = self.answered = self.kept = False
+        #: Whether the last weights were not refused.
+        self.weights = False
+        self.found: Fields = {}
+        self.quiet = 0
+        self.loading: Generator[Fields, dict[str, int]] | None = None
+        self.load_says = {"weights_there": 1}
+        self.load_starts, self.pending, self.request = False, 0, (0, 0)
+        self.of_load: dict[str, tuple[int, int]] = {}
+        self.frozen = False
+        for port in ("command", "located", *(f"errors__{n}" for n in range(self.sources))):
+            self._put(f"{port}__valid", 0)
+        for port in ("locate", "load", "executed"):
+            self._put(f"{port}__ready", 0)
+        for port, level in CALM.items():
+            self._put(port, level)
+        for port in ("loaded", "forget", "records_whole"):
+            self._put(port, 0)
+        self._put("base", self.rng.randrange(self.lines))
+
+    async def reset(self) -> None:
+        """Reset in the middle of all."""
+        self._forget_all()
+        await self.bench.reset()
+
+    def _put(self, port: str, value: int) -> None:
+        if self.inputs.get(port) != value:
+            self.inputs[port] = value
+            getattr(self.dut, port).value = value
+
+    def chance(self, probability: float) -> bool:
+        """Decide."""
+        return self.rng.random() < probability
+
+    def some_report(self) -> Fields:
+        """Return an error: often with one bit in its code."""
+        code = 1 << self.rng.randrange(8) if self.chance(0.5) else self.rng.randrange(1, 256)
+        return {"code": code, "info": self.rng.getrandbits(32)}
+
+    def _choose(self, taken: bool) -> None:
+        """Say something for the next cycle; whether the last answer of the locator was `taken`."""
+        for port, good in CALM.items():
+            level = self.inputs[port]
+            if self.chance(self.trouble if level == good else self.mend):
+                self._put(port, level ^ 1)
+        if not self.frozen:
+            self._put("records_whole", int(self.chance(0.8)))
+        if taken or not self.inputs["located__valid"]:
+            self._put("located__valid", int(self.chance(self.willing)))
+            self.told_location = self.some_report() if self.chance(self.lost) else NOTHING
+            self._put("located__payload", self.reports.pack(self.told_location))
+        for port in ("locate__ready", "load__ready", "executed__ready"):
+            self._put(port, int(self.chance(self.willing)))
+        self._put("loaded", int(self.pending > 0 and self.chance(self.willing)))
+        self.told = {cycle - 1: source for cycle, source in self.told.items() if cycle}
+        for n in range(self.sources):
+            self._put(f"errors__{n}__valid", int(self.chance(self.faults) or self.told.get(0) == n))
+            self._put(f"errors__{n}__payload", self.reports.pack(self.some_report()))
+
+    def _error(self) -> Fields | None:
+        """Return what the first source says."""
+        for n in range(self.sources):
+            if self.inputs[f"errors__{n}__valid"]:
+                return self.reports.unpack(self.inputs[f"errors__{n}__payload"])
+        return None
+
+    # A cycle.
+
+    async def step(self, *, working: bool = False, still: Any = None, **says: Any) -> None:
+        """Let a cycle pass, in which the controller `says` this and nothing else.
+
+        Payloads are compared where it says that they are valid. While it is `working` the first error counts. `still`:
+        from what others say, whether nothing moves.
+        """
+        locating = self.locating and not self.answered
+        wanted = {**self.load_says, "located__ready": int(locating), **says}
+        await self.bench.edge
+        for port in WATCHED:
+            value = int(getattr(self.dut, port).value)
+            assert value == wanted.get(port, 0), f"{port} is {value}, expected {wanted.get(port, 0)}"
+        for port in ("executed", "locate"):
+            if f"{port}__valid" in wanted:
+                made: Codec = self.reports if port == "executed" else codec(struct(COMMANDS[Opcode.LOCATE]))
+                assert made.unpack(int(getattr(self.dut, f"{port}__payload").value)) == wanted[port]
+        if wanted.get("load__valid"):
+            request = codec(RangeRequest(self.design.address_width)).unpack(int(self.dut.load__payload.value))
+            assert (request["address"], request["words"]) == self.request
+        if self.loading:
+            self._compare(self.of_load)
+        self._pass(working, locating)
+        self.quiet = min(self.quiet + 1, QUIET) if still is not None and still(self.inputs) else 0
+        self._choose(bool(locating and self.inputs["located__valid"]))
+
+    def _compare(self, fixed: dict[str, tuple[int, int]]) -> None:
+        for port, (mask, value) in fixed.items():
+            found = int(getattr(self.dut, port).value) & mask
+            assert found == value, f"{port} is {found:#x}, expected {value:#x}"
+
+    def _pass(self, working: bool, locating: bool) -> None:
+        """Keep what the cycle leaves behind."""
+        error = self._error()
+        if error and working and not self.report["code"]:
+            self.report = error
+        if error and self.loading and not self.load_starts and not self.unloaded["code"]:
+            self.unloaded = error
+        if self.inputs["forget"]:
+            self.kept = False
+        if locating and self.inputs["located__valid"]:
+            self.answered, self.location = True, self.told_location
+            self.kept = self.kept and not self.location["code"]
+        if self.loading:
+            self.load_starts = False
+            try:
+                self.load_says = self.loading.send(self.inputs)
+            except StopIteration:
+                self.loading, self.load_says = None, {"weights_there": 1, "biases": 1}
+
+    def _load(self, *requests: tuple[int, int, int]) -> Generator[Fields, dict[str, int]]:
+        """Ask for one thing after the other and see it written, a cycle each; first comes the one of the start."""
+        yield {"biases": self.load_says.get("biases", 0)}
+        for biases, (address, words, count) in enumerate(requests):
+            self.request = address, words
+            while not (yield {"load__valid": 1, "biases": biases})["load__ready"]:
+                pass
+            self.pending = count
+            while self.pending:
+                self.pending -= (yield {"biases": biases})["loaded"]
+            yield {"biases": biases}
+
+    # Addresses.
+
+    def line(self, number: int, inside: int = 0) -> int:
+        """Return the line that a command means, of the memory or of the row memory."""
+        return number if inside else self.inputs["base"] + number
+
+    def words(self, number: int, inside: int = 0) -> int:
+        """Return its address in words."""
+        return self.line(number, inside) * 16 % (self.lines * 16)
+
+    def beats(self, number: int, inside: int = 0) -> int:
+        """Return its address in beats."""
+        width = beat_address_width(self.design.address_width, self.config.data_width)
+        return self.line(number, inside) * (512 // self.config.data_width) % (1 << width)
+
+    # Commands.
+
+    async def idle(self, cycles: int, *, forget: bool = False, base: bool = False) -> None:
+        """Let cycles pass between two commands; the memory may have changed, and its place."""
+        for cycle in range(cycles):
+            self._put("forget", int(forget and cycle == 0))
+            if base and cycle == 0:
+                self._put("base", self.rng.randrange(self.lines))
+            await self.step(command__ready=1)
+        self._put("forget", 0)
+
+    async def command(self, opcode: int, **operands: int) -> Fields:
+        """Give a command with the others of its operands at random, follow it to its end, and return its answer."""
+        layout = struct(COMMANDS[Opcode(opcode)]) if opcode in COMMANDS else struct(COMMANDS[Opcode.NOP])
+        fields = codec(layout).unpack(self.rng.getrandbits(512)) | operands | {"opcode": opcode}
+        self._put("command__payload", codec(layout).pack(fields))
+        self._put("command__valid", 1)
+        await self.step(command__ready=1)
+        self._put("command__valid", 0)
+        self._put("command__payload", self.rng.getrandbits(512))
+        self.cycles = -self.bench.cycle
+        self.head = {"opcode": opcode, "layer": fields["layer"]}
+        self.report = NOTHING
+        carry_out = {
+            Opcode.NOP: self._nop,
+            Opcode.LOAD_WEIGHTS: self._load_weights,
+            Opcode.LOCATE: self._locate,
+            Opcode.COMBINE: self._combine,
+            Opcode.PROCESS: self._process,
+        }.get(Opcode(opcode) if opcode in set(Opcode) else Opcode.COPY, self._unknown)
+        await carry_out(fields)
+        taken = 0
+        while not taken:
+            taken = self.inputs["executed__ready"]
+            await self._go(executed__valid=1, executed=self.report)
+        self.cycles += self.bench.cycle
+        return self.report
+
+    async def _go(self, **says: Any) -> None:
+        await self.step(**self.head, **says)
+
+    async def _nop(self, _: Fields) -> None:
+        await self._go()
+
+    async def _unknown(self, fields: Fields) -> None:
+        await self._go()
+        await self._refuse(fields["opcode"], Error.BAD_OPCODE)
+
+    async def _refuse(self, info: int, code: Error = Error.BAD_OPERAND) -> None:
+        self.report = {"code": code, "info": info & 0xFFFFFFFF}
+        await self._close()
+
+    async def _close(self) -> None:
+        """Throw away the records of a location if something went wrong, and wait for weights that still come."""
+        self.quiet = 0
+        while self.locating and self.report["code"]:
+            done = self.quiet == QUIET
+            await self._go(discard=1, still=lambda now, answered=self.answered: answered and now["records_ended"])
+            self.locating = not done
+        await self._go_until_loaded()
+
+    async def _go_until_loaded(self, **says: Any) -> None:
+        """Until no weights come; a cycle at least."""
+        busy = True
+        while busy:
+            busy = self.loading is not None
+            await self._go(**says)
+
+    async def _load_weights(self, fields: Fields) -> None:
+        config = self.config
+        await self._go_until_loaded()
+        f_in, f_out = self.f_in, self.f_out = fields["f_in"], fields["f_out"]
+        self.weights = False
+        await self._go()
+        if not 1 <= f_out <= config.max_out:
+            await self._refuse(f_out)
+            return
+        chunks = -(-f_out // config.lanes)
+        spacing = next(1 << n for n in range(20) if 1 << n >= chunks)
+        if not 1 <= f_in <= min(config.weight_rows // spacing, 1 << 16):
+            await self._refuse(f_in)
+            return
+        self.weights = True
+        granules = -(-f_out // 16)
+        self.of_load = {
+            "row_beats": (0xFF, granules * 256 // config.data_width),
+            "settings": masked(config.settings, f_out=f_out, last_chunk=chunks - 1, limit=config.columns, k=1),
+            "combination": masked(
+                config.pe.settings, f_in=f_in, f_out=f_out, last_chunk=chunks - 1, chunk_shift=spacing.bit_length() - 1
+            ),
+        }
+        rows = (self.words(fields["weights"]), f_in * granules * 8, f_in)
+        self.loading = self._load(rows, (self.words(fields["biases"]), f_out, f_out))
+        self.load_says, self.load_starts, self.unloaded = next(self.loading), True, NOTHING
+        await self._go()
+        if not self.locating:
+            await self._go_until_loaded(working=True)
+            await self._close()
+
+    async def _locate(self, fields: Fields) -> None:
+        await self._go()
+        if self.locating:
+            await self._refuse(Opcode.LOCATE)
+            return
+        asked = {**fields, **{name: self.line(fields[name]) & 0xFFFFFFFF for name in LINES}}
+        question = {name: asked[name] for name in QUESTION}
+        # No record comes to be there while no location goes on.
+        self.frozen = True
+        again = bool(self.kept and self.inputs["records_whole"] and question == self.found)
+        self.replayed = again
+        if again:
+            await self._go(replay=1)
+        taken = again
+        while not taken:
+            taken = bool(self.inputs["locate__ready"])
+            await self._go(locate__valid=1, locate=asked)
+        self.frozen = False
+        self.found, self.kept, self.location = question, True, NOTHING
+        self.locating, self.answered, self.located_vertices = True, again, fields["vertices"]
+
+    def bad_combine(self, fields: Fields) -> list[int]:
+        """Return the operands of COMBINE that are bad; the last one is told."""
+        wrong = {"vertices": fields["vertices"] > self.design.nodes}
+        wrong |= {"f_in": fields["f_in"] != self.f_in, "f_out": fields["f_out"] != self.f_out}
+        return [fields[name] for name, bad in wrong.items() if bad]
+
+    def bad_process(self, fields: Fields) -> list[int]:
+        """Return the operands of PROCESS that are bad."""
+        vertices, inside = fields["vertices"], fields["read_inside"]
+        wrong: list[int] = [Opcode.PROCESS] * (not self.locating)
+        wrong += [vertices] * (vertices != self.located_vertices or vertices > self.design.nodes)
+        wrong += [fields[name] for name, right in (("f_in", self.f_in), ("f_out", self.f_out)) if fields[name] != right]
+        wrong += [fields["neighbour_weight"]] * (fields["neighbour_weight"] not in (1, 256))
+        wrong += [Opcode.PROCESS] * bool(inside and (fields["sparse"] or fields["combined"]))
+        return wrong + [Opcode.PROCESS] * bool((inside or fields["write_inside"]) and not self.design.row_memory)
+
+    def _table(self, *arrays: tuple[int, int]) -> dict[str, tuple[int, int]]:
+        """Return what the node table is told: lines and words; where there are no words the line does not matter."""
+        fixed = {f"table_words__{n}": (0xFFFFFFFF, words) for n, (_, words) in enumerate(arrays)}
+        lines = {f"table_addresses__{n}": (-1, self.words(line)) for n, (line, words) in enumerate(arrays) if words}
+        return fixed | lines
+
+    def _features(self, width: int, **values: int) -> tuple[int, int]:
+        """Return what the feature readers are told: dense rows are padded to 32 bytes, 8 words."""
+        stride = -(-width // 16) * 8
+        layout = FeatureSettings(self.design.address_width)
+        return masked(layout, words=-(-width // 2), stride=stride, most=self.f_in, **values)
+
+    async def _combine(self, fields: Fields) -> None:
+        await self._go()
+        await self._go()
+        bad = self.bad_combine(fields)
+        if bad:
+            await self._refuse(bad[-1])
+            return
+        sparse, vertices, first = fields["sparse"], fields["vertices"], fields["first_row"]
+        mode = SPARSE if sparse else DENSE
+        features = {"features": self.words(fields["features"]), "sparse": sparse, "combined": 0, "first": first}
+        fixed = {
+            "combination": masked(
+                self.config.pe.settings, mode=mode, shift=fields["shift"], relu=0, bias=0, self_weight=1
+            ),
+            "features": self._features(self.f_in, **features),
+            "results": (-1, self.beats(fields["combined"])),
+            "first_result": (-1, 0),
+            "read_inside": (1, 0),
+            "write_inside": (1, 0),
+            **self._table((fields["feature_offsets"], (vertices + 1) * sparse), (fields["scales"], vertices), (0, 0)),
+        }
+        await self._work(True, {"first": (-1, first), "vertices": (-1, vertices), **fixed})
+        if self.report["code"] or self.unloaded["code"]:
+            self.report = self.report if self.report["code"] else self.unloaded
+            await self._close()
+
+    async def _process(self, fields: Fields) -> None:
+        await self._go()
+        await self._go()
+        bad = self.bad_process(fields)
+        if bad:
+            await self._refuse(bad[-1])
+            return
+        combined, vertices, first = fields["combined"], fields["vertices"], fields["first_vertex"]
+        sparse = fields["sparse"] and not combined
+        mode = GATHER if combined else SPARSE if sparse else DENSE
+        inside = {port: (1, fields[port]) for port in ("read_inside", "write_inside")}
+        own = fields["self_weight"] - fields["neighbour_weight"]
+        fixed = {
+            "settings": masked(
+                self.config.settings,
+                windows=1 - fields["window"],
+                shift=fields["shift_destination"],
+                relu=int(fields["activation"] == Activation.RELU),
+                bias=int(fields["activation"] != Activation.DNP),
+                wide=int(fields["neighbour_weight"] == 256),
+                own=own,
+            ),
+            # A combined row counts once: a factor of 1 has 15 bits behind the point.
+            "combination": masked(
+                self.config.pe.settings,
+                mode=mode,
+                shift=15 if combined else fields["shift_source"],
+                relu=0,
+                bias=0,
+                self_weight=1,
+            ),
+            "features": self._features(
+                self.f_out if combined else self.f_in,
+                features=self.words(fields["features"], fields["read_inside"]),
+                sparse=int(sparse),
+                combined=combined,
+                first=first,
+            ),
+            "results": (-1, self.beats(fields["results"], fields["write_inside"])),
+            "first_result": (-1, first),
+            "first_partial": (-1, fields["first_partial"]),
+            **inside,
+            **self._table(
+                (fields["feature_offsets"], (vertices + 1) * int(sparse)),
+                (fields["scales_source"], 0 if combined else vertices),
+                (fields["scales_destination"], vertices),
+            ),
+        }
+        await self._work(False, {"first": (-1, first), "vertices": (-1, vertices), **fixed})
+        self.locating = False
+        for told in (self.report, self.unloaded, self.location):
+            if told["code"]:
+                self.report = told
+                break
+
+    async def _work(self, combining: bool, fixed: dict[str, tuple[int, int]]) -> None:
+        """Begin, wait for table and hubs, for the records or vertices, and for the results."""
+        fixed["combining"] = 1, int(combining)
+        sizes = self.of_load
+
+        async def go(still: Any, **says: int) -> None:
+            await self._go(working=True, still=still, **says)
+            self._compare(fixed)
+            self._compare(sizes)
+
+        self.quiet = 0
+        await go(None, start=1, table_start=1)
+        while self.quiet == 0:
+            await go(lambda now: now["ready"])
+        await go(lambda now: now["ready"])
+        while self.quiet < QUIET:
+            await go(self._still(combining), open=1)
+        await go(self._still(combining), open=1)
+        if not combining:
+            await go(None, finish=1)
+        last = False
+        while not last:
+            last = self.quiet == QUIET and not self.inputs["records_busy"] and not self.inputs["writing"]
+            await go(lambda now: not now["records_busy"] and not now["writing"])
+
+    def _still(self, combining: bool) -> Any:
+        """Whether all has been given out and nobody is at work."""
+        given = self.answered or combining
+        idle = self.loading is None
+        port = "vertices_ended" if combining else "records_ended"
+        return lambda now: given and idle and now[port] and not now["records_busy"]
+
+    # Commands that fit each other.
+
+    def some_load(self, most: int = 9) -> Fields:
+        """Return sizes of weights that fit, of few rows."""
+        f_out = self.rng.choice((1, self.config.max_out, self.rng.randint(1, self.config.max_out)))
+        spacing = next(1 << n for n in range(20) if (1 << n) * self.config.lanes >= f_out)
+        limit = min(self.config.weight_rows // spacing, 1 << 16)
+        return {"f_in": self.rng.randint(1, min(most, limit)), "f_out": f_out}
+
+    def some_vertices(self) -> int:
+        """Return a number of vertices that fits."""
+        return self.rng.choice((self.design.nodes, 1, 0, self.rng.randint(1, self.design.nodes)))
+
+    def fitting_combine(self) -> Fields:
+        """Return the operands of COMBINE that must be those of the load."""
+        return {"f_in": self.f_in, "f_out": self.f_out, "vertices": self.some_vertices()}
+
+    def fitting_process(self) -> Fields:
+        """Return the operands of PROCESS that are restricted."""
+        inside = self.chance(0.4) and self.design.row_memory
+        return {
+            "f_in": self.f_in,
+            "f_out": self.f_out,
+            "vertices": self.located_vertices,
+            "neighbour_weight": self.rng.choice((1, 256)),
+            "read_inside": int(inside),
+            "write_inside": int(self.design.row_memory and self.chance(0.4)),
+            **({"sparse": 0, "combined": 0} if inside else {}),
+        }
+
+    def some_location(self) -> Fields:
+        """Return the operands of a LOCATE, all of them."""
+        fields: Fields = codec(struct(COMMANDS[Opcode.LOCATE])).unpack(self.rng.getrandbits(512))
+        del fields["opcode"]
+        return fields | {"vertices": self.some_vertices()}
+
+
+async def begin(dut: Any, **pace: float) -> World:
+    design = factories.controller(**parameters())
+    world = World(await start(dut, design, manual=[port.name for port in stream_ports(design)]), design)
+    world.pace(**pace)
+    return world
+
+
+async def some_command(world: World, location: Fields) -> tuple[Opcode, Fields]:
+    """Give a command that is most often right, after a time, and return what it was and its answer."""
+    rng = world.rng
+    await world.idle(rng.choice((0, 0, 1, 5)), forget=world.chance(0.1), base=world.chance(0.1))
+    opcode = rng.choice((Opcode.NOP, *(Opcode.LOAD_WEIGHTS,) * 3, Opcode.COMBINE, Opcode.PROCESS))
+    if not world.locating and world.chance(0.5):
+        opcode = Opcode.LOCATE
+        if world.chance(0.5):
+            location.update(world.some_location())
+    elif world.locating and world.chance(0.3):
+        opcode = Opcode.PROCESS
+    if not world.weights:
+        opcode = Opcode.LOAD_WEIGHTS
+    fields = {
+        Opcode.LOAD_WEIGHTS: lambda: world.some_load(rng.choice((9, 9, 9, 9, 60))),
+        Opcode.COMBINE: world.fitting_combine,
+        Opcode.PROCESS: world.fitting_process,
+        Opcode.LOCATE: lambda: location,
+    }.get(opcode, dict)()
+    if world.chance(0.05) and fields:
+        fields.pop(rng.choice(list(fields)), None)
+    return opcode, await world.command(opcode, **fields)
+
+
+@cocotb.test()
+@cocotb.parametrize(trouble=[0.0, 0.02], willing=[1.0, 0.4], faults=[0.0, 0.003])
+async def all_goes_on_at_any_time(dut: Any, trouble: float, willing: float, faults: float) -> None:
+    """Commands of all kinds in any order: every word and pulse in its cycle."""
+    world = await begin(dut, trouble=trouble, mend=0.3, willing=willing, faults=faults, lost=0.1)
+    location = world.some_location()
+    done = 0
+    for _ in range(150):
+        opcode, answer = await some_command(world, location)
+        done += opcode in (Opcode.PROCESS, Opcode.COMBINE) and not answer["code"]
+    assert done > 5
+
+
+@cocotb.test()
+async def each_command_takes_its_cycles(dut: Any) -> None:
+    """If nobody keeps it waiting, from the cycle in which it is taken to that in which it is answered."""
+    world = await begin(dut)
+    name = f"community.controller.{world.design.nodes}"
+    sizes = {"f_in": 5, "f_out": 3}
+    location = world.some_location() | {"vertices": 4}
+
+    async def take(what: str, opcode: int, **operands: int) -> None:
+        answer = await world.command(opcode, **operands)
+        assert (answer["code"] != Error.NONE) == what.startswith("refused")
+        expect_cycles(f"{name}.{what}", world.cycles)
+
+    await world.idle(3)
+    await take("nop", Opcode.NOP)
+    await take("load", Opcode.LOAD_WEIGHTS, **sizes)
+    await take("combine", Opcode.COMBINE, **world.fitting_combine())
+    await take("locate", Opcode.LOCATE, **location)
+    await take("load_beside", Opcode.LOAD_WEIGHTS, **sizes)
+    await take("load_behind", Opcode.LOAD_WEIGHTS, **sizes)
+    await take("combine_behind", Opcode.COMBINE, **world.fitting_combine())
+    await take("process", Opcode.PROCESS, **world.fitting_process())
+    world._put("records_whole", 1)
+    await take("replay", Opcode.LOCATE, **location)
+    await take("refused_locate", Opcode.LOCATE, **location)
+    await take("refused_opcode", Opcode.COPY)
+    await take("refused_process", Opcode.PROCESS, **world.fitting_process())
+
+
+@cocotb.test()
+async def every_bad_operand_is_told(dut: Any) -> None:
+    """And those at the end of what is allowed are taken; a location before is given up."""
+    world = await begin(dut)
+    config, nodes = world.config, world.design.nodes
+    load = Opcode.LOAD_WEIGHTS
+
+    async def bad(opcode: int, info: int, **operands: int) -> None:
+        assert await world.command(opcode, **operands) == {"code": Error.BAD_OPERAND, "info": info & 0xFFFFFFFF}
+        assert not world.locating
+
+    async def good(opcode: int, **operands: int) -> None:
+        assert await world.command(opcode, **operands) == NOTHING
+
+    for f_out in (0, config.max_out + 1, *(1 << bit for bit in range(16) if 1 << bit > config.max_out)):
+        await bad(load, f_out, f_in=1, f_out=f_out)
+    spacings = [1 << n for n in range(10) if (1 << n) * config.lanes < config.max_out]
+    for spacing, f_out in (
+        (1, 1),
+        *((spacing, spacing * config.lanes) for spacing in spacings),
+        *((2 * spacing, spacing * config.lanes + 1) for spacing in spacings),
+        (2 * spacings[-1], config.max_out),
+    ):
+        most = min(config.weight_rows // spacing, 1 << 16)
+        for f_in in (0, most + 1, *(1 << bit for bit in range(32) if 1 << bit > most)):
+            await bad(load, f_in, f_in=f_in, f_out=f_out)
+        # Long loads end by a reset.
+        if most <= 256:
+            await good(load, f_in=most, f_out=f_out)
+        else:
+            await good(Opcode.LOCATE, vertices=1)
+            await good(load, f_in=most, f_out=f_out)
+            await world.idle(5)
+            await world.reset()
+    sizes = {"f_in": 2, "f_out": config.max_out}
+    await good(load, **sizes)
+    await good(Opcode.COMBINE, **sizes, vertices=nodes)
+    right = {**sizes, "neighbour_weight": 1, "combined": 0, "sparse": 0, "read_inside": 0, "write_inside": 0}
+    await bad(Opcode.PROCESS, Opcode.PROCESS, **right, vertices=world.located_vertices)
+    for name, wrong in (
+        *(("vertices", 1 << bit) for bit in range(32) if 1 << bit > nodes),
+        ("vertices", nodes + 1),
+        *(("f_in", sizes["f_in"] ^ 1 << bit) for bit in range(32)),
+        *(("f_out", sizes["f_out"] ^ 1 << bit) for bit in range(16)),
+    ):
+        await good(Opcode.LOCATE, vertices=wrong if name == "vertices" else nodes)
+        await bad(Opcode.COMBINE, wrong, **{**sizes, "vertices": nodes, name: wrong})
+        await good(Opcode.LOCATE, vertices=wrong if name == "vertices" else nodes)
+        await bad(Opcode.PROCESS, wrong, **{**right, "vertices": nodes, name: wrong})
+    inside = Opcode.PROCESS
+    for name, wrong, others in (
+        *(("vertices", nodes ^ 1 << bit, {}) for bit in range(32)),
+        *(("neighbour_weight", 1 ^ 1 << bit, {}) for bit in range(15)),
+        *(("neighbour_weight", 256 ^ 1 << bit, {}) for bit in range(15)),
+        ("neighbour_weight", 0, {}),
+        ("neighbour_weight", -1, {}),
+        ("neighbour_weight", -(1 << 15), {}),
+        ("sparse", 1, {"read_inside": 1}),
+        ("combined", 1, {"read_inside": 1}),
+        *(() if world.design.row_memory else (("read_inside", 1, {}), ("write_inside", 1, {}))),
+    ):
+        if (name, wrong) in (("neighbour_weight", 1), ("neighbour_weight", 256)):
+            continue
+        await good(Opcode.LOCATE, vertices=nodes)
+        told = wrong if name in ("vertices", "neighbour_weight") else inside
+        await bad(Opcode.PROCESS, told, **{**right, "vertices": nodes, name: wrong, **others})
+    await good(Opcode.LOCATE, vertices=nodes)
+    await good(Opcode.PROCESS, **right, vertices=nodes)
+
+
+@cocotb.test()
+async def other_opcodes_are_refused(dut: Any) -> None:
+    """All that stand for another command or for none, with and without a location."""
+    world = await begin(dut)
+    known = (Opcode.NOP, Opcode.LOAD_WEIGHTS, Opcode.COMBINE, Opcode.LOCATE, Opcode.PROCESS)
+    for opcode in range(256):
+        if opcode not in known:
+            if opcode % 8 == 0:
+                await world.command(Opcode.LOCATE, vertices=1)
+            assert await world.command(opcode) == {"code": Error.BAD_OPCODE, "info": opcode}
+            assert not world.locating
+
+
+@cocotb.test()
+async def an_error_at_any_time_is_told(dut: Any) -> None:
+    """In each cycle of each command, once; from another source another time, and of several the first one."""
+    world = await begin(dut)
+    told = {}
+    for what, length in (("load", 20), ("combine", 26), ("process", 44), ("beside", 50)):
+        told[what] = 0
+        for cycle in range(length):
+            await world.idle(1, forget=True)
+            await world.command(Opcode.LOAD_WEIGHTS, **world.some_load(3))
+            if what in ("combine", "process", "beside"):
+                # With a location before it, which COMBINE gives up.
+                await world.command(Opcode.LOCATE, **world.some_location())
+            world.told = {cycle: world.rng.randrange(world.sources)}
+            if what == "load":
+                answer = await world.command(Opcode.LOAD_WEIGHTS, **world.some_load(3))
+            elif what == "combine":
+                answer = await world.command(Opcode.COMBINE, **world.fitting_combine())
+            else:
+                if what == "beside":
+                    await world.command(Opcode.LOAD_WEIGHTS, **world.some_load(3))
+                answer = await world.command(Opcode.PROCESS, **world.fitting_process())
+            told[what] += answer["code"] != Error.NONE
+            world.told = {}
+            if world.locating:
+                await world.command(Opcode.COPY)
+    assert min(told.values()) > 3
+
+
+@cocotb.test()
+async def many_errors_are_one(dut: Any) -> None:
+    """Most often several at once, and more behind the first."""
+    world = await begin(dut, willing=0.7)
+    for _ in range(40):
+        world.faults = 0.0
+        await world.command(Opcode.LOAD_WEIGHTS, **world.some_load(3))
+        world.faults = world.rng.choice((0.02, 0.5, 0.9))
+        if world.chance(0.5):
+            await world.command(Opcode.LOCATE, **world.some_location())
+        if world.chance(0.5):
+            await world.command(Opcode.LOAD_WEIGHTS, **world.some_load(3))
+        if world.locating:
+            await world.command(Opcode.PROCESS, **world.fitting_process())
+        else:
+            await world.command(Opcode.COMBINE, **world.fitting_combine())
+
+
+@cocotb.test()
+async def a_location_that_failed_is_told_by_process(dut: Any) -> None:
+    """With every bit of its report; and its records are not given out again."""
+    world = await begin(dut, lost=0.6)
+    location = world.some_location()
+    failed = again = 0
+    for _ in range(100):
+        await world.command(Opcode.LOAD_WEIGHTS, **world.some_load(3))
+        await world.idle(1, forget=world.chance(0.5))
+        await world.command(Opcode.LOCATE, **location)
+        assert not (world.replayed and world.location["code"])
+        again += world.replayed
+        answer = await world.command(Opcode.PROCESS, **world.fitting_process())
+        assert answer == world.location
+        failed += answer["code"] != Error.NONE
+    assert failed > 20
+    assert again > 10
+
+
+@cocotb.test()
+async def only_the_same_location_is_given_out_again(dut: Any) -> None:
+    """If it has the same operands, bit by bit, its records are whole, and nothing has been forgotten."""
+    world = await begin(dut)
+    layout = codec(struct(COMMANDS[Opcode.LOCATE]))
+    location = world.some_location()
+    await world.command(Opcode.LOAD_WEIGHTS, **world.some_load(1))
+
+    async def locate() -> bool:
+        await world.command(Opcode.LOCATE, **location)
+        replayed = world.replayed
+        # Whether its records serve anybody makes no difference.
+        opcode = world.rng.choice((Opcode.PROCESS, Opcode.COPY))
+        await world.command(opcode, **(world.fitting_process() if opcode == Opcode.PROCESS else {}))
+        return replayed
+
+    async def whole(level: int) -> None:
+        world.frozen = True
+        world._put("records_whole", level)
+        await world.idle(2)
+
+    await whole(1)
+    assert not await locate()
+    assert layout.fields is not None
+    for name, _, part in layout.fields:
+        asked = name in QUESTION
+        for bit in range(part.width if asked else min(2, part.width) * (name != "opcode")):
+            await whole(1)
+            location[name] ^= 1 << bit
+            assert await locate() != asked, name
+        await whole(1)
+        assert await locate()
+    await whole(0)
+    assert not await locate()
+    await whole(1)
+    assert await locate()
+    await world.idle(3, forget=True)
+    assert not await locate()
+    await whole(1)
+    assert await locate()
+    await world.idle(1, base=True)
+    assert not await locate()
+
+
+@cocotb.test()
+async def a_reset_leaves_nothing(dut: Any) -> None:
+    """After any number of cycles of anything; what follows is as ever."""
+    world = await begin(dut)
+    for cycles in (*range(1, 60, 3), *range(60, 300, 24)):
+        world.pace(trouble=0.01, mend=0.3, willing=0.6, faults=0.002, lost=0.1)
+        going = cocotb.start_soon(some_commands(world))
+        await world.bench.cycles(cycles)
+        going.cancel()
+        await world.reset()
+        world.pace()
+        await world.idle(2)
+        location = world.some_location()
+        await world.command(Opcode.LOCATE, **location)
+        assert not world.replayed
+        await world.command(Opcode.LOAD_WEIGHTS, **world.some_load(2))
+        assert await world.command(Opcode.PROCESS, **world.fitting_process()) == NOTHING
+
+
+async def some_commands(world: World) -> None:
+    """Give commands for ever, first weights and a location."""
+    location = world.some_location()
+    await world.command(Opcode.LOAD_WEIGHTS, **world.some_load(2))
+    await world.command(Opcode.LOCATE, **location)
+    while True:
+        await some_command(world, location)
+
+
+@pytest.mark.parametrize("sizes", [DEFAULT, NARROW], ids=["row memory", "narrow"])
+def test_controller(sizes: dict[str, Any]) -> None:
+    simulate(factories.controller(**sizes), __name__, parameters=sizes, name=f"controller_{sizes['nodes']}")
+
+
+def test_operands_of_a_large_one() -> None:
+    simulate(
+        factories.controller(**LARGE),
+        __name__,
+        parameters=LARGE,
+        name="controller_large",
+        testcase=["every_bad_operand_is_told"],
+    )
