@@ -1,6 +1,5 @@
 """Community chiplet: whole inferences on small graphs bit by bit, errors, resets, and exact cycles."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from golden.model.network import Problem
 from hw.dnp.neural_unit import NeuralConfig
 from tb.chiplet.problems import CORNERS, corner_graph, random_problem
 from tb.community.jobs import Outcome, Pace, differences, machine, run_images
+from tb.harness.marks import full
 from tb.islands.graphs import many_hubs
 
 #: Lines of the row memory, for images whose rows stay on the chip between layers.
@@ -288,7 +288,7 @@ def test_a_reset_in_the_middle_leaves_nothing_behind(outcomes: dict[str, list[Ou
     assert len({out.run.cycles for out in whole if out.run}) == 1
 
 
-@pytest.mark.skipif(not os.environ.get("ATOLL_FULL"), reason="ATOLL_FULL is not set")
+@full
 @pytest.mark.parametrize(
     ("pes", "units", "lanes"), [(1, 1, 8), (4, 1, 4), (8, 4, 8), (3, 2, 16), (2, 2, 8), (4, 2, 16)]
 )

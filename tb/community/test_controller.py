@@ -17,6 +17,7 @@ from tb.harness import parameters, simulate, stream_ports
 from tb.harness.bench import Bench, start
 from tb.harness.codec import Codec, codec
 from tb.harness.expected import expect_cycles
+from tb.harness.marks import full
 
 Fields = dict[str, int]
 #: Sizes: with row memory; the narrow ones without; rows of weights for more features than an index can name.
@@ -816,11 +817,12 @@ async def some_commands(world: World) -> None:
         await some_command(world, location)
 
 
-@pytest.mark.parametrize("sizes", [DEFAULT, NARROW], ids=["row memory", "narrow"])
+@pytest.mark.parametrize("sizes", [DEFAULT, pytest.param(NARROW, marks=full)], ids=["row memory", "narrow"])
 def test_controller(sizes: dict[str, Any]) -> None:
     simulate(factories.controller(**sizes), __name__, parameters=sizes, name=f"controller_{sizes['nodes']}")
 
 
+@full
 def test_operands_of_a_large_one() -> None:
     simulate(
         factories.controller(**LARGE),

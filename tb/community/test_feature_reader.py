@@ -1,6 +1,5 @@
 """Feature reader: every client's rows, in order and whole; who overtakes, who is slow, who is hungry; exact cycles."""
 
-import os
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
@@ -20,6 +19,7 @@ from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
 from tb.harness.codec import codec
 from tb.harness.expected import expect_cycles
+from tb.harness.marks import full
 
 _NUMBERS = 1 << 32
 #: Words of the longest row.
@@ -515,7 +515,7 @@ async def no_more_are_under_way_than_can_be_remembered(dut: Any) -> None:
         await clients.finish()
 
 
-SIZES = [(1, 256, 128), (2, 64, 16), *([(3, 128, 64)] if os.environ.get("ATOLL_FULL") else [])]
+SIZES = [(1, 256, 128), (2, 64, 16), pytest.param(3, 128, 64, marks=full)]
 
 
 @pytest.mark.parametrize(("clients", "data_width", "depth"), SIZES)

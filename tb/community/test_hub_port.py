@@ -14,6 +14,7 @@ from hw.stream.queue import Queue
 from tb.community import factories
 from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
+from tb.harness.marks import full
 
 #: As in a chiplet, but for shorter beats; as little as there can be; one unit.
 DEFAULT: dict[str, Any] = {"units": 4, "rows": 32, "lanes": 4, "max_out": 21, "data_width": 64, "partials": True}
@@ -244,6 +245,8 @@ async def a_reset_forgets_what_is_owed(dut: Any) -> None:
         assert around.owed == 0
 
 
-@pytest.mark.parametrize("sizes", [DEFAULT, NARROW, ALONE], ids=["four units", "narrow", "one unit"])
+@pytest.mark.parametrize(
+    "sizes", [DEFAULT, NARROW, pytest.param(ALONE, marks=full)], ids=["four units", "narrow", "one unit"]
+)
 def test_hub_port(sizes: dict[str, Any]) -> None:
     simulate(factories.hub_port(**sizes), __name__, parameters=sizes, name=f"hub_port_{sizes['units']}")

@@ -22,6 +22,7 @@ from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
 from tb.harness.codec import Codec
 from tb.harness.expected import expect_cycles
+from tb.harness.marks import full
 
 #: Two chunks in a beat, up to three beats in a row, halves of sums; one of two units.
 DEFAULT: dict[str, Any] = {
@@ -688,7 +689,9 @@ async def busy_as_long_as_anything_is_owed(dut: Any) -> None:
     await around.finish()
 
 
-@pytest.mark.parametrize("sizes", [DEFAULT, NARROW, WHOLE], ids=["three clients", "narrow", "one client"])
+@pytest.mark.parametrize(
+    "sizes", [DEFAULT, NARROW, pytest.param(WHOLE, marks=full)], ids=["three clients", "narrow", "one client"]
+)
 def test_hub_unit(sizes: dict[str, Any]) -> None:
     simulate(factories.hub_unit(**sizes), __name__, parameters=sizes, name=f"hub_unit_{sizes['clients']}")
 

@@ -13,6 +13,7 @@ from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
 from tb.harness.codec import codec
 from tb.harness.expected import expect_cycles
+from tb.harness.marks import full
 
 #: Where each array begins, in words, and how many it has.
 Places = list[tuple[int, int]]
@@ -239,7 +240,9 @@ async def a_reset_leaves_nothing(dut: Any) -> None:
         table.forget()
 
 
-@pytest.mark.parametrize(("nodes", "data_width", "ports"), [(64, 256, 2), (8, 64, 1), (16, 128, 4)])
+@pytest.mark.parametrize(
+    ("nodes", "data_width", "ports"), [(64, 256, 2), (8, 64, 1), pytest.param(16, 128, 4, marks=full)]
+)
 def test_node_table(nodes: int, data_width: int, ports: int) -> None:
     sizes = {"nodes": nodes, "address_width": 13 if nodes == 8 else 32, "data_width": data_width, "ports": ports}
     simulate(NodeTable(**sizes), __name__, parameters=sizes, name=f"node_table_{nodes}")
