@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -10,7 +9,6 @@ from typing import Any
 
 import cocotb
 import numpy as np
-import pytest
 
 from golden.attributes.cache import AttributeRam, hashed_slot
 from golden.attributes.sampler import Plan
@@ -23,6 +21,7 @@ from tb.dnp.array import module_source
 from tb.harness import BuildOptions, parameters
 from tb.harness.bench import Bench, start
 from tb.harness.expected import expect_cycles
+from tb.harness.marks import full
 from tb.models.memory import Memory
 from tb.models.simulate import simulate_with_memory
 from tb.models.wrap import MemoryModel
@@ -599,7 +598,7 @@ def launch(component: AttributeAccelerator, given: dict[str, Any], directory: Pa
     )
 
 
-@pytest.mark.skipif(not os.environ.get("ATOLL_FULL"), reason="runs with ATOLL_FULL=1")
+@full
 def test_one_core(tmp_path: Path) -> None:
     launch(AttributeAccelerator(CORE, 1), {"cores": 1}, tmp_path)
 

@@ -1,6 +1,5 @@
 """Attribute processor against the golden model, request by request; every flow and policy by name."""
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -16,6 +15,7 @@ from hw.attributes.formats import AttributeConfig
 from tb.attributes import processor_bench
 from tb.attributes.trace_bench import Phase, Played, check, narrow, play
 from tb.harness.expected import expect_cycles
+from tb.harness.marks import full
 
 NODES = 60
 DEGREES = np.random.default_rng(5).permutation(NODES).tolist()
@@ -296,7 +296,7 @@ def test_looking_into_the_cache_first() -> None:
     processor_bench.launch(processor_bench.machine(**given), given)
 
 
-@pytest.mark.skipif(not os.environ.get("ATOLL_FULL"), reason="runs with ATOLL_FULL=1")
+@full
 @pytest.mark.parametrize("policy", ["LFU", "DEGREE"])
 def test_looking_into_both_at_once(policy: str) -> None:
     given = {"policy": policy}
@@ -324,7 +324,7 @@ def long_phases(policy: Policy) -> list[Phase]:
     ]
 
 
-@pytest.mark.skipif(not os.environ.get("ATOLL_FULL"), reason="runs with ATOLL_FULL=1")
+@full
 def test_long_traces_of_every_policy() -> None:
     for policy, pairs in play_all(long_phases).items():
         check_all(policy, pairs)

@@ -92,13 +92,6 @@ async def begin(dut: Any, **pace: Any) -> tuple[Bench, Distributor, PEs]:
     return bench, model, PEs(bench, model)
 
 
-async def pulse(bench: Bench, port: Any) -> None:
-    port.value = 1
-    await bench.cycles(1)
-    port.value = 0
-    await bench.cycles(1)
-
-
 async def finished(bench: Bench, pes: PEs, beats: int) -> None:
     """Wait until so many beats have been given out and the distributor says that this is the end."""
     await bench.until(lambda: sum(map(len, pes.given)) >= beats, 20_000)
@@ -126,7 +119,7 @@ async def stream_of(
 async def every_record_comes_whole_and_once(dut: Any, idle: float, stall: float) -> None:
     bench, model, pes = await begin(dut, idle=idle, stall=stall)
     for round_ in range(3):
-        await pulse(bench, dut.start)
+        await bench.pulse(dut.start, then=1)
         assert not int(dut.ended.value)
         sent = await stream_of(bench, model, pes, 12 * (round_ + 1))
         found = [pes.records(pe) for pe in range(model.pes)]
@@ -147,13 +140,13 @@ async def every_record_comes_whole_and_once(dut: Any, idle: float, stall: float)
 async def records_are_given_out_again_to_the_same_pes(dut: Any) -> None:
     bench, model, pes = await begin(dut, stall=0.2)
     for count in (1, 8):
-        await pulse(bench, dut.start)
+        await bench.pulse(dut.start, then=1)
         await stream_of(bench, model, pes, count)
         await pes.retire()
         first, pes.given = pes.given, [[] for _ in range(model.pes)]
         for _ in range(2):
             assert int(dut.whole.value)
-            await pulse(bench, dut.replay)
+            await bench.pulse(dut.replay, then=1)
             assert not int(dut.ended.value)
             await finished(bench, pes, sum(map(len, first)))
             assert pes.given == first
@@ -164,7 +157,7 @@ async def records_are_given_out_again_to_the_same_pes(dut: Any) -> None:
 @cocotb.test()
 async def more_than_fits_is_not_whole(dut: Any) -> None:
     bench, model, pes = await begin(dut)
-    await pulse(bench, dut.start)
+    await bench.pulse(dut.start, then=1)
     await stream_of(bench, model, pes, 5 * model.pes, beats=model.depth // 4)
     assert not int(dut.whole.value)
 
@@ -174,7 +167,7 @@ async def work_is_shared_out(dut: Any) -> None:
     """While nothing retires, no PE has more than another by more than a record's work."""
     bench, model, pes = await begin(dut)
     pes.retires = False
-    await pulse(bench, dut.start)
+    await bench.pulse(dut.start, then=1)
     await stream_of(bench, model, pes, 30, most=2)
     loads = [pes.works(pe) for pe in range(model.pes)]
     largest = max(work for load in loads for work in load)
@@ -187,7 +180,7 @@ async def a_stream_takes_its_cycles(dut: Any, most: int) -> None:
     """Give out records of little and much work: how long it takes, and what every PE gets."""
     bench, model, pes = await begin(dut)
     bench.random.seed(most)
-    await pulse(bench, dut.start)
+    await bench.pulse(dut.start, then=1)
     began, name = bench.cycle, f"community.distributor.{model.pes}.{model.streams}.{most}"
     await stream_of(bench, model, pes, 60, beats=3, most=most)
     expect_cycles(name, bench.cycle - began)

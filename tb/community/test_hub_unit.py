@@ -200,7 +200,7 @@ class Around:
         self.layer, bench, dut = layer, self.bench, self.bench.dut
         dut.settings.value = Codec(self.design.config.settings).pack(layer.settings)
         dut.first_partial.value = layer.first_partial
-        await pulse(bench, dut.start)
+        await bench.pulse(dut.start, then=1)
         writes = [{"address": n, "data": bias} for n, bias in enumerate(layer.biases)]
         bench.drive("bias_write", bench.random.sample(writes, len(writes)))
 
@@ -299,7 +299,7 @@ class Around:
     async def finish(self) -> None:
         """Finish the hubs and compare all rows."""
         bench, wanted = self.bench, self.wanted
-        await pulse(bench, bench.dut.finish)
+        await bench.pulse(bench.dut.finish, then=1)
         await bench.until(lambda: self.ended == len(wanted), 20_000)
         await rest(bench)
         assert self.results == self.expected()
@@ -311,13 +311,6 @@ class Around:
         elements = self.design.config.pe.elements
         padding = [0] * (-self.layer.f_out % elements)
         return {vid: row + padding for vid, row in self.layer.results(self.wanted).items()}
-
-
-async def pulse(bench: Bench, port: Any) -> None:
-    port.value = 1
-    await bench.cycles(1)
-    port.value = 0
-    await bench.cycles(1)
 
 
 async def rest(bench: Bench) -> None:
@@ -369,17 +362,22 @@ async def ask_all(around: Around, layer: Layer) -> None:
     assert set(ahead) <= set(around.wanted)
 
 
+async def some_layer(around: Around) -> None:
+    """Do a layer of random hubs, all asked for, from its beginning to its end."""
+    layer = random_layer(around.bench, around.design)
+    await around.begin(layer)
+    await ask_all(around, layer)
+    await around.finish()
+
+
 @cocotb.test()
 @cocotb.parametrize(late=[0, 12], idle=[0.0, 0.5], stall=[0.0, 0.6])
 async def layers_are_exact(dut: Any, late: int, idle: float, stall: float) -> None:
     """Layer after layer: every row to who asked, every hub combined and finished once, bit for bit."""
-    bench, design, around = await begin(dut, late=late, idle=idle, stall=stall)
+    bench, _, around = await begin(dut, late=late, idle=idle, stall=stall)
     await rest(bench)
     for _ in range(6):
-        layer = random_layer(bench, design)
-        await around.begin(layer)
-        await ask_all(around, layer)
-        await around.finish()
+        await some_layer(around)
 
 
 @cocotb.test()
@@ -445,16 +443,13 @@ async def hubs_beyond_the_slots_are_told(dut: Any) -> None:
         if sends:
             around.add(0, beyond[0])
             await around.settle()
-            await pulse(bench, dut.finish)
+            await bench.pulse(dut.finish, then=1)
             await bench.until(lambda: around.ended == slots, 20_000)
             await rest(bench)
             assert list(around.results) == vids[:slots]
         else:
             await around.finish()
-        layer = random_layer(bench, design)
-        await around.begin(layer)
-        await ask_all(around, layer)
-        await around.finish()
+        await some_layer(around)
 
 
 @cocotb.test()
@@ -476,7 +471,7 @@ async def a_reset_in_the_middle_forgets_all(dut: Any) -> None:
                 await ask_all(around, layer)
             if cut_off:
                 if not n % 2:
-                    await pulse(bench, dut.finish)
+                    await bench.pulse(dut.finish, then=1)
                     await bench.cycles(bench.random.randrange(50))
                 around.forget()
                 await bench.reset()
@@ -556,7 +551,7 @@ async def a_layer_takes_its_cycles(dut: Any) -> None:
             assert bench.cycle - began - 40 * chunks in (0, 1)
             await rest(bench)
         began = bench.cycle
-        await pulse(bench, dut.finish)
+        await bench.pulse(dut.finish, then=1)
         await bench.until(lambda: around.ended == hubs)
         groups = -(-f_out // design.ways)
         # The pulse, the state, the finisher's way, and the queue.
@@ -576,7 +571,7 @@ async def results_wait(dut: Any) -> None:
         bench.drive("ahead", layer.rows)
         await ask_all(around, layer)
         bench.pace(stall={"o": waits})
-        await pulse(bench, dut.finish)
+        await bench.pulse(dut.finish, then=1)
         await bench.cycles(600)
         seen = sum(map(len, around.results.values()))
         bench.pace(stall={"o": 0.0})

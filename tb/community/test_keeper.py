@@ -20,12 +20,6 @@ async def begin(dut: Any, **pace: Any) -> tuple[Bench, int]:
     return bench, depth
 
 
-async def pulse(bench: Bench, port: Any) -> None:
-    port.value = 1
-    await bench.cycles(1)
-    port.value = 0
-
-
 def words(bench: Bench, count: int) -> list[dict[str, int]]:
     return [{"data": bench.random.getrandbits(64), "last": bench.random.getrandbits(1)} for _ in range(count)]
 
@@ -46,12 +40,12 @@ async def through(bench: Bench, sent: list[dict[str, int]], *, again: bool = Fal
 async def all_that_fits_is_given_out_again(dut: Any, idle: float, stall: float) -> None:
     bench, depth = await begin(dut, idle=idle, stall=stall)
     for count in (1, depth - 1, depth, *(bench.random.randrange(1, depth + 1) for _ in range(4))):
-        await pulse(bench, dut.start)
+        await bench.pulse(dut.start)
         sent = words(bench, count)
         await through(bench, sent)
         for _ in range(bench.random.randrange(3)):
             assert int(dut.whole.value)
-            await pulse(bench, dut.replay)
+            await bench.pulse(dut.replay)
             await through(bench, sent, again=True)
 
 
@@ -63,7 +57,7 @@ async def what_does_not_fit_is_a_queue_and_not_whole(dut: Any, idle: float, stal
         assert int(dut.whole.value)
         await through(bench, words(bench, count))
         assert not int(dut.whole.value)
-        await pulse(bench, dut.start)
+        await bench.pulse(dut.start)
         await bench.cycles(1)
 
 
@@ -82,10 +76,10 @@ async def it_holds_its_depth_and_one_word_more(dut: Any) -> None:
 async def a_word_passes_every_cycle(dut: Any) -> None:
     bench, depth = await begin(dut)
     assert await through(bench, words(bench, 3 * depth)) == 3 * depth + LATENCY
-    await pulse(bench, dut.start)
+    await bench.pulse(dut.start)
     sent = words(bench, depth)
     await through(bench, sent)
-    await pulse(bench, dut.replay)
+    await bench.pulse(dut.replay)
     assert await through(bench, sent, again=True) == depth + 1
 
 

@@ -66,18 +66,12 @@ class Table:
         for n, (address, words) in enumerate(places):
             getattr(self.dut, f"addresses__{n}").value = address
             getattr(self.dut, f"words__{n}").value = words
-        await self.pulse(self.dut.start)
+        await self.bench.pulse(self.dut.start)
         return len(self.wanted)
 
     def _word(self, address: int) -> int:
         beat = self.memory.beat(address // self.beat_words)
         return beat >> address % self.beat_words * 32 & 0xFFFFFFFF
-
-    async def pulse(self, port: Any) -> None:
-        """Raise a port for a cycle."""
-        port.value = 1
-        await self.bench.cycles(1)
-        port.value = 0
 
     async def settle(self) -> int:
         """Wait until the table is not busy, from the cycle after the start; return the cycles. All was asked for."""
@@ -139,13 +133,13 @@ async def what_is_there_is_not_read_again(dut: Any, idle: float, stall: float) -
         read += beats > 0
         kept += beats == 0
         if rng.random() < 0.1:
-            await table.pulse(dut.forget)
+            await table.bench.pulse(dut.forget)
             table.forget()
         await table.settle()
         if rng.random() < 0.7:
             await table.look_up()
         if rng.random() < 0.2:
-            await table.pulse(dut.forget)
+            await table.bench.pulse(dut.forget)
             table.forget()
             table.change()
     assert min(read, kept) > 2
@@ -210,7 +204,7 @@ async def a_beat_is_read_in_every_cycle(dut: Any) -> None:
     expect_cycles(f"{name}.full", await table.settle())
     assert not await table.read(places)
     assert not await table.settle()
-    await table.pulse(dut.forget)
+    await table.bench.pulse(dut.forget)
     table.forget()
     await table.read([places[0], places[1], places[1]])
     expect_cycles(f"{name}.both", await table.settle())
@@ -236,7 +230,7 @@ async def a_reset_leaves_nothing(dut: Any) -> None:
                 assert not int(dut.busy.value)
         await table.settle()
         await table.look_up()
-        await table.pulse(dut.forget)
+        await table.bench.pulse(dut.forget)
         table.forget()
 
 

@@ -1,6 +1,5 @@
 """Neural unit: rows through a chip as the golden step says, other programs, everything that stops it, then again."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from random import Random
@@ -24,6 +23,7 @@ from tb.dnp.unit_bench import NeuralUnitBench
 from tb.harness import parameters
 from tb.harness.bench import Bench, start
 from tb.harness.expected import expect_cycles
+from tb.harness.marks import full
 from tb.models.memory import Memory
 from tb.models.simulate import simulate_with_memory
 from tb.models.wrap import MemoryModel
@@ -380,7 +380,7 @@ def launch(component: NeuralUnitBench, given: Mapping[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "data_width",
-    [64, pytest.param(256, marks=pytest.mark.skipif("ATOLL_FULL" not in os.environ, reason="ATOLL_FULL is not set"))],
+    [64, pytest.param(256, marks=full)],
 )
 def test_neural_unit(data_width: int, tmp_path: Path) -> None:
     run(unit(data_width), data_width, tmp_path)

@@ -1,7 +1,6 @@
 """`atoll run` and the configurations, as a user meets them."""
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from hw.chiplet.config import ChipletConfig
 from scripts.cli import app
 from scripts.config import load_config, load_machine, load_ring, names
 from scripts.flows.run import Request, run
+from tb.harness.marks import full
 
 KEYS = {
     "schema", "dataset", "model", "config", "bit_exact", "differences", "cycles", "cycles_by_phase", "macs",
@@ -51,7 +51,7 @@ def test_communities_stay_together_on_the_ring(tmp_path: Path) -> None:
     assert result["accuracy"] == tiles["accuracy"]
 
 
-@pytest.mark.skipif(not os.environ.get("ATOLL_FULL"), reason="ATOLL_FULL is not set")
+@full
 @pytest.mark.parametrize("placement", ["tiles", "communities"])
 def test_a_ring_of_community_chiplets(placement: str, tmp_path: Path) -> None:
     result = run(Request("karate", config="community", chiplets=2, placement=placement, out=tmp_path))

@@ -108,6 +108,13 @@ class Bench:
         codec = self.codecs[port]
         self.expected[port].extend(map(codec.pack, words))
 
+    async def pulse(self, handle: Any, then: int = 0) -> None:
+        """Raise an input of one bit for a cycle, and wait for so many more."""
+        handle.value = 1
+        await self.cycles(1)
+        handle.value = 0
+        await self.cycles(then)
+
     def take(self, port: str, callback: Callable[[Any], None]) -> None:
         """Hand every unpacked word of output stream `port` to `callback` instead of comparing it."""
         monitor = self.monitors[port]

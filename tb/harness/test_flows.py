@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +20,7 @@ from scripts.flows.modules import own_modules
 from scripts.flows.yosys import ToolError, yosys
 from tb.harness import expected
 from tb.harness.build import to_rtlil
+from tb.harness.marks import full
 
 
 def test_parts_that_other_benches_measure_count_there() -> None:
@@ -154,9 +154,6 @@ def test_cycles_are_compared_exactly(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     expected.expect_cycles("b", 5)
     expected.record("area", "x", {"luts": 2})
     assert path.read_text() == '[cycles]\n"a" = 11\n"b" = 5\n\n[area]\n"x" = { luts = 2 }\n'
-
-
-full = pytest.mark.skipif(not os.environ.get("ATOLL_FULL"), reason="runs many simulations: ATOLL_FULL=1")
 
 
 @full

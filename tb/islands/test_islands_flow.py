@@ -15,6 +15,7 @@ from golden.islands.schedule import Schedule
 from hw.islands.config import LocatorConfig
 from scripts.bench import islands as bench
 from scripts.flows import islands as flow
+from tb.harness.marks import full
 
 
 def found() -> flow.Found:
@@ -79,7 +80,7 @@ def test_allocation_is_more_even_than_taking_turns() -> None:
     assert imbalance["lower bound of whole records"] <= imbalance["longest first, all known"]
 
 
-@pytest.mark.skipif("ATOLL_FULL" not in os.environ, reason="ATOLL_FULL is not set")
+@full
 @pytest.mark.parametrize("name", ["digits", "cora", "synthetic:power-law,nodes=2700,degree=4"])
 def test_large_graphs_are_parted_alike_by_any_number_of_engines(name: str) -> None:
     """One simulator of 16 engines serves all numbers; edges read stay within a tenth of those of one search.

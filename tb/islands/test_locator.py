@@ -23,6 +23,7 @@ from golden.islands.record import beats_of
 from golden.islands.schedule import Schedule
 from hw.islands.config import LocatorConfig
 from tb.harness import BuildOptions, parameters
+from tb.harness.marks import full
 from tb.islands.graphs import (
     GRAPHS,
     bound_stars,
@@ -497,7 +498,7 @@ def test_four_engines(tmp_path: Path) -> None:
     run(tmp_path, engines=4, searches=2, outputs=3, hubs=128, data_width=128, **SMALL)
 
 
-@pytest.mark.skipif("ATOLL_FULL" not in os.environ, reason="ATOLL_FULL is not set")
+@full
 def test_lines_are_read_when_they_are_needed(tmp_path: Path) -> None:
     run(tmp_path, engines=2, searches=2, data_width=64, external=True, **SMALL)
 
@@ -508,7 +509,7 @@ def test_lines_are_read_and_states_exchanged_when_they_are_needed(tmp_path: Path
     run(tmp_path, **sizes, data_width=128, external=True, window=64, page=16, **SMALL)
 
 
-@pytest.mark.skipif("ATOLL_FULL" not in os.environ, reason="ATOLL_FULL is not set")
+@full
 @pytest.mark.parametrize(("engines", "searches", "lanes"), [(2, 1, 4), (3, 2, 8), (8, 2, 4), (16, 1, 1), (16, 2, 2)])
 def test_more_engines(engines: int, searches: int, lanes: int, tmp_path: Path) -> None:
     run(tmp_path, engines=engines, searches=searches, outputs=2, data_width=256, **{**SMALL, "lanes": lanes})
