@@ -295,28 +295,28 @@ class CommunityChiplet(wiring.Component):
             locator.failure.payload.eq(arbiter.failure.payload),
         ]
 
-        # Weights: rows of whole beats; biases: words.
+        # Weights, rows of whole beats, and behind them biases, words: one range, then the other.
         connect(m, controller.load, loads.i)
-        beat, bias = Signal(8), Signal(range(community.max_out))
+        biases, beat, bias = Signal(), Signal(8), Signal(range(community.max_out))
         row_end = beat == controller.row_beats - 1
         m.d.comb += [
             loader.settings.eq(controller.combination),
-            loader.start.eq(controller.load.valid),
+            loader.start.eq(biases),
             loader.i.payload.data.eq(loads.o.payload.data),
             loader.i.payload.last.eq(row_end),
-            loader.i.valid.eq(loads.o.valid & ~controller.biases),
+            loader.i.valid.eq(loads.o.valid & ~biases),
             bias_words.i.payload.eq(loads.o.payload),
-            bias_words.i.valid.eq(loads.o.valid & controller.biases),
+            bias_words.i.valid.eq(loads.o.valid & biases),
             bias_words.o.ready.eq(1),
+            loads.o.ready.eq(Mux(biases, bias_words.i.ready, loader.i.ready)),
             controller.loaded.eq(loader.row_loaded | bias_words.o.valid),
         ]
-        with m.If(controller.biases):
-            m.d.comb += loads.o.ready.eq(bias_words.i.ready)
-        with m.Else():
-            m.d.comb += loads.o.ready.eq(loader.i.ready)
+        with m.If(loads.o.valid & loads.o.ready & loads.o.payload.last):
+            m.d.sync += biases.eq(~biases)
         with m.If(loader.i.valid & loader.i.ready):
             m.d.sync += beat.eq(Cat(beat + 1) & ~row_end.replicate(len(beat)))
-        m.d.sync += bias.eq((bias + bias_words.o.valid) & controller.biases.replicate(len(bias)))
+        with m.If(bias_words.o.valid):
+            m.d.sync += bias.eq(Mux(bias_words.o.payload.last, 0, bias + 1))
         for pe in pes:
             m.d.comb += [
                 pe.combination.eq(controller.combination),

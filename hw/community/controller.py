@@ -73,7 +73,7 @@ class Controller(wiring.Component):
         Of the PEs, of the PEs that combine, of the feature readers.
     table_start : Out(1), table_addresses, table_words : Out
         For the node table.
-    load : stream of `RangeRequest`, biases : Out(1), loaded : In(1)
+    load : stream of `RangeRequest`, loaded : In(1)
         Weights, then biases to read; a row of weights, or a bias, has been written.
     weights_there : Out(1)
         All of them have been.
@@ -128,7 +128,6 @@ class Controller(wiring.Component):
                 "table_addresses": Out(range_["address"].shape).array(len(ARRAYS)),
                 "table_words": Out(32).array(len(ARRAYS)),
                 "load": Out(stream.Signature(range_)),
-                "biases": Out(1),
                 "loaded": In(1),
                 "weights_there": Out(1),
                 "start": Out(1),
@@ -251,7 +250,6 @@ class Controller(wiring.Component):
             loader.rows.eq(f_in),
             loader.row_words.eq(row_words),
             loader.biases_wanted.eq(f_out),
-            self.biases.eq(loader.biases),
             self.weights_there.eq(~loader.busy),
             loader.loaded.eq(self.loaded),
         ]

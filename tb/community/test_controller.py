@@ -34,7 +34,7 @@ QUIET = 15
 CALM = {"ready": 1, "records_ended": 1, "records_busy": 0, "writing": 0, "vertices_ended": 1}
 #: What is looked at in every cycle, 0 unless something is said of it.
 WATCHED = (
-    "command__ready", "executed__valid", "locate__valid", "replay", "located__ready", "load__valid", "biases",
+    "command__ready", "executed__valid", "locate__valid", "replay", "located__ready", "load__valid",
     "weights_there", "start", "table_start", "open", "finish", "discard", "opcode", "layer",
 )  # fmt: skip
 #: What a PE combines.
@@ -196,19 +196,21 @@ class World:
             try:
                 self.load_says = self.loading.send(self.inputs)
             except StopIteration:
-                self.loading, self.load_says = None, {"weights_there": 1, "biases": 1}
+                self.loading, self.load_says = None, {"weights_there": 1}
 
     def _load(self, *requests: tuple[int, int, int]) -> Generator[Fields, dict[str, int]]:
-        """Ask for one thing after the other and see it written, a cycle each; first comes the one of the start."""
-        yield {"biases": self.load_says.get("biases", 0)}
-        for biases, (address, words, count) in enumerate(requests):
-            self.request = address, words
-            while not (yield {"load__valid": 1, "biases": biases})["load__ready"]:
-                pass
-            self.pending = count
-            while self.pending:
-                self.pending -= (yield {"biases": biases})["loaded"]
-            yield {"biases": biases}
+        """Ask for one thing right behind the other, and see all of it written; first comes the cycle of the start."""
+        yield {}
+        left = sum(count for *_, count in requests)
+        waiting = list(requests)
+        while waiting or left:
+            self.request = waiting[0][:2] if waiting else (0, 0)
+            now = yield {"load__valid": 1} if waiting else {}
+            left -= now["loaded"]
+            self.pending -= now["loaded"]
+            if waiting and now["load__ready"]:
+                self.pending += waiting.pop(0)[2]
+        yield {}
 
     # Addresses.
 
