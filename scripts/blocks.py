@@ -439,6 +439,14 @@ BLOCKS: tuple[Block, ...] = (
         narrow={"pes": 3, "depth": 64, "streams": 1},
     ),
     Block(
+        name="community.sharer",
+        factory="hw.community.sharer:Sharer",
+        parameters={"pes": 8, "reach": 3},
+        bench="tb.community.test_sharer",
+        bench_parameters={"pes": 5, "reach": 3},
+        narrow={"pes": 1, "reach": 0},
+    ),
+    Block(
         name="community.apart",
         factory="hw.community.apart:Apart",
         parameters={"pes": 8, "units": 2},

@@ -413,7 +413,8 @@ class CommunityChiplet(wiring.Component):
             *(table.addresses[n].eq(address) for n, address in enumerate(controller.table_addresses)),
             *(table.words[n].eq(words) for n, words in enumerate(controller.table_words)),
             controller.records_ended.eq(distributor.ended),
-            controller.records_busy.eq(Cat(source.busy for source in sources).any() | apart.busy | early_waits),
+            controller.records_asking.eq(Cat(source.asking for source in sources).any() | early_waits),
+            controller.records_busy.eq(Cat(source.busy for source in sources).any() | apart.busy),
             controller.ready.eq(~table.busy & ~Cat(unit.busy for unit in units).any()),
         ]
 

@@ -31,7 +31,7 @@ _LOCATION = (
     "threshold", "step", "rounds", "c_max", "h_max",
 )  # fmt: skip
 #: Cycles in a row in which nothing moves, so that nothing is on its way between two blocks.
-_QUIET = 15
+_QUIET = 7
 
 
 class Controller(wiring.Component):
@@ -78,13 +78,13 @@ class Controller(wiring.Component):
     weights_there : Out(1)
         All of them have been.
     start, open, finish : Out
-        Hubs are forgotten; records may go to the PEs; hubs are finished.
+        Hubs are forgotten; records may go to the PEs; no more hubs will be asked for, and they are finished.
     discard : Out(1)
         Records are thrown away: a command has failed, and the location before it will not be used.
     ready : In(1)
         The table is read and the hubs are forgotten.
-    records_ended, records_busy : In(1)
-        All records have been given out; PEs or hub units are at work.
+    records_ended, records_asking, records_busy : In(1)
+        All records have been given out; hubs may still be asked for; PEs or hub units are at work.
     writing : In(1)
         Results are on their way.
     combining : Out(1)
@@ -136,6 +136,7 @@ class Controller(wiring.Component):
                 "discard": Out(1),
                 "ready": In(1),
                 "records_ended": In(1),
+                "records_asking": In(1),
                 "records_busy": In(1),
                 "writing": In(1),
                 "combining": Out(1),
@@ -398,7 +399,7 @@ class Controller(wiring.Component):
                 m.d.comb += [
                     working.eq(1),
                     self.open.eq(1),
-                    still.eq(ended & ~self.records_busy & ~loader.busy),
+                    still.eq(ended & ~self.records_asking & ~loader.busy),
                 ]
                 with m.If(quiet == _QUIET):
                     m.d.sync += self.finish.eq(~self.combining)

@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from golden.contracts import RECORD_HEADER
 from hw.community.keeper import Keeper
+from hw.community.sharer import Sharer
 from hw.contracts import struct
 from hw.islands.allocator import Allocator, AllocatorSettings
 from hw.islands.formats import RecordBeat
@@ -22,6 +23,8 @@ _WAITING = 1024
 _AHEAD = 512
 #: Work of a node, which is combined, beside that of a row; rows are planned and summed meanwhile.
 _NODE = 8
+#: How far PEs turn for records that are given out again.
+_REACH = 3
 #: Difference of loads that no record exceeds: records are never split, since a PE takes whole ones.
 _NEVER_SPLIT = 1 << 31
 _WORK_BITS = 16
@@ -144,13 +147,14 @@ class Distributor(wiring.Component):
     start : In(1)
         Other streams come: forget those before and that they have ended.
     replay : In(1)
-        Give out all records once more, each to the PE that had it; only after `ended`, if they are `whole`.
+        Give out all records once more, to the PEs that had them, see `hw.community.sharer.Sharer`; only after `ended`,
+        if they are `whole`.
     whole : Out(1)
         All records of the streams are there.
     ended : Out(1)
         The streams have ended and all of their records have been given out.
-    smoothed : Out(1)
-        Pulse: a record went to another PE than the one in turn.
+    smoothed : Out(range(pes + 1))
+        Records that went, in this cycle, to another PE than the one in turn.
     communities, hubs : Out(32)
         How many the streams have had since `start`.
 
@@ -174,7 +178,7 @@ class Distributor(wiring.Component):
                 "replay": In(1),
                 "whole": Out(1),
                 "ended": Out(1),
-                "smoothed": Out(1),
+                "smoothed": Out(range(self.pes + 1)),
                 "communities": Out(32),
                 "hubs": Out(32),
             }
@@ -183,17 +187,30 @@ class Distributor(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Lanes that share the allocator, and a switch to the PEs' keepers."""
         m = Module()
+        m.submodules.sharer = sharer = Sharer(self.pes, min(_REACH, self.pes - 1))
         keepers = [Keeper(self.depth) for _ in range(self.pes)]
         lanes = [Lane(self.pes) for _ in range(self.streams)]
         for n, keeper in enumerate(keepers):
             m.submodules[f"keeper_{n}"] = keeper
-            connect(m, keeper.o, flipped(self.o[n]))
-            m.d.comb += [keeper.start.eq(self.start), keeper.replay.eq(self.replay)]
+            connect(m, keeper.o, sharer.i[n])
+            connect(m, sharer.o[n], flipped(self.o[n]))
+            m.d.comb += [
+                keeper.start.eq(self.start),
+                keeper.replay.eq(self.replay),
+                sharer.ended[n].eq(keeper.empty),
+                sharer.retired[n].eq(self.retired[n]),
+            ]
         for n, lane in enumerate(lanes):
             m.submodules[f"lane_{n}"] = lane
             connect(m, flipped(self.i[n]), lane.i)
             m.d.comb += lane.start.eq(self.start)
-        self._decide(m, lanes)
+        replaying = Signal()
+        with m.If(self.start | self.replay):
+            m.d.sync += replaying.eq(self.replay)
+        m.d.comb += [
+            sharer.shares.eq(replaying),
+            self.smoothed.eq(self._decide(m, lanes, replaying) + sharer.shared),
+        ]
 
         # A keeper that has the beginning of a record takes the rest of it first; of two first beats, that of the lower.
         accepts = [Signal(self.pes, name=f"accepts_{n}") for n in range(self.streams)]
@@ -219,12 +236,12 @@ class Distributor(wiring.Component):
         ]
         return m
 
-    def _decide(self, m: Module, lanes: list[Lane]) -> None:
-        """Let the allocator answer all lanes, and tell it what has been done."""
+    def _decide(self, m: Module, lanes: list[Lane], replaying: Signal) -> Value:
+        """Let the allocator answer all lanes, and tell it what has been done; return its pulse for smoothed records."""
         if self.pes == 1:
             for lane in lanes:
                 m.d.comb += [lane.chosen.valid.eq(lane.work.valid), lane.work.ready.eq(lane.chosen.ready)]
-            return
+            return Const(0)
         m.submodules.allocator = allocator = Allocator(self.pes)
         asked: Any = lanes[0].work
         work, source = asked.payload, 0
@@ -260,14 +277,10 @@ class Distributor(wiring.Component):
             sizes.i.payload.eq(work),
             allocator.o.ready.eq(answers),
             sizes.o.ready.eq(answers),
-            self.smoothed.eq(allocator.smoothed),
         ]
         for n, lane in enumerate(lanes):
             m.d.comb += [lane.chosen.valid.eq(answers & (share.task == n)), lane.chosen.payload.eq(share.pe)]
 
-        replaying = Signal()
-        with m.If(self.start | self.replay):
-            m.d.sync += replaying.eq(self.replay)
         done = [Signal(range(records + 1), name=f"done_{n}") for n in range(self.pes)]
         retires = Signal(self.pes)
         for n in reversed(range(self.pes)):
@@ -290,3 +303,4 @@ class Distributor(wiring.Component):
             Cover(allocator.o.valid & ~room, "a PE has as many records as can be counted"),
             Cover(asked.valid & ~needed, "every PE has enough to do"),
         ]
+        return allocator.smoothed

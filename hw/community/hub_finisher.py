@@ -25,7 +25,7 @@ _BEFORE = 4
 
 
 class HubFinisher(wiring.Component):
-    """A group of elements a cycle: hubs are finished when all else of a layer is done, so nothing hides their time.
+    """A group of elements a cycle: hubs are finished at the end of a layer, when little else hides their time.
 
     Parameters
     ----------
@@ -42,10 +42,12 @@ class HubFinisher(wiring.Component):
     scale : stream of `kept_scale`, always ready
     own : stream of `own_chunk`, always ready
         What is needed of every hub at the end, by its slot.
-    i : stream of range(hubs + 1)
-        Their number, when all of their sums are there.
+    i : stream of range(hubs)
+        Slots of hubs whose sums are complete; taken with the last group of a row.
     sums
         The sums, by slot and chunk.
+    sums_free : In(1)
+        They may be read in this cycle.
     o : stream of ``config.result``
     busy : Out(1)
         Rows are on their way.
@@ -67,8 +69,9 @@ class HubFinisher(wiring.Component):
                 "vertex": In(stream.Signature(config.request, always_ready=True)),
                 "scale": In(stream.Signature(kept_scale(config), always_ready=True)),
                 "own": In(stream.Signature(own_chunk(config), always_ready=True)),
-                "i": In(stream.Signature(range(config.width + 1))),
+                "i": In(stream.Signature(config.row_bits)),
                 "sums": Out(read_signature(config.chunk, config.places * config.chunks)),
+                "sums_free": In(1),
                 "o": Out(stream.Signature(config.result)),
                 "busy": Out(1),
             }
@@ -114,20 +117,19 @@ class HubFinisher(wiring.Component):
             *(port.en.eq(1) for _, port in memories.values()),
         ]
 
-        # Groups of a row, rows; elements of a group that the row has.
+        # Groups of a row; elements of a group that the row has.
         lane_bits, beat_bits = exact_log2(config.lanes), exact_log2(config.pe.elements)
-        row, group = Signal(config.row_bits), Signal(range(-(-config.max_out // ways) + 1))
+        row, group = self.i.payload, Signal(range(-(-config.max_out // ways) + 1))
         element = Signal(range(config.max_out + ways))
         at_chunk = (element >> lane_bits)[: exact_log2(config.chunks)]
         beat_start = element[:beat_bits] == 0
         row_end = element + ways >= settings.f_out
-        last_row = row + 1 == self.i.payload
         room = Signal(range(_WAITING + 1), init=_WAITING)
         reads = Signal()
         m.d.comb += [
             element.eq(group << way_bits),
-            reads.eq(self.i.valid & (~beat_start | (room != 0))),
-            self.i.ready.eq(reads & row_end & last_row),
+            reads.eq(self.i.valid & self.sums_free & (~beat_start | (room != 0))),
+            self.i.ready.eq(reads & row_end),
             self.sums.address.eq(Cat(at_chunk, row)),
             vid_read.addr.eq(row),
             scale_read.addr.eq(row),
@@ -136,9 +138,7 @@ class HubFinisher(wiring.Component):
         ]
         m.d.sync += room.eq(room - (reads & beat_start) + (self.o.valid & self.o.ready))
         with m.If(reads):
-            m.d.sync += group.eq(group + 1)
-            with m.If(row_end):
-                m.d.sync += [group.eq(0), row.eq(Mux(last_row, 0, row + 1))]
+            m.d.sync += group.eq(Mux(row_end, 0, group + 1))
 
         tag = data.StructLayout(
             {"valid": 1, "element": element.shape(), "there": ways, "beat_end": 1, "row_end": 1, "vid": 32}
@@ -185,15 +185,16 @@ class HubFinisher(wiring.Component):
 
         done = tags[-1]
         filled = Signal(data.ArrayLayout(signed(VALUE_BITS), config.pe.elements))
-        # Groups of a beat follow each other without a gap, and the last one leaves with the beat.
+        # The last group of a beat leaves with it.
         packed = [Signal(signed(VALUE_BITS), name=f"packed_{n}") for n in range(config.pe.elements - ways)]
         for n in range(config.pe.elements):
             way = n % ways
             here = (done.element[way_bits:beat_bits] == n // ways) & done.there[way]
             before = packed[n] if n < len(packed) else 0
             m.d.comb += filled[n].eq(before | Mux(here, requantisers[way].o.payload, 0))
-        for before, value in zip(packed, filled, strict=False):
-            m.d.sync += before.eq(Mux(done.valid & ~done.beat_end, value, 0))
+        with m.If(done.valid):
+            for before, value in zip(packed, filled, strict=False):
+                m.d.sync += before.eq(Mux(done.beat_end, 0, value))
         m.d.comb += [
             results.i.valid.eq(done.valid & done.beat_end),
             results.i.payload.vid.eq(done.vid),

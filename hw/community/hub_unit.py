@@ -1,12 +1,12 @@
 """Hub unit: has every hub combined once, hands its row to all who need it, and adds up its partial sums (I8, I9)."""
 
-from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal, signed, unsigned
+from amaranth.hdl import Array, Cat, Cover, Module, Mux, ResetInserter, Signal, signed, unsigned
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import ceil_log2, exact_log2
 
 from golden.contracts import PARTIAL_BITS, VALUE_BITS, VID_BITS
-from hw.community.formats import CommunityConfig, HubConfig
+from hw.community.formats import RECORDS, CommunityConfig, HubConfig
 from hw.community.hub_finisher import HubFinisher
 from hw.stream.arbiter import merge
 from hw.stream.queue import Queue
@@ -21,6 +21,9 @@ _EPOCH_BITS = 4
 
 class HubUnit(wiring.Component):
     """Hubs get slots in the order in which they are first asked for; PEs combine them, in any order.
+
+    Who gets a row sends one partial sum for it. So when no more rows will be asked for, a hub is done as soon as there
+    were as many partial sums as requests, while others still wait for theirs.
 
     Parameters
     ----------
@@ -45,10 +48,12 @@ class HubUnit(wiring.Component):
         Forget all hubs. Slots carry the number of their layer, so this takes as many cycles as there are vertices only
         when the numbers begin again, as they do after reset.
     finish : In(1)
-        All partial sums have come: finish the hubs.
+        No more hubs will be asked for: finish them, each when its last partial sum has come.
     first_partial : In(32)
         VID of the first partial sum's low halves, behind those of all vertices; of each two from there on, the second
         are high halves.
+    asking : Out(1)
+        Requests, or hubs asked for ahead, are still to be looked up.
     busy : Out(1)
         Clearing, waiting for rows, adding or finishing.
     i : streams of ``config.request``
@@ -58,6 +63,7 @@ class HubUnit(wiring.Component):
     ahead : stream of unsigned(32)
         Hubs that will be asked for: their rows are combined, and wait.
     partials : streams of ``config.partial``
+        Partial sums, chunk by chunk; those of a hub that got no slot are dropped.
     wanted : stream of unsigned(32)
         Hubs that shall be combined, each once.
     combined : stream of ``config.pe.row_beat``
@@ -74,6 +80,8 @@ class HubUnit(wiring.Component):
         self.config, self.clients, self.ways = config, clients, ways
         self.nodes, self.shift = max(2, nodes // units), exact_log2(units)
         self.hubs = HubConfig.of(config, hubs)
+        # Of a hub at the same time: a row for every record under way, and partial sums that wait for their turn.
+        self._owed_bits = ceil_log2(2 * clients * RECORDS)
         super().__init__(
             {
                 "settings": In(config.settings),
@@ -81,6 +89,7 @@ class HubUnit(wiring.Component):
                 "start": In(1),
                 "finish": In(1),
                 "first_partial": In(32),
+                "asking": Out(1),
                 "busy": Out(1),
                 "i": In(stream.Signature(config.request)).array(clients),
                 "rows": Out(stream.Signature(config.hub_row, always_ready=True)).array(clients),
@@ -175,6 +184,24 @@ class HubUnit(wiring.Component):
             ]
             m.d.sync += count.eq(count + 1)
 
+        # How often a row has been asked for, of each slot.
+        m.submodules.rows_asked = rows_asked = memory.Memory(shape=self._owed_bits, depth=hubs.width, init=[])
+        asked_write = rows_asked.write_port()
+        asked_read, asked_check = (rows_asked.read_port(transparent_for=(asked_write,)) for _ in range(2))
+        fresh, more, asked_slot = Signal(), Signal(), Signal(slot_bits)
+        m.d.comb += [
+            asked_read.en.eq(1),
+            asked_read.addr.eq(slot),
+            asked_write.en.eq(fresh | more),
+            asked_write.addr.eq(asked_slot),
+            asked_write.data.eq(Mux(fresh, 0, asked_read.data) + more),
+        ]
+        m.d.sync += [
+            fresh.eq(new & settles),
+            more.eq(settles & ~nobody & (known | ~full)),
+            asked_slot.eq(slot),
+        ]
+
         # Combined rows: beats for the PEs, chunks for the end, sums from zero.
         beats = max(2, 1 << ceil_log2(config.pe.max_beats))
         beat_bits = exact_log2(beats)
@@ -261,44 +288,70 @@ class HubUnit(wiring.Component):
         part_stream, partial, _ = merge(m, "partial_sums", [flipped(port) for port in self.partials], config.partial)
         first, second = (Signal(config.partial, name=name) for name in ("first_partial", "second_partial"))
         first_valid, second_place = Signal(), Signal(range(hubs.width * config.chunks))
-        finishing = Signal()
+        second_slot = second_place >> exact_log2(config.chunks)
+        # How many have been added, of each slot.
+        m.submodules.sums_added = sums_added = memory.Memory(shape=self._owed_bits, depth=hubs.width, init=[])
+        added_write = sums_added.write_port()
+        added_read, added_check = (sums_added.read_port(transparent_for=(added_write,)) for _ in range(2))
         m.d.comb += [
             part_stream.ready.eq(1),
             partial_slot.en.eq(1),
             partial_slot.addr.eq(partial.vid >> self.shift),
             sum_read.en.eq(1),
-            sum_read.addr.eq(Mux(finishing, finisher.sums.address, Cat(first.chunk, partial_slot.data.slot))),
+            sum_read.addr.eq(Mux(first_valid, Cat(first.chunk, partial_slot.data.slot), finisher.sums.address)),
+            finisher.sums_free.eq(~first_valid),
             finisher.sums.data.eq(sum_read.data),
             sum_write.en.eq(adds | stores),
             sum_write.addr.eq(Mux(adds, second_place, Cat(chunk, place))),
+            added_read.en.eq(1),
+            added_read.addr.eq(partial_slot.data.slot),
+            added_write.en.eq((adds & second.last) | stores),
+            added_write.addr.eq(Mux(adds, second_slot, place)),
+            added_write.data.eq(Mux(adds, added_read.data + 1, 0)),
         ]
         m.d.sync += [
             first.eq(partial),
             first_valid.eq(part_stream.valid),
             second.eq(first),
-            adds.eq(first_valid),
+            adds.eq(first_valid & (partial_slot.data.epoch == epoch)),
             second_place.eq(Cat(first.chunk, partial_slot.data.slot)),
         ]
         for lane in range(config.lanes):
             m.d.comb += sum_write.data[lane].eq(Mux(adds, sum_read.data[lane] + second.data[lane], 0))
 
-        # The end: all hubs as one record.
+        # The end: hubs that are done leave, the others go round until they are.
+        m.submodules.unfinished = unfinished = ResetInserter(self.start)(Queue(slot_bits, hubs.width))
+        finishing, goes, checks, checked = Signal(), Signal(), Signal(), Signal(slot_bits)
+        complete, moves = Signal(), Signal()
         m.d.comb += [
-            finisher.i.valid.eq(finishing & (count != 0)),
-            finisher.i.payload.eq(count),
+            goes.eq(finishing & (arrived == count)),
+            complete.eq(asked_check.data == added_check.data),
+            moves.eq(~checks | ~complete | finisher.i.ready),
+            finisher.i.valid.eq(checks & complete),
+            finisher.i.payload.eq(checked),
+            unfinished.i.valid.eq((new & settles) | (checks & ~complete)),
+            unfinished.i.payload.eq(Mux(finishing, checked, count)),
+            unfinished.o.ready.eq(goes & moves),
         ]
+        for port in (asked_check, added_check):
+            m.d.comb += [port.en.eq(moves), port.addr.eq(unfinished.o.payload)]
+        with m.If(moves):
+            m.d.sync += [checks.eq(goes & unfinished.o.valid), checked.eq(unfinished.o.payload)]
         with m.If(self.finish):
             m.d.sync += finishing.eq(1)
-        with m.If(finishing & (finisher.i.ready | (count == 0))):
+        with m.Elif(goes & (unfinished.level == 0) & ~checks):
             m.d.sync += finishing.eq(0)
         with m.If(self.start):
             m.d.sync += [epoch.eq(epoch + 1), count.eq(0), arrived.eq(0)]
             with m.If(epoch.all()):
                 m.d.sync += [epoch.eq(1), clearing.eq(1)]
-        m.d.comb += self.busy.eq(
-            clearing | finishing | finisher.busy | part_stream.valid | first_valid | adds | asks.valid | looks
-            | (served.level != 0) | serving | (arrived != count)
-        )  # fmt: skip
+        m.d.comb += [
+            self.asking.eq(Cat(port.valid for port in (*self.i, self.ahead)).any() | asks.valid | looks),
+            self.busy.eq(
+                clearing | finishing | finisher.busy | part_stream.valid | first_valid | adds | asks.valid | looks
+                | (served.level != 0) | serving | (arrived != count)
+            ),
+        ]  # fmt: skip
         m.d.sync += [
             Cover(looks & ~known & ~settles, "a new hub waits"),
             Cover(self.start & epoch.all(), "numbers of layers begin again"),

@@ -60,6 +60,8 @@ class CommunityPE(wiring.Component):
         See `hw.pe.issue.Issue`.
     refused : stream of unsigned(32), always ready
         See `hw.community.record_reader.RecordReader`.
+    asking : Out(1)
+        Hubs may still be asked for, of the records that have been taken.
     busy : Out(1)
         Something is under way.
     retired : Out(1)
@@ -87,6 +89,7 @@ class CommunityPE(wiring.Component):
                 "partial": Out(stream.Signature(config.partial)),
                 "index_error": Out(stream.Signature(unsigned(17), always_ready=True)),
                 "refused": Out(stream.Signature(32, always_ready=True)),
+                "asking": Out(1),
                 "busy": Out(1),
                 "retired": Out(1),
                 **{name: Out(_COUNTER_BITS) for name in _COUNTERS},
@@ -160,6 +163,7 @@ class CommunityPE(wiring.Component):
             *(unit.settings.eq(self.settings) for unit in (filler, planner, summer, finisher)),
             self.busy.eq(reader.busy | finisher.busy | self.records.valid),
             self.retired.eq(finisher.retired),
+            self.asking.eq(reader.asking),
         ]
         for name in _COUNTERS:
             counter = getattr(self, name)

@@ -45,6 +45,8 @@ class RecordReader(wiring.Component):
         A record whose columns are complete.
     freed, retired : In(1)
         A row of the oldest record, and its last one, is finished: its place is free.
+    asking : Out(1)
+        Hubs may still be asked for, of the records that have begun.
     busy : Out(1)
         Records are under way.
     refused : stream of unsigned(32), always ready
@@ -65,6 +67,7 @@ class RecordReader(wiring.Component):
                 "o": Out(stream.Signature(config.record)),
                 "freed": In(1),
                 "retired": In(1),
+                "asking": Out(1),
                 "busy": Out(1),
                 "refused": Out(stream.Signature(32, always_ready=True)),
             }
@@ -134,7 +137,7 @@ class RecordReader(wiring.Component):
             m.d.sync += touched.eq(touched | (1 << read))
 
         vertices = Mux(lane | (index + 1 == bitmap_rows), 1, 0)
-        with m.FSM():
+        with m.FSM() as fsm:
             with m.State("HEADER"):
                 bad = (rows > config.width) | (~header.hub_edges & ((header.part != 0) | ~header.last_part))
                 with m.If(self.i.valid & header.end):
@@ -221,6 +224,7 @@ class RecordReader(wiring.Component):
                 m.d.comb += self.o.valid.eq(1)
                 with m.If(self.o.ready):
                     m.next = "HEADER"
+        m.d.comb += self.asking.eq(fsm.ongoing("NODES") | fsm.ongoing("HUBS") | self.hub_request.valid)
         m.d.sync += [
             Cover(reads & spread, "hub columns written in a row"),
             Cover(reads & (row_before != index), "a hub column is written behind its row"),

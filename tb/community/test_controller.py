@@ -29,9 +29,11 @@ LARGE: dict[str, Any] = {**DEFAULT, "weight_rows": 1 << 17, "max_out": 70, "node
 
 NOTHING = {"code": 0, "info": 0}
 #: Cycles in a row without anything on its way, after which all is done.
-QUIET = 15
+QUIET = 7
 #: What others say from cycle to cycle, and what they say when all is done.
-CALM = {"ready": 1, "records_ended": 1, "records_busy": 0, "writing": 0, "vertices_ended": 1}
+CALM = {
+    "ready": 1, "records_ended": 1, "records_asking": 0, "records_busy": 0, "writing": 0, "vertices_ended": 1,
+}  # fmt: skip
 #: What is looked at in every cycle, 0 unless something is said of it.
 WATCHED = (
     "command__ready", "executed__valid", "locate__valid", "replay", "located__ready", "load__valid",
@@ -482,11 +484,11 @@ class World:
             await go(lambda now: not now["records_busy"] and not now["writing"])
 
     def _still(self, combining: bool) -> Any:
-        """Whether all has been given out and nobody is at work."""
+        """Whether all has been given out and nobody asks for more."""
         given = self.answered or combining
         idle = self.loading is None
         port = "vertices_ended" if combining else "records_ended"
-        return lambda now: given and idle and now[port] and not now["records_busy"]
+        return lambda now: given and idle and now[port] and not now["records_asking"]
 
     # Commands that fit each other.
 
