@@ -552,11 +552,18 @@ BLOCKS: tuple[Block, ...] = (
         measures=("community.hub_finisher",),
     ),
     Block(name="community.record_reader", factory="tb.community.factories:reader"),
-    Block(name="community.planner", factory="tb.community.factories:planner"),
+    Block(
+        name="community.planner",
+        factory="tb.community.factories:planner",
+        bench="tb.community.test_planner",
+        bench_factory="tb.community.test_planner:planner",
+        bench_parameters={"width": 16, "columns": 32, "partners": 5},
+        narrow={"width": 8, "columns": 16, "partners": 2},
+    ),
     Block(name="community.scanner", factory="tb.community.factories:scanner", formal="tb.community.formal_scanner"),
     Block(name="community.summer", factory="tb.community.factories:summer"),
     Block(
-        # Measures the benches of the four above, too.
+        # Measures its parts that have no bench of their own, too.
         name="community.pe",
         factory="tb.community.factories:pe",
         bench="tb.community.test_pe",
@@ -570,7 +577,7 @@ BLOCKS: tuple[Block, ...] = (
             "weight_rows": 16,
             "data_width": 64,
         },
-        measures=("community.record_reader", "community.planner", "community.scanner", "community.summer"),
+        measures=("community.scanner", "community.summer"),
     ),
     Block(
         name="islands.allocator",

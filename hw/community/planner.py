@@ -88,34 +88,36 @@ class Planner(wiring.Component):
         head, fetch, tail = Signal(number), Signal(number), Signal(number)
         look = config.look
         window = [Signal(config.width, name=f"column_{n}") for n in range(look)]
-        parts = [Signal(pair, name=f"parts_{n}") for n in range(look)]
         filled, wanted, loading = Signal(range(look + 1)), Signal(range(look + 1)), Signal()
         again = Signal()  # the column read last has not been taken
         new = Signal()  # the column on its way is that of a new sum
         first, rest = window[0], Signal(range(look + 1))
+        shift, splits, runs = Signal(), Signal(), Signal()
         m.d.comb += [
             wanted.eq(Mux(settings.windows, settings.k + 1, config.partners + 1)),
             self.column.address.eq(record.base + Mux(again, head, fetch)),
             kept_read.addr.eq(fetch),
             kept_read.en.eq(1),
             kept_write.addr.eq(tail),
-            pair_read.addr.eq(fetch),
+            # A sum's parts are written long before it is first.
+            pair_read.addr.eq(head + shift),
             pair_read.en.eq(1),
             pair_write.addr.eq(tail),
         ]
 
         # Pairs: ones in common, in groups, then in all; then the best partner.
-        groups = -(-config.width // _GROUP)
+        group = min(_GROUP, config.width)
+        groups = config.width // group
         partial = [
-            [Signal(range(_GROUP + 1), name=f"ones_{n}_{g}") for g in range(groups)] for n in range(config.partners)
+            [Signal(range(group + 1), name=f"ones_{n}_{g}") for g in range(groups)] for n in range(config.partners)
         ]
         ones = [Signal(range(config.width + 1), name=f"ones_{n}") for n in range(config.partners)]
-        best = Signal(range(config.partners))
+        best = Signal(range(max(2, config.partners)))
         saves = Signal()
         for n in range(config.partners):
             common = Mux(n + 1 < filled, first & window[n + 1], 0)
             for g in range(groups):
-                m.d.sync += partial[n][g].eq(_count(common[g * _GROUP : (g + 1) * _GROUP]))
+                m.d.sync += partial[n][g].eq(_count(common[g * group : (g + 1) * group]))
             total: Value = partial[n][0]
             for g in range(1, groups):
                 total = total + partial[n][g]
@@ -123,7 +125,7 @@ class Planner(wiring.Component):
         # Of two neighbours the better one in one cycle, of those the best in the next.
         halves: list[tuple[Value | int, Value]] = []
         for n in range(0, config.partners, 2):
-            place, most = Signal(range(config.partners), name=f"place_{n}"), Signal.like(ones[0], name=f"most_{n}")
+            place, most = Signal.like(best, name=f"place_{n}"), Signal.like(ones[0], name=f"most_{n}")
             place_next, most_next = _better(list(enumerate(ones))[n : n + 2])
             m.d.sync += [place.eq(place_next), most.eq(most_next)]
             halves.append((place, most))
@@ -146,7 +148,6 @@ class Planner(wiring.Component):
         empty, shared, known = Signal(), Signal(), Signal()
         joined, missing = Signal(config.width), Signal(config.width)
         any_joined, any_missing = Signal(), Signal()
-        shift, splits, runs = Signal(), Signal(), Signal()
         coming = Signal(config.width)
         m.d.comb += coming.eq(Mux(shift, window[1], first))
 
@@ -173,9 +174,9 @@ class Planner(wiring.Component):
         for n in range(look):
             if n + 1 < look:
                 with m.If(shift):
-                    m.d.sync += [window[n].eq(window[n + 1]), parts[n].eq(parts[n + 1])]
+                    m.d.sync += window[n].eq(window[n + 1])
             with m.If(loading & (behind == n)):
-                m.d.sync += [window[n].eq(Mux(new, kept_read.data, self.column.data)), parts[n].eq(pair_read.data)]
+                m.d.sync += window[n].eq(Mux(new, kept_read.data, self.column.data))
         formed = head >= record.rows
         nothing = empty & ~formed
 
@@ -185,8 +186,8 @@ class Planner(wiring.Component):
                 task.index.eq(head),
                 task.rows.eq(first),
                 task.form.eq(formed),
-                task.left.eq(parts[0].left),
-                task.right.eq(parts[0].right),
+                task.left.eq(pair_read.data.left),
+                task.right.eq(pair_read.data.right),
                 out.i.valid.eq(~nothing),
                 shift.eq(nothing | out.i.ready),
             ]
