@@ -7,7 +7,7 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from golden.contracts import ACCUMULATOR_BITS, VALUE_BITS
+from golden.contracts import VALUE_BITS
 from golden.model.layer import GIN_FRACTION
 from hw.community.feeder import kept_scale
 from hw.community.filler import own_chunk
@@ -179,7 +179,8 @@ class Finisher(wiring.Component):
         scales = [Signal(config.scale, name=f"scale_{n}") for n in range(_BEFORE - 1)]
         biases = [Signal(signed(32), name=f"bias_{n}") for n in range(_BEFORE - 1)]
         product = Signal(signed(2 * VALUE_BITS + 1))
-        weighed, value = Signal(signed(config.sum_bits + GIN_FRACTION)), Signal(signed(ACCUMULATOR_BITS))
+        weighed = Signal(signed(config.sum_bits + GIN_FRACTION))
+        value = Signal(signed(max(len(weighed), len(product)) + 1))
         m.d.sync += [
             summed.eq(Array(self.sums.data[n] for n in range(config.lanes))[lane]),
             own.eq(Array(own_read.data[n] for n in range(config.lanes))[lane]),

@@ -4,6 +4,7 @@ from typing import Any
 
 from hw.community.controller import Controller
 from hw.community.feature_reader import FeatureReader
+from hw.community.finisher import Finisher
 from hw.community.formats import CommunityConfig, HubConfig
 from hw.community.hub_finisher import HubFinisher
 from hw.community.hub_port import HubPort
@@ -17,6 +18,7 @@ from hw.community.summer import Summer
 __all__ = [
     "controller",
     "feature_reader",
+    "finisher",
     "hub_finisher",
     "hub_port",
     "hub_unit",
@@ -38,6 +40,11 @@ def controller(
 def feature_reader(clients: int, address_width: int = 32, depth: int = 128, **parameters: Any) -> FeatureReader:
     """Return a `FeatureReader`; other parameters as for `CommunityConfig`."""
     return FeatureReader(CommunityConfig(**parameters), clients, address_width, depth)
+
+
+def finisher(**parameters: Any) -> Finisher:
+    """Return a `Finisher`."""
+    return Finisher(CommunityConfig(**parameters))
 
 
 def hub_finisher(*, hubs: int, ways: int, **parameters: Any) -> HubFinisher:

@@ -19,12 +19,13 @@ from tb.harness.expected import expect_cycles
 from tb.harness.marks import full
 
 #: The narrowest, one whose rows are counted in two groups, and odd numbers of partners.
-SIZES: tuple[dict[str, int], ...] = (
-    {"width": 8, "columns": 16, "partners": 2},
+SIZES: tuple[dict[str, Any], ...] = (
+    {"width": 8, "columns": 16, "partners": 4},
     {"width": 32, "columns": 64, "partners": 8},
 )
-MORE: tuple[dict[str, int], ...] = (
+MORE: tuple[dict[str, Any], ...] = (
     {"width": 8, "columns": 32, "partners": 1},
+    {"width": 8, "columns": 16, "partners": 2},
     {"width": 16, "columns": 32, "partners": 5},
     {"width": 64, "columns": 128, "partners": 11},
 )
@@ -38,12 +39,12 @@ class Matrix:
     single: bool = False
 
 
-def planner(**sizes: int) -> Beside:
+def planner(**sizes: Any) -> Beside:
     """Return a planner beside the memory of columns."""
     return Beside(Planner(CommunityConfig(**sizes)), "column")
 
 
-async def begin(dut: Any, **pace: float) -> tuple[Bench, CommunityConfig]:
+async def begin(dut: Any, **pace: Any) -> tuple[Bench, CommunityConfig]:
     bench = await start(dut, planner(**parameters()), **pace)
     return bench, CommunityConfig(**parameters())
 
@@ -82,7 +83,8 @@ async def plans(bench: Bench, config: CommunityConfig, records: Sequence[Matrix]
     chosen = {"windows": int(windows), "k": scheme.k - 1, "limit": scheme.columns}
     bench.dut.settings.value = settings.pack({**others, **chosen})
     place = rng.randrange(config.places)
-    words, wanted = [], []
+    words: list[dict[str, int]] = []
+    wanted: list[Any] = []
     for record in records:
         rows = len(record.columns)
         words.append({"base": place, "rows": rows, "nodes": rng.randint(1, rows), "single": int(record.single)})
@@ -153,6 +155,22 @@ async def corner_records_are_planned(dut: Any, kind: Kind, stall: float) -> None
 
 @cocotb.test()
 @cocotb.parametrize(kind=list(Kind))
+async def every_count_of_ones_is_right(dut: Any, kind: Kind) -> None:
+    """Windows of eight in which each row has every pattern; pairs in which each partner has."""
+    bench, config = await begin(dut)
+    orders = [bench.random.sample(range(256), 256) for _ in range(8)]
+    way = Scheme(kind, 8, config.partners, config.columns)
+    records = []
+    for patterns in zip(*orders, strict=True):
+        turned = [sum((row >> column & 1) << n for n, row in enumerate(patterns)) for column in range(8)]
+        records.append(Matrix(turned if kind is Kind.WINDOW else [255, *patterns[1:]]))
+    at_once = config.places // 8
+    for first in range(0, 256, at_once):
+        await plans(bench, config, records[first : first + at_once], way)
+
+
+@cocotb.test()
+@cocotb.parametrize(kind=list(Kind))
 async def plans_take_their_cycles(dut: Any, kind: Kind) -> None:
     """Every cycle of plans whose tasks are taken at once: of single rows, of few columns, of any."""
     bench, config = await begin(dut)
@@ -169,12 +187,8 @@ async def plans_take_their_cycles(dut: Any, kind: Kind) -> None:
                 "dense": [Matrix([a | b for a, b, *_ in zip(*drawn, strict=True)])] * 2,
                 "any": list(some_records(rng, config)),
             }[case]
-            cycles += await plans(
-                bench,
-                config,
-                records,
-                Scheme(kind, rng.choice(K_VALUES), columns=config.columns, partners=config.partners),
-            )
+            way = Scheme(kind, rng.choice(K_VALUES), config.partners, config.columns)
+            cycles += await plans(bench, config, records, way)
         expect_cycles(f"{name}.{case}", cycles)
 
 
