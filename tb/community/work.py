@@ -228,13 +228,13 @@ class PEPorts:
             self.features(self.between.pop(), apart=1)
         self.features(request["vid"])
 
-    def features(self, vid: int, apart: int = 0) -> None:
-        """Offer the features of a vertex."""
+    def features(self, vid: int, apart: int = 0, wrong: int | None = None) -> None:
+        """Offer the features of a vertex, sparse ones with one of a `wrong` index besides."""
         layer, elements = self.layer, self.config.pe.elements
         if layer.mode == Mode.SPARSE:
             first, end = layer.features.indptr[vid : vid + 2]
             pairs = zip(layer.features.indices[first:end], layer.features.data[first:end], strict=True)
-            flat = [int(number) for pair in pairs for number in pair]
+            flat = [int(number) for pair in pairs for number in pair] + ([] if wrong is None else [wrong, 1])
         else:
             flat = [int(value) for value in layer.features[vid]]
         beats = [flat[at : at + elements] for at in range(0, len(flat), elements)] or [[]]
