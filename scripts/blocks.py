@@ -576,7 +576,21 @@ BLOCKS: tuple[Block, ...] = (
         narrow={"lanes": 4, "width": 8, "columns": 16, "max_out": 6, "weight_rows": 16, "data_width": 64},
     ),
     Block(name="community.scanner", factory="tb.community.factories:scanner", formal="tb.community.formal_scanner"),
-    Block(name="community.summer", factory="tb.community.factories:summer"),
+    Block(
+        name="community.summer",
+        factory="tb.community.factories:summer",
+        bench="tb.community.test_summer",
+        bench_factory="tb.community.test_summer:summer",
+        bench_parameters={
+            "lanes": 8,
+            "width": 16,
+            "columns": 32,
+            "max_out": 35,
+            "weight_rows": 64,
+            "partials": True,
+        },
+        narrow={"lanes": 4, "width": 8, "columns": 16, "max_out": 6, "weight_rows": 16, "data_width": 64},
+    ),
     Block(
         # Measures its parts that have no bench of their own, too.
         name="community.pe",
@@ -592,7 +606,7 @@ BLOCKS: tuple[Block, ...] = (
             "weight_rows": 16,
             "data_width": 64,
         },
-        measures=("community.scanner", "community.summer"),
+        measures=("community.scanner",),
     ),
     Block(
         name="islands.allocator",

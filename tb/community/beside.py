@@ -19,9 +19,10 @@ class Beside(wiring.Component):
     block
         The block.
     read
-        Its member that reads the memory.
+        Its member that reads the memory, or several of them in an array.
     write
-        Its member that writes the memory; without, the bench does.
+        Its member that writes the memory; without, the bench does. The block sees what it writes meanwhile if it
+        `sees`.
 
     Attributes
     ----------
@@ -31,30 +32,36 @@ class Beside(wiring.Component):
         With `write`: another reading side.
     """
 
-    def __init__(self, block: Any, read: str, write: str | None = None) -> None:
-        self.block, self.read, self.write = block, read, write
+    def __init__(self, block: Any, read: str, write: str | None = None, *, sees: bool = False) -> None:
+        self.block, self.read, self.write, self.sees = block, read, write, sees
         members = dict(block.signature.members)
-        side = members.pop(read).signature.members
-        self.shape, depth = side["data"].shape, 1 << side["address"].shape.stop.bit_length() - 1
-        self.depth = depth
+        member = members.pop(read)
+        self.sides = member.dimensions[0] if member.dimensions else 1
+        side = member.signature.members
+        self.shape, self.depth = side["data"].shape, side["address"].shape.stop
+        depth = self.depth
         if write:
             del members[write]
+        self.passed = list(members)
+        if write:
             members["look"] = In(read_signature(self.shape, depth))
         else:
             word = data.StructLayout({"address": range(depth), "data": self.shape})
             members["fill"] = In(stream.Signature(word, always_ready=True))
-        self.passed = [name for name in members if name not in ("look", "fill")]
         super().__init__(members)
 
     def elaborate(self, platform: object) -> Module:
         """Connect the memory, and pass everything else on."""
         m = Module()
         m.submodules.block = block = self.block
-        m.submodules.places = places = Places(self.shape, self.depth, (False,) * (2 if self.write else 1))
-        connect(m, getattr(block, self.read), places.reads[0])
+        sees = (*(self.sees,) * self.sides, *(False,) * bool(self.write))
+        m.submodules.places = places = Places(self.shape, self.depth, sees)
+        inner = getattr(block, self.read)
+        for n, side in enumerate([inner] if self.sides == 1 else inner):
+            connect(m, side, places.reads[n])
         if self.write:
             connect(m, getattr(block, self.write), places.write)
-            connect(m, flipped(self.look), places.reads[1])
+            connect(m, flipped(self.look), places.reads[-1])
         else:
             fill = self.fill
             m.d.comb += [
