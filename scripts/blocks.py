@@ -605,6 +605,7 @@ BLOCKS: tuple[Block, ...] = (
             "max_out": 6,
             "weight_rows": 16,
             "data_width": 64,
+            "counter_bits": 10,
         },
         measures=("community.scanner",),
     ),

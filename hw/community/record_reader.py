@@ -136,18 +136,18 @@ class RecordReader(wiring.Component):
             ]
             m.d.sync += touched.eq(touched | (1 << read))
 
-        last_of_bitmap = Signal()
-        m.d.comb += last_of_bitmap.eq(index + 1 == bitmap_rows)
+        last_of_bitmap, too_wide = Signal(), Signal()
+        m.d.comb += [last_of_bitmap.eq(index + 1 == bitmap_rows), too_wide.eq(rows > config.width)]
         with m.FSM():
             with m.State("HEADER"):
-                bad = (rows > config.width) | (~header.hub_edges & ((header.part != 0) | ~header.last_part))
+                bad = too_wide | (~header.hub_edges & ((header.part != 0) | ~header.last_part))
                 with m.If(self.i.valid & header.end):
                     m.d.comb += self.i.ready.eq(1)
                 with m.Elif(self.i.valid & bad):
                     m.d.comb += [
                         self.i.ready.eq(1),
                         self.refused.valid.eq(1),
-                        self.refused.payload.eq(Mux(rows > config.width, rows, 0)),
+                        self.refused.payload.eq(Mux(too_wide, rows, 0)),
                     ]
                     m.next = "PASS"
                 with m.Elif(self.i.valid & (records != 0) & (rows <= room)):

@@ -1,14 +1,33 @@
-"""A block of the community PE beside the memory of places that it works on, for benches."""
+"""A block of the community PE beside the memory of places that it works on, and its settings, for benches."""
 
+import random
 from typing import Any
 
 from amaranth.hdl import Module
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from hw.community.formats import CommunityConfig
 from hw.community.places import Places, read_signature
+from tb.harness.codec import Codec
 
-__all__ = ["Beside"]
+__all__ = ["Beside", "settings_of"]
+
+
+def settings_of(config: CommunityConfig, rng: random.Random, **chosen: int) -> int:
+    """Return settings as bits: those that a block uses, and any others, since they must not matter to it.
+
+    Parameters
+    ----------
+    config
+        Sizes.
+    rng
+        Source of random choices.
+    chosen
+        Settings by name.
+    """
+    codec = Codec(config.settings)
+    return codec.pack({**codec.unpack(rng.getrandbits(codec.width)), **chosen})
 
 
 class Beside(wiring.Component):
@@ -39,14 +58,13 @@ class Beside(wiring.Component):
         self.sides = member.dimensions[0] if member.dimensions else 1
         side = member.signature.members
         self.shape, self.depth = side["data"].shape, side["address"].shape.stop
-        depth = self.depth
         if write:
             del members[write]
         self.passed = list(members)
         if write:
-            members["look"] = In(read_signature(self.shape, depth))
+            members["look"] = In(read_signature(self.shape, self.depth))
         else:
-            word = data.StructLayout({"address": range(depth), "data": self.shape})
+            word = data.StructLayout({"address": range(self.depth), "data": self.shape})
             members["fill"] = In(stream.Signature(word, always_ready=True))
         super().__init__(members)
 

@@ -62,9 +62,9 @@ def hub_unit(*, clients: int, nodes: int, hubs: int, units: int, ways: int, **pa
     return HubUnit(CommunityConfig(**parameters), clients, nodes, hubs, units, ways)
 
 
-def pe(**parameters: Any) -> CommunityPE:
-    """Return a `CommunityPE`; parameters as for `CommunityConfig`."""
-    return CommunityPE(CommunityConfig(**parameters))
+def pe(counter_bits: int = 32, **parameters: Any) -> CommunityPE:
+    """Return a `CommunityPE`; other parameters as for `CommunityConfig`."""
+    return CommunityPE(CommunityConfig(**parameters), counter_bits)
 
 
 def planner(**parameters: Any) -> Planner:

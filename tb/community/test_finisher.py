@@ -10,10 +10,9 @@ import pytest
 from golden.model.rounding import requantise
 from hw.community.finisher import Finisher
 from hw.community.formats import CommunityConfig
-from tb.community.beside import Beside
+from tb.community.beside import Beside, settings_of
 from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
-from tb.harness.codec import Codec
 from tb.harness.marks import full
 
 SIZES: tuple[dict[str, Any], ...] = (
@@ -56,7 +55,7 @@ class Rows:
     async def set(self, f_out: int, **settings: int) -> None:
         """Write random biases and settings, but for those given."""
         bench, config = self.bench, self.config
-        rng, codec = bench.random, Codec(config.settings)
+        rng = bench.random
         self.biases = [rng.getrandbits(32) - (1 << 31) >> rng.choice((0, rng.randrange(32))) for _ in range(f_out)]
         bench.drive("bias_write", [{"address": n, "data": bias} for n, bias in enumerate(self.biases)])
         own = rng.choice((0, rng.randrange(-600, 600), rng.randrange(-(1 << 16), 1 << 16)))
@@ -64,8 +63,6 @@ class Rows:
         wide = rng.getrandbits(1)
         low = max(0, self.magnitude + 8 * wide - 6)
         self.settings = {
-            # What concerns others does not matter.
-            **codec.unpack(rng.getrandbits(codec.width)),
             "relu": rng.getrandbits(1),
             "bias": rng.getrandbits(1),
             "wide": wide,
@@ -75,7 +72,7 @@ class Rows:
             "shift": rng.choice((rng.randrange(low, low + 24), rng.getrandbits(6))),
             **settings,
         }
-        bench.dut.settings.value = codec.pack(self.settings)
+        bench.dut.settings.value = settings_of(config, rng, **self.settings)
         await bench.drain(quiet=0)
 
     async def send(self, nodes: int, hubs: int) -> None:

@@ -14,7 +14,7 @@ from golden.datasets import load
 from golden.islands.record import Record
 from golden.islands.schedule import Schedule
 from hw.community.formats import CommunityConfig
-from hw.community.pe import CommunityPE
+from tb.community.factories import pe
 from tb.community.work import Layer, PEPorts, layer_of, record_words
 from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
@@ -24,6 +24,7 @@ from tb.harness.expected import expect_cycles
 DEFAULT: dict[str, Any] = {"lanes": 8, "width": 64, "columns": 128, "partners": 8, "max_out": 19, "weight_rows": 64}
 NARROW: dict[str, Any] = {
     "lanes": 4, "width": 16, "columns": 32, "partners": 2, "max_out": 6, "weight_rows": 16, "data_width": 64,
+    "counter_bits": 10,
 }  # fmt: skip
 GRAPHS = (
     "synthetic:empty,nodes=3",
@@ -37,8 +38,9 @@ GRAPHS = (
 
 
 async def begin(dut: Any, pace: float = 0.0) -> tuple[Bench, CommunityConfig]:
-    config = CommunityConfig(**parameters())
-    bench = await start(dut, CommunityPE(config))
+    model = pe(**parameters())
+    config = model.config
+    bench = await start(dut, model)
     bench.pace(
         idle={"records": pace, "features": pace, "hub_rows": pace},
         stall={"node_request": pace, "hub_request": pace, "o": pace, "partial": pace, "apart": pace},
@@ -76,12 +78,29 @@ async def run(bench: Bench, config: CommunityConfig, layer: Layer, apart: Sequen
     chunks = -(-f_out // config.lanes)
     counted = {name: int(getattr(dut, name).value) - before[name] for name in before}
     operations = expected.operations
-    assert counted == {
-        "gross": operations.gross,
-        "formed": operations.formed,
-        "worked": chunks * operations.net,
+    wanted_counts = {"gross": operations.gross, "formed": operations.formed, "worked": chunks * operations.net}
+    bits = len(dut.gross)
+    assert {name: count % (1 << bits) for name, count in counted.items()} == {
+        name: count % (1 << bits) for name, count in wanted_counts.items()
     }
+    compare_places(config, layer, ports.requests)
     return cycles
+
+
+def compare_places(config: CommunityConfig, layer: Layer, requests: dict[str, list[tuple[int, int]]]) -> None:
+    """Compare the places of all vertices that were asked for: one behind another, in the order of records."""
+    wanted: dict[str, list[tuple[int, int]]] = {"node": [], "hub": []}
+    place = 0
+    for record in layer.records:
+        for kind, vids in (("hub" if record.hub_edges else "node", record.nodes), ("hub", record.hubs)):
+            for vid in map(int, vids):
+                wanted[kind].append((vid, place))
+                place += 1
+    # Where the first one is depends on what came before.
+    kind = "hub" if layer.records[0].hub_edges else "node"
+    first = requests[kind][0][1]
+    moved = {kind: [(vid, (place + first) % config.places) for vid, place in found] for kind, found in wanted.items()}
+    assert requests == moved
 
 
 def scheme(config: CommunityConfig, kind: Kind, k: int = 2, columns: int | None = None) -> Scheme:
@@ -115,7 +134,7 @@ async def vertices_apart_leave_as_they_are_combined(dut: Any, dense: bool, pace:
         ports.features(vid, apart=1)
     await bench.until(lambda: ports.came == layer.graph.nodes, 50_000)
     assert ports.rows(ports.apart) == {vid: list(map(int, row)) for vid, row in enumerate(layer.combined)}
-    assert ports.asked == {"node": 0, "hub": 0}
+    assert ports.requests == {"node": [], "hub": []}
     assert not ports.results
     assert not ports.partials
 
@@ -195,6 +214,32 @@ async def a_row_is_added_to_twice_in_a_row(dut: Any, kind: Kind) -> None:
 
 
 @cocotb.test()
+@cocotb.parametrize(kind=list(Kind))
+async def the_widest_record_is_exact(dut: Any, kind: Kind) -> None:
+    """Every node of it joined to each other one, at any place."""
+    bench, config = await begin(dut)
+    nodes = np.arange(config.width)
+    layer = layer_of(
+        load(f"synthetic:clique,nodes={config.width}"), config, bench.random, f_out=2, scheme=scheme(config, kind)
+    )
+    record = Record(nodes, np.zeros(0, np.int64), np.ones((config.width,) * 2, np.bool_), 0)
+    small = layer_of(load("synthetic:path,nodes=3"), config, bench.random, f_out=2, scheme=scheme(config, kind))
+    for _ in range(4):
+        await run(bench, config, replace(layer, records=[record]))
+        await run(bench, config, small)
+
+
+@cocotb.test()
+@cocotb.parametrize(late=["hub_rows", "features"])
+async def what_comes_late_is_waited_for(dut: Any, late: str) -> None:
+    """Rows of hubs long after those of nodes, and the other way round."""
+    bench, config = await begin(dut)
+    bench.pace(idle={late: 0.97})
+    layer = layer_of(load("karate"), config, bench.random, f_out=config.lanes, scheme=scheme(config, Kind.PAIRS))
+    await run(bench, config, layer)
+
+
+@cocotb.test()
 async def indices_behind_the_last_feature_are_told(dut: Any) -> None:
     """They count as 0, and nothing else is lost."""
     bench, config = await begin(dut)
@@ -233,7 +278,7 @@ async def a_layer_takes_its_cycles(dut: Any) -> None:
 async def a_reset_leaves_nothing(dut: Any) -> None:
     """Reset in the middle of a layer; then the layer, as it should be."""
     bench, config = await begin(dut, 0.2)
-    for _ in range(5):
+    for _ in range(3):
         kind, f_out = bench.random.choice(list(Kind)), bench.random.randint(1, config.max_out)
         layer = layer_of(load("karate"), config, bench.random, f_out=f_out, scheme=scheme(config, kind))
         await PEPorts(bench, config).load(layer)
@@ -245,8 +290,8 @@ async def a_reset_leaves_nothing(dut: Any) -> None:
 
 
 def test_pe() -> None:
-    simulate(CommunityPE(CommunityConfig(**DEFAULT)), __name__, parameters=DEFAULT)
+    simulate(pe(**DEFAULT), __name__, parameters=DEFAULT)
 
 
 def test_narrow_pe() -> None:
-    simulate(CommunityPE(CommunityConfig(**NARROW)), __name__, parameters=NARROW, name="narrow")
+    simulate(pe(**NARROW), __name__, parameters=NARROW, name="narrow")

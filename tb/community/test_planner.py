@@ -11,10 +11,9 @@ import pytest
 from golden.community.plan import K_VALUES, Kind, Scheme, plan
 from hw.community.formats import CommunityConfig
 from hw.community.planner import Planner
-from tb.community.beside import Beside
+from tb.community.beside import Beside, settings_of
 from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
-from tb.harness.codec import Codec
 from tb.harness.expected import expect_cycles
 from tb.harness.marks import full
 
@@ -76,12 +75,9 @@ def some_records(rng: random.Random, config: CommunityConfig) -> Iterator[Matrix
 
 async def plans(bench: Bench, config: CommunityConfig, records: Sequence[Matrix], scheme: Scheme) -> int:
     """Have records planned, which all find places; compare every task; return the cycles."""
-    rng, settings = bench.random, Codec(config.settings)
-    windows = scheme.kind is Kind.WINDOW
-    # What concerns others does not matter.
-    others = settings.unpack(rng.getrandbits(settings.width))
-    chosen = {"windows": int(windows), "k": scheme.k - 1, "limit": scheme.columns}
-    bench.dut.settings.value = settings.pack({**others, **chosen})
+    rng, windows = bench.random, int(scheme.kind is Kind.WINDOW)
+    chosen = {"windows": windows, "k": scheme.k - 1, "limit": scheme.columns}
+    bench.dut.settings.value = settings_of(config, rng, **chosen)
     place = rng.randrange(config.places)
     words: list[dict[str, int]] = []
     wanted: list[Any] = []

@@ -10,7 +10,7 @@ import pytest
 from golden.contracts import VALUE_BITS
 from hw.community.formats import CommunityConfig
 from hw.community.summer import Summer
-from tb.community.beside import Beside
+from tb.community.beside import Beside, settings_of
 from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
 from tb.harness.codec import Codec
@@ -75,10 +75,8 @@ class Sums:
                 self.counted[name] += int(getattr(self.bench.dut, name).value)
 
     def set(self, last_chunk: int) -> None:
-        """Choose the length of vectors; what concerns others does not matter."""
-        codec = Codec(self.config.settings)
-        others = codec.unpack(self.bench.random.getrandbits(codec.width))
-        self.bench.dut.settings.value = codec.pack({**others, "last_chunk": last_chunk})
+        """Choose the length of vectors."""
+        self.bench.dut.settings.value = settings_of(self.config, self.bench.random, last_chunk=last_chunk)
         self.chunks = last_chunk + 1
 
     async def send(self, batches: list[tuple[int, list[Step]]]) -> None:

@@ -162,7 +162,8 @@ class PEPorts:
         self.partials: dict[int, list[int]] = {}
         self.partial_chunks: dict[int, list[int]] = defaultdict(list)
         self.partial_count = 0
-        self.asked: dict[str, int] = {"node": 0, "hub": 0}
+        #: VIDs and places of all nodes and hubs asked for.
+        self.requests: dict[str, list[tuple[int, int]]] = {"node": [], "hub": []}
         self.done = 0
         #: Vertices apart to be offered, one before each node.
         self.between: list[int] = []
@@ -223,7 +224,7 @@ class PEPorts:
 
     def _node(self, request: dict[str, int]) -> None:
         """Answer with the features of a node."""
-        self.asked["node"] += 1
+        self.requests["node"].append((request["vid"], request["place"]))
         if self.between:
             self.features(self.between.pop(), apart=1)
         self.features(request["vid"])
@@ -273,7 +274,7 @@ class PEPorts:
 
     def _hub(self, request: dict[str, int]) -> None:
         """Answer with the combined row of a hub."""
-        self.asked["hub"] += 1
+        self.requests["hub"].append((request["vid"], request["place"]))
         row = [int(value) for value in self.combined[request["vid"]]]
         elements = self.config.pe.elements
         for at in range(0, len(row), elements):
