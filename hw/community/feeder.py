@@ -27,11 +27,11 @@ class Feeder(wiring.Component):
     Attributes
     ----------
     begun : stream of ``config.record``, always ready
-        Records, when they begin; at most `RECORDS`.
+        Records, when they begin, before features of their nodes; at most `RECORDS`.
     i : stream of ``config.pe.task_beat``
         Features, their address being a ``config.tag``.
     o : stream of ``config.pe.task_beat``
-        The same beats, those of nodes while a record is under way.
+        The same beats.
     scale : stream of `kept_scale`, always ready
     """
 
@@ -57,11 +57,11 @@ class Feeder(wiring.Component):
         m.d.comb += queue.i.payload.eq(self.begun.payload)
         beat, tag = self.i.payload, data.View(config.tag, self.i.payload.address)
         own = ~tag.apart
-        known = queue.o.valid | tag.apart
+        # A record is known a cycle before the first of its nodes is asked for.
         m.d.comb += [
             self.o.payload.eq(beat),
-            self.o.valid.eq(self.i.valid & known),
-            self.i.ready.eq(self.o.ready & known),
+            self.o.valid.eq(self.i.valid),
+            self.i.ready.eq(self.o.ready),
             self.scale.valid.eq(self.o.valid & beat.first & own),
             self.scale.payload.place.eq(record.base + column),
             self.scale.payload.scale.eq(tag.scale),

@@ -72,12 +72,13 @@ class Filler(wiring.Component):
             done = Signal(config.row_bits + 1, name=f"{name}_done")
             chunk, part = Signal(range(config.chunks), name=f"{name}_chunk"), Signal(range(max(2, parts)))
             column = done if name == "nodes" else record.nodes + done
-            ends = column == (record.nodes if name == "nodes" else record.rows)
-            row_end = chunk == self.settings.last_chunk
-            beat_end = (part == parts - 1) | row_end
+            ends, row_end, beat_end = (Signal(name=f"{name}_{what}") for what in ("ends", "row_end", "beat_end"))
             elements = Signal(data.ArrayLayout(config.vector, parts), name=f"{name}_elements")
             place = Signal(range(config.places), name=f"{name}_place")
             m.d.comb += [
+                ends.eq(column == (record.nodes if name == "nodes" else record.rows)),
+                row_end.eq(chunk == self.settings.last_chunk),
+                beat_end.eq((part == parts - 1) | row_end),
                 elements.eq(rows.payload.data.as_value()),
                 place.eq(record.base + column),
                 rows.ready.eq(takes[n] & beat_end),

@@ -7,7 +7,7 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from golden.contracts import ACCUMULATOR_BITS, VALUE_BITS
+from golden.contracts import VALUE_BITS
 from golden.model.layer import GIN_FRACTION
 from hw.community.feeder import kept_scale
 from hw.community.filler import own_chunk
@@ -116,25 +116,27 @@ class Finisher(wiring.Component):
         record, row, place = self.i.payload, Signal(config.row_bits), Signal(range(config.places))
         element, chunk = Signal(range(config.max_out + 1)), Signal(range(config.chunks))
         lane_bits, beat_bits = exact_log2(config.lanes), exact_log2(config.pe.elements)
-        node = row < record.nodes
-        at_chunk = Mux(node, element >> lane_bits, chunk)
-        beat_start = element[:beat_bits] == 0
-        row_end = Mux(node, element == settings.f_out - 1, chunk == settings.last_chunk)
+        node, beat_start, row_end, last_row = Signal(), Signal(), Signal(), Signal()
+        at_chunk = Signal(range(config.chunks))
         room, partial_room = (
             Signal(range(_WAITING + 1), init=_WAITING, name=name) for name in ("room", "partial_room")
         )
         reads = Signal()
-        last_row = row + 1 == record.rows
         m.d.comb += [
+            node.eq(row < record.nodes),
+            at_chunk.eq(Mux(node, element >> lane_bits, chunk)),
+            beat_start.eq(element[:beat_bits] == 0),
+            row_end.eq(Mux(node, element == settings.f_out - 1, chunk == settings.last_chunk)),
+            last_row.eq(row + 1 == record.rows),
             reads.eq(self.i.valid & Mux(node, ~beat_start | (room != 0), partial_room != 0)),
             self.i.ready.eq(reads & row_end & last_row),
             self.freed.eq(reads & row_end),
             self.retired.eq(self.i.ready),
             place.eq(record.base + row),
-            self.sums.address.eq(Cat(at_chunk[: exact_log2(config.chunks)], place)),
+            self.sums.address.eq(Cat(at_chunk, place)),
             vid_read.addr.eq(place),
             scale_read.addr.eq(place),
-            own_read.addr.eq(Cat(at_chunk[: exact_log2(config.chunks)], place)),
+            own_read.addr.eq(Cat(at_chunk, place)),
             bias_read.addr.eq(element),
         ]
         m.d.sync += [
@@ -179,7 +181,8 @@ class Finisher(wiring.Component):
         scales = [Signal(config.scale, name=f"scale_{n}") for n in range(_BEFORE - 1)]
         biases = [Signal(signed(32), name=f"bias_{n}") for n in range(_BEFORE - 1)]
         product = Signal(signed(2 * VALUE_BITS + 1))
-        weighed, value = Signal(signed(config.sum_bits + GIN_FRACTION)), Signal(signed(ACCUMULATOR_BITS))
+        weighed = Signal(signed(config.sum_bits + GIN_FRACTION))
+        value = Signal(signed(max(len(weighed), len(product)) + 1))
         m.d.sync += [
             summed.eq(Array(self.sums.data[n] for n in range(config.lanes))[lane]),
             own.eq(Array(own_read.data[n] for n in range(config.lanes))[lane]),

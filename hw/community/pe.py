@@ -21,7 +21,6 @@ __all__ = ["CommunityPE"]
 
 #: What is counted of the adders' work.
 _COUNTERS = ("worked", "gross", "formed")
-_COUNTER_BITS = 32
 
 
 class CommunityPE(wiring.Component):
@@ -32,6 +31,8 @@ class CommunityPE(wiring.Component):
     Parameters
     ----------
     config : CommunityConfig
+    counter_bits
+        Bits of counters.
 
     Attributes
     ----------
@@ -66,11 +67,11 @@ class CommunityPE(wiring.Component):
         Something is under way.
     retired : Out(1)
         Pulse: a record is done.
-    worked, gross, formed : Out(32)
+    worked, gross, formed : Out(counter_bits)
         Cycles in which the adders worked; vectors added to rows or subtracted; sums formed. All since reset.
     """
 
-    def __init__(self, config: CommunityConfig) -> None:
+    def __init__(self, config: CommunityConfig, counter_bits: int = 32) -> None:
         self.config = config
         pe = config.pe
         super().__init__(
@@ -92,7 +93,7 @@ class CommunityPE(wiring.Component):
                 "asking": Out(1),
                 "busy": Out(1),
                 "retired": Out(1),
-                **{name: Out(_COUNTER_BITS) for name in _COUNTERS},
+                **{name: Out(counter_bits) for name in _COUNTERS},
             }
         )
 

@@ -88,34 +88,37 @@ class Planner(wiring.Component):
         head, fetch, tail = Signal(number), Signal(number), Signal(number)
         look = config.look
         window = [Signal(config.width, name=f"column_{n}") for n in range(look)]
-        parts = [Signal(pair, name=f"parts_{n}") for n in range(look)]
         filled, wanted, loading = Signal(range(look + 1)), Signal(range(look + 1)), Signal()
         again = Signal()  # the column read last has not been taken
         new = Signal()  # the column on its way is that of a new sum
         first, rest = window[0], Signal(range(look + 1))
+        shift, splits, runs = Signal(), Signal(), Signal()
         m.d.comb += [
             wanted.eq(Mux(settings.windows, settings.k + 1, config.partners + 1)),
             self.column.address.eq(record.base + Mux(again, head, fetch)),
             kept_read.addr.eq(fetch),
             kept_read.en.eq(1),
             kept_write.addr.eq(tail),
-            pair_read.addr.eq(fetch),
+            # A sum's parts are written long before it is first.
+            pair_read.addr.eq(head + shift),
             pair_read.en.eq(1),
             pair_write.addr.eq(tail),
         ]
 
         # Pairs: ones in common, in groups, then in all; then the best partner.
-        groups = -(-config.width // _GROUP)
+        group = min(_GROUP, config.width)
+        groups = config.width // group
         partial = [
-            [Signal(range(_GROUP + 1), name=f"ones_{n}_{g}") for g in range(groups)] for n in range(config.partners)
+            [Signal(range(group + 1), name=f"ones_{n}_{g}") for g in range(groups)] for n in range(config.partners)
         ]
         ones = [Signal(range(config.width + 1), name=f"ones_{n}") for n in range(config.partners)]
-        best = Signal(range(config.partners))
+        best = Signal(range(max(2, config.partners)))
         saves = Signal()
         for n in range(config.partners):
-            common = Mux(n + 1 < filled, first & window[n + 1], 0)
+            both = Signal(config.width, name=f"both_{n}")
+            m.d.comb += both.eq(Mux(n + 1 < filled, first & window[n + 1], 0))
             for g in range(groups):
-                m.d.sync += partial[n][g].eq(_count(common[g * _GROUP : (g + 1) * _GROUP]))
+                m.d.sync += partial[n][g].eq(_count(both[g * group : (g + 1) * group]))
             total: Value = partial[n][0]
             for g in range(1, groups):
                 total = total + partial[n][g]
@@ -123,7 +126,7 @@ class Planner(wiring.Component):
         # Of two neighbours the better one in one cycle, of those the best in the next.
         halves: list[tuple[Value | int, Value]] = []
         for n in range(0, config.partners, 2):
-            place, most = Signal(range(config.partners), name=f"place_{n}"), Signal.like(ones[0], name=f"most_{n}")
+            place, most = Signal.like(best, name=f"place_{n}"), Signal.like(ones[0], name=f"most_{n}")
             place_next, most_next = _better(list(enumerate(ones))[n : n + 2])
             m.d.sync += [place.eq(place_next), most.eq(most_next)]
             halves.append((place, most))
@@ -132,21 +135,33 @@ class Planner(wiring.Component):
             winner = [_better(winner[n : n + 2]) for n in range(0, len(winner), 2)]
         m.d.sync += [best.eq(winner[0][0]), saves.eq(winner[0][1] > 1)]
         common = Signal(config.width)
-        m.d.comb += common.eq(first & Array(window[1 : config.partners + 1])[best])
+        m.d.comb += [
+            common.eq(first & Array(window[1 : config.partners + 1])[best]),
+            # What is written counts when `tail` moves on.
+            kept_write.en.eq(1),
+            kept_write.data.eq(common),
+            pair_write.en.eq(1),
+            pair_write.data.left.eq(head),
+            pair_write.data.right.eq(head + 1 + best),
+        ]
 
         # Windows: rows for which the sum is cheaper: more than half of the columns, and one, are connected.
         cheaper, rows = Signal(config.width), Signal(config.width)
         widest = max(K_VALUES)
+        there, most = Signal(widest), Signal(range(widest // 2 + 1))
+        m.d.comb += [there.eq(Cat(n < filled for n in range(widest))), most.eq((filled + 1) >> 1)]
         for row in range(config.width):
-            connected = _count(Cat(window[n][row] & (n < filled) for n in range(widest)))
-            m.d.comb += cheaper[row].eq(2 * connected > filled + 1)
-        start, taken = Signal(number), Signal(number)
+            connected = Signal(widest, name=f"connected_{row}")
+            m.d.comb += [
+                connected.eq(Cat(column[row] for column in window[:widest]) & there),
+                cheaper[row].eq(_count(connected) > most),
+            ]
+        start, taken = Signal(config.row_bits), Signal(config.row_bits)
 
         # Of the first column, found out a cycle before they decide: they are `known` unless it has changed just now.
         empty, shared, known = Signal(), Signal(), Signal()
         joined, missing = Signal(config.width), Signal(config.width)
         any_joined, any_missing = Signal(), Signal()
-        shift, splits, runs = Signal(), Signal(), Signal()
         coming = Signal(config.width)
         m.d.comb += coming.eq(Mux(shift, window[1], first))
 
@@ -168,28 +183,18 @@ class Planner(wiring.Component):
             head.eq(head + shift),
             empty.eq(coming == 0),
             shared.eq((without_lowest(coming) != 0) & (tail < settings.limit)),
-            known.eq(~splits & ~(loading & (behind == 0))),
+            known.eq(~splits & (behind != 0)),
         ]
+        arriving = Signal(config.width)
+        m.d.comb += arriving.eq(Mux(new, kept_read.data, self.column.data))
         for n in range(look):
             if n + 1 < look:
                 with m.If(shift):
-                    m.d.sync += [window[n].eq(window[n + 1]), parts[n].eq(parts[n + 1])]
+                    m.d.sync += window[n].eq(window[n + 1])
             with m.If(loading & (behind == n)):
-                m.d.sync += [window[n].eq(Mux(new, kept_read.data, self.column.data)), parts[n].eq(pair_read.data)]
-        formed = head >= record.rows
-        nothing = empty & ~formed
-
-        def emit() -> None:
-            """Make the first column a task, if it has rows or is a sum that others need."""
-            m.d.comb += [
-                task.index.eq(head),
-                task.rows.eq(first),
-                task.form.eq(formed),
-                task.left.eq(parts[0].left),
-                task.right.eq(parts[0].right),
-                out.i.valid.eq(~nothing),
-                shift.eq(nothing | out.i.ready),
-            ]
+                m.d.sync += window[n].eq(arriving)
+        emits, formed, nothing = Signal(), Signal(), Signal()
+        m.d.comb += [formed.eq(head >= record.rows), nothing.eq(empty & ~formed)]
 
         with m.FSM() as fsm:
             with m.State("IDLE"):
@@ -216,10 +221,10 @@ class Planner(wiring.Component):
                     out.i.valid.eq(loading),
                     again.eq(~moves),
                 ]
-                m.d.sync += [loading.eq(Mux(moves, fetch != record.rows, loading)), filled.eq(0)]
+                m.d.sync += [loading.eq(1), filled.eq(0)]
                 with m.If(moves):
                     m.d.sync += head.eq(head + loading)
-                    with m.If(fetch != record.rows):
+                    with m.If(~all_fetched):
                         m.d.sync += fetch.eq(fetch + 1)
                     with m.Else():
                         m.next = "END"
@@ -234,7 +239,7 @@ class Planner(wiring.Component):
                     m.next = "END"
                 with m.If((filled != 0) & known):
                     with m.If(~shared | alone):
-                        emit()
+                        m.d.comb += emits.eq(1)
                     with m.Elif(complete):
                         m.next = "ADD"
             with m.State("ADD"):
@@ -245,21 +250,14 @@ class Planner(wiring.Component):
                 m.next = "SPLIT"
             with m.State("SPLIT"):
                 with m.If(saves):
-                    m.d.comb += [
-                        splits.eq(1),
-                        kept_write.en.eq(1),
-                        kept_write.data.eq(common),
-                        pair_write.en.eq(1),
-                        pair_write.data.left.eq(head),
-                        pair_write.data.right.eq(head + 1 + best),
-                    ]
+                    m.d.comb += splits.eq(1)
                     m.d.sync += [first.eq(first & ~common), tail.eq(tail + 1)]
                     for n in range(config.partners):
                         with m.If(best == n):
                             m.d.sync += window[n + 1].eq(window[n + 1] & ~common)
                     m.next = "LOOK"
                 with m.Else():
-                    emit()
+                    m.d.comb += emits.eq(1)
                     with m.If(shift):
                         m.next = "LOOK"
             with m.State("DECIDE"):
@@ -313,10 +311,21 @@ class Planner(wiring.Component):
                 m.d.comb += [task.last.eq(1), out.i.valid.eq(1)]
                 with m.If(out.i.ready):
                     m.next = "IDLE"
+        # The first column becomes a task, if it has rows or is a sum that others need.
+        with m.If(emits):
+            m.d.comb += [
+                task.index.eq(head),
+                task.rows.eq(first),
+                task.form.eq(formed),
+                task.left.eq(pair_read.data.left),
+                task.right.eq(pair_read.data.right),
+                out.i.valid.eq(~nothing),
+                shift.eq(nothing | out.i.ready),
+            ]
         m.d.comb += runs.eq(~fsm.ongoing("IDLE") & ~fsm.ongoing("PASS"))
         m.d.sync += [
             Cover(settings.windows & (rows != 0) & (start + 2 < head), "a sum of more than two columns"),
-            Cover(shift & (head >= record.rows), "a sum of two columns"),
+            Cover(shift & formed, "a sum of two columns"),
             Cover(again, "a column of a record without sums waits"),
             Cover(~settings.windows & (tail == settings.limit), "no column is left"),
         ]

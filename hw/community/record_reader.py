@@ -21,6 +21,8 @@ _BEAT = 64
 class RecordReader(wiring.Component):
     """Reads one record at a time; the columns of hubs are the hub columns of the bitmap, turned over bit by bit.
 
+    Every column of a record has a row at least, since it came with an edge or is a node itself.
+
     Begins a record when there are places for its rows, which it keeps until they are finished; so many small records
     are under way, and their vertices are asked for long before they are summed. A record that is too wide, or part
     of a community, is passed over and reported.
@@ -114,8 +116,9 @@ class RecordReader(wiring.Component):
         words = -(-config.width // _BEAT)
         row_words = [Signal(min(_BEAT, config.width), name=f"word_{n}") for n in range(words)]
         row = Cat(row_words)
-        word = Signal(range(max(2, words)))
-        last_word = word == (record.rows - 1) >> ceil_log2(_BEAT)
+        word, last_word = Signal(range(max(2, words))), Signal(init=1)
+        if words > 1:
+            m.d.comb += last_word.eq(word == (record.rows - 1) >> ceil_log2(_BEAT))
         rest, hub_columns = Signal(config.width), Signal(config.width)
         bitmap_rows = Signal(config.row_bits + 1)
         touched = Signal(config.width)
@@ -136,17 +139,18 @@ class RecordReader(wiring.Component):
             ]
             m.d.sync += touched.eq(touched | (1 << read))
 
-        vertices = Mux(lane | (index + 1 == bitmap_rows), 1, 0)
+        last_of_bitmap, too_wide = Signal(), Signal()
+        m.d.comb += [last_of_bitmap.eq(index + 1 == bitmap_rows), too_wide.eq(rows > config.width)]
         with m.FSM() as fsm:
             with m.State("HEADER"):
-                bad = (rows > config.width) | (~header.hub_edges & ((header.part != 0) | ~header.last_part))
+                bad = too_wide | (~header.hub_edges & ((header.part != 0) | ~header.last_part))
                 with m.If(self.i.valid & header.end):
                     m.d.comb += self.i.ready.eq(1)
                 with m.Elif(self.i.valid & bad):
                     m.d.comb += [
                         self.i.ready.eq(1),
                         self.refused.valid.eq(1),
-                        self.refused.payload.eq(Mux(rows > config.width, rows, 0)),
+                        self.refused.payload.eq(Mux(too_wide, rows, 0)),
                     ]
                     m.next = "PASS"
                 with m.Elif(self.i.valid & (records != 0) & (rows <= room)):
@@ -158,7 +162,6 @@ class RecordReader(wiring.Component):
                         bitmap_rows.eq(header.nodes),
                         touched.eq(0),
                         index.eq(0),
-                        lane.eq(0),
                     ]
                     m.next = "NODES"
             with m.State("PASS"):
@@ -172,12 +175,12 @@ class RecordReader(wiring.Component):
                     requests[0].valid.eq(self.i.valid & ~hub_edges),
                     requests[1].valid.eq(self.i.valid & hub_edges),
                     self.vertex.valid.eq(moves),
-                    self.i.ready.eq(chosen_ready & vertices),
+                    self.i.ready.eq(chosen_ready & (lane | last_of_bitmap)),
                 ]
                 m.d.sync += hub_columns.eq(Cat(bitmap_rows <= n for n in range(config.width)))
                 with m.If(moves):
                     m.d.sync += [index.eq(index + 1), lane.eq(~lane)]
-                    with m.If(index + 1 == bitmap_rows):
+                    with m.If(last_of_bitmap):
                         m.d.sync += lane.eq(0)
                         with m.If(bitmap_rows == record.rows):
                             m.d.sync += index.eq(0)
@@ -200,9 +203,10 @@ class RecordReader(wiring.Component):
             with m.State("ROWS"):
                 m.d.comb += self.i.ready.eq(1)
                 with m.If(self.i.valid):
-                    m.d.sync += [Array(row_words)[word].eq(self.i.payload.data), word.eq(word + 1)]
+                    m.d.sync += Array(row_words)[word].eq(self.i.payload.data)
+                    if words > 1:
+                        m.d.sync += word.eq(Mux(last_word, 0, word + 1))
                     with m.If(last_word):
-                        m.d.sync += word.eq(0)
                         m.next = "STORE"
             with m.State("STORE"):
                 m.d.comb += [
@@ -210,7 +214,7 @@ class RecordReader(wiring.Component):
                     self.columns.address.eq(record.base + index),
                     self.columns.data.eq(row),
                 ]
-                m.d.sync += [rest.eq(row & hub_columns), *(part.eq(0) for part in row_words)]
+                m.d.sync += [rest.eq(row & hub_columns), *(part.eq(0) for part in row_words[1:])]
                 m.next = "SPREAD"
             with m.State("SPREAD"):
                 some, lowest = lowest_one(rest)
@@ -218,7 +222,7 @@ class RecordReader(wiring.Component):
                 with m.If(~some):
                     m.d.sync += index.eq(index + 1)
                     m.next = "ROWS"
-                    with m.If(index + 1 == bitmap_rows):
+                    with m.If(last_of_bitmap):
                         m.next = "HAND ON"
             with m.State("HAND ON"):
                 m.d.comb += self.o.valid.eq(1)

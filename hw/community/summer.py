@@ -68,8 +68,8 @@ class Summer(wiring.Component):
         shared_write = shared.write_port()
         shared_reads = [shared.read_port(transparent_for=(shared_write,)) for _ in range(2)]
 
-        record, busy = Signal(config.record), Signal()
-        touched = Signal(config.width)
+        record, busy = Signal(config.record, reset_less=True), Signal()
+        touched = Signal(config.width, reset_less=True)
         takes, leaves = Signal(), Signal()
         m.d.comb += [
             self.record.ready.eq(~busy),
@@ -81,13 +81,17 @@ class Summer(wiring.Component):
             m.d.sync += [record.eq(self.record.payload), busy.eq(1), touched.eq(0)]
 
         step, chunk = self.i.payload, Signal(range(config.chunks))
-        last_chunk = chunk == self.settings.last_chunk
-        runs = busy & self.i.valid & step.active
-        adding, form, negative, fresh = Signal(), Signal(), Signal(), Signal()
-        index, row_place = Signal(range(config.columns * config.chunks)), Signal(range(config.places * config.chunks))
+        last_chunk, runs = Signal(), Signal()
+        # Of the step that is added, if there is one.
+        adding = Signal()
+        form, negative, fresh = Signal(reset_less=True), Signal(reset_less=True), Signal(reset_less=True)
+        index = Signal(range(config.columns * config.chunks), reset_less=True)
+        row_place = Signal(range(config.places * config.chunks), reset_less=True)
         row = Signal(range(config.places))
-        summed = Signal(2)  # operands that are shared sums
+        summed = Signal(2, reset_less=True)  # operands that are shared sums
         m.d.comb += [
+            last_chunk.eq(chunk == self.settings.last_chunk),
+            runs.eq(busy & self.i.valid & step.active),
             self.i.ready.eq(busy & (last_chunk | ~step.active)),
             # The last result is written before the record leaves.
             leaves.eq(busy & self.i.valid & step.last & ~step.active),
@@ -138,7 +142,8 @@ class Summer(wiring.Component):
             vector = Signal(signed(config.sum_bits), name=f"vector_{lane}")
             m.d.comb += vector.eq(operands[0][lane])
             # Subtraction as addition of the complement, one carry chain for both.
-            total = kept + (vector ^ negative.replicate(config.sum_bits)).as_signed() + negative
+            total = Signal(config.sum_bits, name=f"total_{lane}")
+            m.d.comb += total.eq(kept + (vector ^ negative.replicate(config.sum_bits)).as_signed() + negative)
             m.d.comb += [shared_write.data[lane].eq(total), self.sums.data[lane].eq(total)]
         m.d.sync += [
             Cover(adding & form & runs & (index == Cat(chunk, step.right)), "a sum is used right after it was formed"),

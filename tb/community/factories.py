@@ -4,6 +4,7 @@ from typing import Any
 
 from hw.community.controller import Controller
 from hw.community.feature_reader import FeatureReader
+from hw.community.finisher import Finisher
 from hw.community.formats import CommunityConfig, HubConfig
 from hw.community.hub_finisher import HubFinisher
 from hw.community.hub_port import HubPort
@@ -17,6 +18,7 @@ from hw.community.summer import Summer
 __all__ = [
     "controller",
     "feature_reader",
+    "finisher",
     "hub_finisher",
     "hub_port",
     "hub_unit",
@@ -40,6 +42,11 @@ def feature_reader(clients: int, address_width: int = 32, depth: int = 128, **pa
     return FeatureReader(CommunityConfig(**parameters), clients, address_width, depth)
 
 
+def finisher(**parameters: Any) -> Finisher:
+    """Return a `Finisher`."""
+    return Finisher(CommunityConfig(**parameters))
+
+
 def hub_finisher(*, hubs: int, ways: int, **parameters: Any) -> HubFinisher:
     """Return a `HubFinisher`; the other parameters as for `CommunityConfig`."""
     return HubFinisher(HubConfig.of(CommunityConfig(**parameters), hubs), ways)
@@ -55,9 +62,9 @@ def hub_unit(*, clients: int, nodes: int, hubs: int, units: int, ways: int, **pa
     return HubUnit(CommunityConfig(**parameters), clients, nodes, hubs, units, ways)
 
 
-def pe(**parameters: Any) -> CommunityPE:
-    """Return a `CommunityPE`; parameters as for `CommunityConfig`."""
-    return CommunityPE(CommunityConfig(**parameters))
+def pe(counter_bits: int = 32, **parameters: Any) -> CommunityPE:
+    """Return a `CommunityPE`; other parameters as for `CommunityConfig`."""
+    return CommunityPE(CommunityConfig(**parameters), counter_bits)
 
 
 def planner(**parameters: Any) -> Planner:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import cocotb
@@ -10,9 +11,10 @@ import numpy as np
 from golden.community.plan import Kind, Scheme
 from golden.contracts import RECORD_HEADER, Activation
 from golden.datasets import load
+from golden.islands.record import Record
 from golden.islands.schedule import Schedule
 from hw.community.formats import CommunityConfig
-from hw.community.pe import CommunityPE
+from tb.community.factories import pe
 from tb.community.work import Layer, PEPorts, layer_of, record_words
 from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
@@ -22,6 +24,7 @@ from tb.harness.expected import expect_cycles
 DEFAULT: dict[str, Any] = {"lanes": 8, "width": 64, "columns": 128, "partners": 8, "max_out": 19, "weight_rows": 64}
 NARROW: dict[str, Any] = {
     "lanes": 4, "width": 16, "columns": 32, "partners": 2, "max_out": 6, "weight_rows": 16, "data_width": 64,
+    "counter_bits": 10,
 }  # fmt: skip
 GRAPHS = (
     "synthetic:empty,nodes=3",
@@ -35,8 +38,9 @@ GRAPHS = (
 
 
 async def begin(dut: Any, pace: float = 0.0) -> tuple[Bench, CommunityConfig]:
-    config = CommunityConfig(**parameters())
-    bench = await start(dut, CommunityPE(config))
+    model = pe(**parameters())
+    config = model.config
+    bench = await start(dut, model)
     bench.pace(
         idle={"records": pace, "features": pace, "hub_rows": pace},
         stall={"node_request": pace, "hub_request": pace, "o": pace, "partial": pace, "apart": pace},
@@ -74,28 +78,46 @@ async def run(bench: Bench, config: CommunityConfig, layer: Layer, apart: Sequen
     chunks = -(-f_out // config.lanes)
     counted = {name: int(getattr(dut, name).value) - before[name] for name in before}
     operations = expected.operations
-    assert counted == {
-        "gross": operations.gross,
-        "formed": operations.formed,
-        "worked": chunks * operations.net,
+    wanted_counts = {"gross": operations.gross, "formed": operations.formed, "worked": chunks * operations.net}
+    bits = len(dut.gross)
+    assert {name: count % (1 << bits) for name, count in counted.items()} == {
+        name: count % (1 << bits) for name, count in wanted_counts.items()
     }
+    compare_places(config, layer, ports.requests)
     return cycles
 
 
-def scheme(config: CommunityConfig, kind: Kind, k: int = 2) -> Scheme:
-    return Scheme(kind, k, config.partners, config.columns)
+def compare_places(config: CommunityConfig, layer: Layer, requests: dict[str, list[tuple[int, int]]]) -> None:
+    """Compare the places of all vertices that were asked for: one behind another, in the order of records."""
+    wanted: dict[str, list[tuple[int, int]]] = {"node": [], "hub": []}
+    place = 0
+    for record in layer.records:
+        for kind, vids in (("hub" if record.hub_edges else "node", record.nodes), ("hub", record.hubs)):
+            for vid in map(int, vids):
+                wanted[kind].append((vid, place))
+                place += 1
+    # Where the first one is depends on what came before.
+    kind = "hub" if layer.records[0].hub_edges else "node"
+    first = requests[kind][0][1]
+    moved = {kind: [(vid, (place + first) % config.places) for vid, place in found] for kind, found in wanted.items()}
+    assert requests == moved
+
+
+def scheme(config: CommunityConfig, kind: Kind, k: int = 2, columns: int | None = None) -> Scheme:
+    return Scheme(kind, k, config.partners, columns or config.columns)
 
 
 @cocotb.test()
 @cocotb.parametrize(kind=list(Kind), pace=[0.0, 0.4])
 async def layers_are_exact(dut: Any, kind: Kind, pace: float) -> None:
-    """Every corner graph, both ways of sharing."""
+    """Every corner graph, both ways of sharing, rows of any length, any limit of columns."""
     bench, config = await begin(dut, pace)
+    rng = bench.random
     for name in GRAPHS:
-        k = bench.random.choice((2, 4, 8))
-        f_out = bench.random.choice((1, config.lanes, config.max_out))
-        layer = layer_of(load(name), config, bench.random, f_out=f_out, scheme=scheme(config, kind, k))
-        await run(bench, config, layer)
+        f_out = rng.choice((1, config.lanes, config.max_out, rng.randint(1, config.max_out)))
+        limit = rng.choice((config.columns, rng.randrange(config.columns), rng.randrange(config.columns)))
+        way = scheme(config, kind, rng.choice((2, 4, 8)), limit)
+        await run(bench, config, layer_of(load(name), config, rng, f_out=f_out, scheme=way))
 
 
 @cocotb.test()
@@ -112,7 +134,7 @@ async def vertices_apart_leave_as_they_are_combined(dut: Any, dense: bool, pace:
         ports.features(vid, apart=1)
     await bench.until(lambda: ports.came == layer.graph.nodes, 50_000)
     assert ports.rows(ports.apart) == {vid: list(map(int, row)) for vid, row in enumerate(layer.combined)}
-    assert ports.asked == {"node": 0, "hub": 0}
+    assert ports.requests == {"node": [], "hub": []}
     assert not ports.results
     assert not ports.partials
 
@@ -181,20 +203,95 @@ async def records_that_do_not_fit_are_refused(dut: Any, pace: float) -> None:
 
 
 @cocotb.test()
+@cocotb.parametrize(kind=list(Kind))
+async def a_row_is_added_to_twice_in_a_row(dut: Any, kind: Kind) -> None:
+    """Sum up a path 2-0-4-1-3: pairs leave row 4 alone of the first two columns, and wait for the vectors."""
+    bench, config = await begin(dut)
+    layer = layer_of(load("synthetic:path,nodes=5"), config, bench.random, f_out=1, scheme=scheme(config, kind))
+    nodes = np.array([1, 3, 0, 4, 2])
+    bitmap = abs(nodes[:, None] - nodes) <= 1
+    await run(bench, config, replace(layer, records=[Record(nodes, np.zeros(0, np.int64), bitmap, 0)]))
+
+
+@cocotb.test()
+@cocotb.parametrize(kind=list(Kind))
+async def the_widest_record_is_exact(dut: Any, kind: Kind) -> None:
+    """Every node of it joined to each other one, at any place."""
+    bench, config = await begin(dut)
+    nodes = np.arange(config.width)
+    layer = layer_of(
+        load(f"synthetic:clique,nodes={config.width}"), config, bench.random, f_out=2, scheme=scheme(config, kind)
+    )
+    record = Record(nodes, np.zeros(0, np.int64), np.ones((config.width,) * 2, np.bool_), 0)
+    small = layer_of(load("synthetic:path,nodes=3"), config, bench.random, f_out=2, scheme=scheme(config, kind))
+    for _ in range(4):
+        await run(bench, config, replace(layer, records=[record]))
+        await run(bench, config, small)
+
+
+@cocotb.test()
+@cocotb.parametrize(late=["hub_rows", "features"])
+async def what_comes_late_is_waited_for(dut: Any, late: str) -> None:
+    """Rows of hubs long after those of nodes, and the other way round."""
+    bench, config = await begin(dut)
+    bench.pace(idle={late: 0.97})
+    layer = layer_of(load("karate"), config, bench.random, f_out=config.lanes, scheme=scheme(config, Kind.PAIRS))
+    await run(bench, config, layer)
+
+
+@cocotb.test()
+async def indices_behind_the_last_feature_are_told(dut: Any) -> None:
+    """They count as 0, and nothing else is lost."""
+    bench, config = await begin(dut)
+    layer = layer_of(load("karate"), config, bench.random, f_out=config.lanes, scheme=scheme(config, Kind.PAIRS))
+    told: list[int] = []
+    ports = PEPorts(bench, config)
+    await ports.load(layer)
+    bench.take("index_error", told.append)
+    await bench.cycles(2)
+    f_in = layer.layer.f_in
+    wrong = [f_in, *(1 << n for n in range(f_in.bit_length(), 16)), (1 << 16) - 1]
+    for vid, index in enumerate(wrong):
+        ports.features(vid, apart=1, wrong=index)
+    await bench.until(lambda: ports.came == len(wrong))
+    assert told == wrong
+    assert ports.rows(ports.apart) == {vid: list(map(int, layer.combined[vid])) for vid in range(len(wrong))}
+    await run(bench, config, layer)
+
+
+@cocotb.test()
 async def a_layer_takes_its_cycles(dut: Any) -> None:
-    """Every cycle of a layer without stalls, both ways of sharing."""
+    """Every cycle of a layer without stalls, both ways of sharing, rows of one chunk and of several."""
     bench, config = await begin(dut)
     for kind in Kind:
-        layer = layer_of(
-            load("karate"), config, random.Random(1), f_out=config.lanes, scheme=scheme(config, kind),
-            schedule=Schedule(4),
-        )  # fmt: skip
-        expect_cycles(f"community.pe.karate.{kind.name.lower()}.{config.width}", await run(bench, config, layer))
+        for f_out in (config.lanes, config.max_out):
+            layer = layer_of(
+                load("karate"), config, random.Random(1), f_out=f_out, scheme=scheme(config, kind),
+                schedule=Schedule(4),
+            )  # fmt: skip
+            name = f"community.pe.karate.{kind.name.lower()}.{config.width}"
+            name += "" if f_out == config.lanes else f".{f_out}"
+            expect_cycles(name, await run(bench, config, layer))
+
+
+@cocotb.test()
+async def a_reset_leaves_nothing(dut: Any) -> None:
+    """Reset in the middle of a layer; then the layer, as it should be."""
+    bench, config = await begin(dut, 0.2)
+    for _ in range(3):
+        kind, f_out = bench.random.choice(list(Kind)), bench.random.randint(1, config.max_out)
+        layer = layer_of(load("karate"), config, bench.random, f_out=f_out, scheme=scheme(config, kind))
+        await PEPorts(bench, config).load(layer)
+        for record in layer.records:
+            bench.drive("records", record_words(record))
+        await bench.cycles(bench.random.randrange(20, 1000))
+        await bench.reset()
+        await run(bench, config, layer)
 
 
 def test_pe() -> None:
-    simulate(CommunityPE(CommunityConfig(**DEFAULT)), __name__, parameters=DEFAULT)
+    simulate(pe(**DEFAULT), __name__, parameters=DEFAULT)
 
 
 def test_narrow_pe() -> None:
-    simulate(CommunityPE(CommunityConfig(**NARROW)), __name__, parameters=NARROW, name="narrow")
+    simulate(pe(**NARROW), __name__, parameters=NARROW, name="narrow")

@@ -162,7 +162,8 @@ class PEPorts:
         self.partials: dict[int, list[int]] = {}
         self.partial_chunks: dict[int, list[int]] = defaultdict(list)
         self.partial_count = 0
-        self.asked: dict[str, int] = {"node": 0, "hub": 0}
+        #: VIDs and places of all nodes and hubs asked for.
+        self.requests: dict[str, list[tuple[int, int]]] = {"node": [], "hub": []}
         self.done = 0
         #: Vertices apart to be offered, one before each node.
         self.between: list[int] = []
@@ -223,18 +224,18 @@ class PEPorts:
 
     def _node(self, request: dict[str, int]) -> None:
         """Answer with the features of a node."""
-        self.asked["node"] += 1
+        self.requests["node"].append((request["vid"], request["place"]))
         if self.between:
             self.features(self.between.pop(), apart=1)
         self.features(request["vid"])
 
-    def features(self, vid: int, apart: int = 0) -> None:
-        """Offer the features of a vertex."""
+    def features(self, vid: int, apart: int = 0, wrong: int | None = None) -> None:
+        """Offer the features of a vertex, sparse ones with one of a `wrong` index besides."""
         layer, elements = self.layer, self.config.pe.elements
         if layer.mode == Mode.SPARSE:
             first, end = layer.features.indptr[vid : vid + 2]
             pairs = zip(layer.features.indices[first:end], layer.features.data[first:end], strict=True)
-            flat = [int(number) for pair in pairs for number in pair]
+            flat = [int(number) for pair in pairs for number in pair] + ([] if wrong is None else [wrong, 1])
         else:
             flat = [int(value) for value in layer.features[vid]]
         beats = [flat[at : at + elements] for at in range(0, len(flat), elements)] or [[]]
@@ -273,7 +274,7 @@ class PEPorts:
 
     def _hub(self, request: dict[str, int]) -> None:
         """Answer with the combined row of a hub."""
-        self.asked["hub"] += 1
+        self.requests["hub"].append((request["vid"], request["place"]))
         row = [int(value) for value in self.combined[request["vid"]]]
         elements = self.config.pe.elements
         for at in range(0, len(row), elements):

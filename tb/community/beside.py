@@ -1,0 +1,98 @@
+"""A block of the community PE beside the memory of places that it works on, and its settings, for benches."""
+
+import random
+from typing import Any
+
+from amaranth.hdl import Module
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from hw.community.formats import CommunityConfig
+from hw.community.places import Places, read_signature
+from tb.harness.codec import Codec
+
+__all__ = ["Beside", "settings_of"]
+
+
+def settings_of(config: CommunityConfig, rng: random.Random, **chosen: int) -> int:
+    """Return settings as bits: those that a block uses, and any others, since they must not matter to it.
+
+    Parameters
+    ----------
+    config
+        Sizes.
+    rng
+        Source of random choices.
+    chosen
+        Settings by name.
+    """
+    codec = Codec(config.settings)
+    return codec.pack({**codec.unpack(rng.getrandbits(codec.width)), **chosen})
+
+
+class Beside(wiring.Component):
+    """Ports of a block but for those to its memory, which a bench fills or looks into.
+
+    Parameters
+    ----------
+    block
+        The block.
+    read
+        Its member that reads the memory, or several of them in an array.
+    write
+        Its member that writes the memory; without, the bench does. The block sees what it writes meanwhile if it
+        `sees`.
+
+    Attributes
+    ----------
+    fill : stream of ``address`` and ``data``, always ready
+        Without `write`: words of the memory.
+    look
+        With `write`: another reading side.
+    """
+
+    def __init__(self, block: Any, read: str, write: str | None = None, *, sees: bool = False) -> None:
+        self.block, self.read, self.write, self.sees = block, read, write, sees
+        members = dict(block.signature.members)
+        member = members.pop(read)
+        self.sides = member.dimensions[0] if member.dimensions else 1
+        side = member.signature.members
+        self.shape, self.depth = side["data"].shape, side["address"].shape.stop
+        if write:
+            del members[write]
+        self.passed = list(members)
+        if write:
+            members["look"] = In(read_signature(self.shape, self.depth))
+        else:
+            word = data.StructLayout({"address": range(self.depth), "data": self.shape})
+            members["fill"] = In(stream.Signature(word, always_ready=True))
+        super().__init__(members)
+
+    def elaborate(self, platform: object) -> Module:
+        """Connect the memory, and pass everything else on."""
+        m = Module()
+        m.submodules.block = block = self.block
+        sees = (*(self.sees,) * self.sides, *(False,) * bool(self.write))
+        m.submodules.places = places = Places(self.shape, self.depth, sees)
+        inner = getattr(block, self.read)
+        for n, side in enumerate([inner] if self.sides == 1 else inner):
+            connect(m, side, places.reads[n])
+        if self.write:
+            connect(m, getattr(block, self.write), places.write)
+            connect(m, flipped(self.look), places.reads[-1])
+        else:
+            fill = self.fill
+            m.d.comb += [
+                places.write.enable.eq(fill.valid),
+                places.write.address.eq(fill.payload.address),
+                places.write.data.eq(fill.payload.data),
+            ]
+        for name in self.passed:
+            inside, outside, member = getattr(block, name), getattr(self, name), block.signature.members[name]
+            if member.is_signature:
+                connect(m, inside, flipped(outside))
+            elif member.flow == Out:
+                m.d.comb += outside.eq(inside)
+            else:
+                m.d.comb += inside.eq(outside)
+        return m

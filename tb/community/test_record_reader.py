@@ -1,0 +1,277 @@
+"""Record reader: vertices, columns and sizes of records of every shape, places in a ring, what is refused, cycles."""
+
+import random
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import cocotb
+import numpy as np
+import pytest
+
+from golden.community.plan import columns_of
+from golden.contracts import RECORD_HEADER
+from golden.islands.record import Record
+from hw.community.formats import RECORDS, CommunityConfig
+from hw.community.record_reader import RecordReader
+from tb.community.beside import Beside
+from tb.community.work import record_words
+from tb.harness import parameters, simulate
+from tb.harness.bench import Bench, start
+from tb.harness.expected import expect_cycles
+
+#: The narrowest, and one whose rows take two beats.
+SIZES: tuple[dict[str, Any], ...] = ({"width": 8, "columns": 16}, {"width": 128, "columns": 256})
+END = {"data": RECORD_HEADER.pack({"end": 1}), "last": 1}
+
+
+def reader(**sizes: Any) -> Beside:
+    """Return a record reader beside the memory of columns."""
+    return Beside(RecordReader(CommunityConfig(**sizes)), "column", "columns")
+
+
+def record_of(rng: random.Random, nodes: int, hubs: int, *, hub_edges: bool = False) -> Record:
+    """Return a record of these sizes, in which every hub has an edge at least; a hub may come in any part."""
+    vids = np.array([rng.getrandbits(32) for _ in range(nodes + hubs)], np.int64)
+    density = rng.choice((0.1, 0.5, 0.9, 1.0))
+    bitmap = np.array([[rng.random() < density for _ in vids] for _ in range(nodes)], np.bool_)
+    for hub in range(nodes, nodes + hubs):
+        bitmap[rng.randrange(nodes), hub] = True
+    part = rng.randrange(3) if hub_edges else 0
+    return Record(
+        vids[:nodes], vids[nodes:], bitmap, rng.randrange(100), part, not hub_edges or rng.random() < 0.5, hub_edges
+    )
+
+
+def any_record(rng: random.Random, width: int) -> Record:
+    """Return a record that fits: a community or a hub, small ones most often."""
+    rows = rng.choice((1, 2, 3, rng.randint(1, width), width))
+    if rng.random() < 0.3:
+        return record_of(rng, 1, rows - 1, hub_edges=True)
+    nodes = rng.randint(1, rows)
+    return record_of(rng, nodes, rows - nodes)
+
+
+class Reader:
+    """A bench around a record reader: knows where every record goes, and takes back its places when it likes.
+
+    Parameters
+    ----------
+    bench
+        Its streams.
+    config
+        Sizes.
+    pace
+        Probability of a cycle in which no row is given back.
+    """
+
+    def __init__(self, bench: Bench, config: CommunityConfig, pace: float = 0.0) -> None:
+        self.bench, self.config, self.pace = bench, config, pace
+        self.base = 0
+        self.gives_back = True
+        self.sent: deque[tuple[Record, int]] = deque()
+        self.whole: deque[tuple[Record, int]] = deque()
+        self.under_way = 0
+        bench.monitors["o"].add_callback(lambda _: self.whole.append(self.sent.popleft()))
+        self.worker = cocotb.start_soon(self._give_back())
+
+    def send(self, *records: Record) -> None:
+        """Have records read, and expect all that comes of them."""
+        for record in records:
+            rows, vids = record.bitmap.shape[1], [int(vid) for vid in (*record.nodes, *record.hubs)]
+            nodes = 0 if record.hub_edges else record.nodes.size
+            sizes = {"base": self.base, "rows": rows, "nodes": nodes, "single": int(record.nodes.size == 1)}
+            asked = [{"vid": vid, "place": (self.base + n) % self.config.places} for n, vid in enumerate(vids)]
+            self.bench.drive("i", record_words(record))
+            self.bench.expect("begun", [sizes])
+            self.bench.expect("vertex", asked)
+            self.bench.expect("node_request", asked[:nodes])
+            self.bench.expect("hub_request", asked[nodes:])
+            self.bench.expect("o", [sizes])
+            self.sent.append((record, self.base))
+            self.base = (self.base + rows) % self.config.places
+            self.under_way += 1
+
+    async def give_back(self, rows: int, *, last: bool) -> None:
+        """Give back rows of the oldest record, a cycle each; the `last` of them ends it."""
+        for row in range(rows):
+            while self.bench.random.random() < self.pace:
+                await self.bench.cycles(1)
+            ends = last and row == rows - 1
+            self.bench.dut.retired.value = int(ends)
+            await self.bench.pulse(self.bench.dut.freed)
+            self.bench.dut.retired.value = 0
+            self.under_way -= ends
+
+    async def _give_back(self) -> None:
+        """Look at the columns of every record that is whole, then give its rows back."""
+        while True:
+            while not (self.whole and self.gives_back):
+                await self.bench.cycles(1)
+            record, base = self.whole.popleft()
+            await self.compare(record, base)
+            await self.give_back(record.bitmap.shape[1], last=True)
+
+    async def compare(self, record: Record, base: int) -> None:
+        """Compare the columns in their places with those of the golden record."""
+        look = [self.bench.dut.look__address, self.bench.dut.look__data]
+        for column, wanted in enumerate(columns_of(record)):
+            look[0].value = (base + column) % self.config.places
+            await self.bench.cycles(2)
+            found = int(look[1].value)
+            assert found == wanted, f"column {column} of {record} is {found:b}, not {wanted:b}"
+
+    async def done(self) -> None:
+        """Wait until all is read, compared and given back, and nothing is under way."""
+        await self.bench.drain(100_000, quiet=0)
+        while self.under_way:
+            await self.bench.cycles(1)
+            assert int(self.bench.dut.busy.value) or not self.under_way
+        await self.bench.cycles(2)
+        assert not int(self.bench.dut.busy.value)
+
+
+async def begin(dut: Any, *, back: float = 0.0, **pace: Any) -> Reader:
+    dut.freed.value = dut.retired.value = 0
+    bench = await start(dut, reader(**parameters()), **pace)
+    # Who takes words in the cycle in which they come has to be there before the first one.
+    await bench.cycles(2)
+    return Reader(bench, CommunityConfig(**parameters()), back)
+
+
+@cocotb.test()
+@cocotb.parametrize(idle=[0.0, 0.5], stall=[0.0, 0.6], back=[0.0, 0.8])
+async def records_are_read(dut: Any, idle: float, stall: float, back: float) -> None:
+    """Of any shape, one behind another, the end of a stream now and then."""
+    around = await begin(dut, idle=idle, stall=stall, back=back)
+    rng = around.bench.random
+    for _ in range(3):
+        for _ in range(10):
+            around.send(any_record(rng, around.config.width))
+            if rng.random() < 0.2:
+                around.bench.drive("i", [END])
+        await around.done()
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=[0.0, 0.5])
+async def corner_records_are_read(dut: Any, stall: float) -> None:
+    """Read the smallest and the widest, of nodes only, with one node, odd and even numbers of each, of a hub."""
+    around = await begin(dut, stall=stall)
+    rng, width = around.bench.random, around.config.width
+    some = width if width <= 16 else 66
+    for nodes, hubs in ((1, 0), (1, 1), (2, 0), (1, 2), (2, 1), (3, 2), (some, 0), (1, some - 1), (some - 1, 1)):
+        around.send(record_of(rng, nodes, hubs))
+        around.send(record_of(rng, 1, hubs, hub_edges=True))
+    around.send(record_of(rng, width, 0), record_of(rng, 1, width - 1), record_of(rng, 1, width - 1, hub_edges=True))
+    await around.done()
+
+
+@cocotb.test()
+@cocotb.parametrize(pace=[0.0, 0.5])
+async def what_does_not_fit_is_refused(dut: Any, pace: float) -> None:
+    """Tell it, pass it over to its end, give it no place."""
+    around = await begin(dut, idle=pace, stall=pace)
+    bench, rng, width = around.bench, around.bench.random, around.config.width
+    whole = {"nodes": 1, "hubs": 1, "last_part": 1}
+    wrong = [
+        ({**whole, "hubs": width}, width + 1),
+        ({**whole, "hubs": width, "hub_edges": 1}, width + 1),
+        ({**whole, "nodes": width + 1, "hubs": 0}, width + 1),
+        ({**whole, "nodes": 0xFFFF, "hubs": 0xFFFF, "part": 3}, 2 * 0xFFFF),
+        *(({**whole, "hubs": 1 << n}, 1 + (1 << n)) for n in range(width.bit_length(), 16)),
+        ({**whole, "last_part": 0}, 0),
+        *(({**whole, "part": 1 << n}, 0) for n in range(3)),
+    ]
+    for header, told in wrong * 2:
+        beats = [RECORD_HEADER.pack(header), *(rng.getrandbits(64) for _ in range(rng.randrange(1, 6)))]
+        bench.drive("i", [{"data": beat, "last": int(n == len(beats) - 1)} for n, beat in enumerate(beats)])
+        bench.expect("refused", [told])
+        if rng.random() < 0.5:
+            around.send(any_record(rng, width))
+    await around.done()
+
+
+@cocotb.test()
+async def a_record_begins_when_there_is_room(dut: Any) -> None:
+    """Not a row too early, and in the very cycle after the last row that it waits for."""
+    around = await begin(dut)
+    bench, width, begun = around.bench, around.config.width, around.bench.received
+    for rows in (1, width // 2, width):
+        around.gives_back = False
+        room = around.config.places
+        for held in (width, width):
+            around.send(record_of(bench.random, 1, held - 1))
+            room -= held
+        await bench.drain(5_000)
+        before = begun("begun")
+        around.send(record_of(bench.random, 1, rows - 1))
+        record, base = around.whole.popleft()
+        await around.compare(record, base)
+        for freed in range(width):
+            assert begun("begun") == before + (freed >= rows), f"with {freed} rows free one of {rows}"
+            await around.give_back(1, last=freed == width - 1)
+            await bench.cycles(2)
+        around.gives_back = True
+        await around.done()
+
+
+@cocotb.test()
+async def so_many_records_are_under_way(dut: Any) -> None:
+    """Thirty-two at most, however small; the next one begins in the cycle after one is retired."""
+    around = await begin(dut)
+    bench = around.bench
+    count = min(RECORDS, around.config.places)
+    around.gives_back = False
+    around.send(*(record_of(bench.random, 1, 0) for _ in range(count + 3)))
+    await bench.cycles(12 * count)
+    for more in range(3):
+        assert bench.received("begun") == count + more
+        record, base = around.whole.popleft()
+        await around.compare(record, base)
+        await around.give_back(1, last=True)
+        await bench.cycles(3)
+    around.gives_back = True
+    await around.done()
+
+
+@cocotb.test()
+async def records_take_their_cycles(dut: Any) -> None:
+    """Every cycle from the first beat to the last column: of small records, a wide one, full and sparse bitmaps."""
+    around = await begin(dut)
+    rng, width = random.Random(around.config.width), around.config.width
+    cases: dict[str, Sequence[Record]] = {
+        "single": [record_of(rng, 1, n % 4) for n in range(6)],
+        "hubs": [record_of(rng, 1, width - 2, hub_edges=True)] * 2,
+        "nodes": [record_of(rng, width, 0)] * 2,
+        "mixed": [record_of(rng, width // 2, width // 2)] * 2,
+        "any": [any_record(rng, width // 2) for _ in range(4)],
+    }
+    for name, records in cases.items():
+        began = around.bench.cycle
+        around.send(*records)
+        cycles = await around.bench.drain(50_000) - began
+        expect_cycles(f"community.record_reader.{width}.{name}", cycles)
+        await around.done()
+
+
+@cocotb.test()
+async def a_reset_leaves_nothing(dut: Any) -> None:
+    around = await begin(dut, stall=0.3, back=0.5)
+    bench, rng, width = around.bench, around.bench.random, around.config.width
+    for _ in range(12):
+        around.send(*(any_record(rng, width) for _ in range(6)))
+        await bench.cycles(rng.randrange(8 * width))
+        around.worker.cancel()
+        bench.monitors["o"]._callbacks.pop()
+        dut.freed.value = dut.retired.value = 0
+        await bench.reset()
+        await bench.cycles(2)
+        around = Reader(bench, around.config, 0.5)
+        around.send(*(any_record(rng, width) for _ in range(3)))
+        await around.done()
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_record_reader(sizes: dict[str, int]) -> None:
+    simulate(reader(**sizes), __name__, parameters=sizes)
