@@ -382,11 +382,17 @@ async def a_pe_owes_no_more_records_than_can_be_counted(dut: Any) -> None:
     assert [pes.records(pe) for pe in range(model.pes)] == before
     await shares.retire([int(n == chosen) for n in range(model.pes)])
     await shares.given()
-    # All at once: a PE's are counted while those of the others are taken off.
+    # All at once: a PE's are counted while those of the others are taken off; with as many waiting, longer and shorter.
     await shares.retire_all()
-    for _ in range(2 * model.pes):
-        shares.send(record_of(bench, 100))
-    await shares.given()
+    for longer in (most, most - 1):
+        for _ in range(most * model.pes):
+            shares.send(record_of(bench, 3))
+        await shares.given()
+        await shares.retire([longer if n == 0 else most // 2 + 1 for n in range(model.pes)])
+        for _ in range(2 * model.pes):
+            shares.send(record_of(bench, 100))
+        await shares.given()
+        await shares.retire_all()
 
 
 @cocotb.test()
