@@ -5,7 +5,7 @@ from typing import Any
 import cocotb
 import pytest
 
-from golden.dnp.arithmetic import HIGHEST, LOWEST
+from golden.dnp.arithmetic import HIGHEST, LOWEST, WORD
 from hw.dnp.row_feeder import RowFeeder
 from hw.stream.queue import Queue
 from tb.harness import parameters, simulate
@@ -75,6 +75,18 @@ async def an_output_that_stands_still_holds_up_no_other(dut: Any) -> None:
         ]
         bench.pace()
         await bench.drain()
+
+
+@cocotb.test()
+async def every_bit_of_an_element_counts(dut: Any) -> None:
+    """Rows so long that they need the highest; between rows their length may be anything."""
+    bench, design = await begin(dut)
+    dut.elements.value = (1 << WORD) - 1
+    await bench.cycles(2)
+    elements = (1 << WORD - 1) + 1
+    dut.elements.value = elements
+    rows(bench, design, 2, elements)
+    await bench.drain(3 * elements)
 
 
 @cocotb.test()
