@@ -400,9 +400,16 @@ BLOCKS: tuple[Block, ...] = (
         bench_factory="tb.dnp.test_neural_unit:unit",
         bench_parameters={"data_width": 64},
         launch="tb.dnp.test_neural_unit:launch",
-        measures=("dnp.row_feeder", "dnp.row_collector"),
+        measures=("dnp.row_collector",),
     ),
-    Block(name="dnp.row_feeder", factory="hw.dnp.row_feeder:RowFeeder", synth=False),
+    Block(
+        name="dnp.row_feeder",
+        factory="hw.dnp.row_feeder:RowFeeder",
+        bench="tb.dnp.test_row_feeder",
+        bench_parameters={"ways": 4, "depth": 8},
+        narrow={"ways": 2, "depth": 8},
+        synth=False,
+    ),
     Block(name="dnp.row_collector", factory="hw.dnp.row_collector:RowCollector", synth=False),
     Block(
         name="dnp.array",

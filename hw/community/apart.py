@@ -36,7 +36,8 @@ class Apart(wiring.Component):
     ----------
     start : In(1)
         Begin with a new range.
-    first, vertices : In(32)
+    first : In(32)
+    vertices : In(range(nodes + 1))
         The range, constant from then on.
     go : In(1)
         Vertices of the range may be given out.
@@ -61,7 +62,7 @@ class Apart(wiring.Component):
             {
                 "start": In(1),
                 "first": In(32),
-                "vertices": In(32),
+                "vertices": In(range(self.nodes + 1)),
                 "go": In(1),
                 "wanted": In(vid).array(units),
                 "hungry": In(1).array(pes),

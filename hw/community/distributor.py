@@ -48,8 +48,8 @@ class Lane(wiring.Component):
         Who does it.
     o
         Beats, without the end; valid when it is known whose they are.
-    pe, first : Out
-        Who; it is the first beat of a record.
+    pe : Out
+        Who.
     start : In(1)
         Forget that the stream has ended.
     ended : Out(1)
@@ -68,7 +68,6 @@ class Lane(wiring.Component):
                 "chosen": In(stream.Signature(number)),
                 "o": Out(stream.Signature(RecordBeat)),
                 "pe": Out(number),
-                "first": Out(1, init=1),
                 "start": In(1),
                 "ended": Out(1),
                 "community": Out(1),
@@ -95,7 +94,7 @@ class Lane(wiring.Component):
             works.i.valid.eq(self.i.valid & asks & waiting.i.ready),
             # It grows with the rows, most with those of nodes.
             works.i.payload.eq(header.nodes + header.hubs + Mux(header.hub_edges, 0, header.nodes * _NODE)),
-            self.i.ready.eq(end | (waiting.i.ready & (works.i.ready | ~asks))),
+            self.i.ready.eq(waiting.i.ready & (works.i.ready | ~asks)),
             self.o.payload.eq(waiting.o.payload),
             self.o.valid.eq(waiting.o.valid & answers.o.valid),
             self.pe.eq(answers.o.payload),
@@ -109,8 +108,6 @@ class Lane(wiring.Component):
             m.d.sync += inside.eq(~self.i.payload.last)
             with m.If(end):
                 m.d.sync += stopped.eq(1)
-        with m.If(self.o.valid & self.o.ready):
-            m.d.sync += self.first.eq(self.o.payload.last)
         with m.If(self.start):
             m.d.sync += stopped.eq(0)
         m.d.sync += [
@@ -219,13 +216,14 @@ class Distributor(wiring.Component):
             taken: Value = Const(0)
             for number, lane in enumerate(lanes):
                 wants = lane.o.valid & (lane.pe == n)
-                mine = Mux(held, holder == number, ~taken)
+                mine = Mux(held, holder == number, ~taken) if self.streams > 1 else Const(1)
                 taken = taken | wants
                 m.d.comb += accepts[number][n].eq(keeper.i.ready & mine)
                 with m.If(wants & mine):
                     m.d.comb += [keeper.i.valid.eq(1), keeper.i.payload.eq(lane.o.payload)]
-                    with m.If(keeper.i.ready):
-                        m.d.sync += [held.eq(~lane.o.payload.last), holder.eq(number)]
+                    if self.streams > 1:
+                        with m.If(keeper.i.ready):
+                            m.d.sync += [held.eq(~lane.o.payload.last), holder.eq(number)]
         for number, lane in enumerate(lanes):
             m.d.comb += lane.o.ready.eq(accepts[number].bit_select(lane.pe, 1))
         for counter, pulses in ((self.communities, "community"), (self.hubs, "hub")):
@@ -261,7 +259,9 @@ class Distributor(wiring.Component):
         listens = Array(lane.chosen.ready for lane in lanes)[share.task]
         answers = allocator.o.valid & room & listens
         needed = Signal()
-        m.d.sync += needed.eq(Cat(load < _AHEAD for load in allocator.loads).any())
+        # More than that no load can be: what can be counted, and a record that waits for that.
+        bits = ((records + 1) * ((1 << _WORK_BITS) - 1)).bit_length()
+        m.d.sync += needed.eq(Cat(load[:bits] < _AHEAD for load in allocator.loads).any())
         takes = sizes.i.ready & needed
         m.d.comb += [
             allocator.settings.eq(
@@ -281,7 +281,8 @@ class Distributor(wiring.Component):
         for n, lane in enumerate(lanes):
             m.d.comb += [lane.chosen.valid.eq(answers & (share.task == n)), lane.chosen.payload.eq(share.pe)]
 
-        done = [Signal(range(records + 1), name=f"done_{n}") for n in range(self.pes)]
+        # Those of the first are taken off at once, those of others wait for lower numbers.
+        done = [Signal(range(records + 1 if n else 2), name=f"done_{n}") for n in range(self.pes)]
         retires = Signal(self.pes)
         for n in reversed(range(self.pes)):
             with m.If(done[n] != 0):

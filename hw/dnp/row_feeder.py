@@ -2,18 +2,21 @@
 
 from amaranth.hdl import Cover, Module, Mux, Signal
 from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from golden.dnp.arithmetic import WORD
 from hw.dnp.port import WORD_STREAM
 from hw.memory.formats import Word
 from hw.stream.queue import Queue
+from hw.stream.slice import Slice
 
 __all__ = ["RowFeeder"]
 
 
 class RowFeeder(wiring.Component):
     """Row r goes to output r mod `ways`, lower half of a memory word first; each output has a queue of its own.
+
+    Outputs are registers: a processor adds a word in the clock in which it comes, so it must not come from a block RAM.
 
     Parameters
     ----------
@@ -49,18 +52,20 @@ class RowFeeder(wiring.Component):
             m.d.sync += turn.eq(turn + 1)
         for n, o in enumerate(self.o):
             m.submodules[f"queue_{n}"] = queue = Queue(2 * WORD, self.depth)
+            m.submodules[f"slice_{n}"] = halves = Slice(o.payload.shape())
+            connect(m, halves.o, flipped(o))
             element, last = Signal(WORD, name=f"element_{n}"), Signal(name=f"last_{n}")
             m.d.comb += [
                 queue.i.payload.eq(self.i.payload.data),
                 queue.i.valid.eq(self.i.valid & (turn == n)),
                 last.eq(element == self.elements - 1),
-                o.valid.eq(queue.o.valid),
-                o.payload.eq(queue.o.payload.word_select(element[0], WORD)),
-                queue.o.ready.eq(o.ready & (last | element[0])),
+                halves.i.valid.eq(queue.o.valid),
+                halves.i.payload.eq(queue.o.payload.word_select(element[0], WORD)),
+                queue.o.ready.eq(halves.i.ready & (last | element[0])),
             ]
             with m.If(turn == n):
                 m.d.comb += self.i.ready.eq(queue.i.ready)
-            with m.If(o.valid & o.ready):
+            with m.If(halves.i.valid & halves.i.ready):
                 m.d.sync += element.eq(Mux(last, 0, element + 1))
-            m.d.sync += Cover(o.valid & o.ready & last & ~element[0], "half a word is dropped")
+            m.d.sync += Cover(halves.i.valid & halves.i.ready & last & ~element[0], "half a word is dropped")
         return m

@@ -80,7 +80,8 @@ async def every_vertex_once(dut: Any, idle: float, stall: float) -> None:
     bench, pes = await begin(dut, idle=idle, stall=stall)
     dut.go.value = 1
     wanted: Counter[int] = Counter()
-    for first, vertices in ((0, 1), (7, 0), (5, 2), (100, 40), (_VIDS - 90, 90), (0, 0), (3, 300)):
+    some = (bench.random.randrange(_VIDS - 300), bench.random.randrange(300))
+    for first, vertices in ((0, 1), (7, 0), (5, 2), (100, 40), (_VIDS - 90, 90), (0, 0), (3, 300), (9, 200), some):
         for n in range(pes.units):
             hubs = [bench.random.randrange(_VIDS) for _ in range(bench.random.randrange(60))]
             wanted.update(hubs)

@@ -1,6 +1,6 @@
 """Distributor: whole records, each once, shared out by work, given out again; one and several streams."""
 
-from collections import Counter
+from collections import Counter, deque
 from functools import partial
 from typing import Any
 
@@ -8,6 +8,7 @@ import cocotb
 import pytest
 
 from golden.contracts import RECORD_HEADER
+from golden.islands.allocator import Allocator
 from hw.community.distributor import Distributor
 from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
@@ -18,19 +19,40 @@ Words = list[dict[str, int]]
 END = {"data": RECORD_HEADER.pack({"end": 1}), "last": 1}
 
 
-def record(bench: Bench, beats: int | None = None, most: int = 20) -> Words:
+#: Work of a PE from which it is given no more.
+AHEAD = 512
+
+
+def record(bench: Bench, beats: int | None = None, most: int = 20, part: int | None = None) -> Words:
     """Return a header that says how much work there is, of `most` nodes at most, and random beats."""
     rng = bench.random
     hub = rng.random() < 0.4
     nodes = 1 if hub else min(most, rng.choice((1, 1, 2, 5, max(20, most))))
-    # Later parts of a hub's edges do not count as another hub.
-    fields = {"nodes": nodes, "hubs": rng.randrange(9), "hub_edges": int(hub), "last_part": 1}
-    header = RECORD_HEADER.pack({**fields, "part": int(hub and rng.random() < 0.3)})
-    count = beats or 2 + nodes
-    return [
-        {"data": header, "last": 0},
-        *({"data": rng.getrandbits(64), "last": int(n == count - 2)} for n in range(count - 1)),
-    ]
+    # Later parts of a community, or of a hub's edges, do not count as another one.
+    later = rng.choice((0, 0, 1 << rng.randrange(8))) if part is None else part
+    fields = {"nodes": nodes, "hubs": rng.randrange(9), "hub_edges": int(hub), "last_part": 1, "part": later}
+    return with_header(bench, beats or 2 + nodes, fields)
+
+
+def with_header(bench: Bench, beats: int, fields: dict[str, int]) -> Words:
+    """Return a record of so many beats, random behind its header."""
+    data = [RECORD_HEADER.pack(fields), *(bench.random.getrandbits(64) for _ in range(beats - 1))]
+    return [{"data": beat, "last": int(n == beats - 1)} for n, beat in enumerate(data)]
+
+
+def record_of(bench: Bench, work: int, beats: int = 3) -> Words:
+    """Return a record of exactly so much work: a hub's edges, or where they do, nodes and hubs."""
+    nodes = bench.random.choice((0, work // 9, bench.random.randrange(work // 9 + 1)))
+    if not nodes:
+        nodes = bench.random.randrange(work + 1)
+        return with_header(bench, beats, {"nodes": nodes, "hubs": work - nodes, "hub_edges": 1})
+    return with_header(bench, beats, {"nodes": nodes, "hubs": work - 9 * nodes})
+
+
+def work_of(header: int) -> int:
+    """Return the work of a record: a row each for nodes and hubs, and nodes are combined."""
+    h = RECORD_HEADER.unpack(header)
+    return h["nodes"] + h["hubs"] + (0 if h["hub_edges"] else 8 * h["nodes"])
 
 
 class PEs:
@@ -40,7 +62,10 @@ class PEs:
         self.bench, self.pes = bench, model.pes
         self.given: list[Words] = [[] for _ in range(model.pes)]
         self.owed = [0] * model.pes
-        self.retires = True
+        #: Retire at random; or what it is told to, a record a cycle.
+        self.retires, self.told = True, [0] * model.pes
+        #: How often a record went to another PE than the one in turn.
+        self.smoothed = 0
         cocotb.start_soon(self._retire())
         for n in range(model.pes):
             bench.take(f"o__{n}", partial(self._take, n))
@@ -54,17 +79,24 @@ class PEs:
         """Say of a record given out that it is done, every now and then."""
         while True:
             for n, owed in enumerate(self.owed):
-                done = owed > 0 and self.retires and self.bench.random.random() < 0.2
+                told = self.told[n] > 0
+                done = owed > 0 and (told or (self.retires and self.bench.random.random() < 0.2))
                 getattr(self.bench.dut, f"retired__{n}").value = int(done)
                 self.owed[n] -= done
+                self.told[n] -= done and told
             await self.bench.cycles(1)
+            self.smoothed += int(self.bench.dut.smoothed.value)
 
     async def retire(self) -> None:
         """Wait until all that has been given out is done."""
         while any(self.owed):
             await self.bench.cycles(1)
         # One a cycle is taken off the loads.
-        await self.bench.cycles(80)
+        await self.bench.cycles(100)
+
+    def forget(self) -> None:
+        """Begin to collect anew."""
+        self.given = [[] for _ in range(self.pes)]
 
     def records(self, pe: int) -> list[tuple[int, ...]]:
         """Return the records of a PE as they came, beat after beat."""
@@ -80,8 +112,74 @@ class PEs:
 
     def works(self, pe: int) -> list[int]:
         """Return the work of every record of a PE."""
-        headers = [RECORD_HEADER.unpack(one[0]) for one in self.records(pe)]
-        return [h["nodes"] + h["hubs"] + (0 if h["hub_edges"] else 8 * h["nodes"]) for h in headers]
+        return [work_of(one[0]) for one in self.records(pe)]
+
+
+class Shares:
+    """Says who gets a record, by the golden allocator: right while nothing retires before it is given out."""
+
+    def __init__(self, bench: Bench, pes: PEs) -> None:
+        self.bench, self.pes = bench, pes
+        self.golden = Allocator(pes.pes, 3, 1 << 31, (1 << 16) - 1)
+        self.wanted: list[list[tuple[int, ...]]] = [[] for _ in range(pes.pes)]
+        self.works: list[deque[int]] = [deque() for _ in range(pes.pes)]
+        pes.retires = False
+
+    @property
+    def loads(self) -> list[int]:
+        """Work of the PEs."""
+        return self.golden.allocation.loads
+
+    @property
+    def beats(self) -> int:
+        """How many beats there are to be given out."""
+        return sum(len(one) for records in self.wanted for one in records)
+
+    def send(self, words: Words, lane: int = 0) -> int:
+        """Let a record come on a stream; who will get it."""
+        self.bench.drive(f"i__{lane}", words)
+        return self.decide(words)
+
+    def decide(self, words: Words) -> int:
+        """Say who gets a record that is decided now."""
+        work = work_of(words[0]["data"])
+        self.golden.add(0, work, 1)
+        pe = self.golden.allocation.shares[-1].pe
+        self.works[pe].append(work)
+        self.wanted[pe].append(tuple(word["data"] for word in words))
+        return pe
+
+    async def given(self) -> None:
+        """Wait until all is given out, and to whom it should be."""
+        await self.bench.until(lambda: sum(map(len, self.pes.given)) >= self.beats, 20_000)
+        # Until loads have changed and the allocator waits again.
+        await self.bench.cycles(12)
+        self.check()
+
+    def check(self) -> None:
+        """Everything that is wanted has come where it should, and nothing else."""
+        assert [self.pes.records(pe) for pe in range(self.pes.pes)] == self.wanted
+        assert self.pes.smoothed == self.golden.allocation.smoothed
+
+    async def retire(self, counts: list[int]) -> None:
+        """Let PEs do their oldest records, all at once, and wait until that is known."""
+        for pe, count in enumerate(counts):
+            self.pes.told[pe] += count
+            for _ in range(count):
+                self.golden.retire(pe, self.works[pe].popleft())
+        while any(self.pes.told):
+            await self.bench.cycles(1)
+        await self.bench.cycles(12 + sum(counts))
+
+    async def retire_all(self) -> None:
+        """Let PEs do all of their records."""
+        await self.retire([len(works) for works in self.works])
+        assert not any(self.loads)
+
+    def forget(self) -> None:
+        """Begin to collect anew."""
+        self.pes.forget()
+        self.wanted = [[] for _ in self.wanted]
 
 
 async def begin(dut: Any, **pace: Any) -> tuple[Bench, Distributor, PEs]:
@@ -125,15 +223,15 @@ async def every_record_comes_whole_and_once(dut: Any, idle: float, stall: float)
         found = [pes.records(pe) for pe in range(model.pes)]
         assert Counter(sent) == Counter(one for records in found for one in records)
         headers = [RECORD_HEADER.unpack(one[0]) for one in sent]
-        hubs = [header["part"] for header in headers if header["hub_edges"]]
-        assert (int(dut.hubs.value), int(dut.communities.value)) == (hubs.count(0), len(sent) - len(hubs))
+        first = Counter(header["hub_edges"] for header in headers if not header["part"])
+        assert (int(dut.hubs.value), int(dut.communities.value)) == (first[1], first[0])
         # What comes on a stream for one PE stays in order.
         for records in found:
             for n in range(model.streams):
                 own = [one for one in sent[n :: model.streams] if one in records]
                 assert [one for one in records if one in own] == own
         await pes.retire()
-        pes.given = [[] for _ in range(model.pes)]
+        pes.forget()
 
 
 @cocotb.test()
@@ -143,7 +241,8 @@ async def records_are_given_out_again_to_the_same_pes(dut: Any) -> None:
         await bench.pulse(dut.start, then=1)
         await stream_of(bench, model, pes, count)
         await pes.retire()
-        first, pes.given = pes.given, [[] for _ in range(model.pes)]
+        first = pes.given
+        pes.forget()
         for _ in range(2):
             assert int(dut.whole.value)
             await bench.pulse(dut.replay, then=1)
@@ -151,7 +250,7 @@ async def records_are_given_out_again_to_the_same_pes(dut: Any) -> None:
             await finished(bench, pes, sum(map(len, first)))
             assert pes.given == first
             await pes.retire()
-            pes.given = [[] for _ in range(model.pes)]
+            pes.forget()
 
 
 @cocotb.test()
@@ -163,15 +262,256 @@ async def more_than_fits_is_not_whole(dut: Any) -> None:
 
 
 @cocotb.test()
-async def work_is_shared_out(dut: Any) -> None:
-    """While nothing retires, no PE has more than another by more than a record's work."""
+@cocotb.parametrize(hops=[0, 1, 2, 3])
+async def who_gets_what_is_what_the_allocator_says(dut: Any, hops: int) -> None:
+    """Batches of any work while nothing retires, on a stream each; then some retire; the next layer counts nothing."""
     bench, model, pes = await begin(dut)
-    pes.retires = False
+    shares = Shares(bench, pes)
+    dut.hops.value = shares.golden.hops = hops
+    for _ in range(2):
+        await bench.pulse(dut.start, then=1)
+        shares.forget()
+        for batch in range(5):
+            for _ in range(12):
+                # All of them have to fit, to be given out again.
+                if min(shares.loads) >= AHEAD - 1 or max(map(len, shares.wanted)) == model.depth // 3:
+                    break
+                # Not more than one with as much as there can be, since all get as much in time.
+                most = bench.random.choice((8, 100, 300, 40_000 if max(shares.loads) < 20_000 else 2))
+                shares.send(record_of(bench, bench.random.randrange(1, most)), batch % model.streams)
+            await shares.given()
+            await shares.retire([bench.random.randrange(len(works) + 1) for works in shares.works])
+        await shares.retire_all()
+        for n in range(model.streams):
+            bench.drive(f"i__{n}", [END])
+        await finished(bench, pes, shares.beats)
+        assert int(dut.whole.value)
+        pes.forget()
+        await bench.pulse(dut.replay, then=1)
+        await finished(bench, pes, shares.beats)
+        shares.check()
+        pes.retires = True
+        await pes.retire()
+        pes.retires = False
+
+
+@cocotb.test()
+async def a_pe_with_enough_to_do_gets_no_more(dut: Any) -> None:
+    """Not before one has less; and no more wait to be decided than can."""
+    bench, model, pes = await begin(dut)
+    if model.pes == 1:
+        return
     await bench.pulse(dut.start, then=1)
-    await stream_of(bench, model, pes, 30, most=2)
-    loads = [pes.works(pe) for pe in range(model.pes)]
-    largest = max(work for load in loads for work in load)
-    assert max(map(sum, loads)) - min(map(sum, loads)) <= largest
+    shares = Shares(bench, pes)
+    for work in (AHEAD - 1, 1):
+        for _ in range(model.pes):
+            shares.send(record_of(bench, work))
+            await shares.given()
+    assert shares.loads == [AHEAD] * model.pes
+    for pe in range(model.pes):
+        words = record_of(bench, AHEAD - 1)
+        bench.drive("i__0", words)
+        await bench.cycles(60)
+        shares.check()
+        await shares.retire([int(n == pe) for n in range(model.pes)])
+        assert shares.decide(words) == pe
+        await shares.given()
+    for n in range(model.streams):
+        bench.drive(f"i__{n}", [word for _ in range(12) for word in record_of(bench, 5)])
+    await bench.cycles(100)
+    left = [bench.drivers[f"i__{n}"].busy_words for n in range(model.streams)]
+    assert sum(left) == 3 * (12 * model.streams - 4 * model.streams - 2 * (model.streams > 1))
+    shares.check()
+    pes.retires = True
+    await bench.until(lambda: sum(map(len, pes.given)) == shares.beats + 36 * model.streams)
+
+
+@cocotb.test()
+async def every_bit_of_a_load_counts(dut: Any) -> None:
+    """One PE has a power of two to do, as large as it can be, and the others have just enough."""
+    bench, model, pes = await begin(dut)
+    if model.pes == 1:
+        return
+    await bench.pulse(dut.start, then=1)
+    shares = Shares(bench, pes)
+    # Each gets what comes when it is its turn.
+    dut.hops.value = shares.golden.hops = 0
+    most = (1 << 16) - 1
+    for bit in range(AHEAD.bit_length() - 1, (model.depth // 3 * most).bit_length()):
+        pe = bench.random.randrange(model.pes)
+        shares.forget()
+        pes.forget()
+        left = 1 << bit
+        while min(shares.loads) < AHEAD:
+            if shares.golden.turn == pe:
+                work = min(left, most)
+                left -= work
+            else:
+                work = 1 if left else AHEAD
+            shares.send(record_of(bench, work))
+        assert shares.loads[pe] == 1 << bit
+        await shares.given()
+        words = record_of(bench, 7)
+        bench.drive("i__0", words)
+        await bench.cycles(40)
+        shares.check()
+        await shares.retire([len(works) if n != pe else 0 for n, works in enumerate(shares.works)])
+        shares.decide(words)
+        await shares.given()
+        await shares.retire_all()
+
+
+@cocotb.test()
+async def a_pe_owes_no_more_records_than_can_be_counted(dut: Any) -> None:
+    """Let the next one wait for the PE that it was given to, even if another one has room."""
+    bench, model, pes = await begin(dut)
+    if model.pes == 1:
+        return
+    await bench.pulse(dut.start, then=1)
+    shares = Shares(bench, pes)
+    most = model.depth // 3 + 1
+    for _ in range(most * model.pes):
+        shares.send(record_of(bench, 3))
+    await shares.given()
+    assert {len(works) for works in shares.works} == {most}
+    before = [list(records) for records in shares.wanted]
+    chosen = shares.send(record_of(bench, 3))
+    await bench.cycles(60)
+    other = (chosen + 1) % model.pes
+    await shares.retire([int(n == other) for n in range(model.pes)])
+    assert [pes.records(pe) for pe in range(model.pes)] == before
+    await shares.retire([int(n == chosen) for n in range(model.pes)])
+    await shares.given()
+    # All at once: a PE's are counted while those of the others are taken off; with as many waiting, longer and shorter.
+    await shares.retire_all()
+    for longer in (most, most - 1):
+        for _ in range(most * model.pes):
+            shares.send(record_of(bench, 3))
+        await shares.given()
+        await shares.retire([longer if n == 0 else most // 2 + 1 for n in range(model.pes)])
+        for _ in range(2 * model.pes):
+            shares.send(record_of(bench, 100))
+        await shares.given()
+        await shares.retire_all()
+
+
+@cocotb.test()
+async def the_end_waits_for_every_pe(dut: Any) -> None:
+    bench, model, pes = await begin(dut)
+    for last in range(model.pes):
+        await bench.pulse(dut.start, then=1)
+        bench.pace(stall=1.0)
+        for number in range(4 * model.pes):
+            bench.drive(f"i__{number % model.streams}", record_of(bench, 10))
+        for n in range(model.streams):
+            bench.drive(f"i__{n}", [END])
+        await bench.cycles(100)
+        bench.pace(stall={f"o__{n}": 0.0 for n in range(model.pes) if n != last})
+        for _ in range(100):
+            assert not int(dut.ended.value)
+            await bench.cycles(1)
+        assert not pes.given[last]
+        assert all(pes.given[n] for n in range(model.pes) if n != last)
+        bench.pace(stall=0.0)
+        await finished(bench, pes, 12 * model.pes)
+        assert int(dut.whole.value)
+        await pes.retire()
+        pes.forget()
+
+
+@cocotb.test()
+async def a_full_pe_holds_up_its_stream(dut: Any) -> None:
+    """Whichever of both it is; what has begun comes to its end, and nothing is lost."""
+    bench, model, pes = await begin(dut)
+    for lane in range(model.streams):
+        for pe in range(model.pes):
+            await bench.pulse(dut.start, then=1)
+            bench.pace(stall={f"o__{n}": float(n == pe) for n in range(model.pes)})
+            # So that all get as much, also that one.
+            pes.retires = False
+            sent = [record_of(bench, 10, model.depth // 4 + 2) for _ in range(5 * model.pes)]
+            for words in sent:
+                bench.drive(f"i__{lane}", words)
+            for n in range(model.streams):
+                bench.drive(f"i__{n}", [END])
+            await bench.cycles(30 * model.depth)
+            assert not pes.given[pe]
+            assert not int(dut.ended.value)
+            bench.pace(stall=0.0)
+            pes.retires = True
+            await finished(bench, pes, sum(map(len, sent)))
+            found = Counter(one for n in range(model.pes) for one in pes.records(n))
+            assert found == Counter(tuple(word["data"] for word in words) for words in sent)
+            await pes.retire()
+            pes.forget()
+
+
+@cocotb.test()
+async def records_lost_to_one_pe_are_told(dut: Any) -> None:
+    """Give a single PE more than fits."""
+    bench, model, pes = await begin(dut)
+    shares = Shares(bench, pes)
+    for pe in range(model.pes):
+        await bench.pulse(dut.start, then=1)
+        shares.forget()
+        # All but one get as much as keeps them busy; that one gets all that is long.
+        while not all(shares.works):
+            home = shares.golden.turn
+            shares.send(record_of(bench, 1 if home == pe else AHEAD - 2))
+        await shares.given()
+        assert int(dut.whole.value)
+        for _ in range(5):
+            assert shares.send(record_of(bench, 1, model.depth // 4)) == pe
+        await shares.given()
+        assert not int(dut.whole.value)
+        await shares.retire_all()
+        for n in range(model.streams):
+            bench.drive(f"i__{n}", [END])
+        await finished(bench, pes, shares.beats)
+
+
+@cocotb.test()
+async def all_are_counted(dut: Any) -> None:
+    """Hundreds of communities and of hubs."""
+    bench, model, pes = await begin(dut)
+    for hub in (0, 1):
+        await bench.pulse(dut.start, then=1)
+        assert (int(dut.communities.value), int(dut.hubs.value)) == (0, 0)
+        for number in range(300):
+            words = with_header(bench, 3, {"nodes": 1, "hub_edges": hub, "part": 0})
+            bench.drive(f"i__{number % model.streams}", words)
+        for n in range(model.streams):
+            bench.drive(f"i__{n}", [END])
+        await finished(bench, pes, 900)
+        for _ in range(3):
+            assert (int(dut.communities.value), int(dut.hubs.value)) == (300 * (1 - hub), 300 * hub)
+            await bench.cycles(1)
+        await pes.retire()
+        pes.forget()
+
+
+@cocotb.test()
+async def a_reset_in_the_middle_leaves_nothing(dut: Any) -> None:
+    bench, model, pes = await begin(dut, stall=0.3)
+    for cycles in (9, 40, 150):
+        await bench.pulse(dut.start, then=1)
+        for number in range(20):
+            bench.drive(f"i__{number % model.streams}", record_of(bench, 40))
+        await bench.cycles(cycles)
+        await bench.reset()
+        pes.owed = [0] * model.pes
+        pes.forget()
+        assert (int(dut.communities.value), int(dut.hubs.value)) == (0, 0)
+        assert int(dut.whole.value)
+        assert not int(dut.ended.value)
+        shares = Shares(bench, pes)
+        pes.smoothed = 0
+        for n in range(8):
+            shares.send(record_of(bench, 50), n % model.streams)
+            await shares.given()
+        await shares.retire_all()
+        pes.forget()
+        pes.retires = True
 
 
 @cocotb.test()
