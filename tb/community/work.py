@@ -192,10 +192,12 @@ class PEPorts:
                 "neighbour_weight": rng.randrange(1 << 15),
             }
         )
+        windows = int(layer.scheme.kind is Kind.WINDOW)
         bench.dut.settings.value = Codec(config.settings).pack(
             {
-                "windows": int(layer.scheme.kind is Kind.WINDOW),
-                "k": layer.scheme.k - 1,
+                "windows": windows,
+                # Pairs have no width.
+                "k": layer.scheme.k - 1 if windows else rng.randrange(8),
                 "limit": layer.scheme.columns,
                 "last_chunk": chunks - 1,
                 "f_out": f_out,
