@@ -20,8 +20,12 @@ from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
 from tb.harness.expected import expect_cycles
 
-#: The narrowest, and one whose rows take two beats.
-SIZES: tuple[dict[str, Any], ...] = ({"width": 8, "columns": 16}, {"width": 128, "columns": 256})
+#: The narrowest, the narrowest with room for as many records as may be, and one whose rows take two beats.
+SIZES: tuple[dict[str, Any], ...] = (
+    {"width": 8, "columns": 16},
+    {"width": 32, "columns": 64},
+    {"width": 128, "columns": 256},
+)
 END = {"data": RECORD_HEADER.pack({"end": 1}), "last": 1}
 
 
