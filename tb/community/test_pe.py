@@ -15,7 +15,7 @@ from golden.islands.record import Record
 from golden.islands.schedule import Schedule
 from hw.community.formats import CommunityConfig
 from tb.community.factories import pe
-from tb.community.work import Layer, PEPorts, layer_of, record_words
+from tb.community.work import Layer, PEPorts, layer_of
 from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
 from tb.harness.expected import expect_cycles
@@ -57,11 +57,12 @@ async def run(bench: Bench, config: CommunityConfig, layer: Layer, apart: Sequen
     expected = layer.expected()
     before = {name: int(getattr(dut, name).value) for name in ("gross", "formed", "worked")}
     began = bench.cycle
-    for record in layer.records:
-        bench.drive("records", record_words(record))
+    ports.records(layer.records)
+    watcher = cocotb.start_soon(watch(bench, ports))
     nodes = sum(record.nodes.size for record in layer.records if not record.hub_edges)
     await bench.until(lambda: ports.done == nodes and ports.partial_count == expected.partials, 200_000)
     cycles = bench.cycle - began
+    watcher.cancel()
     await bench.cycles(30)
     assert not int(dut.busy.value), "busy with nothing to do"
     wanted = {vid: list(map(int, row)) for vid, row in enumerate(expected.results) if vid in ports.results}
@@ -85,6 +86,14 @@ async def run(bench: Bench, config: CommunityConfig, layer: Layer, apart: Sequen
     }
     compare_places(config, layer, ports.requests)
     return cycles
+
+
+async def watch(bench: Bench, ports: PEPorts) -> None:
+    """Look now and then whether it is busy while results of nodes that it has asked for are to come."""
+    while True:
+        await bench.cycles(bench.random.randrange(1, 8))
+        if len(ports.requests["node"]) > ports.done:
+            assert int(bench.dut.busy.value), "not busy with results to come"
 
 
 def compare_places(config: CommunityConfig, layer: Layer, requests: dict[str, list[tuple[int, int]]]) -> None:
@@ -230,6 +239,23 @@ async def the_widest_record_is_exact(dut: Any, kind: Kind) -> None:
 
 
 @cocotb.test()
+@cocotb.parametrize(kind=list(Kind))
+async def nodes_joined_to_many_hubs_are_exact(dut: Any, kind: Kind) -> None:
+    """Sum up records half nodes, half hubs, with any bitmap: columns of hubs are turned over bit by bit."""
+    bench, config = await begin(dut)
+    rng = np.random.default_rng(bench.random.getrandbits(64))
+    graph, half = load(f"synthetic:clique,nodes={config.width}"), config.width // 2
+    nodes, none = np.arange(half), np.zeros(0, np.int64)
+    hubs = [Record(np.array([half + n]), none, np.ones((1, 1), np.bool_), 0, hub_edges=True) for n in range(half)]
+    for density in (0.2, 0.5, 0.9):
+        layer = layer_of(graph, config, bench.random, f_out=config.lanes, scheme=scheme(config, kind))
+        bitmap = rng.random((half, config.width)) < density
+        # Every hub is joined to a node, each node to itself.
+        bitmap[nodes, nodes] = bitmap[nodes, half + nodes] = True
+        await run(bench, config, replace(layer, records=[Record(nodes, half + nodes, bitmap, 0), *hubs]))
+
+
+@cocotb.test()
 @cocotb.parametrize(late=["hub_rows", "features"])
 async def what_comes_late_is_waited_for(dut: Any, late: str) -> None:
     """Rows of hubs long after those of nodes, and the other way round."""
@@ -281,9 +307,9 @@ async def a_reset_leaves_nothing(dut: Any) -> None:
     for _ in range(3):
         kind, f_out = bench.random.choice(list(Kind)), bench.random.randint(1, config.max_out)
         layer = layer_of(load("karate"), config, bench.random, f_out=f_out, scheme=scheme(config, kind))
-        await PEPorts(bench, config).load(layer)
-        for record in layer.records:
-            bench.drive("records", record_words(record))
+        ports = PEPorts(bench, config)
+        await ports.load(layer)
+        ports.records(layer.records)
         await bench.cycles(bench.random.randrange(20, 1000))
         await bench.reset()
         await run(bench, config, layer)

@@ -76,7 +76,9 @@ def some_records(rng: random.Random, config: CommunityConfig) -> Iterator[Matrix
 async def plans(bench: Bench, config: CommunityConfig, records: Sequence[Matrix], scheme: Scheme) -> int:
     """Have records planned, which all find places; compare every task; return the cycles."""
     rng, windows = bench.random, int(scheme.kind is Kind.WINDOW)
-    chosen = {"windows": windows, "k": scheme.k - 1, "limit": scheme.columns}
+    # Pairs have no width.
+    k = scheme.k - 1 if windows else rng.randrange(8)
+    chosen = {"windows": windows, "k": k, "limit": scheme.columns}
     bench.dut.settings.value = settings_of(config, rng, **chosen)
     place = rng.randrange(config.places)
     words: list[dict[str, int]] = []

@@ -20,8 +20,12 @@ from tb.harness import parameters, simulate
 from tb.harness.bench import Bench, start
 from tb.harness.expected import expect_cycles
 
-#: The narrowest, and one whose rows take two beats.
-SIZES: tuple[dict[str, Any], ...] = ({"width": 8, "columns": 16}, {"width": 128, "columns": 256})
+#: The narrowest, the narrowest with room for as many records as may be, and one whose rows take two beats.
+SIZES: tuple[dict[str, Any], ...] = (
+    {"width": 8, "columns": 16},
+    {"width": 32, "columns": 64},
+    {"width": 128, "columns": 256},
+)
 END = {"data": RECORD_HEADER.pack({"end": 1}), "last": 1}
 
 
@@ -159,7 +163,7 @@ async def corner_records_are_read(dut: Any, stall: float) -> None:
     """Read the smallest and the widest, of nodes only, with one node, odd and even numbers of each, of a hub."""
     around = await begin(dut, stall=stall)
     rng, width = around.bench.random, around.config.width
-    some = width if width <= 16 else 66
+    some = min(width, 66)
     for nodes, hubs in ((1, 0), (1, 1), (2, 0), (1, 2), (2, 1), (3, 2), (some, 0), (1, some - 1), (some - 1, 1)):
         around.send(record_of(rng, nodes, hubs))
         around.send(record_of(rng, 1, hubs, hub_edges=True))

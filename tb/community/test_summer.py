@@ -84,7 +84,7 @@ class Sums:
         bench, config, rng = self.bench, self.config, self.bench.random
         low = -(1 << VALUE_BITS - 1)
         for rows, steps in batches:
-            record = {"base": self.base, "rows": rows, "nodes": rng.randrange(rows), "single": rng.getrandbits(1)}
+            record = {"base": self.base, "rows": rows, "nodes": rng.randint(0, rows), "single": rng.getrandbits(1)}
             columns: list[list[Vector]] = []
             for row in range(rows):
                 place, chunks = (self.base + row) % config.places, []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -170,6 +171,8 @@ class PEPorts:
         #: Rows of vertices apart, of which ``came`` have come.
         self.apart: dict[int, dict[int, list[int]]] = defaultdict(dict)
         self.came = 0
+        #: What VIDs are mixed with on their way, so that small graphs have VIDs of all 32 bits.
+        self.mask = bench.random.getrandbits(32)
 
     async def load(self, layer: Layer) -> None:
         """Write settings, weights and biases, and prepare to answer."""
@@ -192,10 +195,12 @@ class PEPorts:
                 "neighbour_weight": rng.randrange(1 << 15),
             }
         )
+        windows = int(layer.scheme.kind is Kind.WINDOW)
         bench.dut.settings.value = Codec(config.settings).pack(
             {
-                "windows": int(layer.scheme.kind is Kind.WINDOW),
-                "k": layer.scheme.k - 1,
+                "windows": windows,
+                # Pairs have no width.
+                "k": layer.scheme.k - 1 if windows else rng.randrange(8),
                 "limit": layer.scheme.columns,
                 "last_chunk": chunks - 1,
                 "f_out": f_out,
@@ -222,12 +227,19 @@ class PEPorts:
         bench.take("partial", self._partial)
         bench.take("apart", self._apart)
 
+    def records(self, records: Iterable[Record]) -> None:
+        """Offer records."""
+        for record in records:
+            mixed = replace(record, nodes=record.nodes ^ self.mask, hubs=record.hubs ^ self.mask)
+            self.bench.drive("records", record_words(mixed))
+
     def _node(self, request: dict[str, int]) -> None:
         """Answer with the features of a node."""
-        self.requests["node"].append((request["vid"], request["place"]))
+        vid = request["vid"] ^ self.mask
+        self.requests["node"].append((vid, request["place"]))
         if self.between:
             self.features(self.between.pop(), apart=1)
-        self.features(request["vid"])
+        self.features(vid)
 
     def features(self, vid: int, apart: int = 0, wrong: int | None = None) -> None:
         """Offer the features of a vertex, sparse ones with one of a `wrong` index besides."""
@@ -241,7 +253,9 @@ class PEPorts:
         beats = [flat[at : at + elements] for at in range(0, len(flat), elements)] or [[]]
         rng = self.bench.random
         scales = {"mantissa": int(layer.source.mantissa[vid]), "exponent": int(layer.source.exponent[vid])}
-        tag = Codec(self.config.tag).pack({"beat": 0, "vid": vid, "apart": apart, "scale": self._s_dst(vid)})
+        tag = Codec(self.config.tag).pack(
+            {"beat": 0, "vid": vid ^ self.mask, "apart": apart, "scale": self._s_dst(vid)}
+        )
         for number, beat in enumerate(beats):
             values = [value - (1 << 16) if value >= 1 << 15 else value for value in beat]
             self.bench.drive(
@@ -266,16 +280,18 @@ class PEPorts:
     def _apart(self, beat: dict[str, Any]) -> None:
         tag = Codec(self.config.tag).unpack(beat["address"])
         assert tag["apart"]
-        assert tag["scale"] == self._s_dst(tag["vid"])
-        rows = self.apart[tag["vid"]]
-        assert tag["beat"] == len(rows), f"beat {tag['beat']} of {tag['vid']} is out of order"
+        vid = tag["vid"] ^ self.mask
+        assert tag["scale"] == self._s_dst(vid)
+        rows = self.apart[vid]
+        assert tag["beat"] == len(rows), f"beat {tag['beat']} of {vid} is out of order"
         rows[tag["beat"]] = beat["data"]
         self.came += beat["last"]
 
     def _hub(self, request: dict[str, int]) -> None:
         """Answer with the combined row of a hub."""
-        self.requests["hub"].append((request["vid"], request["place"]))
-        row = [int(value) for value in self.combined[request["vid"]]]
+        vid = request["vid"] ^ self.mask
+        self.requests["hub"].append((vid, request["place"]))
+        row = [int(value) for value in self.combined[vid]]
         elements = self.config.pe.elements
         for at in range(0, len(row), elements):
             values = row[at : at + elements]
@@ -283,12 +299,14 @@ class PEPorts:
             self.bench.drive("hub_rows", [{"data": values, "last": int(at + elements >= len(row))}])
 
     def _result(self, beat: dict[str, Any]) -> None:
-        assert beat["beat"] not in self.results[beat["vid"]], f"beat {beat['beat']} of {beat['vid']} came twice"
-        self.results[beat["vid"]][beat["beat"]] = beat["data"]
+        vid = beat["vid"] ^ self.mask
+        assert beat["beat"] not in self.results[vid], f"beat {beat['beat']} of {vid} came twice"
+        self.results[vid][beat["beat"]] = beat["data"]
         self.done += beat["last"]
 
     def _partial(self, chunk: dict[str, Any]) -> None:
-        vid, chunks = chunk["vid"], self.partial_chunks[chunk["vid"]]
+        vid = chunk["vid"] ^ self.mask
+        chunks = self.partial_chunks[vid]
         assert chunk["chunk"] * self.config.lanes == len(chunks), f"chunk {chunk['chunk']} of {vid} is out of order"
         chunks += chunk["data"]
         if chunk["last"]:
