@@ -2,6 +2,7 @@
 
 from collections import Counter, deque
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import cocotb
@@ -64,7 +65,9 @@ class PEs:
         self.owed = [0] * model.pes
         #: Retire at random; or what it is told to, a record a cycle.
         self.retires, self.told = True, [0] * model.pes
-        #: How often a record went to another PE than the one in turn.
+        #: PEs that retire nothing by themselves.
+        self.lazy: set[int] = set()
+        #: How often a record went to another PE than the one in turn, or than the one that had it before.
         self.smoothed = 0
         cocotb.start_soon(self._retire())
         for n in range(model.pes):
@@ -80,7 +83,7 @@ class PEs:
         while True:
             for n, owed in enumerate(self.owed):
                 told = self.told[n] > 0
-                done = owed > 0 and (told or (self.retires and self.bench.random.random() < 0.2))
+                done = owed > 0 and (told or (self.retires and n not in self.lazy and self.bench.random.random() < 0.2))
                 getattr(self.bench.dut, f"retired__{n}").value = int(done)
                 self.owed[n] -= done
                 self.told[n] -= done and told
@@ -109,6 +112,32 @@ class PEs:
                 beats = []
         assert not beats, f"PE {pe} has a piece of a record"
         return found
+
+    def all_records(self) -> list[list[tuple[int, ...]]]:
+        """Return the records of every PE."""
+        return [self.records(pe) for pe in range(self.pes)]
+
+    async def given_again(self, own: list[list[tuple[int, ...]]]) -> int:
+        """Let PEs' own records be given out again: each comes once, to its PE or one before; return how many so."""
+        smoothed = self.smoothed
+        self.forget()
+        await self.bench.pulse(self.bench.dut.replay, then=1)
+        assert not int(self.bench.dut.ended.value)
+        await finished(self.bench, self, sum(map(len, chain(*own))))
+        await self.bench.cycles(1)
+        found = self.all_records()
+        assert Counter(chain(*found)) == Counter(chain(*own))
+        reach, shared = min(3, self.pes - 1), 0
+        for pe, records in enumerate(found):
+            sources = [[one for one in own[(pe + step) % self.pes] if one in records] for step in range(reach + 1)]
+            assert sum(map(len, sources)) == len(records)
+            # What a PE has of another comes in order, and behind what it has of its own.
+            for source in sources:
+                assert [one for one in records if one in source] == source
+            assert records[: len(sources[0])] == sources[0]
+            shared += len(records) - len(sources[0])
+        assert self.smoothed == smoothed + shared
+        return shared
 
     def works(self, pe: int) -> list[int]:
         """Return the work of every record of a PE."""
@@ -158,7 +187,7 @@ class Shares:
 
     def check(self) -> None:
         """Everything that is wanted has come where it should, and nothing else."""
-        assert [self.pes.records(pe) for pe in range(self.pes.pes)] == self.wanted
+        assert self.pes.all_records() == self.wanted
         assert self.pes.smoothed == self.golden.allocation.smoothed
 
     async def retire(self, counts: list[int]) -> None:
@@ -220,8 +249,8 @@ async def every_record_comes_whole_and_once(dut: Any, idle: float, stall: float)
         await bench.pulse(dut.start, then=1)
         assert not int(dut.ended.value)
         sent = await stream_of(bench, model, pes, 12 * (round_ + 1))
-        found = [pes.records(pe) for pe in range(model.pes)]
-        assert Counter(sent) == Counter(one for records in found for one in records)
+        found = pes.all_records()
+        assert Counter(sent) == Counter(chain(*found))
         headers = [RECORD_HEADER.unpack(one[0]) for one in sent]
         first = Counter(header["hub_edges"] for header in headers if not header["part"])
         assert (int(dut.hubs.value), int(dut.communities.value)) == (first[1], first[0])
@@ -235,22 +264,31 @@ async def every_record_comes_whole_and_once(dut: Any, idle: float, stall: float)
 
 
 @cocotb.test()
-async def records_are_given_out_again_to_the_same_pes(dut: Any) -> None:
+async def records_are_given_out_again(dut: Any) -> None:
+    """Twice; then all PEs but one are slow and do nothing, and that one takes over some of theirs."""
     bench, model, pes = await begin(dut, stall=0.2)
-    for count in (1, 8):
+    for count in (1, 8, 12 * model.pes):
         await bench.pulse(dut.start, then=1)
-        await stream_of(bench, model, pes, count)
+        await stream_of(bench, model, pes, count, beats=3)
         await pes.retire()
-        first = pes.given
-        pes.forget()
+        own = pes.all_records()
         for _ in range(2):
             assert int(dut.whole.value)
-            await bench.pulse(dut.replay, then=1)
-            assert not int(dut.ended.value)
-            await finished(bench, pes, sum(map(len, first)))
-            assert pes.given == first
+            await pes.given_again(own)
             await pes.retire()
-            pes.forget()
+        pes.forget()
+    for quick in range(model.pes):
+        pes.forget()
+        await bench.pulse(dut.start, then=1)
+        await stream_of(bench, model, pes, 12 * model.pes, beats=3)
+        await pes.retire()
+        pes.lazy = {n for n in range(model.pes) if n != quick}
+        bench.pace(stall={f"o__{n}": 0.7 * (n != quick) for n in range(model.pes)})
+        shared = await pes.given_again(pes.all_records())
+        assert shared >= (model.pes > 1)
+        pes.lazy = set()
+        bench.pace(stall=0.2)
+        await pes.retire()
 
 
 @cocotb.test()
@@ -286,10 +324,9 @@ async def who_gets_what_is_what_the_allocator_says(dut: Any, hops: int) -> None:
             bench.drive(f"i__{n}", [END])
         await finished(bench, pes, shares.beats)
         assert int(dut.whole.value)
-        pes.forget()
-        await bench.pulse(dut.replay, then=1)
-        await finished(bench, pes, shares.beats)
         shares.check()
+        shared = await pes.given_again(shares.wanted)
+        pes.smoothed -= shared
         pes.retires = True
         await pes.retire()
         pes.retires = False
@@ -379,7 +416,7 @@ async def a_pe_owes_no_more_records_than_can_be_counted(dut: Any) -> None:
     await bench.cycles(60)
     other = (chosen + 1) % model.pes
     await shares.retire([int(n == other) for n in range(model.pes)])
-    assert [pes.records(pe) for pe in range(model.pes)] == before
+    assert pes.all_records() == before
     await shares.retire([int(n == chosen) for n in range(model.pes)])
     await shares.given()
     # All at once: a PE's are counted while those of the others are taken off; with as many waiting, longer and shorter.
@@ -440,8 +477,9 @@ async def a_full_pe_holds_up_its_stream(dut: Any) -> None:
             bench.pace(stall=0.0)
             pes.retires = True
             await finished(bench, pes, sum(map(len, sent)))
-            found = Counter(one for n in range(model.pes) for one in pes.records(n))
-            assert found == Counter(tuple(word["data"] for word in words) for words in sent)
+            assert Counter(chain(*pes.all_records())) == Counter(
+                tuple(word["data"] for word in words) for words in sent
+            )
             await pes.retire()
             pes.forget()
 
@@ -498,6 +536,8 @@ async def a_reset_in_the_middle_leaves_nothing(dut: Any) -> None:
         for number in range(20):
             bench.drive(f"i__{number % model.streams}", record_of(bench, 40))
         await bench.cycles(cycles)
+        # What is said to be done in the cycle after the reset would count.
+        pes.retires = False
         await bench.reset()
         pes.owed = [0] * model.pes
         pes.forget()
