@@ -46,10 +46,10 @@ class Sizes(NamedTuple):
     neural: NeuralConfig | None
     attributes: CoreConfig | None
 
-    def units(self) -> dict[str, Any]:
-        """Make the units beside a chiplet, by name."""
+    def units(self, *, once: bool = False) -> dict[str, Any]:
+        """Make the units beside a chiplet, by name; with `once`, what repeats in them is generated apart."""
         core = {"attribute_core": AttributeCore(self.attributes)} if self.attributes else {}
-        return {**core, **neural_units(self.neural, self.chiplet.port)}
+        return {**core, **neural_units(self.neural, self.chiplet.port, once=once)}
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ MACHINE = "machine"
 def make_machine(config: str, chiplets: int | None = None) -> Hosted:
     """Return a chiplet, and the units beside it that the configuration has, behind its control port.
 
+    What repeats inside (PEs, hub units, neural processors) is left to be generated apart, as its `modules`.
+
     Parameters
     ----------
     config
@@ -42,11 +44,12 @@ def make_machine(config: str, chiplets: int | None = None) -> Hosted:
 
     def chiplet(offload: tuple[Opcode, ...]) -> Any:
         if count > 1:
-            return RingChiplet(sizes, RingConfig(chiplets=count, max_out=sizes.pe.max_out), offload=offload)
-        kind: Any = CommunityChiplet if isinstance(sizes, MachineConfig) else Chiplet
-        return kind(sizes, offload=offload)
+            return RingChiplet(sizes, RingConfig(chiplets=count, max_out=sizes.pe.max_out), once=True, offload=offload)
+        if isinstance(sizes, MachineConfig):
+            return CommunityChiplet(sizes, once=True, offload=offload)
+        return Chiplet(sizes, offload=offload)
 
-    return Hosted(with_units(chiplet, loaded.units()))
+    return Hosted(with_units(chiplet, loaded.units(once=True)))
 
 
 def machine_block(config: str, chiplets: int | None = None) -> Block:

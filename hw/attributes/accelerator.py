@@ -8,12 +8,12 @@ from amaranth.utils import ceil_log2
 from golden.contracts import COMMAND_BYTES, COMPLETION
 from hw.attributes.command_processor import CommandProcessor
 from hw.attributes.core import AttributeCore, CoreConfig
-from hw.community.once import StreamOnce
 from hw.contracts import struct
 from hw.memory.axi import AXI4Signature, connect_flat, flat_members
 from hw.memory.formats import line_address_width
 from hw.memory.unit_port import UNIT_ID_WIDTH, attach_unit
 from hw.ring.axi_merge import AXIMerge
+from hw.stream.once import Once
 
 __all__ = ["CORE_MODULE", "AttributeAccelerator"]
 
@@ -82,7 +82,7 @@ class AttributeAccelerator(wiring.Component):
         ports = []
         for n in range(self.cores):
             core = self.core()
-            m.submodules[f"core_{n}"] = StreamOnce(core, CORE_MODULE) if self.once else core
+            m.submodules[f"core_{n}"] = Once(core, CORE_MODULE) if self.once else core
             connect(m, commands.commands[n], core.command)
             connect(m, core.executed, commands.executed[n])
             m.d.comb += core.base.eq(self.base)

@@ -13,6 +13,7 @@ from hw.dnp.neural_unit import NeuralConfig, NeuralUnit
 from hw.memory.axi import AXI4Signature, connect_flat, flat_members
 from hw.memory.unit_port import UNIT_ID_WIDTH, attach_unit
 from hw.ring.axi_merge import AXIMerge
+from hw.stream.once import modules_of
 
 __all__ = ["Machine", "neural_units", "opcodes_of", "with_units"]
 
@@ -75,10 +76,10 @@ class Machine(wiring.Component):
         )
 
     @property
-    def parts(self) -> dict[str, wiring.Component]:
+    def modules(self) -> dict[str, wiring.Component]:
         """Components that are left out because of ``once``, by the name of their module."""
         whole = (self.chiplet, *self.units.values())
-        return {name: part for one in whole for name, part in getattr(one, "parts", {}).items()}
+        return {name: part for one in whole for name, part in modules_of(one).items()}
 
     def elaborate(self, platform: object) -> Elaboratable:
         """Merge the memory ports one after another; route commands likewise."""

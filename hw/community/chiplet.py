@@ -20,7 +20,6 @@ from hw.community.formats import CommunityConfig
 from hw.community.hub_port import HubPort
 from hw.community.hub_unit import HubUnit
 from hw.community.node_table import NodeTable
-from hw.community.once import StreamOnce
 from hw.community.pe import CommunityPE
 from hw.community.row_memory import RowMemory
 from hw.contracts import struct
@@ -34,6 +33,7 @@ from hw.memory.word_serialiser import WordSerialiser
 from hw.memory.write_port import WritePort
 from hw.pe.formats import PEConfig
 from hw.stream.arbiter import Arbiter, merge
+from hw.stream.once import Once
 from hw.stream.queue import Queue
 from hw.stream.slice import Slice
 
@@ -186,9 +186,9 @@ class CommunityChiplet(wiring.Component):
         )
 
     @property
-    def parts(self) -> dict[str, wiring.Component]:
-        """PE and hub unit by the names of their modules, to be generated apart if they are left out here."""
-        return {PE_MODULE: self.pe_module(), HUB_MODULE: self.hub_module()}
+    def modules(self) -> dict[str, wiring.Component]:
+        """Components that are left out because of `once`, by the name of their module."""
+        return {PE_MODULE: self.pe_module(), HUB_MODULE: self.hub_module()} if self.once else {}
 
     def pe_module(self) -> CommunityPE:
         """Return a PE as it is in this chiplet."""
@@ -369,7 +369,7 @@ class CommunityChiplet(wiring.Component):
         for n in range(config.locator.outputs):
             connect(m, locator.records[n], distributor.i[n])
         for n, (pe, hub_port) in enumerate(zip(pes, ports, strict=True)):
-            m.submodules[f"pe_{n}"] = StreamOnce(pe, PE_MODULE) if self.once else pe
+            m.submodules[f"pe_{n}"] = Once(pe, PE_MODULE) if self.once else pe
             m.submodules[f"hub_port_{n}"] = hub_port
             m.d.comb += [
                 pe.records.payload.eq(distributor.o[n].payload),
@@ -393,7 +393,7 @@ class CommunityChiplet(wiring.Component):
                 connect(m, unit.rows[n], hub_port.rows[number])
                 connect(m, hub_port.partials[number], unit.partials[n])
         for number, unit in enumerate(units):
-            m.submodules[f"hub_unit_{number}"] = StreamOnce(unit, HUB_MODULE) if self.once else unit
+            m.submodules[f"hub_unit_{number}"] = Once(unit, HUB_MODULE) if self.once else unit
             connect(m, unit.wanted, apart.wanted[number])
             m.d.comb += [
                 unit.start.eq(controller.start),

@@ -12,8 +12,8 @@ from golden.dnp.topology import NORTH, SOUTH, Grid, Topology
 from hw.dnp.ccb import G_BUS
 from hw.dnp.chip import CORE_MODULE, NeuralChip
 from hw.dnp.core import Core
-from hw.dnp.once import Once
 from hw.dnp.port import WORD_STREAM
+from hw.stream.once import Once
 
 __all__ = ["CHIP_MODULE", "ProcessorArray"]
 
@@ -84,8 +84,9 @@ class ProcessorArray(wiring.Component):
             }
         )
 
+    @property
     def modules(self) -> dict[str, wiring.Component]:
-        """Make what is generated apart, by module; with these the array is whole."""
+        """What is generated apart, by module; with these the array is whole."""
         return {CHIP_MODULE: self.chip(), CORE_MODULE: Core(self.config)}
 
     def chip(self, *, once: bool = True) -> NeuralChip:

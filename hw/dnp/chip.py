@@ -12,8 +12,8 @@ from golden.dnp.isa import StopCode
 from golden.dnp.topology import Grid
 from hw.dnp.ccb import G_BUS, ChipControl
 from hw.dnp.core import COUNTER_BITS, Core
-from hw.dnp.once import Once
 from hw.dnp.port import WORD_STREAM
+from hw.stream.once import Once
 
 __all__ = ["CORE_MODULE", "NeuralChip"]
 

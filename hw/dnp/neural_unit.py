@@ -123,7 +123,7 @@ class NeuralUnit(wiring.Component):
         )
 
     @property
-    def parts(self) -> dict[str, wiring.Component]:
+    def modules(self) -> dict[str, wiring.Component]:
         """Components that are left out because of `once`, by the name of their module."""
         return {CORE_MODULE: Core(self.config.core, counters=0)} if self.once else {}
 

@@ -19,6 +19,7 @@ from hw.memory.write_port import WritePort
 from hw.ring.axi_merge import AXIMerge
 from hw.ring.formats import POSITION_BITS, LinkSignature, RingConfig
 from hw.ring.ring_unit import RING_OPCODES, RingUnit
+from hw.stream.once import modules_of
 
 __all__ = ["RingChiplet"]
 
@@ -98,9 +99,9 @@ class RingChiplet(wiring.Component):
         )
 
     @property
-    def parts(self) -> dict[str, wiring.Component]:
+    def modules(self) -> dict[str, wiring.Component]:
         """Components that are left out because of `once`, by the name of their module."""
-        return dict(self._chiplet.parts) if isinstance(self._chiplet, CommunityChiplet) else {}
+        return modules_of(self._chiplet)
 
     def elaborate(self, platform: object) -> Elaboratable:
         """Put chiplet and ring unit behind one memory port."""

@@ -16,6 +16,7 @@ from typing import Any
 from amaranth.hdl import Shape
 from amaranth.lib import data
 
+from hw.stream.once import modules_of
 from scripts.blocks import Block
 from scripts.flows.ports import flat_ports
 from scripts.flows.table import show
@@ -159,7 +160,7 @@ def generate_component(
     text = publishable(to_rtlil(component, module), output, module)
     # Modules that the component has many instances of and leaves to be emitted once.
     with TemporaryDirectory() as scratch:
-        for name, part in getattr(component, "modules", dict)().items():
+        for name, part in modules_of(component).items():
             text += "\n" + publishable(to_rtlil(part, name), Path(scratch), name)
     made = Generated(
         block=title,

@@ -19,12 +19,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from amaranth.hdl import Shape
-
+from hw.stream.once import modules_of
 from scripts.blocks import Block, UserError, measured_elsewhere
 from scripts.flows.equivalence import Verdict, compare, without_effect
 from scripts.flows.modules import own_modules
-from scripts.flows.ports import flat_ports
+from scripts.flows.ports import boxes
 from scripts.flows.table import show
 from scripts.flows.yosys import BUILD, yosys
 from tb.harness.build import digest, locked, to_rtlil
@@ -128,7 +127,7 @@ class Mutator:
         self.folder = BUILD / "mutate" / f"{name}-{key}"
         with locked(BUILD / "mutate" / f"{self.folder.name}.lock"):
             if not (self.folder / "mutated.v").exists():
-                self._make(model, _boxes(component), name, own, self.folder)
+                self._make(model, boxes(modules_of(component)), name, own, self.folder)
         return (self.folder / "mutated.v").read_text()
 
     def _make(self, model: str, boxes: str, name: str, own: Iterable[str], folder: Path) -> None:
@@ -168,21 +167,6 @@ class Mutator:
         """Return the mutants of the design made last."""
         assert self.folder is not None
         return [Mutant(**entry) for entry in json.loads((self.folder / "mutants.json").read_text())]
-
-
-def _boxes(component: Any) -> str:
-    """Declare the modules that are generated apart (`modules()` of the component), whose ports Yosys has to know."""
-    lines = []
-    for name, part in getattr(component, "modules", dict)().items():
-        ports = [("clk", True, 1), ("rst", True, 1)]
-        ports += [(port, inward, Shape.cast(shape).width) for port, inward, shape in flat_ports(part)]
-        lines += ["attribute \\blackbox 1", f"module \\{name}"]
-        lines += [
-            f"  wire width {width} {'input' if inward else 'output'} {index} \\{port}"
-            for index, (port, inward, width) in enumerate(ports, start=1)
-        ]
-        lines.append("end")
-    return "\n".join([*lines, ""])
 
 
 def _possible(line: str, model: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from amaranth.hdl import Const, Shape, Value
@@ -19,3 +20,18 @@ def flat_ports(component: Any) -> list[tuple[str, bool, Any]]:
             continue
         found.append(("__".join(map(str, path)), member.flow is wiring.In, member.shape))
     return found
+
+
+def boxes(modules: Mapping[str, Any]) -> str:
+    """Declare modules that are generated apart in RTLIL, for Yosys to know their ports."""
+    lines = []
+    for name, component in modules.items():
+        ports = [("clk", True, 1), ("rst", True, 1)]
+        ports += [(port, inward, Shape.cast(shape).width) for port, inward, shape in flat_ports(component)]
+        lines += ["attribute \\blackbox 1", f"module \\{name}"]
+        lines += [
+            f"  wire width {width} {'input' if inward else 'output'} {index} \\{port}"
+            for index, (port, inward, width) in enumerate(ports, start=1)
+        ]
+        lines.append("end")
+    return "\n".join([*lines, ""])

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from amaranth.hdl import Shape
 
+from hw.stream.once import modules_of
 from scripts.blocks import Block
-from scripts.flows.ports import flat_ports
+from scripts.flows.ports import boxes, flat_ports
 from scripts.flows.table import show
 from scripts.flows.yosys import BUILD, ToolError, run_tool, yosys
 from tb.harness.build import digest, to_rtlil
@@ -105,6 +107,15 @@ def _area(folder: Path, top: str) -> dict[str, int]:
     return {kind: int(count) for kind, count in design["num_cells_by_type"].items()}
 
 
+def _total(cells: Mapping[str, int], modules: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    """Count cells with those of every module that is among them, as often as it is."""
+    total: Counter[str] = Counter()
+    for kind, count in cells.items():
+        inside = _total(modules[kind], modules) if kind in modules else {kind: 1}
+        total.update({name: count * number for name, number in inside.items()})
+    return dict(total)
+
+
 def shell(component: Any, top: str) -> str:
     """Return Verilog of the register shell around module `top`, with pads ``clk``, ``rst``, ``si`` and ``so``."""
     ports = [(name, inward, Shape.cast(shape).width) for name, inward, shape in flat_ports(component)]
@@ -154,26 +165,58 @@ def _fmax(component: Any, folder: Path, top: str, *, large: bool) -> float:
 
 def synth_component(component: Any, module: str, title: str, *, fmax: bool = True) -> Area:
     """Synthesise any `component` as `module`; see :func:`synth`."""
-    model = to_rtlil(component, module)
-    folder = BUILD / "synth" / f"{module}-{digest(model, PREPARE, OPTIONS)}"
-    folder.mkdir(parents=True, exist_ok=True)
+    modules = modules_of(component)
+    if modules and not fmax:
+        return _by_modules(component, modules, module, title)
+    # Modules generated apart come back to where they are used when the design is flattened.
+    model = to_rtlil(component, module) + "".join(to_rtlil(part, name) for name, part in modules.items())
+    folder = _folder(module, model)
     known = folder / ("routed.json" if fmax else "area-only.json")
     if known.exists():
         return Area(**json.loads(known.read_text()))
     (folder / "model.il").write_text(model)
     cells = _area(folder, module)
-    luts = sum(count * cells.get(kind, 0) for kind, count in LUTS.items())
-    area = Area(
+    large = _luts(cells) > LARGE
+    area = _counted(title, cells, _fmax(component, folder, module, large=large) if fmax else None)
+    known.write_text(json.dumps(asdict(area), indent=1))
+    return area
+
+
+def _by_modules(component: Any, modules: Mapping[str, Any], module: str, title: str) -> Area:
+    """Synthesise the modules that are generated apart once each, as black boxes to all others, and multiply."""
+    cells: dict[str, dict[str, int]] = {}
+    for name, part in {module: component, **modules}.items():
+        others = {other: box for other, box in modules.items() if other != name}
+        model = to_rtlil(part, name) + boxes(others)
+        folder = _folder(name, model)
+        known = folder / "cells.json"
+        if not known.exists():
+            (folder / "model.il").write_text(model)
+            known.write_text(json.dumps(_area(folder, name), indent=1))
+        cells[name] = json.loads(known.read_text())
+    return _counted(title, _total(cells[module], cells), None)
+
+
+def _folder(module: str, model: str) -> Path:
+    folder = BUILD / "synth" / f"{module}-{digest(model, PREPARE, OPTIONS)}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _luts(cells: Mapping[str, int]) -> int:
+    return sum(count * cells.get(kind, 0) for kind, count in LUTS.items())
+
+
+def _counted(title: str, cells: dict[str, int], fmax: float | None) -> Area:
+    return Area(
         block=title,
-        luts=luts,
+        luts=_luts(cells),
         ffs=cells.get("TRELLIS_FF", 0),
         dsps=sum(cells.get(kind, 0) for kind in MULTIPLIERS),
         brams=sum(cells.get(kind, 0) for kind in BLOCK_RAMS),
-        fmax=_fmax(component, folder, module, large=luts > LARGE) if fmax else None,
+        fmax=fmax,
         cells=cells,
     )
-    known.write_text(json.dumps(asdict(area), indent=1))
-    return area
 
 
 def synth(block: Block, *, fmax: bool = True) -> Area:
@@ -184,7 +227,8 @@ def synth(block: Block, *, fmax: bool = True) -> Area:
     block
         The block.
     fmax
-        Whether to place and route too.
+        Whether to place and route too. Without it, modules that repeat and are generated apart, as those of machines
+        are, are mapped once each and counted as often as they are used; that is how machines of any size are measured.
 
     Returns
     -------

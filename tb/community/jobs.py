@@ -107,10 +107,10 @@ def run_images(
         memories={"m_axi": MemoryModel(depth=1 << (size // beat - 1).bit_length())},
         parameters={"beat_bytes": beat},
         sources=[
-            *(module_source(component, part) for part, component in chiplet.parts.items()),
+            *(module_source(component, part) for part, component in chiplet.modules.items()),
             loose_loops(directory, name),
         ],
-        options=BuildOptions(blocks=tuple(chiplet.parts)),
+        options=BuildOptions(blocks=tuple(chiplet.modules)),
     )
     outcomes = []
     for number, (image, _) in enumerate(images):

@@ -187,7 +187,7 @@ def _depth(jobs: Sequence[RingJob], port: tuple[int, int]) -> int:
 
 def _build(component: Any, ring: RingConfig, name: str, depth: int, options: BuildOptions, directory: Path) -> Build:
     """Build a ring; chiplets are compiled once for all positions: a large one would take minutes for each."""
-    parts = component.parts
+    parts = component.modules
     sources = [*SOURCES, *(module_source(part, module) for module, part in parts.items())]
     if parts:
         sources.append(loose_loops(directory, f"{name}_chiplet"))

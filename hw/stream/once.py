@@ -2,10 +2,15 @@
 
 from typing import Any
 
-from amaranth.hdl import ClockSignal, Elaboratable, Instance, Module, ResetSignal
+from amaranth.hdl import ClockSignal, Const, Elaboratable, Instance, Module, ResetSignal, Value
 from amaranth.lib import wiring
 
-__all__ = ["Once"]
+__all__ = ["Once", "modules_of"]
+
+
+def modules_of(component: Any) -> dict[str, Any]:
+    """Return the components that `component` leaves to be generated apart, by the name of their module."""
+    return dict(getattr(component, "modules", {}))
 
 
 class Once(Elaboratable):
@@ -25,11 +30,15 @@ class Once(Elaboratable):
         component._MustUse__used = True
 
     def elaborate(self, platform: Any) -> Module:
-        """Emit an instance with clock, reset and every member of the signature."""
+        """Emit an instance with clock, reset and every member of the signature.
+
+        The constant side of an always-ready stream is no port.
+        """
         m = Module()
         ports: dict[str, Any] = {"i_clk": ClockSignal(), "i_rst": ResetSignal()}
         for path, member, value in self.component.signature.flatten(self.component):
-            way = "i" if member.flow == wiring.In else "o"
-            ports[f"{way}_{'__'.join(map(str, path))}"] = value
+            if not isinstance(Value.cast(value), Const):
+                way = "i" if member.flow == wiring.In else "o"
+                ports[f"{way}_{'__'.join(map(str, path))}"] = value
         m.submodules.instance = Instance(self.name, **ports)
         return m
