@@ -50,8 +50,8 @@ class Task(Enum):
     """
 
     LEARN = "learn"
-    SCORE = "score"
     READ = "read"
+    SCORE = "score"
 
 
 @dataclass(frozen=True, eq=False)
