@@ -5,7 +5,7 @@ their targets into one region and all vertices' rows into another. The image has
 each epoch, of which the first loads table and weights, one that reads the weights back, one that scores all vertices.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -25,10 +25,10 @@ from golden.image_format import Builder, Command, Image, Region, assemble
 from golden.model.layer import Int16Array
 from golden.model.network import Problem
 
-__all__ = ["LAYERS", "HeadProblem", "HeadResults", "check_head", "head_of"]
+__all__ = ["TASKS", "HeadProblem", "HeadResults", "check_head", "head_of"]
 
-#: By its place in the image: what stands for a layer there.
-LAYERS = ("learning", "reading", "scoring")
+#: Tasks by their place in the image, where they stand for layers.
+TASKS = (Task.LEARN, Task.READ, Task.SCORE)
 #: Rows of a command: each one's first row is at the first processor, and at the start of a line.
 _TOGETHER = ROWS - ROWS % CHIP.processors
 _TAGS = 1 << 16
@@ -141,7 +141,7 @@ class HeadProblem:
         return HeadResults(np.array(outputs).astype(np.int16), model.network, np.array(scores).astype(np.int16))
 
     def differences(self, results: Sequence[Int16Array]) -> list[str]:
-        """Where results of `LAYERS` differ from what the chip should leave, a line each; none if they are bit-exact."""
+        """Where results of `TASKS` differ from what the chip should leave, a line each; none if they are bit-exact."""
         learning, reading, scoring = results
         network = self.head.read(reading.astype(np.int64))
         pairs = (
@@ -178,7 +178,7 @@ class HeadProblem:
         return np.argmax(rows @ weights.T + biases, axis=1).astype(np.int64)
 
     def image(self) -> Image:
-        """Image of one chiplet: its layers are `LAYERS`, their results as in `HeadResults`.
+        """Image of one chiplet: its layers are `TASKS`, their results as in `HeadResults`.
 
         Raises
         ------
@@ -187,57 +187,62 @@ class HeadProblem:
         AssemblyError
             If a program memory is too small.
         """
-        # Layer, task, first row, number of rows, whether weights are loaded.
-        steps = [
-            *(
-                ("learning", Task.LEARN, *piece, not epoch)
-                for epoch in range(self.epochs)
-                for piece in _pieces(self.learnt.size)
-            ),
-            ("reading", Task.READ, 0, CHIP.processors, False),
-            *(("scoring", Task.SCORE, *piece, False) for piece in _pieces(len(self.features))),
-        ]
-        steps = [(layer, task, first, count, load and not first) for layer, task, first, count, load in steps]
-        kinds = list(dict.fromkeys((task, count, load) for _, task, _, count, load in steps))
-        b = Builder(regions=2 + len(LAYERS) + len(kinds), commands=len(steps))
-        programs = {
+        commands = list(self._commands())
+        programs = list(dict.fromkeys((task, count, load) for task, _, count, load in commands))
+        b = Builder(regions=2 + len(TASKS) + len(programs), commands=len(commands))
+        loads = {
             key: b.words(RegionKind.PROGRAM, self.head.words(*key[:2], load=key[2]), number)
-            for number, key in enumerate(kinds)
+            for number, key in enumerate(programs)
         }
-        scored = b.rows(RegionKind.FEATURES, self.scaled, LAYERS.index("scoring"))
-        sources = {
-            "learning": b.rows(RegionKind.FEATURES, np.hstack([self.scaled[self.learnt], self.targets])),
-            # Reading takes a word of each of four rows, whatever it is.
-            "reading": scored,
-            "scoring": scored,
+        scored = b.rows(RegionKind.FEATURES, self.scaled, TASKS.index(Task.SCORE))
+        # Reading takes a word of each of four rows, whatever it is.
+        rows = {
+            Task.LEARN: b.rows(RegionKind.FEATURES, np.hstack([self.scaled[self.learnt], self.targets])),
+            Task.READ: scored,
+            Task.SCORE: scored,
         }
-        results = {}
-        for number, (layer, task, count) in enumerate(
-            zip(LAYERS, Task, (self.learnt.size, CHIP.processors, len(self.features)), strict=True)
-        ):
-            kind = RegionKind.RESULTS if layer == LAYERS[-1] else RegionKind.HIDDEN
-            results[layer] = b.reserve_rows(kind, count, self.head.widths(task)[1], number)
-        commands = []
-        for number, (layer, task, first, count, load) in enumerate(steps):
-            f_in, f_out = self.head.widths(task)
-            fields = {
-                "layer": LAYERS.index(layer),
-                "tag": number % _TAGS,
-                "program": programs[task, count, load].line,
-                "words": programs[task, count, load].rows,
-                "rows": _line(sources[layer], first),
-                "results": _line(results[layer], first),
-                "vertices": count,
-                "f_in": f_in,
-                "f_out": f_out,
-            }
-            commands.append(Command(Opcode.NEURAL, fields))
-        return assemble(b, commands, self.problem, layers=len(LAYERS), edges=0)
+        results = {
+            task: b.reserve_rows(
+                RegionKind.RESULTS if task is TASKS[-1] else RegionKind.HIDDEN,
+                self._counts[task],
+                self.head.widths(task)[1],
+                layer,
+            )
+            for layer, task in enumerate(TASKS)
+        }
+        return assemble(
+            b,
+            [
+                Command(
+                    Opcode.NEURAL,
+                    {
+                        "layer": TASKS.index(task),
+                        "tag": number % _TAGS,
+                        "program": loads[task, count, load].line,
+                        "words": loads[task, count, load].rows,
+                        "rows": _line(rows[task], first),
+                        "results": _line(results[task], first),
+                        "vertices": count,
+                        **dict(zip(("f_in", "f_out"), self.head.widths(task), strict=True)),
+                    },
+                )
+                for number, (task, first, count, load) in enumerate(commands)
+            ],
+            self.problem,
+            layers=len(TASKS),
+            edges=0,
+        )
 
+    @cached_property
+    def _counts(self) -> dict[Task, int]:
+        """Rows of each task."""
+        return {Task.LEARN: self.learnt.size, Task.READ: CHIP.processors, Task.SCORE: len(self.features)}
 
-def _pieces(rows: int) -> list[tuple[int, int]]:
-    """First row and number of rows of every command."""
-    return [(first, min(_TOGETHER, rows - first)) for first in range(0, rows, _TOGETHER)]
+    def _commands(self) -> Iterator[tuple[Task, int, int, bool]]:
+        """Yield task, first row, number of rows, and whether weights are loaded, of every command."""
+        for number, task in enumerate([Task.LEARN] * self.epochs + [Task.READ, Task.SCORE]):
+            for first in range(0, self._counts[task], _TOGETHER):
+                yield task, first, min(_TOGETHER, self._counts[task] - first), number == first == 0
 
 
 def _line(region: Region, row: int) -> int:

@@ -42,16 +42,16 @@ class Task(Enum):
     ----------
     LEARN
         Row in: features, then a target for each class. Row out: the classes' outputs before the step.
-    SCORE
-        Row in: features. Row out: the classes' outputs.
     READ
         Rows in: one for each processor, of one word that is nothing. Row r out: weights and bias of each class of
         processor r, as far as it has classes.
+    SCORE
+        Row in: features. Row out: the classes' outputs.
     """
 
-    LEARN = "learn"
-    READ = "read"
-    SCORE = "score"
+    LEARN = "learning"
+    READ = "reading"
+    SCORE = "scoring"
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from golden.datasets import load
 from golden.dnp.head import Head
 from golden.errors import InputError
 from golden.graph import Graph
-from golden.head import LAYERS, HeadProblem, check_head, head_of
+from golden.head import TASKS, HeadProblem, check_head, head_of
 from golden.metrics import compulsory_bytes, limit_cycles, useful_operations
 from golden.model.activation import RELU
 from golden.model.float_model import FloatModel, accuracy
@@ -105,7 +105,7 @@ def run(request: Request) -> dict[str, Any]:
     InputError
         If the data set, weights or configuration cannot be used.
     """
-    stages = 4 + (request.head is not None) + request.rtl * (2 + (request.head is not None))
+    stages = 4 + (request.head is not None) + 2 * request.rtl
     with _stages(stages) as stage:
         stage("data set")
         if request.placement not in PLACEMENTS:
@@ -143,18 +143,16 @@ def run(request: Request) -> dict[str, Any]:
             )
             stage("comparison")
         learnt = None
-        if head is not None:
+        if head is not None and not (simulated and simulated.differences):
+            stage("head")
             # What the machine left is learnt from, not what the model of it says.
-            features = exact[-2].results if simulated is None else simulated.hidden
+            features = simulated.hidden if simulated else exact[-2].results
             to_learn = HeadProblem(problem, features, head, request.head or 0)
-            learnt_on_chip = None
-            if simulated is not None and neural is not None and not simulated.differences:
-                stage("head")
+            learnt = _Learnt(to_learn, None)
+            if simulated and neural is not None:
                 folder = request.out / "head"
                 folder.mkdir(exist_ok=True)
-                learnt_on_chip = simulate_head(config, chiplets, to_learn.image(), folder, neural)
-            stage("golden head")
-            learnt = _Learnt(to_learn, learnt_on_chip)
+                learnt = _Learnt(to_learn, simulate_head(config, chiplets, to_learn.image(), folder, neural))
     result = _result(request, config, chiplets, neural, network, problem, exact, simulated, learnt)
     (request.out / "result.json").write_text(json.dumps(result, indent=2) + "\n")
     predicted = simulated.predictions if simulated else classes_of(exact[-1].results)
@@ -230,7 +228,8 @@ class _Learnt:
     @cached_property
     def differences(self) -> list[str] | None:
         """Lines as in `Simulated`, or None."""
-        return self.done and (self.done.errors or self.problem.differences(self.done.results))
+        done = self.done
+        return None if done is None else done.errors or self.problem.differences(done.results)
 
     def figures(self, network: float) -> dict[str, Any]:
         """Return what `result.json` says of it, beside the accuracy of the network's own last layer."""
@@ -367,7 +366,7 @@ def _head_rows(head: dict[str, Any] | None) -> list[tuple[str, str]]:
         )
     ]
     if head["cycles"]:
-        spent = ", ".join(f"{name} {head['cycles'][name]:,}" for name in LAYERS)
+        spent = ", ".join(f"{task.value} {head['cycles'][task.value]:,}" for task in TASKS)
         rows.append(("  its cycles", f"{head['cycles']['total']:,}: {spent}"))
     return rows
 

@@ -11,7 +11,7 @@ from golden.community.image import build_community_image, build_community_images
 from golden.contracts import Error
 from golden.errors import InputError
 from golden.graph import Graph
-from golden.head import LAYERS
+from golden.head import TASKS
 from golden.image import Image, build_image
 from golden.islands.locator import Limits
 from golden.islands.schedule import falling
@@ -124,9 +124,9 @@ class HeadRun:
     errors
         A line if the chiplet ended with an error.
     results
-        int16 rows by place in `golden.head.LAYERS`.
+        int16 rows by place in `golden.head.TASKS`.
     cycles
-        By name in `golden.head.LAYERS`, and ``total``.
+        By the names of these tasks, and ``total``.
     seconds
         Of the simulator.
     """
@@ -163,10 +163,10 @@ def simulate_head(
         else:
             (outcome,), simulation = run_jobs(config, [Job(image)], folder, neural=neural)
         completion, cycles, phases = outcome.run.completion, outcome.run.cycles, outcome.run.phases
-        results = [outcome.results[number] for number in range(len(LAYERS))]
-    spent = dict.fromkeys(LAYERS, 0)
+        results = [outcome.results[number] for number in range(len(TASKS))]
+    spent = {task.value: 0 for task in TASKS}
     for layer, _, clocks in phases:
-        spent[LAYERS[layer]] += clocks
+        spent[TASKS[layer].value] += clocks
     return HeadRun(_errors([completion]), results, {**spent, "total": cycles}, simulation.seconds)
 
 
