@@ -14,7 +14,7 @@ from golden.dnp.isa import PORTS
 from golden.dnp.machine import EdgePort, Machine
 from golden.dnp.topology import Grid
 
-__all__ = ["CHIP", "OUTER", "PROGRAM_WORDS", "Edge", "collect", "edges", "feed", "packed", "programs", "shares"]
+__all__ = ["CHIP", "OUTER", "PROGRAM_WORDS", "Edge", "collect", "edge_ports", "feed", "packed", "programs"]
 
 #: Side and place of an edge port of the host.
 Edge = tuple[int, int]
@@ -26,16 +26,11 @@ OUTER = (("W", "N"), ("E", "N"), ("W", "S"), ("E", "S"))
 PROGRAM_WORDS = 1 << 16
 
 
-def edges(processor: int) -> tuple[Edge, Edge]:
+def edge_ports(processor: int) -> tuple[Edge, Edge]:
     """Edge ports of a processor: where its words arrive, and where its results leave."""
     row, column = divmod(processor, CHIP.columns)
     arrive, leave = (PORTS.index(port) for port in OUTER[processor])
     return (arrive, row), (leave, column)
-
-
-def shares(rows: int) -> list[int]:
-    """How many of `rows` each processor takes."""
-    return [len(range(processor, rows, CHIP.processors)) for processor in range(CHIP.processors)]
 
 
 def programs(images: Sequence[Sequence[int]]) -> list[int]:
@@ -52,7 +47,7 @@ def packed(frames: Sequence[int]) -> Ints:
 def feed(machine: Machine, rows: Ints) -> None:
     """Put rows, int [rows, width], as words at the edge ports of a golden chip."""
     for processor in range(CHIP.processors):
-        arrive, _ = edges(processor)
+        arrive, _ = edge_ports(processor)
         machine.edges[arrive] = EdgePort(rows[processor :: CHIP.processors].reshape(-1).tolist())
 
 
@@ -60,7 +55,7 @@ def collect(ends: Mapping[Edge, EdgePort], rows: int, width: int) -> Ints:
     """Put together what left at the edge ports: int64 [rows, width]."""
     found = np.zeros((rows, width), dtype=np.int64)
     for processor in range(CHIP.processors):
-        _, leave = edges(processor)
+        _, leave = edge_ports(processor)
         words = np.array(ends[leave].received, dtype=np.int64)
         found[processor :: CHIP.processors] = words.reshape(-1, width)
     return found

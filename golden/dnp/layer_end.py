@@ -13,12 +13,12 @@ import numpy.typing as npt
 
 from golden.dnp.arithmetic import HIGHEST, LOWEST, WORD, Ints, saturate
 from golden.dnp.assembler import Image, assemble
-from golden.dnp.chip_rows import CHIP, OUTER, PROGRAM_WORDS, Edge, collect, edges, feed, packed, programs, shares
+from golden.dnp.chip_rows import CHIP, OUTER, Edge, collect, feed, packed, programs
 from golden.dnp.config import CoreConfig
 from golden.dnp.gbus import Space, write
 from golden.dnp.machine import EdgePort, Machine
 
-__all__ = ["CHIP", "PROGRAM_WORDS", "ROWS", "Edge", "LayerEnd"]
+__all__ = ["ROWS", "LayerEnd"]
 
 #: Most values of a pass of the inner loop, and most passes: what the loop counters and the program memory hold.
 _UNROLLED, _PASSES, _ROWS = 8, 255, (1 << WORD) - 1
@@ -104,10 +104,6 @@ class LayerEnd:
         ]
         return "\n".join(lines)
 
-    def shares(self, rows: int) -> list[int]:
-        """How many of `rows` each processor ends: row r goes to processor r mod 4."""
-        return shares(rows)
-
     def image(self, processor: int, rows: int) -> Image:
         """Program of a processor for a number of rows of the whole chip, assembled.
 
@@ -116,7 +112,8 @@ class LayerEnd:
         AssemblyError
             If the program memory is too small.
         """
-        return assemble(self.text(processor, self.shares(rows)[processor]), config=self.config)
+        own = len(range(processor, rows, CHIP.processors))
+        return assemble(self.text(processor, own), config=self.config)
 
     def words(self, rows: int) -> Ints:
         """Frames that load everything for so many rows: uint32, two words of the G-bus in each, lower half first.
@@ -129,11 +126,6 @@ class LayerEnd:
         frames = write(None, Space.WM, 0, list(self.memory.values()))
         frames += programs([self.image(processor, rows).program for processor in range(CHIP.processors)])
         return packed(frames)
-
-    @staticmethod
-    def edges(processor: int) -> tuple[Edge, Edge]:
-        """Edge ports of a processor: where its words arrive, and where its results leave."""
-        return edges(processor)
 
     def machine(self, rows: Ints) -> Machine:
         """Golden chip with everything loaded, the rows as words at its edge ports, started."""

@@ -13,10 +13,11 @@ import pytest
 from golden.contracts import COMMANDS, LINE_BYTES, Error, Opcode
 from golden.dnp.arithmetic import HIGHEST, LOWEST, Ints, saturate
 from golden.dnp.assembler import assemble
+from golden.dnp.chip_rows import CHIP, PROGRAM_WORDS
 from golden.dnp.config import CoreConfig
 from golden.dnp.gbus import Space, read, write
 from golden.dnp.isa import StopCode
-from golden.dnp.layer_end import CHIP, PROGRAM_WORDS, LayerEnd
+from golden.dnp.layer_end import LayerEnd
 from golden.image_format import row_bytes
 from hw.dnp.neural_unit import NeuralConfig
 from tb.dnp.unit_bench import NeuralUnitBench
