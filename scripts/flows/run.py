@@ -147,12 +147,12 @@ def run(request: Request) -> dict[str, Any]:
             stage("head")
             # What the machine left is learnt from, not what the model of it says.
             features = simulated.hidden if simulated else exact[-2].results
-            to_learn = HeadProblem(problem, features, head, request.head or 0)
-            learnt = _Learnt(to_learn, None)
+            to_learn, on_chip = HeadProblem(problem, features, head, request.head or 0), None
             if simulated and neural is not None:
                 folder = request.out / "head"
                 folder.mkdir(exist_ok=True)
-                learnt = _Learnt(to_learn, simulate_head(config, chiplets, to_learn.image(), folder, neural))
+                on_chip = simulate_head(config, chiplets, to_learn.image(), folder, neural)
+            learnt = _Learnt(to_learn, on_chip)
     result = _result(request, config, chiplets, neural, network, problem, exact, simulated, learnt)
     (request.out / "result.json").write_text(json.dumps(result, indent=2) + "\n")
     predicted = simulated.predictions if simulated else classes_of(exact[-1].results)

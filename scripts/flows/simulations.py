@@ -127,14 +127,11 @@ class HeadRun:
         int16 rows by place in `golden.head.TASKS`.
     cycles
         By the names of these tasks, and ``total``.
-    seconds
-        Of the simulator.
     """
 
     errors: list[str]
     results: list[Any]
     cycles: dict[str, int]
-    seconds: float
 
 
 def simulate_head(
@@ -154,20 +151,20 @@ def simulate_head(
     if chiplets > 1:
         job = RingJob([image], RingSettings(latency=_LATENCY, limit=_LIMIT))
         sizes = RingConfig(chiplets=chiplets, max_out=config.pe.max_out)
-        (ring,), simulation = run_ring(config, sizes, [job], folder, name=f"ring_{chiplets}", neural=neural)
+        (ring,), _ = run_ring(config, sizes, [job], folder, name=f"ring_{chiplets}", neural=neural)
         completion, cycles, (phases, *_), results = ring.completions[0], ring.cycles, ring.phases, ring.results
     else:
         outcome: Any
         if isinstance(config, MachineConfig):
-            (outcome,), simulation = run_images(config, [(image, Pace())], folder, neural=neural)
+            (outcome,), _ = run_images(config, [(image, Pace())], folder, neural=neural)
         else:
-            (outcome,), simulation = run_jobs(config, [Job(image)], folder, neural=neural)
+            (outcome,), _ = run_jobs(config, [Job(image)], folder, neural=neural)
         completion, cycles, phases = outcome.run.completion, outcome.run.cycles, outcome.run.phases
         results = [outcome.results[number] for number in range(len(TASKS))]
     spent = {task.value: 0 for task in TASKS}
     for layer, _, clocks in phases:
         spent[TASKS[layer].value] += clocks
-    return HeadRun(_errors([completion]), results, {**spent, "total": cycles}, simulation.seconds)
+    return HeadRun(_errors([completion]), results, {**spent, "total": cycles})
 
 
 def _limits(config: MachineConfig) -> Limits:

@@ -129,21 +129,22 @@ def test_a_head_beside_any_chiplet(config: str, chiplets: int, tmp_path: Path) -
     check_head(run(Request("karate", config=config, chiplets=chiplets, head=5, out=tmp_path)), 5)
 
 
-def test_a_head_that_differs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("errors", [[], ["chiplet 0 ended with NEURAL"]])
+def test_a_head_that_differs_is_told(errors: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And after a network that differs there is none."""
-    differs = "head, weights: 1 of 32 values differ"
+    differs, hidden = "head, weights: 1 of 32 values differ", np.zeros((34, 16), np.int16)
+    found = Simulated([], np.zeros(34), cycles=9, seconds=1, read=0, written=0, phases=[[]], hidden=hidden)
+    learnt = HeadRun(errors, [hidden[:, :2]] * 3, {"learning": 5, "reading": 1, "scoring": 2, "total": 9})
     monkeypatch.setattr("golden.head.HeadProblem.differences", lambda problem, results: [differs])
-    found = Simulated(differences=[], predictions=np.zeros(34), cycles=9, seconds=1, read=0, written=0, phases=[[]])
-    hidden = np.zeros((34, 16), np.int16)
-    monkeypatch.setattr("scripts.flows.run.simulate", lambda *args, **kwargs: replace(found, hidden=hidden))
-    scores = [hidden[:, :2]] * 3
-    spent = {"learning": 5, "reading": 1, "scoring": 2, "total": 9}
-    monkeypatch.setattr("scripts.flows.run.simulate_head", lambda *args: HeadRun([], scores, spent, 1.0))
+    monkeypatch.setattr("scripts.flows.run.simulate", lambda *args, **kwargs: found)
+    monkeypatch.setattr("scripts.flows.run.simulate_head", lambda *args: learnt)
     request = Request("karate", config=with_chip(tmp_path), head=1, out=tmp_path / "out")
     result = run(request)
     assert result["bit_exact"] is result["head"]["bit_exact"] is False
-    assert result["differences"] == [differs]
-    monkeypatch.setattr("scripts.flows.run.simulate", lambda *args, **kwargs: replace(found, differences=["layer 0"]))
+    assert result["differences"] == (errors or [differs])
+    # It learns from what the machine left.
+    assert result["head"]["shift"] == 15
+    found = replace(found, differences=["layer 0"])
     result = run(request)
     assert (result["head"], result["differences"]) == (None, ["layer 0"])
 
