@@ -89,9 +89,9 @@ def with_chip(folder: Path) -> str:
 
 def test_layers_may_end_on_the_neural_chip(tmp_path: Path) -> None:
     """And a head may learn there from what it left."""
-    request = Request("karate", config=with_chip(tmp_path), activation="sigmoid", out=tmp_path / "out", head=30)
+    request = Request("karate", config=with_chip(tmp_path), activation="sigmoid", out=tmp_path / "out", head=5)
     result = run(request)
-    check_head(result, 30)
+    check_head(result, 5)
     assert result["bit_exact"] is True
     assert result["cycles_by_phase"]["layer0.neural"] > 0
     assert "layer1.neural" not in result["cycles_by_phase"]
