@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from golden.contracts import LINE_BYTES, Opcode, RegionKind
 from golden.dnp.arithmetic import FRACTION, HIGHEST, Ints
+from golden.dnp.assembler import AssemblyError
 from golden.dnp.chip_rows import CHIP
 from golden.dnp.config import CoreConfig
 from golden.dnp.head import ROWS, Head, Task
@@ -63,9 +64,16 @@ def head_of(features: int, classes: int, core: CoreConfig, seed: int = 0) -> Hea
         If a processor has no room for it.
     """
     try:
-        return Head(Network.random((features, classes), seed, _SPREAD), Learning(_RATE), core)
+        head = Head(Network.random((features, classes), seed, _SPREAD), Learning(_RATE), core)
+        # Of all its programs this is the longest.
+        head.words(Task.LEARN, ROWS, load=True)
+    except AssemblyError:
+        raise InputError(
+            "head", f"has programs of more than {core.p_depth} words", "a larger p_depth (neural)"
+        ) from None
     except ValueError as error:
         raise InputError("head", str(error), "fewer features or classes, or larger memories (neural)") from None
+    return head
 
 
 def check_head(graph: Graph, epochs: int, layers: int) -> None:
@@ -184,8 +192,6 @@ class HeadProblem:
         ------
         InputError
             If it would be larger than 2^32 lines.
-        AssemblyError
-            If a program memory is too small.
         """
         commands = list(self._commands())
         programs = list(dict.fromkeys((task, count, load) for task, _, count, load in commands))
