@@ -66,6 +66,13 @@ def run(
     ] = None,
     rtl: Annotated[bool, typer.Option("--rtl/--no-rtl", help="Simulate, or use the golden model alone.")] = True,
     out: Annotated[Path, typer.Option(help="Folder for result.json.")] = Path("atoll-out"),
+    head: Annotated[
+        int | None,
+        typer.Option(
+            help="Epochs that a classifier head learns on the neural chip from the results before the last layer.",
+            show_default=False,
+        ),
+    ] = None,
     batch: Annotated[int, typer.Option(help="Roots of a mini-batch (GraphSAGE); 0: the whole graph.", min=0)] = 0,
     fanout: Annotated[str, typer.Option(help="Neighbours to sample in each hop, one hop a layer.")] = "10,10",
     order: Annotated[str, typer.Option(help="Of the roots of mini-batches: ID, random, BFS or community.")] = "ID",
@@ -81,6 +88,8 @@ def run(
             raise UserError("--batch runs on one chiplet; leave --chiplets out")
         if activation != "relu":
             raise UserError("--batch runs with ReLU between layers; leave --activation out")
+        if head is not None:
+            raise UserError("--batch has no head; leave --head out")
         sampled = batch_flow.BatchRequest(
             dataset, model, config, hidden, seed, model_file, rtl, out, batch, batch_flow.parse_fan_out(fanout), order
         )
@@ -89,7 +98,7 @@ def run(
     from scripts.flows import run as flow
 
     request = flow.Request(
-        dataset, model, config, chiplets, placement, layers, hidden, seed, activation, model_file, rtl, out
+        dataset, model, config, chiplets, placement, layers, hidden, seed, activation, model_file, rtl, out, head
     )
     _finish(flow.run(request)["bit_exact"] is not False)
 

@@ -1,8 +1,7 @@
 """The end of a layer on a neural chip: bias, saturating, and a table of any function, value by value (D5, D7, D8).
 
 What the second rounding point of a layer with ``Activation.DNP`` gives, Q3.12, is streamed through a chip. Each of its
-four processors ends every fourth row: it takes words at its outer side port and sends their results at its outer port
-above or below. Nothing passes between the processors, so none waits for another.
+four processors ends every fourth row (`golden.dnp.chip_rows`). Nothing passes between them, so none waits for another.
 """
 
 from dataclasses import dataclass, field
@@ -14,26 +13,17 @@ import numpy.typing as npt
 
 from golden.dnp.arithmetic import HIGHEST, LOWEST, WORD, Ints, saturate
 from golden.dnp.assembler import Image, assemble
+from golden.dnp.chip_rows import CHIP, OUTER, Edge, collect, feed, packed, programs
 from golden.dnp.config import CoreConfig
 from golden.dnp.gbus import Space, write
-from golden.dnp.isa import PORTS
 from golden.dnp.machine import EdgePort, Machine
-from golden.dnp.topology import Grid
 
-__all__ = ["CHIP", "PROGRAM_WORDS", "ROWS", "Edge", "LayerEnd"]
+__all__ = ["ROWS", "LayerEnd"]
 
-#: Side and place of an edge port of the host.
-Edge = tuple[int, int]
-#: The processors of a chip.
-CHIP = Grid(2, 2)
-#: By processor: the port at which words arrive, and that at which results leave.
-_PORTS = (("W", "N"), ("E", "N"), ("W", "S"), ("E", "S"))
 #: Most values of a pass of the inner loop, and most passes: what the loop counters and the program memory hold.
 _UNROLLED, _PASSES, _ROWS = 8, 255, (1 << WORD) - 1
 #: Most rows of a program: what the row counters of all processors hold, as a power of two.
 ROWS = 1 << WORD + 1
-#: Most words of 32 bits that a neural unit loads: far more than all memories of a chip with their frames.
-PROGRAM_WORDS = 1 << WORD
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +82,7 @@ class LayerEnd:
             raise ValueError(f"rows must be in 0..{_ROWS}, not {rows!r}")
         if not rows:
             return "HALT"
-        arrive, leave = _PORTS[processor]
+        arrive, leave = OUTER[processor]
         features = self.biases.size
         together = max(n for n in range(1, _UNROLLED + 1) if features % n == 0)
         # The bias first: adding what arrives to it saturates. A sum reaches the table's pointer three clocks after it
@@ -114,10 +104,6 @@ class LayerEnd:
         ]
         return "\n".join(lines)
 
-    def shares(self, rows: int) -> list[int]:
-        """How many of `rows` each processor ends: row r goes to processor r mod 4."""
-        return [len(range(processor, rows, CHIP.processors)) for processor in range(CHIP.processors)]
-
     def image(self, processor: int, rows: int) -> Image:
         """Program of a processor for a number of rows of the whole chip, assembled.
 
@@ -126,7 +112,8 @@ class LayerEnd:
         AssemblyError
             If the program memory is too small.
         """
-        return assemble(self.text(processor, self.shares(rows)[processor]), config=self.config)
+        own = len(range(processor, rows, CHIP.processors))
+        return assemble(self.text(processor, own), config=self.config)
 
     def words(self, rows: int) -> Ints:
         """Frames that load everything for so many rows: uint32, two words of the G-bus in each, lower half first.
@@ -137,18 +124,8 @@ class LayerEnd:
             If the program memory is too small.
         """
         frames = write(None, Space.WM, 0, list(self.memory.values()))
-        for processor in range(CHIP.processors):
-            frames += write((0, processor), Space.PROGRAM, 0, self.image(processor, rows).program)
-        # A header of zeros does nothing.
-        frames += [0] * (len(frames) % 2)
-        return np.array(frames, dtype="<u2").view("<u4")
-
-    @staticmethod
-    def edges(processor: int) -> tuple[Edge, Edge]:
-        """Edge ports of a processor: where its words arrive, and where its results leave."""
-        row, column = divmod(processor, CHIP.columns)
-        arrive, leave = (PORTS.index(port) for port in _PORTS[processor])
-        return (arrive, row), (leave, column)
+        frames += programs([self.image(processor, rows).program for processor in range(CHIP.processors)])
+        return packed(frames)
 
     def machine(self, rows: Ints) -> Machine:
         """Golden chip with everything loaded, the rows as words at its edge ports, started."""
@@ -156,16 +133,9 @@ class LayerEnd:
         for processor in range(CHIP.processors):
             machine.load(processor, self.image(processor, len(rows)).program, self.memory)
         machine.start()
-        for processor in range(CHIP.processors):
-            arrive, _ = self.edges(processor)
-            machine.edges[arrive] = EdgePort(rows[processor :: CHIP.processors].reshape(-1).tolist())
+        feed(machine, rows)
         return machine
 
     def results(self, ends: dict[Edge, EdgePort], rows: int) -> Ints:
         """Put together what left at the edge ports: int64 [rows, features]."""
-        found = np.zeros((rows, self.biases.size), dtype=np.int64)
-        for processor in range(CHIP.processors):
-            _, leave = self.edges(processor)
-            words = np.array(ends[leave].received, dtype=np.int64)
-            found[processor :: CHIP.processors] = words.reshape(-1, self.biases.size)
-        return found
+        return collect(ends, rows, self.biases.size)

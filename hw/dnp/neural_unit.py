@@ -10,10 +10,10 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from golden.contracts import COMMAND_BYTES, COMMANDS, LINE_BYTES, ROW_BYTES, VALUE_BITS, Error, Opcode
+from golden.dnp.chip_rows import CHIP, PROGRAM_WORDS, edge_ports
 from golden.dnp.config import CoreConfig
 from golden.dnp.gbus import on
 from golden.dnp.isa import StopCode
-from golden.dnp.layer_end import CHIP, PROGRAM_WORDS, LayerEnd
 from hw.contracts import struct
 from hw.dnp.chip import CORE_MODULE, NeuralChip
 from hw.dnp.core import Core
@@ -72,7 +72,7 @@ class NeuralConfig:
 class NeuralUnit(wiring.Component):
     """Loads a program into the chip, streams rows through its processors, writes what they make of them.
 
-    Row r goes to processor r mod 4, at the port that `golden.dnp.layer_end.LayerEnd.edges` names; what leaves at the
+    Row r goes to processor r mod 4, at the port that `golden.dnp.chip_rows.edge_ports` names; what leaves at the
     other port named there is row r of the results. The command ends when all of these are in memory.
 
     Parameters
@@ -177,7 +177,7 @@ class NeuralUnit(wiring.Component):
         m.d.comb += feeder.elements.eq(command.f_in)
         edges = chip.grid.edges()
         for n in range(CHIP.processors):
-            edge = chip.i[edges.index(LayerEnd.edges(n)[0])]
+            edge = chip.i[edges.index(edge_ports(n)[0])]
             m.d.comb += [
                 edge.valid.eq(feeder.o[n].valid & running),
                 edge.payload.eq(feeder.o[n].payload),
@@ -190,7 +190,7 @@ class NeuralUnit(wiring.Component):
         m.submodules.arbiter = arbiter = Arbiter(CollectedBeat(*self.port), CHIP.processors)
         for n, collector in enumerate(collectors):
             m.submodules[f"collector_{n}"] = collector
-            edge = chip.o[edges.index(LayerEnd.edges(n)[1])]
+            edge = chip.o[edges.index(edge_ports(n)[1])]
             m.d.comb += [
                 collector.elements.eq(command.f_out),
                 collector.i.valid.eq(edge.valid & running),

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from golden.datasets import load
+from golden.dnp.head import Head
 from golden.errors import InputError
 from golden.graph import Graph
+from golden.head import TASKS, HeadProblem, check_head, head_of
 from golden.metrics import compulsory_bytes, limit_cycles, useful_operations
 from golden.model.activation import RELU
 from golden.model.float_model import FloatModel, accuracy
@@ -28,7 +31,7 @@ from hw.chiplet.config import ChipletConfig
 from hw.community.chiplet import MachineConfig
 from hw.dnp.neural_unit import NeuralConfig
 from scripts.config import as_dict, load_ring
-from scripts.flows.simulations import PLACEMENTS, Simulated, classes_of, simulate
+from scripts.flows.simulations import PLACEMENTS, HeadRun, Simulated, classes_of, simulate, simulate_head
 from scripts.flows.table import console, show
 from scripts.report import Run, write_report
 from tb.harness import ROOT
@@ -68,6 +71,9 @@ class Request:
         Simulate; otherwise the golden model alone.
     out
         Folder for `result.json` and `report.html`.
+    head
+        Epochs that a classifier head learns on the neural chip from the results before the last layer; None: there is
+        no head.
     """
 
     dataset: str = "digits"
@@ -82,6 +88,7 @@ class Request:
     model_file: Path | None = None
     rtl: bool = True
     out: Path = Path("atoll-out")
+    head: int | None = None
 
 
 def run(request: Request) -> dict[str, Any]:
@@ -98,7 +105,8 @@ def run(request: Request) -> dict[str, Any]:
     InputError
         If the data set, weights or configuration cannot be used.
     """
-    with _stages(6 if request.rtl else 4) as stage:
+    stages = 4 + (request.head is not None) + 2 * request.rtl
+    with _stages(stages) as stage:
         stage("data set")
         if request.placement not in PLACEMENTS:
             raise InputError("placement", f"there is no {request.placement!r}", " or ".join(PLACEMENTS))
@@ -112,8 +120,9 @@ def run(request: Request) -> dict[str, Any]:
             raise InputError(f"configuration {request.config}", what, "one with a section neural")
         problem = quantise(network, graph, core=neural.core if neural else None)
         _check_fits(problem, config)
-        # A run whose layers all end in the PEs has nothing for the chip to do.
-        neural = neural if problem.model.ends else None
+        head = _head(request, problem, neural)
+        # A run whose layers all end in the PEs has nothing for the chip to do, unless a head is to learn there.
+        neural = neural if problem.model.ends or head else None
         stage("golden model")
         exact = infer(problem)
         simulated = None
@@ -122,9 +131,29 @@ def run(request: Request) -> dict[str, Any]:
             stage("building the simulator and simulating")
             folder = request.out / "simulation"
             folder.mkdir(exist_ok=True)
-            simulated = simulate(config, chiplets, problem, exact, folder, placement=request.placement, neural=neural)
+            simulated = simulate(
+                config,
+                chiplets,
+                problem,
+                exact,
+                folder,
+                placement=request.placement,
+                neural=neural,
+                hidden=head is not None,
+            )
             stage("comparison")
-    result = _result(request, config, chiplets, neural, network, problem, exact, simulated)
+        learnt = None
+        if head is not None and not (simulated and simulated.differences):
+            stage("head")
+            # What the machine left is learnt from, not what the model of it says.
+            features = simulated.hidden if simulated else exact[-2].results
+            to_learn, on_chip = HeadProblem(problem, features, head, request.head or 0), None
+            if simulated and neural is not None:
+                folder = request.out / "head"
+                folder.mkdir(exist_ok=True)
+                on_chip = simulate_head(config, chiplets, to_learn.image(), folder, neural)
+            learnt = _Learnt(to_learn, on_chip)
+    result = _result(request, config, chiplets, neural, network, problem, exact, simulated, learnt)
     (request.out / "result.json").write_text(json.dumps(result, indent=2) + "\n")
     predicted = simulated.predictions if simulated else classes_of(exact[-1].results)
     write_report(request.out / "report.html", result, Run(graph, predicted, simulated.phases if simulated else ()))
@@ -171,6 +200,60 @@ def _check_fits(problem: Problem, config: ChipletConfig | MachineConfig) -> None
             )
 
 
+def _head(request: Request, problem: Problem, neural: NeuralConfig | None) -> Head | None:
+    """Return the head that was asked for, before anything is simulated.
+
+    Raises
+    ------
+    InputError
+        If there is no neural chip for it, or it or what it learns from does not fit.
+    """
+    if request.head is None:
+        return None
+    check_head(problem.graph, request.head, len(problem.model.layers))
+    if neural is None:
+        raise InputError(
+            f"configuration {request.config}", "has no neural chip for a head", "one with a section neural"
+        )
+    return head_of(problem.model.layers[-1].f_in, problem.graph.classes, neural.core, request.seed)
+
+
+@dataclass(frozen=True, eq=False)
+class _Learnt:
+    """A head, and what a simulation made of it, if there was one."""
+
+    problem: HeadProblem
+    done: HeadRun | None
+
+    @cached_property
+    def differences(self) -> list[str] | None:
+        """Lines as in `Simulated`, or None."""
+        done = self.done
+        return None if done is None else done.errors or self.problem.differences(done.results)
+
+    def figures(self, network: float) -> dict[str, Any]:
+        """Return what `result.json` says of it, beside the accuracy of the network's own last layer."""
+        problem, done = self.problem, self.done
+        graph = problem.problem.graph
+        scores = done.results[-1] if done else problem.exact.scoring
+        return {
+            "epochs": problem.epochs,
+            "features": problem.head.features,
+            "classes": problem.head.classes,
+            "shift": problem.shift,
+            "rate": problem.head.learning.rate,
+            "vertices": {"learnt": int(problem.learnt.size), "scored": graph.nodes},
+            "chiplet": 0,
+            "cycles": done and done.cycles,
+            "bit_exact": not self.differences if done else None,
+            "accuracy": {
+                "machine": accuracy(classes_of(scores), graph, graph.test),
+                "network": network,
+                "float": accuracy(problem.floating(), graph, graph.test),
+            },
+        }
+
+
 def _commit() -> str | None:
     try:
         done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -188,6 +271,7 @@ def _result(
     problem: Problem,
     exact: list[LayerResult],
     done: Simulated | None,
+    learnt: _Learnt | None,
 ) -> dict[str, Any]:
     graph = problem.graph
     useful = useful_operations(problem, exact)
@@ -196,6 +280,8 @@ def _result(
     # What the machine says is judged, not what the model of it says.
     machine = done.predictions if done else classes_of(exact[-1].results)
     lanes = config.lanes * chiplets
+    differences = done and done.differences + ((learnt and learnt.differences) or [])
+    own = accuracy(machine, graph, graph.test)
     by_phase: dict[str, int] = {}
     # Of the chiplet that ends last.
     last = max(done.phases, key=lambda phases: sum(cycles for _, _, cycles in phases)) if done else ()
@@ -224,8 +310,8 @@ def _result(
             **as_dict(config),
             "neural": neural and asdict(neural),
         },
-        "bit_exact": not done.differences if done else None,
-        "differences": done.differences if done else None,
+        "bit_exact": not differences if done else None,
+        "differences": differences,
         "cycles": done.cycles if done else None,
         "cycles_by_phase": by_phase or None,
         "macs": {
@@ -243,9 +329,10 @@ def _result(
         "communities": done.communities if done else None,
         "aggregation": done.aggregation if done else None,
         "attribute_cache": None,
+        "head": learnt and learnt.figures(own),
         "accuracy": {
             "float": accuracy(floating, graph, graph.test),
-            "machine": accuracy(machine, graph, graph.test),
+            "machine": own,
             "agreement": float(np.mean(floating == machine)) if graph.nodes else 1.0,
         },
         "simulation": {
@@ -264,6 +351,24 @@ def _aggregation(found: dict[str, int] | None) -> list[tuple[str, str]]:
         return []
     gross, net = (f"{found[name]:,} ({1 - found[name] / found['baseline']:.1%} saved)" for name in ("gross", "net"))
     return [("additions of rows", f"{found['baseline']:,} without sharing; gross {gross}, net {net}")]
+
+
+def _head_rows(head: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """Return the rows about a head, where there is one."""
+    if head is None:
+        return []
+    found, vertices = head["accuracy"], head["vertices"]
+    rows = [
+        (
+            "head",
+            f"{head['features']} - {head['classes']}, {head['epochs']} epochs of {vertices['learnt']:,} vertices: "
+            f"accuracy {found['machine']:.2%}, float {found['float']:.2%}, last layer {found['network']:.2%}",
+        )
+    ]
+    if head["cycles"]:
+        spent = ", ".join(f"{task.value} {head['cycles'][task.value]:,}" for task in TASKS)
+        rows.append(("  its cycles", f"{head['cycles']['total']:,}: {spent}"))
+    return rows
 
 
 def _print(result: dict[str, Any], path: Path) -> None:
@@ -312,6 +417,7 @@ def _print(result: dict[str, Any], path: Path) -> None:
             f"{figures['agreement']:.2%} of predictions agree",
         )
     )
+    rows += _head_rows(result["head"])
     verdict = {None: "not simulated", True: "yes", False: "NO"}[result["bit_exact"]]
     files = f"{os.path.relpath(path.with_name('report.html'))}, {path.name}"
     rows += [("bit-exact", verdict), ("report, figures", files)]

@@ -11,6 +11,7 @@ from golden.community.image import build_community_image, build_community_images
 from golden.contracts import Error
 from golden.errors import InputError
 from golden.graph import Graph
+from golden.head import TASKS
 from golden.image import Image, build_image
 from golden.islands.locator import Limits
 from golden.islands.schedule import falling
@@ -28,10 +29,12 @@ from tb.community.jobs import Pace, differences, run_images
 from tb.ring.jobs import RingJob, RingSettings, run_ring
 from tb.ring.jobs import mismatches as ring_mismatches
 
-__all__ = ["PLACEMENTS", "Simulated", "classes_of", "simulate"]
+__all__ = ["PLACEMENTS", "HeadRun", "Simulated", "classes_of", "simulate", "simulate_head"]
 
 #: Cycles after which a ring that has not completed is an error.
 _LIMIT = 100_000_000
+#: Cycles to the first beat of a read, of a ring as of a chiplet that is alone.
+_LATENCY = 100
 #: Ways to share a graph out to chiplets.
 PLACEMENTS = ("tiles", "communities")
 
@@ -52,6 +55,9 @@ class Simulated:
         Bytes through all memory ports.
     phases
         Layer, command and cycles of every chiplet's commands.
+    hidden
+        int16 [nodes, features], results of the layer before the last as they lie in memory; None if there is none, or
+        they stayed on the chip.
     ring, aggregation, communities
         What `result.json` says under these names, or None.
     """
@@ -63,6 +69,7 @@ class Simulated:
     read: int
     written: int
     phases: Sequence[list[tuple[int, str, int]]]
+    hidden: Any = None
     ring: dict[str, Any] | None = None
     aggregation: dict[str, Any] | None = None
     communities: dict[str, Any] | None = None
@@ -77,6 +84,7 @@ def simulate(
     *,
     placement: str = "tiles",
     neural: NeuralConfig | None = None,
+    hidden: bool = False,
 ) -> Simulated:
     """Simulate an inference.
 
@@ -92,6 +100,8 @@ def simulate(
         One of `PLACEMENTS`; a chiplet that is alone has all.
     neural
         Sizes of the neural unit of each chiplet, if layers end there.
+    hidden
+        Whether all results are wanted in memory, even those that could stay on the chip.
 
     Raises
     ------
@@ -101,8 +111,60 @@ def simulate(
     if chiplets > 1:
         return _on_ring(config, chiplets, problem, exact, folder, placement, neural)
     if isinstance(config, MachineConfig):
-        return _community(config, problem, folder, neural)
+        return _community(config, problem, folder, neural, 0 if hidden else config.row_lines)
     return _gather(config, problem, folder, neural)
+
+
+@dataclass(frozen=True, eq=False)
+class HeadRun:
+    """What a simulation of a head found.
+
+    Attributes
+    ----------
+    errors
+        A line if the chiplet ended with an error.
+    results
+        int16 rows by place in `golden.head.TASKS`.
+    cycles
+        By the names of these tasks, and ``total``.
+    """
+
+    errors: list[str]
+    results: list[Any]
+    cycles: dict[str, int]
+
+
+def simulate_head(
+    config: ChipletConfig | MachineConfig, chiplets: int, image: Image, folder: Path, neural: NeuralConfig
+) -> HeadRun:
+    """Let a head learn and score on the neural chip of the first chiplet, in the machine of `simulate`.
+
+    Parameters
+    ----------
+    config, chiplets, neural
+        As for `simulate`; the other chiplets do nothing.
+    image
+        See `golden.head.HeadProblem.image`.
+    folder
+        For images and results; another one than that of `simulate`.
+    """
+    if chiplets > 1:
+        job = RingJob([image], RingSettings(latency=_LATENCY, limit=_LIMIT))
+        sizes = RingConfig(chiplets=chiplets, max_out=config.pe.max_out)
+        (ring,), _ = run_ring(config, sizes, [job], folder, name=f"ring_{chiplets}", neural=neural)
+        completion, cycles, (phases, *_), results = ring.completions[0], ring.cycles, ring.phases, ring.results
+    else:
+        outcome: Any
+        if isinstance(config, MachineConfig):
+            (outcome,), _ = run_images(config, [(image, Pace())], folder, neural=neural)
+        else:
+            (outcome,), _ = run_jobs(config, [Job(image)], folder, neural=neural)
+        completion, cycles, phases = outcome.run.completion, outcome.run.cycles, outcome.run.phases
+        results = [outcome.results[number] for number in range(len(TASKS))]
+    spent = {task.value: 0 for task in TASKS}
+    for layer, _, clocks in phases:
+        spent[TASKS[layer].value] += clocks
+    return HeadRun(_errors([completion]), results, {**spent, "total": cycles})
 
 
 def _limits(config: MachineConfig) -> Limits:
@@ -135,10 +197,12 @@ def _communities(counters: Sequence[dict[str, int]]) -> dict[str, int]:
     return {**found, "rounds": max(counts["rounds"] for counts in counters)}
 
 
-def _community(config: MachineConfig, problem: Problem, folder: Path, neural: NeuralConfig | None) -> Simulated:
+def _community(
+    config: MachineConfig, problem: Problem, folder: Path, neural: NeuralConfig | None, row_lines: int
+) -> Simulated:
     graph = problem.graph
     _check_graph(graph, config, graph.nodes, graph.edge_count)
-    image = build_community_image(problem, falling(problem.graph), _limits(config), row_lines=config.row_lines)
+    image = build_community_image(problem, falling(problem.graph), _limits(config), row_lines=row_lines)
     (outcome,), simulation = run_images(config, [(image, Pace())], folder, neural=neural)
     run = outcome.run
     assert run is not None
@@ -150,6 +214,7 @@ def _community(config: MachineConfig, problem: Problem, folder: Path, neural: Ne
         read=run.counters["bytes_read"],
         written=run.counters["bytes_written"],
         phases=[run.phases],
+        hidden=outcome.results.get(len(problem.model.layers) - 2),
         aggregation=_aggregation(graph, len(problem.model.layers), [outcome.counters]),
         communities=_communities([outcome.counters]),
     )
@@ -167,6 +232,7 @@ def _gather(config: ChipletConfig, problem: Problem, folder: Path, neural: Neura
         read=run.counters["bytes_read"],
         written=run.counters["bytes_written"],
         phases=[run.phases],
+        hidden=_hidden(outcome.results),
     )
 
 
@@ -187,7 +253,7 @@ def _on_ring(
     else:
         position, placement, placed = np.arange(graph.nodes), Placement.tiles(graph.nodes, chiplets), problem
     images = _images(config, placed, placement)
-    job = RingJob(images, RingSettings(latency=100, limit=_LIMIT))
+    job = RingJob(images, RingSettings(latency=_LATENCY, limit=_LIMIT))
     sizes = RingConfig(chiplets=chiplets, max_out=config.pe.max_out)
     (moved,), simulation = run_ring(config, sizes, [job], folder, name=f"ring_{chiplets}", neural=neural)
     # In the order in which the graph was given.
@@ -203,6 +269,7 @@ def _on_ring(
         read=sum(memory["bytes_read"] for memory in outcome.memories),
         written=sum(memory["bytes_written"] for memory in outcome.memories),
         phases=outcome.phases,
+        hidden=_hidden(outcome.results),
         ring={
             "placement": name,
             "words_by_link": [link["feature_words"] + link["partial_words"] for link in outcome.links],
@@ -214,6 +281,10 @@ def _on_ring(
         aggregation=_aggregation(graph, len(problem.model.layers), outcome.counters) if community else None,
         communities=_communities(outcome.counters) if community else None,
     )
+
+
+def _hidden(results: Sequence[Any]) -> Any:
+    return results[-2] if len(results) > 1 else None
 
 
 def _images(config: ChipletConfig | MachineConfig, problem: Problem, placement: Placement) -> list[Image]:

@@ -87,7 +87,7 @@ class Outcome:
     results
         int16 [vertices, f_out] of every layer.
     combined
-        int16 [vertices, f_out] of the last layer.
+        int16 [vertices, f_out] of the last layer; empty where an image has no working space.
     """
 
     run: Run | None
@@ -98,7 +98,7 @@ class Outcome:
 def _dumped(image: Image) -> list[tuple[int, int]]:
     """Address and size of every region that a run writes: results by layer, then the working space."""
     regions = [image.results_region(layer) for layer in range(image.header["layers"])]
-    regions.append(image.region(RegionKind.COMBINED))
+    regions += [region for region in image.regions if region.kind == RegionKind.COMBINED]
     return [(region.address, region.bytes) for region in regions]
 
 
@@ -159,16 +159,20 @@ def run_jobs(
     for number, job in enumerate(jobs):
         said = json.loads((directory / f"job{number}.json").read_text())
         run = Run(**said["run"]) if said["run"] else None
-        layers = range(job.image.header["layers"])
-        dumps = [(directory / f"job{number}.{part}").read_bytes() for part in range(len(layers) + 1)]
-        results = [job.image.rows(job.image.results_region(n), dumps[n]) for n in layers]
-        combined = job.image.region(RegionKind.COMBINED)
-        last = replace(combined, row_elements=results[-1].shape[1]) if results else combined
-        # Rows of the last layer lie at its own distance in the working space.
-        last = replace(last, row_bytes=job.image.results_region(layers[-1]).row_bytes)
-        last = replace(last, bytes=last.rows * last.row_bytes)
-        outcomes.append(Outcome(run, results, job.image.rows(last, dumps[-1])))
+        dumps = [(directory / f"job{number}.{part}").read_bytes() for part in range(len(_dumped(job.image)))]
+        results = [job.image.rows(job.image.results_region(n), dumps[n]) for n in range(job.image.header["layers"])]
+        outcomes.append(Outcome(run, results, _combined(job.image, results, dumps)))
     return outcomes, result
+
+
+def _combined(image: Image, results: list[Int16Array], dumps: list[bytes]) -> Int16Array:
+    """Rows of the last layer in the working space, where they lie at their own distance."""
+    if len(dumps) == len(results):
+        return np.zeros((0, 0), dtype=np.int16)
+    whole = image.region(RegionKind.COMBINED)
+    distance = image.results_region(len(results) - 1).row_bytes
+    last = replace(whole, row_elements=results[-1].shape[1], row_bytes=distance, bytes=whole.rows * distance)
+    return image.rows(last, dumps[-1])
 
 
 def mismatches(problem: Problem, outcome: Outcome) -> list[str]:

@@ -37,7 +37,7 @@ __all__ = ["COUNTERS", "Outcome", "Pace", "differences", "machine", "run_images"
 #: What the chiplet counts.
 COUNTERS = CommunityChiplet.COUNTERS
 _MEMORY_BYTES = 1 << 20
-_LIMIT = 2_000_000
+_LIMIT = 100_000_000
 
 
 @dataclass(frozen=True)

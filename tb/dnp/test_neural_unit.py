@@ -13,10 +13,11 @@ import pytest
 from golden.contracts import COMMANDS, LINE_BYTES, Error, Opcode
 from golden.dnp.arithmetic import HIGHEST, LOWEST, Ints, saturate
 from golden.dnp.assembler import assemble
+from golden.dnp.chip_rows import CHIP, PROGRAM_WORDS
 from golden.dnp.config import CoreConfig
 from golden.dnp.gbus import Space, read, write
 from golden.dnp.isa import StopCode
-from golden.dnp.layer_end import CHIP, PROGRAM_WORDS, LayerEnd
+from golden.dnp.layer_end import LayerEnd
 from golden.image_format import row_bytes
 from hw.dnp.neural_unit import NeuralConfig
 from tb.dnp.unit_bench import NeuralUnitBench
@@ -28,8 +29,8 @@ from tb.models.memory import Memory
 from tb.models.simulate import simulate_with_memory
 from tb.models.wrap import MemoryModel
 
-#: Small memories, and a queue that is shorter than the longest rows.
-CORE = CoreConfig(wm_depth=96, xm_depth=8, p_depth=64, table_bits=5)
+#: Small memories, with room for the head of `tb.dnp.test_head`, and a queue that is shorter than the longest rows.
+CORE = CoreConfig(wm_depth=96, xm_depth=20, p_depth=256, table_bits=5)
 CONFIG = NeuralConfig(CORE, queue=8, depth=16, patience=600)
 #: Bytes of the memory, all that can be addressed.
 MEMORY = 1 << 20
@@ -360,11 +361,11 @@ def unit(data_width: int) -> NeuralUnitBench:
     return NeuralUnitBench(CONFIG, data_width=data_width)
 
 
-def run(component: NeuralUnitBench, data_width: int, directory: Path) -> None:
-    """Run all tests above on a design."""
+def run(component: NeuralUnitBench, data_width: int, directory: Path, bench: str = __name__) -> None:
+    """Run all tests of a bench, those above or another module's, on a design."""
     simulate_with_memory(
         component,
-        __name__,
+        bench,
         directory,
         name="neural_unit",
         memories={"m_axi": MemoryModel(depth=MEMORY * 8 // data_width)},

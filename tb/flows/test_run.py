@@ -12,15 +12,17 @@ from typer.testing import CliRunner
 from golden.errors import InputError
 from golden.metrics import Bound, limit_cycles
 from hw.chiplet.config import ChipletConfig
+from scripts.blocks import UserError
 from scripts.cli import app
 from scripts.config import load_config, load_machine, load_ring, names
 from scripts.flows.run import Request, run
+from scripts.flows.simulations import HeadRun, Simulated
 from tb.harness.marks import full
 
 KEYS = {
     "schema", "dataset", "model", "config", "bit_exact", "differences", "cycles", "cycles_by_phase", "macs",
-    "external_bytes", "ring", "communities", "aggregation", "attribute_cache", "accuracy", "simulation", "tools",
-    "seed", "commit",
+    "external_bytes", "ring", "communities", "aggregation", "attribute_cache", "head", "accuracy", "simulation",
+    "tools", "seed", "commit",
 }  # fmt: skip
 
 
@@ -78,18 +80,80 @@ def test_own_graph_and_own_weights(tmp_path: Path) -> None:
     assert result["model"]["layers"] == [[6, 5], [5, 3]]
 
 
-def test_layers_may_end_on_the_neural_chip(tmp_path: Path) -> None:
+def with_chip(folder: Path) -> str:
+    """Write a small configuration with a neural chip; its path."""
     sizes = "[chiplet]\ngroups = 1\npes = 2\n[pe]\nlanes = 4\ndata_width = 64\nweight_rows = 512\n"
-    (tmp_path / "c.toml").write_text(f"{sizes}[neural]\nwm_depth = 320\ntable_bits = 8\nqueue = 16\n")
-    request = Request("karate", config=str(tmp_path / "c.toml"), activation="sigmoid", out=tmp_path / "out")
+    (folder / "c.toml").write_text(f"{sizes}[neural]\nwm_depth = 320\ntable_bits = 8\nqueue = 16\n")
+    return str(folder / "c.toml")
+
+
+def test_layers_may_end_on_the_neural_chip(tmp_path: Path) -> None:
+    """And a head may learn there from what it left."""
+    request = Request("karate", config=with_chip(tmp_path), activation="sigmoid", out=tmp_path / "out", head=5)
     result = run(request)
+    check_head(result, 5)
     assert result["bit_exact"] is True
     assert result["cycles_by_phase"]["layer0.neural"] > 0
     assert "layer1.neural" not in result["cycles_by_phase"]
     assert (result["model"]["activation"], result["config"]["neural"]["core"]["table_bits"]) == ("sigmoid", 8)
+    # Without RTL the golden head says the same.
+    golden = run(replace(request, rtl=False))["head"]
+    assert (golden["bit_exact"], golden["cycles"]) == (None, None)
+    assert golden["accuracy"] == result["head"]["accuracy"]
     # A network that ends in ReLU has nothing for the chip to do, so it is not simulated.
-    plain = run(replace(request, activation="relu", rtl=False))
+    plain = run(replace(request, activation="relu", rtl=False, head=None))
+    assert plain["head"] is None
     assert plain["config"]["neural"] is None
+
+
+def check_head(result: dict[str, Any], epochs: int) -> None:
+    """Check what the first chiplet's chip has learned of what karate's network leaves before its last layer."""
+    head = result["head"]
+    assert result["bit_exact"] is head["bit_exact"] is True
+    assert (head["epochs"], head["features"], head["classes"], head["chiplet"]) == (epochs, 16, 2, 0)
+    assert head["vertices"] == {"learnt": 20, "scored": 34}
+    cycles = head["cycles"]
+    spent = [cycles[name] for name in ("learning", "reading", "scoring")]
+    # A row of two classes takes so many clocks of its processor, beside loading.
+    assert spent[0] > epochs * 20 * 50
+    assert 0 < cycles["total"] - sum(spent) < 150 * (epochs + 2)
+    accuracy = head["accuracy"]
+    assert accuracy["network"] == result["accuracy"]["machine"]
+    assert accuracy["machine"] > 0.6
+    assert abs(accuracy["machine"] - accuracy["float"]) < 0.2
+
+
+@full
+@pytest.mark.parametrize(("config", "chiplets"), [("default", 2), ("community", 1), ("community", 2)])
+def test_a_head_beside_any_chiplet(config: str, chiplets: int, tmp_path: Path) -> None:
+    check_head(run(Request("karate", config=config, chiplets=chiplets, head=5, out=tmp_path)), 5)
+
+
+@pytest.mark.parametrize("errors", [[], ["chiplet 0 ended with NEURAL"]])
+def test_a_head_that_differs_is_told(errors: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And after a network that differs there is none."""
+    differs, hidden = "head, weights: 1 of 32 values differ", np.zeros((34, 16), np.int16)
+    found = Simulated([], np.zeros(34), cycles=9, seconds=1, read=0, written=0, phases=[[]], hidden=hidden)
+    learnt = HeadRun(errors, [hidden[:, :2]] * 3, {"learning": 5, "reading": 1, "scoring": 2, "total": 9})
+    monkeypatch.setattr("golden.head.HeadProblem.differences", lambda problem, results: [differs])
+    monkeypatch.setattr("scripts.flows.run.simulate", lambda *args, **kwargs: found)
+    monkeypatch.setattr("scripts.flows.run.simulate_head", lambda *args: learnt)
+    request = Request("karate", config=with_chip(tmp_path), head=1, out=tmp_path / "out")
+    result = run(request)
+    assert result["bit_exact"] is result["head"]["bit_exact"] is False
+    assert result["differences"] == (errors or [differs])
+    # It learns from what the machine left.
+    assert result["head"]["shift"] == 15
+    found = replace(found, differences=["layer 0"])
+    result = run(request)
+    assert (result["head"], result["differences"]) == (None, ["layer 0"])
+
+
+def test_a_head_that_has_no_room_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text("[neural]\nwm_depth = 300\ntable_bits = 8\n")
+    message = "16 features and 10 classes need wm_depth of at least 307, not 300; expected fewer features or classes"
+    with pytest.raises(InputError, match=message):
+        run(Request("digits", config=str(tmp_path / "c.toml"), head=1, rtl=False, out=tmp_path))
 
 
 def test_golden_alone_says_that_nothing_was_simulated(tmp_path: Path) -> None:
@@ -115,10 +179,14 @@ def test_golden_alone_says_that_nothing_was_simulated(tmp_path: Path) -> None:
             ["karate", "--activation", "tanh", "--config", "small"],
             "small: has no neural chip for tanh; expected one with",
         ),
+        (["karate", "--head", "1", "--config", "small"], "small: has no neural chip for a head; expected one with"),
+        (["karate", "--head", "0"], "head: learns 0 epochs; expected at least 1"),
+        (["karate", "--head", "1", "--layers", "1"], "head: there are 1 layers; expected at least 2; it learns from"),
+        (["karate", "--head", "1", "--batch", "4"], "--batch has no head; leave --head out"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(arguments: list[str], message: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError) as refused:
+    with pytest.raises((InputError, UserError)) as refused:
         app(["run", *arguments, "--out", str(tmp_path)], standalone_mode=False)
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)

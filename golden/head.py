@@ -1,0 +1,255 @@
+"""A classifier head on what a layer of a graph network left: rows to learn and to score, exact results, the image.
+
+The host reads the layer's results back, scales them by a power of two into Q0.15, puts the training vertices' rows and
+their targets into one region and all vertices' rows into another. The image has nothing but commands NEURAL: one for
+each epoch, of which the first loads table and weights, one that reads the weights back, one that scores all vertices.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from golden.contracts import LINE_BYTES, Opcode, RegionKind
+from golden.dnp.arithmetic import FRACTION, HIGHEST, Ints
+from golden.dnp.assembler import AssemblyError
+from golden.dnp.chip_rows import CHIP
+from golden.dnp.config import CoreConfig
+from golden.dnp.head import ROWS, Head, Task
+from golden.dnp.network import WEIGHT_FRACTION, Learning, Network
+from golden.errors import InputError
+from golden.graph import Graph
+from golden.image_format import Builder, Command, Image, Region, assemble
+from golden.model.layer import Int16Array
+from golden.model.network import Problem
+
+__all__ = ["TASKS", "HeadProblem", "HeadResults", "check_head", "head_of"]
+
+#: Tasks by their place in the image, where they stand for layers.
+TASKS = (Task.LEARN, Task.READ, Task.SCORE)
+#: Rows of a command: each one's first row is at the first processor, and at the start of a line.
+_TOGETHER = ROWS - ROWS % CHIP.processors
+_TAGS = 1 << 16
+#: η of eq. 4, and the largest initial weight.
+_RATE, _SPREAD = 2.0, 0.1
+
+
+class HeadResults(NamedTuple):
+    """What a head leaves.
+
+    Attributes
+    ----------
+    learning
+        Outputs before every step of the last epoch, int16 [training vertices, classes].
+    network
+        Weights and biases after it.
+    scoring
+        Outputs of all vertices, int16 [nodes, classes].
+    """
+
+    learning: Int16Array
+    network: Network
+    scoring: Int16Array
+
+
+def head_of(features: int, classes: int, core: CoreConfig, seed: int = 0) -> Head:
+    """Return a head with small random weights.
+
+    Raises
+    ------
+    InputError
+        If a processor has no room for it.
+    """
+    try:
+        head = Head(Network.random((features, classes), seed, _SPREAD), Learning(_RATE), core)
+        # Of all its programs this is the longest.
+        head.words(Task.LEARN, ROWS, load=True)
+    except AssemblyError:
+        raise InputError(
+            "head", f"has programs of more than {core.p_depth} words", "a larger p_depth (neural)"
+        ) from None
+    except ValueError as error:
+        raise InputError("head", str(error), "fewer features or classes, or larger memories (neural)") from None
+    return head
+
+
+def check_head(graph: Graph, epochs: int, layers: int) -> None:
+    """Refuse what a head cannot learn from.
+
+    Raises
+    ------
+    InputError
+        If there is no epoch, no layer before the last, or no training vertex of known class.
+    """
+    if epochs < 1:
+        raise InputError("head", f"learns {epochs} epochs", "at least 1")
+    if layers < 2:
+        raise InputError("head", f"there are {layers} layers", "at least 2; it learns from the results before the last")
+    if not (graph.train & (graph.labels >= 0)).any():
+        raise InputError(f"graph {graph.name}, train", "has no node of known class", "at least one to learn from")
+
+
+@dataclass(frozen=True, eq=False)
+class HeadProblem:
+    """A head, what it learns from, and for how long.
+
+    Attributes
+    ----------
+    problem
+        The network and its graph.
+    features
+        int16 [nodes, features], results of a layer of the network.
+    head
+        Takes as many features, gives as many classes as the graph has.
+    epochs
+        Passes over the training vertices of known class, in the order of VIDs; at least 1.
+    """
+
+    problem: Problem
+    features: Int16Array
+    head: Head
+    epochs: int
+
+    @cached_property
+    def learnt(self) -> npt.NDArray[np.intp]:
+        """VIDs of the training vertices."""
+        graph = self.problem.graph
+        return np.flatnonzero(graph.train & (graph.labels >= 0))
+
+    @cached_property
+    def shift(self) -> int:
+        """Bits by which features can be shifted to the left so that the largest still fits."""
+        values = self.features.astype(np.int64)
+        return FRACTION - int(np.where(values < 0, ~values, values).max(initial=0)).bit_length()
+
+    @cached_property
+    def scaled(self) -> Int16Array:
+        """Features in Q0.15."""
+        return (self.features.astype(np.int64) << self.shift).astype(np.int16)
+
+    @cached_property
+    def targets(self) -> Int16Array:
+        """int16 [training vertices, classes]: the largest word for the vertex's class, 0 for the others."""
+        classes = np.arange(self.head.classes)
+        return np.where(self.problem.graph.labels[self.learnt, None] == classes, HIGHEST, 0).astype(np.int16)
+
+    @cached_property
+    def exact(self) -> HeadResults:
+        """What the chip leaves."""
+        model = self.head.model()
+        outputs: list[Ints] = []
+        rows, targets = self.scaled.astype(np.int64), self.targets.astype(np.int64)
+        for _ in range(self.epochs):
+            steps = zip(rows[self.learnt], targets, strict=True)
+            outputs = [model.learn(row, target, self.head.learning) for row, target in steps]
+        scores = [model.forward(row)[-1] for row in rows]
+        return HeadResults(np.array(outputs).astype(np.int16), model.network, np.array(scores).astype(np.int16))
+
+    def differences(self, results: Sequence[Int16Array]) -> list[str]:
+        """Where results of `TASKS` differ from what the chip should leave, a line each; none if they are bit-exact."""
+        learning, reading, scoring = results
+        network = self.head.read(reading.astype(np.int64))
+        pairs = (
+            ("outputs while learning", self.exact.learning, learning),
+            ("weights", self.exact.network.weights[0], network.weights[0]),
+            ("biases", self.exact.network.biases[0], network.biases[0]),
+            ("outputs", self.exact.scoring, scoring),
+        )
+        lines = []
+        for what, want, got in pairs:
+            where = np.argwhere(want != got)
+            if len(where):
+                at = tuple(where[0].tolist())
+                place = ", ".join(map(str, at))
+                lines.append(
+                    f"head, {what}: {len(where)} of {want.size} values differ, first at {place}: {int(got[at])}, "
+                    f"expected {int(want[at])}"
+                )
+        return lines
+
+    def floating(self) -> npt.NDArray[np.int64]:
+        """Classes by a head in floating point with the same rows, rule and initial weights: int64 [nodes]."""
+        network, rate = self.head.network, self.head.learning.rate
+        rows, targets = (np.ldexp(values.astype(np.float64), -FRACTION) for values in (self.scaled, self.targets))
+        weights, biases = (
+            np.ldexp(part[0].astype(np.float64), -WEIGHT_FRACTION) for part in (network.weights, network.biases)
+        )
+        for _ in range(self.epochs):
+            for row, target in zip(rows[self.learnt], targets, strict=True):
+                output = 1 / (1 + np.exp(-(weights @ row + biases)))
+                step = rate * (target - output) * output * (1 - output)
+                weights += np.outer(step, row)
+                biases += step
+        return np.argmax(rows @ weights.T + biases, axis=1).astype(np.int64)
+
+    def image(self) -> Image:
+        """Image of one chiplet: its layers are `TASKS`, their results as in `HeadResults`.
+
+        Raises
+        ------
+        InputError
+            If it would be larger than 2^32 lines.
+        """
+        commands = list(self._commands())
+        programs = list(dict.fromkeys((task, count, load) for task, _, count, load in commands))
+        b = Builder(regions=2 + len(TASKS) + len(programs), commands=len(commands))
+        loads = {
+            key: b.words(RegionKind.PROGRAM, self.head.words(*key[:2], load=key[2]), number)
+            for number, key in enumerate(programs)
+        }
+        scored = b.rows(RegionKind.FEATURES, self.scaled, TASKS.index(Task.SCORE))
+        # Reading takes a word of each of four rows, whatever it is.
+        rows = {
+            Task.LEARN: b.rows(RegionKind.FEATURES, np.hstack([self.scaled[self.learnt], self.targets])),
+            Task.READ: scored,
+            Task.SCORE: scored,
+        }
+        results = {
+            task: b.reserve_rows(
+                RegionKind.RESULTS if task is TASKS[-1] else RegionKind.HIDDEN,
+                self._counts[task],
+                self.head.widths(task)[1],
+                layer,
+            )
+            for layer, task in enumerate(TASKS)
+        }
+        return assemble(
+            b,
+            [
+                Command(
+                    Opcode.NEURAL,
+                    {
+                        "layer": TASKS.index(task),
+                        "tag": number % _TAGS,
+                        "program": loads[task, count, load].line,
+                        "words": loads[task, count, load].rows,
+                        "rows": _line(rows[task], first),
+                        "results": _line(results[task], first),
+                        "vertices": count,
+                        **dict(zip(("f_in", "f_out"), self.head.widths(task), strict=True)),
+                    },
+                )
+                for number, (task, first, count, load) in enumerate(commands)
+            ],
+            self.problem,
+            layers=len(TASKS),
+            edges=0,
+        )
+
+    @cached_property
+    def _counts(self) -> dict[Task, int]:
+        """Rows of each task."""
+        return {Task.LEARN: self.learnt.size, Task.READ: CHIP.processors, Task.SCORE: len(self.features)}
+
+    def _commands(self) -> Iterator[tuple[Task, int, int, bool]]:
+        """Yield task, first row, number of rows, and whether weights are loaded, of every command."""
+        for number, task in enumerate([Task.LEARN] * self.epochs + [Task.READ, Task.SCORE]):
+            for first in range(0, self._counts[task], _TOGETHER):
+                yield task, first, min(_TOGETHER, self._counts[task] - first), number == first == 0
+
+
+def _line(region: Region, row: int) -> int:
+    return region.line + row * region.row_bytes // LINE_BYTES

@@ -1,0 +1,30 @@
+"""Small heads on results of a graph network, for benches."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from golden.dnp.config import CoreConfig
+from golden.dnp.head import Head
+from golden.dnp.network import Learning, Network
+from golden.graph import Graph
+from golden.head import HeadProblem
+from golden.model.layer import Int16Array
+from golden.model.network import Problem
+
+__all__ = ["head_problem", "labelled"]
+
+
+def labelled(graph: Graph, classes: int, seed: int) -> Graph:
+    """Give a graph random classes, of which some are unknown, and a split."""
+    random = np.random.default_rng(seed)
+    part, labels = random.integers(0, 3, graph.nodes), random.integers(-1, classes, graph.nodes)
+    # There is something to learn from.
+    part[0], labels[0] = 0, 0
+    return replace(graph, labels=labels, classes=classes, train=part == 0, validation=part == 1, test=part == 2)
+
+
+def head_problem(problem: Problem, features: Int16Array, epochs: int, core: CoreConfig, seed: int = 0) -> HeadProblem:
+    """Put a head with random weights on the features."""
+    network = Network.random((features.shape[1], problem.graph.classes), seed, spread=2.0)
+    return HeadProblem(problem, features, Head(network, Learning(1.5), core), epochs)
