@@ -30,7 +30,7 @@ class AttributeAccelerator(wiring.Component):
     cores
         A power of two, 1..16.
     once
-        Leave out what is inside the cores: `core` is generated apart, once, as `CORE_MODULE`.
+        Leave out what is inside the cores, which is generated apart, once, see `modules`.
 
     Attributes
     ----------
@@ -71,6 +71,11 @@ class AttributeAccelerator(wiring.Component):
     def core(self) -> AttributeCore:
         """Return a core as all of them are."""
         return AttributeCore(self.config)
+
+    @property
+    def modules(self) -> dict[str, AttributeCore]:
+        """What is left out because of `once`, by the name of its module."""
+        return {CORE_MODULE: self.core()} if self.once else {}
 
     def elaborate(self, platform: object) -> Elaboratable:
         """Merge the cores' ports in pairs."""

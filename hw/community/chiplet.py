@@ -24,7 +24,9 @@ from hw.community.pe import CommunityPE
 from hw.community.row_memory import RowMemory
 from hw.contracts import struct
 from hw.islands.config import LocatorConfig
+from hw.islands.engine import WORKER_MODULE
 from hw.islands.locator import Locator
+from hw.islands.worker import Worker
 from hw.memory.axi import AXI4Signature, connect_flat, flat_members
 from hw.memory.formats import WriteRequest, line_address_width
 from hw.memory.range_reader import RangeReader
@@ -149,7 +151,7 @@ class CommunityChiplet(wiring.Component):
     ----------
     config : MachineConfig
     once
-        Leave out what is inside PEs and hub units: `pe_module` and `hub_module` are generated apart, once.
+        Leave out what is inside PEs, hub units and the locator's workers: these are generated apart, see `modules`.
     offload
         Opcodes that a unit outside carries out; none by default.
 
@@ -188,7 +190,13 @@ class CommunityChiplet(wiring.Component):
     @property
     def modules(self) -> dict[str, wiring.Component]:
         """Components that are left out because of `once`, by the name of their module."""
-        return {PE_MODULE: self.pe_module(), HUB_MODULE: self.hub_module()} if self.once else {}
+        if not self.once:
+            return {}
+        return {
+            PE_MODULE: self.pe_module(),
+            HUB_MODULE: self.hub_module(),
+            WORKER_MODULE: Worker(self.config.locator),
+        }
 
     def pe_module(self) -> CommunityPE:
         """Return a PE as it is in this chiplet."""
@@ -218,7 +226,7 @@ class CommunityChiplet(wiring.Component):
         # The command reader, client 0, has commands read while others go on that have nothing to do with it.
         m.submodules.read_arbiter = arbiter = ReadArbiter(*port, clients=clients, outstanding=config.depth, silent=(0,))
         m.submodules.write_port = write_port = WritePort(*port, id_width=_ID_WIDTH + 1)
-        m.submodules.locator = locator = Locator(config.locator)
+        m.submodules.locator = locator = Locator(config.locator, once=self.once)
         m.submodules.distributor = distributor = Distributor(config.pes, config.kept, config.locator.outputs)
         m.submodules.table = table = NodeTable(config.locator.nodes, *port, ports=config.readers)
         shares = [range(n, config.pes, config.readers) for n in range(config.readers)]

@@ -4,17 +4,21 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from amaranth.hdl import Cat, ClockSignal, Elaboratable, Instance, Module, Mux, ResetSignal, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Out
 
 from hw.islands.bank_arbiter import BankArbiter
 from hw.islands.config import LINES, LocatorConfig
 from hw.islands.formats import AccessSignature, RecordBeat, SearchSignature
 from hw.islands.worker import Worker
+from hw.stream.once import Once
 from hw.stream.queue import Queue
 
-__all__ = ["Engine"]
+__all__ = ["WORKER_MODULE", "Engine"]
+
+#: Name of the module that is generated apart if workers are emitted once.
+WORKER_MODULE = "island_worker"
 
 
 class Engine(wiring.Component):
@@ -26,9 +30,8 @@ class Engine(wiring.Component):
         Sizes.
     number
         Of the engine; its workers are every ``config.engines``-th from there.
-    module
-        Name of the Verilog module of a `hw.islands.worker.Worker` that is generated apart; default: each worker is
-        generated here, which costs a simulator's compilation more the more there are.
+    once
+        Leave out what is inside the workers: `hw.islands.worker.Worker` is generated apart, once, as `WORKER_MODULE`.
 
     Attributes
     ----------
@@ -40,8 +43,8 @@ class Engine(wiring.Component):
         A record is under way.
     """
 
-    def __init__(self, config: LocatorConfig, number: int, module: str = "") -> None:
-        self.config, self.number, self.module = config, number, module
+    def __init__(self, config: LocatorConfig, number: int, *, once: bool = False) -> None:
+        self.config, self.number, self.once = config, number, once
         super().__init__(
             {
                 "searches": Out(SearchSignature(config)).array(config.searches),
@@ -57,7 +60,7 @@ class Engine(wiring.Component):
         config, access = self.config, self.access
         workers = [Worker(config) for _ in range(config.searches)]
         for n, worker in enumerate(workers):
-            m.submodules[f"worker{n}"] = _Apart(worker, self.module) if self.module else worker
+            m.submodules[f"worker{n}"] = Once(worker, WORKER_MODULE) if self.once else worker
             wiring.connect(m, worker.search, wiring.flipped(self.searches[n]))
             wiring.connect(m, worker.o, wiring.flipped(self.o[n]))
         for lane in range(config.lanes):
@@ -83,27 +86,6 @@ class Engine(wiring.Component):
                 worker.access.line.payload.eq(access.line.payload),
             ]
         m.d.comb += self.emitting.eq(Cat(worker.emitting for worker in workers).any())
-        return m
-
-
-class _Apart(Elaboratable):
-    """Stands for a component whose module is generated apart."""
-
-    def __init__(self, component: Any, module: str) -> None:
-        self.component, self.module = component, module
-        # It is made for its ports; one like it is elaborated elsewhere.
-        component._MustUse__used = True
-
-    def elaborate(self, platform: object) -> Module:
-        """Emit an instance with clock, reset and every port."""
-        m = Module()
-        ports: dict[str, Any] = {"i_clk": ClockSignal(), "i_rst": ResetSignal()}
-        for path, member, value in self.component.signature.flatten(self.component):
-            signal = Value.cast(value)
-            # The constant side of a stream is no port.
-            if isinstance(signal, Signal):
-                ports[f"{'i' if member.flow == In else 'o'}_{'__'.join(map(str, path))}"] = signal
-        m.submodules.instance = Instance(self.module, **ports)
         return m
 
 

@@ -13,7 +13,7 @@ from hw.islands.adjacency_port import AdjacencyPort
 from hw.islands.adjacency_store import AdjacencyStore
 from hw.islands.config import LocatorConfig
 from hw.islands.dispatcher import Dispatcher
-from hw.islands.engine import Engine
+from hw.islands.engine import WORKER_MODULE, Engine
 from hw.islands.formats import Counts, RecordBeat, Settings, peak
 from hw.islands.hub_detector import HubDetector
 from hw.islands.loader import Loader
@@ -21,6 +21,7 @@ from hw.islands.record_merger import RecordMerger
 from hw.islands.resolver import Resolver
 from hw.islands.state_store import StateStore
 from hw.islands.task_generator import TaskGenerator
+from hw.islands.worker import Worker
 from hw.memory.formats import ReadBeat, ReadRequest, WriteRequest, line_address_width
 
 __all__ = ["Counters", "Locator"]
@@ -47,8 +48,8 @@ class Locator(wiring.Component):
     ----------
     config
         Sizes.
-    worker
-        As ``module`` of `hw.islands.engine.Engine`.
+    once
+        As for `hw.islands.engine.Engine`.
 
     Attributes
     ----------
@@ -74,8 +75,8 @@ class Locator(wiring.Component):
         line addresses of those that failed.
     """
 
-    def __init__(self, config: LocatorConfig, worker: str = "") -> None:
-        self.config, self.worker = config, worker
+    def __init__(self, config: LocatorConfig, *, once: bool = False) -> None:
+        self.config, self.once = config, once
         widths = (config.address_width, config.data_width)
         failure = stream.Signature(line_address_width(config.address_width), always_ready=True)
         paging = {
@@ -98,6 +99,11 @@ class Locator(wiring.Component):
             }
         )
 
+    @property
+    def modules(self) -> dict[str, wiring.Component]:
+        """What is left out because of `once`, by the name of its module."""
+        return {WORKER_MODULE: Worker(self.config)} if self.once else {}
+
     def elaborate(self, platform: object) -> Module:
         """Connect the blocks; step through the rounds."""
         m = Module()
@@ -109,7 +115,7 @@ class Locator(wiring.Component):
         m.submodules.generator = generator = TaskGenerator(config)
         m.submodules.dispatcher = dispatcher = Dispatcher(config)
         m.submodules.resolver = resolver = Resolver(config)
-        engines = [Engine(config, number, self.worker) for number in range(config.engines)]
+        engines = [Engine(config, number, once=self.once) for number in range(config.engines)]
         mergers = [RecordMerger(len(range(n, config.workers, config.outputs))) for n in range(config.outputs)]
 
         settings = Signal(Settings(config))

@@ -26,8 +26,9 @@ from hw.islands.config import LocatorConfig
 from scripts.flows.table import show
 from tb.harness import BuildOptions
 from tb.harness.build import Build
+from tb.harness.modules import module_sources
 from tb.harness.run import run
-from tb.islands.island_machine import IslandMachine, lay_out, worker_blocks, worker_sources
+from tb.islands.island_machine import IslandMachine, lay_out, worker_blocks
 from tb.models.memory import LATENCY, plusargs
 from tb.models.simulate import build_with_memory
 from tb.models.wrap import MemoryModel
@@ -151,7 +152,7 @@ def _simulator(config: LocatorConfig, depth: int) -> Build:
         component,
         _MODULE,
         memories={"m_axi": MemoryModel(depth=depth)},
-        sources=worker_sources(component, _MODULE),
+        sources=module_sources(component, _MODULE),
         options=BuildOptions(blocks=worker_blocks(component)),
     )
 

@@ -13,15 +13,15 @@ import numpy as np
 from golden.attributes.cache import AttributeRam, hashed_slot
 from golden.attributes.sampler import Plan
 from golden.contracts import COMMANDS, LINE_BYTES, Error, Flow, Opcode, Policy
-from hw.attributes.accelerator import CORE_MODULE, AttributeAccelerator
+from hw.attributes.accelerator import AttributeAccelerator
 from hw.attributes.core import CoreConfig
 from hw.attributes.formats import AttributeConfig
 from tb.attributes.mirror import Job, Mirror
-from tb.dnp.array import module_source
 from tb.harness import BuildOptions, parameters
 from tb.harness.bench import Bench, start
 from tb.harness.expected import expect_cycles
 from tb.harness.marks import full
+from tb.harness.modules import module_sources
 from tb.models.memory import Memory
 from tb.models.simulate import simulate_with_memory
 from tb.models.wrap import MemoryModel
@@ -580,13 +580,6 @@ async def a_reset_in_the_middle_changes_nothing_later(dut: Any) -> None:
 def launch(component: AttributeAccelerator, given: dict[str, Any], directory: Path) -> None:
     """Run the bench on an accelerator; cores that are left out of it are compiled apart, once."""
     name = f"attribute_accelerator_{given['cores']}"
-    parts: dict[str, Any] = {}
-    if component.once:
-        # Seen from outside, every output of a core depends on every input, so what connects them looks like loops.
-        control = directory / "loops.vlt"
-        control.write_text(f'`verilator_config\nlint_off -rule UNOPTFLAT -file "*/{name}.v"\n')
-        parts["sources"] = [module_source(component.core(), CORE_MODULE), control]
-        parts["options"] = BuildOptions(blocks=(CORE_MODULE,))
     simulate_with_memory(
         component,
         __name__,
@@ -594,7 +587,8 @@ def launch(component: AttributeAccelerator, given: dict[str, Any], directory: Pa
         name=name,
         memories={"m_axi": MemoryModel(depth=MEMORY // 8)},
         parameters=given,
-        **parts,
+        sources=module_sources(component, name),
+        options=BuildOptions(blocks=tuple(component.modules)),
     )
 
 

@@ -26,9 +26,8 @@ from hw.community.formats import CommunityConfig
 from hw.dnp.neural_unit import NeuralConfig
 from hw.islands.config import LocatorConfig
 from tb.chiplet.host import Host, Run
-from tb.community.loops import loose_loops
-from tb.dnp.array import module_source
 from tb.harness import CLOCK_NS, BuildOptions, Result, parameters
+from tb.harness.modules import module_sources
 from tb.models.simulate import simulate_with_memory
 from tb.models.wrap import MemoryModel
 
@@ -106,10 +105,7 @@ def run_images(
         name=name,
         memories={"m_axi": MemoryModel(depth=1 << (size // beat - 1).bit_length())},
         parameters={"beat_bytes": beat},
-        sources=[
-            *(module_source(component, part) for part, component in chiplet.modules.items()),
-            loose_loops(directory, name),
-        ],
+        sources=module_sources(chiplet, name),
         options=BuildOptions(blocks=tuple(chiplet.modules)),
     )
     outcomes = []

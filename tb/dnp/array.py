@@ -28,16 +28,14 @@ from hw.dnp.chip import CORE_MODULE, NeuralChip
 from hw.dnp.core import Core, Status
 from tb.harness import simulate
 from tb.harness.build import (
-    ROOT,
     WAIVED,
     BuildError,
     BuildOptions,
     digest,
     locked,
-    to_rtlil,
-    to_verilog,
     verilator_path,
 )
+from tb.harness.modules import module_source
 from tb.harness.run import CLOCK_NS, Result
 
 __all__ = [
@@ -46,7 +44,6 @@ __all__ = [
     "exchange",
     "hosts",
     "lint_array",
-    "module_source",
     "simulate_array",
     "simulate_chip",
 ]
@@ -56,16 +53,6 @@ _WORD = 0xFFFF
 
 #: How the library of the processor is compiled; part of its folder's name.
 _LIBRARY = ("--cc", "--build", "-O3", "--x-initial", "unique", "-Wno-fatal", "--lib-create", CORE_MODULE)
-
-
-def module_source(component: Any, name: str) -> Path:
-    """Generate a module that an array or a chip instantiates, once, and return its file."""
-    text = to_rtlil(component, name)
-    path = ROOT / "build" / "dnp" / digest(text) / f"{name}.v"
-    with locked(path.with_suffix(".lock")):
-        if not path.exists():
-            path.write_text(to_verilog(text))
-    return path
 
 
 def core_library(config: CoreConfig) -> tuple[Path, Path]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,21 +19,16 @@ from hw.graph.csr_reader import ErrorReport
 from hw.islands.config import LocatorConfig
 from hw.islands.formats import RecordBeat
 from hw.islands.locator import Counters, Locator
-from hw.islands.worker import Worker
 from hw.memory.axi import AXI4Signature, connect_flat, flat_members
 from hw.memory.read_arbiter import ReadArbiter
 from hw.memory.write_port import WritePort
-from tb.community.loops import loose_loops
-from tb.harness import ROOT
-from tb.harness.build import digest, locked, to_rtlil, to_verilog
+from hw.stream.once import modules_of
 
-__all__ = ["MOST_PAGE", "IslandMachine", "Layout", "lay_out", "worker_blocks", "worker_sources"]
+__all__ = ["MOST_PAGE", "IslandMachine", "Layout", "lay_out", "worker_blocks"]
 
 #: Vertices of the largest page that there is room for.
 MOST_PAGE = 256
 
-#: Module of the workers.
-WORKER = "island_worker"
 #: From so many workers on one program for all saves more of the compiler's time than it costs the simulator's.
 _MANY = 8
 #: Bursts of a client that are under way, without and with lines that are read when they are needed.
@@ -45,12 +38,12 @@ _BURSTS, _LINES = 16, 128
 class IslandMachine(wiring.Component):
     """A `Locator` behind a read arbiter with flat AXI4 ports; parameters as for `LocatorConfig`.
 
-    Where there are several workers, their module is a source of its own, see `worker_sources`, unless `apart` is false.
+    Where there are several workers they are generated apart, once, unless `once` is false.
     """
 
-    def __init__(self, *, apart: bool = True, **parameters: Any) -> None:
+    def __init__(self, *, once: bool = True, **parameters: Any) -> None:
         self.config = config = LocatorConfig(**parameters)
-        self.apart = apart and config.workers > 1
+        self.locator = Locator(config, once=once and config.workers > 1)
         outstanding = _LINES if config.external else _BURSTS
         self.arbiter = ReadArbiter(config.address_width, config.data_width, config.clients, outstanding)
         port = AXI4Signature(config.address_width, config.data_width, self.arbiter.id_width)
@@ -66,10 +59,15 @@ class IslandMachine(wiring.Component):
             }
         )
 
+    @property
+    def modules(self) -> dict[str, Any]:
+        """What is generated apart, by the name of its module."""
+        return modules_of(self.locator)
+
     def elaborate(self, platform: object) -> Module:
         """Connect the two."""
         m = Module()
-        m.submodules.locator = locator = Locator(self.config, WORKER if self.apart else "")
+        m.submodules.locator = locator = self.locator
         m.submodules.arbiter = arbiter = self.arbiter
         wiring.connect(m, wiring.flipped(self.command), locator.command)
         wiring.connect(m, locator.completion, wiring.flipped(self.completion))
@@ -95,33 +93,7 @@ class IslandMachine(wiring.Component):
 
 def worker_blocks(machine: IslandMachine) -> tuple[str, ...]:
     """Return what `tb.harness.BuildOptions.blocks` are: the worker, compiled once for all that there are."""
-    return (WORKER,) if machine.apart and machine.config.workers >= _MANY else ()
-
-
-def worker_sources(machine: IslandMachine, name: str) -> list[Path]:
-    """Write the Verilog of a worker where it is not part of the machine's, and return where it is.
-
-    Parameters
-    ----------
-    machine
-        The machine.
-    name
-        Its module. Seen from outside, every output of a worker depends on every input: a second file says that what
-        connects workers looks like loops.
-    """
-    if not machine.apart:
-        return []
-    text = _worker_text(machine.config)
-    path = ROOT / "build" / "islands" / f"{WORKER}-{digest(text)}.v"
-    with locked(path.with_suffix(".lock")):
-        path.write_text(text)
-    (path.parent / name).mkdir(exist_ok=True)
-    return [path, loose_loops(path.parent / name, name)]
-
-
-@cache
-def _worker_text(config: LocatorConfig) -> str:
-    return to_verilog(to_rtlil(Worker(config), WORKER))
+    return tuple(machine.modules) if machine.config.workers >= _MANY else ()
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from golden.islands.schedule import Schedule
 from hw.islands.config import LocatorConfig
 from tb.harness import BuildOptions, parameters
 from tb.harness.marks import full
+from tb.harness.modules import module_sources
 from tb.islands.graphs import (
     GRAPHS,
     bound_stars,
@@ -38,7 +39,7 @@ from tb.islands.graphs import (
     stars,
     tangled,
 )
-from tb.islands.island_machine import IslandMachine, lay_out, worker_blocks, worker_sources
+from tb.islands.island_machine import IslandMachine, lay_out, worker_blocks
 from tb.islands.locator_driver import HALVING, LIMIT, SIZE, SLOW, begin, brief, expect, limits_of
 from tb.islands.locator_error_tests import *  # noqa: F403  # cocotb looks for tests in this module
 from tb.models.simulate import simulate_with_memory
@@ -458,7 +459,7 @@ async def vertices_of_other_chiplets_are_hubs(dut: Any) -> None:
 
 def machine(config: dict[str, Any]) -> IslandMachine:
     """Return the design with all of it in one source, as mutation and coverage want it."""
-    return IslandMachine(apart=False, **config)
+    return IslandMachine(once=False, **config)
 
 
 def launch(component: IslandMachine, given: Mapping[str, Any], directory: Path | None = None) -> None:
@@ -478,7 +479,7 @@ def launch(component: IslandMachine, given: Mapping[str, Any], directory: Path |
             name=name,
             memories={"m_axi": MemoryModel(depth=SIZE * 8 // config.data_width)},
             parameters=given,
-            sources=worker_sources(component, name),
+            sources=module_sources(component, name),
             options=BuildOptions(blocks=worker_blocks(component)),
         )
 

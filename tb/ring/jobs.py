@@ -20,10 +20,9 @@ from hw.community.chiplet import CommunityChiplet, MachineConfig
 from hw.dnp.neural_unit import NeuralConfig
 from hw.ring.formats import RingConfig
 from hw.ring.ring_chiplet import RingChiplet
-from tb.community.loops import loose_loops
-from tb.dnp.array import module_source
 from tb.harness import BuildOptions, Result
 from tb.harness.build import Build, build, remembered
+from tb.harness.modules import module_sources
 from tb.harness.run import completed, run
 from tb.models.memory import plusargs
 from tb.models.wrap import SOURCES
@@ -141,7 +140,7 @@ def run_ring(
     def make() -> Build:
         units = neural_units(neural, config.port, once=True)
         component = with_units(lambda offload: RingChiplet(config, ring, once=True, offload=offload), units)
-        return _build(component, ring, name, depth, options, directory)
+        return _build(component, ring, name, depth, options)
 
     made = remembered((config, ring, neural, name, depth, options), make)
     counters = CommunityChiplet.COUNTERS if isinstance(config, MachineConfig) else ()
@@ -175,7 +174,7 @@ def simulate_ring(component: RingChiplet, jobs: Sequence[RingJob], directory: Pa
         As for :func:`run_ring`.
     """
     ring, port = component.ring, component.config.port
-    made = _build(component, ring, name, _depth(jobs, port), BuildOptions(), directory)
+    made = _build(component, ring, name, _depth(jobs, port), BuildOptions())
     return _simulate(made, port, ring.chiplets, component.counters, jobs, directory)
 
 
@@ -185,12 +184,9 @@ def _depth(jobs: Sequence[RingJob], port: tuple[int, int]) -> int:
     return 1 << (size // (port[1] // 8) - 1).bit_length()
 
 
-def _build(component: Any, ring: RingConfig, name: str, depth: int, options: BuildOptions, directory: Path) -> Build:
+def _build(component: Any, ring: RingConfig, name: str, depth: int, options: BuildOptions) -> Build:
     """Build a ring; chiplets are compiled once for all positions: a large one would take minutes for each."""
-    parts = component.modules
-    sources = [*SOURCES, *(module_source(part, module) for module, part in parts.items())]
-    if parts:
-        sources.append(loose_loops(directory, f"{name}_chiplet"))
+    sources = [*SOURCES, *module_sources(component, f"{name}_chiplet")]
     return build(
         component,
         f"{name}_chiplet",
@@ -198,7 +194,7 @@ def _build(component: Any, ring: RingConfig, name: str, depth: int, options: Bui
         toplevel=name,
         texts={f"{name}.sv": ring_top(component, ring, f"{name}_chiplet", name, depth)},
         ports=(),
-        options=replace(options, blocks=(f"{name}_chiplet", *parts)),
+        options=replace(options, blocks=(f"{name}_chiplet", *component.modules)),
     )
 
 
