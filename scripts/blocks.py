@@ -451,7 +451,7 @@ BLOCKS: tuple[Block, ...] = (
         parameters={"pes": 8, "reach": 3},
         bench="tb.community.test_sharer",
         bench_parameters={"pes": 5, "reach": 3},
-        narrow={"pes": 1, "reach": 0},
+        narrow={"pes": 3, "reach": 2},
     ),
     Block(
         name="community.apart",
