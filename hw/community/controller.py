@@ -5,7 +5,7 @@ from typing import Any
 from amaranth.hdl import Cat, Cover, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
-from amaranth.utils import exact_log2
+from amaranth.utils import bits_for, exact_log2
 
 from golden.contracts import COMMAND_BYTES, COMMANDS, LINE_BYTES, ROW_BYTES, VALUE_BITS, Activation, Error, Opcode
 from golden.model.scale import MANTISSA_FRACTION
@@ -59,7 +59,7 @@ class Controller(wiring.Component):
     command : stream of unsigned(512)
     executed : stream of `ErrorReport`
         Its first error, or code 0. ``BAD_OPERAND`` has the operand: a size beyond the configuration, or a number of
-        features or vertices that is not that of the commands before.
+        features or vertices that is not that of the commands before, or features if the weights were refused.
     opcode, layer : Out(8)
         Command under way.
     errors : streams of `ErrorReport`, always ready
@@ -161,6 +161,8 @@ class Controller(wiring.Component):
         head, load, combine, locate, process = views.values()
         report, working = Signal(ErrorReport), Signal()
         failed, failing = report.code != Error.NONE, Signal()
+        # Nothing begins with more vertices than there may be.
+        count_bits = bits_for(self.nodes + 1)
         for source in reversed(self.errors):
             with m.If(source.valid & working & ~failed):
                 m.d.sync += report.eq(source.payload)
@@ -186,7 +188,7 @@ class Controller(wiring.Component):
         def read_table(vertices: Any, *arrays: tuple[Any, Any]) -> None:
             """Where the node table's arrays are, and whether each is needed."""
             for n, (line, needed) in enumerate(arrays):
-                length = vertices + (ARRAYS[n] == "offsets")
+                length = (vertices[:count_bits] + (ARRAYS[n] == "offsets"))[:count_bits]
                 m.d.sync += [self.table_addresses[n].eq(words(line)), self.table_words[n].eq(Mux(needed, length, 0))]
 
         def begin(*bad: tuple[Any, Any]) -> None:
@@ -198,8 +200,8 @@ class Controller(wiring.Component):
                     m.d.sync += self.start.eq(0)
                     refuse(operand)
 
-        # Of the weights that are loaded, and of the location that goes on.
-        f_in, f_out = Signal(32), Signal(16)
+        # Of the weights that are loaded, whether they were not refused, and of the location that goes on.
+        f_in, f_out, sized = Signal(32), Signal(16), Signal()
         located_vertices, locating, answered = Signal(32), Signal(), Signal()
         location = Signal(ErrorReport)
         m.d.comb += self.located.ready.eq(locating & ~answered)
@@ -276,6 +278,7 @@ class Controller(wiring.Component):
                             m.d.sync += [
                                 f_in.eq(load.f_in),
                                 f_out.eq(load.f_out),
+                                sized.eq(0),
                                 last_chunk.eq((load.f_out - 1) >> exact_log2(config.lanes)),
                                 granules.eq(((load.f_out - 1) >> exact_log2(_ELEMENTS_OF_GRANULE)) + 1),
                                 loader.addresses[0].eq(words(load.weights)),
@@ -301,6 +304,7 @@ class Controller(wiring.Component):
                     refuse(f_in)
             with m.State("LOAD"):
                 m.d.comb += loader.start.eq(1)
+                m.d.sync += sized.eq(1)
                 m.next = "LOADED"
                 with m.If(locating):
                     m.next = "ANSWER"
@@ -333,7 +337,7 @@ class Controller(wiring.Component):
                     self.write_inside.eq(0),
                     features.first.eq(combine.first_row),
                     self.first.eq(combine.first_row),
-                    self.vertices.eq(combine.vertices),
+                    self.vertices.eq(combine.vertices[:count_bits]),
                     self.first_result.eq(0),
                     self.results.eq(beats(combine.combined)),
                 ]
@@ -346,7 +350,7 @@ class Controller(wiring.Component):
                 )
                 begin(
                     (combine.vertices > self.nodes, combine.vertices),
-                    (combine.f_in != f_in, combine.f_in),
+                    ((combine.f_in != f_in) | ~sized, combine.f_in),
                     (combine.f_out != f_out, combine.f_out),
                 )
             with m.State("PROCESS"):
@@ -366,7 +370,7 @@ class Controller(wiring.Component):
                     features.combined.eq(process.combined),
                     features.first.eq(process.first_vertex),
                     self.first.eq(process.first_vertex),
-                    self.vertices.eq(process.vertices),
+                    self.vertices.eq(process.vertices[:count_bits]),
                     self.first_result.eq(process.first_vertex),
                     self.first_partial.eq(process.first_partial),
                     self.results.eq(beats(process.results, process.write_inside)),
@@ -385,7 +389,7 @@ class Controller(wiring.Component):
                     (~locating, Opcode.PROCESS),
                     (process.vertices != located_vertices, process.vertices),
                     (process.vertices > self.nodes, process.vertices),
-                    (process.f_in != f_in, process.f_in),
+                    ((process.f_in != f_in) | ~sized, process.f_in),
                     (process.f_out != f_out, process.f_out),
                     ((process.neighbour_weight != 1) & (process.neighbour_weight != 256), process.neighbour_weight),
                     (process.read_inside & (process.sparse | process.combined), Opcode.PROCESS),
