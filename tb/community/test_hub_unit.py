@@ -14,6 +14,7 @@ import pytest
 
 from golden.model.layer import GIN_FRACTION
 from golden.model.rounding import requantise
+from hw.community.formats import RECORDS
 from hw.community.hub_finisher import HubFinisher
 from hw.community.hub_unit import HubUnit
 from hw.pe.requantiser import Requantiser
@@ -603,6 +604,39 @@ async def a_hub_leaves_when_its_sums_are_there(dut: Any) -> None:
             around.add(client, vid)
             await bench.cycles(100)
             assert int(dut.busy.value) == (vid == second)
+        assert around.results == around.expected()
+
+
+@cocotb.test()
+async def every_sum_that_is_owed_is_waited_for(dut: Any) -> None:
+    """However many there are of a hub, up to a power of two, as many, and one more: it leaves behind the last one."""
+    bench, design, around = await begin(dut, owing=1.0)
+    await rest(bench)
+    most = design.clients * RECORDS
+    for beside in (-1, 0, 1):
+        layer = Layer.of(design, bench.random, min(design.nodes, design.hubs.width, 9), design.config.lanes)
+        await around.begin(layer)
+        left = {vid: max(1, (1 << bit) + beside) for bit, vid in enumerate(layer.rows)}
+        while any(left.values()):
+            # What has been asked for before is paid first, so that no more is owed at the same time than can be.
+            around.pay()
+            for vid, count in left.items():
+                around.ask(bench.random.randrange(design.clients), [vid] * min(count, most))
+                left[vid] -= min(count, most)
+            await around.settle()
+        lasts = {vid: (client, vid) for client, vid in around.owed}
+        for last in lasts.values():
+            around.owed.remove(last)
+        around.pay()
+        await around.settle()
+        await bench.pulse(dut.finish, then=1)
+        await bench.cycles(60)
+        ended = {vid for vid in layer.rows if vid not in lasts}
+        for vid, last in lasts.items():
+            assert set(around.results) == ended
+            around.add(*last)
+            await bench.cycles(60)
+            ended.add(vid)
         assert around.results == around.expected()
 
 
