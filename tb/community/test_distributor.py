@@ -90,6 +90,10 @@ class PEs:
             await self.bench.cycles(1)
             self.smoothed += int(self.bench.dut.smoothed.value)
 
+    async def get(self, beats: int) -> None:
+        """Wait until so many beats have been given out."""
+        await self.bench.until(lambda: sum(map(len, self.given)) >= beats, 20_000)
+
     async def retire(self) -> None:
         """Wait until all that has been given out is done."""
         while any(self.owed):
@@ -221,7 +225,7 @@ async def begin(dut: Any, **pace: Any) -> tuple[Bench, Distributor, PEs]:
 
 async def finished(bench: Bench, pes: PEs, beats: int) -> None:
     """Wait until so many beats have been given out and the distributor says that this is the end."""
-    await bench.until(lambda: sum(map(len, pes.given)) >= beats, 20_000)
+    await pes.get(beats)
     for _ in range(10):
         await bench.cycles(1)
         if int(bench.dut.ended.value):
@@ -518,7 +522,7 @@ async def all_are_counted(dut: Any) -> None:
             for number in range(25 if count else 0):
                 words = with_header(bench, 3, {"nodes": 1, "hub_edges": hub, "part": 0})
                 bench.drive(f"i__{number % model.streams}", words)
-            await bench.until(lambda count=count: sum(map(len, pes.given)) == 3 * count)
+            await pes.get(3 * count)
             for _ in range(3):
                 assert (int(dut.communities.value), int(dut.hubs.value)) == (count * (1 - hub), count * hub)
                 await bench.cycles(1)

@@ -165,6 +165,8 @@ class Around:
         #: Rows that each client waits for; the beats of the first one that have come.
         self.asked: list[list[int]] = [[] for _ in range(clients)]
         self.beats: list[list[list[int]]] = [[] for _ in range(clients)]
+        #: Bits that elements of partial sums have less than 32, at least.
+        self.less = 0
         #: Partial sums that are still to be sent, by whom and of which hub.
         self.owed: list[tuple[int, int]] = []
         #: Hubs that were wanted, in order; those which nobody has begun to combine.
@@ -278,7 +280,7 @@ class Around:
         """Have a client send a partial sum."""
         rng, layer, lanes = self.bench.random, self.layer, self.design.config.lanes
         chunks = layer.settings["last_chunk"] + 1
-        values = [rng.randrange(-(1 << 31), 1 << 31) >> rng.randrange(32) for _ in range(chunks * lanes)]
+        values = [rng.randrange(-(1 << 31), 1 << 31) >> rng.randrange(self.less, 32) for _ in range(chunks * lanes)]
         layer.sums[vid] = [wrapped(a + b) for a, b in zip(layer.sums[vid], values, strict=False)]
         words = [
             {"vid": vid, "chunk": n, "data": values[n * lanes : (n + 1) * lanes], "last": int(n == chunks - 1)}
@@ -424,6 +426,29 @@ async def all_settings_are_exact(dut: Any) -> None:
         await rest(bench)
         assert bench.cycle - began == (clearing(design) if (n + 2) % _EPOCHS == 1 else 1)
         await ask_all(around, layer)
+        await around.finish()
+
+
+@cocotb.test()
+async def every_bit_of_a_sum_counts(dut: Any) -> None:
+    """Results are 16 bits of the sums themselves, which stay while nothing comes."""
+    bench, design, around = await begin(dut)
+    await rest(bench)
+    hubs = min(design.nodes, design.hubs.width, 8)
+    as_it_is = {"relu": 0, "bias": 0, "wide": 0, "own": 0}
+    for shift in (0, 0, 0, 0, 8, 16):
+        layer = Layer.of(design, bench.random, hubs, design.config.max_out, shift=shift, **as_it_is)
+        for scale in layer.scales.values():
+            scale |= {"mantissa": 1, "exponent": 0}
+        await around.begin(layer)
+        # Two of them have 15 bits and a sign behind the shift.
+        around.less = 17 - shift
+        for _ in range(2):
+            around.ask(design.clients - 1, list(layer.rows))
+            await around.settle()
+            await bench.cycles(bench.random.randrange(20))
+        # None is beyond what a result can be.
+        assert all(-(1 << 15) <= value >> shift < 1 << 15 for row in layer.sums.values() for value in row)
         await around.finish()
 
 
