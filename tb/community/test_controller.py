@@ -352,7 +352,7 @@ class World:
     def bad_combine(self, fields: Fields) -> list[int]:
         """Return the operands of COMBINE that are bad; the last one is told."""
         wrong = {"vertices": fields["vertices"] > self.design.nodes}
-        wrong |= {"f_in": fields["f_in"] != self.f_in or not self.weights, "f_out": fields["f_out"] != self.f_out}
+        wrong |= {"f_in": fields["f_in"] != self.f_in, "f_out": fields["f_out"] != self.f_out or not self.weights}
         return [fields[name] for name, bad in wrong.items() if bad]
 
     def bad_process(self, fields: Fields) -> list[int]:
@@ -360,8 +360,8 @@ class World:
         vertices, inside = fields["vertices"], fields["read_inside"]
         wrong: list[int] = [Opcode.PROCESS] * (not self.locating)
         wrong += [vertices] * (vertices != self.located_vertices or vertices > self.design.nodes)
-        wrong += [fields["f_in"]] * (fields["f_in"] != self.f_in or not self.weights)
-        wrong += [fields["f_out"]] * (fields["f_out"] != self.f_out)
+        wrong += [fields["f_in"]] * (fields["f_in"] != self.f_in)
+        wrong += [fields["f_out"]] * (fields["f_out"] != self.f_out or not self.weights)
         wrong += [fields["neighbour_weight"]] * (fields["neighbour_weight"] not in (1, 256))
         wrong += [Opcode.PROCESS] * bool(inside and (fields["sparse"] or fields["combined"]))
         return wrong + [Opcode.PROCESS] * bool((inside or fields["write_inside"]) and not self.design.row_memory)
@@ -619,9 +619,9 @@ async def every_bad_operand_is_told(dut: Any) -> None:
         """Of weights that are refused, and of commands that would need them."""
         sizes = {"f_in": f_in, "f_out": f_out}
         await bad(load, info, **sizes)
-        await bad(Opcode.COMBINE, f_in, **sizes, vertices=nodes)
+        await bad(Opcode.COMBINE, f_out, **sizes, vertices=nodes)
         await good(Opcode.LOCATE, vertices=nodes)
-        await bad(Opcode.PROCESS, f_in, **right | sizes, vertices=nodes)
+        await bad(Opcode.PROCESS, f_out, **right | sizes, vertices=nodes)
 
     right = {"neighbour_weight": 1, "combined": 0, "sparse": 0, "read_inside": 0, "write_inside": 0}
     await bad(Opcode.COMBINE, 0, f_in=0, f_out=0, vertices=nodes)
