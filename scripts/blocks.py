@@ -443,7 +443,7 @@ BLOCKS: tuple[Block, ...] = (
         parameters={"pes": 6, "streams": 4},
         bench="tb.community.test_distributor",
         bench_parameters={"pes": 4, "depth": 64, "streams": 3},
-        narrow={"pes": 3, "depth": 64, "streams": 1},
+        narrow={"pes": 3, "depth": 64, "streams": 1, "counter_bits": 9},
     ),
     Block(
         name="community.sharer",
@@ -451,7 +451,7 @@ BLOCKS: tuple[Block, ...] = (
         parameters={"pes": 8, "reach": 3},
         bench="tb.community.test_sharer",
         bench_parameters={"pes": 5, "reach": 3},
-        narrow={"pes": 1, "reach": 0},
+        narrow={"pes": 3, "reach": 2},
     ),
     Block(
         name="community.apart",

@@ -5,7 +5,7 @@ from typing import Any
 from amaranth.hdl import Cat, Cover, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
-from amaranth.utils import exact_log2
+from amaranth.utils import bits_for, exact_log2
 
 from golden.contracts import COMMAND_BYTES, COMMANDS, LINE_BYTES, ROW_BYTES, VALUE_BITS, Activation, Error, Opcode
 from golden.model.scale import MANTISSA_FRACTION
@@ -59,7 +59,7 @@ class Controller(wiring.Component):
     command : stream of unsigned(512)
     executed : stream of `ErrorReport`
         Its first error, or code 0. ``BAD_OPERAND`` has the operand: a size beyond the configuration, or a number of
-        features or vertices that is not that of the commands before.
+        features or vertices that is not that of the commands before; of outputs, too, if the weights were refused.
     opcode, layer : Out(8)
         Command under way.
     errors : streams of `ErrorReport`, always ready
@@ -161,6 +161,12 @@ class Controller(wiring.Component):
         head, load, combine, locate, process = views.values()
         report, working = Signal(ErrorReport), Signal()
         failed, failing = report.code != Error.NONE, Signal()
+        # Nothing begins with more vertices than there may be.
+        count_bits = bits_for(self.nodes + 1)
+        vertices = Signal(count_bits)
+        lengths = [Signal(count_bits, name=f"{name}_length") for name in ARRAYS]
+        m.d.comb += self.vertices.eq(vertices)
+        m.d.comb += [port.eq(length) for port, length in zip(self.table_words, lengths, strict=True)]
         for source in reversed(self.errors):
             with m.If(source.valid & working & ~failed):
                 m.d.sync += report.eq(source.payload)
@@ -183,11 +189,11 @@ class Controller(wiring.Component):
                 features.most.eq(f_in),
             ]
 
-        def read_table(vertices: Any, *arrays: tuple[Any, Any]) -> None:
+        def read_table(count: Any, *arrays: tuple[Any, Any]) -> None:
             """Where the node table's arrays are, and whether each is needed."""
             for n, (line, needed) in enumerate(arrays):
-                length = vertices + (ARRAYS[n] == "offsets")
-                m.d.sync += [self.table_addresses[n].eq(words(line)), self.table_words[n].eq(Mux(needed, length, 0))]
+                length = count + (ARRAYS[n] == "offsets")
+                m.d.sync += [self.table_addresses[n].eq(words(line)), lengths[n].eq(Mux(needed, length, 0))]
 
         def begin(*bad: tuple[Any, Any]) -> None:
             """Start unless an operand is bad; of several the last is told."""
@@ -198,8 +204,9 @@ class Controller(wiring.Component):
                     m.d.sync += self.start.eq(0)
                     refuse(operand)
 
-        # Of the weights that are loaded, and of the location that goes on.
-        f_in, f_out = Signal(32), Signal(16)
+        # Of the weights that are loaded, whether they were not refused, and of the location that goes on.
+        f_in, f_out = Signal(bits_for(min(config.weight_rows, _MAX_IN))), Signal(bits_for(config.max_out))
+        sized = Signal()
         located_vertices, locating, answered = Signal(32), Signal(), Signal()
         location = Signal(ErrorReport)
         m.d.comb += self.located.ready.eq(locating & ~answered)
@@ -276,6 +283,7 @@ class Controller(wiring.Component):
                             m.d.sync += [
                                 f_in.eq(load.f_in),
                                 f_out.eq(load.f_out),
+                                sized.eq(0),
                                 last_chunk.eq((load.f_out - 1) >> exact_log2(config.lanes)),
                                 granules.eq(((load.f_out - 1) >> exact_log2(_ELEMENTS_OF_GRANULE)) + 1),
                                 loader.addresses[0].eq(words(load.weights)),
@@ -295,12 +303,14 @@ class Controller(wiring.Component):
                         m.next = "CLOSE"
             with m.State("SIZES"):
                 m.next = "LOAD"
-                with m.If((f_out == 0) | (f_out > config.max_out)):
-                    refuse(f_out)
-                with m.Elif((f_in == 0) | (f_in > (config.weight_rows >> chunk_shift)) | (f_in > _MAX_IN)):
-                    refuse(f_in)
+                rows = load.f_in
+                with m.If((load.f_out == 0) | (load.f_out > config.max_out)):
+                    refuse(load.f_out)
+                with m.Elif((rows == 0) | (rows > (config.weight_rows >> chunk_shift)) | (rows > _MAX_IN)):
+                    refuse(rows)
             with m.State("LOAD"):
                 m.d.comb += loader.start.eq(1)
+                m.d.sync += sized.eq(1)
                 m.next = "LOADED"
                 with m.If(locating):
                     m.next = "ANSWER"
@@ -333,7 +343,7 @@ class Controller(wiring.Component):
                     self.write_inside.eq(0),
                     features.first.eq(combine.first_row),
                     self.first.eq(combine.first_row),
-                    self.vertices.eq(combine.vertices),
+                    vertices.eq(combine.vertices),
                     self.first_result.eq(0),
                     self.results.eq(beats(combine.combined)),
                 ]
@@ -347,7 +357,7 @@ class Controller(wiring.Component):
                 begin(
                     (combine.vertices > self.nodes, combine.vertices),
                     (combine.f_in != f_in, combine.f_in),
-                    (combine.f_out != f_out, combine.f_out),
+                    ((combine.f_out != f_out) | ~sized, combine.f_out),
                 )
             with m.State("PROCESS"):
                 mode = Mux(process.sparse, Mode.SPARSE, Mode.DENSE)
@@ -366,7 +376,7 @@ class Controller(wiring.Component):
                     features.combined.eq(process.combined),
                     features.first.eq(process.first_vertex),
                     self.first.eq(process.first_vertex),
-                    self.vertices.eq(process.vertices),
+                    vertices.eq(process.vertices),
                     self.first_result.eq(process.first_vertex),
                     self.first_partial.eq(process.first_partial),
                     self.results.eq(beats(process.results, process.write_inside)),
@@ -386,7 +396,7 @@ class Controller(wiring.Component):
                     (process.vertices != located_vertices, process.vertices),
                     (process.vertices > self.nodes, process.vertices),
                     (process.f_in != f_in, process.f_in),
-                    (process.f_out != f_out, process.f_out),
+                    ((process.f_out != f_out) | ~sized, process.f_out),
                     ((process.neighbour_weight != 1) & (process.neighbour_weight != 256), process.neighbour_weight),
                     (process.read_inside & (process.sparse | process.combined), Opcode.PROCESS),
                     *([] if self.row_memory else [(process.read_inside | process.write_inside, Opcode.PROCESS)]),
@@ -420,9 +430,10 @@ class Controller(wiring.Component):
                     with m.If(~failing & unloaded):
                         m.d.sync += report.eq(loader.report)
             with m.State("CLOSE"):
-                # A list of commands ends with its first error, so a location that goes on then serves nobody.
+                # A list of commands ends with its first error, so a location that goes on then serves nobody. (Weights
+                # come here without one, but not beside a location.)
                 m.d.comb += [
-                    self.discard.eq(failed & locating),
+                    self.discard.eq(locating),
                     still.eq(self.discard & answered & self.records_ended),
                 ]
                 with m.If(~self.discard & ~loader.busy):

@@ -130,6 +130,8 @@ class Distributor(wiring.Component):
         Beats of records that are kept for each PE, see `hw.community.keeper.Keeper`.
     streams
         Streams of records, at least 1.
+    counter_bits
+        Width of what is counted.
 
     Attributes
     ----------
@@ -152,7 +154,7 @@ class Distributor(wiring.Component):
         The streams have ended and all of their records have been given out.
     smoothed : Out(range(pes + 1))
         Records that went, in this cycle, to another PE than the one in turn.
-    communities, hubs : Out(32)
+    communities, hubs : Out(counter_bits)
         How many the streams have had since `start`.
 
     Raises
@@ -161,7 +163,7 @@ class Distributor(wiring.Component):
         If `pes` is out of range.
     """
 
-    def __init__(self, pes: int, depth: int = 2048, streams: int = 1) -> None:
+    def __init__(self, pes: int, depth: int = 2048, streams: int = 1, counter_bits: int = 32) -> None:
         if not 1 <= pes <= 64:
             raise ValueError(f"pes must be in 1..64, not {pes!r}")
         self.pes, self.depth, self.streams = pes, depth, streams
@@ -176,8 +178,8 @@ class Distributor(wiring.Component):
                 "whole": Out(1),
                 "ended": Out(1),
                 "smoothed": Out(range(self.pes + 1)),
-                "communities": Out(32),
-                "hubs": Out(32),
+                "communities": Out(counter_bits),
+                "hubs": Out(counter_bits),
             }
         )
 

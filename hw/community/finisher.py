@@ -203,10 +203,12 @@ class Finisher(wiring.Component):
         ]
 
         done = tags[-1]
-        packed = Signal(data.ArrayLayout(signed(VALUE_BITS), config.pe.elements))
-        filled = Signal.like(packed)
+        filled = Signal(data.ArrayLayout(signed(VALUE_BITS), config.pe.elements))
+        # The last element of a beat leaves with it.
+        packed = Signal(data.ArrayLayout(signed(VALUE_BITS), config.pe.elements - 1))
         for n in range(config.pe.elements):
-            m.d.comb += filled[n].eq(packed[n] | Mux(done.element[:beat_bits] == n, requantiser.o.payload, 0))
+            before = packed[n] if n < config.pe.elements - 1 else 0
+            m.d.comb += filled[n].eq(before | Mux(done.element[:beat_bits] == n, requantiser.o.payload, 0))
         with m.If(done.valid):
             m.d.sync += packed.eq(Mux(done.beat_end, 0, filled.as_value()))
         on_the_way = Cat(entry.valid for entry in tags).any() | hub_read

@@ -41,6 +41,8 @@ ROUTE_TIMEOUT = 2 * 3600
 PREPARE = "proc\nchformal -remove\ndelete t:$print\nflatten\nopt_clean\nopt -full\nopt_clean\n"
 #: Without the wide multiplexers of a slice a block takes up to half the LUTs, at the same frequency.
 OPTIONS = "-nowidelut"
+#: Flip-flops in a row, one directly behind the other, in a shell: Yosys' stack does not suffice for some 3,000.
+CHAIN = 2048
 #: LUTs that a cell takes besides its own: a carry pair uses two, a 16x4 distributed RAM four and two to write it.
 LUTS = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 6}
 #: Multipliers of 18 bits and block RAMs of 18 kbit.
@@ -129,6 +131,7 @@ def shell(component: Any, top: str) -> str:
         "  always @(posedge clk) begin",
         "    in_pad <= si; reset <= rst;",
         f"    in <= {{in[{ins - 2}:0], in_pad}};" if ins > 1 else "    in <= in_pad;",
+        *(f"    in[{at}] <= in[{at - 1}] ^ in[{at - CHAIN}];" for at in range(CHAIN, ins, CHAIN)),
         f"    out <= {{out[{outs - 2}:0], 1'b0}} ^ got;" if outs > 1 else "    out <= got;",
         "  end",
         f"  assign so = out[{outs - 1}];",

@@ -352,7 +352,7 @@ class World:
     def bad_combine(self, fields: Fields) -> list[int]:
         """Return the operands of COMBINE that are bad; the last one is told."""
         wrong = {"vertices": fields["vertices"] > self.design.nodes}
-        wrong |= {"f_in": fields["f_in"] != self.f_in, "f_out": fields["f_out"] != self.f_out}
+        wrong |= {"f_in": fields["f_in"] != self.f_in, "f_out": fields["f_out"] != self.f_out or not self.weights}
         return [fields[name] for name, bad in wrong.items() if bad]
 
     def bad_process(self, fields: Fields) -> list[int]:
@@ -360,7 +360,8 @@ class World:
         vertices, inside = fields["vertices"], fields["read_inside"]
         wrong: list[int] = [Opcode.PROCESS] * (not self.locating)
         wrong += [vertices] * (vertices != self.located_vertices or vertices > self.design.nodes)
-        wrong += [fields[name] for name, right in (("f_in", self.f_in), ("f_out", self.f_out)) if fields[name] != right]
+        wrong += [fields["f_in"]] * (fields["f_in"] != self.f_in)
+        wrong += [fields["f_out"]] * (fields["f_out"] != self.f_out or not self.weights)
         wrong += [fields["neighbour_weight"]] * (fields["neighbour_weight"] not in (1, 256))
         wrong += [Opcode.PROCESS] * bool(inside and (fields["sparse"] or fields["combined"]))
         return wrong + [Opcode.PROCESS] * bool((inside or fields["write_inside"]) and not self.design.row_memory)
@@ -545,7 +546,7 @@ async def some_command(world: World, location: Fields) -> tuple[Opcode, Fields]:
             location.update(world.some_location())
     elif world.locating and world.chance(0.3):
         opcode = Opcode.PROCESS
-    if not world.weights:
+    if not world.weights and world.chance(0.8):
         opcode = Opcode.LOAD_WEIGHTS
     fields = {
         Opcode.LOAD_WEIGHTS: lambda: world.some_load(rng.choice((9, 9, 9, 9, 60))),
@@ -614,8 +615,18 @@ async def every_bad_operand_is_told(dut: Any) -> None:
     async def good(opcode: int, **operands: int) -> None:
         assert await world.command(opcode, **operands) == NOTHING
 
+    async def bad_load(info: int, f_in: int, f_out: int) -> None:
+        """Of weights that are refused, and of commands that would need them."""
+        sizes = {"f_in": f_in, "f_out": f_out}
+        await bad(load, info, **sizes)
+        await bad(Opcode.COMBINE, f_out, **sizes, vertices=nodes)
+        await good(Opcode.LOCATE, vertices=nodes)
+        await bad(Opcode.PROCESS, f_out, **right | sizes, vertices=nodes)
+
+    right = {"neighbour_weight": 1, "combined": 0, "sparse": 0, "read_inside": 0, "write_inside": 0}
+    await bad(Opcode.COMBINE, 0, f_in=0, f_out=0, vertices=nodes)
     for f_out in (0, config.max_out + 1, *(1 << bit for bit in range(16) if 1 << bit > config.max_out)):
-        await bad(load, f_out, f_in=1, f_out=f_out)
+        await bad_load(f_out, 1, f_out)
     spacings = [1 << n for n in range(10) if (1 << n) * config.lanes < config.max_out]
     for spacing, f_out in (
         (1, 1),
@@ -625,7 +636,7 @@ async def every_bad_operand_is_told(dut: Any) -> None:
     ):
         most = min(config.weight_rows // spacing, 1 << 16)
         for f_in in (0, most + 1, *(1 << bit for bit in range(32) if 1 << bit > most)):
-            await bad(load, f_in, f_in=f_in, f_out=f_out)
+            await bad_load(f_in, f_in, f_out)
         # Long loads end by a reset.
         if most <= 256:
             await good(load, f_in=most, f_out=f_out)
@@ -637,7 +648,7 @@ async def every_bad_operand_is_told(dut: Any) -> None:
     sizes = {"f_in": 2, "f_out": config.max_out}
     await good(load, **sizes)
     await good(Opcode.COMBINE, **sizes, vertices=nodes)
-    right = {**sizes, "neighbour_weight": 1, "combined": 0, "sparse": 0, "read_inside": 0, "write_inside": 0}
+    right |= sizes
     await bad(Opcode.PROCESS, Opcode.PROCESS, **right, vertices=world.located_vertices)
     for name, wrong in (
         *(("vertices", 1 << bit) for bit in range(32) if 1 << bit > nodes),
@@ -738,15 +749,15 @@ async def a_location_that_failed_is_told_by_process(dut: Any) -> None:
     failed = again = 0
     for _ in range(100):
         await world.command(Opcode.LOAD_WEIGHTS, **world.some_load(3))
-        await world.idle(1, forget=world.chance(0.5))
+        await world.idle(1, forget=world.chance(0.3))
         await world.command(Opcode.LOCATE, **location)
         assert not (world.replayed and world.location["code"])
         again += world.replayed
         answer = await world.command(Opcode.PROCESS, **world.fitting_process())
         assert answer == world.location
         failed += answer["code"] != Error.NONE
-    assert failed > 20
-    assert again > 10
+    assert failed > 10
+    assert again > 5
 
 
 @cocotb.test()

@@ -90,6 +90,10 @@ class PEs:
             await self.bench.cycles(1)
             self.smoothed += int(self.bench.dut.smoothed.value)
 
+    async def get(self, beats: int) -> None:
+        """Wait until so many beats have been given out."""
+        await self.bench.until(lambda: sum(map(len, self.given)) >= beats, 20_000)
+
     async def retire(self) -> None:
         """Wait until all that has been given out is done."""
         while any(self.owed):
@@ -221,7 +225,7 @@ async def begin(dut: Any, **pace: Any) -> tuple[Bench, Distributor, PEs]:
 
 async def finished(bench: Bench, pes: PEs, beats: int) -> None:
     """Wait until so many beats have been given out and the distributor says that this is the end."""
-    await bench.until(lambda: sum(map(len, pes.given)) >= beats, 20_000)
+    await pes.get(beats)
     for _ in range(10):
         await bench.cycles(1)
         if int(bench.dut.ended.value):
@@ -510,20 +514,22 @@ async def records_lost_to_one_pe_are_told(dut: Any) -> None:
 
 @cocotb.test()
 async def all_are_counted(dut: Any) -> None:
-    """Hundreds of communities and of hubs."""
+    """Hundreds of communities and of hubs; what has been counted stays."""
     bench, model, pes = await begin(dut)
     for hub in (0, 1):
         await bench.pulse(dut.start, then=1)
-        assert (int(dut.communities.value), int(dut.hubs.value)) == (0, 0)
-        for number in range(300):
-            words = with_header(bench, 3, {"nodes": 1, "hub_edges": hub, "part": 0})
-            bench.drive(f"i__{number % model.streams}", words)
+        for count in range(0, 301, 25):
+            for number in range(25 if count else 0):
+                words = with_header(bench, 3, {"nodes": 1, "hub_edges": hub, "part": 0})
+                bench.drive(f"i__{number % model.streams}", words)
+            await pes.get(3 * count)
+            for _ in range(3):
+                assert (int(dut.communities.value), int(dut.hubs.value)) == (count * (1 - hub), count * hub)
+                await bench.cycles(1)
         for n in range(model.streams):
             bench.drive(f"i__{n}", [END])
         await finished(bench, pes, 900)
-        for _ in range(3):
-            assert (int(dut.communities.value), int(dut.hubs.value)) == (300 * (1 - hub), 300 * hub)
-            await bench.cycles(1)
+        assert (int(dut.communities.value), int(dut.hubs.value)) == (300 * (1 - hub), 300 * hub)
         await pes.retire()
         pes.forget()
 

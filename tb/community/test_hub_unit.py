@@ -14,6 +14,7 @@ import pytest
 
 from golden.model.layer import GIN_FRACTION
 from golden.model.rounding import requantise
+from hw.community.formats import RECORDS
 from hw.community.hub_finisher import HubFinisher
 from hw.community.hub_unit import HubUnit
 from hw.pe.requantiser import Requantiser
@@ -164,6 +165,8 @@ class Around:
         #: Rows that each client waits for; the beats of the first one that have come.
         self.asked: list[list[int]] = [[] for _ in range(clients)]
         self.beats: list[list[list[int]]] = [[] for _ in range(clients)]
+        #: Bits that elements of partial sums have less than 32, at least.
+        self.less = 0
         #: Partial sums that are still to be sent, by whom and of which hub.
         self.owed: list[tuple[int, int]] = []
         #: Hubs that were wanted, in order; those which nobody has begun to combine.
@@ -277,7 +280,7 @@ class Around:
         """Have a client send a partial sum."""
         rng, layer, lanes = self.bench.random, self.layer, self.design.config.lanes
         chunks = layer.settings["last_chunk"] + 1
-        values = [rng.randrange(-(1 << 31), 1 << 31) >> rng.randrange(32) for _ in range(chunks * lanes)]
+        values = [rng.randrange(-(1 << 31), 1 << 31) >> rng.randrange(self.less, 32) for _ in range(chunks * lanes)]
         layer.sums[vid] = [wrapped(a + b) for a, b in zip(layer.sums[vid], values, strict=False)]
         words = [
             {"vid": vid, "chunk": n, "data": values[n * lanes : (n + 1) * lanes], "last": int(n == chunks - 1)}
@@ -423,6 +426,29 @@ async def all_settings_are_exact(dut: Any) -> None:
         await rest(bench)
         assert bench.cycle - began == (clearing(design) if (n + 2) % _EPOCHS == 1 else 1)
         await ask_all(around, layer)
+        await around.finish()
+
+
+@cocotb.test()
+async def every_bit_of_a_sum_counts(dut: Any) -> None:
+    """Results are 16 bits of the sums themselves, which stay while nothing comes."""
+    bench, design, around = await begin(dut)
+    await rest(bench)
+    hubs = min(design.nodes, design.hubs.width, 8)
+    as_it_is = {"relu": 0, "bias": 0, "wide": 0, "own": 0}
+    for shift in (0, 0, 0, 0, 8, 16):
+        layer = Layer.of(design, bench.random, hubs, design.config.max_out, shift=shift, **as_it_is)
+        for scale in layer.scales.values():
+            scale |= {"mantissa": 1, "exponent": 0}
+        await around.begin(layer)
+        # Two of them have 15 bits and a sign behind the shift.
+        around.less = 17 - shift
+        for _ in range(2):
+            around.ask(design.clients - 1, list(layer.rows))
+            await around.settle()
+            await bench.cycles(bench.random.randrange(20))
+        # None is beyond what a result can be.
+        assert all(-(1 << 15) <= value >> shift < 1 << 15 for row in layer.sums.values() for value in row)
         await around.finish()
 
 
@@ -603,6 +629,39 @@ async def a_hub_leaves_when_its_sums_are_there(dut: Any) -> None:
             around.add(client, vid)
             await bench.cycles(100)
             assert int(dut.busy.value) == (vid == second)
+        assert around.results == around.expected()
+
+
+@cocotb.test()
+async def every_sum_that_is_owed_is_waited_for(dut: Any) -> None:
+    """However many there are of a hub, up to a power of two, as many, and one more: it leaves behind the last one."""
+    bench, design, around = await begin(dut, owing=1.0)
+    await rest(bench)
+    most = design.clients * RECORDS
+    for beside in (-1, 0, 1):
+        layer = Layer.of(design, bench.random, min(design.nodes, design.hubs.width, 9), design.config.lanes)
+        await around.begin(layer)
+        left = {vid: max(1, (1 << bit) + beside) for bit, vid in enumerate(layer.rows)}
+        while any(left.values()):
+            # What has been asked for before is paid first, so that no more is owed at the same time than can be.
+            around.pay()
+            for vid, count in left.items():
+                around.ask(bench.random.randrange(design.clients), [vid] * min(count, most))
+                left[vid] -= min(count, most)
+            await around.settle()
+        lasts = {vid: (client, vid) for client, vid in around.owed}
+        for last in lasts.values():
+            around.owed.remove(last)
+        around.pay()
+        await around.settle()
+        await bench.pulse(dut.finish, then=1)
+        await bench.cycles(60)
+        ended = {vid for vid in layer.rows if vid not in lasts}
+        for vid, last in lasts.items():
+            assert set(around.results) == ended
+            around.add(*last)
+            await bench.cycles(60)
+            ended.add(vid)
         assert around.results == around.expected()
 
 

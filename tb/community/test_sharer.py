@@ -152,6 +152,23 @@ async def idle_pes_share_the_work(dut: Any) -> None:
 
 
 @cocotb.test()
+async def pes_can_have_as_many_as_there_are(dut: Any) -> None:
+    """While none is done, each in turn gets as many as it can have; then as before."""
+    world = await begin(dut)
+    pes = world.pes
+    for busy in {0, pes - 1}:
+        world.shares, world.retires = 1, [0.0] * pes
+        for _ in range(MOST * (world.reach + 1) + 3):
+            world.send(busy, 1)
+        await world.run(MOST * (world.reach + 1) + 10)
+        assert world.under_way == [MOST * ((busy - n) % pes <= world.reach) for n in range(pes)]
+        # One gets room at a time.
+        for slow in (0.02, 0.3):
+            world.retires = [slow] * pes
+            await world.run(40 if slow < 0.1 else None)
+
+
+@cocotb.test()
 async def a_reset_leaves_nothing(dut: Any) -> None:
     world = await begin(dut)
     for n in range(20):
