@@ -29,8 +29,8 @@ from tb.ring.cases import commanded, highest, patched, uneven
 from tb.ring.jobs import RingJob, RingOutcome, RingSettings, mismatches, run_ring
 
 #: Most chiplets of the simulated ring; a run may use fewer.
-MOST = 8 if os.environ.get("ATOLL_FULL") else 3
-COUNTS = [n for n in (2, 3, 4, 8) if n <= MOST]
+MOST = 16 if os.environ.get("ATOLL_FULL") else 3
+COUNTS = [n for n in (2, 3, 4, 8, 16) if n <= MOST]
 #: Two PEs and two hub units with the smallest locator, a port of 64 bits.
 CONFIG = machine(
     community={
