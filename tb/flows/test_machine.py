@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from golden.errors import InputError
+from hw.chiplet.chiplet import Chiplet
 from hw.chiplet.machine import Machine
-from hw.community.chiplet import CommunityChiplet
+from hw.community.chiplet import CommunityChiplet, MachineConfig
 from hw.host.hosted import Hosted
 from hw.ring.ring_chiplet import RingChiplet
 from scripts.config import load_ring, names
@@ -24,12 +25,12 @@ def test_every_configuration_is_a_machine_with_the_buses_of_its_kind(config: str
     sizes, inside = load_ring(config), machine.machine
     assert isinstance(inside, Machine) == bool(sizes.units())
     chiplet = inside.chiplet if isinstance(inside, Machine) else inside
+    community = isinstance(sizes.chiplet, MachineConfig)
     if isinstance(inside, Machine):
-        assert set(inside.units) == {"attribute_core", "neural_unit"} - (
-            {"attribute_core"} if config == "community" else set()
-        )
-    assert ("s_axis_tdata" in ports) == isinstance(chiplet, RingChiplet) == block.name.endswith("_ring")
-    assert isinstance(chiplet, CommunityChiplet) == (config == "community")
+        assert set(inside.units) == {"attribute_core", "neural_unit"} - ({"attribute_core"} if community else set())
+    ring = block.name.endswith("_ring")
+    assert ("s_axis_tdata" in ports) == ring
+    assert type(chiplet) is (RingChiplet if ring else CommunityChiplet if community else Chiplet)
 
 
 def test_the_number_of_chiplets_decides_about_the_ring(tmp_path: Path) -> None:
