@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from golden.errors import InputError
 from scripts.bench.community import PUBLISHED
 from scripts.bench.names import named
 from scripts.flows.run import Request, run
@@ -72,20 +73,26 @@ def bench(names: Sequence[str] | None = None, out: Path = Path("atoll-out/bench"
     Returns
     -------
     dict
-        ``runs``, each what `atoll run` writes into its ``result.json``, and ``generation_seconds`` by machine.
+        ``runs``, each what `atoll run` writes into its ``result.json``, ``refused``, with the reason, those that a
+        graph is too large for, and ``generation_seconds`` by machine.
     """
-    runs = []
+    runs, refused = [], []
     for name in named(names, "digits"):
         for config, chiplets, placement in MACHINES:
             folder = out / "machine" / f"{config}-{chiplets}-{placement}"
             request = Request(name, config=config, chiplets=chiplets, out=folder)
-            runs.append(run(replace(request, placement=placement)))
+            try:
+                runs.append(run(replace(request, placement=placement)))
+            except InputError as error:
+                refused.append({"machine": f"{config}, {chiplets}, {placement}", "error": str(error)})
     seconds = {f"{config}, {chiplets}": _generation(config, chiplets) for config, chiplets, _ in MACHINES[::2]}
     columns = (
         "graph", "machine, chiplets, placement", "lanes", "cycles", "utilisation", "bytes / compulsory",
         "words on links / least", "accuracy - float", "agreement", "cycles a second", "bit-exact",
     )  # fmt: skip
     show("two layers of GCN, location of communities included", columns, [_row(result) for result in runs])
+    if refused:
+        show("does not fit", ("machine, chiplets, placement", "why"), [tuple(entry.values()) for entry in refused])
     published = ", ".join(f"{who} {share:.0%}" for who, share in PUBLISHED.items())
     show(
         "aims",
@@ -101,7 +108,7 @@ def bench(names: Sequence[str] | None = None, out: Path = Path("atoll-out/bench"
             ),
         ],
     )
-    result = {"schema": 1, "runs": runs, "generation_seconds": seconds}
+    result = {"schema": 1, "runs": runs, "refused": refused, "generation_seconds": seconds}
     out.mkdir(parents=True, exist_ok=True)
     (out / "machine.json").write_text(json.dumps(result, indent=1) + "\n")
     return result
