@@ -51,12 +51,13 @@ def _row(result: dict[str, Any]) -> tuple[Any, ...]:
 
 def _generation(config: str, chiplets: int) -> float:
     """Seconds that the Verilog of a machine takes."""
-    from amaranth.back import verilog
-
     from scripts.machine import make_machine
+    from tb.harness.build import to_rtlil, to_verilog
 
     began = time.perf_counter()
-    verilog.convert(make_machine(config, chiplets), name="machine")
+    machine = make_machine(config, chiplets)
+    for name, component in {"machine": machine, **machine.modules}.items():
+        to_verilog(to_rtlil(component, name))
     return time.perf_counter() - began
 
 
