@@ -136,9 +136,13 @@ class Head:
 
     def memory(self, processor: int) -> dict[int, int]:
         """Words of WM by address: the table, then each own class's weights and bias."""
+        return dict(enumerate([*self._table.tolist(), *self._weights(processor)]))
+
+    def _weights(self, processor: int) -> list[int]:
+        """Words of WM behind the table: each own class's weights and bias."""
         own = self.own(processor)
-        weights = np.column_stack([self.network.weights[0][own], self.network.biases[0][own]])
-        return dict(enumerate(np.concatenate([self._table, weights.reshape(-1)]).tolist()))
+        words: list[int] = np.column_stack([self.network.weights[0][own], self.network.biases[0][own]]).ravel().tolist()
+        return words
 
     @cached_property
     def _table(self) -> Ints:
@@ -288,7 +292,7 @@ class Head:
         if load:
             frames += write(None, Space.WM, 0, self._table.tolist())
             for processor in range(CHIP.processors):
-                weights = list(self.memory(processor).values())[self.config.table_size :]
+                weights = self._weights(processor)
                 frames += write((0, processor), Space.WM, self.config.table_size, weights) if weights else []
         return packed(frames + programs([self.image(n, task, rows).program for n in range(CHIP.processors)]))
 
