@@ -73,7 +73,10 @@ def run(
             show_default=False,
         ),
     ] = None,
-    batch: Annotated[int, typer.Option(help="Roots of a mini-batch (GraphSAGE); 0: the whole graph.", min=0)] = 0,
+    batch: Annotated[
+        int, typer.Option(help="Roots of a mini-batch (GraphSAGE), beside the whole graph; 0: none.", min=0)
+    ] = 0,
+    batches: Annotated[int, typer.Option(help="Mini-batches of each chiplet at most; 0: no limit.", min=0)] = 0,
     fanout: Annotated[str, typer.Option(help="Neighbours to sample in each hop, one hop a layer.")] = "10,10",
     order: Annotated[str, typer.Option(help="Of the roots of mini-batches: ID, random, BFS or community.")] = "ID",
 ) -> None:
@@ -81,25 +84,14 @@ def run(
 
     Exit status 0 only if every value is the same, 1 if not, 2 if the input cannot be used.
     """
-    if batch:
-        from scripts.flows import batch as batch_flow
-
-        if chiplets is not None and chiplets > 1:
-            raise UserError("--batch runs on one chiplet; leave --chiplets out")
-        if activation != "relu":
-            raise UserError("--batch runs with ReLU between layers; leave --activation out")
-        if head is not None:
-            raise UserError("--batch has no head; leave --head out")
-        sampled = batch_flow.BatchRequest(
-            dataset, model, config, hidden, seed, model_file, rtl, out, batch, batch_flow.parse_fan_out(fanout), order
-        )
-        _finish(batch_flow.run(sampled)["bit_exact"] is not False)
-        return
+    from scripts.flows import batch as sampled
     from scripts.flows import run as flow
 
+    sampling = sampled.Sampling(batch, sampled.parse_fan_out(fanout), order, batches) if batch else None
     request = flow.Request(
-        dataset, model, config, chiplets, placement, layers, hidden, seed, activation, model_file, rtl, out, head
-    )
+        dataset, model, config, chiplets, placement, layers, hidden, seed, activation, model_file, rtl, out, head,
+        sampling,
+    )  # fmt: skip
     _finish(flow.run(request)["bit_exact"] is not False)
 
 

@@ -10,15 +10,16 @@ from golden.contracts import Policy
 from golden.dnp.config import CoreConfig as ProcessorConfig
 from golden.errors import InputError
 from golden.ring.placement import CHIPLETS_MAX
-from hw.attributes.core import AttributeCore, CoreConfig
+from hw.attributes.core import CoreConfig
 from hw.attributes.formats import AttributeConfig
 from hw.chiplet.config import ChipletConfig
-from hw.chiplet.machine import neural_units
 from hw.community.chiplet import MachineConfig
 from hw.community.formats import CommunityConfig
 from hw.dnp.neural_unit import NeuralConfig
 from hw.islands.config import LocatorConfig
+from hw.machine import Units
 from hw.pe.formats import PEConfig
+from hw.ring.formats import RingConfig
 
 __all__ = ["CONFIGS", "Sizes", "as_dict", "load_config", "load_machine", "load_ring", "names"]
 
@@ -37,19 +38,25 @@ class Sizes(NamedTuple):
         Sizes of each chiplet.
     chiplets
         How many there are.
-    neural, attributes
-        Sizes of the neural unit and of the attribute core beside each; None: there is none.
+    units
+        Sizes of what stands beside each.
     """
 
     chiplet: ChipletConfig | MachineConfig
     chiplets: int
-    neural: NeuralConfig | None
-    attributes: CoreConfig | None
+    units: Units
 
-    def units(self, *, once: bool = False) -> dict[str, Any]:
-        """Make the units beside a chiplet, by name; with `once`, what repeats in them is generated apart."""
-        core = {"attribute_core": AttributeCore(self.attributes)} if self.attributes else {}
-        return {**core, **neural_units(self.neural, self.chiplet.port, once=once)}
+    @property
+    def ring(self) -> RingConfig | None:
+        """Sizes of the ring interface of each chiplet; None if there is only one."""
+        return RingConfig(chiplets=self.chiplets, max_out=self.chiplet.pe.max_out) if self.chiplets > 1 else None
+
+    @property
+    def name(self) -> str:
+        """Name of the design."""
+        if self.chiplets > 1:
+            return f"ring_{self.chiplets}"
+        return "community_chiplet" if isinstance(self.chiplet, MachineConfig) else "chiplet"
 
 
 @dataclass(frozen=True)
@@ -197,7 +204,7 @@ def _with_units(path: Path, beside: dict[str, Any], chiplet: ChipletConfig | Mac
         raise
     except ValueError as error:
         raise InputError(f"{path}, {name}", str(error), "a value in that range") from None
-    return Sizes(chiplet, count, neural, attributes)
+    return Sizes(chiplet, count, Units(neural, attributes))
 
 
 def _nested(

@@ -5,13 +5,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from golden.contracts import Opcode
-from hw.chiplet.chiplet import Chiplet
-from hw.chiplet.machine import with_units
-from hw.community.chiplet import CommunityChiplet, MachineConfig
 from hw.host.hosted import Hosted
-from hw.ring.formats import RingConfig
-from hw.ring.ring_chiplet import RingChiplet
+from hw.machine import machine_of
 from scripts.blocks import Block
 from scripts.config import as_dict, load_ring
 
@@ -39,17 +34,8 @@ def make_machine(config: str, chiplets: int | None = None) -> Hosted:
     InputError
         As for `scripts.config.load_ring`.
     """
-    loaded = load_ring(config, chiplets)
-    sizes, count = loaded.chiplet, loaded.chiplets
-
-    def chiplet(offload: tuple[Opcode, ...]) -> Any:
-        if count > 1:
-            return RingChiplet(sizes, RingConfig(chiplets=count, max_out=sizes.pe.max_out), once=True, offload=offload)
-        if isinstance(sizes, MachineConfig):
-            return CommunityChiplet(sizes, once=True, offload=offload)
-        return Chiplet(sizes, offload=offload)
-
-    return Hosted(with_units(chiplet, loaded.units(once=True)))
+    sizes = load_ring(config, chiplets)
+    return Hosted(machine_of(sizes.chiplet, sizes.units, sizes.ring))
 
 
 def machine_block(config: str, chiplets: int | None = None) -> Block:
@@ -60,8 +46,8 @@ def machine_block(config: str, chiplets: int | None = None) -> Block:
     InputError
         As for `scripts.config.load_ring`.
     """
-    sizes, count, neural, attributes = load_ring(config, chiplets)
-    beside = {"neural": neural, "attributes": attributes}
+    sizes, count, units = load_ring(config, chiplets)
+    beside = {"neural": units.neural, "attributes": units.attributes}
     name = f"{MACHINE}.{re.sub(r'[^a-z0-9]+', '_', Path(config).stem.lower())}"
     return Block(
         name=name if count == 1 else f"{name}_ring",

@@ -1,24 +1,28 @@
 """Sampled networks on mini-batches: the exact results, and the images that make the hardware compute them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
 
-from golden.attributes.sampler import Batch, Plan, sample
-from golden.contracts import COMMAND_BYTES, HEADER, LINE_BYTES, MAGIC, VERSION, Model, Opcode, RegionKind
+from golden.attributes.sampler import HOPS_MAX, Batch, Plan, sample
+from golden.contracts import COMMAND_BYTES, HEADER, LINE_BYTES, MAGIC, SPARSE_ENTRY, VERSION, Model, Opcode, RegionKind
+from golden.dnp.arithmetic import Ints
+from golden.dnp.layer_end import ROWS
 from golden.errors import InputError
 from golden.graph import Graph, IntArray
 from golden.image import Builder, Command, Region, row_bytes
+from golden.islands.locator import Limits
+from golden.islands.schedule import ROUNDS_MAX
 from golden.model.layer import Int16Array
 from golden.model.network import Problem, infer, problem_of
 from golden.model.scale import scales_of
 
 __all__ = ["BatchImage", "batch_results", "batches_of", "sampled_graph"]
 
-#: Lines in front that are written anew for every run: header and commands.
-FRONT_LINES = 16
+#: Lines for the header and the commands of a run: those of as many layers as there are hops.
+FRONT_LINES = 1 + 7 * HOPS_MAX
 
 
 def batches_of(roots: IntArray, size: int) -> Iterator[IntArray]:
@@ -78,8 +82,9 @@ def dense(problem: Problem) -> Int16Array:
 
 @dataclass(frozen=True, eq=False)
 class _Regions:
-    """Where things lie."""
+    """Where things lie; programs are in front, as they are written anew for every run."""
 
+    programs: dict[int, Region]
     offsets: Region
     edges: Region
     attributes: Region
@@ -106,11 +111,15 @@ class BatchImage:
         Largest number of roots of a batch.
     slotted
         Target addresses by position, not by hash (A4).
+    limits
+        Of the locator, if the layers are computed by community PEs; None: by gather PEs.
 
     Attributes
     ----------
     data
         The whole memory, front empty.
+    vertices
+        VIDs that the layers of a batch use at most.
     row_bytes
         Distance of attribute rows.
 
@@ -120,7 +129,9 @@ class BatchImage:
         If the network is not GraphSAGE or the plan does not fit it.
     """
 
-    def __init__(self, problem: Problem, plan: Plan, size: int, slotted: bool = True) -> None:
+    def __init__(
+        self, problem: Problem, plan: Plan, size: int, slotted: bool = True, limits: Limits | None = None
+    ) -> None:
         model = problem.model
         if model.model != Model.SAGE:
             raise InputError("model", f"is {model.model.name.lower()}", "sage for mini-batches")
@@ -128,17 +139,29 @@ class BatchImage:
             raise InputError(
                 "fan-out", f"of {len(plan.fan_out)} hops", f"{len(model.layers)}, the layers of the network"
             )
-        self.problem, self.plan, self.size, self.slotted = problem, plan, size, slotted
+        self.problem, self.plan, self.size, self.slotted, self.limits = problem, plan, size, slotted, limits
         graph, layers = problem.graph, model.layers
-        most = plan.most(size)
-        self._root_lines = -(-size * 4 // LINE_BYTES)
+        most, inner = plan.most(size), self.inner(plan, size)
+        if limits is not None and max(plan.fan_out) > limits.hubs:
+            raise InputError("fan-out", f"is {max(plan.fan_out)}", f"at most {limits.hubs}, hubs of a community")
+        if inner > ROWS and model.ends:
+            raise InputError("batch", f"of {size} roots ends {inner} rows on the neural chip", f"at most {ROWS}")
         b = Builder(regions=0, commands=0)
-        b.next_line = FRONT_LINES + self._root_lines
+        b.next_line = FRONT_LINES
+        b.reserve(RegionKind.ROOTS, 0, size * 4, size, 1, 4)
+        programs = {}
+        for number, end in model.ends.items():
+            words = end.words(inner).size
+            programs[number] = b.reserve(RegionKind.PROGRAM, number, 4 * words, words, 1, 4)
+        self._front_lines = b.next_line
         features = dense(problem)
         self.row_bytes = row_bytes(features.shape[1])
         span = most * 4 // LINE_BYTES + 1
         widest = max(layer.f_out for layer in layers)
+        # Community PEs find what they compute behind all that it is computed from.
+        rows = most + (inner if limits is not None else 0)
         at = _Regions(
+            programs=programs,
             offsets=b.words(RegionKind.OFFSETS, graph.offsets),
             edges=b.words(RegionKind.EDGES, graph.edges),
             attributes=b.rows(RegionKind.FEATURES, features),
@@ -146,18 +169,23 @@ class BatchImage:
             tree=b.reserve(RegionKind.RECORDS, 0, (1 + 4 * span) * LINE_BYTES, 1, 1, LINE_BYTES),
             span=span,
             rows=b.reserve(RegionKind.FEATURES, 1, most * self.row_bytes, most, features.shape[1], self.row_bytes),
-            combined=b.reserve_rows(RegionKind.COMBINED, most, widest),
+            combined=b.reserve_rows(RegionKind.COMBINED, rows, widest),
             weights=[b.rows(RegionKind.WEIGHTS, layer.weights, n) for n, layer in enumerate(layers)],
             biases=[b.words(RegionKind.BIASES, layer.biases, n, dtype="<i4") for n, layer in enumerate(layers)],
             results=[b.reserve_rows(RegionKind.HIDDEN, most, layer.f_out, n) for n, layer in enumerate(layers)],
         )
-        self.at, self.lines = at, b.next_line
+        self.vertices, self.at, self.lines = rows, at, b.next_line
         image = bytearray(self.lines * LINE_BYTES)
         for address, part in b.parts:
             image[address : address + len(part)] = part
         self.data = bytes(image)
 
-    def _front(self, roots: IntArray, commands: Sequence[Command]) -> bytes:
+    @staticmethod
+    def inner(plan: Plan, size: int) -> int:
+        """Most positions of a batch of `size` roots that are expanded: all but those of the last hop."""
+        return replace(plan, fan_out=plan.fan_out[:-1], negatives=0).most(size)
+
+    def _front(self, roots: IntArray, commands: Sequence[Command], programs: Mapping[int, Ints] | None = None) -> bytes:
         assert len(commands) < FRONT_LINES
         graph = self.problem.graph
         header = {
@@ -173,12 +201,18 @@ class BatchImage:
             "edges": graph.edge_count,
             "lines": self.lines,
         }
-        front = bytearray((FRONT_LINES + self._root_lines) * LINE_BYTES)
-        front[:LINE_BYTES] = HEADER.to_bytes(header)
+        front = bytearray(self._front_lines * LINE_BYTES)
+
+        def put(address: int, part: bytes) -> None:
+            front[address : address + len(part)] = part
+
+        put(0, HEADER.to_bytes(header))
         for number, command in enumerate(commands, start=1):
-            front[number * COMMAND_BYTES : (number + 1) * COMMAND_BYTES] = command.to_bytes()
-        listed = roots.astype("<u4").tobytes()
-        front[FRONT_LINES * LINE_BYTES : FRONT_LINES * LINE_BYTES + len(listed)] = listed
+            put(number * COMMAND_BYTES, command.to_bytes())
+        put(FRONT_LINES * LINE_BYTES, roots.astype("<u4").tobytes())
+        for number, words in (programs or {}).items():
+            assert words.size <= self.at.programs[number].rows
+            put(self.at.programs[number].address, words.astype("<u4").tobytes())
         return bytes(front)
 
     def sample_front(self, roots: IntArray, number: int, flush: bool = False) -> bytes:
@@ -209,59 +243,108 @@ class BatchImage:
 
     def infer_front(self, roots: IntArray, batch: Mapping[str, int]) -> bytes:
         """Front whose run computes the layers on what was sampled, whose `Batch` says how much that was."""
-        at, layers = self.at, self.problem.model.layers
-        hops = [batch[f"hop{n}"] for n in range(len(layers) + 1)]
-        tree = [at.tree.line + 1 + n * at.span for n in range(4)]
+        model = self.problem.model
+        hops = [batch[f"hop{n}"] for n in range(len(model.layers) + 1)]
         commands: list[Command] = []
-
-        def command(opcode: Opcode, layer: int, **fields: int) -> None:
-            commands.append(Command(opcode, {"layer": layer, "tag": len(commands), **fields}))
-
-        features = at.rows
-        for number, layer in enumerate(layers):
+        programs = {}
+        features = self.at.rows
+        for number in range(len(model.layers)):
             # Every layer needs one hop less.
             sources = sum(hops[: len(hops) - number])
             vertices = sources - hops[len(hops) - 1 - number]
-            command(
-                Opcode.LOAD_WEIGHTS,
-                number,
-                f_in=layer.f_in,
-                f_out=layer.f_out,
-                weights=at.weights[number].line,
-                biases=at.biases[number].line,
-            )
-            command(
-                Opcode.COMBINE,
-                number,
-                f_in=layer.f_in,
-                f_out=layer.f_out,
-                shift=layer.shift_source,
-                vertices=sources,
-                entries=sources * features.row_bytes // 4,
-                features=features.line,
-                scales=at.ones.line,
-                combined=at.combined.line,
-            )
-            command(
-                Opcode.AGGREGATE,
-                number,
-                vertices=vertices,
-                offsets=tree[0],
-                edges=tree[1],
-                edge_count=sources - hops[0],
-                tiles=1,
-                shift=layer.shift_destination,
-                activation=layer.activation,
-                f_out=layer.f_out,
-                self_weight=layer.self_weight,
-                neighbour_weight=layer.neighbour_weight,
-                scales=tree[2],
-                combined=at.combined.line,
-                results=at.results[number].line,
-                sources=sources,
-            )
-            features = at.results[number]
-        return self._front(roots, commands)
+            steps = self._layer(number, features, sources, vertices, hops[0])
+            if number in model.ends:
+                programs[number] = model.ends[number].words(vertices)
+                steps.append((Opcode.NEURAL, self._end(number, vertices, programs[number].size)))
+            for opcode, fields in steps:
+                commands.append(Command(opcode, {"layer": number, "tag": len(commands), **fields}))
+            features = self.at.results[number]
+        return self._front(roots, commands, programs)
+
+    def _layer(
+        self, number: int, features: Region, sources: int, vertices: int, roots: int
+    ) -> list[tuple[Opcode, dict[str, int]]]:
+        """Return the commands that compute so many vertices from so many sources, all that were sampled but roots."""
+        at, layer = self.at, self.problem.model.layers[number]
+        offsets, edges, means, _ = (at.tree.line + 1 + n * at.span for n in range(4))
+        graph = {"offsets": offsets, "edges": edges, "edge_count": sources - roots, "tiles": 1}
+        width = {"f_in": layer.f_in, "f_out": layer.f_out}
+        load = {**width, "weights": at.weights[number].line, "biases": at.biases[number].line}
+        ending = {
+            "activation": layer.activation,
+            "self_weight": layer.self_weight,
+            "neighbour_weight": layer.neighbour_weight,
+            "results": at.results[number].line,
+        }
+
+        def combine(count: int, first_row: int) -> tuple[Opcode, dict[str, int]]:
+            return Opcode.COMBINE, {
+                **width,
+                "shift": layer.shift_source,
+                "vertices": count,
+                "entries": count * features.row_bytes // SPARSE_ENTRY.bytes,
+                "features": features.line,
+                "scales": at.ones.line,
+                "combined": at.combined.line,
+                "first_row": first_row,
+            }
+
+        if self.limits is None:
+            aggregate = {
+                **graph,
+                **ending,
+                "vertices": vertices,
+                "shift": layer.shift_destination,
+                "f_out": layer.f_out,
+                "scales": means,
+                "combined": at.combined.line,
+                "sources": sources,
+            }
+            return [(Opcode.LOAD_WEIGHTS, load), combine(sources, 0), (Opcode.AGGREGATE, aggregate)]
+        # To the locator, vertices that are not its own are hubs, and edges into them somebody else's. So what is
+        # computed has VIDs behind those of all it is computed from, and a row of its own there.
+        own = {"first_vertex": sources, "vertices": vertices}
+        locate = {
+            **own,
+            **graph,
+            "differences": 1,
+            "halving": 1,
+            "threshold": self.limits.h_max,
+            "rounds": ROUNDS_MAX,
+            "c_max": self.limits.c_max,
+            "h_max": self.limits.h_max,
+        }
+        process = {
+            **own,
+            **width,
+            **ending,
+            "shift_destination": layer.shift_destination,
+            "window": 1,
+            "features": at.combined.line,
+            "combined": 1,
+            "first_partial": sources + vertices,
+            "scales_destination": means,
+        }
+        return [
+            (Opcode.LOCATE, locate),
+            (Opcode.LOAD_WEIGHTS, load),
+            combine(sources, 0),
+            combine(vertices, sources),
+            (Opcode.PROCESS, process),
+        ]
+
+    def _end(self, number: int, vertices: int, words: int) -> dict[str, int]:
+        """Return the operands that end a layer on the neural chip; its results are overwritten."""
+        results, width = self.at.results[number], self.problem.model.layers[number].f_out
+        return {
+            "program": self.at.programs[number].line,
+            "words": words,
+            "rows": results.line,
+            "results": results.line,
+            "vertices": vertices,
+            "f_in": width,
+            "f_out": width,
+        }
 
     @property
     def results(self) -> Region:

@@ -9,23 +9,17 @@ from amaranth.lib.wiring import Out, connect, flipped
 
 from golden.contracts import Opcode
 from hw.chiplet.command_router import CommandRouter, offload_members
-from hw.dnp.neural_unit import NeuralConfig, NeuralUnit
 from hw.memory.axi import AXI4Signature, connect_flat, flat_members
 from hw.memory.unit_port import UNIT_ID_WIDTH, attach_unit
 from hw.ring.axi_merge import AXIMerge
 from hw.stream.once import modules_of
 
-__all__ = ["Machine", "neural_units", "opcodes_of", "with_units"]
+__all__ = ["Machine", "opcodes_of", "with_units"]
 
 
 def opcodes_of(units: Mapping[str, Any]) -> tuple[Opcode, ...]:
     """Return the commands of all units: what their chiplet's ``offload`` has to name."""
     return tuple(opcode for unit in units.values() for opcode in unit.OPCODES)
-
-
-def neural_units(neural: NeuralConfig | None, port: tuple[int, int], *, once: bool = False) -> dict[str, Any]:
-    """Return a neural unit by its name, for a chiplet with this memory port; nothing without its sizes."""
-    return {"neural_unit": NeuralUnit(neural, *port, once=once)} if neural else {}
 
 
 def with_units(make: Callable[[tuple[Opcode, ...]], Any], units: Mapping[str, Any]) -> Any:

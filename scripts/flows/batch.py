@@ -1,9 +1,10 @@
-"""Mini-batches of a sampled network: train, quantise, sample, fetch through the cache and compute in RTL, compare."""
+"""Mini-batches of a run: who samples which roots, what comes out exactly, and what the machine makes of them."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,56 +12,48 @@ import numpy as np
 
 from golden.attributes.batch import BatchImage, batch_results, batches_of, dense
 from golden.attributes.orders import ORDERS
-from golden.attributes.sampler import Plan
+from golden.attributes.sampler import Batch, Plan
 from golden.contracts import Error
-from golden.datasets import load
 from golden.errors import InputError
 from golden.graph import Graph, IntArray
 from golden.image import row_bytes
-from golden.model.activation import RELU
 from golden.model.float_model import accuracy
-from golden.model.network import Problem, predictions
-from golden.model.quantise import quantise
-from golden.model.training import Training, train
-from golden.model.weights import model_of, read_weights
+from golden.model.layer import Int16Array
+from golden.model.network import predictions
 from hw.attributes.core import CoreConfig
-from hw.attributes.formats import AttributeConfig
-from scripts.config import load_config, load_ring
-from scripts.flows.table import show
-from tb.attributes.batch_jobs import Ran, run_batches
+from hw.community.chiplet import MachineConfig
+from scripts.config import Sizes
+from scripts.flows.simulations import Placed, limits_of, simulate_batches
+from tb.attributes.batch_jobs import Ran
 
-__all__ = ["BatchRequest", "parse_fan_out", "run"]
+__all__ = ["Sampling", "batch_rows", "parse_fan_out", "plan_batches"]
+
+#: How an attribute was found.
+_FLOWS = ("in_place", "cached", "moved", "missed")
 
 
 @dataclass(frozen=True)
-class BatchRequest:
-    """What `atoll run --batch` was asked for.
+class Sampling:
+    """Mini-batches that `atoll run --batch` was asked for.
 
     Attributes
     ----------
-    dataset, model, config, hidden, seed, model_file, rtl, out
-        As for `scripts.flows.run.Request`.
-    batch
+    size
         Roots of a batch.
     fan_out
         Of every hop; as many hops as the network has layers.
     order
-        Of the roots: a name of `golden.attributes.orders.ORDERS`.
+        Of each chiplet's roots: a name of `golden.attributes.orders.ORDERS`.
+    most
+        Batches of each chiplet at most; 0: until all nodes of the test set have been roots.
     slotted
         Target addresses by position, not by hash.
     """
 
-    dataset: str
-    model: str | None
-    config: str
-    hidden: int
-    seed: int
-    model_file: Path | None
-    rtl: bool
-    out: Path
-    batch: int
-    fan_out: tuple[int, ...]
+    size: int
+    fan_out: tuple[int, ...] = (10, 10)
     order: str = "ID"
+    most: int = 0
     slotted: bool = True
 
 
@@ -78,102 +71,145 @@ def parse_fan_out(text: str) -> tuple[int, ...]:
         raise InputError("fan-out", f"is {text!r}", "numbers with commas between them, such as 10,10") from None
 
 
-def run(request: BatchRequest) -> dict[str, Any]:
-    """Carry out a request.
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """The batches of a run.
 
-    Returns
-    -------
-    dict
-        What is in ``result.json``; ``bit_exact`` is False if a value or a sample differs, None without RTL.
+    Attributes
+    ----------
+    sampling, placed, sizes
+        What was asked for, the network with VIDs as the chiplets know them, and the machine.
+    image
+        Memory of every chiplet.
+    shares
+        Roots of the batches of every chiplet.
+    """
+
+    sampling: Sampling
+    placed: Placed
+    sizes: Sizes
+    image: BatchImage
+    shares: Sequence[Sequence[IntArray]]
+
+    @cached_property
+    def exact(self) -> list[tuple[Batch, Int16Array]]:
+        """What is sampled for every batch, and its roots' results."""
+        batches = [roots for share in self.shares for roots in share]
+        return [
+            batch_results(self.placed.problem, roots, self.image.plan, number) for number, roots in enumerate(batches)
+        ]
+
+    def simulate(self, folder: Path) -> list[Ran]:
+        """Let the machine work through them; see :func:`scripts.flows.simulations.simulate_batches`."""
+        return simulate_batches(self.sizes, self.image, self.shares, folder)
+
+    def differences(self, ran: Sequence[Ran]) -> list[str]:
+        """Return a line for each batch that is not bit-exact, or that ended with an error."""
+        lines = []
+        for number, (out, (batch, rows)) in enumerate(zip(ran, self.exact, strict=True)):
+            failed = [said for said in out.completions if said["error"]]
+            if failed:
+                lines.append(f"batch {number} ended with {Error(failed[0]['error']).name}, info {failed[0]['info']:#x}")
+            elif not np.array_equal(out.nodes, batch.nodes):
+                lines.append(f"batch {number}: other nodes were sampled")
+            elif not np.array_equal(out.results, rows):
+                lines.append(f"batch {number}: {int((out.results != rows).sum())} of {rows.size} values differ")
+        return lines
+
+    def figures(self, floating: IntArray, ran: Sequence[Ran]) -> dict[str, Any]:
+        """Return what `result.json` says of them.
+
+        Parameters
+        ----------
+        floating
+            int64 [nodes], classes of the float network without sampling, by VID in the graph as given.
+        ran
+            What a simulation left; none: nothing was simulated.
+        """
+        graph = self.placed.problem.graph
+        roots = [roots for share in self.shares for roots in share]
+        results = [out.results for out in ran] if ran else [rows for _, rows in self.exact]
+        mine, labelled, wanted = np.zeros(graph.nodes, np.bool_), np.full(graph.nodes, -1), np.empty(graph.nodes, int)
+        wanted[self.placed.position] = floating
+        for nodes, rows in zip(roots, results, strict=True):
+            labelled[nodes] = predictions(rows)
+            mine[nodes] = True
+        cycles = {}
+        if ran:
+            parts = np.zeros((len(self.shares), 2), dtype=np.int64)
+            for out in ran:
+                parts[out.chiplet, : len(out.cycles)] += out.cycles
+            last = parts[parts.sum(axis=1).argmax()]
+            cycles = {"total": int(last.sum()), "sample": int(last[0]), "layers": int(last[1])}
+        return {
+            "size": self.sampling.size,
+            "fan_out": list(self.sampling.fan_out),
+            "order": self.sampling.order,
+            "batches": [len(share) for share in self.shares],
+            "positions": sum(batch.nodes.size for batch, _ in self.exact),
+            "bit_exact": not self.differences(ran) if ran else None,
+            # Of the chiplet that ends last.
+            "cycles": cycles or None,
+            "external_bytes": {
+                kind: sum(out.counters[f"bytes_{kind}"] for out in ran) if ran else None for kind in ("read", "written")
+            },
+            "accuracy": {"float": accuracy(wanted, graph, mine), "machine": accuracy(labelled, graph, mine)},
+        }
+
+    def cache(self, ran: Sequence[Ran]) -> dict[str, Any] | None:
+        """Return what `result.json` says of the attribute RAMs of all chiplets; None without a simulation."""
+        if not ran:
+            return None
+        attribute = _core(self.sizes).attribute
+        flows = {name: sum(out.batch[name] for out in ran) for name in _FLOWS}
+        return {
+            "requests": sum(flows.values()),
+            "misses": flows["missed"],
+            **flows,
+            "slots": attribute.slots,
+            "ways": attribute.ways,
+            "policy": attribute.policy.name.lower(),
+            "sub_batches": sum(-(-out.batch["positions"] // attribute.slots) for out in ran),
+        }
+
+
+def plan_batches(sampling: Sampling, placed: Placed, sizes: Sizes, config: str, seed: int) -> Batches:
+    """Share the roots out: each chiplet samples for those that it owns.
+
+    Parameters
+    ----------
+    sampling, placed, sizes
+        As for `Batches`.
+    config
+        Name of the configuration, for messages.
+    seed
+        Of the samples.
 
     Raises
     ------
     InputError
-        If the data set, weights or configuration cannot be used.
+        If the machine has no attribute core, or no room for such batches.
     """
-    if request.batch < 1:
-        raise InputError("batch", f"is {request.batch}", "at least 1 root")
-    if request.order not in ORDERS:
-        raise InputError("order", f"there is no {request.order!r}", f"one of {', '.join(ORDERS)}")
-    config, core = load_config(request.config), _core(request.config)
-    graph = load(request.dataset)
-    plan = Plan(request.fan_out, seed=request.seed)
-    if request.model_file is not None:
-        network = read_weights(str(request.model_file), model_of(request.model or "sage"))
-    else:
-        how = Training(layers=len(plan.fan_out), hidden=request.hidden, seed=request.seed)
-        network = train(graph, model_of(request.model or "sage"), how)
-    if network.activation != RELU:
-        raise InputError("mini-batches", f"of a network with {network.activation}", f"{RELU} between its layers")
-    problem = quantise(network, graph)
-    roots = _roots(graph, request.order)
-    _check_fits(problem, plan, request.batch, core)
-    image = BatchImage(problem, plan, request.batch, request.slotted)
-    batches = list(batches_of(roots, request.batch))
-    exact = [batch_results(problem, mine, plan, number) for number, mine in enumerate(batches)]
-    ran: list[Ran] = []
-    seconds = None
-    if request.rtl:
-        folder = request.out / "simulation"
-        folder.mkdir(parents=True, exist_ok=True)
-        ran, simulation = run_batches(config, core, image, batches, folder)
-        seconds = simulation.seconds
-    differences = [line for number, out in enumerate(ran) for line in _differences(number, out, *exact[number])]
-    classes = predictions(np.concatenate([rows for _, rows in exact]))
-    labelled = np.full(graph.nodes, -1, dtype=np.int64)
-    labelled[roots] = classes
-    mine = np.zeros(graph.nodes, dtype=np.bool_)
-    mine[roots] = True
-    flows = {name: sum(out.batch[name] for out in ran) for name in ("in_place", "cached", "moved", "missed")}
-    cycles = [sum(out.cycles[part] for out in ran if len(out.cycles) > part) for part in range(2)]
-    result: dict[str, Any] = {
-        "dataset": {"name": graph.name, "nodes": graph.nodes, "edges": graph.edge_count},
-        "model": {"name": "sage", "layers": [[layer.f_in, layer.f_out] for layer in problem.model.layers]},
-        "batch": {
-            "size": request.batch,
-            "fan_out": list(plan.fan_out),
-            "order": request.order,
-            "batches": len(batches),
-            "simulated": len(ran),
-            "positions": sum(batch.nodes.size for batch, _ in exact),
-        },
-        "bit_exact": not differences if ran else None,
-        "differences": differences if ran else None,
-        "cycles": sum(cycles) if ran else None,
-        "cycles_by_phase": {"sample": cycles[0], "layers": cycles[1]} if ran else None,
-        "attribute_cache": {
-            "requests": sum(flows.values()),
-            "misses": flows["missed"],
-            **flows,
-            "slots": core.attribute.slots,
-            "ways": core.attribute.ways,
-            "policy": core.attribute.policy.name.lower(),
-            "sub_batches": sum(-(-out.batch["positions"] // core.attribute.slots) for out in ran),
-        }
-        if ran
-        else None,
-        "external_bytes": {
-            kind: sum(out.counters[f"bytes_{kind}"] for out in ran) if ran else None for kind in ("read", "written")
-        },
-        "accuracy": {
-            "float": accuracy(network.predictions(graph), graph, mine),
-            "machine": accuracy(labelled, graph, mine),
-        },
-        "simulation": {"wall_seconds": seconds, "cycles_per_second": sum(cycles) / seconds if seconds else None},
-        "seed": request.seed,
-    }
-    request.out.mkdir(parents=True, exist_ok=True)
-    path = request.out / "result.json"
-    path.write_text(json.dumps(result, indent=2) + "\n")
-    _print(result, path)
-    return result
+    if sampling.size < 1:
+        raise InputError("batch", f"is {sampling.size}", "at least 1 root")
+    if sampling.order not in ORDERS:
+        raise InputError("order", f"there is no {sampling.order!r}", f"one of {', '.join(ORDERS)}")
+    if sizes.units.attributes is None:
+        what = "has no attribute core for mini-batches"
+        raise InputError(f"configuration {config}", what, "one with a section attributes")
+    plan = Plan(sampling.fan_out, seed=seed)
+    limits = limits_of(sizes.chiplet) if isinstance(sizes.chiplet, MachineConfig) else None
+    image = BatchImage(placed.problem, plan, sampling.size, sampling.slotted, limits)
+    _check_fits(image, sizes)
+    roots = _roots(placed.problem.graph, sampling.order)
+    owners = placed.placement.owners(roots)
+    shares = [list(batches_of(roots[owners == chiplet], sampling.size)) for chiplet in range(sizes.chiplets)]
+    return Batches(sampling, placed, sizes, image, [share[: sampling.most or None] for share in shares])
 
 
-def _core(name: str) -> CoreConfig:
-    """Sizes of the attribute core of a configuration; the source's if it has none."""
-    sizes = load_ring(name, 1)
-    address_width, data_width = sizes.chiplet.port
-    return sizes.attributes or CoreConfig(AttributeConfig(address_width=address_width, data_width=data_width))
+def _core(sizes: Sizes) -> CoreConfig:
+    assert sizes.units.attributes is not None
+    return sizes.units.attributes
 
 
 def _roots(graph: Graph, order: str) -> IntArray:
@@ -183,71 +219,60 @@ def _roots(graph: Graph, order: str) -> IntArray:
     return nodes[chosen[nodes]]
 
 
-def _check_fits(problem: Problem, plan: Plan, size: int, core: CoreConfig) -> None:
+def _check_fits(image: BatchImage, sizes: Sizes) -> None:
     """Refuse what the machine has no room for; the hardware would refuse it too."""
-    attribute = core.attribute
+    core, plan, problem = _core(sizes), image.plan, image.problem
+    attribute, size = core.attribute, image.size
     wanted, room = row_bytes(dense(problem).shape[1]), attribute.row_beats * attribute.data_width // 8
     if wanted > room:
-        raise InputError("features", f"a row has {wanted} bytes", f"at most {room} (attribute rows)")
+        raise InputError("features", f"a row has {wanted} bytes", f"at most {room} (attributes.row_beats)")
     if problem.graph.nodes > 1 << attribute.id_bits:
         raise InputError("nodes", f"there are {problem.graph.nodes}", f"at most {1 << attribute.id_bits}")
     for fan_out in plan.fan_out:
         if fan_out > core.most:
-            raise InputError("fan-out", f"is {fan_out}", f"at most {core.most}")
-    inner = replace(plan, fan_out=plan.fan_out[:-1], negatives=0).most(size)
+            raise InputError("fan-out", f"is {fan_out}", f"at most {core.most} (attributes.most)")
+    inner, positions = image.inner(plan, size), plan.most(size)
     if inner > core.frontier:
-        raise InputError("batch", f"of {size} roots expands {inner} positions", f"at most {core.frontier}")
-    if plan.most(size) > 1 << attribute.tag_bits:
-        raise InputError("batch", f"has {plan.most(size)} positions", f"at most {1 << attribute.tag_bits}")
+        what = f"of {size} roots expands {inner} positions"
+        raise InputError("batch", what, f"at most {core.frontier} (attributes.frontier)")
+    most, why = 1 << attribute.tag_bits, "attributes.tag_bits"
+    if isinstance(sizes.chiplet, MachineConfig):
+        # Rows that are summed up are kept like those of hubs; VIDs of what is computed come behind them.
+        hubs, nodes = sizes.chiplet.units * sizes.chiplet.hubs, sizes.chiplet.locator.nodes - inner
+        most, why = min((most, why), (hubs, "chiplet.units times chiplet.hubs"), (nodes, "locator.nodes"))
+    if positions > most:
+        raise InputError("batch", f"of {size} roots has {positions} positions", f"at most {most} ({why})")
 
 
-def _differences(number: int, out: Ran, batch: Any, rows: Any) -> list[str]:
-    for said in out.completions:
-        if said["error"]:
-            return [f"batch {number} ended with {Error(said['error']).name}, info {said['info']:#x}"]
-    if not np.array_equal(out.nodes, batch.nodes):
-        return [f"batch {number}: other nodes were sampled"]
-    if not np.array_equal(out.results, rows):
-        return [f"batch {number}: {int((out.results != rows).sum())} of {rows.size} values differ"]
-    return []
-
-
-def _print(result: dict[str, Any], path: Path) -> None:
-    data, batch = result["dataset"], result["batch"]
+def batch_rows(batch: dict[str, Any] | None, cache: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """Return the rows of the printed summary about mini-batches, if there are any."""
+    if batch is None:
+        return []
+    found = batch["accuracy"]
     rows = [
-        ("graph", f"{data['name']}: {data['nodes']:,} nodes, {data['edges']:,} edges"),
         (
             "mini-batches",
-            f"{batch['batches']} of {batch['size']} roots in {batch['order']} order, fan-out "
+            f"{', '.join(map(str, batch['batches']))} of {batch['size']} roots, fan-out "
             f"{', '.join(map(str, batch['fan_out']))}: {batch['positions']:,} positions; "
-            f"{batch['simulated']} simulated",
-        ),
+            f"accuracy {found['machine']:.2%}, float without sampling {found['float']:.2%}",
+        )
     ]
-    if result["attribute_cache"]:
-        cache, phases = result["attribute_cache"], result["cycles_by_phase"]
+    if batch["cycles"]:
+        spent, moved = batch["cycles"], batch["external_bytes"]
         rows += [
             (
-                "cycles",
-                f"{result['cycles']:,}: sampling and attributes {phases['sample']:,}, layers {phases['layers']:,}",
+                "  their cycles",
+                f"{spent['total']:,}: sampling and attributes {spent['sample']:,}, layers {spent['layers']:,}",
             ),
+            ("  their external bytes", f"{moved['read']:,} read, {moved['written']:,} written"),
+        ]
+    if cache:
+        rows.append(
             (
                 "attribute cache",
                 f"{cache['requests']:,} requests in {cache['sub_batches']} sub-batches of {cache['slots']}: "
                 f"{cache['missed']:,} missed, {cache['in_place']:,} in place, {cache['cached']:,} in the cache, "
                 f"{cache['moved']:,} moved",
-            ),
-            (
-                "external bytes",
-                f"{result['external_bytes']['read']:,} read, {result['external_bytes']['written']:,} written",
-            ),
-            ("simulation", f"{result['simulation']['wall_seconds']:.1f} s"),
-        ]
-    figures = result["accuracy"]
-    rows += [
-        ("accuracy", f"machine {figures['machine']:.2%}, float without sampling {figures['float']:.2%}"),
-        ("bit-exact", {None: "not simulated", True: "yes", False: "NO"}[result["bit_exact"]]),
-        ("details", str(path)),
-    ]
-    show("atoll run", ("", ""), rows)
-    for line in result["differences"] or ():
-        print(line)
+            )
+        )
+    return rows

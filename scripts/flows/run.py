@@ -30,10 +30,21 @@ from golden.model.weights import model_of, read_weights
 from hw.chiplet.config import ChipletConfig
 from hw.community.chiplet import MachineConfig
 from hw.dnp.neural_unit import NeuralConfig
-from scripts.config import as_dict, load_ring
-from scripts.flows.simulations import PLACEMENTS, HeadRun, Simulated, classes_of, simulate, simulate_head
+from hw.machine import Units
+from scripts.config import Sizes, as_dict, load_ring
+from scripts.flows.batch import Batches, Sampling, batch_rows, plan_batches
+from scripts.flows.simulations import (
+    PLACEMENTS,
+    HeadRun,
+    Simulated,
+    classes_of,
+    place,
+    simulate,
+    simulate_head,
+)
 from scripts.flows.table import console, show
 from scripts.report import Run, write_report
+from tb.attributes.batch_jobs import Ran
 from tb.harness import ROOT
 
 __all__ = ["SCHEMA", "Request", "run"]
@@ -58,7 +69,7 @@ class Request:
     dataset
         See `golden.datasets.load`.
     model
-        ``gcn``, ``sage`` or ``gin``; None: what the weight file says, or ``gcn``.
+        ``gcn``, ``sage`` or ``gin``; None: what the weight file says, or ``gcn``, with mini-batches ``sage``.
     config
         Name or path of a configuration.
     layers, hidden, seed
@@ -74,6 +85,8 @@ class Request:
     head
         Epochs that a classifier head learns on the neural chip from the results before the last layer; None: there is
         no head.
+    sampling
+        Mini-batches that are sampled and computed after the inference on the whole graph; None: there are none.
     """
 
     dataset: str = "digits"
@@ -89,6 +102,7 @@ class Request:
     rtl: bool = True
     out: Path = Path("atoll-out")
     head: int | None = None
+    sampling: Sampling | None = None
 
 
 def run(request: Request) -> dict[str, Any]:
@@ -105,12 +119,13 @@ def run(request: Request) -> dict[str, Any]:
     InputError
         If the data set, weights or configuration cannot be used.
     """
-    stages = 4 + (request.head is not None) + 2 * request.rtl
+    stages = 4 + (request.head is not None) + (request.sampling is not None) + 2 * request.rtl
     with _stages(stages) as stage:
         stage("data set")
         if request.placement not in PLACEMENTS:
             raise InputError("placement", f"there is no {request.placement!r}", " or ".join(PLACEMENTS))
-        config, chiplets, neural, _ = load_ring(request.config, request.chiplets)
+        sizes = load_ring(request.config, request.chiplets)
+        neural = sizes.units.neural
         graph = load(request.dataset)
         stage("training" if request.model_file is None else "weights")
         network = _network(request, graph)
@@ -119,10 +134,19 @@ def run(request: Request) -> dict[str, Any]:
             what = f"has no neural chip for {network.activation}"
             raise InputError(f"configuration {request.config}", what, "one with a section neural")
         problem = quantise(network, graph, core=neural.core if neural else None)
-        _check_fits(problem, config)
+        _check_fits(problem, sizes.chiplet)
         head = _head(request, problem, neural)
-        # A run whose layers all end in the PEs has nothing for the chip to do, unless a head is to learn there.
-        neural = neural if problem.model.ends or head else None
+        placed = place(problem, sizes.chiplets, request.placement)
+        # What a run has nothing to do for is left out: the chip if all layers end in the PEs, the core without batches.
+        sizes = sizes._replace(
+            units=Units(
+                neural if problem.model.ends or head else None,
+                sizes.units.attributes if request.sampling else None,
+            )
+        )
+        batches = None
+        if request.sampling:
+            batches = plan_batches(request.sampling, placed, sizes, request.config, request.seed)
         stage("golden model")
         exact = infer(problem)
         simulated = None
@@ -131,16 +155,7 @@ def run(request: Request) -> dict[str, Any]:
             stage("building the simulator and simulating")
             folder = request.out / "simulation"
             folder.mkdir(exist_ok=True)
-            simulated = simulate(
-                config,
-                chiplets,
-                problem,
-                exact,
-                folder,
-                placement=request.placement,
-                neural=neural,
-                hidden=head is not None,
-            )
+            simulated = simulate(sizes, problem, exact, folder, placed=placed, hidden=head is not None)
             stage("comparison")
         learnt = None
         if head is not None and not (simulated and simulated.differences):
@@ -148,12 +163,21 @@ def run(request: Request) -> dict[str, Any]:
             # What the machine left is learnt from, not what the model of it says.
             features = simulated.hidden if simulated else exact[-2].results
             to_learn, on_chip = HeadProblem(problem, features, head, request.head or 0), None
-            if simulated and neural is not None:
+            if simulated:
                 folder = request.out / "head"
                 folder.mkdir(exist_ok=True)
-                on_chip = simulate_head(config, chiplets, to_learn.image(), folder, neural)
+                on_chip = simulate_head(sizes, to_learn.image(), folder)
             learnt = _Learnt(to_learn, on_chip)
-    result = _result(request, config, chiplets, neural, network, problem, exact, simulated, learnt)
+        ran: list[Ran] = []
+        if batches is not None and not (simulated and simulated.differences):
+            stage("mini-batches")
+            if simulated:
+                folder = request.out / "batches"
+                folder.mkdir(exist_ok=True)
+                ran = batches.simulate(folder)
+        else:
+            batches = None
+    result = _result(request, sizes, network, problem, exact, simulated, learnt, batches, ran)
     (request.out / "result.json").write_text(json.dumps(result, indent=2) + "\n")
     predicted = simulated.predictions if simulated else classes_of(exact[-1].results)
     write_report(request.out / "report.html", result, Run(graph, predicted, simulated.phases if simulated else ()))
@@ -180,7 +204,7 @@ def _network(request: Request, graph: Graph) -> FloatModel:
     if request.model_file is not None:
         return read_weights(str(request.model_file), model)
     how = Training(layers=request.layers, hidden=request.hidden, seed=request.seed, activation=request.activation)
-    return train(graph, model if model is not None else model_of("gcn"), how)
+    return train(graph, model if model is not None else model_of("sage" if request.sampling else "gcn"), how)
 
 
 def _check_fits(problem: Problem, config: ChipletConfig | MachineConfig) -> None:
@@ -264,23 +288,27 @@ def _commit() -> str | None:
 
 def _result(
     request: Request,
-    config: ChipletConfig | MachineConfig,
-    chiplets: int,
-    neural: NeuralConfig | None,
+    sizes: Sizes,
     network: FloatModel,
     problem: Problem,
     exact: list[LayerResult],
     done: Simulated | None,
     learnt: _Learnt | None,
+    batches: Batches | None,
+    ran: list[Ran],
 ) -> dict[str, Any]:
-    graph = problem.graph
+    graph, config, chiplets = problem.graph, sizes.chiplet, sizes.chiplets
     useful = useful_operations(problem, exact)
     bound = compulsory_bytes(problem)
     floating = network.predictions(graph)
     # What the machine says is judged, not what the model of it says.
     machine = done.predictions if done else classes_of(exact[-1].results)
     lanes = config.lanes * chiplets
-    differences = done and done.differences + ((learnt and learnt.differences) or [])
+    differences = done and [
+        *done.differences,
+        *((learnt and learnt.differences) or []),
+        *(batches.differences(ran) if batches else []),
+    ]
     own = accuracy(machine, graph, graph.test)
     by_phase: dict[str, int] = {}
     # Of the chiplet that ends last.
@@ -308,7 +336,7 @@ def _result(
             "name": request.config,
             "chiplets": chiplets,
             **as_dict(config),
-            "neural": neural and asdict(neural),
+            **{unit: parts and asdict(parts) for unit, parts in vars(sizes.units).items()},
         },
         "bit_exact": not differences if done else None,
         "differences": differences,
@@ -328,7 +356,8 @@ def _result(
         "ring": done.ring if done else None,
         "communities": done.communities if done else None,
         "aggregation": done.aggregation if done else None,
-        "attribute_cache": None,
+        "attribute_cache": batches and batches.cache(ran),
+        "batch": batches and batches.figures(floating, ran),
         "head": learnt and learnt.figures(own),
         "accuracy": {
             "float": accuracy(floating, graph, graph.test),
@@ -418,6 +447,7 @@ def _print(result: dict[str, Any], path: Path) -> None:
         )
     )
     rows += _head_rows(result["head"])
+    rows += batch_rows(result["batch"], result["attribute_cache"])
     verdict = {None: "not simulated", True: "yes", False: "NO"}[result["bit_exact"]]
     files = f"{os.path.relpath(path.with_name('report.html'))}, {path.name}"
     rows += [("bit-exact", verdict), ("report, figures", files)]

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from golden.attributes.batch import BatchImage
 from golden.community.image import build_community_image, build_community_images
 from golden.contracts import Error
 from golden.errors import InputError
-from golden.graph import Graph
+from golden.graph import Graph, IntArray
 from golden.head import TASKS
 from golden.image import Image, build_image
 from golden.islands.locator import Limits
@@ -22,14 +23,26 @@ from golden.ring.placement import Placement
 from golden.ring.traffic import traffic
 from hw.chiplet.config import ChipletConfig
 from hw.community.chiplet import MachineConfig
-from hw.dnp.neural_unit import NeuralConfig
-from hw.ring.formats import RingConfig
+from hw.machine import Units
+from scripts.config import Sizes
+from tb.attributes.batch_jobs import Ran, run_batches
 from tb.chiplet.jobs import Job, mismatches, run_jobs
 from tb.community.jobs import Pace, differences, run_images
 from tb.ring.jobs import RingJob, RingSettings, run_ring
 from tb.ring.jobs import mismatches as ring_mismatches
 
-__all__ = ["PLACEMENTS", "HeadRun", "Simulated", "classes_of", "simulate", "simulate_head"]
+__all__ = [
+    "PLACEMENTS",
+    "HeadRun",
+    "Placed",
+    "Simulated",
+    "classes_of",
+    "limits_of",
+    "place",
+    "simulate",
+    "simulate_batches",
+    "simulate_head",
+]
 
 #: Cycles after which a ring that has not completed is an error.
 _LIMIT = 100_000_000
@@ -75,31 +88,66 @@ class Simulated:
     communities: dict[str, Any] | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A network on a graph whose VIDs say which chiplet owns them.
+
+    Attributes
+    ----------
+    name
+        One of `PLACEMENTS`.
+    problem
+        The same network, VIDs and rows in their new order.
+    position
+        int64 [nodes], VID here of each VID in the graph as given.
+    placement
+        Who owns what.
+    """
+
+    name: str
+    problem: Problem
+    position: IntArray
+    placement: Placement
+
+
+def place(problem: Problem, chiplets: int, name: str = "tiles") -> Placed:
+    """Share a graph out to chiplets; one has all of it, as it is.
+
+    Raises
+    ------
+    InputError
+        If communities are asked for and the graph is not symmetric.
+    """
+    graph = problem.graph
+    if name == "tiles" or chiplets == 1:
+        return Placed("tiles", problem, np.arange(graph.nodes), Placement.tiles(graph.nodes, chiplets))
+    graph.require_symmetric("placement by communities")
+    position, placement = communities_apart(graph, chiplets)
+    moved = problem_of(graph.relabelled(position), problem.features[np.argsort(position)], problem.model)
+    return Placed(name, moved, position, placement)
+
+
 def simulate(
-    config: ChipletConfig | MachineConfig,
-    chiplets: int,
+    sizes: Sizes,
     problem: Problem,
     exact: list[LayerResult],
     folder: Path,
     *,
-    placement: str = "tiles",
-    neural: NeuralConfig | None = None,
+    placed: Placed | None = None,
     hidden: bool = False,
 ) -> Simulated:
     """Simulate an inference.
 
     Parameters
     ----------
-    config, chiplets
-        Sizes of each chiplet, and how many there are.
+    sizes
+        The machine.
     problem, exact
         Network and graph, and what the golden model makes of them.
     folder
         For images and results.
-    placement
-        One of `PLACEMENTS`; a chiplet that is alone has all.
-    neural
-        Sizes of the neural unit of each chiplet, if layers end there.
+    placed
+        Who owns what; a chiplet that is alone has all.
     hidden
         Whether all results are wanted in memory, even those that could stay on the chip.
 
@@ -108,11 +156,29 @@ def simulate(
     InputError
         If the graph is too large for the configuration, or not symmetric where communities are needed.
     """
-    if chiplets > 1:
-        return _on_ring(config, chiplets, problem, exact, folder, placement, neural)
+    config = sizes.chiplet
+    if sizes.chiplets > 1:
+        return _on_ring(sizes, problem, exact, folder, placed or place(problem, sizes.chiplets))
     if isinstance(config, MachineConfig):
-        return _community(config, problem, folder, neural, 0 if hidden else config.row_lines)
-    return _gather(config, problem, folder, neural)
+        return _community(config, sizes.units, problem, folder, 0 if hidden else config.row_lines)
+    return _gather(config, sizes.units, problem, folder)
+
+
+def simulate_batches(sizes: Sizes, image: BatchImage, shares: Sequence[Sequence[IntArray]], folder: Path) -> list[Ran]:
+    """Simulate mini-batches on the machine of `simulate`.
+
+    Parameters
+    ----------
+    sizes
+        The machine, with attribute cores.
+    image
+        Memory of every chiplet.
+    shares
+        Roots of the batches of every chiplet.
+    folder
+        For images and results; another one than that of `simulate`.
+    """
+    return run_batches(sizes.chiplet, sizes.units, image, shares, folder, ring=sizes.ring, name=sizes.name)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,31 +200,29 @@ class HeadRun:
     cycles: dict[str, int]
 
 
-def simulate_head(
-    config: ChipletConfig | MachineConfig, chiplets: int, image: Image, folder: Path, neural: NeuralConfig
-) -> HeadRun:
+def simulate_head(sizes: Sizes, image: Image, folder: Path) -> HeadRun:
     """Let a head learn and score on the neural chip of the first chiplet, in the machine of `simulate`.
 
     Parameters
     ----------
-    config, chiplets, neural
+    sizes
         As for `simulate`; the other chiplets do nothing.
     image
         See `golden.head.HeadProblem.image`.
     folder
         For images and results; another one than that of `simulate`.
     """
-    if chiplets > 1:
+    config, units = sizes.chiplet, sizes.units
+    if sizes.ring:
         job = RingJob([image], RingSettings(latency=_LATENCY, limit=_LIMIT))
-        sizes = RingConfig(chiplets=chiplets, max_out=config.pe.max_out)
-        (ring,), _ = run_ring(config, sizes, [job], folder, name=f"ring_{chiplets}", neural=neural)
+        (ring,), _ = run_ring(config, sizes.ring, [job], folder, name=sizes.name, units=units)
         completion, cycles, (phases, *_), results = ring.completions[0], ring.cycles, ring.phases, ring.results
     else:
         outcome: Any
         if isinstance(config, MachineConfig):
-            (outcome,), _ = run_images(config, [(image, Pace())], folder, neural=neural)
+            (outcome,), _ = run_images(config, [(image, Pace())], folder, name=sizes.name, units=units)
         else:
-            (outcome,), _ = run_jobs(config, [Job(image)], folder, neural=neural)
+            (outcome,), _ = run_jobs(config, [Job(image)], folder, name=sizes.name, units=units)
         completion, cycles, phases = outcome.run.completion, outcome.run.cycles, outcome.run.phases
         results = [outcome.results[number] for number in range(len(TASKS))]
     spent = {task.value: 0 for task in TASKS}
@@ -167,7 +231,8 @@ def simulate_head(
     return HeadRun(_errors([completion]), results, {**spent, "total": cycles})
 
 
-def _limits(config: MachineConfig) -> Limits:
+def limits_of(config: MachineConfig) -> Limits:
+    """Return what the locator of a chiplet can hold of a community."""
     return Limits(config.locator.c_max, config.locator.hubs)
 
 
@@ -197,13 +262,11 @@ def _communities(counters: Sequence[dict[str, int]]) -> dict[str, int]:
     return {**found, "rounds": max(counts["rounds"] for counts in counters)}
 
 
-def _community(
-    config: MachineConfig, problem: Problem, folder: Path, neural: NeuralConfig | None, row_lines: int
-) -> Simulated:
+def _community(config: MachineConfig, units: Units, problem: Problem, folder: Path, row_lines: int) -> Simulated:
     graph = problem.graph
     _check_graph(graph, config, graph.nodes, graph.edge_count)
-    image = build_community_image(problem, falling(problem.graph), _limits(config), row_lines=row_lines)
-    (outcome,), simulation = run_images(config, [(image, Pace())], folder, neural=neural)
+    image = build_community_image(problem, falling(problem.graph), limits_of(config), row_lines=row_lines)
+    (outcome,), simulation = run_images(config, [(image, Pace())], folder, units=units)
     run = outcome.run
     assert run is not None
     return Simulated(
@@ -220,8 +283,8 @@ def _community(
     )
 
 
-def _gather(config: ChipletConfig, problem: Problem, folder: Path, neural: NeuralConfig | None) -> Simulated:
-    (outcome,), simulation = run_jobs(config, [Job(build_image(problem))], folder, neural=neural)
+def _gather(config: ChipletConfig, units: Units, problem: Problem, folder: Path) -> Simulated:
+    (outcome,), simulation = run_jobs(config, [Job(build_image(problem))], folder, units=units)
     run = outcome.run
     assert run is not None
     return Simulated(
@@ -236,29 +299,14 @@ def _gather(config: ChipletConfig, problem: Problem, folder: Path, neural: Neura
     )
 
 
-def _on_ring(
-    config: ChipletConfig | MachineConfig,
-    chiplets: int,
-    problem: Problem,
-    exact: list[LayerResult],
-    folder: Path,
-    name: str,
-    neural: NeuralConfig | None,
-) -> Simulated:
-    graph = problem.graph
-    if name == "communities":
-        graph.require_symmetric("placement by communities")
-        position, placement = communities_apart(graph, chiplets)
-        placed = problem_of(graph.relabelled(position), problem.features[np.argsort(position)], problem.model)
-    else:
-        position, placement, placed = np.arange(graph.nodes), Placement.tiles(graph.nodes, chiplets), problem
-    images = _images(config, placed, placement)
-    job = RingJob(images, RingSettings(latency=_LATENCY, limit=_LIMIT))
-    sizes = RingConfig(chiplets=chiplets, max_out=config.pe.max_out)
-    (moved,), simulation = run_ring(config, sizes, [job], folder, name=f"ring_{chiplets}", neural=neural)
+def _on_ring(sizes: Sizes, problem: Problem, exact: list[LayerResult], folder: Path, placed: Placed) -> Simulated:
+    graph, config, ring = problem.graph, sizes.chiplet, sizes.ring
+    assert ring is not None
+    job = RingJob(_images(config, placed.problem, placed.placement), RingSettings(latency=_LATENCY, limit=_LIMIT))
+    (moved,), simulation = run_ring(config, ring, [job], folder, name=sizes.name, units=sizes.units)
     # In the order in which the graph was given.
-    outcome = replace(moved, results=[rows[position] for rows in moved.results])
-    least = traffic(placed.graph, placement)
+    outcome = replace(moved, results=[rows[placed.position] for rows in moved.results])
+    least = traffic(placed.problem.graph, placed.placement)
     elements = sum(layer.f_out for layer in problem.model.layers)
     community = isinstance(config, MachineConfig)
     return Simulated(
@@ -271,7 +319,7 @@ def _on_ring(
         phases=outcome.phases,
         hidden=_hidden(outcome.results),
         ring={
-            "placement": name,
+            "placement": placed.name,
             "words_by_link": [link["feature_words"] + link["partial_words"] for link in outcome.links],
             "minimum": least.words(elements).tolist(),
             # Words of other ways to bring each feature where it is needed, over all links.
@@ -290,7 +338,7 @@ def _hidden(results: Sequence[Any]) -> Any:
 def _images(config: ChipletConfig | MachineConfig, problem: Problem, placement: Placement) -> list[Image]:
     if not isinstance(config, MachineConfig):
         return build_images(problem, placement)
-    images = build_community_images(problem, placement, falling(problem.graph), _limits(config))
+    images = build_community_images(problem, placement, falling(problem.graph), limits_of(config))
     # Halves of hubs' sums have VIDs behind those of the vertices.
     vertices = problem.graph.nodes + 2 * placement.hubs.size
     _check_graph(problem.graph, config, vertices, max(image.header["edges"] for image in images))

@@ -1,4 +1,4 @@
-"""Mini-batches on a simulated batch machine: the driver's part inside the simulator, and the call from outside."""
+"""Mini-batches on a simulated machine: the driver's part inside the simulator, and the call from outside."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from golden.attributes.batch import BatchImage
 from golden.contracts import BATCH, LINE_BYTES, Error
 from golden.graph import IntArray
 from golden.model.layer import Int16Array
-from hw.attributes.batch_machine import batch_machine
-from hw.attributes.core import CoreConfig
 from hw.chiplet.config import ChipletConfig
+from hw.community.chiplet import MachineConfig
+from hw.machine import Units
+from hw.ring.formats import RingConfig
 from tb.chiplet.host import Host
 from tb.harness import CLOCK_NS, Result, parameters
-from tb.harness.build import remembered
 from tb.harness.run import completed, default_seed, run
+from tb.models.machine import build_machine
 from tb.models.memory import plusargs
-from tb.models.simulate import build_with_memory
-from tb.models.wrap import MemoryModel
+from tb.ring.driver import Machine
+from tb.ring.settings import RingSettings
 
 __all__ = ["Ran", "run_batches"]
 
-_MEMORY_BYTES = 1 << 22
 #: Cycles after which a run that does not complete is an error.
 _LIMIT = 20_000_000
 
@@ -41,6 +41,8 @@ class Ran:
 
     Attributes
     ----------
+    chiplet
+        Position of the chiplet that had it.
     batch
         Fields of its `Batch`.
     nodes
@@ -57,6 +59,7 @@ class Ran:
         Of both runs; one if the first failed.
     """
 
+    chiplet: int
     batch: dict[str, int]
     nodes: IntArray
     results: Int16Array
@@ -67,116 +70,112 @@ class Ran:
 
 
 def run_batches(
-    config: ChipletConfig,
-    core: CoreConfig | None,
+    config: ChipletConfig | MachineConfig,
+    units: Units,
     image: BatchImage,
-    batches: Sequence[IntArray],
+    shares: Sequence[Sequence[IntArray]],
     directory: Path,
     *,
+    ring: RingConfig | None = None,
     name: str = "batch_machine",
     latency: int = 100,
     stall: float = 0.0,
-    first: int = 0,
 ) -> tuple[list[Ran], Result]:
-    """Sample and compute every batch, one after another; attributes stay in the RAM from one to the next.
+    """Sample and compute batches; each chiplet has its own one after another, and attributes stay in its RAM between.
 
     Parameters
     ----------
-    config, core
-        Sizes of the machine.
+    config, units, ring
+        The machine, as for `hw.machine.machine_of`; each chiplet has an attribute core.
     image
-        Memory.
-    batches
-        Roots of each; they are numbered from `first`.
+        Memory of every chiplet.
+    shares
+        For each chiplet the roots of its batches. All are numbered from 0 on, those of the first chiplet first.
     directory
         For files; it must exist.
     name
         Of the design.
     latency, stall
         Of the memory.
-    first
-        Number of the first batch.
+
+    Returns
+    -------
+    tuple
+        What every batch left, by number, and the simulation's own figures.
     """
     directory = directory.resolve()
-    beat_bytes = config.pe.data_width // 8
+    beat_bytes = config.port[1] // 8
     (directory / "memory.image").write_bytes(image.data)
-    for number, roots in enumerate(batches):
-        (directory / f"sample{number}").write_bytes(image.sample_front(roots, first + number, flush=number == 0))
-        (directory / f"roots{number}.npy").write_bytes(roots.astype("<i8").tobytes())
-    size = max(_MEMORY_BYTES, len(image.data))
     # The driver inside makes the commands of the layers from what has been sampled.
-    (directory / "image.pickle").write_bytes(pickle.dumps(image))
-    depth = 1 << (size // beat_bytes - 1).bit_length()
-    made = remembered(
-        (config, core, name, depth),
-        lambda: build_with_memory(batch_machine(config, core), name, memories={"m_axi": MemoryModel(depth=depth)}),
-    )
-    given = {"beat_bytes": beat_bytes, "batches": len(batches), "latency": latency, "stall": stall}
+    (directory / "image.pickle").write_bytes(pickle.dumps((image, shares)))
+    made = build_machine(config, units, ring, name=name, size=len(image.data))
+    given = {"beat_bytes": beat_bytes, "ring": ring and ring.chiplets, "latency": latency, "stall": stall}
+    names = ["mem"] if ring is None else [f"mem{n}" for n in range(ring.chiplets)]
     result = run(
         made,
         __name__,
         parameters={**given, "directory": str(directory)},
         seed=default_seed(made.toplevel, __name__, json.dumps(given, sort_keys=True)),
-        plusargs=plusargs(directory),
+        plusargs=[argument for memory in names for argument in plusargs(directory, memory)],
     )
     completed.append(result)
     if result.message:
         raise AssertionError(result.message)
-    ran = []
-    for number, roots in enumerate(batches):
-        said = json.loads((directory / f"batch{number}.json").read_text())
-        data = (directory / f"results{number}").read_bytes()
-        rows = np.frombuffer(data, "<i2").reshape(-1, image.results.row_bytes // 2)
-        ran.append(
-            Ran(
-                said["batch"],
-                np.frombuffer((directory / f"nodes{number}").read_bytes(), "<u4").astype(np.int64),
-                rows[: roots.size, : image.results.row_elements].astype(np.int16),
-                tuple(said["cycles"]),
-                [tuple(phase) for phase in said["phases"]],
-                said["counters"],
-                said["completions"],
-            )
-        )
+    ran: list[Ran] = pickle.loads((directory / "ran.pickle").read_bytes())
     return ran, result
 
 
 @cocotb.test()
 async def runs_every_batch(dut: Any) -> None:
-    """Sample, read what was sampled, compute, dump; the outcome is judged outside."""
+    """Let every chiplet work through its batches; the outcome is judged outside."""
     given = parameters()
     directory = Path(given["directory"])
-    image: BatchImage = pickle.loads((directory / "image.pickle").read_bytes())
-    at = image.at
+    image, shares = pickle.loads((directory / "image.pickle").read_bytes())
     dut.rst.value = 1
     Clock(dut.clk, CLOCK_NS, unit="ns", impl="gpi").start()
-    host = Host(dut, given["beat_bytes"], directory)
-    memory = host.memory
-    memory.latency(given["latency"])
-    memory.stall(given["stall"])
-    await host.reset()
+    if given["ring"]:
+        ring = Machine(dut, directory, given["ring"], given["beat_bytes"])
+        hosts = [Host(dut, given["beat_bytes"], directory, n) for n in range(len(shares))]
+        await ring.configure(RingSettings(latency=given["latency"], stall=given["stall"]), given["ring"])
+    else:
+        hosts = [Host(dut, given["beat_bytes"], directory)]
+        hosts[0].memory.latency(given["latency"])
+        hosts[0].memory.stall(given["stall"])
+        await hosts[0].reset()
+    at_work, first = [], 0
+    for host, batches in zip(hosts, shares, strict=True):
+        at_work.append(cocotb.start_soon(_works_through(host, image, batches, first)))
+        first += len(batches)
+    ran = [out for one in at_work for out in await one]
+    (directory / "ran.pickle").write_bytes(pickle.dumps(ran))
+
+
+async def _works_through(host: Host, image: BatchImage, batches: Sequence[IntArray], first: int) -> list[Ran]:
+    """Sample, read what was sampled, compute, read the results, batch by batch."""
+    at, memory, ran = image.at, host.memory, []
     await memory.load(image.data)
-    for number in range(given["batches"]):
-        roots = np.frombuffer((directory / f"roots{number}.npy").read_bytes(), "<i8")
-        await memory.load((directory / f"sample{number}").read_bytes())
+    for number, roots in enumerate(batches):
+        await memory.load(image.sample_front(roots, first + number, flush=number == 0))
         runs = [await host.run(limit=_LIMIT)]
         batch = BATCH.from_bytes(await memory.dump(at.tree.address, LINE_BYTES))
         nodes = await memory.dump(at.tree.address + (1 + 3 * at.span) * LINE_BYTES, 4 * max(1, batch["positions"]))
         if runs[0] is not None and runs[0].completion["error"] == Error.NONE:
             await memory.load(image.infer_front(roots, batch))
             runs.append(await host.run(limit=_LIMIT))
-        results = await memory.dump(image.results.address, roots.size * image.results.row_bytes)
-        (directory / f"nodes{number}").write_bytes(nodes)
-        (directory / f"results{number}").write_bytes(results)
+        region = image.results
+        data = await memory.dump(region.address, roots.size * region.row_bytes)
+        rows = np.frombuffer(data, "<i2").reshape(-1, region.row_bytes // 2)
         done = [run for run in runs if run is not None]
-        (directory / f"batch{number}.json").write_text(
-            json.dumps(
-                {
-                    "batch": batch,
-                    "cycles": [run.cycles for run in done],
-                    "phases": [phase for run in done for phase in run.phases],
-                    "counters": {name: sum(run.counters[name] for run in done) for name in done[0].counters},
-                    "completions": [run.completion for run in done],
-                }
+        ran.append(
+            Ran(
+                chiplet=host.position or 0,
+                batch=batch,
+                nodes=np.frombuffer(nodes, "<u4").astype(np.int64),
+                results=rows[:, : region.row_elements].astype(np.int16),
+                cycles=tuple(run.cycles for run in done),
+                phases=[phase for run in done for phase in run.phases],
+                counters={name: sum(run.counters[name] for run in done) for name in done[0].counters},
+                completions=[run.completion for run in done],
             )
         )
+    return ran

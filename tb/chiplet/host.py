@@ -54,20 +54,29 @@ class Host:
         Bytes of a memory beat.
     directory
         Where the memory's files are.
+    position
+        Of the chiplet on a ring (`tb.ring.machine.ring_top`); None: it is alone.
     """
 
-    def __init__(self, dut: Any, beat_bytes: int, directory: Path) -> None:
-        self.dut = dut
-        self.memory = Memory(dut, beat_bytes, directory)
-        dut.start__valid.value = 0
-        dut.start__payload.value = 0
-        dut.done__ready.value = 0
+    def __init__(self, dut: Any, beat_bytes: int, directory: Path, position: int | None = None) -> None:
+        self.dut, self.position = dut, position
+        if position is None:
+            self.memory = Memory(dut, beat_bytes, directory)
+        else:
+            self.memory = Memory(dut, beat_bytes, directory, f"mem{position}", common="mem")
+        self.port("start__valid").value = 0
+        self.port("start__payload").value = 0
+        self.port("done__ready").value = 0
+
+    def port(self, name: str) -> Any:
+        """Return a port of the chiplet."""
+        return getattr(self.dut, name if self.position is None else f"c{self.position}_{name}")
 
     async def reset(self, cycles: int = 2) -> None:
         """Hold reset."""
         self.dut.rst.value = 1
-        self.dut.start__valid.value = 0
-        self.dut.done__ready.value = 0
+        self.port("start__valid").value = 0
+        self.port("done__ready").value = 0
         for _ in range(cycles):
             await RisingEdge(self.dut.clk)
         self.dut.rst.value = 0
@@ -94,31 +103,31 @@ class Host:
         AssertionError
             If there is no completion within the limit.
         """
-        dut, edge = self.dut, RisingEdge(self.dut.clk)
+        edge, done = RisingEdge(self.dut.clk), self.port("done__valid")
         before = self.memory.counters()
-        dut.start__payload.value = base // LINE_BYTES
-        dut.start__valid.value = 1
-        dut.done__ready.value = 0
+        self.port("start__payload").value = base // LINE_BYTES
+        self.port("start__valid").value = 1
+        self.port("done__ready").value = 0
         await edge
-        while not dut.start__ready.value:
+        while not self.port("start__ready").value:
             await edge
-        dut.start__valid.value = 0
+        self.port("start__valid").value = 0
         began = _now()
         phases: list[tuple[int, str, int]] = []
-        watcher = cocotb.start_soon(watch(dut.opcode, dut.layer, phases))
-        if not dut.done__valid.value:
+        watcher = cocotb.start_soon(watch(self.port("opcode"), self.port("layer"), phases))
+        if not done.value:
             timeout = Timer((cut_off or limit) * CLOCK_NS, "ns")
-            if await First(RisingEdge(dut.done__valid), timeout) is timeout:
+            if await First(RisingEdge(done), timeout) is timeout:
                 watcher.cancel()
                 if cut_off:
                     return None
                 raise AssertionError(f"no completion after {limit} cycles; commands so far {phases[-3:]}")
         cycles = _now() - began
-        completion = COMPLETION.unpack(int(dut.done__payload.value))
-        dut.done__ready.value = 1
+        completion = COMPLETION.unpack(int(self.port("done__payload").value))
+        self.port("done__ready").value = 1
         await edge
         await edge
-        dut.done__ready.value = 0
+        self.port("done__ready").value = 0
         # Only now: a command that fails ends in the cycle of the completion.
         watcher.cancel()
         after = self.memory.counters()

@@ -20,20 +20,14 @@ from golden.contracts import RegionKind
 from golden.image import Image
 from golden.model.layer import Int16Array
 from golden.model.network import LayerResult, Problem, infer
-from hw.chiplet.chiplet import Chiplet
 from hw.chiplet.config import ChipletConfig
-from hw.chiplet.machine import neural_units, with_units
-from hw.dnp.neural_unit import NeuralConfig
+from hw.machine import Units
 from tb.chiplet.host import Host, Run
 from tb.harness import CLOCK_NS, BuildOptions, Result, parameters
-from tb.harness.build import Build, remembered
-from tb.models.simulate import build_with_memory, run_with_memory
-from tb.models.wrap import MemoryModel
+from tb.models.machine import build_machine
+from tb.models.simulate import run_with_memory
 
 __all__ = ["Job", "Outcome", "Settings", "mismatches", "run_jobs"]
-
-#: Smallest memory that is built, in bytes, so that runs of small graphs share one simulator.
-_MEMORY_BYTES = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -108,7 +102,7 @@ def run_jobs(
     directory: Path,
     *,
     name: str = "chiplet",
-    neural: NeuralConfig | None = None,
+    units: Units | None = None,
     options: BuildOptions | None = None,
 ) -> tuple[list[Outcome], Result]:
     """Simulate a chiplet through all `jobs`, one after another.
@@ -123,8 +117,8 @@ def run_jobs(
         For images and results; it must exist.
     name
         Of the design, for the summary.
-    neural
-        Sizes of a neural unit beside it; None: it has none.
+    units
+        Sizes of what stands beside it; default: nothing.
     options
         Of the build.
 
@@ -140,20 +134,13 @@ def run_jobs(
     """
     directory = directory.resolve()
     beat_bytes = config.pe.data_width // 8
-    size = max([_MEMORY_BYTES, *(len(job.image.data) for job in jobs)])
+    size = max((len(job.image.data) for job in jobs), default=1)
     descriptions = []
     for number, job in enumerate(jobs):
         (directory / f"job{number}.image").write_bytes(job.image.data)
         descriptions.append({"settings": asdict(job.settings), "dump": _dumped(job.image)})
     (directory / "jobs.json").write_text(json.dumps(descriptions))
-    depth = 1 << (size // beat_bytes - 1).bit_length()
-
-    def make() -> Build:
-        units = neural_units(neural, config.port)
-        component = with_units(lambda offload: Chiplet(config, offload=offload), units)
-        return build_with_memory(component, name, memories={"m_axi": MemoryModel(depth=depth)}, options=options)
-
-    made = remembered((config, neural, name, depth, options), make)
+    made = build_machine(config, units or Units(), name=name, size=size, options=options)
     result = run_with_memory(made, __name__, directory, parameters={"beat_bytes": beat_bytes})
     outcomes = []
     for number, job in enumerate(jobs):

@@ -16,6 +16,7 @@ from golden.image import Image, build_image
 from golden.model.network import Problem
 from hw.chiplet.config import ChipletConfig
 from hw.dnp.neural_unit import NeuralConfig
+from hw.machine import Units
 from hw.pe.formats import PEConfig
 from tb.chiplet.jobs import Job, Outcome, Settings, mismatches, run_jobs
 from tb.chiplet.problems import CORNERS, corner_graph, random_graph, random_problem
@@ -47,7 +48,7 @@ NEURAL = {NARROW: NeuralConfig(CoreConfig(wm_depth=128, xm_depth=8, p_depth=64, 
 
 def simulate(config: ChipletConfig, jobs: list[Job], directory: Path) -> tuple[list[Outcome], Result]:
     """Run jobs on the chiplet with what is beside it."""
-    return run_jobs(config, jobs, directory, neural=NEURAL.get(config))
+    return run_jobs(config, jobs, directory, units=Units(NEURAL.get(config)))
 
 
 @pytest.fixture(params=sorted(CONFIGS))

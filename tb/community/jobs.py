@@ -20,22 +20,19 @@ from golden.contracts import RegionKind
 from golden.image import Image, Region
 from golden.model.layer import Int16Array
 from golden.model.network import Problem, infer
-from hw.chiplet.machine import neural_units, with_units
 from hw.community.chiplet import CommunityChiplet, MachineConfig
 from hw.community.formats import CommunityConfig
-from hw.dnp.neural_unit import NeuralConfig
 from hw.islands.config import LocatorConfig
+from hw.machine import Units
 from tb.chiplet.host import Host, Run
-from tb.harness import CLOCK_NS, BuildOptions, Result, parameters
-from tb.harness.modules import module_sources
-from tb.models.simulate import simulate_with_memory
-from tb.models.wrap import MemoryModel
+from tb.harness import CLOCK_NS, Result, parameters
+from tb.models.machine import build_machine
+from tb.models.simulate import run_with_memory
 
 __all__ = ["COUNTERS", "Outcome", "Pace", "differences", "machine", "run_images"]
 
 #: What the chiplet counts.
 COUNTERS = CommunityChiplet.COUNTERS
-_MEMORY_BYTES = 1 << 20
 _LIMIT = 100_000_000
 
 
@@ -78,9 +75,9 @@ def run_images(
     directory: Path,
     *,
     name: str = "community_chiplet",
-    neural: NeuralConfig | None = None,
+    units: Units | None = None,
 ) -> tuple[list[Outcome], Result]:
-    """Simulate a chiplet, with a neural unit if its sizes are given, through all images, one after another.
+    """Simulate a chiplet, with `units` beside it, through all images, one after another.
 
     Raises
     ------
@@ -89,25 +86,15 @@ def run_images(
     """
     directory = directory.resolve()
     beat = config.community.data_width // 8
-    size = max([_MEMORY_BYTES, *(len(image.data) for image, _ in images)])
+    size = max((len(image.data) for image, _ in images), default=1)
     described = []
     for number, (image, pace) in enumerate(images):
         (directory / f"job{number}.image").write_bytes(image.data)
         dump = {layer: (region.address, region.bytes) for layer, region in _results(image)}
         described.append({"pace": asdict(pace), "dump": dump})
     (directory / "jobs.json").write_text(json.dumps(described))
-    units = neural_units(neural, config.port, once=True)
-    chiplet = with_units(lambda offload: CommunityChiplet(config, once=True, offload=offload), units)
-    result = simulate_with_memory(
-        chiplet,
-        __name__,
-        directory,
-        name=name,
-        memories={"m_axi": MemoryModel(depth=1 << (size // beat - 1).bit_length())},
-        parameters={"beat_bytes": beat},
-        sources=module_sources(chiplet, name),
-        options=BuildOptions(blocks=tuple(chiplet.modules)),
-    )
+    made = build_machine(config, units or Units(), name=name, size=size)
+    result = run_with_memory(made, __name__, directory, parameters={"beat_bytes": beat})
     outcomes = []
     for number, (image, _) in enumerate(images):
         said = json.loads((directory / f"job{number}.json").read_text())

@@ -18,6 +18,7 @@ from golden.islands.schedule import Schedule
 from golden.model.activation import RELU
 from golden.model.network import Problem
 from hw.dnp.neural_unit import NeuralConfig
+from hw.machine import Units
 from tb.chiplet.problems import CORNERS, corner_graph, random_problem
 from tb.community.jobs import Outcome, Pace, differences, machine, run_images
 from tb.harness.marks import full
@@ -54,7 +55,7 @@ MODELS = (Model.GCN, Model.SAGE, Model.GIN)
 def run(work: Work, directory: Path, name: str = "community_chiplet", **sizes: object) -> list[Outcome]:
     """Run images on the small chiplet, or on one of other sizes."""
     config = machine(**{**SMALL, **sizes})  # type: ignore[arg-type]
-    return run_images(config, work, directory, name=name, neural=NEURAL)[0]
+    return run_images(config, work, directory, name=name, units=Units(NEURAL))[0]
 
 
 def problem(name: str, seed: int, model: Model = Model.GCN, density: float = 0.3) -> Problem:

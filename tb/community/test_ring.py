@@ -20,6 +20,7 @@ from golden.ring.by_communities import communities_apart
 from golden.ring.placement import Placement
 from golden.ring.traffic import traffic
 from hw.dnp.neural_unit import NeuralConfig
+from hw.machine import Units
 from hw.ring.formats import RingConfig
 from hw.ring.ring_chiplet import RingChiplet
 from tb.chiplet.problems import CORNERS, corner_graph, random_problem
@@ -204,7 +205,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[RingOut
         "resets": [case.job for case in _resets()],
     }
     jobs = [job for work in parts.values() for job in work]
-    found, _ = run_ring(CONFIG, RING, jobs, tmp_path_factory.mktemp("ring"), name="community_ring", neural=NEURAL)
+    found, _ = run_ring(CONFIG, RING, jobs, tmp_path_factory.mktemp("ring"), name="community_ring", units=Units(NEURAL))
     done: dict[str, list[RingOutcome]] = {}
     for name, work in parts.items():
         done[name], found = found[: len(work)], found[len(work) :]

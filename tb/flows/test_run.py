@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from golden.errors import InputError
 from golden.metrics import Bound, limit_cycles
 from hw.chiplet.config import ChipletConfig
+from hw.machine import Units
 from scripts.blocks import UserError
 from scripts.cli import app
 from scripts.config import load_config, load_machine, load_ring, names
@@ -182,7 +183,14 @@ def test_golden_alone_says_that_nothing_was_simulated(tmp_path: Path) -> None:
         (["karate", "--head", "1", "--config", "small"], "small: has no neural chip for a head; expected one with"),
         (["karate", "--head", "0"], "head: learns 0 epochs; expected at least 1"),
         (["karate", "--head", "1", "--layers", "1"], "head: there are 1 layers; expected at least 2; it learns from"),
-        (["karate", "--head", "1", "--batch", "4"], "--batch has no head; leave --head out"),
+        (
+            ["karate", "--batch", "4", "--config", "small"],
+            "small: has no attribute core for mini-batches; expected one",
+        ),
+        (["karate", "--batch", "4", "--model", "gcn"], "model: is gcn; expected sage for mini-batches"),
+        (["karate", "--batch", "4", "--fanout", "10"], "fan-out: of 1 hops; expected 2, the layers of the network"),
+        (["karate", "--batch", "4", "--order", "up"], "order: there is no 'up'; expected one of ID, random, BFS"),
+        (["karate", "--batch", "100"], "batch: of 100 roots expands 1100 positions; expected at most 1024"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(arguments: list[str], message: str, tmp_path: Path) -> None:
@@ -210,7 +218,7 @@ def test_a_ring_shares_the_lanes_out(tmp_path: Path) -> None:
     config, chiplets, *_ = load_ring("default")
     assert (config.lanes * chiplets, chiplets) == (load_machine("default").lanes, 4)
     assert load_ring("default", 16).chiplets == 16
-    assert load_ring("small") == (load_machine("small"), 1, None, None)
+    assert load_ring("small") == (load_machine("small"), 1, Units())
     (tmp_path / "c.toml").write_text("[chiplet]\ngroups = 3\npes = 2\n[ring]\npes = 1")
     config, chiplets, *_ = load_ring(str(tmp_path / "c.toml"), 2)
     assert isinstance(config, ChipletConfig)

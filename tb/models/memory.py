@@ -47,10 +47,14 @@ class Memory:
         Directory given to `plusargs`; needed to load or dump.
     name
         The model's name.
+    common
+        Prefix of the controls that it shares with other memories, if there are any.
     """
 
-    def __init__(self, dut: Any, beat_bytes: int, directory: Path | None = None, name: str = "mem") -> None:
-        self._dut, self._name, self.beat_bytes = dut, name, beat_bytes
+    def __init__(
+        self, dut: Any, beat_bytes: int, directory: Path | None = None, name: str = "mem", common: str = ""
+    ) -> None:
+        self._dut, self._name, self._common, self.beat_bytes = dut, name, common, beat_bytes
         self._directory = directory
         for control in CONTROLS:
             self._control(control).value = 0
@@ -60,7 +64,8 @@ class Memory:
         self.write_errors(None)
 
     def _control(self, control: str) -> Any:
-        return getattr(self._dut, f"{self._name}_{control}")
+        own = f"{self._name}_{control}"
+        return getattr(self._dut, own if hasattr(self._dut, own) else f"{self._common}_{control}")
 
     def latency(self, cycles: int) -> None:
         """Cycles from AR to the first beat of R and from the last W to B, at least 1."""

@@ -37,7 +37,7 @@ class Machine:
                 self._set(port, 0)
             for port in ("load", "dump", "dump_first", "dump_beats"):
                 self._set(f"mem{n}_{port}", 0) if hasattr(dut, f"mem{n}_{port}") else None
-        for port in ("mem_bandwidth_beats", "mem_bandwidth_cycles", "mem_dump_first", "mem_dump_beats", "reset"):
+        for port in ("mem_bandwidth_beats", "mem_bandwidth_cycles", "reset"):
             self._set(port, 0)
 
     def _set(self, port: str, value: int) -> None:
@@ -160,8 +160,8 @@ class Machine:
         for n, layers in enumerate(regions):
             for layer, (address, size) in enumerate(layers):
                 first = address // self.beat_bytes
-                self._set("mem_dump_first", first)
-                self._set("mem_dump_beats", -(-(address + size) // self.beat_bytes) - first)
+                self._set(f"mem{n}_dump_first", first)
+                self._set(f"mem{n}_dump_beats", -(-(address + size) // self.beat_bytes) - first)
                 self._set(f"mem{n}_dump", 1)
                 await self.edge
                 self._set(f"mem{n}_dump", 0)

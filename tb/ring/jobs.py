@@ -15,18 +15,16 @@ from golden.image import Image
 from golden.model.layer import Int16Array
 from golden.model.network import LayerResult, Problem, infer
 from hw.chiplet.config import ChipletConfig
-from hw.chiplet.machine import neural_units, with_units
 from hw.community.chiplet import CommunityChiplet, MachineConfig
-from hw.dnp.neural_unit import NeuralConfig
+from hw.machine import Units
 from hw.ring.formats import RingConfig
 from hw.ring.ring_chiplet import RingChiplet
 from tb.harness import BuildOptions, Result
-from tb.harness.build import Build, build, remembered
-from tb.harness.modules import module_sources
+from tb.harness.build import Build
 from tb.harness.run import completed, run
+from tb.models.machine import build_machine
 from tb.models.memory import plusargs
-from tb.models.wrap import SOURCES
-from tb.ring.machine import ring_top
+from tb.ring.machine import build_ring
 from tb.ring.settings import RingSettings
 
 __all__ = ["Expected", "RingJob", "RingOutcome", "RingSettings", "mismatches", "run_ring", "simulate_ring"]
@@ -109,7 +107,7 @@ def run_ring(
     directory: Path,
     *,
     name: str = "ring",
-    neural: NeuralConfig | None = None,
+    units: Units | None = None,
     options: BuildOptions | None = None,
 ) -> tuple[list[RingOutcome], Result]:
     """Simulate a ring through all `jobs`; each may use fewer chiplets than ``ring.chiplets``.
@@ -124,8 +122,8 @@ def run_ring(
         For images and results; it must exist.
     name
         Of the design, for the summary.
-    neural
-        Sizes of a neural unit of each chiplet; None: they have none.
+    units
+        Sizes of what stands beside each chiplet; default: nothing.
     options
         Of the build.
 
@@ -134,15 +132,7 @@ def run_ring(
     AssertionError
         If a chiplet does not complete.
     """
-    options = options or BuildOptions()
-    depth = _depth(jobs, config.port)
-
-    def make() -> Build:
-        units = neural_units(neural, config.port, once=True)
-        component = with_units(lambda offload: RingChiplet(config, ring, once=True, offload=offload), units)
-        return _build(component, ring, name, depth, options)
-
-    made = remembered((config, ring, neural, name, depth, options), make)
+    made = build_machine(config, units or Units(), ring, name=name, size=_size(jobs), options=options)
     counters = CommunityChiplet.COUNTERS if isinstance(config, MachineConfig) else ()
     result = _simulate(made, config.port, ring.chiplets, counters, jobs, directory)
     completed.append(result)
@@ -174,28 +164,14 @@ def simulate_ring(component: RingChiplet, jobs: Sequence[RingJob], directory: Pa
         As for :func:`run_ring`.
     """
     ring, port = component.ring, component.config.port
-    made = _build(component, ring, name, _depth(jobs, port), BuildOptions())
+    depth = 1 << (_size(jobs) // (port[1] // 8) - 1).bit_length()
+    made = build_ring(component, ring, name, depth, BuildOptions())
     return _simulate(made, port, ring.chiplets, component.counters, jobs, directory)
 
 
-def _depth(jobs: Sequence[RingJob], port: tuple[int, int]) -> int:
-    """Beats of a memory that holds every image."""
-    size = max([_MEMORY_BYTES, *(len(image.data) for job in jobs for image in job.images)])
-    return 1 << (size // (port[1] // 8) - 1).bit_length()
-
-
-def _build(component: Any, ring: RingConfig, name: str, depth: int, options: BuildOptions) -> Build:
-    """Build a ring; chiplets are compiled once for all positions: a large one would take minutes for each."""
-    sources = [*SOURCES, *module_sources(component, f"{name}_chiplet")]
-    return build(
-        component,
-        f"{name}_chiplet",
-        sources=sources,
-        toplevel=name,
-        texts={f"{name}.sv": ring_top(component, ring, f"{name}_chiplet", name, depth)},
-        ports=(),
-        options=replace(options, blocks=(f"{name}_chiplet", *component.modules)),
-    )
+def _size(jobs: Sequence[RingJob]) -> int:
+    """Bytes of a memory that holds every image."""
+    return max([_MEMORY_BYTES, *(len(image.data) for job in jobs for image in job.images)])
 
 
 def _simulate(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hw.ring.formats import RingConfig
-from tb.models.wrap import CONTROLS, COUNTERS, ports_of, vector
+from hw.stream.once import modules_of
+from tb.harness import BuildOptions
+from tb.harness.build import Build, build
+from tb.harness.modules import module_sources
+from tb.models.wrap import CONTROLS, COUNTERS, SOURCES, ports_of, vector
 
-__all__ = ["LINK_COUNTERS", "ring_top"]
+__all__ = ["LINK_COUNTERS", "build_ring", "ring_top"]
 
 #: Outputs of the top for every link: words of 16 bits by kind of packet, headers, flits.
 LINK_COUNTERS = ("feature_words", "partial_words", "control_packets", "flits")
@@ -40,6 +45,23 @@ endmodule
 """
 
 
+def build_ring(component: Any, ring: RingConfig, name: str, depth: int, options: BuildOptions) -> Build:
+    """Build the simulator of a ring, as in :func:`ring_top`, called `name`.
+
+    Chiplets are compiled once for all positions: a large one would take minutes for each.
+    """
+    sources = [*SOURCES, *module_sources(component, f"{name}_chiplet")]
+    return build(
+        component,
+        f"{name}_chiplet",
+        sources=sources,
+        toplevel=name,
+        texts={f"{name}.sv": ring_top(component, ring, f"{name}_chiplet", name, depth)},
+        ports=(),
+        options=replace(options, blocks=(f"{name}_chiplet", *modules_of(component))),
+    )
+
+
 def ring_top(component: Any, ring: RingConfig, design: str, toplevel: str, depth: int) -> str:
     """Return a Verilog top with `chiplets` chiplets in a ring, each with a memory of its own.
 
@@ -63,7 +85,8 @@ def ring_top(component: Any, ring: RingConfig, design: str, toplevel: str, depth
     (address_width, data_width), width, chiplets = component.config.port, ring.link_width, ring.chiplets
     ports = {name: (inward, bits) for name, inward, bits in ports_of(component)}
     # Settings are common to all memories, files and errors are not.
-    own = {"load", "dump", "read_error_first", "read_error_last", "write_error_first", "write_error_last"}
+    own = {"load", "dump", "dump_first", "dump_beats"}
+    own |= {f"{kind}_error_{end}" for kind in ("read", "write") for end in ("first", "last")}
     declarations = ["input clk", "input rst", f"input [{chiplets - 1}:0] reset", "input [4:0] chiplets"]
     declarations.append(f"input {vector(address_width)}mem_origin")
     for control, bits in CONTROLS.items():

@@ -1,0 +1,64 @@
+"""Simulators of machines, with a memory behind every chiplet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hw.chiplet.config import ChipletConfig
+from hw.community.chiplet import MachineConfig
+from hw.machine import Units, machine_of
+from hw.ring.formats import RingConfig
+from hw.stream.once import modules_of
+from tb.harness import BuildOptions
+from tb.harness.build import Build, remembered
+from tb.harness.modules import module_sources
+from tb.models.simulate import build_with_memory
+from tb.models.wrap import MemoryModel
+from tb.ring.machine import build_ring
+
+__all__ = ["build_machine"]
+
+#: Smallest memory that is built, in bytes, so that runs of small graphs share one simulator.
+_MEMORY_BYTES = 1 << 22
+
+
+def build_machine(
+    config: ChipletConfig | MachineConfig,
+    units: Units,
+    ring: RingConfig | None = None,
+    *,
+    name: str,
+    size: int,
+    options: BuildOptions | None = None,
+) -> Build:
+    """Build the simulator of a machine, or of a ring of them.
+
+    Parameters
+    ----------
+    config, units, ring
+        As for `hw.machine.machine_of`.
+    name
+        Of the design.
+    size
+        Of each memory, in bytes at least.
+    options
+        Of the build.
+    """
+    options = options or BuildOptions()
+    depth = 1 << (max(size, _MEMORY_BYTES) // (config.port[1] // 8) - 1).bit_length()
+
+    def make() -> Build:
+        # A chiplet with gather PEs that is alone is small enough to be compiled as one.
+        once = ring is not None or isinstance(config, MachineConfig)
+        component = machine_of(config, units, ring, once=once)
+        if ring is not None:
+            return build_ring(component, ring, name, depth, options)
+        return build_with_memory(
+            component,
+            name,
+            memories={"m_axi": MemoryModel(depth=depth)},
+            sources=module_sources(component, name),
+            options=replace(options, blocks=tuple(modules_of(component))),
+        )
+
+    return remembered((config, units, ring, name, depth, options), make)
