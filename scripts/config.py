@@ -70,6 +70,8 @@ class RingSection:
     groups, pes, units, hubs
         Of each chiplet on a ring, instead of those in section ``chiplet``; 0: the same as there. Chiplets of gather PEs
         have groups, those of community PEs hub units and hubs.
+    nodes
+        As ``locator.nodes``, with community PEs: halves of hubs' sums that come round the ring have VIDs, too.
     """
 
     chiplets: int = 1
@@ -77,6 +79,7 @@ class RingSection:
     pes: int = 0
     units: int = 0
     hubs: int = 0
+    nodes: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.chiplets <= CHIPLETS_MAX:
@@ -144,7 +147,7 @@ def load_ring(name: str, chiplets: int | None = None) -> Sizes:
             raise InputError(f"{path}, pe", f"is {kind!r}", '"gather" or "community"')
     chiplet = _section(path, table, "chiplet", ChipletConfig, frozenset({"pe"}))
     pe = _section(path, table, "pe", PEConfig)
-    section = _section(path, table, "ring", RingSection, frozenset({"units", "hubs"}))
+    section = _section(path, table, "ring", RingSection, frozenset({"units", "hubs", "nodes"}))
     if table:
         raise InputError(path, f"has a section {next(iter(table))!r}", "chiplet, pe, ring, neural and attributes")
     try:
@@ -173,10 +176,12 @@ def _community(path: Path, table: dict[str, Any], chiplets: int | None) -> tuple
             path, f"has a section {next(iter(table))!r}", "chiplet, community, locator, ring, neural and attributes"
         )
     try:
+        nodes = section.pop("nodes", 0)
         count = _on_ring(machine, RingSection(**section), chiplets)
         if count > 1:
             # Others need the rows.
             machine["row_lines"] = 0
+            locator["nodes"] = nodes or locator.get("nodes", LocatorConfig.nodes)
         sizes = CommunityConfig(**community, partials=count > 1)
         return MachineConfig(sizes, LocatorConfig(**locator), **machine), count
     except ValueError as error:

@@ -39,7 +39,7 @@ class AttributeConfig:
     ways
         Entries of the attribute cache (level 2), 1..256.
     row_beats
-        Beats of the longest attribute row, 1..64.
+        Beats of the longest attribute row, 1..128.
     policy
         Which entry leaves the cache (A8).
     sequential
@@ -81,7 +81,7 @@ class AttributeConfig:
         for name, low, high in (
             ("slots", 2, 4096),
             ("ways", 1, 256),
-            ("row_beats", 1, 64),
+            ("row_beats", 1, 128),
             ("id_bits", 4, VID_BITS),
             ("tag_bits", 1, 32),
             ("outstanding", 2, 64),

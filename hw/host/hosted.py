@@ -13,8 +13,8 @@ from hw.stream.once import modules_of
 
 __all__ = ["Hosted"]
 
-#: What the control port takes over.
-_CONTROLLED = ("start", "done", "opcode", "layer")
+#: What the control port takes over, and what it looks at.
+_CONTROLLED, _WATCHED = ("start", "done"), ("opcode", "layer")
 
 
 class Hosted(wiring.Component):
@@ -31,7 +31,7 @@ class Hosted(wiring.Component):
         See `ControlPort`.
     irq : Out(1)
     m_axi_* : AXI4 manager
-        And every other port of the machine, unchanged.
+        And every other port of the machine, unchanged; ``opcode`` and ``layer`` say what is under way.
 
     Raises
     ------
@@ -41,7 +41,7 @@ class Hosted(wiring.Component):
 
     def __init__(self, machine: Any) -> None:
         members = dict(machine.signature.members)
-        for name in (*_CONTROLLED, "m_axi_araddr", "m_axi_rvalid", "m_axi_wvalid"):
+        for name in (*_CONTROLLED, *_WATCHED, "m_axi_araddr", "m_axi_rvalid", "m_axi_wvalid"):
             if name not in members:
                 raise ValueError(f"machine must have a port {name}, which {type(machine).__name__} has not")
         self.machine = machine

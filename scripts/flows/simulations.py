@@ -178,7 +178,9 @@ def simulate_batches(sizes: Sizes, image: BatchImage, shares: Sequence[Sequence[
     folder
         For images and results; another one than that of `simulate`.
     """
-    return run_batches(sizes.chiplet, sizes.units, image, shares, folder, ring=sizes.ring, name=sizes.name)[0]
+    return run_batches(
+        sizes.chiplet, sizes.units, image, shares, folder, ring=sizes.ring, name=sizes.name, hosted=True
+    )[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,14 +217,14 @@ def simulate_head(sizes: Sizes, image: Image, folder: Path) -> HeadRun:
     config, units = sizes.chiplet, sizes.units
     if sizes.ring:
         job = RingJob([image], RingSettings(latency=_LATENCY, limit=_LIMIT))
-        (ring,), _ = run_ring(config, sizes.ring, [job], folder, name=sizes.name, units=units)
+        (ring,), _ = run_ring(config, sizes.ring, [job], folder, name=sizes.name, units=units, hosted=True)
         completion, cycles, (phases, *_), results = ring.completions[0], ring.cycles, ring.phases, ring.results
     else:
         outcome: Any
         if isinstance(config, MachineConfig):
-            (outcome,), _ = run_images(config, [(image, Pace())], folder, name=sizes.name, units=units)
+            (outcome,), _ = run_images(config, [(image, Pace())], folder, name=sizes.name, units=units, hosted=True)
         else:
-            (outcome,), _ = run_jobs(config, [Job(image)], folder, name=sizes.name, units=units)
+            (outcome,), _ = run_jobs(config, [Job(image)], folder, name=sizes.name, units=units, hosted=True)
         completion, cycles, phases = outcome.run.completion, outcome.run.cycles, outcome.run.phases
         results = [outcome.results[number] for number in range(len(TASKS))]
     spent = {task.value: 0 for task in TASKS}
@@ -266,7 +268,7 @@ def _community(config: MachineConfig, units: Units, problem: Problem, folder: Pa
     graph = problem.graph
     _check_graph(graph, config, graph.nodes, graph.edge_count)
     image = build_community_image(problem, falling(problem.graph), limits_of(config), row_lines=row_lines)
-    (outcome,), simulation = run_images(config, [(image, Pace())], folder, units=units)
+    (outcome,), simulation = run_images(config, [(image, Pace())], folder, units=units, hosted=True)
     run = outcome.run
     assert run is not None
     return Simulated(
@@ -284,7 +286,7 @@ def _community(config: MachineConfig, units: Units, problem: Problem, folder: Pa
 
 
 def _gather(config: ChipletConfig, units: Units, problem: Problem, folder: Path) -> Simulated:
-    (outcome,), simulation = run_jobs(config, [Job(build_image(problem))], folder, units=units)
+    (outcome,), simulation = run_jobs(config, [Job(build_image(problem))], folder, units=units, hosted=True)
     run = outcome.run
     assert run is not None
     return Simulated(
@@ -303,7 +305,7 @@ def _on_ring(sizes: Sizes, problem: Problem, exact: list[LayerResult], folder: P
     graph, config, ring = problem.graph, sizes.chiplet, sizes.ring
     assert ring is not None
     job = RingJob(_images(config, placed.problem, placed.placement), RingSettings(latency=_LATENCY, limit=_LIMIT))
-    (moved,), simulation = run_ring(config, ring, [job], folder, name=sizes.name, units=sizes.units)
+    (moved,), simulation = run_ring(config, ring, [job], folder, name=sizes.name, units=sizes.units, hosted=True)
     # In the order in which the graph was given.
     outcome = replace(moved, results=[rows[placed.position] for rows in moved.results])
     least = traffic(placed.problem.graph, placed.placement)

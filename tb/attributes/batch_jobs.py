@@ -77,6 +77,7 @@ def run_batches(
     directory: Path,
     *,
     ring: RingConfig | None = None,
+    hosted: bool = False,
     name: str = "batch_machine",
     latency: int = 100,
     stall: float = 0.0,
@@ -93,6 +94,8 @@ def run_batches(
         For each chiplet the roots of its batches. All are numbered from 0 on, those of the first chiplet first.
     directory
         For files; it must exist.
+    hosted
+        As for `tb.models.machine.build_machine`.
     name
         Of the design.
     latency, stall
@@ -108,7 +111,7 @@ def run_batches(
     (directory / "memory.image").write_bytes(image.data)
     # The driver inside makes the commands of the layers from what has been sampled.
     (directory / "image.pickle").write_bytes(pickle.dumps((image, shares)))
-    made = build_machine(config, units, ring, name=name, size=len(image.data))
+    made = build_machine(config, units, ring, name=name, size=len(image.data), hosted=hosted)
     given = {"beat_bytes": beat_bytes, "ring": ring and ring.chiplets, "latency": latency, "stall": stall}
     names = ["mem"] if ring is None else [f"mem{n}" for n in range(ring.chiplets)]
     result = run(
@@ -135,7 +138,7 @@ async def runs_every_batch(dut: Any) -> None:
     Clock(dut.clk, CLOCK_NS, unit="ns", impl="gpi").start()
     if given["ring"]:
         ring = Machine(dut, directory, given["ring"], given["beat_bytes"])
-        hosts = [Host(dut, given["beat_bytes"], directory, n) for n in range(len(shares))]
+        hosts = ring.hosts
         await ring.configure(RingSettings(latency=given["latency"], stall=given["stall"]), given["ring"])
     else:
         hosts = [Host(dut, given["beat_bytes"], directory)]

@@ -11,10 +11,15 @@ from cocotb.triggers import First, RisingEdge, Timer, ValueChange
 from cocotb.utils import get_sim_time
 
 from golden.contracts import COMPLETION, LINE_BYTES, Opcode
+from scripts.driver import Driver
 from tb.harness import CLOCK_NS
+from tb.host.bus import SimulatedBus
 from tb.models.memory import Memory
 
 __all__ = ["Host", "Run", "watch"]
+
+#: Cycles of a run that the control port counts besides: it hands the start over, and takes the completion.
+_HANDED_OVER = 2
 
 
 @dataclass
@@ -44,7 +49,7 @@ def _now() -> int:
 
 
 class Host:
-    """Drives the control streams of a chiplet with a memory model behind its port.
+    """Drives a chiplet with a memory model behind its port: through the registers if it is hosted, else by streams.
 
     Parameters
     ----------
@@ -64,19 +69,29 @@ class Host:
             self.memory = Memory(dut, beat_bytes, directory)
         else:
             self.memory = Memory(dut, beat_bytes, directory, f"mem{position}", common="mem")
-        self.port("start__valid").value = 0
-        self.port("start__payload").value = 0
-        self.port("done__ready").value = 0
+        self.driver: Driver | None = None
+        prefix = "" if position is None else f"c{position}_"
+        if hasattr(dut, f"{prefix}s_axil_awvalid"):
+            self.driver = Driver(SimulatedBus(dut, self.memory, prefix))
+        self._streams(start__valid=0, start__payload=0, done__ready=0)
+
+    def _streams(self, **values: int) -> None:
+        """Set ports of the control streams, if the chiplet has them."""
+        for name, value in values.items() if self.driver is None else ():
+            self.port(name).value = value
 
     def port(self, name: str) -> Any:
         """Return a port of the chiplet."""
         return getattr(self.dut, name if self.position is None else f"c{self.position}_{name}")
 
+    def quiet(self) -> None:
+        """Offer nothing, take nothing."""
+        self._streams(start__valid=0, done__ready=0)
+
     async def reset(self, cycles: int = 2) -> None:
         """Hold reset."""
         self.dut.rst.value = 1
-        self.port("start__valid").value = 0
-        self.port("done__ready").value = 0
+        self.quiet()
         for _ in range(cycles):
             await RisingEdge(self.dut.clk)
         self.dut.rst.value = 0
@@ -103,35 +118,54 @@ class Host:
         AssertionError
             If there is no completion within the limit.
         """
-        edge, done = RisingEdge(self.dut.clk), self.port("done__valid")
         before = self.memory.counters()
-        self.port("start__payload").value = base // LINE_BYTES
-        self.port("start__valid").value = 1
-        self.port("done__ready").value = 0
-        await edge
-        while not self.port("start__ready").value:
-            await edge
-        self.port("start__valid").value = 0
-        began = _now()
+        await self.begin(base)
         phases: list[tuple[int, str, int]] = []
         watcher = cocotb.start_soon(watch(self.port("opcode"), self.port("layer"), phases))
-        if not done.value:
+        if not self.ended.value:
             timeout = Timer((cut_off or limit) * CLOCK_NS, "ns")
-            if await First(RisingEdge(done), timeout) is timeout:
+            if await First(RisingEdge(self.ended), timeout) is timeout:
                 watcher.cancel()
                 if cut_off:
                     return None
                 raise AssertionError(f"no completion after {limit} cycles; commands so far {phases[-3:]}")
-        cycles = _now() - began
-        completion = COMPLETION.unpack(int(self.port("done__payload").value))
-        self.port("done__ready").value = 1
-        await edge
-        await edge
-        self.port("done__ready").value = 0
+        completion, cycles = await self.finish()
         # Only now: a command that fails ends in the cycle of the completion.
         watcher.cancel()
         after = self.memory.counters()
         return Run(completion, cycles, phases, {name: after[name] - before[name] for name in after if name != "idle"})
+
+    async def begin(self, base: int = 0) -> None:
+        """Start the image at byte address `base`."""
+        if self.driver is not None:
+            await self.driver.start(base)
+            return
+        edge = RisingEdge(self.dut.clk)
+        self._streams(start__valid=1, start__payload=base // LINE_BYTES, done__ready=0)
+        await edge
+        while not self.port("start__ready").value:
+            await edge
+        self._streams(start__valid=0)
+        self._began = _now()
+
+    @property
+    def ended(self) -> Any:
+        """What rises at the end of a run."""
+        return self.port("done__valid" if self.driver is None else "irq")
+
+    async def finish(self) -> tuple[dict[str, int], int]:
+        """Take the completion of a run that has ended; return its fields, and cycles from the start on."""
+        if self.driver is not None:
+            done = await self.driver.finish()
+            completion = {"error": done.error, "layer": done.layer, "tag": done.tag, "info": done.info}
+            return completion, done.counters["cycles"] - _HANDED_OVER
+        edge, cycles = RisingEdge(self.dut.clk), _now() - self._began
+        completion = COMPLETION.unpack(int(self.port("done__payload").value))
+        self._streams(done__ready=1)
+        await edge
+        await edge
+        self._streams(done__ready=0)
+        return completion, cycles
 
 
 async def watch(opcode: Any, layer: Any, phases: list[tuple[int, str, int]]) -> None:

@@ -103,6 +103,7 @@ def run_jobs(
     *,
     name: str = "chiplet",
     units: Units | None = None,
+    hosted: bool = False,
     options: BuildOptions | None = None,
 ) -> tuple[list[Outcome], Result]:
     """Simulate a chiplet through all `jobs`, one after another.
@@ -119,6 +120,8 @@ def run_jobs(
         Of the design, for the summary.
     units
         Sizes of what stands beside it; default: nothing.
+    hosted
+        As for `tb.models.machine.build_machine`.
     options
         Of the build.
 
@@ -140,7 +143,7 @@ def run_jobs(
         (directory / f"job{number}.image").write_bytes(job.image.data)
         descriptions.append({"settings": asdict(job.settings), "dump": _dumped(job.image)})
     (directory / "jobs.json").write_text(json.dumps(descriptions))
-    made = build_machine(config, units or Units(), name=name, size=size, options=options)
+    made = build_machine(config, units or Units(), name=name, size=size, hosted=hosted, options=options)
     result = run_with_memory(made, __name__, directory, parameters={"beat_bytes": beat_bytes})
     outcomes = []
     for number, job in enumerate(jobs):

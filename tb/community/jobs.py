@@ -76,6 +76,7 @@ def run_images(
     *,
     name: str = "community_chiplet",
     units: Units | None = None,
+    hosted: bool = False,
 ) -> tuple[list[Outcome], Result]:
     """Simulate a chiplet, with `units` beside it, through all images, one after another.
 
@@ -93,7 +94,7 @@ def run_images(
         dump = {layer: (region.address, region.bytes) for layer, region in _results(image)}
         described.append({"pace": asdict(pace), "dump": dump})
     (directory / "jobs.json").write_text(json.dumps(described))
-    made = build_machine(config, units or Units(), name=name, size=size)
+    made = build_machine(config, units or Units(), name=name, size=size, hosted=hosted)
     result = run_with_memory(made, __name__, directory, parameters={"beat_bytes": beat})
     outcomes = []
     for number, (image, _) in enumerate(images):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from hw.chiplet.config import ChipletConfig
 from hw.community.chiplet import MachineConfig
+from hw.host.hosted import Hosted
 from hw.machine import Units, machine_of
 from hw.ring.formats import RingConfig
 from hw.stream.once import modules_of
@@ -16,10 +17,15 @@ from tb.models.simulate import build_with_memory
 from tb.models.wrap import MemoryModel
 from tb.ring.machine import build_ring
 
-__all__ = ["build_machine"]
+__all__ = ["build_machine", "depth_of"]
 
 #: Smallest memory that is built, in bytes, so that runs of small graphs share one simulator.
 _MEMORY_BYTES = 1 << 22
+
+
+def depth_of(size: int, port: tuple[int, int]) -> int:
+    """Return the beats of a memory for so many bytes, behind a port of these widths."""
+    return 1 << (max(size, _MEMORY_BYTES) // (port[1] // 8) - 1).bit_length()
 
 
 def build_machine(
@@ -29,6 +35,7 @@ def build_machine(
     *,
     name: str,
     size: int,
+    hosted: bool = False,
     options: BuildOptions | None = None,
 ) -> Build:
     """Build the simulator of a machine, or of a ring of them.
@@ -41,16 +48,19 @@ def build_machine(
         Of the design.
     size
         Of each memory, in bytes at least.
+    hosted
+        Whether every machine stands behind its control port.
     options
         Of the build.
     """
     options = options or BuildOptions()
-    depth = 1 << (max(size, _MEMORY_BYTES) // (config.port[1] // 8) - 1).bit_length()
+    depth = depth_of(size, config.port)
 
     def make() -> Build:
         # A chiplet with gather PEs that is alone is small enough to be compiled as one.
         once = ring is not None or isinstance(config, MachineConfig)
         component = machine_of(config, units, ring, once=once)
+        component = Hosted(component) if hosted else component
         if ring is not None:
             return build_ring(component, ring, name, depth, options)
         return build_with_memory(
@@ -61,4 +71,4 @@ def build_machine(
             options=replace(options, blocks=tuple(modules_of(component))),
         )
 
-    return remembered((config, units, ring, name, depth, options), make)
+    return remembered((config, units, ring, name, depth, hosted, options), make)

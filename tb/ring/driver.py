@@ -13,8 +13,8 @@ from cocotb.clock import Clock
 from cocotb.triggers import First, RisingEdge, Timer
 from cocotb.utils import get_sim_time
 
-from golden.contracts import COMPLETION, LINE_BYTES
-from tb.chiplet.host import watch
+from golden.contracts import COMPLETION
+from tb.chiplet.host import Host, watch
 from tb.harness import CLOCK_NS, parameters
 from tb.harness.expected import expect_cycles
 from tb.ring.machine import LINK_COUNTERS
@@ -32,13 +32,9 @@ class Machine:
         self.counters = counters
         self.dut, self.directory, self.chiplets, self.beat_bytes = dut, directory, chiplets, beat_bytes
         self.edge = RisingEdge(dut.clk)
-        for n in range(chiplets):
-            for port in (f"c{n}_start__valid", f"c{n}_start__payload", f"c{n}_done__ready"):
-                self._set(port, 0)
-            for port in ("load", "dump", "dump_first", "dump_beats"):
-                self._set(f"mem{n}_{port}", 0) if hasattr(dut, f"mem{n}_{port}") else None
-        for port in ("mem_bandwidth_beats", "mem_bandwidth_cycles", "reset"):
-            self._set(port, 0)
+        self.hosts = [Host(dut, beat_bytes, directory, n) for n in range(chiplets)]
+        self.base = 0
+        self._set("reset", 0)
 
     def _set(self, port: str, value: int) -> None:
         getattr(self.dut, port).value = value
@@ -51,8 +47,7 @@ class Machine:
         self._set("chiplets", chiplets)
         self._set("mem_latency", settings.latency)
         self._set("mem_origin", settings.origin)
-        for n in range(self.chiplets):
-            self._set(f"c{n}_start__payload", settings.origin // LINE_BYTES)
+        self.base = settings.origin
         chance = min(255, round(256 * settings.stall))
         self._set("mem_stall", sum(chance << 8 * channel for channel in range(5)))
         self._set("mem_out_of_order", int(settings.out_of_order))
@@ -70,13 +65,9 @@ class Machine:
 
     async def reset(self) -> None:
         """Reset everything for two cycles."""
-        self._set("rst", 1)
-        for n in range(self.chiplets):
-            self._set(f"c{n}_start__valid", 0)
-            self._set(f"c{n}_done__ready", 0)
-        await self.edge
-        await self.edge
-        self._set("rst", 0)
+        for host in self.hosts[1:]:
+            host.quiet()
+        await self.hosts[0].reset()
 
     async def load(self, number: int, chiplets: int) -> None:
         """Fill the memories with the images of a job."""
@@ -94,11 +85,7 @@ class Machine:
         if after:
             await Timer(after * CLOCK_NS, "ns")
             await self.edge
-        self._set(f"c{n}_start__valid", 1)
-        await self.edge
-        while not self._get(f"c{n}_start__ready"):
-            await self.edge
-        self._set(f"c{n}_start__valid", 0)
+        await self.hosts[n].begin(self.base)
 
     async def reset_one(self, n: int, after: int, again: int) -> None:
         """Reset chiplet `n` alone, and begin it again if `again` is not 0."""
@@ -125,8 +112,8 @@ class Machine:
         for n in range(chiplets):
             if settings.reset_one and settings.reset_one[0] == n:
                 continue  # looked at last
-            valid = getattr(self.dut, f"c{n}_done__valid")
-            if not valid.value and await First(RisingEdge(valid), limit) is limit:
+            ended = self.hosts[n].ended
+            if not ended.value and await First(RisingEdge(ended), limit) is limit:
                 if settings.reset_after:
                     for watcher in watchers:
                         watcher.cancel()
@@ -137,15 +124,20 @@ class Machine:
                 )
         cycles = (int(get_sim_time("ns")) - began) // CLOCK_NS
         if settings.reset_one and settings.reset_one[2]:
-            valid = getattr(self.dut, f"c{settings.reset_one[0]}_done__valid")
-            if not valid.value and await First(RisingEdge(valid), limit) is limit:
+            ended = self.hosts[settings.reset_one[0]].ended
+            if not ended.value and await First(RisingEdge(ended), limit) is limit:
                 raise AssertionError(f"chiplet {settings.reset_one[0]} does not end after its reset")
         if upset is not None:
             assert upset.done(), "the run was over before the reset"
-        completions = [COMPLETION.unpack(self._get(f"c{n}_done__payload")) for n in range(chiplets)]
         links = [{name: self._get(f"link{n}_{name}") for name in LINK_COUNTERS} for n in range(chiplets)]
         memories = [{name: self._get(f"mem{n}_{name}") for name in _MEMORY_COUNTERS} for n in range(chiplets)]
         counters = [{name: self._get(f"c{n}_{name}") for name in self.counters} for n in range(chiplets)]
+        if self.hosts[0].driver is None:
+            completions = [COMPLETION.unpack(self._get(f"c{n}_done__payload")) for n in range(chiplets)]
+        else:
+            # Behind control ports, their counters say how long it took: registers are written one after another.
+            finished = [await host.finish() for host in self.hosts[:chiplets]]
+            completions, cycles = [said for said, _ in finished], 1 + max(took for _, took in finished)
         # Only now: a command that fails ends in the cycle of the completion.
         await self.edge
         for watcher in watchers:

@@ -22,15 +22,12 @@ from hw.ring.ring_chiplet import RingChiplet
 from tb.harness import BuildOptions, Result
 from tb.harness.build import Build
 from tb.harness.run import completed, run
-from tb.models.machine import build_machine
+from tb.models.machine import build_machine, depth_of
 from tb.models.memory import plusargs
 from tb.ring.machine import build_ring
 from tb.ring.settings import RingSettings
 
 __all__ = ["Expected", "RingJob", "RingOutcome", "RingSettings", "mismatches", "run_ring", "simulate_ring"]
-
-#: Smallest memory of a chiplet, in bytes.
-_MEMORY_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +105,7 @@ def run_ring(
     *,
     name: str = "ring",
     units: Units | None = None,
+    hosted: bool = False,
     options: BuildOptions | None = None,
 ) -> tuple[list[RingOutcome], Result]:
     """Simulate a ring through all `jobs`; each may use fewer chiplets than ``ring.chiplets``.
@@ -124,6 +122,8 @@ def run_ring(
         Of the design, for the summary.
     units
         Sizes of what stands beside each chiplet; default: nothing.
+    hosted
+        As for `tb.models.machine.build_machine`.
     options
         Of the build.
 
@@ -132,7 +132,7 @@ def run_ring(
     AssertionError
         If a chiplet does not complete.
     """
-    made = build_machine(config, units or Units(), ring, name=name, size=_size(jobs), options=options)
+    made = build_machine(config, units or Units(), ring, name=name, size=_size(jobs), hosted=hosted, options=options)
     counters = CommunityChiplet.COUNTERS if isinstance(config, MachineConfig) else ()
     result = _simulate(made, config.port, ring.chiplets, counters, jobs, directory)
     completed.append(result)
@@ -164,14 +164,13 @@ def simulate_ring(component: RingChiplet, jobs: Sequence[RingJob], directory: Pa
         As for :func:`run_ring`.
     """
     ring, port = component.ring, component.config.port
-    depth = 1 << (_size(jobs) // (port[1] // 8) - 1).bit_length()
-    made = build_ring(component, ring, name, depth, BuildOptions())
+    made = build_ring(component, ring, name, depth_of(_size(jobs), port), BuildOptions())
     return _simulate(made, port, ring.chiplets, component.counters, jobs, directory)
 
 
 def _size(jobs: Sequence[RingJob]) -> int:
     """Bytes of a memory that holds every image."""
-    return max([_MEMORY_BYTES, *(len(image.data) for job in jobs for image in job.images)])
+    return max(len(image.data) for job in jobs for image in job.images)
 
 
 def _simulate(

@@ -82,8 +82,9 @@ def ring_top(component: Any, ring: RingConfig, design: str, toplevel: str, depth
         ``reset`` has a bit for every chiplet beside the common ``rst``; memory controls that are the same for
         all are called ``mem_latency``. Memories begin at the byte address ``mem_origin``.
     """
-    (address_width, data_width), width, chiplets = component.config.port, ring.link_width, ring.chiplets
     ports = {name: (inward, bits) for name, inward, bits in ports_of(component)}
+    (_, address_width), (_, data_width) = ports["m_axi_araddr"], ports["m_axi_rdata"]
+    width, chiplets = ring.link_width, ring.chiplets
     # Settings are common to all memories, files and errors are not.
     own = {"load", "dump", "dump_first", "dump_beats"}
     own |= {f"{kind}_error_{end}" for kind in ("read", "write") for end in ("first", "last")}
