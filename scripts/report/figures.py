@@ -15,10 +15,17 @@ from golden.graph import Graph, IntArray
 from golden.islands.order import reorder
 from golden.islands.record import Record
 
-__all__ = ["adjacency", "confusion", "links", "phases", "svg"]
+__all__ = ["FLOWS", "adjacency", "cache", "confusion", "links", "phases", "svg"]
 
 #: Colours of commands, the same in every figure.
 _COLOURS = mpl.colormaps["tab10"]
+#: How an attribute is found, in words.
+FLOWS = {
+    "in_place": "in its slot",
+    "moved": "in another slot",
+    "cached": "in the victim cache",
+    "missed": "fetched from memory",
+}
 Phase = tuple[int, str, int]
 
 
@@ -113,6 +120,26 @@ def links(ring: dict[str, Any]) -> Figure:
     ways.barh(list(totals), list(totals.values()))
     ways.invert_yaxis()
     ways.set_xlabel("words over all links")
+    return figure
+
+
+def cache(found: dict[str, Any]) -> Figure:
+    """Draw how attributes were found.
+
+    Parameters
+    ----------
+    found
+        ``attribute_cache`` of `result.json`.
+    """
+    figure = Figure(figsize=(12, 1.6), layout="constrained")
+    axes = figure.subplots()
+    at = 0
+    for number, (flow, said) in enumerate(FLOWS.items()):
+        axes.barh(0, found[flow], left=at, color=_COLOURS(number), label=f"{said}: {found[flow]:,}")
+        at += found[flow]
+    axes.set_yticks([])
+    axes.set_xlabel("requests")
+    figure.legend(loc="outside upper center", ncols=len(FLOWS), frameon=False)
     return figure
 
 

@@ -87,6 +87,24 @@ def _summary(result: dict[str, Any]) -> list[tuple[str, str, str, str]]:
         row("additions of rows, sums formed included", result["aggregation"]["net"], result["aggregation"]["baseline"])
     row("accuracy on test nodes, beside float", figures_["machine"], figures_["float"], "{:.2%}")
     row("predictions that agree with float", figures_["agreement"], 1.0, "{:.2%}")
+    if result["head"]:
+        head = result["head"]["accuracy"]
+        row("accuracy of the head, beside float", head["machine"], head["float"], "{:.2%}")
+    if result["batch"]:
+        batch = result["batch"]
+        row("cycles of mini-batches", batch["cycles"] and batch["cycles"]["total"])
+        row(
+            "accuracy on sampled roots, beside float without sampling",
+            batch["accuracy"]["machine"],
+            batch["accuracy"]["float"],
+            "{:.2%}",
+        )
+    if result["attribute_cache"]:
+        row(
+            "attributes fetched, beside requests",
+            result["attribute_cache"]["misses"],
+            result["attribute_cache"]["requests"],
+        )
     row("simulated cycles a second", result["simulation"]["cycles_per_second"], form="{:,.0f}")
     return rows
 
@@ -103,6 +121,13 @@ def _figures(result: dict[str, Any], run: Run) -> Any:
             "Ring traffic",
             f"Placement: {result['ring']['placement']}. Unicast sends a row to each consumer, broadcast to all.",
             figures.svg(figures.links(result["ring"])),
+        )
+    if result["attribute_cache"]:
+        cache = result["attribute_cache"]
+        yield (
+            "Attribute cache",
+            f"Mini-batches; each chiplet has {cache['slots']} slots and {cache['ways']} ways ({cache['policy']}).",
+            figures.svg(figures.cache(cache)),
         )
     graph = run.graph
     if 0 < graph.nodes <= _DRAWN_NODES and graph.symmetric:

@@ -55,11 +55,18 @@ def result(**changed: Any) -> dict[str, Any]:
         "ring": {"placement": "tiles", "words_by_link": [7, 8], "minimum": [7, 8], "unicast": 30, "broadcast": 20},
         "aggregation": {"baseline": 100, "gross": 70, "net": 80},
         "accuracy": {"float": 0.9, "machine": 0.9, "agreement": 1.0},
+        "head": {"accuracy": {"machine": 0.8, "network": 0.9, "float": 0.8}},
+        "batch": {"cycles": {"total": 700}, "accuracy": {"machine": 0.9, "float": 0.9}},
+        "attribute_cache": {
+            "requests": 40, "misses": 10, "in_place": 5, "cached": 5, "moved": 20, "missed": 10, "slots": 8, "ways": 2,
+            "policy": "lru",
+        },
         "simulation": {"wall_seconds": 1.0, "cycles_per_second": 4000.0},
         "tools": {"python": "3", "numpy": "2"},
         "seed": 0,
         "commit": None,
-    } | changed
+        **changed,
+    }  # fmt: skip
 
 
 def page(folder: Path, **changed: Any) -> Page:
@@ -76,14 +83,19 @@ def test_a_report_has_every_figure_and_needs_nothing_else(tmp_path: Path) -> Non
         "Summary",
         "Where cycles went",
         "Ring traffic",
+        "Attribute cache",
         "Adjacency, as given and by communities",
         "Confusion matrix",
     ]
-    assert made.tags.count("svg") == 4
+    assert made.tags.count("svg") == 5
     assert all(reference.startswith(("data:", "#")) for reference in made.references)
     assert "script" not in made.tags
     # Measured, limit, measured / limit.
-    for row in (["cycles", "4,000", "1,000", "4.00"], ["external bytes", "10,000", "5,000", "2.00"]):
+    for row in (
+        ["cycles", "4,000", "1,000", "4.00"],
+        ["external bytes", "10,000", "5,000", "2.00"],
+        ["attributes fetched, beside requests", "10", "40", "0.25"],
+    ):
         at = made.cells.index(row[0])
         assert made.cells[at : at + 4] == row
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from golden.datasets import load
 from golden.errors import InputError
 from golden.metrics import Bound, limit_cycles
 from hw.chiplet.config import ChipletConfig
@@ -16,14 +17,15 @@ from hw.machine import Units
 from scripts.blocks import UserError
 from scripts.cli import app
 from scripts.config import load_config, load_machine, load_ring, names
+from scripts.flows.batch import Sampling
 from scripts.flows.run import Request, run
 from scripts.flows.simulations import HeadRun, Simulated
 from tb.harness.marks import full
 
 KEYS = {
     "schema", "dataset", "model", "config", "bit_exact", "differences", "cycles", "cycles_by_phase", "macs",
-    "external_bytes", "ring", "communities", "aggregation", "attribute_cache", "head", "accuracy", "simulation",
-    "tools", "seed", "commit",
+    "external_bytes", "ring", "communities", "aggregation", "attribute_cache", "batch", "head", "accuracy",
+    "simulation", "tools", "seed", "commit",
 }  # fmt: skip
 
 
@@ -42,6 +44,86 @@ def test_run_writes_every_key(tmp_path: Path) -> None:
     )
     macs = result["macs"]
     assert macs["utilisation"] == pytest.approx(macs["useful"] / (macs["lanes"] * result["cycles"]))
+
+
+#: A small chiplet with everything: community PEs, a neural chip, an attribute core.
+WHOLE = """
+pe = "community"
+[chiplet]
+pes = 2
+units = 2
+hubs = 128
+kept = 64
+ways = 2
+depth = 32
+[community]
+lanes = 4
+width = 128
+columns = 256
+partners = 2
+max_out = 16
+weight_rows = 256
+data_width = 64
+[locator]
+engines = 2
+searches = 1
+lanes = 1
+nodes = 256
+edges = 1024
+banks = 4
+line_banks = 4
+outputs = 2
+data_width = 64
+[ring]
+chiplets = 2
+nodes = 512
+[neural]
+wm_depth = 320
+table_bits = 8
+queue = 16
+[attributes]
+slots = 16
+ways = 4
+row_beats = 16
+outstanding = 4
+depth = 64
+"""
+
+
+def test_one_run_has_everything(tmp_path: Path) -> None:
+    """Communities, ring, neural chips, a head that learns, and mini-batches through the caches."""
+    (tmp_path / "whole.toml").write_text(WHOLE)
+    request = Request(
+        "karate",
+        config=str(tmp_path / "whole.toml"),
+        placement="communities",
+        activation="tanh",
+        head=2,
+        sampling=Sampling(3, (4, 3)),
+        out=tmp_path / "out",
+    )
+    result = run(request)
+    assert result["bit_exact"] is True
+    assert all(value is not None for key, value in result.items() if key not in ("commit", "differences"))
+    assert result["differences"] == []
+    assert result["cycles_by_phase"]["layer0.neural"] > 0
+    assert result["ring"]["words_by_link"] == result["ring"]["minimum"]
+    assert result["communities"]["communities"] > 0
+    batch, cache = result["batch"], result["attribute_cache"]
+    assert batch["bit_exact"] is result["head"]["bit_exact"] is True
+    tested = load("karate").test.sum()
+    assert sum(batch["batches"]) >= tested / 3
+    assert cache["requests"] == batch["positions"] > tested
+    assert cache["requests"] == cache["misses"] + cache["in_place"] + cache["cached"] + cache["moved"]
+    assert cache["misses"] < cache["requests"]
+    assert batch["cycles"]["total"] == batch["cycles"]["sample"] + batch["cycles"]["layers"]
+    # The golden model alone says the same.
+    golden = run(replace(request, rtl=False))
+    assert golden["batch"]["accuracy"] == batch["accuracy"]
+    assert golden["attribute_cache"] is None
+    # A limit for each chiplet.
+    limited = run(replace(request, rtl=False, sampling=Sampling(3, (4, 3), most=1)))["batch"]["batches"]
+    assert limited == [min(1, count) for count in batch["batches"]]
 
 
 def test_communities_stay_together_on_the_ring(tmp_path: Path) -> None:
