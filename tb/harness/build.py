@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import logging
 import os
+import pickle
 import re
 import shutil
 import subprocess
@@ -299,15 +300,37 @@ _remembered: dict[Hashable, Build] = {}
 
 
 def remembered(key: Hashable, make: Callable[[], Build]) -> Build:
-    """Return the build of a key, made once in a process: to find that a large design is built takes as long as a run.
+    """Return the build of a key: to find out that a large design is built takes as long as its Verilog.
 
-    Where designs are built differently (`tb.harness.override`), each is made anew.
+    It is kept for other processes too, as long as nothing changes that a design is made from.
+
+    Parameters
+    ----------
+    key
+        What the build depends on beside the project's own files: plain values, or dataclasses of such.
+    make
+        Makes it. Where designs are built differently (`tb.harness.override`), it does so each time.
     """
     if active() != NONE:
         return make()
     if key not in _remembered:
-        _remembered[key] = make()
+        kept = SIM_DIR / "known" / digest(repr(key), str(os.environ.get("ATOLL_WAVES")), _project(), _tools())
+        made: Build | None = pickle.loads(kept.read_bytes()) if kept.exists() else None
+        if made is None or not (made.directory / "built").exists():
+            made = make()
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            fresh = kept.with_suffix(f".{os.getpid()}")
+            fresh.write_bytes(pickle.dumps(made))
+            fresh.replace(kept)
+        _remembered[key] = made
     return _remembered[key]
+
+
+@cache
+def _project() -> str:
+    """Digest of all files that a design is made from, and its simulator."""
+    files = [path for folder in ("hw", "golden", "tb") for path in sorted((ROOT / folder).rglob("*.*"))]
+    return digest(*(f"{path}\0{path.read_text()}" for path in files if path.suffix in (".py", ".sv", ".v", ".vlt")))
 
 
 def _compile(made: Build, files: Sequence[Path]) -> None:
