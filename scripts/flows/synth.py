@@ -30,12 +30,12 @@ DEVICE = "--85k"
 PACKAGE = "CABGA756"
 TARGET_MHZ = 100
 SEED = 1
-#: LUTs above which the other placer and the other router are used. The usual ones pull a machine of 36,000 LUTs into less
-#: than half of the device, and routing does not end: neither router resolves the last hundreds of wires.
+#: LUTs above which the other placer and the other router are used. The usual ones pull a machine of 36,000 LUTs into
+#: less than half of the device, and routing does not end: neither router resolves the last hundreds of wires.
 LARGE = 20_000
 LARGE_OPTIONS = ("--placer", "static", "--router", "router2")
-#: LUTs above which a block is placed but not routed. The frequency is then the one that nextpnr estimates from where the
-#: cells are.
+#: LUTs above which a block is placed but not routed. The frequency is then the one that nextpnr estimates from where
+#: the cells are.
 LARGEST = 40_000
 #: Seconds that placing and routing may take.
 ROUTE_TIMEOUT = 2 * 3600

@@ -121,6 +121,30 @@ def test_the_shell_needs_four_pads() -> None:
     assert "reg [8:0] in; reg [11:0] out;" in text
 
 
+@pytest.mark.parametrize(
+    ("luts", "wanted"),
+    [
+        (synth.LARGE, ()),
+        (synth.LARGEST, synth.LARGE_OPTIONS),
+        (synth.LARGEST + 1, (*synth.LARGE_OPTIONS, "--no-route")),
+    ],
+)
+def test_large_blocks_are_placed_and_routed_in_another_way(
+    luts: int, wanted: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+
+    def ran(_: str, arguments: list[str], **__: object) -> str:
+        asked.extend(arguments)
+        return "Max frequency for clock 'clk': 20.00 MHz\nMax frequency for clock 'clk': 61.50 MHz"
+
+    monkeypatch.setattr(synth, "run_tool", ran)
+    (tmp_path / "model.il").write_text(to_rtlil(Slice(3), "slice"))
+    assert synth._fmax(Slice(3), tmp_path, "slice", luts) == 61.5
+    assert tuple(asked[len(asked) - len(wanted) :]) == wanted
+    assert ("--placer" in asked, "--no-route" in asked) == ("--placer" in wanted, "--no-route" in wanted)
+
+
 def test_a_block_that_cannot_be_one_module_with_its_shell_is_mapped_apart(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -132,7 +156,7 @@ def test_a_block_that_cannot_be_one_module_with_its_shell_is_mapped_apart(
     monkeypatch.setattr(synth, "yosys", failing)
     monkeypatch.setattr(synth, "run_tool", lambda *_, **__: "Max frequency for clock 'clk': 61.50 MHz")
     (tmp_path / "model.il").write_text(to_rtlil(Slice(3), "slice"))
-    assert synth._fmax(Slice(3), tmp_path, "slice", large=False) == 61.5
+    assert synth._fmax(Slice(3), tmp_path, "slice", 100) == 61.5
     modules = json.loads((tmp_path / "shell.json").read_text())["modules"]
     cells = {cell["type"] for cell in modules["shell"]["cells"].values()}
     assert "TRELLIS_FF" in cells
