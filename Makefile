@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2
 
-.PHONY: help setup run sim sim-full verilog synth formal lint cover mutate bench waves clean
+.PHONY: help setup run report sim sim-full verilog synth formal lint cover mutate bench waves clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -22,6 +22,9 @@ $(STAMP): pyproject.toml scripts/check_system.sh
 
 run: $(STAMP) ## digits through the accelerator in RTL, compared with the golden model
 	@$(BIN)/atoll run digits
+
+report: $(STAMP) ## digits with layers that end on the neural chips and mini-batches; see atoll-out/report.html
+	@$(BIN)/atoll run digits --activation tanh --batch 32
 
 sim: $(STAMP) ## all regressions under Verilator
 	@$(BIN)/atoll doctor --brief

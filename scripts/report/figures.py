@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
 
 from golden.graph import Graph, IntArray
@@ -119,6 +120,7 @@ def links(ring: dict[str, Any]) -> Figure:
     totals |= {"broadcast": ring["broadcast"], "unicast": ring["unicast"]}
     ways.barh(list(totals), list(totals.values()))
     ways.invert_yaxis()
+    ways.xaxis.set_major_locator(MaxNLocator(4))
     ways.set_xlabel("words over all links")
     return figure
 
