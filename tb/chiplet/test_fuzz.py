@@ -13,10 +13,10 @@ from golden.image import Image, build_image
 from golden.model.network import Problem
 from hw.chiplet.config import ChipletConfig
 from hw.pe.formats import PEConfig
-from tb.chiplet import jobs
 from tb.chiplet.host import Run
 from tb.chiplet.jobs import Job, Outcome, Settings, mismatches, run_jobs
 from tb.chiplet.problems import random_graph, random_problem
+from tb.models import machine as machines
 
 #: The same sizes as in the chiplet's own bench, so that one simulator serves both.
 CONFIG = ChipletConfig(
@@ -73,7 +73,7 @@ def damaged(image: Image, random: Random) -> Iterator[tuple[str, Image]]:
 @pytest.fixture(autouse=True)
 def _small_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let whatever lies behind a small memory be an error."""
-    monkeypatch.setattr(jobs, "_MEMORY_BYTES", MEMORY)
+    monkeypatch.setattr(machines, "_MEMORY_BYTES", MEMORY)
 
 
 def run_in_turn(bad: list[Job], good: list[Job], directory: Path) -> list[tuple[Run, Outcome]]:
