@@ -49,7 +49,7 @@ def test_chiplets_of_a_ring_have_sizes_of_their_own() -> None:
 def test_large_graphs_are_refused(tmp_path: Path) -> None:
     for arguments, message in (
         (["synthetic:erdos,nodes=5000,degree=2"], "at most 4096"),
-        (["synthetic:erdos,nodes=5000,degree=2", "--chiplets", "3"], "at most 4096"),
+        (["synthetic:erdos,nodes=9000,degree=2", "--chiplets", "3"], "at most 8192"),
     ):
         done = CliRunner().invoke(app, ["run", *arguments, "--config", "community", "--out", str(tmp_path)])
         assert isinstance(done.exception, InputError)
