@@ -20,6 +20,7 @@ __all__ = [
     "Region",
     "assemble",
     "build_image",
+    "end_operands",
     "place_end",
     "place_sparse",
     "programs_of",
@@ -32,24 +33,29 @@ def programs_of(model: QuantisedModel, rows: int) -> int:
     return len(model.ends) * -(-rows // ROWS)
 
 
-def place_end(b: Builder, model: QuantisedModel, number: int, results: Region) -> Iterator[dict[str, int]]:
-    """Place the programs that end a layer on the neural chip, if it does; yield the operands of their commands.
+def end_operands(program: Region, words: int, results: Region, rows: int, first: int = 0) -> dict[str, int]:
+    """Return the operands of NEURAL for so many rows of a layer's results, from row `first` on.
 
     Results are overwritten: each value is written after it was read, and no other depends on it.
     """
+    line = results.line + first * results.row_bytes // LINE_BYTES
+    return {
+        "program": program.line,
+        "words": words,
+        "rows": line,
+        "results": line,
+        "vertices": rows,
+        "f_in": results.row_elements,
+        "f_out": results.row_elements,
+    }
+
+
+def place_end(b: Builder, model: QuantisedModel, number: int, results: Region) -> Iterator[dict[str, int]]:
+    """Place the programs that end a layer on the neural chip, if it does; yield the operands of their commands."""
     for first in range(0, results.rows if number in model.ends else 0, ROWS):
         rows = min(ROWS, results.rows - first)
         program = b.words(RegionKind.PROGRAM, model.ends[number].words(rows), number)
-        line = results.line + first * results.row_bytes // LINE_BYTES
-        yield {
-            "program": program.line,
-            "words": program.rows,
-            "rows": line,
-            "results": line,
-            "vertices": rows,
-            "f_in": results.row_elements,
-            "f_out": results.row_elements,
-        }
+        yield end_operands(program, program.rows, results, rows, first)
 
 
 class ChipletImage:

@@ -176,12 +176,12 @@ def _community(path: Path, table: dict[str, Any], chiplets: int | None) -> tuple
             path, f"has a section {next(iter(table))!r}", "chiplet, community, locator, ring, neural and attributes"
         )
     try:
-        nodes = section.pop("nodes", 0)
         count = _on_ring(machine, RingSection(**section), chiplets)
         if count > 1:
             # Others need the rows.
             machine["row_lines"] = 0
-            locator["nodes"] = nodes or locator.get("nodes", LocatorConfig.nodes)
+        if "nodes" in machine:
+            locator["nodes"] = machine.pop("nodes")
         sizes = CommunityConfig(**community, partials=count > 1)
         return MachineConfig(sizes, LocatorConfig(**locator), **machine), count
     except ValueError as error:

@@ -47,7 +47,6 @@ def machine_block(config: str, chiplets: int | None = None) -> Block:
         As for `scripts.config.load_ring`.
     """
     sizes, count, units = load_ring(config, chiplets)
-    beside = {"neural": units.neural, "attributes": units.attributes}
     name = f"{MACHINE}.{re.sub(r'[^a-z0-9]+', '_', Path(config).stem.lower())}"
     return Block(
         name=name if count == 1 else f"{name}_ring",
@@ -56,7 +55,7 @@ def machine_block(config: str, chiplets: int | None = None) -> Block:
         shown={
             **_flat(as_dict(sizes)),
             "chiplets": count,
-            **_flat({unit: asdict(parts) for unit, parts in beside.items() if parts}),
+            **_flat({unit: asdict(parts) for unit, parts in vars(units).items() if parts}),
         },
     )
 

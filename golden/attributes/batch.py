@@ -1,7 +1,7 @@
 """Sampled networks on mini-batches: the exact results, and the images that make the hardware compute them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
@@ -12,7 +12,7 @@ from golden.dnp.arithmetic import Ints
 from golden.dnp.layer_end import ROWS
 from golden.errors import InputError
 from golden.graph import Graph, IntArray
-from golden.image import Builder, Command, Region, row_bytes
+from golden.image import Builder, Command, Region, end_operands, row_bytes
 from golden.islands.locator import Limits
 from golden.islands.schedule import ROUNDS_MAX
 from golden.model.layer import Int16Array
@@ -118,8 +118,6 @@ class BatchImage:
     ----------
     data
         The whole memory, front empty.
-    vertices
-        VIDs that the layers of a batch use at most.
     row_bytes
         Distance of attribute rows.
 
@@ -141,7 +139,7 @@ class BatchImage:
             )
         self.problem, self.plan, self.size, self.slotted, self.limits = problem, plan, size, slotted, limits
         graph, layers = problem.graph, model.layers
-        most, inner = plan.most(size), self.inner(plan, size)
+        most, inner = plan.most(size), plan.inner(size)
         if limits is not None and max(plan.fan_out) > limits.hubs:
             raise InputError("fan-out", f"is {max(plan.fan_out)}", f"at most {limits.hubs}, hubs of a community")
         if inner > ROWS and model.ends:
@@ -174,16 +172,11 @@ class BatchImage:
             biases=[b.words(RegionKind.BIASES, layer.biases, n, dtype="<i4") for n, layer in enumerate(layers)],
             results=[b.reserve_rows(RegionKind.HIDDEN, most, layer.f_out, n) for n, layer in enumerate(layers)],
         )
-        self.vertices, self.at, self.lines = rows, at, b.next_line
+        self.at, self.lines = at, b.next_line
         image = bytearray(self.lines * LINE_BYTES)
         for address, part in b.parts:
             image[address : address + len(part)] = part
         self.data = bytes(image)
-
-    @staticmethod
-    def inner(plan: Plan, size: int) -> int:
-        """Most positions of a batch of `size` roots that are expanded: all but those of the last hop."""
-        return replace(plan, fan_out=plan.fan_out[:-1], negatives=0).most(size)
 
     def _front(self, roots: IntArray, commands: Sequence[Command], programs: Mapping[int, Ints] | None = None) -> bytes:
         assert len(commands) < FRONT_LINES
@@ -255,7 +248,8 @@ class BatchImage:
             steps = self._layer(number, features, sources, vertices, hops[0])
             if number in model.ends:
                 programs[number] = model.ends[number].words(vertices)
-                steps.append((Opcode.NEURAL, self._end(number, vertices, programs[number].size)))
+                program, words = self.at.programs[number], programs[number].size
+                steps.append((Opcode.NEURAL, end_operands(program, words, self.at.results[number], vertices)))
             for opcode, fields in steps:
                 commands.append(Command(opcode, {"layer": number, "tag": len(commands), **fields}))
             features = self.at.results[number]
@@ -332,19 +326,6 @@ class BatchImage:
             combine(vertices, sources),
             (Opcode.PROCESS, process),
         ]
-
-    def _end(self, number: int, vertices: int, words: int) -> dict[str, int]:
-        """Return the operands that end a layer on the neural chip; its results are overwritten."""
-        results, width = self.at.results[number], self.problem.model.layers[number].f_out
-        return {
-            "program": self.at.programs[number].line,
-            "words": words,
-            "rows": results.line,
-            "results": results.line,
-            "vertices": vertices,
-            "f_in": width,
-            "f_out": width,
-        }
 
     @property
     def results(self) -> Region:

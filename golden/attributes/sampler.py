@@ -1,7 +1,7 @@
 """Sampler: neighbourhoods of a mini-batch, position by position, and nodes that are not joined to a root (A1, A2)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -60,6 +60,10 @@ class Plan:
             level *= fan_out
             total += level
         return total + roots * self.negatives
+
+    def inner(self, roots: int) -> int:
+        """Most positions of a batch of so many roots that are expanded: all but negatives and those of the last hop."""
+        return replace(self, fan_out=self.fan_out[:-1], negatives=0).most(roots)
 
 
 @dataclass(frozen=True, eq=False)

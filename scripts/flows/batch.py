@@ -231,7 +231,7 @@ def _check_fits(image: BatchImage, sizes: Sizes) -> None:
     for fan_out in plan.fan_out:
         if fan_out > core.most:
             raise InputError("fan-out", f"is {fan_out}", f"at most {core.most} (attributes.most)")
-    inner, positions = image.inner(plan, size), plan.most(size)
+    inner, positions = plan.inner(size), plan.most(size)
     if inner > core.frontier:
         what = f"of {size} roots expands {inner} positions"
         raise InputError("batch", what, f"at most {core.frontier} (attributes.frontier)")

@@ -65,14 +65,14 @@ class Host:
 
     def __init__(self, dut: Any, beat_bytes: int, directory: Path, position: int | None = None) -> None:
         self.dut, self.position = dut, position
+        self._prefix = "" if position is None else f"c{position}_"
         if position is None:
             self.memory = Memory(dut, beat_bytes, directory)
         else:
             self.memory = Memory(dut, beat_bytes, directory, f"mem{position}", common="mem")
         self.driver: Driver | None = None
-        prefix = "" if position is None else f"c{position}_"
-        if hasattr(dut, f"{prefix}s_axil_awvalid"):
-            self.driver = Driver(SimulatedBus(dut, self.memory, prefix))
+        if hasattr(dut, f"{self._prefix}s_axil_awvalid"):
+            self.driver = Driver(SimulatedBus(dut, self.memory, self._prefix))
         self._streams(start__valid=0, start__payload=0, done__ready=0)
 
     def _streams(self, **values: int) -> None:
@@ -82,7 +82,7 @@ class Host:
 
     def port(self, name: str) -> Any:
         """Return a port of the chiplet."""
-        return getattr(self.dut, name if self.position is None else f"c{self.position}_{name}")
+        return getattr(self.dut, f"{self._prefix}{name}")
 
     def quiet(self) -> None:
         """Offer nothing, take nothing."""

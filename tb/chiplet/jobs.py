@@ -143,7 +143,7 @@ def run_jobs(
         (directory / f"job{number}.image").write_bytes(job.image.data)
         descriptions.append({"settings": asdict(job.settings), "dump": _dumped(job.image)})
     (directory / "jobs.json").write_text(json.dumps(descriptions))
-    made = build_machine(config, units or Units(), name=name, size=size, hosted=hosted, options=options)
+    made = build_machine(config, units, name=name, size=size, hosted=hosted, options=options)
     result = run_with_memory(made, __name__, directory, parameters={"beat_bytes": beat_bytes})
     outcomes = []
     for number, job in enumerate(jobs):

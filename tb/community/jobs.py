@@ -94,7 +94,7 @@ def run_images(
         dump = {layer: (region.address, region.bytes) for layer, region in _results(image)}
         described.append({"pace": asdict(pace), "dump": dump})
     (directory / "jobs.json").write_text(json.dumps(described))
-    made = build_machine(config, units or Units(), name=name, size=size, hosted=hosted)
+    made = build_machine(config, units, name=name, size=size, hosted=hosted)
     result = run_with_memory(made, __name__, directory, parameters={"beat_bytes": beat})
     outcomes = []
     for number, (image, _) in enumerate(images):

@@ -11,7 +11,7 @@ import pytest
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In
 from cocotb.clock import Clock
-from cocotb.triggers import First, RisingEdge, Timer
+from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
 
 from golden.contracts import HEADER, LINE_BYTES, MAGIC, VERSION, Error, Model
@@ -25,6 +25,7 @@ from scripts.driver import Bus, Driver, DriverError, Finished, MappedBus, now
 from tb.chiplet.problems import random_graph, random_problem
 from tb.harness import CLOCK_NS, parameters
 from tb.harness.build import to_rtlil
+from tb.host.bus import SimulatedBus
 from tb.host.factories import NARROW, hosted_chiplet
 from tb.models.memory import Memory
 from tb.models.simulate import simulate_with_memory
@@ -34,12 +35,11 @@ BEAT_BYTES = NARROW.pe.data_width // 8
 MEMORY_BYTES = 1 << 16
 
 
-class SimulatedBus:
-    """The driver's way into a simulation."""
+class CheckedBus(SimulatedBus):
+    """The same with accesses by somebody else's AXI4-Lite host."""
 
     def __init__(self, dut: Any, directory: Path) -> None:
-        self.dut = dut
-        self.memory = Memory(dut, BEAT_BYTES, directory)
+        super().__init__(dut, Memory(dut, BEAT_BYTES, directory))
         self.host = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), dut.clk, dut.rst)
 
     async def read(self, address: int) -> int:
@@ -55,18 +55,6 @@ class SimulatedBus:
         if answer.resp != AxiResp.OKAY:
             raise DriverError(f"write of {value:#x} to {address:#x}: {answer.resp.name}")
 
-    async def load(self, address: int, contents: bytes) -> None:
-        """Write memory; what lies below keeps its contents."""
-        await self.memory.load(await self.memory.dump(0, address) + contents if address else contents)
-
-    async def dump(self, address: int, size: int) -> bytes:
-        """Read memory."""
-        return await self.memory.dump(address, size)
-
-    async def wait(self) -> None:
-        """Wait for the interrupt, or a while."""
-        await First(RisingEdge(self.dut.irq), Timer(1000 * CLOCK_NS, "ns"))
-
 
 def problems() -> list[Problem]:
     return [
@@ -75,9 +63,9 @@ def problems() -> list[Problem]:
     ]
 
 
-async def begin(dut: Any) -> tuple[SimulatedBus, Driver]:
+async def begin(dut: Any) -> tuple[CheckedBus, Driver]:
     dut.rst.value = 1
-    bus = SimulatedBus(dut, Path(parameters()["directory"]))
+    bus = CheckedBus(dut, Path(parameters()["directory"]))
     Clock(dut.clk, CLOCK_NS, unit="ns").start()
     await reset(dut)
     return bus, Driver(bus, patience=100)

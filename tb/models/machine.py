@@ -30,7 +30,7 @@ def depth_of(size: int, port: tuple[int, int]) -> int:
 
 def build_machine(
     config: ChipletConfig | MachineConfig,
-    units: Units,
+    units: Units | None = None,
     ring: RingConfig | None = None,
     *,
     name: str,

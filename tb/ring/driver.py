@@ -45,22 +45,20 @@ class Machine:
     async def configure(self, settings: RingSettings, chiplets: int) -> None:
         """Set the memories up and reset; `chiplets` of the simulated ones are used."""
         self._set("chiplets", chiplets)
-        self._set("mem_latency", settings.latency)
         self._set("mem_origin", settings.origin)
         self.base = settings.origin
-        chance = min(255, round(256 * settings.stall))
-        self._set("mem_stall", sum(chance << 8 * channel for channel in range(5)))
-        self._set("mem_out_of_order", int(settings.out_of_order))
-        self._set("mem_seed", settings.seed)
-        for n in range(self.chiplets):
-            fails = settings.read_errors is not None and settings.read_errors[0] == n
-            first, last = settings.read_errors[1:] if fails and settings.read_errors else (1, 0)
-            self._set(f"mem{n}_read_error_first", first)
-            self._set(f"mem{n}_read_error_last", last)
-            fails = settings.write_errors is not None and settings.write_errors[0] == n
-            first, last = settings.write_errors[1:] if fails and settings.write_errors else (1, 0)
-            self._set(f"mem{n}_write_error_first", first)
-            self._set(f"mem{n}_write_error_last", last)
+        # These are the same for all memories.
+        common = self.hosts[0].memory
+        common.latency(settings.latency)
+        common.stall(settings.stall)
+        common.out_of_order(settings.out_of_order)
+        common.seed(settings.seed)
+        for n, host in enumerate(self.hosts):
+            for fails, where in (
+                (host.memory.read_errors, settings.read_errors),
+                (host.memory.write_errors, settings.write_errors),
+            ):
+                fails(range(where[1], where[2] + 1) if where and where[0] == n else None)
         await self.reset()
 
     async def reset(self) -> None:
@@ -151,15 +149,7 @@ class Machine:
         """Write address ranges of every chiplet's memory, a file for each."""
         for n, layers in enumerate(regions):
             for layer, (address, size) in enumerate(layers):
-                first = address // self.beat_bytes
-                self._set(f"mem{n}_dump_first", first)
-                self._set(f"mem{n}_dump_beats", -(-(address + size) // self.beat_bytes) - first)
-                self._set(f"mem{n}_dump", 1)
-                await self.edge
-                self._set(f"mem{n}_dump", 0)
-                await self.edge
-                offset = address - first * self.beat_bytes
-                data = (self.directory / f"mem{n}_dump.bin").read_bytes()[offset : offset + size]
+                data = await self.hosts[n].memory.dump(address, size)
                 (self.directory / f"job{number}.{n}.{layer}").write_bytes(data)
 
 

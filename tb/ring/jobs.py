@@ -132,7 +132,7 @@ def run_ring(
     AssertionError
         If a chiplet does not complete.
     """
-    made = build_machine(config, units or Units(), ring, name=name, size=_size(jobs), hosted=hosted, options=options)
+    made = build_machine(config, units, ring, name=name, size=_size(jobs), hosted=hosted, options=options)
     counters = CommunityChiplet.COUNTERS if isinstance(config, MachineConfig) else ()
     result = _simulate(made, config.port, ring.chiplets, counters, jobs, directory)
     completed.append(result)
