@@ -5,16 +5,17 @@
 // answer is sent and a read looks at the memory when its beat is sent, so a manager that reads what it wrote without
 // waiting for the answer reads old data.
 //
-// Files are raw bytes in memory order. `load` reads the file named by +<NAME>_image=FILE to address 0, as the start of
-// the simulation does if the file exists; `dump` writes `dump_beats` beats from beat `dump_first` to the file
-// named by +<NAME>_dump=FILE.
+// Files are raw bytes in memory order. `load` reads the file named by +<NAME>_image=FILE to the first address, as the
+// first reset does if the file exists; `dump` writes `dump_beats` beats from beat `dump_first` to the file named by
+// +<NAME>_dump=FILE. Where memories are NUMBERED, `number` follows the name.
 module axi_memory #(
     parameter int DATA_WIDTH = 256,
     parameter int ADDR_WIDTH = 32,
     parameter int ID_WIDTH = 2,
     parameter int DEPTH = 131072,  // beats
     parameter int QUEUE = 256,  // bursts of an ID under way; write beats under way; a power of two
-    parameter NAME = "mem"
+    parameter NAME = "mem",
+    parameter bit NUMBERED = 0
 ) (
     input logic clk,
     input logic rst,
@@ -51,7 +52,10 @@ module axi_memory #(
     output logic                    s_axi_bvalid,
     input  logic                    s_axi_bready,
 
+    input logic [7:0] number,
+
     // What it does, changeable at any time.
+    input logic [ADDR_WIDTH-1:0] origin,  // address of the first byte
     input logic [15:0] latency,  // cycles from AR to the first beat of R, and from W to B; at least 1
     input logic [7:0] bandwidth_beats,  // this many beats each way ...
     input logic [7:0] bandwidth_cycles,  // ... in so many cycles; 0: a beat a cycle
@@ -97,20 +101,23 @@ module axi_memory #(
   );
 
   // Files ------------------------------------------------------------------------------------------------------------
-  string image_file, dump_file;
-  bit has_image, has_dump;
-
-  initial begin
-    has_image = $value$plusargs({NAME, "_image=%s"}, image_file) != 0;
-    has_dump  = $value$plusargs({NAME, "_dump=%s"}, dump_file) != 0;
-    if (has_image) read_image(0);
-  end
+  // Returns the name of a file, empty if none was given. Not before the first reset: `number` has no value at the start.
+  function automatic string file_name(input string kind);
+    string name, format;
+    name = NUMBERED ? $sformatf("%s%0d_%s", NAME, number, kind) : $sformatf("%s_%s", NAME, kind);
+    format = {name, "=%s"};
+    if ($value$plusargs(format, name) == 0) return "";
+    return name;
+  endfunction
 
   task automatic read_image(input bit required);
     int file, bytes;
-    if (!has_image) $fatal(1, "load without +%s_image", NAME);
-    file = $fopen(image_file, "rb");
-    if (file == 0 && required) $fatal(1, "cannot read %s", image_file);
+    string name;
+    name = file_name("image");
+    if (name == "" && required) $fatal(1, "load without +%s..._image", NAME);
+    if (name == "") return;
+    file = $fopen(name, "rb");
+    if (file == 0 && required) $fatal(1, "cannot read %s", name);
     if (file == 0) return;
     bytes = $fread(memory, file);
     $fclose(file);
@@ -120,9 +127,11 @@ module axi_memory #(
 
   task automatic write_dump();
     int file;
-    if (!has_dump) $fatal(1, "dump without +%s_dump", NAME);
-    file = $fopen(dump_file, "wb");
-    if (file == 0) $fatal(1, "cannot write %s", dump_file);
+    string name;
+    name = file_name("dump");
+    if (name == "") $fatal(1, "dump without +%s..._dump", NAME);
+    file = $fopen(name, "wb");
+    if (file == 0) $fatal(1, "cannot write %s", name);
     for (int i = 0; i < int'(dump_beats); i++) $fwrite(file, "%u", memory[int'(dump_first)+i]);
     $fclose(file);
   endtask
@@ -189,6 +198,7 @@ module axi_memory #(
     address_t address;
 
     if (rst) begin
+      if (!started) read_image(0);
       started = 1;
       random = {seed, ~seed} | 64'd1;
       now = 0;
@@ -210,13 +220,13 @@ module axi_memory #(
 
       if (s_axi_arvalid && s_axi_arready) begin
         entry = int'(s_axi_arid) * QUEUE + int'(read_tail[s_axi_arid][POINTER-1:0]);
-        read_address[entry] = s_axi_araddr;
+        read_address[entry] = s_axi_araddr - origin;
         read_length[entry] = s_axi_arlen;
         read_accepted[entry] = now;
         read_tail[s_axi_arid]++;
       end
       if (s_axi_awvalid && s_axi_awready) begin
-        write_address[write_tail[POINTER-1:0]] = s_axi_awaddr;
+        write_address[write_tail[POINTER-1:0]] = s_axi_awaddr - origin;
         write_id[write_tail[POINTER-1:0]] = s_axi_awid;
         write_tail++;
       end

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,15 @@ from typing import Any
 from amaranth.hdl import Const, Value
 from amaranth.lib import wiring
 
-__all__ = ["CONTROLS", "COUNTERS", "SOURCES", "MemoryModel", "ports_of", "vector", "wrapper"]
+from tb.models.verilog import Pin, held, instance, vector
+
+__all__ = ["CONTROLS", "COUNTERS", "SOURCES", "MemoryModel", "ports_of", "wrapper"]
 
 #: The model's sources, to be compiled with the wrapper.
 SOURCES = tuple(Path(__file__).parent / name for name in ("axi_memory.sv", "axi_checker.sv"))
 #: Inputs of the model that a bench drives, with their widths in bits; 0 stands for the width of addresses.
 CONTROLS: dict[str, int] = {
+    "origin": 0,
     "latency": 16,
     "bandwidth_beats": 8,
     "bandwidth_cycles": 8,
@@ -59,26 +62,32 @@ class MemoryModel:
         Size in beats.
     name
         Prefix of the model's controls and counters at the top, and of its plusargs.
+    number
+        A port of the design whose value follows the name in the plusargs, where a module with a memory stands several
+        times in a top; none if empty.
     """
 
     depth: int = 131072
     name: str = "mem"
+    number: str = ""
 
 
-def ports_of(component: Any) -> Iterator[tuple[str, bool, int]]:
-    """Name, whether it is an input, and width of every Verilog port but clock and reset."""
+def ports_of(component: Any) -> Iterator[Pin]:
+    """Every Verilog port but clock and reset."""
     for path, member, value in component.signature.flatten(component):
         signal = Value.cast(value)
         if not isinstance(signal, Const) and len(signal):
-            yield "__".join(map(str, path)), member.flow is wiring.In, len(signal)
+            yield Pin("__".join(map(str, path)), member.flow is wiring.In, len(signal))
 
 
-def vector(width: int) -> str:
-    """Return the range of a Verilog declaration of `width` bits; none for a single bit."""
-    return "" if width == 1 else f"[{width - 1}:0] "
-
-
-def wrapper(component: Any, design: str, toplevel: str, memories: Mapping[str, MemoryModel] | None = None) -> str:
+def wrapper(
+    component: Any,
+    design: str,
+    toplevel: str,
+    memories: Mapping[str, MemoryModel] | None = None,
+    *,
+    lively: Collection[str] = (),
+) -> str:
     """Return a Verilog top with the design, a memory at each of its AXI4 ports and all other ports passed through.
 
     Parameters
@@ -92,6 +101,8 @@ def wrapper(component: Any, design: str, toplevel: str, memories: Mapping[str, M
         Name of the wrapper.
     memories
         Model behind each port by the port's prefix; default: one behind ``m_axi``.
+    lively
+        As for `held`.
 
     Returns
     -------
@@ -105,51 +116,36 @@ def wrapper(component: Any, design: str, toplevel: str, memories: Mapping[str, M
         If the design has no such AXI4 port.
     """
     memories = memories or {"m_axi": MemoryModel()}
-    ports = {name: (inward, width) for name, inward, width in ports_of(component)}
-    declarations = ["input clk", "input rst"]
-    connections = [".clk(clk)", ".rst(rst)"]
-    wires: list[str] = []
-    models: list[str] = []
-
+    ports = {pin.name: pin for pin in ports_of(component)}
     inner = {f"{prefix}_{signal}" for prefix in memories for signal in _REQUESTS + _ANSWERS}
-    for name, (inward, width) in ports.items():
-        connections.append(f".{name}({name})")
-        if name in inner:
-            wires.append(f"  wire {vector(width)}{name};")
-        else:
-            declarations.append(f"{'input' if inward else 'output'} {vector(width)}{name}")
-
+    common = {"clk": "clk", "rst": "rst"}
+    outer = [Pin("rst", True), *(pin for name, pin in ports.items() if name not in inner)]
+    body = [f"  wire {vector(pin.width)}{name};" for name, pin in ports.items() if name in inner]
+    body.append(instance(design, "dut", {**common, **{name: name for name in ports}}))
     for prefix, model in memories.items():
         widths = {
-            signal: ports[f"{prefix}_{signal}"][1] for signal in _REQUESTS + _ANSWERS if f"{prefix}_{signal}" in ports
+            signal: ports[f"{prefix}_{signal}"].width
+            for signal in _REQUESTS + _ANSWERS
+            if f"{prefix}_{signal}" in ports
         }
         sides = [side for side in ("ar", "aw") if f"{side}addr" in widths]
         if not sides:
             raise ValueError(f"memories: the design has no AXI4 port {prefix!r}")
         address = widths[f"{sides[0]}addr"]
-        beat = widths["rdata"] if "rdata" in widths else widths["wdata"]
-        pins = [".clk(clk)", ".rst(rst)"]
-        for signal in _REQUESTS:
-            pins.append(f".s_axi_{signal}({f'{prefix}_{signal}' if signal in widths else chr(39) + '0'})")
-        for signal in _ANSWERS:
-            pins.append(f".s_axi_{signal}({f'{prefix}_{signal}' if signal in widths else ''})")
-        for control, width in CONTROLS.items():
-            declarations.append(f"input {vector(width or address)}{model.name}_{control}")
-            pins.append(f".{control}({model.name}_{control})")
-        for counter, width in COUNTERS.items():
-            declarations.append(f"output {vector(width)}{model.name}_{counter}")
-            pins.append(f".{counter}({model.name}_{counter})")
-        models.append(
-            f"  axi_memory #(.DATA_WIDTH({beat}), .ADDR_WIDTH({address}), .ID_WIDTH({widths[f'{sides[0]}id']}), "
-            f'.DEPTH({model.depth}), .NAME("{model.name}")) {model.name} (\n    ' + ",\n    ".join(pins) + ");"
-        )
-    return "\n".join(
-        [
-            f"module {toplevel} (\n  " + ",\n  ".join(declarations) + ");",
-            *wires,
-            f"  {design} dut (\n    " + ",\n    ".join(connections) + ");",
-            *models,
-            "endmodule",
-            "",
-        ]
-    )
+        own = [Pin(f"{model.name}_{control}", True, width or address) for control, width in CONTROLS.items()]
+        own += [Pin(f"{model.name}_{counter}", False, width) for counter, width in COUNTERS.items()]
+        outer += own
+        parameters = {
+            "DATA_WIDTH": widths["rdata"] if "rdata" in widths else widths["wdata"],
+            "ADDR_WIDTH": address,
+            "ID_WIDTH": widths[f"{sides[0]}id"],
+            "DEPTH": model.depth,
+            "NAME": f'"{model.name}"',
+            "NUMBERED": int(bool(model.number)),
+        }
+        pins = {f"s_axi_{signal}": f"{prefix}_{signal}" if signal in widths else "'0" for signal in _REQUESTS}
+        pins |= {f"s_axi_{signal}": f"{prefix}_{signal}" if signal in widths else "" for signal in _ANSWERS}
+        pins |= {pin.name.removeprefix(f"{model.name}_"): pin.name for pin in own}
+        number = f"8'({model.number})" if model.number else "'0"
+        body.append(instance("axi_memory", model.name, {**common, **pins, "number": number}, parameters))
+    return held(toplevel, outer, body, lively=lively)

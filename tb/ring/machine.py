@@ -9,7 +9,8 @@ from hw.ring.formats import RingConfig
 from tb.harness import BuildOptions
 from tb.harness.build import Build, build
 from tb.harness.modules import module_sources
-from tb.models.wrap import CONTROLS, COUNTERS, SOURCES, ports_of, vector
+from tb.models.verilog import Pin, held, instance, vector
+from tb.models.wrap import CONTROLS, COUNTERS, SOURCES, MemoryModel, ports_of, wrapper
 
 __all__ = ["LINK_COUNTERS", "build_ring", "ring_top"]
 
@@ -47,7 +48,8 @@ endmodule
 def build_ring(component: Any, ring: RingConfig, name: str, depth: int, options: BuildOptions) -> Build:
     """Build the simulator of a ring, as in :func:`ring_top`, called `name`.
 
-    Chiplets are compiled once for all positions: a large one would take minutes for each. What repeats inside them is
+    Chiplets are compiled once for all positions, with their memories, so that little crosses the border: a large one
+    would take minutes for each. What repeats inside them is
     not: it would save no time there, and a block that is simulated behind its ports takes twice as long.
     """
     sources = [*SOURCES, *module_sources(component, f"{name}_chiplet")]
@@ -58,7 +60,7 @@ def build_ring(component: Any, ring: RingConfig, name: str, depth: int, options:
         toplevel=name,
         texts={f"{name}.sv": ring_top(component, ring, f"{name}_chiplet", name, depth)},
         ports=(),
-        options=replace(options, blocks=(f"{name}_chiplet",)),
+        options=replace(options, blocks=(_node(name),)),
     )
 
 
@@ -82,32 +84,24 @@ def ring_top(component: Any, ring: RingConfig, design: str, toplevel: str, depth
         ``reset`` has a bit for every chiplet beside the common ``rst``; memory controls that are the same for
         all are called ``mem_latency``. Memories begin at the byte address ``mem_origin``.
     """
-    ports = {name: (inward, bits) for name, inward, bits in ports_of(component)}
-    (_, address_width), (_, data_width) = ports["m_axi_araddr"], ports["m_axi_rdata"]
-    width, chiplets = ring.link_width, ring.chiplets
+    ports = {pin.name: pin for pin in ports_of(component)}
+    chiplets, address_width = ring.chiplets, ports["m_axi_araddr"].width
     # Settings are common to all memories, files and errors are not.
     own = {"load", "dump", "dump_first", "dump_beats"}
     own |= {f"{kind}_error_{end}" for kind in ("read", "write") for end in ("first", "last")}
-    declarations = ["input clk", "input rst", f"input [{chiplets - 1}:0] reset", "input [4:0] chiplets"]
-    declarations.append(f"input {vector(address_width)}mem_origin")
-    for control, bits in CONTROLS.items():
-        if control not in own:
-            declarations.append(f"input {vector(bits or address_width)}mem_{control}")
+    pins = [Pin("rst", True), Pin("reset", True, chiplets), Pin("chiplets", True, 5)]
+    pins += [
+        Pin(f"mem_{control}", True, bits or address_width) for control, bits in CONTROLS.items() if control not in own
+    ]
     wires: list[str] = []
     body: list[str] = []
     for n in reversed(range(chiplets)):
-        pins = [
-            ".clk(clk)",
-            f".rst(rst | reset[{n}])",
-            f".position(5'd{n})",
-            ".chiplets(chiplets)",
-        ]
-        memory = [".clk(clk)", f".rst(rst | reset[{n}])"]
+        node = {"clk": "clk", "rst": f"rst | reset[{n}]", "position": f"5'd{n}", "chiplets": "chiplets"}
         # Link n leaves chiplet n; the link of the last chiplet in use goes to chiplet 0.
         for signal in ("tvalid", "tdata", "tlast", "tstate"):
-            bits = ports[f"m_axis_{signal}"][1]
+            bits = ports[f"m_axis_{signal}"].width
             wires.append(f"  wire {vector(bits)}link{n}_{signal};")
-            pins.append(f".m_axis_{signal}(link{n}_{signal})")
+            node[f"m_axis_{signal}"] = f"link{n}_{signal}"
             before = f"link{n - 1}_{signal}"
             if n == 0:
                 every = ", ".join(f"link{k}_{signal}" for k in reversed(range(chiplets)))
@@ -115,45 +109,36 @@ def ring_top(component: Any, ring: RingConfig, design: str, toplevel: str, depth
                 before = f"all_{signal}[{max(1, (chiplets - 1).bit_length())}'(chiplets - 1)]"
             # Nothing goes past the last chiplet in use.
             gate = f" && chiplets > {n}" if signal == "tvalid" and n else ""
-            pins.append(f".s_axis_{signal}({before}{gate})")
+            node[f"s_axis_{signal}"] = f"{before}{gate}"
         for signal in ("tcredit", "tback"):
-            wires.append(f"  wire {vector(ports[f's_axis_{signal}'][1])}{signal}{n};")
-            pins.append(f".s_axis_{signal}({signal}{n})")
-            pins.append(f".m_axis_{signal}(chiplets == {n + 1} ? {signal}0 : {signal}{(n + 1) % chiplets})")
-        for name, (inward, bits) in ports.items():
-            if name.startswith(("m_axis_", "s_axis_")) or name in ("position", "chiplets"):
-                continue
-            if name.startswith("m_axi_"):
-                body.append(f"  wire {vector(bits)}c{n}_{name};")
-                origin = " - mem_origin" if name.endswith("addr") else ""
-                memory.append(f".{name.replace('m_axi', 's_axi')}(c{n}_{name}{origin})")
-            else:
-                declarations.append(f"{'input' if inward else 'output'} {vector(bits)}c{n}_{name}")
-            pins.append(f".{name}(c{n}_{name})")
+            wires.append(f"  wire {vector(ports[f's_axis_{signal}'].width)}{signal}{n};")
+            node[f"s_axis_{signal}"] = f"{signal}{n}"
+            node[f"m_axis_{signal}"] = f"chiplets == {n + 1} ? {signal}0 : {signal}{(n + 1) % chiplets}"
+        for name, pin in ports.items():
+            if name not in node and not name.startswith("m_axi_"):
+                pins.append(pin._replace(name=f"c{n}_{name}"))
+                node[name] = f"c{n}_{name}"
         for control, bits in CONTROLS.items():
-            prefix = f"mem{n}" if control in own else "mem"
+            name = f"mem{n}_{control}" if control in own else f"mem_{control}"
             if control in own:
-                declarations.append(f"input {vector(bits or address_width)}{prefix}_{control}")
+                pins.append(Pin(name, True, bits or address_width))
             # Each memory stalls in its own rhythm.
-            memory.append(f".{control}({prefix}_{control}{f' + {n}' if control == 'seed' else ''})")
+            node[f"mem_{control}"] = f"{name} + {n}" if control == "seed" else name
         for counter, bits in COUNTERS.items():
-            declarations.append(f"output {vector(bits)}mem{n}_{counter}")
-            memory.append(f".{counter}(mem{n}_{counter})")
-        monitor = [
-            ".clk(clk)",
-            ".rst(rst)",
-            *(f".{signal}(link{n}_{signal})" for signal in ("tvalid", "tdata", "tlast")),
-        ]
+            pins.append(Pin(f"mem{n}_{counter}", False, bits))
+            node[f"mem_{counter}"] = f"mem{n}_{counter}"
+        monitor = {"clk": "clk", "rst": "rst"} | {name: f"link{n}_{name}" for name in ("tvalid", "tdata", "tlast")}
         for counter in LINK_COUNTERS:
-            declarations.append(f"output [63:0] link{n}_{counter}")
-            monitor.append(f".{counter}(link{n}_{counter})")
-        identity = ports["m_axi_arid"][1]
-        separator = ",\n    "
-        body += [
-            f"  {design} chiplet_{n} (\n    {separator.join(pins)});",
-            f"  axi_memory #(.DATA_WIDTH({data_width}), .ADDR_WIDTH({address_width}), .ID_WIDTH({identity}), "
-            f'.DEPTH({depth}), .NAME("mem{n}")) memory_{n} (\n    {separator.join(memory)});',
-            f"  link_monitor #(.WIDTH({width})) monitor_{n} (\n    {separator.join(monitor)});",
-        ]
-    declared = ",\n  ".join(declarations)
-    return "\n".join([_LINK_MONITOR, f"module {toplevel} (\n  {declared});", *wires, *body, "endmodule", ""])
+            pins.append(Pin(f"link{n}_{counter}", False, 64))
+            monitor[counter] = f"link{n}_{counter}"
+        body.append(instance(_node(toplevel), f"chiplet_{n}", node))
+        body.append(instance("link_monitor", f"monitor_{n}", monitor, {"WIDTH": ring.link_width}))
+    memories = {"m_axi": MemoryModel(depth, number="position")}
+    links = [name for name in ports if "_axis_" in name]
+    chiplet = wrapper(component, design, _node(toplevel), memories, lively=links)
+    return "\n".join([_LINK_MONITOR, chiplet, held(toplevel, pins, [*wires, *body])])
+
+
+def _node(toplevel: str) -> str:
+    """Return the name of the module of a chiplet with its memory."""
+    return f"{toplevel}_node"
