@@ -135,7 +135,7 @@ def wrapper(
         own = [Pin(f"{model.name}_{control}", True, width or address) for control, width in CONTROLS.items()]
         own += [Pin(f"{model.name}_{counter}", False, width) for counter, width in COUNTERS.items()]
         outer += own
-        parameters = {
+        parameters: dict[str, int | str] = {
             "DATA_WIDTH": widths["rdata"] if "rdata" in widths else widths["wdata"],
             "ADDR_WIDTH": address,
             "ID_WIDTH": widths[f"{sides[0]}id"],
