@@ -50,6 +50,8 @@ class Chiplet(wiring.Component):
         How its run ended; one for each start.
     opcode, layer : Out(8)
         Command under way, `Opcode.NOP` between commands.
+    working : Out
+        Which of the configuration's ``parts`` work in this cycle, for whoever watches.
     m_axi_* : AXI4 manager
         The memory port.
     offload : stream of unsigned(512), offloaded : stream of `ErrorReport`, base : Out
@@ -67,6 +69,7 @@ class Chiplet(wiring.Component):
                 "done": Out(stream.Signature(struct(COMPLETION))),
                 "opcode": Out(8),
                 "layer": Out(8),
+                "working": Out(len(self.config.parts)),
                 **flat_members("m_axi", Out(self.m_axi)),
                 **(offload_members(pe.address_width) if offload else {}),
             }
@@ -171,6 +174,7 @@ class Chiplet(wiring.Component):
         ]
         for n, group in enumerate(groups):
             m.submodules[f"group_{n}"] = group
+            m.d.comb += self.working.word_select(n, config.pes).eq(group.working)
             connect(m, router.o[n], group.i)
             connect(m, loader.o, group.weight_write)
             m.d.comb += [

@@ -41,6 +41,11 @@ class ChipletConfig:
             raise ValueError(f"depth must be in 16..1024, not {self.depth!r}")
 
     @property
+    def parts(self) -> tuple[str, ...]:
+        """What is watched at work, in the order of the bits of ``working``."""
+        return tuple(f"PE {n}" for n in range(self.groups * self.pes))
+
+    @property
     def lanes(self) -> int:
         """Multiply-accumulate units of the whole chiplet."""
         return self.groups * self.pes * self.pe.lanes

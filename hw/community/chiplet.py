@@ -134,6 +134,11 @@ class MachineConfig:
         return self.locator.address_width, self.community.data_width
 
     @property
+    def parts(self) -> tuple[str, ...]:
+        """What is watched at work, in the order of the bits of ``working``."""
+        return tuple(f"PE {n} {part}" for n in range(self.pes) for part in ("multipliers", "adders"))
+
+    @property
     def lanes(self) -> int:
         """Multipliers of the whole chiplet, as many as adders for rows."""
         return self.pes * self.community.lanes
@@ -157,7 +162,7 @@ class CommunityChiplet(wiring.Component):
 
     Attributes
     ----------
-    start, done, opcode, layer, m_axi_*, offload, offloaded, base
+    start, done, opcode, layer, working, m_axi_*, offload, offloaded, base
         As for `hw.chiplet.chiplet.Chiplet`.
     gross, formed, worked, smoothed, replayed : Out(32)
         Vectors added to rows or subtracted; sums formed; cycles of the adders, over all PEs; records that another PE
@@ -181,6 +186,7 @@ class CommunityChiplet(wiring.Component):
                 "done": Out(stream.Signature(struct(COMPLETION))),
                 "opcode": Out(8),
                 "layer": Out(8),
+                "working": Out(len(self.config.parts)),
                 **{name: Out(32) for name in self.COUNTERS},
                 **flat_members("m_axi", Out(self.m_axi)),
                 **(offload_members(locator.address_width) if offload else {}),
@@ -380,6 +386,7 @@ class CommunityChiplet(wiring.Component):
             m.submodules[f"pe_{n}"] = Once(pe, PE_MODULE) if self.once else pe
             m.submodules[f"hub_port_{n}"] = hub_port
             m.d.comb += [
+                self.working.word_select(n, 2).eq(Cat(pe.multiplying, pe.adding)),
                 pe.records.payload.eq(distributor.o[n].payload),
                 pe.records.valid.eq(distributor.o[n].valid & sums),
                 distributor.o[n].ready.eq((pe.records.ready & sums) | controller.discard),

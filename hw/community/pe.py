@@ -67,6 +67,8 @@ class CommunityPE(wiring.Component):
         Something is under way.
     retired : Out(1)
         Pulse: a record is done.
+    multiplying, adding : Out(1)
+        The lanes multiply; the adders add rows up.
     worked, gross, formed : Out(counter_bits)
         Cycles in which the adders worked; vectors added to rows or subtracted; sums formed. All since reset.
     """
@@ -93,6 +95,8 @@ class CommunityPE(wiring.Component):
                 "asking": Out(1),
                 "busy": Out(1),
                 "retired": Out(1),
+                "multiplying": Out(1),
+                "adding": Out(1),
                 **{name: Out(counter_bits) for name in _COUNTERS},
             }
         )
@@ -165,6 +169,8 @@ class CommunityPE(wiring.Component):
             self.busy.eq(reader.busy | finisher.busy | self.records.valid),
             self.retired.eq(finisher.retired),
             self.asking.eq(reader.asking),
+            self.multiplying.eq(pe.working),
+            self.adding.eq(summer.worked),
         ]
         for name in _COUNTERS:
             counter = getattr(self, name)

@@ -30,6 +30,8 @@ class PEGroup(wiring.Component):
         Beats of results in any order; each says where it goes.
     index_error : stream of unsigned(17), always ready
         One of the indices that were out of range in this cycle.
+    working : Out(pes)
+        Which PEs multiply.
     """
 
     def __init__(self, config: PEConfig, pes: int) -> None:
@@ -44,6 +46,7 @@ class PEGroup(wiring.Component):
                 "i": In(stream.Signature(config.task_beat)),
                 "o": Out(stream.Signature(config.row_beat)),
                 "index_error": Out(stream.Signature(unsigned(17), always_ready=True)),
+                "working": Out(pes),
             }
         )
 
@@ -58,7 +61,7 @@ class PEGroup(wiring.Component):
             connect(m, router.o[n], pe.i)
             connect(m, flipped(self.weight_write), pe.weight_write)
             connect(m, flipped(self.bias_write), pe.bias_write)
-            m.d.comb += pe.settings.eq(self.settings)
+            m.d.comb += [pe.settings.eq(self.settings), self.working[n].eq(pe.working)]
             with m.If(pe.index_error.valid):
                 m.d.comb += [self.index_error.valid.eq(1), self.index_error.payload.eq(pe.index_error.payload)]
         if self.pes == 1:

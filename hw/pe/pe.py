@@ -36,6 +36,8 @@ class PE(wiring.Component):
         Result rows in the order of the tasks.
     index_error : stream of unsigned(17), always ready
         See `hw.pe.issue.Issue`.
+    working : Out(1)
+        The lanes multiply.
     """
 
     def __init__(self, config: PEConfig) -> None:
@@ -48,6 +50,7 @@ class PE(wiring.Component):
                 "i": In(stream.Signature(config.task_beat)),
                 "o": Out(stream.Signature(config.row_beat)),
                 "index_error": Out(stream.Signature(unsigned(17), always_ready=True)),
+                "working": Out(1),
             }
         )
 
@@ -95,6 +98,7 @@ class PE(wiring.Component):
             weight_read.en.eq(1),
             weight_read.addr.eq(issue.weight_address),
             lanes.i.valid.eq(valid),
+            self.working.eq(valid),
             lanes.i.payload.eq(operation),
         ]
         gather = self.settings.mode == Mode.GATHER

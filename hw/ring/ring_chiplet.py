@@ -42,7 +42,7 @@ class RingChiplet(wiring.Component):
     ----------
     position, chiplets : In
         Where it is on the ring, and how many there are; constant.
-    start, done, opcode, layer, m_axi_*, offload, offloaded, base
+    start, done, opcode, layer, working, m_axi_*, offload, offloaded, base
         As for `hw.chiplet.chiplet.Chiplet`.
     gross, formed, ...
         As for `hw.community.chiplet.CommunityChiplet`, if it is one.
@@ -90,6 +90,7 @@ class RingChiplet(wiring.Component):
                 "done": Out(stream.Signature(struct(COMPLETION))),
                 "opcode": Out(8),
                 "layer": Out(8),
+                "working": Out(len(self.config.parts)),
                 **{name: Out(32) for name in self.counters},
                 **flat_members("m_axi", Out(AXI4Signature(address_width, data_width, self._id_width + 1))),
                 **flat_members("s_axis", Out(self._link.flip())),
@@ -149,6 +150,7 @@ class RingChiplet(wiring.Component):
             ring.writing.eq(write_port.busy),
             self.opcode.eq(chiplet.opcode),
             self.layer.eq(chiplet.layer),
+            self.working.eq(chiplet.working),
             *(getattr(self, name).eq(getattr(chiplet, name)) for name in self.counters),
             ring.stop.valid.eq(chiplet.done.valid & (chiplet.done.payload.error != Error.NONE)),
             ring.stop.payload.code.eq(chiplet.done.payload.error),

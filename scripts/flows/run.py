@@ -43,9 +43,10 @@ from scripts.flows.simulations import (
     simulate_head,
 )
 from scripts.flows.table import console, show
-from scripts.report import Run, write_report
+from scripts.report import Run, Timeline, write_report
 from tb.attributes.batch_jobs import Ran
 from tb.harness import ROOT
+from tb.models.activity import WINDOW
 
 __all__ = ["SCHEMA", "Request", "run"]
 
@@ -180,7 +181,8 @@ def run(request: Request) -> dict[str, Any]:
     result = _result(request, sizes, network, problem, exact, simulated, learnt, batches, ran)
     (request.out / "result.json").write_text(json.dumps(result, indent=2) + "\n")
     predicted = simulated.predictions if simulated else classes_of(exact[-1].results)
-    write_report(request.out / "report.html", result, Run(graph, predicted, simulated.phases if simulated else ()))
+    timeline = Timeline(simulated.phases, sizes.chiplet.parts, simulated.working, WINDOW) if simulated else None
+    write_report(request.out / "report.html", result, Run(graph, predicted, timeline))
     _print(result, request.out / "result.json")
     return result
 
@@ -312,8 +314,8 @@ def _result(
     own = accuracy(machine, graph, graph.test)
     by_phase: dict[str, int] = {}
     # Of the chiplet that ends last.
-    last = max(done.phases, key=lambda phases: sum(cycles for _, _, cycles in phases)) if done else ()
-    for layer, opcode, cycles in last:
+    last = max(done.phases, key=lambda phases: sum(phase.cycles for phase in phases)) if done else ()
+    for layer, opcode, cycles, _ in last:
         by_phase[f"layer{layer}.{opcode}"] = by_phase.get(f"layer{layer}.{opcode}", 0) + cycles
     if done and by_phase:
         by_phase["commands"] = done.cycles - sum(by_phase.values())

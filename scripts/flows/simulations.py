@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from golden.attributes.batch import BatchImage
 from golden.community.image import build_community_image, build_community_images
@@ -26,8 +27,10 @@ from hw.community.chiplet import MachineConfig
 from hw.machine import Units
 from scripts.config import Sizes
 from tb.attributes.batch_jobs import Ran, run_batches
+from tb.chiplet.host import Phase
 from tb.chiplet.jobs import Job, mismatches, run_jobs
 from tb.community.jobs import Pace, differences, run_images
+from tb.models.activity import activity
 from tb.ring.jobs import RingJob, RingSettings, run_ring
 from tb.ring.jobs import mismatches as ring_mismatches
 
@@ -67,7 +70,9 @@ class Simulated:
     read, written
         Bytes through all memory ports.
     phases
-        Layer, command and cycles of every chiplet's commands.
+        Of every chiplet's commands.
+    working
+        Of every chiplet, see `tb.models.activity.activity`.
     hidden
         int16 [nodes, features], results of the layer before the last as they lie in memory; None if there is none, or
         they stayed on the chip.
@@ -81,7 +86,8 @@ class Simulated:
     seconds: float
     read: int
     written: int
-    phases: Sequence[list[tuple[int, str, int]]]
+    phases: Sequence[list[Phase]]
+    working: Sequence[npt.NDArray[np.uint8]]
     hidden: Any = None
     ring: dict[str, Any] | None = None
     aggregation: dict[str, Any] | None = None
@@ -228,8 +234,8 @@ def simulate_head(sizes: Sizes, image: Image, folder: Path) -> HeadRun:
         completion, cycles, phases = outcome.run.completion, outcome.run.cycles, outcome.run.phases
         results = [outcome.results[number] for number in range(len(TASKS))]
     spent = {task.value: 0 for task in TASKS}
-    for layer, _, clocks in phases:
-        spent[TASKS[layer].value] += clocks
+    for phase in phases:
+        spent[TASKS[phase.layer].value] += phase.cycles
     return HeadRun(_errors([completion]), results, {**spent, "total": cycles})
 
 
@@ -279,6 +285,7 @@ def _community(config: MachineConfig, units: Units, problem: Problem, folder: Pa
         read=run.counters["bytes_read"],
         written=run.counters["bytes_written"],
         phases=[run.phases],
+        working=[activity(folder)],
         hidden=outcome.results.get(len(problem.model.layers) - 2),
         aggregation=_aggregation(graph, len(problem.model.layers), [outcome.counters]),
         communities=_communities([outcome.counters]),
@@ -297,6 +304,7 @@ def _gather(config: ChipletConfig, units: Units, problem: Problem, folder: Path)
         read=run.counters["bytes_read"],
         written=run.counters["bytes_written"],
         phases=[run.phases],
+        working=[activity(folder)],
         hidden=_hidden(outcome.results),
     )
 
@@ -319,6 +327,7 @@ def _on_ring(sizes: Sizes, problem: Problem, exact: list[LayerResult], folder: P
         read=sum(memory["bytes_read"] for memory in outcome.memories),
         written=sum(memory["bytes_written"] for memory in outcome.memories),
         phases=outcome.phases,
+        working=[activity(folder, n) for n in range(sizes.chiplets)],
         hidden=_hidden(outcome.results),
         ring={
             "placement": placed.name,

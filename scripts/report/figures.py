@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+import numpy.typing as npt
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
@@ -16,7 +18,7 @@ from golden.graph import Graph, IntArray
 from golden.islands.order import reorder
 from golden.islands.record import Record
 
-__all__ = ["FLOWS", "adjacency", "cache", "confusion", "links", "phases", "svg"]
+__all__ = ["FLOWS", "Timeline", "adjacency", "cache", "confusion", "links", "svg", "timeline"]
 
 #: Colours of commands, the same in every figure.
 _COLOURS = mpl.colormaps["tab10"]
@@ -27,7 +29,28 @@ FLOWS = {
     "cached": "in the victim cache",
     "missed": "fetched from memory",
 }
-Phase = tuple[int, str, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """What was under way when.
+
+    Attributes
+    ----------
+    phases
+        For each chiplet (layer, opcode, cycles, cycle in which it began) of every command, in order.
+    parts
+        Names of a chiplet's parts.
+    working
+        For each chiplet uint8 [windows, parts]: cycles in which a part worked.
+    window
+        Cycles of a window, counted like those in which commands began.
+    """
+
+    phases: Sequence[Sequence[tuple[int, str, int, int]]]
+    parts: Sequence[str]
+    working: Sequence[npt.NDArray[np.uint8]]
+    window: int
 
 
 def svg(figure: Figure) -> str:
@@ -69,34 +92,56 @@ def adjacency(graph: Graph, records: Sequence[Record]) -> Figure:
     return figure
 
 
-def phases(chiplets: Sequence[Sequence[Phase]], cycles: int) -> Figure:
-    """Draw the commands of every chiplet one after another; what is left to `cycles` lies between them.
+def timeline(times: Timeline, cycles: int) -> Figure:
+    """Draw for every chiplet the commands when they were under way, and below how much its parts worked.
 
     Parameters
     ----------
-    chiplets
-        (layer, opcode, cycles) of every command, in order.
+    times
+        What was under way when.
     cycles
         Of the run.
     """
-    names = list(dict.fromkeys(name for chiplet in chiplets for _, name, _ in chiplet))
-    figure = Figure(figsize=(12, 1.2 + 0.45 * len(chiplets)), layout="constrained")
+    names = list(dict.fromkeys(name for chiplet in times.phases for _, name, _, _ in chiplet))
+    start = min((began for chiplet in times.phases for *_, began in chiplet), default=0)
+    # Inches of a row for commands, and of one for a part.
+    bar, strip = 0.34, 0.17
+    height = len(times.phases) * (1.4 * bar + strip * len(times.parts))
+    figure = Figure(figsize=(12, 1.2 + height), layout="constrained")
     axes = figure.subplots()
-    for row, chiplet in enumerate(chiplets):
-        at = 0
-        for layer, name, length in chiplet:
-            axes.barh(row, length, left=at, color=_COLOURS(names.index(name) % 10), edgecolor="white", linewidth=0.5)
+    ticks: dict[float, str] = {}
+    top = 0.0
+    for number, (chiplet, working) in enumerate(zip(times.phases, times.working, strict=True)):
+        for layer, name, length, began in chiplet:
+            at = began - start
+            colour = _COLOURS(names.index(name) % 10)
+            axes.barh(top + bar / 2, length, bar, left=at, color=colour, edgecolor="white", linewidth=0.5)
             if length > cycles / 40:
-                axes.text(at + length / 2, row, str(layer), ha="center", va="center", color="white", fontsize=8)
-            at += length
-        axes.barh(row, max(0, cycles - at), left=at, color="lightgrey")
-    for number, name in enumerate(names):
-        axes.barh(0, 0, color=_COLOURS(number % 10), label=name)
-    axes.barh(0, 0, color="lightgrey", label="between commands")
-    axes.set_yticks(range(len(chiplets)), [f"chiplet {n}" for n in range(len(chiplets))])
-    axes.invert_yaxis()
-    axes.set_xlabel("cycles")
-    figure.legend(loc="outside upper center", ncols=6, frameon=False)
+                axes.text(at + length / 2, top + bar / 2, str(layer), ha="center", va="center", color="white", size=8)
+        ticks[top + bar / 2] = f"chiplet {number}"
+        top += bar
+        first, last = start // times.window, -(-(start + cycles) // times.window)
+        axes.imshow(
+            working[first:last].T / times.window,
+            extent=(
+                first * times.window - start,
+                min(last, len(working)) * times.window - start,
+                top + strip * len(times.parts),
+                top,
+            ),
+            aspect="auto",
+            cmap="Greys",
+            vmin=0,
+            vmax=1,
+        )
+        for place, part in enumerate(times.parts):
+            ticks[top + strip * (place + 0.5)] = part
+        top += strip * len(times.parts) + 0.4 * bar
+    for place, name in enumerate(names):
+        axes.barh(0, 0, color=_COLOURS(place % 10), label=name)
+    axes.set_yticks(list(ticks), list(ticks.values()), fontsize=7)
+    axes.set(xlim=(0, cycles), ylim=(top, 0), xlabel="cycles")
+    figure.legend(loc="outside upper center", ncols=8, frameon=False)
     return figure
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,13 +29,13 @@ class Run:
         The data set.
     predicted
         int64 [nodes]: class of every node by the machine's results.
-    phases
-        For each chiplet (layer, opcode, cycles) of every command, in order; empty where nothing was simulated.
+    timeline
+        What was under way when; None where nothing was simulated.
     """
 
     graph: Graph
     predicted: IntArray
-    phases: Sequence[Sequence[tuple[int, str, int]]]
+    timeline: figures.Timeline | None
 
 
 def write_report(path: Path, result: dict[str, Any], run: Run) -> None:
@@ -110,11 +109,12 @@ def _summary(result: dict[str, Any]) -> list[tuple[str, str, str, str]]:
 
 
 def _figures(result: dict[str, Any], run: Run) -> Any:
-    if any(run.phases):
+    if run.timeline and any(run.timeline.phases):
         yield (
             "Where cycles went",
-            "Commands of every chiplet, one after another; the number is the layer.",
-            figures.svg(figures.phases(run.phases, result["cycles"])),
+            "Commands of every chiplet, with the number of their layer; below, its PEs: black where they work in every "
+            "cycle.",
+            figures.svg(figures.timeline(run.timeline, result["cycles"])),
         )
     if result["ring"]:
         yield (

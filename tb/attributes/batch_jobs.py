@@ -21,7 +21,7 @@ from hw.chiplet.config import ChipletConfig
 from hw.community.chiplet import MachineConfig
 from hw.machine import Units
 from hw.ring.formats import RingConfig
-from tb.chiplet.host import Host
+from tb.chiplet.host import Host, Phase
 from tb.harness import CLOCK_NS, Result, parameters
 from tb.harness.run import completed, default_seed, run
 from tb.models.machine import build_machine
@@ -52,7 +52,7 @@ class Ran:
     cycles
         Of sampling, and of the layers.
     phases
-        (layer, opcode, cycles) of every command.
+        Of every command.
     counters
         Bytes and beats of both runs.
     completions
@@ -64,7 +64,7 @@ class Ran:
     nodes: IntArray
     results: Int16Array
     cycles: tuple[int, ...]
-    phases: list[tuple[int, str, int]]
+    phases: list[Phase]
     counters: dict[str, int]
     completions: list[dict[str, int]]
 

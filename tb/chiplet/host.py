@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import cocotb
 from cocotb.triggers import First, RisingEdge, Timer, ValueChange
@@ -16,10 +16,29 @@ from tb.harness import CLOCK_NS
 from tb.host.bus import SimulatedBus
 from tb.models.memory import Memory
 
-__all__ = ["Host", "Run", "watch"]
+__all__ = ["Host", "Phase", "Run", "watch"]
 
 #: Cycles of a run that the control port counts besides: it hands the start over, and takes the completion.
 _HANDED_OVER = 2
+
+
+class Phase(NamedTuple):
+    """A command's time.
+
+    Attributes
+    ----------
+    layer, opcode
+        Of the command; the opcode's name.
+    cycles
+        That it was under way.
+    began
+        Cycle of the simulation in which it began.
+    """
+
+    layer: int
+    opcode: str
+    cycles: int
+    began: int
 
 
 @dataclass
@@ -33,15 +52,20 @@ class Run:
     cycles
         From the start to the completion.
     phases
-        (layer, opcode, cycles) of every command, in order.
+        Of every command, in order.
     counters
         The memory's counters over the run.
     """
 
     completion: dict[str, int]
     cycles: int
-    phases: list[tuple[int, str, int]] = field(default_factory=list)
+    phases: list[Phase] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, said: dict[str, Any]) -> Run:
+        """Return a run that came as JSON."""
+        return cls(**{**said, "phases": [Phase(*phase) for phase in said["phases"]]})
 
 
 def _now() -> int:
@@ -120,7 +144,7 @@ class Host:
         """
         before = self.memory.counters()
         await self.begin(base)
-        phases: list[tuple[int, str, int]] = []
+        phases: list[Phase] = []
         watcher = cocotb.start_soon(watch(self.port("opcode"), self.port("layer"), phases))
         if not self.ended.value:
             timeout = Timer((cut_off or limit) * CLOCK_NS, "ns")
@@ -168,12 +192,12 @@ class Host:
         return completion, cycles
 
 
-async def watch(opcode: Any, layer: Any, phases: list[tuple[int, str, int]]) -> None:
-    """Note layer, name and cycles of every command in `phases`; costs Python only when `opcode` changes."""
+async def watch(opcode: Any, layer: Any, phases: list[Phase]) -> None:
+    """Note every command in `phases`; costs Python only when `opcode` changes."""
     while True:
         while int(opcode.value) == Opcode.NOP:
             await ValueChange(opcode)
         began, code, number = _now(), int(opcode.value), int(layer.value)
         await ValueChange(opcode)
         name = Opcode(code).name.lower() if code in set(Opcode) else f"opcode {code}"
-        phases.append((number, name, _now() - began))
+        phases.append(Phase(number, name, _now() - began, began))

@@ -148,7 +148,7 @@ def run_jobs(
     outcomes = []
     for number, job in enumerate(jobs):
         said = json.loads((directory / f"job{number}.json").read_text())
-        run = Run(**said["run"]) if said["run"] else None
+        run = Run.read(said["run"]) if said["run"] else None
         dumps = [(directory / f"job{number}.{part}").read_bytes() for part in range(len(_dumped(job.image)))]
         results = [job.image.rows(job.image.results_region(n), dumps[n]) for n in range(job.image.header["layers"])]
         outcomes.append(Outcome(run, results, _combined(job.image, results, dumps)))

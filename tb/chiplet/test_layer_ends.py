@@ -31,7 +31,7 @@ def check(problems: list[Problem], settings: list[Settings], directory: Path) ->
         assert outcome.run is not None
         assert outcome.run.completion["error"] == Error.NONE, name
         assert mismatches(problem, outcome) == [], name
-        ended = [layer for layer, opcode, _ in outcome.run.phases if opcode == "neural"]
+        ended = [phase.layer for phase in outcome.run.phases if phase.opcode == "neural"]
         assert ended == [layer for layer in problem.model.ends if problem.graph.nodes], name
 
 
@@ -137,7 +137,7 @@ def test_reset_in_the_middle_is_followed_by_a_right_run(tmp_path: Path) -> None:
     assert whole.run is not None
     # Within the NEURAL command: when it loads, and when rows pass.
     before = 0
-    for _, opcode, cycles in whole.run.phases:
+    for _, opcode, cycles, _ in whole.run.phases:
         if opcode == "neural":
             break
         before += cycles

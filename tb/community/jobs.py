@@ -103,7 +103,7 @@ def run_images(
             layer: image.rows(region, (directory / f"job{number}.{layer}").read_bytes())
             for layer, region in _results(image)
         }
-        outcomes.append(Outcome(Run(**said["run"]) if said["run"] else None, results, said["counters"]))
+        outcomes.append(Outcome(Run.read(said["run"]) if said["run"] else None, results, said["counters"]))
     return outcomes, result
 
 

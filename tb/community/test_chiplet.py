@@ -248,7 +248,7 @@ def test_layers_that_end_on_the_neural_chip_are_exact(outcomes: dict[str, list[O
     for given, outcome in zip(problems, outcomes["ends"], strict=True):
         assert differences(given, outcome) == []
         assert outcome.run is not None
-        assert [layer for layer, opcode, _ in outcome.run.phases if opcode == "neural"] == list(given.model.ends)
+        assert [phase.layer for phase in outcome.run.phases if phase.opcode == "neural"] == list(given.model.ends)
 
 
 def test_many_layers_are_exact(outcomes: dict[str, list[Outcome]]) -> None:

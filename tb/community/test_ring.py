@@ -244,7 +244,7 @@ def test_layers_end_on_the_neural_chip(outcomes: dict[str, list[RingOutcome]]) -
         case.check(outcome)
         owned = np.diff(case.placement.boundaries)
         for chiplet, phases in enumerate(outcome.phases):
-            assert [layer for layer, opcode, _ in phases if opcode == "neural"] == [0, 1] * bool(owned[chiplet])
+            assert [phase.layer for phase in phases if phase.opcode == "neural"] == [0, 1] * bool(owned[chiplet])
 
 
 def test_errors_are_told_to_all_and_nothing_hangs(outcomes: dict[str, list[RingOutcome]]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from golden.datasets import load
 from scripts.flows.run import Request, run
-from scripts.report import Run, write_report
+from scripts.report import Run, Timeline, write_report
 
 #: Names under which a browser is installed.
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -71,9 +71,11 @@ def result(**changed: Any) -> dict[str, Any]:
 
 def page(folder: Path, **changed: Any) -> Page:
     graph = load("karate")
-    phases = [[(0, "combine", 1000), (1, "aggregate", 2000)], [(0, "combine", 1500)]]
+    phases = [[(0, "combine", 1000, 10), (1, "aggregate", 2000, 1100)], [(0, "combine", 1500, 30)]]
+    working = [np.full((50, 2), share, np.uint8) for share in (64, 32)]
+    timeline = Timeline(phases, ("PE 0", "PE 1"), working, 64)
     predicted = np.where(graph.labels < 0, 0, graph.labels)
-    write_report(folder / "report.html", result(**changed), Run(graph, predicted, phases))
+    write_report(folder / "report.html", result(**changed), Run(graph, predicted, timeline))
     return Page((folder / "report.html").read_text())
 
 

@@ -12,6 +12,7 @@ from tb.harness import BuildOptions, Result
 from tb.harness.build import Build, build
 from tb.harness.ports import stream_ports
 from tb.harness.run import completed, default_seed, run
+from tb.models.activity import activity_plusarg
 from tb.models.memory import plusargs
 from tb.models.wrap import SOURCES, MemoryModel, wrapper
 
@@ -129,7 +130,10 @@ def run_with_memory(
         parameters={**(parameters or {}), "directory": str(directory)},
         testcase=testcase,
         seed=seed,
-        plusargs=[argument for model in models for argument in plusargs(directory, model)],
+        plusargs=[
+            *(argument for model in models for argument in plusargs(directory, model)),
+            activity_plusarg(directory),
+        ],
     )
     completed.append(result)
     if result.message:

@@ -10,12 +10,13 @@ from typing import Any
 from amaranth.hdl import Const, Value
 from amaranth.lib import wiring
 
+from tb.models.activity import WINDOW
 from tb.models.verilog import Pin, held, instance, vector
 
 __all__ = ["CONTROLS", "COUNTERS", "SOURCES", "MemoryModel", "ports_of", "wrapper"]
 
-#: The model's sources, to be compiled with the wrapper.
-SOURCES = tuple(Path(__file__).parent / name for name in ("axi_memory.sv", "axi_checker.sv"))
+#: Sources to be compiled with the wrapper.
+SOURCES = tuple(Path(__file__).parent / name for name in ("axi_memory.sv", "axi_checker.sv", "activity_recorder.sv"))
 #: Inputs of the model that a bench drives, with their widths in bits; 0 stands for the width of addresses.
 CONTROLS: dict[str, int] = {
     "origin": 0,
@@ -43,6 +44,8 @@ COUNTERS: dict[str, int] = {
     "busy_cycles": 64,
     "idle": 1,
 }
+#: Port of a design that says which parts work.
+WATCHED = "working"
 #: Signals of AXI4 that the model drives.
 _ANSWERS = ("arready", "rid", "rdata", "rresp", "rlast", "rvalid", "awready", "wready", "bid", "bresp", "bvalid")
 #: Signals of AXI4 that the model receives.
@@ -62,14 +65,10 @@ class MemoryModel:
         Size in beats.
     name
         Prefix of the model's controls and counters at the top, and of its plusargs.
-    number
-        A port of the design whose value follows the name in the plusargs, where a module with a memory stands several
-        times in a top; none if empty.
     """
 
     depth: int = 131072
     name: str = "mem"
-    number: str = ""
 
 
 def ports_of(component: Any) -> Iterator[Pin]:
@@ -86,6 +85,7 @@ def wrapper(
     toplevel: str,
     memories: Mapping[str, MemoryModel] | None = None,
     *,
+    number: str = "",
     lively: Collection[str] = (),
 ) -> str:
     """Return a Verilog top with the design, a memory at each of its AXI4 ports and all other ports passed through.
@@ -101,6 +101,9 @@ def wrapper(
         Name of the wrapper.
     memories
         Model behind each port by the port's prefix; default: one behind ``m_axi``.
+    number
+        A port of the design whose value follows all names in plusargs, where the wrapper stands several times in a top;
+        none if empty.
     lively
         As for `held`.
 
@@ -108,7 +111,7 @@ def wrapper(
     -------
     str
         Verilog; to be compiled with `SOURCES`. Every control and counter of a memory is a port of the top, as
-        ``mem_latency``.
+        ``mem_latency``. A port ``working`` goes to a recorder (`tb.models.activity`).
 
     Raises
     ------
@@ -119,6 +122,9 @@ def wrapper(
     ports = {pin.name: pin for pin in ports_of(component)}
     inner = {f"{prefix}_{signal}" for prefix in memories for signal in _REQUESTS + _ANSWERS}
     common = {"clk": "clk", "rst": "rst"}
+    numbering = {"number": f"8'({number})" if number else "'0"}
+    if WATCHED in ports:
+        inner.add(WATCHED)
     outer = [Pin("rst", True), *(pin for name, pin in ports.items() if name not in inner)]
     body = [f"  wire {vector(pin.width)}{name};" for name, pin in ports.items() if name in inner]
     body.append(instance(design, "dut", {**common, **{name: name for name in ports}}))
@@ -141,11 +147,13 @@ def wrapper(
             "ID_WIDTH": widths[f"{sides[0]}id"],
             "DEPTH": model.depth,
             "NAME": f'"{model.name}"',
-            "NUMBERED": int(bool(model.number)),
+            "NUMBERED": int(bool(number)),
         }
         pins = {f"s_axi_{signal}": f"{prefix}_{signal}" if signal in widths else "'0" for signal in _REQUESTS}
         pins |= {f"s_axi_{signal}": f"{prefix}_{signal}" if signal in widths else "" for signal in _ANSWERS}
         pins |= {pin.name.removeprefix(f"{model.name}_"): pin.name for pin in own}
-        number = f"8'({model.number})" if model.number else "'0"
-        body.append(instance("axi_memory", model.name, {**common, **pins, "number": number}, parameters))
+        body.append(instance("axi_memory", model.name, {**common, **pins, **numbering}, parameters))
+    if WATCHED in ports:
+        parameters = {"PARTS": ports[WATCHED].width, "WINDOW": WINDOW, "NUMBERED": int(bool(number))}
+        body.append(instance("activity_recorder", "activity", {**common, WATCHED: WATCHED, **numbering}, parameters))
     return held(toplevel, outer, body, lively=lively)

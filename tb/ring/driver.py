@@ -14,7 +14,7 @@ from cocotb.triggers import First, RisingEdge, Timer
 from cocotb.utils import get_sim_time
 
 from golden.contracts import COMPLETION
-from tb.chiplet.host import Host, watch
+from tb.chiplet.host import Host, Phase, watch
 from tb.harness import CLOCK_NS, parameters
 from tb.harness.expected import expect_cycles
 from tb.ring.machine import LINK_COUNTERS
@@ -98,7 +98,7 @@ class Machine:
     async def run(self, settings: RingSettings, chiplets: int) -> dict[str, Any] | None:
         """Start all, wait for all; None if the run was cut off."""
         began = int(get_sim_time("ns"))
-        phases: list[list[tuple[int, str, int]]] = [[] for _ in range(chiplets)]
+        phases: list[list[Phase]] = [[] for _ in range(chiplets)]
         watchers = [
             cocotb.start_soon(watch(getattr(self.dut, f"c{n}_opcode"), getattr(self.dut, f"c{n}_layer"), phases[n]))
             for n in range(chiplets)
@@ -207,7 +207,7 @@ def judge(directory: Path, number: int, expected: dict[str, Any], outcome: dict[
         infos = info[str(one["error"])] if isinstance(info, dict) else info if info is None else [info]
         assert infos is None or one["info"] in infos, (number, one, infos)
     if expected["phases"]:
-        assert [[[layer, name] for layer, name, _ in phases] for phases in outcome["phases"]] == expected["phases"]
+        assert [[[phase.layer, phase.opcode] for phase in phases] for phases in outcome["phases"]] == expected["phases"]
     for name, values in (expected["links"] or {}).items():
         assert [link[name] for link in outcome["links"]] == values, (number, name, outcome["links"])
     for chiplet, layers in enumerate(expected["regions"] or ()):

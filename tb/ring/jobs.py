@@ -19,9 +19,11 @@ from hw.community.chiplet import CommunityChiplet, MachineConfig
 from hw.machine import Units
 from hw.ring.formats import RingConfig
 from hw.ring.ring_chiplet import RingChiplet
+from tb.chiplet.host import Phase
 from tb.harness import BuildOptions, Result
 from tb.harness.build import Build
 from tb.harness.run import completed, run
+from tb.models.activity import activity_plusarg
 from tb.models.machine import build_machine, depth_of
 from tb.models.memory import plusargs
 from tb.ring.machine import build_ring
@@ -77,7 +79,7 @@ class RingOutcome:
     cycles
         From the start to the last completion.
     phases
-        Layer, name and cycles of every chiplet's commands, those that wait for other chiplets too.
+        Of every chiplet's commands, those that wait for other chiplets too.
     links
         Counters of every link (`tb.ring.machine.LINK_COUNTERS`).
     counters
@@ -90,7 +92,7 @@ class RingOutcome:
 
     completions: list[dict[str, int]]
     cycles: int
-    phases: list[list[tuple[int, str, int]]]
+    phases: list[list[Phase]]
     links: list[dict[str, int]]
     counters: list[dict[str, int]]
     memories: list[dict[str, int]]
@@ -149,6 +151,7 @@ def run_ring(
                 for n, image in enumerate(job.images)
             ]
             results.append(np.concatenate(parts))
+        said["phases"] = [[Phase(*phase) for phase in phases] for phases in said["phases"]]
         outcomes.append(RingOutcome(results=results, **said))
     return outcomes, result
 
@@ -206,7 +209,11 @@ def _simulate(
             "directory": str(directory),
             "counters": counters,
         },
-        plusargs=[argument for n in range(chiplets) for argument in plusargs(directory, f"mem{n}")],
+        plusargs=[
+            argument
+            for n in range(chiplets)
+            for argument in (*plusargs(directory, f"mem{n}"), activity_plusarg(directory, n))
+        ],
     )
 
 

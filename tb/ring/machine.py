@@ -10,7 +10,7 @@ from tb.harness import BuildOptions
 from tb.harness.build import Build, build
 from tb.harness.modules import module_sources
 from tb.models.verilog import Pin, held, instance, vector
-from tb.models.wrap import CONTROLS, COUNTERS, SOURCES, MemoryModel, ports_of, wrapper
+from tb.models.wrap import CONTROLS, COUNTERS, SOURCES, WATCHED, MemoryModel, ports_of, wrapper
 
 __all__ = ["LINK_COUNTERS", "build_ring", "ring_top"]
 
@@ -115,7 +115,7 @@ def ring_top(component: Any, ring: RingConfig, design: str, toplevel: str, depth
             node[f"s_axis_{signal}"] = f"{signal}{n}"
             node[f"m_axis_{signal}"] = f"chiplets == {n + 1} ? {signal}0 : {signal}{(n + 1) % chiplets}"
         for name, pin in ports.items():
-            if name not in node and not name.startswith("m_axi_"):
+            if name not in node and name != WATCHED and not name.startswith("m_axi_"):
                 pins.append(pin._replace(name=f"c{n}_{name}"))
                 node[name] = f"c{n}_{name}"
         for control, bits in CONTROLS.items():
@@ -133,9 +133,9 @@ def ring_top(component: Any, ring: RingConfig, design: str, toplevel: str, depth
             monitor[counter] = f"link{n}_{counter}"
         body.append(instance(_node(toplevel), f"chiplet_{n}", node))
         body.append(instance("link_monitor", f"monitor_{n}", monitor, {"WIDTH": ring.link_width}))
-    memories = {"m_axi": MemoryModel(depth, number="position")}
     links = [name for name in ports if "_axis_" in name]
-    chiplet = wrapper(component, design, _node(toplevel), memories, lively=links)
+    memories = {"m_axi": MemoryModel(depth)}
+    chiplet = wrapper(component, design, _node(toplevel), memories, number="position", lively=links)
     return "\n".join([_LINK_MONITOR, chiplet, held(toplevel, pins, [*wires, *body])])
 
 
