@@ -22,6 +22,7 @@ from tb.chiplet.jobs import Job, Outcome, Settings, mismatches, run_jobs
 from tb.chiplet.problems import CORNERS, corner_graph, random_graph, random_problem
 from tb.harness import Result
 from tb.harness.expected import expect_cycles
+from tb.models.activity import WINDOW, activity
 
 FULL = bool(os.environ.get("ATOLL_FULL"))
 NARROW = ChipletConfig(
@@ -97,6 +98,29 @@ def test_feature_rows_longer_than_a_burst_are_bit_exact(tmp_path: Path) -> None:
     dense = random_graph(6, 12, 30, features=300, density=1)
     problems = [random_problem(graph, Model.GCN, [33, 64], 1), random_problem(dense, Model.SAGE, [64, 17], 2)]
     check(DEFAULT, problems, [STALLS[1], STALLS[3]], tmp_path)
+
+
+def test_it_is_known_when_each_pe_multiplied(tmp_path: Path) -> None:
+    problem = random_problem(random_graph(4, 50, 200, features=9, density=0.4), Model.GCN, [11, 5], 4)
+    first, second = check(NARROW, [problem, problem], [STALLS[1], STALLS[2]], tmp_path)
+    # Each entry of a row is multiplied by a row of weights, each row of the neighbourhood by a coefficient. The last
+    # beat of a row takes a cycle even if it is empty, as it is where 11 values lie in 16 places.
+    graph = problem.graph
+    widths = [layer.f_out for layer in problem.model.layers]
+    sparse = np.count_nonzero(problem.features.toarray(), axis=1)
+    entries = [np.maximum(sparse, 1).sum(), np.count_nonzero(first.results[0]) + graph.nodes]
+    chunks = [-(-width // NARROW.pe.lanes) for width in widths]
+    work = [n * (entry + graph.edge_count + graph.nodes) for n, entry in zip(chunks, entries, strict=True)]
+    counts = activity(tmp_path).astype(np.int64)
+    assert counts.shape[1] == len(NARROW.parts)
+    assert counts.sum() == 2 * sum(work)
+    # Between commands nothing is multiplied, nor in those that load.
+    assert first.run is not None
+    assert second.run is not None
+    busy = np.zeros(len(counts) * WINDOW, dtype=bool)
+    for phase in (*first.run.phases, *second.run.phases):
+        busy[phase.began : phase.began + phase.cycles] |= phase.opcode in ("combine", "aggregate")
+    assert (counts <= busy.reshape(-1, WINDOW).sum(axis=1)[:, None] + 1).all()
 
 
 @pytest.mark.parametrize("model", list(Model) if FULL else [Model.GCN, Model.GIN], ids=lambda model: model.name.lower())

@@ -23,6 +23,7 @@ from tb.chiplet.problems import CORNERS, corner_graph, random_problem
 from tb.community.jobs import Outcome, Pace, differences, machine, run_images
 from tb.harness.marks import full
 from tb.islands.graphs import many_hubs
+from tb.models.activity import WINDOW, activity
 
 #: Lines of the row memory, for images whose rows stay on the chip between layers.
 ROWS = 128
@@ -271,6 +272,23 @@ def test_larger_graphs_are_exact_and_counted(outcomes: dict[str, list[Outcome]])
         layers = len(given.model.layers)
         assert out.counters["gross"] == pytest.approx(layers * total.gross, rel=0.1)
         assert out.counters["formed"] == pytest.approx(layers * total.formed, rel=0.2)
+
+
+def test_it_is_known_when_pes_worked(tmp_path: Path) -> None:
+    given = larger(2, [8, 16], Model.GCN, 0.3)
+    (outcome,) = run([(build_community_image(given, Schedule(7), LIMITS), Pace(latency=30))], tmp_path)
+    assert outcome.run is not None
+    counts = activity(tmp_path).astype(np.int64)
+    multipliers, adders = counts[:, ::2], counts[:, 1::2]
+    # The chiplet counts its adders' work itself.
+    assert adders.sum() == outcome.counters["worked"]
+    # Of both PEs, in every layer.
+    starts = [phase.began // WINDOW for phase in outcome.run.phases if phase.opcode == "process"]
+    for first, last in zip(starts, [*starts[1:], len(counts)], strict=True):
+        assert multipliers[first:last].sum(axis=0).all()
+        assert adders[first:last].sum(axis=0).all()
+    # Nothing works before the first layer begins.
+    assert not counts[: starts[0]].any()
 
 
 def test_errors_end_a_run_and_are_told(outcomes: dict[str, list[Outcome]]) -> None:
