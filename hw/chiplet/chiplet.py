@@ -16,7 +16,7 @@ from hw.chiplet.weight_loader import WeightLoader
 from hw.contracts import struct
 from hw.graph.csr_reader import CsrReader
 from hw.memory.axi import AXI4Signature, connect_flat, flat_members
-from hw.memory.formats import line_address_width
+from hw.memory.formats import Word, line_address_width
 from hw.memory.range_reader import RangeReader
 from hw.memory.read_arbiter import ReadArbiter
 from hw.memory.word_serialiser import WordSerialiser
@@ -24,6 +24,7 @@ from hw.memory.write_port import WritePort
 from hw.pe.group import PEGroup
 from hw.pe.router import TaskRouter
 from hw.stream.arbiter import Arbiter
+from hw.stream.slice import Slice
 
 __all__ = ["Chiplet"]
 
@@ -88,10 +89,11 @@ class Chiplet(wiring.Component):
         m.submodules.scales = scales = clearable(RangeReader(*port, _SHORT_DEPTH))
         m.submodules.scale_words = scale_words = clearable(WordSerialiser(pe.data_width))
         m.submodules.words = words = clearable(WordSerialiser(pe.data_width))
+        # Between choosing a word of a beat and comparing it.
+        m.submodules.word = word = clearable(Slice(Word()))
         m.submodules.loader = loader = clearable(WeightLoader(pe))
         m.submodules.gather = gather = clearable(GatherUnit(*port, pe.max_beats, config.depth))
         m.submodules.builder = builder = clearable(TaskBuilder(pe))
-        m.submodules.router = router = clearable(TaskRouter(pe, config.groups))
         groups = [clearable(PEGroup(pe, config.pes)) for _ in range(config.groups)]
         m.submodules.read_gate = read_gate = ReadGate(*port, clients=_READ_CLIENTS, most=config.depth + 2)
         m.submodules.read_arbiter = read_arbiter = ReadArbiter(*port, clients=_READ_CLIENTS, outstanding=config.depth)
@@ -142,8 +144,9 @@ class Chiplet(wiring.Component):
             words.i.payload.data.eq(csr.o.payload.data),
             words.i.payload.mask.eq(csr.o.payload.mask),
             words.i.payload.last.eq(csr.o.payload.last),
-            gather.i.payload.eq(words.o.payload),
+            gather.i.payload.eq(word.o.payload),
         ]
+        connect(m, words.o, word.i)
         bias = Signal(range(pe.max_out))
         bias_loaded = Signal()
         with m.Switch(executor.route):
@@ -153,10 +156,10 @@ class Chiplet(wiring.Component):
                 m.d.comb += [builder.features.valid.eq(csr.o.valid), csr.o.ready.eq(builder.features.ready)]
             with m.Case(Route.BIASES):
                 m.d.comb += [words.i.valid.eq(csr.o.valid), csr.o.ready.eq(words.i.ready)]
-                m.d.comb += [bias_loaded.eq(words.o.valid), words.o.ready.eq(1)]
+                m.d.comb += [bias_loaded.eq(word.o.valid), word.o.ready.eq(1)]
             with m.Case(Route.SOURCES):
                 m.d.comb += [words.i.valid.eq(csr.o.valid), csr.o.ready.eq(words.i.ready)]
-                m.d.comb += [gather.i.valid.eq(words.o.valid), words.o.ready.eq(gather.i.ready)]
+                m.d.comb += [gather.i.valid.eq(word.o.valid), word.o.ready.eq(gather.i.ready)]
         with m.If(executor.start):
             m.d.sync += bias.eq(0)
         with m.Elif(bias_loaded):
@@ -164,7 +167,12 @@ class Chiplet(wiring.Component):
 
         # Tasks.
         connect(m, gather.o, builder.rows)
-        connect(m, builder.o, router.i)
+        if config.groups == 1:
+            tasks = [builder.o]
+        else:
+            m.submodules.router = router = clearable(TaskRouter(pe, config.groups))
+            connect(m, builder.o, router.i)
+            tasks = list(router.o)
         for unit in (loader, gather, builder):
             m.d.comb += unit.start.eq(executor.start)
         m.d.comb += [
@@ -175,13 +183,13 @@ class Chiplet(wiring.Component):
         for n, group in enumerate(groups):
             m.submodules[f"group_{n}"] = group
             m.d.comb += self.working.word_select(n, config.pes).eq(group.working)
-            connect(m, router.o[n], group.i)
+            connect(m, tasks[n], group.i)
             connect(m, loader.o, group.weight_write)
             m.d.comb += [
                 group.settings.eq(executor.settings),
                 group.bias_write.valid.eq(bias_loaded),
                 group.bias_write.payload.address.eq(bias),
-                group.bias_write.payload.data.eq(words.o.payload.data),
+                group.bias_write.payload.data.eq(word.o.payload.data),
             ]
 
         # Results.
@@ -208,9 +216,11 @@ class Chiplet(wiring.Component):
             executor.writing.eq(write_port.busy),
         ]
 
-        # Errors.
+        # Errors. These two are found late in a cycle, so the executor hears of them in the next one. It is still at
+        # work then: the row that they belong to is on its way, and its end is what the executor counts; after the last
+        # error of a request the reader is busy for two cycles more.
         for n, source in enumerate((csr.error, gather.error)):
-            connect(m, source, executor.errors[n])
+            m.d.sync += [executor.errors[n].valid.eq(source.valid), executor.errors[n].payload.eq(source.payload)]
         for n, (port_failure, code) in enumerate(
             ((read_arbiter.failure, Error.MEMORY_READ), (write_port.failure, Error.MEMORY_WRITE)), start=2
         ):

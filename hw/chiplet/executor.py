@@ -370,19 +370,21 @@ class Executor(wiring.Component):
             with m.State("WORK"):
                 m.d.comb += working.eq(1)
                 with m.If(failed):
+                    m.d.sync += self.halt.eq(1)
                     m.next = "HALT"
                 with m.Elif((missing == 0) & ~self.reading & ~self.writing):
                     m.next = "ANSWER"
                     with m.If((head.opcode == Opcode.LOAD_WEIGHTS) & (self.route == Route.WEIGHTS)):
                         m.next = "LOAD_BIASES"
 
+            # Registers say what goes to every unit, set on the way into these states.
             with m.State("HALT"):
-                m.d.comb += self.halt.eq(1)
                 with m.If(~self.unanswered & ~self.writing):
+                    m.d.sync += self.clear.eq(1)
                     m.next = "CLEAR"
 
             with m.State("CLEAR"):
-                m.d.comb += [self.halt.eq(1), self.clear.eq(1)]
+                m.d.sync += [self.halt.eq(0), self.clear.eq(0)]
                 m.next = "ANSWER"
 
             with m.State("ANSWER"):

@@ -131,7 +131,10 @@ class NeuralUnit(wiring.Component):
         """Connect readers, chip and collectors; walk through a command."""
         m = Module()
         config, data_width = self.config, self.port[1]
-        idle, running, flushing = Signal(), Signal(), Signal()
+        # Two registers, set on the way into IDLE and RUN and out of them: one resets every processor, words of all wait
+        # for the other. After a failure that comes while programs run, words move for one cycle more.
+        idle, running = Signal(init=1), Signal()
+        flushing = Signal()
         clearable = ResetInserter(idle)
         m.submodules.chip = clearable(chip := NeuralChip(config.core, counters=0, once=self.once))
         m.submodules.feeder = clearable(feeder := RowFeeder(CHIP.processors, config.queue))
@@ -178,11 +181,8 @@ class NeuralUnit(wiring.Component):
         edges = chip.grid.edges()
         for n in range(CHIP.processors):
             edge = chip.i[edges.index(edge_ports(n)[0])]
-            m.d.comb += [
-                edge.valid.eq(feeder.o[n].valid & running),
-                edge.payload.eq(feeder.o[n].payload),
-                feeder.o[n].ready.eq(edge.ready & running),
-            ]
+            # There are no words before programs run, and none that count afterwards.
+            connect(m, feeder.o[n], edge)
             moves.append(edge.valid & edge.ready)
 
         # Rows out.
@@ -218,21 +218,28 @@ class NeuralUnit(wiring.Component):
         m.d.comb += over.eq((quiet == config.patience) | (chip.halted & ~moving & ~waiting))
 
         half, waited, placed = Signal(), Signal(range(_START_CLOCKS + 1)), Signal(range(CHIP.processors))
+        starts = Signal(CHIP.processors)
+        m.d.sync += starts.eq(0)
         row_words = granules["f_in"] << exact_log2(ROW_BYTES // WORD_BYTES)
         row_beats = granules["f_out"] << exact_log2(ROW_BYTES * 8 // data_width)
         place, rows_left = Signal.like(collectors[0].place), Signal(32)
         for n, collector in enumerate(collectors):
             m.d.comb += [
+                collector.start.eq(starts[n]),
                 collector.place.eq(place),
                 collector.rows.eq((command.vertices + (CHIP.processors - 1 - n)) >> exact_log2(CHIP.processors)),
                 collector.stride.eq(row_beats << exact_log2(CHIP.processors)),
             ]
+        # A collector starts a cycle after its turn, and so the place of the next one follows.
+        with m.If(starts.any()):
+            m.d.sync += place.eq(place + row_beats)
         asks, asked_rows = program[0], rows[0]
         with m.FSM():
             with m.State("IDLE"):
-                m.d.comb += [idle.eq(1), self.command.ready.eq(1)]
+                m.d.comb += self.command.ready.eq(1)
                 m.d.sync += [held.eq(self.command.payload), report.eq(0), half.eq(0), waited.eq(0), placed.eq(0)]
                 with m.If(self.command.valid):
+                    m.d.sync += idle.eq(0)
                     m.next = "MEASURE"
             with m.State("MEASURE"):
                 m.next = "CHECK"
@@ -275,8 +282,7 @@ class NeuralUnit(wiring.Component):
                 with m.If(failed):
                     m.next = "FLUSH"
             with m.State("PLACE"):
-                m.d.comb += Cat(collector.start for collector in collectors).eq(1 << placed)
-                m.d.sync += [placed.eq(placed + 1), place.eq(place + row_beats)]
+                m.d.sync += [starts.eq(1 << placed), placed.eq(placed + 1)]
                 with m.If(placed == CHIP.processors - 1):
                     m.next = "START"
             with m.State("START"):
@@ -286,17 +292,19 @@ class NeuralUnit(wiring.Component):
             with m.State("WAIT"):
                 m.d.sync += waited.eq(waited + 1)
                 with m.If(chip.online):
+                    m.d.sync += running.eq(1)
                     m.next = "RUN"
                 with m.Elif(waited == _START_CLOCKS):
                     # The chip took the word for a part of a frame that has not ended.
                     refuse(Error.BAD_OPERAND, command.words)
                     m.next = "FLUSH"
             with m.State("RUN"):
-                m.d.comb += [running.eq(~failed), asked_rows.valid.eq((rows_left != 0) & ~failed)]
+                m.d.comb += asked_rows.valid.eq((rows_left != 0) & ~failed)
                 with m.If(asked_rows.valid & asked_rows.ready):
                     m.d.sync += rows_left.eq(rows_left - 1)
                     m.d.sync += asked_rows.payload.address.eq(asked_rows.payload.address + row_words)
                 with m.If(failed | (missing == 0)):
+                    m.d.sync += running.eq(0)
                     m.next = "FLUSH"
                 with m.Else():
                     # Of several the lowest number counts, and a processor's own error first.
@@ -313,6 +321,7 @@ class NeuralUnit(wiring.Component):
             with m.State("ANSWER"):
                 m.d.comb += self.executed.valid.eq(1)
                 with m.If(self.executed.ready):
+                    m.d.sync += idle.eq(1)
                     m.next = "IDLE"
         m.d.sync += [
             Cover(running & (quiet == config.patience), "a program stands still"),

@@ -68,8 +68,11 @@ class RowCollector(wiring.Component):
         beat, place, full = Signal(self.data_width), Signal(range(words)), Signal()
         element, row, address = Signal(WORD), Signal.like(self.place), Signal.like(self.place)
         last, next_row = Signal(), Signal.like(self.place)
+        # In registers, because the processor waits for them: a row is left, and the number of a row's last element.
+        some, final = Signal(), Signal(WORD)
+        m.d.sync += final.eq(self.elements - 1)
         m.d.comb += [
-            self.i.ready.eq(~full & (self.left != 0)),
+            self.i.ready.eq(~full & some),
             next_row.eq(row + self.stride),
             self.o.valid.eq(full),
             self.o.payload.write.address.eq(address),
@@ -78,7 +81,7 @@ class RowCollector(wiring.Component):
             self.o.payload.last.eq(last),
         ]
         with m.If(self.i.valid & self.i.ready):
-            ends = element == self.elements - 1
+            ends = element == final
             with m.If(place == 0):
                 m.d.sync += beat.eq(0)
             m.d.sync += [
@@ -92,8 +95,9 @@ class RowCollector(wiring.Component):
             m.d.sync += [full.eq(0), place.eq(0), address.eq(address + 1)]
             with m.If(last):
                 m.d.sync += [row.eq(next_row), address.eq(next_row), self.left.eq(self.left - 1)]
+                m.d.sync += some.eq(self.left != 1)
         with m.If(self.start):
-            m.d.sync += [full.eq(0), place.eq(0), element.eq(0), self.left.eq(self.rows)]
+            m.d.sync += [full.eq(0), place.eq(0), element.eq(0), self.left.eq(self.rows), some.eq(self.rows != 0)]
             m.d.sync += [row.eq(self.place), address.eq(self.place)]
         m.d.sync += Cover(self.i.valid & (self.left == 0), "a word behind the last row")
         return m

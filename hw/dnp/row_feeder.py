@@ -28,7 +28,7 @@ class RowFeeder(wiring.Component):
     Attributes
     ----------
     elements : In(16)
-        Of a row, at least 1; a last half that is none of them is dropped.
+        Of a row, at least 1; a last half that is none of them is dropped. Constant from two cycles before a row on.
     i : stream of `Word`
         Rows, each up to its word marked ``last``.
     o : streams of signed(16)
@@ -48,17 +48,21 @@ class RowFeeder(wiring.Component):
         """Deal rows out; each output counts the elements of its own."""
         m = Module()
         turn = Signal(range(self.ways))
+        final = Signal(WORD)  # number of a row's last element
+        m.d.sync += final.eq(self.elements - 1)
         with m.If(self.i.valid & self.i.ready & self.i.payload.last):
             m.d.sync += turn.eq(turn + 1)
         for n, o in enumerate(self.o):
             m.submodules[f"queue_{n}"] = queue = Queue(2 * WORD, self.depth)
             m.submodules[f"slice_{n}"] = halves = Slice(o.payload.shape())
             connect(m, halves.o, flipped(o))
+            # The element that comes next, and, in a register because the comparison is long, whether it is the last.
             element, last = Signal(WORD, name=f"element_{n}"), Signal(name=f"last_{n}")
+            following = Signal(WORD, name=f"following_{n}")
             m.d.comb += [
                 queue.i.payload.eq(self.i.payload.data),
                 queue.i.valid.eq(self.i.valid & (turn == n)),
-                last.eq(element == self.elements - 1),
+                following.eq(element),
                 halves.i.valid.eq(queue.o.valid),
                 halves.i.payload.eq(queue.o.payload.word_select(element[0], WORD)),
                 queue.o.ready.eq(halves.i.ready & (last | element[0])),
@@ -66,6 +70,7 @@ class RowFeeder(wiring.Component):
             with m.If(turn == n):
                 m.d.comb += self.i.ready.eq(queue.i.ready)
             with m.If(halves.i.valid & halves.i.ready):
-                m.d.sync += element.eq(Mux(last, 0, element + 1))
+                m.d.comb += following.eq(Mux(last, 0, element + 1))
+            m.d.sync += [element.eq(following), last.eq(following == final)]
             m.d.sync += Cover(halves.i.valid & halves.i.ready & last & ~element[0], "half a word is dropped")
         return m

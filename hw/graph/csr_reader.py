@@ -7,7 +7,7 @@ from amaranth.utils import exact_log2
 
 from hw.graph.formats import WORD_BITS, CsrRequest, ErrorReport, RowBeat
 from hw.graph.segmenter import Segmenter
-from hw.memory.formats import ReadBeat, ReadRequest
+from hw.memory.formats import RangeBeat, ReadBeat, ReadRequest
 from hw.memory.range_reader import RangeReader
 from hw.memory.word_serialiser import WordSerialiser
 from hw.stream.slice import Slice
@@ -77,6 +77,8 @@ class CsrReader(wiring.Component):
         m.submodules.serialiser = serialiser = WordSerialiser(self.data_width)
         # Between choosing a word of a beat and comparing it.
         m.submodules.cut = cut = Slice(unsigned(32))
+        # Between a beat and the search for its segments' ends: whether it is used up is known late.
+        m.submodules.beats = beats = Slice(RangeBeat(self.data_width))
         m.submodules.segmenter = segmenter = self._segmenter
         m.submodules.out = out = Slice(RowBeat(self.data_width))
         connect(m, offsets.o, serialiser.i)
@@ -85,6 +87,7 @@ class CsrReader(wiring.Component):
         for client, reader in enumerate((offsets, array)):
             connect(m, reader.request, flipped(self.requests[client]))
             connect(m, flipped(self.beats[client]), reader.beat)
+        connect(m, array.o, beats.i)
         connect(m, cut.o, segmenter.offset)
         m.d.comb += [
             cut.i.valid.eq(serialiser.o.valid),
@@ -102,7 +105,7 @@ class CsrReader(wiring.Component):
             offsets.i.payload.words.eq(entries + 1),
         ]
 
-        segment, beat = segmenter.o.payload, array.o.payload
+        segment, beat = segmenter.o.payload, beats.o.payload
         # Words already passed on: `low` of the beat before beat `ahead`. A segment never ends before them, so one
         # comparison tells all.
         words = self.data_width // WORD_BITS
@@ -145,10 +148,10 @@ class CsrReader(wiring.Component):
                 m.next = "CUT"
             with m.State("CUT"):
                 m.d.comb += [
-                    out.i.valid.eq(segmenter.o.valid & (none | array.o.valid)),
-                    segmenter.o.ready.eq(out.i.ready & (none | array.o.valid) & ends),
+                    out.i.valid.eq(segmenter.o.valid & (none | beats.o.valid)),
+                    segmenter.o.ready.eq(out.i.ready & (none | beats.o.valid) & ends),
                     # A beat is used up when its last word has been passed on; the rest is left to the flush.
-                    array.o.ready.eq(out.i.ready & segmenter.o.valid & full & ~(beat.last & ends)),
+                    beats.o.ready.eq(out.i.ready & segmenter.o.valid & full & ~(beat.last & ends)),
                 ]
                 with m.If(piece):
                     m.d.sync += [low.eq(Mux(full, 0, end_low)), ahead.eq(ahead + full), fresh.eq(ends)]
@@ -156,7 +159,7 @@ class CsrReader(wiring.Component):
                     m.next = "FLUSH"
             with m.State("FLUSH"):
                 # The array's last beat is still there, and more if the offsets ended early.
-                m.d.comb += array.o.ready.eq(1)
-                with m.If(array.o.valid & beat.last):
+                m.d.comb += beats.o.ready.eq(1)
+                with m.If(beats.o.valid & beat.last):
                     m.next = "IDLE"
         return m

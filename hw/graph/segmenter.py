@@ -52,12 +52,14 @@ class Segmenter(wiring.Component):
         running = Signal()
         primed = Signal()  # the first offset, which must be 0, has been read
         offset, end = Signal(33), Signal(32)
+        # Where the next segment of uniform ones ends, ready before it is asked for; it stays past the array's end.
+        ahead = Signal(33)
         step = Signal()
         last_tile = tile == request.tiles - 1
         final = last_tile & (row == request.rows - 1)
         wanted = running & out.i.ready
         m.d.comb += [
-            offset.eq(Mux(request.uniform, position + request.stride, self.offset.payload)),
+            offset.eq(Mux(request.uniform, ahead, self.offset.payload)),
             step.eq(wanted & (request.uniform | self.offset.valid)),
             self.offset.ready.eq(wanted & ~request.uniform),
             out.i.valid.eq(step & primed),
@@ -89,6 +91,9 @@ class Segmenter(wiring.Component):
                     row.eq(row + last_tile),
                     running.eq(~final),
                 ]
+                with m.If(~past):
+                    m.d.sync += ahead.eq(ahead[:32] + request.stride)
         with m.If(self.start):
             m.d.sync += [running.eq(1), primed.eq(request.uniform), row.eq(0), tile.eq(0), position.eq(0)]
+            m.d.sync += ahead.eq(request.stride)
         return m

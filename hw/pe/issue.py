@@ -69,13 +69,15 @@ class Issue(wiring.Component):
         m = Module()
         config = self.config
         elements = config.elements
-        gather = self.settings.mode == Mode.GATHER
-        sparse = self.settings.mode == Mode.SPARSE
+        # Constant while there are tasks, and a beat has been in the queue for a cycle before it comes.
+        gather, sparse = Signal(), Signal()
+        m.d.sync += [gather.eq(self.settings.mode == Mode.GATHER), sparse.eq(self.settings.mode == Mode.SPARSE)]
 
         beat = Signal(config.task_beat)
         loaded = Signal()
-        # Elements of the beat still to combine, and whether none and at most one of them is left.
-        pending, none, few = Signal(elements), Signal(), Signal()
+        # Elements of the beat still to combine, and whether none and at most one of them is left. A combined row is
+        # taken whole: never `empty`, always `few`.
+        pending, empty, few = Signal(elements), Signal(), Signal()
         number = Signal(_INDEX_BITS - exact_log2(elements))  # of the beat, if it is not the first
         part = Signal(range(max(2, config.parts)))
         chunk = Signal(range(config.max_chunks))
@@ -86,19 +88,15 @@ class Issue(wiring.Component):
         rest = (pending & (pending - 1))[:elements]
         beat_number = Mux(beat.first, 0, number)
         at_last_chunk = chunk == self.settings.last_chunk
-        empty = ~gather & none
         waits = Signal()
         operate, done, last = Signal(), Signal(), Signal()
         m.d.comb += [
             waits.eq(~started & (free == 0)),
             operate.eq(loaded & (~empty | beat.last) & ~waits),
-            last.eq(beat.last & at_last_chunk & (gather | few)),
+            last.eq(beat.last & at_last_chunk & few),
             done.eq(
-                Mux(
-                    gather,
-                    operate & (at_last_chunk | (part == config.parts - 1)),
-                    Mux(empty & ~beat.last, loaded, operate & at_last_chunk & few),
-                )
+                (loaded & empty & ~beat.last)
+                | (operate & few & (at_last_chunk | (gather & (part == config.parts - 1))))
             ),
             self.i.ready.eq(~loaded | done),
         ]
@@ -106,7 +104,12 @@ class Issue(wiring.Component):
         with m.If(operate):
             m.d.sync += [started.eq(~last), chunk.eq(Mux(at_last_chunk, 0, chunk + 1)), part.eq(part + 1)]
             with m.If(at_last_chunk):
-                m.d.sync += [pending.eq(rest), none.eq(few), few.eq(~_several(rest)), touched.eq(~last)]
+                m.d.sync += [
+                    pending.eq(rest),
+                    empty.eq(few & ~gather),
+                    few.eq(gather | ~_several(rest)),
+                    touched.eq(~last),
+                ]
         with m.If(done):
             m.d.sync += [loaded.eq(0), part.eq(0), number.eq(beat_number + 1)]
         with m.If(self.i.valid & self.i.ready):
@@ -115,8 +118,8 @@ class Issue(wiring.Component):
                 loaded.eq(1),
                 beat.eq(self.i.payload),
                 pending.eq(mask),
-                none.eq(~mask.any()),
-                few.eq(~_several(mask)),
+                empty.eq(~gather & ~mask.any()),
+                few.eq(gather | ~_several(mask)),
             ]
 
         # The first beats of a task may have no elements: what came with them waits here.

@@ -63,9 +63,12 @@ class PE(wiring.Component):
         m.submodules.lanes = lanes = LaneArray(config)
         m.submodules.drain = drain = Drain(config)
         row = data.ArrayLayout(signed(VALUE_BITS), config.lanes)
-        m.submodules.weights = weights = Memory(shape=row, depth=config.weight_rows, init=[])
+        # Never read while it is written: with its register apart and this attribute, synthesis puts nothing beside the
+        # block RAM for what is read then.
+        m.submodules.weights = weights = Memory(shape=row, depth=config.weight_rows, init=[], attrs={"no_rw_check": 1})
         weight_write = weights.write_port()
-        weight_read = weights.read_port()
+        weight_read = weights.read_port(domain="comb")
+        weight = Signal(row, reset_less=True)
 
         m.d.comb += [
             queue.i.valid.eq(self.i.valid),
@@ -93,15 +96,15 @@ class PE(wiring.Component):
 
         # The weights' read takes the cycle between the operation and the lanes.
         operation, valid = Signal(config.operation), Signal()
-        m.d.sync += [operation.eq(issue.o.payload), valid.eq(issue.o.valid)]
+        m.d.sync += [operation.eq(issue.o.payload), valid.eq(issue.o.valid), weight.eq(weight_read.data)]
         m.d.comb += [
-            weight_read.en.eq(1),
             weight_read.addr.eq(issue.weight_address),
             lanes.i.valid.eq(valid),
             self.working.eq(valid),
             lanes.i.payload.eq(operation),
         ]
-        gather = self.settings.mode == Mode.GATHER
+        gather = Signal()
+        m.d.sync += gather.eq(self.settings.mode == Mode.GATHER)
         for lane in range(config.lanes):
-            m.d.comb += lanes.i.payload.vector[lane].eq(Mux(gather, operation.vector[lane], weight_read.data[lane]))
+            m.d.comb += lanes.i.payload.vector[lane].eq(Mux(gather, operation.vector[lane], weight[lane]))
         return m

@@ -2,11 +2,12 @@
 
 from amaranth.hdl import Elaboratable, Module
 from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect
 
 from hw.memory.axi import AXI4Signature
 from hw.stream.arbiter import Arbiter
 from hw.stream.queue import Queue
+from hw.stream.slice import Slice
 
 __all__ = ["AXIMerge"]
 
@@ -65,16 +66,19 @@ class AXIMerge(wiring.Component):
                 m.d.comb += [o.arvalid.eq(arbiter.o.valid), arbiter.o.ready.eq(o.arready)]
                 continue
             m.submodules.order = order = Queue(1, self.outstanding)
+            # Which manager's data it is chooses all of them, so it does not come out of a memory.
+            m.submodules.turn = turn = Slice(1)
+            connect(m, order.o, turn.i)
             # An address goes out when its place in the order of the data is noted.
             m.d.comb += [
                 o.awvalid.eq(arbiter.o.valid & order.i.ready),
                 arbiter.o.ready.eq(o.awready & order.i.ready),
                 order.i.valid.eq(arbiter.o.valid & o.awready),
                 order.i.payload.eq(chosen.source),
-                order.o.ready.eq(o.wvalid & o.wready & o.wlast),
+                turn.o.ready.eq(o.wvalid & o.wready & o.wlast),
             ]
         for n, manager in enumerate(self.i):
-            mine = order.o.valid & (order.o.payload == n)
+            mine = turn.o.valid & (turn.o.payload == n)
             m.d.comb += manager.wready.eq(mine & o.wready)
             with m.If(mine):
                 m.d.comb += [

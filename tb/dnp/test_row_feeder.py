@@ -36,6 +36,7 @@ async def rows_go_to_outputs_in_turn(dut: Any, idle: float, stall: float) -> Non
     bench, design = await begin(dut, idle=idle, stall=stall)
     for elements in (1, 2, 3, 4, 7, 2 * design.depth, 6 * design.depth + 1):
         dut.elements.value = elements
+        await bench.cycles(2)
         rows(bench, design, 3 * design.ways, elements)
         await bench.drain()
 
@@ -46,6 +47,7 @@ async def a_word_a_clock_leaves_every_output(dut: Any) -> None:
     bench, design = await begin(dut)
     for elements in (2 * design.depth, 2 * design.depth - 1):
         dut.elements.value = elements
+        await bench.cycles(2)
         # The queues fill while nothing leaves them; the last word of an odd row is half a word.
         bench.pace(stall=1.0)
         rows(bench, design, design.ways, elements)
@@ -56,6 +58,7 @@ async def a_word_a_clock_leaves_every_output(dut: Any) -> None:
         began = bench.cycle
         assert await bench.drain() - began == elements + 1
     dut.elements.value = 1
+    await bench.cycles(2)
     began = bench.cycle
     rows(bench, design, 1, 1)
     assert await bench.drain() - began == 1 + Queue(0, design.depth).latency + 1
@@ -66,6 +69,7 @@ async def an_output_that_stands_still_holds_up_no_other(dut: Any) -> None:
     """Until its queue is full: a row fits."""
     bench, design = await begin(dut)
     dut.elements.value = 2 * design.depth
+    await bench.cycles(2)
     for still in range(design.ways):
         bench.pace(stall={f"o__{n}": float(n == still) for n in range(design.ways)})
         rows(bench, design, design.ways, 2 * design.depth)
@@ -83,8 +87,10 @@ async def every_bit_of_an_element_counts(dut: Any) -> None:
     bench, design = await begin(dut)
     dut.elements.value = (1 << WORD) - 1
     await bench.cycles(2)
+    await bench.cycles(2)
     elements = (1 << WORD - 1) + 1
     dut.elements.value = elements
+    await bench.cycles(2)
     rows(bench, design, 2, elements)
     await bench.drain(3 * elements)
 
@@ -94,9 +100,11 @@ async def a_reset_in_the_middle_leaves_nothing(dut: Any) -> None:
     bench, design = await begin(dut, stall=0.5)
     for cycles in (3, 8, 21, 40):
         dut.elements.value = 7
+        await bench.cycles(2)
         rows(bench, design, 20, 7)
         await bench.cycles(cycles)
         await bench.reset()
+        await bench.cycles(2)
         rows(bench, design, 2 * design.ways + 1, 7)
         await bench.drain()
         await bench.reset()

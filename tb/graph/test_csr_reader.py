@@ -322,7 +322,7 @@ async def no_more_is_asked_for_than_there_is_room_for(dut: Any) -> None:
 
 @cocotb.test()
 async def the_array_waits_for_its_offsets(dut: Any) -> None:
-    """As much of the array is read as there is room for, long before the first row is known."""
+    """As much of the array is read as there is room for, and two beats in a slice, before the first row is known."""
     reader = await make(dut)
     reader.gaps = False
     reader.ports[0].held = True
@@ -330,7 +330,7 @@ async def the_array_waits_for_its_offsets(dut: Any) -> None:
     reader.ask(Request.of_rows([[[7] * (depth * reader.words)], [[1, 2, 3]]]))
     await reader.bench.cycles(depth + 60)
     assert not reader.got
-    assert len(reader.ports[1].asked) == depth
+    assert depth <= len(reader.ports[1].asked) <= depth + 2
     reader.ports[0].release()
     await reader.finish()
 
