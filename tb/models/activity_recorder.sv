@@ -13,7 +13,8 @@ module activity_recorder #(
     input logic [PARTS-1:0] working,
     input logic [7:0] number
 );
-  bit started = 0;  // there has been a reset; before it, nothing has a meaning
+  // There has been a reset; it has ended. Before, nothing has a meaning, `number` neither.
+  bit was_reset = 0, started = 0;
   int file = 0;
   int passed = 0;
   byte unsigned count[PARTS];
@@ -26,7 +27,8 @@ module activity_recorder #(
 
   // verilator lint_off BLKSEQ
   always_ff @(posedge clk) begin
-    if (rst && !started) begin
+    if (rst) was_reset = 1;
+    else if (was_reset && !started) begin
       started = 1;
       file = opened();
       for (int i = 0; i < PARTS; i++) count[i] = 0;

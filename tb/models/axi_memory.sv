@@ -6,8 +6,8 @@
 // waiting for the answer reads old data.
 //
 // Files are raw bytes in memory order. `load` reads the file named by +<NAME>_image=FILE to the first address, as the
-// first reset does if the file exists; `dump` writes `dump_beats` beats from beat `dump_first` to the file named by
-// +<NAME>_dump=FILE. Where memories are NUMBERED, `number` follows the name.
+// end of the first reset does if the file exists; `dump` writes `dump_beats` beats from beat `dump_first` to the file
+// named by +<NAME>_dump=FILE. Where memories are NUMBERED, `number` follows the name.
 module axi_memory #(
     parameter int DATA_WIDTH = 256,
     parameter int ADDR_WIDTH = 32,
@@ -101,7 +101,7 @@ module axi_memory #(
   );
 
   // Files ------------------------------------------------------------------------------------------------------------
-  // Returns the name of a file, empty if none was given. Not before the first reset: `number` has no value at the start.
+  // Returns the name of a file, empty if none was given. Not before the end of a reset: `number` may have no value yet.
   function automatic string file_name(input string kind);
     string name, format;
     name = NUMBERED ? $sformatf("%s%0d_%s", NAME, number, kind) : $sformatf("%s_%s", NAME, kind);
@@ -159,7 +159,8 @@ module axi_memory #(
   endfunction
 
   // State ------------------------------------------------------------------------------------------------------------
-  bit started = 0;  // there has been a reset; before it, nothing has a meaning
+  // There has been a reset; it has ended. Before, nothing has a meaning.
+  bit was_reset = 0, started = 0;
   logic [63:0] now;
 
   address_t read_address[IDS*QUEUE];
@@ -198,8 +199,7 @@ module axi_memory #(
     address_t address;
 
     if (rst) begin
-      if (!started) read_image(0);
-      started = 1;
+      was_reset = 1;
       random = {seed, ~seed} | 64'd1;
       now = 0;
       for (int i = 0; i < IDS; i++) begin
@@ -212,7 +212,9 @@ module axi_memory #(
       {s_axi_arready, s_axi_awready, s_axi_wready, s_axi_rvalid, s_axi_bvalid} <= '0;
       {beats_read, beats_written, bytes_read, bytes_written, busy_cycles} <= '0;
       idle <= 1;
-    end else if (started) begin
+    end else if (was_reset) begin
+      if (!started) read_image(0);
+      started = 1;
       random = shifted(random);
       now = now + 1;
       if (load) read_image(1);
