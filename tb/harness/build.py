@@ -180,6 +180,37 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
+def _emit_memory(emitter: Any, number: int, cell: Any) -> None:
+    """Write a memory's contents at once where all of them are 0: Amaranth goes through them bit by bit.
+
+    The text is the same. Of the machine with attribute cores that was half of the time its RTLIL took.
+    """
+    if any(cell.init):
+        _emit_any_memory(emitter, number, cell)
+        return
+    bits = cell.width * cell.depth
+    emitter.builder.cell(
+        "$meminit_v2",
+        ports={
+            "ADDR": emitter.sigspec(),
+            "DATA": f"{bits}'{'0' * bits}",
+            "EN": f"{cell.width}'{'1' * cell.width}",
+        },
+        parameters={
+            "MEMID": emitter.memories[number].memid,
+            "ABITS": 0,
+            "WIDTH": cell.width,
+            "WORDS": cell.depth,
+            "PRIORITY": 0,
+        },
+        src_loc=cell.src_loc,
+    )
+
+
+_emit_any_memory = rtlil.ModuleEmitter.emit_memory
+rtlil.ModuleEmitter.emit_memory = _emit_memory
+
+
 def to_rtlil(component: Any, name: str, *, sources: bool = False) -> str:
     """Return the RTLIL of `component` as module `name`, with source locations only if `sources` are wanted."""
     ports = {}
