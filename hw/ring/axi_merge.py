@@ -27,7 +27,7 @@ class AXIMerge(wiring.Component):
     id_width
         Bits of a manager's IDs; the port has one more.
     outstanding
-        Bursts whose write data have not been sent.
+        Bursts whose write data have not been sent, besides two in a slice.
 
     Attributes
     ----------

