@@ -17,7 +17,7 @@ ERROR_SOURCES = 2
 DELAY = 1
 RESULTS = 1
 #: Longest command: weights, biases, then an error.
-BOUND = 24
+BOUND = 30
 
 
 class ExecutorSpec(Elaboratable):
