@@ -1,13 +1,12 @@
 """AXI merge: two managers share one AXI4 port."""
 
-from amaranth.hdl import Elaboratable, Module
+from amaranth.hdl import Elaboratable, Module, Mux, Signal
 from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Out, connect
+from amaranth.lib.wiring import In, Out
 
 from hw.memory.axi import AXI4Signature
 from hw.stream.arbiter import Arbiter
 from hw.stream.queue import Queue
-from hw.stream.slice import Slice
 
 __all__ = ["AXIMerge"]
 
@@ -27,7 +26,7 @@ class AXIMerge(wiring.Component):
     id_width
         Bits of a manager's IDs; the port has one more.
     outstanding
-        Bursts whose write data have not been sent, besides two in a slice.
+        Bursts whose write data have not been sent, at least 2.
 
     Attributes
     ----------
@@ -50,6 +49,7 @@ class AXIMerge(wiring.Component):
         """Arbitrate addresses, remember the order of writes, route answers."""
         m = Module()
         o = self.o
+        coming, turn = Signal(), Signal()
         for channel in ("ar", "aw"):
             layout = data.StructLayout({name: len(getattr(self.i[0], channel + name)) for name in _ADDRESS})
             m.submodules[f"{channel}_arbiter"] = arbiter = Arbiter(layout, _MANAGERS)
@@ -65,20 +65,26 @@ class AXIMerge(wiring.Component):
             if channel == "ar":
                 m.d.comb += [o.arvalid.eq(arbiter.o.valid), arbiter.o.ready.eq(o.arready)]
                 continue
-            m.submodules.order = order = Queue(1, self.outstanding)
-            # Which manager's data it is chooses all of them, so it does not come out of a memory.
-            m.submodules.turn = turn = Slice(1)
-            connect(m, order.o, turn.i)
+            m.submodules.order = order = Queue(1, self.outstanding - 1)
             # An address goes out when its place in the order of the data is noted.
+            noted = arbiter.o.valid & o.awready & order.i.ready
+            # Whose data come next chooses all of them, so it is a register: what would go through an empty queue goes
+            # past it.
+            free = ~coming | (o.wvalid & o.wready & o.wlast)
             m.d.comb += [
                 o.awvalid.eq(arbiter.o.valid & order.i.ready),
                 arbiter.o.ready.eq(o.awready & order.i.ready),
-                order.i.valid.eq(arbiter.o.valid & o.awready),
+                order.i.valid.eq(noted & (order.o.valid | ~free)),
                 order.i.payload.eq(chosen.source),
-                turn.o.ready.eq(o.wvalid & o.wready & o.wlast),
+                order.o.ready.eq(free),
             ]
+            with m.If(free):
+                m.d.sync += [
+                    coming.eq(order.o.valid | noted),
+                    turn.eq(Mux(order.o.valid, order.o.payload, chosen.source)),
+                ]
         for n, manager in enumerate(self.i):
-            mine = turn.o.valid & (turn.o.payload == n)
+            mine = coming & (turn == n)
             m.d.comb += manager.wready.eq(mine & o.wready)
             with m.If(mine):
                 m.d.comb += [
