@@ -139,6 +139,11 @@ class MachineConfig:
         return tuple(f"PE {n} {part}" for n in range(self.pes) for part in ("multipliers", "adders"))
 
     @property
+    def settling(self) -> int:
+        """Cycles after a reset in which tables by VID are cleared; work that is started then waits for their end."""
+        return max(self.locator.nodes, self.hubs)
+
+    @property
     def lanes(self) -> int:
         """Multipliers of the whole chiplet, as many as adders for rows."""
         return self.pes * self.community.lanes

@@ -274,7 +274,9 @@ def _community(config: MachineConfig, units: Units, problem: Problem, folder: Pa
     graph = problem.graph
     _check_graph(graph, config, graph.nodes, graph.edge_count)
     image = build_community_image(problem, falling(problem.graph), limits_of(config), row_lines=row_lines)
-    (outcome,), simulation = run_images(config, [(image, Pace())], folder, units=units, hosted=True)
+    (outcome,), simulation = run_images(
+        config, [(image, Pace(settle=config.settling))], folder, units=units, hosted=True
+    )
     run = outcome.run
     assert run is not None
     return Simulated(
@@ -312,7 +314,10 @@ def _gather(config: ChipletConfig, units: Units, problem: Problem, folder: Path)
 def _on_ring(sizes: Sizes, problem: Problem, exact: list[LayerResult], folder: Path, placed: Placed) -> Simulated:
     graph, config, ring = problem.graph, sizes.chiplet, sizes.ring
     assert ring is not None
-    job = RingJob(_images(config, placed.problem, placed.placement), RingSettings(latency=_LATENCY, limit=_LIMIT))
+    # Nobody waits for a reset before an inference: filling the memories takes longer.
+    settle = config.settling if isinstance(config, MachineConfig) else 0
+    settings = RingSettings(latency=_LATENCY, limit=_LIMIT, settle=settle)
+    job = RingJob(_images(config, placed.problem, placed.placement), settings)
     (moved,), simulation = run_ring(config, ring, [job], folder, name=sizes.name, units=sizes.units, hosted=True)
     # In the order in which the graph was given.
     outcome = replace(moved, results=[rows[placed.position] for rows in moved.results])

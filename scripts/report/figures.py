@@ -22,6 +22,8 @@ __all__ = ["FLOWS", "Timeline", "adjacency", "cache", "confusion", "links", "svg
 
 #: Colours of commands, the same in every figure.
 _COLOURS = mpl.colormaps["tab10"]
+#: Columns of a picture of what worked when.
+_COLUMNS = 1000
 #: How an attribute is found, in words.
 FLOWS = {
     "in_place": "in its slot",
@@ -121,15 +123,16 @@ def timeline(times: Timeline, cycles: int) -> Figure:
         ticks[top + bar / 2] = f"chiplet {number}"
         top += bar
         first, last = start // times.window, -(-(start + cycles) // times.window)
+        shares = working[first:last].T / times.window
+        # Not more columns than the picture has.
+        joined = -(-shares.shape[1] // _COLUMNS)
+        shares = np.pad(shares, ((0, 0), (0, -shares.shape[1] % joined)))
+        left, bottom = first * times.window - start, top + strip * len(times.parts)
         axes.imshow(
-            working[first:last].T / times.window,
-            extent=(
-                first * times.window - start,
-                min(last, len(working)) * times.window - start,
-                top + strip * len(times.parts),
-                top,
-            ),
+            shares.reshape(len(times.parts), -1, joined).mean(axis=2),
+            extent=(left, left + shares.shape[1] * times.window, bottom, top),
             aspect="auto",
+            interpolation="nearest",
             cmap="Greys",
             vmin=0,
             vmax=1,

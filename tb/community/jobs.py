@@ -15,6 +15,7 @@ from typing import Any
 import cocotb
 import numpy as np
 from cocotb.clock import Clock
+from cocotb.triggers import Timer
 
 from golden.contracts import RegionKind
 from golden.image import Image, Region
@@ -38,7 +39,10 @@ _LIMIT = 100_000_000
 
 @dataclass(frozen=True)
 class Pace:
-    """How the memory behaves during a run; after how many cycles it is cut off, or 0; whether a reset comes before."""
+    """How the memory behaves during a run; after how many cycles it is cut off, or 0; whether a reset comes before.
+
+    ``settle``: cycles between the reset and the start.
+    """
 
     latency: int = 100
     stall: float = 0.0
@@ -48,6 +52,7 @@ class Pace:
     write_errors: tuple[int, int] | None = None
     reset_after: int = 0
     reset: bool = True
+    settle: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +156,8 @@ async def runs_every_image(dut: Any) -> None:
         if pace.reset:
             await host.reset()
         await memory.load((directory / f"job{number}.image").read_bytes())
+        if pace.settle:
+            await Timer(pace.settle * CLOCK_NS, "ns")
         run = await host.run(cut_off=pace.reset_after, limit=_LIMIT)
         counters = {name: int(getattr(dut, name).value) for name in COUNTERS}
         for layer, (address, size) in description["dump"].items():

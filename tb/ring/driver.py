@@ -67,8 +67,8 @@ class Machine:
             host.quiet()
         await self.hosts[0].reset()
 
-    async def load(self, number: int, chiplets: int) -> None:
-        """Fill the memories with the images of a job."""
+    async def load(self, number: int, chiplets: int, settle: int = 0) -> None:
+        """Fill the memories with the images of a job, while the chiplets settle."""
         for n in range(chiplets):
             data = (self.directory / f"job{number}.{n}.image").read_bytes()
             (self.directory / f"mem{n}_image.bin").write_bytes(data + bytes(-len(data) % self.beat_bytes))
@@ -76,6 +76,8 @@ class Machine:
         await self.edge
         for n in range(chiplets):
             self._set(f"mem{n}_load", 0)
+        if settle:
+            await Timer(settle * CLOCK_NS, "ns")
         await self.edge
 
     async def start(self, n: int, after: int) -> None:
@@ -166,7 +168,7 @@ async def runs_every_job(dut: Any) -> None:
         settings.late.update({int(n): cycles for n, cycles in settings.late.items()})
         chiplets = len(description["dump"])
         await machine.configure(settings, chiplets)
-        await machine.load(number, chiplets)
+        await machine.load(number, chiplets, settings.settle)
         outcome = await machine.run(settings, chiplets)
         if outcome is None:
             await machine.reset()

@@ -19,6 +19,8 @@ class RingSettings:
         Chiplet, first and last byte address whose reads or writes fail; or None.
     origin
         Byte address at which the memories, and so the images, begin; a multiple of 4,096.
+    settle
+        Cycles between reset and start.
     late
         Cycles after the others until a chiplet is started, by chiplet.
     reset_after
@@ -37,6 +39,7 @@ class RingSettings:
     read_errors: tuple[int, int, int] | None = None
     write_errors: tuple[int, int, int] | None = None
     origin: int = 0
+    settle: int = 0
     late: dict[int, int] = field(default_factory=dict)
     reset_after: int = 0
     reset_one: tuple[int, int, int] | None = None
