@@ -125,9 +125,10 @@ def timeline(times: Timeline, cycles: int) -> Figure:
         first, last = start // times.window, -(-(start + cycles) // times.window)
         shares = working[first:last].T / times.window
         # Not more columns than the picture has.
-        joined = -(-shares.shape[1] // _COLUMNS)
+        joined = -(-shares.shape[1] // _COLUMNS) or 1
         shares = np.pad(shares, ((0, 0), (0, -shares.shape[1] % joined)))
         left, bottom = first * times.window - start, top + strip * len(times.parts)
+        shares = shares if shares.size else np.zeros((len(times.parts), joined))
         axes.imshow(
             shares.reshape(len(times.parts), -1, joined).mean(axis=2),
             extent=(left, left + shares.shape[1] * times.window, bottom, top),
