@@ -50,8 +50,9 @@ def held(toplevel: str, pins: Sequence[Pin], body: Iterable[str], *, lively: Col
     """Return a module with these lines, of which only what depends on a changed input is simulated.
 
     Verilator takes every input of a top, or of a block compiled by itself, for changed whenever it is called, several
-    times a cycle. With the reset among the inputs that is nearly all of a design. Here inputs pass through
-    variables that a change triggers; they lie one level deeper, because all that is public counts as input.
+    times a cycle. With the reset among the inputs that is nearly all of a design. Here inputs pass through variables
+    that a change triggers; they lie one level deeper, because all that is public counts as input. Until the first edge
+    they are 0, whatever inputs are at random; from then on they have their values, even if those never change.
 
     Parameters
     ----------
@@ -83,8 +84,8 @@ def held(toplevel: str, pins: Sequence[Pin], body: Iterable[str], *, lively: Col
             f"module {held_module} (\n  {_SEPARATOR.join(inside)});",
             *(
                 f"  reg {vector(pin.width)}{pin.name};\n"
-                f"  initial {pin.name} = {pin.name}_given;\n"
-                f"  always @({pin.name}_given) {pin.name} <= {pin.name}_given;"
+                f"  initial {pin.name} = 0;\n"
+                f"  always @({pin.name}_given or posedge clk) {pin.name} <= {pin.name}_given;"
                 for pin in pins
                 if pin in caught
             ),
