@@ -15,7 +15,7 @@ from typing import Any
 import cocotb
 import numpy as np
 from cocotb.clock import Clock
-from cocotb.triggers import Timer
+from cocotb.triggers import RisingEdge, Timer
 
 from golden.contracts import RegionKind
 from golden.image import Image, Region
@@ -158,6 +158,7 @@ async def runs_every_image(dut: Any) -> None:
         await memory.load((directory / f"job{number}.image").read_bytes())
         if pace.settle:
             await Timer(pace.settle * CLOCK_NS, "ns")
+            await RisingEdge(dut.clk)
         run = await host.run(cut_off=pace.reset_after, limit=_LIMIT)
         counters = {name: int(getattr(dut, name).value) for name in COUNTERS}
         for layer, (address, size) in description["dump"].items():
