@@ -49,8 +49,8 @@ def build_ring(component: Any, ring: RingConfig, name: str, depth: int, options:
     """Build the simulator of a ring, as in :func:`ring_top`, called `name`.
 
     Chiplets are compiled once for all positions, with their memories, so that little crosses the border: a large one
-    would take minutes for each. What repeats inside them is
-    not: it would save no time there, and a block that is simulated behind its ports takes twice as long.
+    would take minutes for each. What repeats inside them is not: it would save no time there, and a block that is
+    simulated behind its ports takes twice as long.
     """
     sources = [*SOURCES, *module_sources(component, f"{name}_chiplet")]
     return build(
