@@ -46,6 +46,11 @@ class ChipletConfig:
         return tuple(f"PE {n}" for n in range(self.groups * self.pes))
 
     @property
+    def settling(self) -> int:
+        """Cycles after a reset in which a chiplet is not ready to work; this one is at once."""
+        return 0
+
+    @property
     def lanes(self) -> int:
         """Multiply-accumulate units of the whole chiplet."""
         return self.groups * self.pes * self.pe.lanes

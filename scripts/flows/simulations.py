@@ -222,13 +222,14 @@ def simulate_head(sizes: Sizes, image: Image, folder: Path) -> HeadRun:
     """
     config, units = sizes.chiplet, sizes.units
     if sizes.ring:
-        job = RingJob([image], RingSettings(latency=_LATENCY, limit=_LIMIT))
+        job = RingJob([image], _settings(config))
         (ring,), _ = run_ring(config, sizes.ring, [job], folder, name=sizes.name, units=units, hosted=True)
         completion, cycles, (phases, *_), results = ring.completions[0], ring.cycles, ring.phases, ring.results
     else:
         outcome: Any
         if isinstance(config, MachineConfig):
-            (outcome,), _ = run_images(config, [(image, Pace())], folder, name=sizes.name, units=units, hosted=True)
+            pace = Pace(settle=config.settling)
+            (outcome,), _ = run_images(config, [(image, pace)], folder, name=sizes.name, units=units, hosted=True)
         else:
             (outcome,), _ = run_jobs(config, [Job(image)], folder, name=sizes.name, units=units, hosted=True)
         completion, cycles, phases = outcome.run.completion, outcome.run.cycles, outcome.run.phases
@@ -237,6 +238,11 @@ def simulate_head(sizes: Sizes, image: Image, folder: Path) -> HeadRun:
     for phase in phases:
         spent[TASKS[phase.layer].value] += phase.cycles
     return HeadRun(_errors([completion]), results, {**spent, "total": cycles})
+
+
+def _settings(config: ChipletConfig | MachineConfig) -> RingSettings:
+    """Return how a ring is run. Nobody waits for a reset before an inference: filling the memories takes longer."""
+    return RingSettings(latency=_LATENCY, limit=_LIMIT, settle=config.settling)
 
 
 def limits_of(config: MachineConfig) -> Limits:
@@ -314,10 +320,7 @@ def _gather(config: ChipletConfig, units: Units, problem: Problem, folder: Path)
 def _on_ring(sizes: Sizes, problem: Problem, exact: list[LayerResult], folder: Path, placed: Placed) -> Simulated:
     graph, config, ring = problem.graph, sizes.chiplet, sizes.ring
     assert ring is not None
-    # Nobody waits for a reset before an inference: filling the memories takes longer.
-    settle = config.settling if isinstance(config, MachineConfig) else 0
-    settings = RingSettings(latency=_LATENCY, limit=_LIMIT, settle=settle)
-    job = RingJob(_images(config, placed.problem, placed.placement), settings)
+    job = RingJob(_images(config, placed.problem, placed.placement), _settings(config))
     (moved,), simulation = run_ring(config, ring, [job], folder, name=sizes.name, units=sizes.units, hosted=True)
     # In the order in which the graph was given.
     outcome = replace(moved, results=[rows[placed.position] for rows in moved.results])

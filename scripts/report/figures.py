@@ -94,6 +94,25 @@ def adjacency(graph: Graph, records: Sequence[Record]) -> Figure:
     return figure
 
 
+def _shares(working: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], int]:
+    """Join windows so that there are no more than the picture has columns, one at least.
+
+    Parameters
+    ----------
+    working
+        float64 [windows, parts], shares of time.
+
+    Returns
+    -------
+    tuple
+        The means, float64 [columns, parts], and how many windows each joins.
+    """
+    windows, parts = working.shape
+    joined = -(-windows // _COLUMNS) or 1
+    whole = np.pad(working, ((0, -windows % joined if windows else joined), (0, 0)))
+    return whole.reshape(-1, joined, parts).mean(axis=1), joined
+
+
 def timeline(times: Timeline, cycles: int) -> Figure:
     """Draw for every chiplet the commands when they were under way, and below how much its parts worked.
 
@@ -123,15 +142,11 @@ def timeline(times: Timeline, cycles: int) -> Figure:
         ticks[top + bar / 2] = f"chiplet {number}"
         top += bar
         first, last = start // times.window, -(-(start + cycles) // times.window)
-        shares = working[first:last].T / times.window
-        # Not more columns than the picture has.
-        joined = -(-shares.shape[1] // _COLUMNS) or 1
-        shares = np.pad(shares, ((0, 0), (0, -shares.shape[1] % joined)))
+        shares, joined = _shares(working[first:last] / times.window)
         left, bottom = first * times.window - start, top + strip * len(times.parts)
-        shares = shares if shares.size else np.zeros((len(times.parts), joined))
         axes.imshow(
-            shares.reshape(len(times.parts), -1, joined).mean(axis=2),
-            extent=(left, left + shares.shape[1] * times.window, bottom, top),
+            shares.T,
+            extent=(left, left + len(shares) * joined * times.window, bottom, top),
             aspect="auto",
             interpolation="nearest",
             cmap="Greys",
