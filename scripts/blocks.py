@@ -526,8 +526,8 @@ BLOCKS: tuple[Block, ...] = (
         narrow={"units": 2, "rows": 2, "lanes": 1, "max_out": 1, "data_width": 64},
     ),
     Block(
-        name="community.hub_finisher",
-        factory="tb.community.factories:hub_finisher",
+        name="community.row_finisher",
+        factory="tb.community.factories:row_finisher",
         parameters={"hubs": 512, "ways": 8},
     ),
     Block(
@@ -564,7 +564,7 @@ BLOCKS: tuple[Block, ...] = (
             "data_width": 64,
             "partials": True,
         },
-        measures=("community.hub_finisher",),
+        measures=("community.row_finisher",),
     ),
     Block(
         name="community.record_reader",

@@ -1,31 +1,24 @@
 """Finisher: takes sums of nodes through the second rounding point, and hands on those of hubs (I8)."""
 
-from itertools import pairwise
+from amaranth.hdl import Cat, Cover, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
 
-from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal, signed
-from amaranth.lib import data, memory, stream, wiring
-from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
-
-from golden.contracts import VALUE_BITS
-from golden.model.layer import GIN_FRACTION
 from hw.community.feeder import kept_scale
 from hw.community.filler import own_chunk
 from hw.community.formats import CommunityConfig
 from hw.community.places import read_signature
-from hw.pe.requantiser import Requantiser
+from hw.community.row_finisher import RowFinisher
 from hw.stream.queue import Queue
 
 __all__ = ["Finisher"]
 
-#: Beats of results, and chunks of partial sums, that wait to be taken.
+#: Chunks of partial sums that wait to be taken.
 _WAITING = 16
-#: Cycles from a read to the requantiser: the memories, the element, the product, the sum.
-_BEFORE = 4
 
 
 class Finisher(wiring.Component):
-    """An element of a node, or a chunk of a hub, a cycle.
+    """A group of ``config.ways`` elements of a node, or a chunk of a hub, a cycle.
 
     Parameters
     ----------
@@ -72,157 +65,52 @@ class Finisher(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Walk through rows; weigh, requantise and pack those of nodes."""
+        """Walk through rows; finish those of nodes, read those of hubs."""
         m = Module()
         config, settings = self.config, self.settings
-        places = config.places
-        own_shape = own_chunk(config)["data"].shape
-        memories = {}
-        for name, shape, depth in (
-            ("vids", 32, places),
-            ("scales", config.scale, places),
-            ("owns", own_shape, places * config.chunks),
-            ("biases", signed(32), max(2, config.max_out)),
-        ):
-            m.submodules[name] = words = memory.Memory(shape=shape, depth=depth, init=[])
-            memories[name] = (words.write_port(), words.read_port())
-        vid_write, vid_read = memories["vids"]
-        scale_write, scale_read = memories["scales"]
-        own_write, own_read = memories["owns"]
-        bias_write, bias_read = memories["biases"]
-        vertex = self.vertex.payload
-        m.d.comb += [
-            vid_write.en.eq(self.vertex.valid),
-            vid_write.addr.eq(vertex.place),
-            vid_write.data.eq(vertex.vid),
-            scale_write.en.eq(self.scale.valid),
-            scale_write.addr.eq(self.scale.payload.place),
-            scale_write.data.eq(self.scale.payload.scale),
-            own_write.en.eq(self.own.valid),
-            own_write.addr.eq(self.own.payload.place),
-            own_write.data.eq(self.own.payload.data),
-            bias_write.en.eq(self.bias_write.valid),
-            bias_write.addr.eq(self.bias_write.payload.address),
-            bias_write.data.eq(self.bias_write.payload.data),
-            *(port.en.eq(1) for _, port in memories.values()),
-        ]
-        m.submodules.results = results = Queue(config.result, _WAITING)
+        m.submodules.finisher = finisher = RowFinisher(config)
         m.submodules.partials = partials = Queue(config.partial, _WAITING)
-        m.submodules.requantiser = requantiser = Requantiser()
-        wiring.connect(m, results.o, wiring.flipped(self.o))
-        wiring.connect(m, partials.o, wiring.flipped(self.partial))
+        for name in ("bias_write", "vertex", "scale", "own"):
+            connect(m, flipped(getattr(self, name)), getattr(finisher, name))
+        connect(m, finisher.o, flipped(self.o))
+        connect(m, partials.o, flipped(self.partial))
 
-        # Elements of a node's row, or chunks of a hub's.
+        # Groups of a node's row, or chunks of a hub's.
         record, row, place = self.i.payload, Signal(config.row_bits), Signal(range(config.places))
-        element, chunk = Signal(range(config.max_out + 1)), Signal(range(config.chunks))
-        lane_bits, beat_bits = exact_log2(config.lanes), exact_log2(config.pe.elements)
-        node, beat_start, row_end, last_row = Signal(), Signal(), Signal(), Signal()
-        at_chunk = Signal(range(config.chunks))
-        room, partial_room = (
-            Signal(range(_WAITING + 1), init=_WAITING, name=name) for name in ("room", "partial_room")
-        )
-        reads = Signal()
+        chunk = Signal(range(config.chunks))
+        node, row_end, last_row, hub_reads = Signal(), Signal(), Signal(), Signal()
+        room = Signal(range(_WAITING + 1), init=_WAITING)
         m.d.comb += [
             node.eq(row < record.nodes),
-            at_chunk.eq(Mux(node, element >> lane_bits, chunk)),
-            beat_start.eq(element[:beat_bits] == 0),
-            row_end.eq(Mux(node, element == settings.f_out - 1, chunk == settings.last_chunk)),
             last_row.eq(row + 1 == record.rows),
-            reads.eq(self.i.valid & Mux(node, ~beat_start | (room != 0), partial_room != 0)),
-            self.i.ready.eq(reads & row_end & last_row),
-            self.freed.eq(reads & row_end),
-            self.retired.eq(self.i.ready),
             place.eq(record.base + row),
-            self.sums.address.eq(Cat(at_chunk, place)),
-            vid_read.addr.eq(place),
-            scale_read.addr.eq(place),
-            own_read.addr.eq(Cat(at_chunk, place)),
-            bias_read.addr.eq(element),
+            finisher.settings.eq(settings),
+            finisher.i.valid.eq(self.i.valid & node),
+            finisher.i.payload.eq(place),
+            finisher.sums_free.eq(node),
+            finisher.sums.data.eq(self.sums.data),
+            self.sums.address.eq(Mux(node, finisher.sums.address, Cat(chunk, place))),
+            hub_reads.eq(self.i.valid & ~node & (room != 0)),
+            row_end.eq(Mux(node, finisher.i.ready, hub_reads & (chunk == settings.last_chunk))),
+            self.i.ready.eq(row_end & last_row),
+            self.freed.eq(row_end),
+            self.retired.eq(self.i.ready),
         ]
-        m.d.sync += [
-            room.eq(room - (reads & node & beat_start) + (self.o.valid & self.o.ready)),
-            partial_room.eq(partial_room - (reads & ~node) + (self.partial.valid & self.partial.ready)),
-        ]
-        with m.If(reads):
-            with m.If(node):
-                m.d.sync += element.eq(element + 1)
-            with m.Else():
-                m.d.sync += chunk.eq(chunk + 1)
-            with m.If(row_end):
-                m.d.sync += [element.eq(0), chunk.eq(0), row.eq(Mux(last_row, 0, row + 1))]
+        m.d.sync += room.eq(room - hub_reads + (self.partial.valid & self.partial.ready))
+        with m.If(hub_reads):
+            m.d.sync += chunk.eq(Mux(row_end, 0, chunk + 1))
+        with m.If(row_end):
+            m.d.sync += row.eq(Mux(last_row, 0, row + 1))
 
-        tag = data.StructLayout(
-            {"valid": 1, "element": range(config.max_out + 1), "beat_end": 1, "row_end": 1, "vid": 32}
-        )
-        tags = [Signal(tag, name=f"tag_{n}") for n in range(_BEFORE + Requantiser.LATENCY)]
-        hub_read, hub_chunk = Signal(), Signal(range(config.chunks))
-        m.d.sync += [
-            tags[0].valid.eq(reads & node),
-            tags[0].element.eq(element),
-            tags[0].beat_end.eq(row_end | element[:beat_bits].all()),
-            tags[0].row_end.eq(row_end),
-            hub_read.eq(reads & ~node),
-            hub_chunk.eq(chunk),
-            *(after.eq(before) for before, after in pairwise(tags)),
-            tags[1].vid.eq(vid_read.data),
-        ]
+        hub_read, hub_chunk, hub_end = Signal(), Signal(range(config.chunks)), Signal()
+        m.d.sync += [hub_read.eq(hub_reads), hub_chunk.eq(chunk), hub_end.eq(row_end)]
         m.d.comb += [
             partials.i.valid.eq(hub_read),
-            partials.i.payload.vid.eq(vid_read.data),
+            partials.i.payload.vid.eq(finisher.vid),
             partials.i.payload.chunk.eq(hub_chunk),
-            partials.i.payload.last.eq(tags[0].row_end),
+            partials.i.payload.last.eq(hub_end),
+            *(to.eq(sum_) for to, sum_ in zip(partials.i.payload.data, self.sums.data, strict=True)),
+            self.busy.eq(self.i.valid | finisher.busy | hub_read | self.partial.valid),
         ]
-        for lane in range(config.lanes):
-            m.d.comb += partials.i.payload.data[lane].eq(self.sums.data[lane])
-
-        # The element, then the product with what the node counts more than a neighbour, then both together.
-        lane = tags[0].element[:lane_bits]
-        summed, own = Signal(signed(config.sum_bits)), Signal(signed(VALUE_BITS))
-        scales = [Signal(config.scale, name=f"scale_{n}") for n in range(_BEFORE - 1)]
-        biases = [Signal(signed(32), name=f"bias_{n}") for n in range(_BEFORE - 1)]
-        product = Signal(signed(2 * VALUE_BITS + 1))
-        weighed = Signal(signed(config.sum_bits + GIN_FRACTION))
-        value = Signal(signed(max(len(weighed), len(product)) + 1))
-        m.d.sync += [
-            summed.eq(Array(self.sums.data[n] for n in range(config.lanes))[lane]),
-            own.eq(Array(own_read.data[n] for n in range(config.lanes))[lane]),
-            product.eq(own * settings.own),
-            weighed.eq(Mux(settings.wide, summed << GIN_FRACTION, summed)),
-            value.eq(weighed + product),
-            scales[0].eq(scale_read.data),
-            biases[0].eq(bias_read.data),
-            *(after.eq(before) for line in (scales, biases) for before, after in pairwise(line)),
-        ]
-        m.d.comb += [
-            requantiser.i.valid.eq(tags[_BEFORE - 1].valid),
-            requantiser.i.payload.value.eq(value),
-            requantiser.i.payload.scale.eq(scales[-1]),
-            requantiser.i.payload.bias.eq(Mux(settings.bias, biases[-1], 0)),
-            requantiser.i.payload.shift.eq(settings.shift),
-            requantiser.i.payload.relu.eq(settings.relu),
-        ]
-
-        done = tags[-1]
-        filled = Signal(data.ArrayLayout(signed(VALUE_BITS), config.pe.elements))
-        # The last element of a beat leaves with it.
-        packed = Signal(data.ArrayLayout(signed(VALUE_BITS), config.pe.elements - 1))
-        for n in range(config.pe.elements):
-            before = packed[n] if n < config.pe.elements - 1 else 0
-            m.d.comb += filled[n].eq(before | Mux(done.element[:beat_bits] == n, requantiser.o.payload, 0))
-        with m.If(done.valid):
-            m.d.sync += packed.eq(Mux(done.beat_end, 0, filled.as_value()))
-        on_the_way = Cat(entry.valid for entry in tags).any() | hub_read
-        m.d.comb += [
-            results.i.valid.eq(done.valid & done.beat_end),
-            results.i.payload.vid.eq(done.vid),
-            results.i.payload.beat.eq(done.element >> beat_bits),
-            results.i.payload.data.eq(filled),
-            results.i.payload.last.eq(done.row_end),
-            self.busy.eq(self.i.valid | on_the_way | self.o.valid | self.partial.valid),
-        ]
-        m.d.sync += [
-            Cover(self.i.valid & node & beat_start & (room == 0), "no room for another beat"),
-            Cover(self.i.valid & ~node & (partial_room == 0), "no room for another partial sum"),
-            Cover(done.valid & done.beat_end & ~done.row_end, "a row of several beats"),
-        ]
+        m.d.sync += Cover(self.i.valid & ~node & (room == 0), "no room for another partial sum")
         return m

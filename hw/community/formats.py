@@ -37,6 +37,9 @@ class CommunityConfig:
         See `hw.pe.formats.PEConfig`.
     data_width
         Bits of a beat of features or results: 64, 128 or 256.
+    ways
+        Elements that a PE or a hub unit takes through the second rounding point in a cycle, a power of two up to the
+        lanes.
     partials
         Whether rows may be halves of partial sums that came round the ring: sums of records are then as wide as whole
         sums, and high halves count 2^16 times.
@@ -54,6 +57,7 @@ class CommunityConfig:
     max_out: int = 16
     weight_rows: int = 4096
     data_width: int = 256
+    ways: int = 1
     partials: bool = False
 
     def __post_init__(self) -> None:
@@ -63,6 +67,8 @@ class CommunityConfig:
             raise ValueError(f"columns must be a power of two in {2 * self.width}..1024, not {self.columns!r}")
         if not 1 <= self.partners <= PARTNERS_MAX:
             raise ValueError(f"partners must be in 1..{PARTNERS_MAX}, not {self.partners!r}")
+        if not (1 <= self.ways <= self.lanes and self.ways & (self.ways - 1) == 0):
+            raise ValueError(f"ways must be a power of two in 1..{self.lanes}, not {self.ways!r}")
         _ = self.pe  # which checks the others
 
     @property

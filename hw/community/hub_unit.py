@@ -7,7 +7,7 @@ from amaranth.utils import ceil_log2, exact_log2
 
 from golden.contracts import PARTIAL_BITS, VALUE_BITS, VID_BITS
 from hw.community.formats import RECORDS, CommunityConfig, HubConfig
-from hw.community.hub_finisher import HubFinisher
+from hw.community.row_finisher import RowFinisher
 from hw.stream.arbiter import merge
 from hw.stream.queue import Queue
 
@@ -36,8 +36,6 @@ class HubUnit(wiring.Component):
         Hubs at most, a power of two.
     units
         Hub units, a power of two: this one has the VIDs with its own low bits.
-    ways
-        See `hw.community.hub_finisher.HubFinisher`.
 
     Attributes
     ----------
@@ -74,10 +72,8 @@ class HubUnit(wiring.Component):
         A hub for which there is no slot; it gets the last slot, and results are wrong.
     """
 
-    def __init__(
-        self, config: CommunityConfig, clients: int, nodes: int, hubs: int, units: int = 1, ways: int = 4
-    ) -> None:
-        self.config, self.clients, self.ways = config, clients, ways
+    def __init__(self, config: CommunityConfig, clients: int, nodes: int, hubs: int, units: int = 1) -> None:
+        self.config, self.clients = config, clients
         self.nodes, self.shift = max(2, nodes // units), exact_log2(units)
         self.hubs = HubConfig.of(config, hubs)
         # Of a hub at the same time: a row for every record under way, and partial sums that wait for their turn.
@@ -106,7 +102,7 @@ class HubUnit(wiring.Component):
         """Slots by VID; rows and sums by slot."""
         m = Module()
         config, hubs = self.config, self.hubs
-        m.submodules.finisher = finisher = HubFinisher(hubs, self.ways)
+        m.submodules.finisher = finisher = RowFinisher(hubs)
         slot_bits = hubs.row_bits
         m.d.comb += finisher.settings.eq(self.settings)
         connect(m, flipped(self.bias_write), finisher.bias_write)

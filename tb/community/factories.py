@@ -6,12 +6,12 @@ from hw.community.controller import Controller
 from hw.community.feature_reader import FeatureReader
 from hw.community.finisher import Finisher
 from hw.community.formats import CommunityConfig, HubConfig
-from hw.community.hub_finisher import HubFinisher
 from hw.community.hub_port import HubPort
 from hw.community.hub_unit import HubUnit
 from hw.community.pe import CommunityPE
 from hw.community.planner import Planner
 from hw.community.record_reader import RecordReader
+from hw.community.row_finisher import RowFinisher
 from hw.community.scanner import Scanner
 from hw.community.summer import Summer
 
@@ -19,12 +19,12 @@ __all__ = [
     "controller",
     "feature_reader",
     "finisher",
-    "hub_finisher",
     "hub_port",
     "hub_unit",
     "pe",
     "planner",
     "reader",
+    "row_finisher",
     "scanner",
     "summer",
 ]
@@ -47,19 +47,14 @@ def finisher(**parameters: Any) -> Finisher:
     return Finisher(CommunityConfig(**parameters))
 
 
-def hub_finisher(*, hubs: int, ways: int, **parameters: Any) -> HubFinisher:
-    """Return a `HubFinisher`; the other parameters as for `CommunityConfig`."""
-    return HubFinisher(HubConfig.of(CommunityConfig(**parameters), hubs), ways)
-
-
 def hub_port(*, units: int, rows: int, **parameters: Any) -> HubPort:
     """Return a `HubPort`; the other parameters as for `CommunityConfig`."""
     return HubPort(CommunityConfig(**parameters), units, rows)
 
 
-def hub_unit(*, clients: int, nodes: int, hubs: int, units: int, ways: int, **parameters: Any) -> HubUnit:
+def hub_unit(*, clients: int, nodes: int, hubs: int, units: int, **parameters: Any) -> HubUnit:
     """Return a `HubUnit`; the other parameters as for `CommunityConfig`."""
-    return HubUnit(CommunityConfig(**parameters), clients, nodes, hubs, units, ways)
+    return HubUnit(CommunityConfig(**parameters), clients, nodes, hubs, units)
 
 
 def pe(counter_bits: int = 32, **parameters: Any) -> CommunityPE:
@@ -75,6 +70,11 @@ def planner(**parameters: Any) -> Planner:
 def reader(**parameters: Any) -> RecordReader:
     """Return a `RecordReader`."""
     return RecordReader(CommunityConfig(**parameters))
+
+
+def row_finisher(*, hubs: int, **parameters: Any) -> RowFinisher:
+    """Return a `RowFinisher` of a hub unit; the other parameters as for `CommunityConfig`."""
+    return RowFinisher(HubConfig.of(CommunityConfig(**parameters), hubs))
 
 
 def scanner(**parameters: Any) -> Scanner:

@@ -322,7 +322,8 @@ def test_other_sizes_are_exact(tmp_path: Path, pes: int, units: int, lanes: int)
     work = [(image(one, kind), Pace(stall=0.2)) for one in given for kind in Kind]
     # Without a row memory, who wants one is told so.
     refused = [] if rows else [(image(given[0], Kind.PAIRS, ROWS), Pace())]
-    sizes = {"pes": pes, "units": units, "ways": lanes // 4, "community": {**SMALL["community"], "lanes": lanes}}  # type: ignore[dict-item]
+    community = {**SMALL["community"], "lanes": lanes, "ways": lanes // 4}  # type: ignore[dict-item]
+    sizes = {"pes": pes, "units": units, "community": community}
     outcomes = run(refused + work, tmp_path, f"community_{pes}_{units}_{lanes}", row_lines=rows, **sizes)
     for out in outcomes[: len(refused)]:
         assert out.run is not None
@@ -333,7 +334,7 @@ def test_other_sizes_are_exact(tmp_path: Path, pes: int, units: int, lanes: int)
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"pes": 0}, {"kept": 48}, {"ways": 3}, {"units": 3}, {"row_lines": 1}, {"row_lines": 96},
+        {"pes": 0}, {"kept": 48}, {"community": {"ways": 3}}, {"units": 3}, {"row_lines": 1}, {"row_lines": 96},
         {"locator": {"outputs": 5}}, {"community": {"width": 64}},
         {"community": {"data_width": 64}}, {"community": {"width": 12}}, {"community": {"columns": 128}},
         {"community": {"partners": 0}}, {"locator": {"external": True}}, {"locator": {"window": 1024}},

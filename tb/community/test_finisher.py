@@ -16,11 +16,15 @@ from tb.harness.bench import Bench, start
 from tb.harness.marks import full
 
 SIZES: tuple[dict[str, Any], ...] = (
-    {"lanes": 4, "width": 8, "columns": 16, "max_out": 6, "weight_rows": 16, "data_width": 64},
-    {"lanes": 8, "width": 32, "columns": 64, "max_out": 35, "weight_rows": 64},
+    {"lanes": 4, "width": 8, "columns": 16, "max_out": 6, "weight_rows": 16, "data_width": 64, "ways": 4},
+    {"lanes": 8, "width": 32, "columns": 64, "max_out": 35, "weight_rows": 64, "ways": 2},
 )
-MORE: tuple[dict[str, Any], ...] = ({**SIZES[0], "partials": True}, {**SIZES[1], "lanes": 2, "data_width": 128})
-#: From the cycle in which an element, or a chunk of a hub, is read to that in which its beat, or it, can be taken.
+MORE: tuple[dict[str, Any], ...] = (
+    {**SIZES[0], "partials": True, "ways": 1},
+    {**SIZES[1], "lanes": 2, "data_width": 128},
+)
+#: From the cycle in which a group of elements, or a chunk of a hub, is read to that in which its beat, or it, can be
+#: taken.
 LATENCY, HUB_LATENCY = 12, 2
 #: Beats, or chunks, that wait to be taken.
 WAITING = 16
@@ -203,18 +207,18 @@ async def extremes_are_exact(dut: Any, wide: int, own: int) -> None:
 
 
 @cocotb.test()
-async def an_element_or_a_chunk_passes_every_cycle(dut: Any) -> None:
+async def a_group_or_a_chunk_passes_every_cycle(dut: Any) -> None:
     """So does the next row, and the next record; hubs do not wait for the nodes before them."""
     rows = await begin(dut)
     config = rows.config
     for f_out in lengths(config):
         for nodes, hubs in ((1, 0), (0, 1), (config.width, 0), (0, config.width), (3, 4), (1, 2)):
             await rows.set(f_out)
-            chunks = rows.settings["last_chunk"] + 1
-            read = nodes * f_out + hubs * chunks
+            chunks, groups = rows.settings["last_chunk"] + 1, -(-f_out // config.ways)
+            read = nodes * groups + hubs * chunks
             await rows.send(nodes, hubs)
             began = rows.bench.cycle
-            last = max(nodes and nodes * f_out + LATENCY, hubs and read + HUB_LATENCY)
+            last = max(nodes and nodes * groups + LATENCY, hubs and read + HUB_LATENCY)
             assert await rows.done() - began == last, f"{nodes} nodes, {hubs} hubs of {f_out}"
 
 

@@ -15,7 +15,6 @@ import pytest
 from golden.model.layer import GIN_FRACTION
 from golden.model.rounding import requantise
 from hw.community.formats import RECORDS
-from hw.community.hub_finisher import HubFinisher
 from hw.community.hub_unit import HubUnit
 from hw.pe.requantiser import Requantiser
 from tb.community import factories
@@ -564,7 +563,7 @@ async def rows_come_in_their_cycles(dut: Any) -> None:
 
 def name_of(design: HubUnit) -> str:
     """Return what cycles of this configuration are called."""
-    return f"community.hub_unit.{design.clients}.{design.ways}"
+    return f"community.hub_unit.{design.clients}.{design.config.ways}"
 
 
 @cocotb.test()
@@ -596,7 +595,7 @@ async def a_layer_takes_its_cycles(dut: Any) -> None:
         began = bench.cycle
         await bench.pulse(dut.finish, then=1)
         await bench.until(lambda: around.ended == hubs)
-        groups = -(-f_out // design.ways)
+        groups = -(-f_out // design.config.ways)
         # The pulse, the state, the look at what is owed, the finisher's way, and the queue.
         assert bench.cycle - began == hubs * groups + Requantiser.LATENCY + 7
         assert around.results == around.expected()
@@ -800,4 +799,4 @@ def test_hub_unit(sizes: dict[str, Any]) -> None:
 @pytest.mark.parametrize("ways", [0, 3, 8])
 def test_sizes_are_checked(ways: int) -> None:
     with pytest.raises(ValueError, match=r"ways must be a power of two in 1\.\.4"):
-        HubFinisher(factories.hub_unit(**DEFAULT).hubs, ways)
+        factories.hub_unit(**{**DEFAULT, "ways": ways})

@@ -54,9 +54,9 @@ pes = 2
 units = 2
 hubs = 128
 kept = 64
-ways = 2
 depth = 32
 [community]
+ways = 2
 lanes = 4
 width = 128
 columns = 256

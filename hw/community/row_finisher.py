@@ -1,4 +1,4 @@
-"""Hub finisher: takes the sums of all hubs through the second rounding point, several elements a cycle (I8)."""
+"""Row finisher: takes sums of nodes and hubs through the second rounding point, several elements a cycle (I8)."""
 
 from itertools import pairwise
 
@@ -11,12 +11,12 @@ from golden.contracts import ACCUMULATOR_BITS, VALUE_BITS
 from golden.model.layer import GIN_FRACTION
 from hw.community.feeder import kept_scale
 from hw.community.filler import own_chunk
-from hw.community.formats import HubConfig
+from hw.community.formats import CommunityConfig
 from hw.community.places import read_signature
 from hw.pe.requantiser import Requantiser
 from hw.stream.queue import Queue
 
-__all__ = ["HubFinisher"]
+__all__ = ["RowFinisher"]
 
 #: Beats of results that wait to be taken.
 _WAITING = 16
@@ -24,14 +24,15 @@ _WAITING = 16
 _BEFORE = 4
 
 
-class HubFinisher(wiring.Component):
-    """A group of elements a cycle: hubs are finished at the end of a layer, when little else hides their time.
+class RowFinisher(wiring.Component):
+    """A group of ``config.ways`` elements a cycle.
+
+    Nothing hides the time of hubs, which are finished at the end of a layer, nor that of a large record, whose rows are
+    finished when all of its sums are there and keep their places until then.
 
     Parameters
     ----------
-    config : HubConfig
-    ways
-        Elements of a group, a power of two up to the lanes.
+    config : CommunityConfig
 
     Attributes
     ----------
@@ -41,27 +42,22 @@ class HubFinisher(wiring.Component):
     vertex : stream of ``config.request``, always ready
     scale : stream of `kept_scale`, always ready
     own : stream of `own_chunk`, always ready
-        What is needed of every hub at the end, by its slot.
-    i : stream of range(hubs)
-        Slots of hubs whose sums are complete; taken with the last group of a row.
+        What is needed of every row at the end, by its place.
+    i : stream of range(places)
+        Places of rows whose sums are complete; taken with the last group of a row.
+    vid : Out(32)
+        VID of the row that `i` had in the cycle before, valid or not.
     sums
-        The sums, by slot and chunk.
+        The sums, by place and chunk.
     sums_free : In(1)
         They may be read in this cycle.
     o : stream of ``config.result``
     busy : Out(1)
         Rows are on their way.
-
-    Raises
-    ------
-    ValueError
-        If `ways` is out of range.
     """
 
-    def __init__(self, config: HubConfig, ways: int = 4) -> None:
-        if not (1 <= ways <= config.lanes and ways & (ways - 1) == 0):
-            raise ValueError(f"ways must be a power of two in 1..{config.lanes}, not {ways!r}")
-        self.config, self.ways = config, ways
+    def __init__(self, config: CommunityConfig) -> None:
+        self.config = config
         super().__init__(
             {
                 "settings": In(config.settings),
@@ -69,7 +65,8 @@ class HubFinisher(wiring.Component):
                 "vertex": In(stream.Signature(config.request, always_ready=True)),
                 "scale": In(stream.Signature(kept_scale(config), always_ready=True)),
                 "own": In(stream.Signature(own_chunk(config), always_ready=True)),
-                "i": In(stream.Signature(config.row_bits)),
+                "i": In(stream.Signature(range(config.places))),
+                "vid": Out(32),
                 "sums": Out(read_signature(config.chunk, config.places * config.chunks)),
                 "sums_free": In(1),
                 "o": Out(stream.Signature(config.result)),
@@ -80,7 +77,7 @@ class HubFinisher(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Walk through rows and groups; weigh, requantise and pack."""
         m = Module()
-        config, settings, ways = self.config, self.settings, self.ways
+        config, settings, ways = self.config, self.settings, self.config.ways
         way_bits = exact_log2(ways)
         memories = {}
         for name, shape, depth, granularity in (
@@ -132,6 +129,7 @@ class HubFinisher(wiring.Component):
             self.i.ready.eq(reads & row_end),
             self.sums.address.eq(Cat(at_chunk, row)),
             vid_read.addr.eq(row),
+            self.vid.eq(vid_read.data),
             scale_read.addr.eq(row),
             own_read.addr.eq(Cat(at_chunk, row)),
             bias_read.addr.eq(group),
