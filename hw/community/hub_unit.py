@@ -53,7 +53,7 @@ class HubUnit(wiring.Component):
     asking : Out(1)
         Requests, or hubs asked for ahead, are still to be looked up.
     busy : Out(1)
-        Clearing, waiting for rows, adding or finishing.
+        Clearing, waiting for rows that were asked for, adding or finishing.
     i : streams of ``config.request``
         Hubs of which the row is wanted.
     rows : streams of ``config.hub_row``, always ready
@@ -115,7 +115,8 @@ class HubUnit(wiring.Component):
         slot_read, partial_slot, row_slot = (slots.read_port(transparent_for=(slot_write,)) for _ in range(3))
         # The layer whose row a slot has.
         m.submodules.there = there = memory.Memory(shape=_EPOCH_BITS, depth=hubs.width, init=[])
-        there_write, there_read = there.write_port(), there.read_port()
+        there_write = there.write_port()
+        there_read, there_check = there.read_port(), there.read_port()
         last_clear = max(self.nodes, hubs.width) - 1
         clearing, to_clear = Signal(init=1), Signal(range(last_clear + 1))
         epoch = Signal(_EPOCH_BITS, init=1)  # 0: of no layer
@@ -210,7 +211,7 @@ class HubUnit(wiring.Component):
         parts = config.pe.parts
         # Beats of several rows may come in turn, so all that is counted is the chunks of one.
         part, chunk = Signal(range(max(2, parts))), Signal(range(config.chunks))
-        adds, arrived = Signal(), Signal(slot_bits + 1)
+        adds = Signal()
         row_end = chunk == self.settings.last_chunk
         beat_end = (part == parts - 1) | row_end
         # A beat, when its slot is known.
@@ -241,7 +242,6 @@ class HubUnit(wiring.Component):
         with m.If(stores):
             m.d.sync += part.eq(Mux(beat_end, 0, part + 1))
             with m.If(row_end):
-                m.d.sync += arrived.eq(arrived + 1)
                 m.d.comb += [there_write.en.eq(1), there_write.addr.eq(place), there_write.data.eq(epoch)]
 
         # Rows to those who asked, once they are combined.
@@ -315,37 +315,37 @@ class HubUnit(wiring.Component):
         for lane in range(config.lanes):
             m.d.comb += sum_write.data[lane].eq(Mux(adds, sum_read.data[lane] + second.data[lane], 0))
 
-        # The end: hubs that are done leave, the others go round until they are.
+        # The end: hubs that are done leave, the others go round until they are. One that was asked for ahead may be
+        # wanted by nobody, and its row is still to come.
         m.submodules.unfinished = unfinished = ResetInserter(self.start)(Queue(slot_bits, hubs.width))
-        finishing, goes, checks, checked = Signal(), Signal(), Signal(), Signal(slot_bits)
+        finishing, checks, checked = Signal(), Signal(), Signal(slot_bits)
         complete, moves = Signal(), Signal()
         m.d.comb += [
-            goes.eq(finishing & (arrived == count)),
-            complete.eq(asked_check.data == added_check.data),
+            complete.eq((asked_check.data == added_check.data) & (there_check.data == epoch)),
             moves.eq(~checks | ~complete | finisher.i.ready),
             finisher.i.valid.eq(checks & complete),
             finisher.i.payload.eq(checked),
             unfinished.i.valid.eq((new & settles) | (checks & ~complete)),
             unfinished.i.payload.eq(Mux(finishing, checked, count)),
-            unfinished.o.ready.eq(goes & moves),
+            unfinished.o.ready.eq(finishing & moves),
         ]
-        for port in (asked_check, added_check):
+        for port in (asked_check, added_check, there_check):
             m.d.comb += [port.en.eq(moves), port.addr.eq(unfinished.o.payload)]
         with m.If(moves):
-            m.d.sync += [checks.eq(goes & unfinished.o.valid), checked.eq(unfinished.o.payload)]
+            m.d.sync += [checks.eq(finishing & unfinished.o.valid), checked.eq(unfinished.o.payload)]
         with m.If(self.finish):
             m.d.sync += finishing.eq(1)
-        with m.Elif(goes & (unfinished.level == 0) & ~checks):
+        with m.Elif(finishing & (unfinished.level == 0) & ~checks):
             m.d.sync += finishing.eq(0)
         with m.If(self.start):
-            m.d.sync += [epoch.eq(epoch + 1), count.eq(0), arrived.eq(0)]
+            m.d.sync += [epoch.eq(epoch + 1), count.eq(0)]
             with m.If(epoch.all()):
                 m.d.sync += [epoch.eq(1), clearing.eq(1)]
         m.d.comb += [
             self.asking.eq(Cat(port.valid for port in (*self.i, self.ahead)).any() | asks.valid | looks),
             self.busy.eq(
                 clearing | finishing | finisher.busy | part_stream.valid | first_valid | adds | asks.valid | looks
-                | (served.level != 0) | serving | (arrived != count)
+                | (served.level != 0) | serving
             ),
         ]  # fmt: skip
         m.d.sync += [
