@@ -528,13 +528,13 @@ BLOCKS: tuple[Block, ...] = (
     Block(
         name="community.row_finisher",
         factory="tb.community.factories:row_finisher",
-        parameters={"hubs": 512, "ways": 8},
+        parameters={"hubs": 512, "ways": 4},
     ),
     Block(
-        # Measures the finisher, too.
+        # Measures the row finisher, too.
         name="community.hub_unit",
         factory="tb.community.factories:hub_unit",
-        parameters={"clients": 8, "nodes": 4096, "hubs": 512, "units": 4, "ways": 8},
+        parameters={"clients": 8, "nodes": 4096, "hubs": 512, "units": 4, "ways": 4},
         bench="tb.community.test_hub_unit",
         bench_parameters={
             "clients": 3,
@@ -584,12 +584,15 @@ BLOCKS: tuple[Block, ...] = (
         narrow={"width": 8, "columns": 16, "partners": 4},
     ),
     Block(
+        # Measures the row finisher, too.
         name="community.finisher",
         factory="tb.community.factories:finisher",
+        parameters={"ways": 4},
         bench="tb.community.test_finisher",
         bench_factory="tb.community.test_finisher:finisher",
-        bench_parameters={"lanes": 8, "width": 32, "columns": 64, "max_out": 35, "weight_rows": 64},
-        narrow={"lanes": 4, "width": 8, "columns": 16, "max_out": 6, "weight_rows": 16, "data_width": 64},
+        bench_parameters={"lanes": 8, "width": 32, "columns": 64, "max_out": 35, "weight_rows": 64, "ways": 2},
+        narrow={"lanes": 4, "width": 8, "columns": 16, "max_out": 6, "weight_rows": 16, "data_width": 64, "ways": 4},
+        measures=("community.row_finisher",),
     ),
     Block(name="community.scanner", factory="tb.community.factories:scanner", formal="tb.community.formal_scanner"),
     Block(
@@ -611,6 +614,7 @@ BLOCKS: tuple[Block, ...] = (
         # Measures its parts that have no bench of their own, too.
         name="community.pe",
         factory="tb.community.factories:pe",
+        parameters={"ways": 4},
         bench="tb.community.test_pe",
         bench_parameters={"lanes": 8, "width": 64, "columns": 128, "partners": 8, "max_out": 19, "weight_rows": 64},
         narrow={
