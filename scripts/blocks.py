@@ -528,13 +528,13 @@ BLOCKS: tuple[Block, ...] = (
     Block(
         name="community.row_finisher",
         factory="tb.community.factories:row_finisher",
-        parameters={"hubs": 512, "ways": 4},
+        parameters={"hubs": 512, "ways": 8},
     ),
     Block(
         # Measures the row finisher, too.
         name="community.hub_unit",
         factory="tb.community.factories:hub_unit",
-        parameters={"clients": 8, "nodes": 4096, "hubs": 512, "units": 4, "ways": 4},
+        parameters={"clients": 8, "nodes": 4096, "hubs": 512, "units": 4, "ways": 8},
         bench="tb.community.test_hub_unit",
         bench_parameters={
             "clients": 3,

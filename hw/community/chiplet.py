@@ -16,7 +16,7 @@ from hw.community.apart import Apart
 from hw.community.controller import Controller
 from hw.community.distributor import Distributor
 from hw.community.feature_reader import FeatureReader
-from hw.community.formats import CommunityConfig
+from hw.community.formats import CommunityConfig, HubConfig
 from hw.community.hub_port import HubPort
 from hw.community.hub_unit import HubUnit
 from hw.community.node_table import NodeTable
@@ -76,6 +76,8 @@ class MachineConfig:
     kept
         Beats of records that are kept for each PE, a power of two from 64: if all records of a graph fit, the layers
         after the first have them without a location.
+    ways
+        Elements of a hub that a unit finishes in a cycle, a power of two up to the lanes.
     row_lines
         Lines of 64 bytes for rows that stay on the chip between layers, a power of two from 2; 0: all go to memory.
 
@@ -93,6 +95,7 @@ class MachineConfig:
     hops: int = 3
     depth: int = 128
     kept: int = 2048
+    ways: int = 4
     row_lines: int = 0
 
     def __post_init__(self) -> None:
@@ -102,6 +105,7 @@ class MachineConfig:
             raise ValueError(f"units must be 1, 2, 4 or 8, not {self.units!r}")
         if self.kept < 64 or self.kept & (self.kept - 1):
             raise ValueError(f"kept must be a power of two from 64, not {self.kept!r}")
+        _ = HubConfig.of(self.community, self.hubs, self.ways)  # which checks both
         if self.row_lines == 1 or self.row_lines & (self.row_lines - 1):
             raise ValueError(f"row_lines must be 0 or a power of two from 2, not {self.row_lines!r}")
         if self.locator.outputs > 4:
@@ -211,7 +215,7 @@ class CommunityChiplet(wiring.Component):
     def hub_module(self) -> HubUnit:
         """Return a hub unit as it is in this chiplet."""
         config = self.config
-        return HubUnit(config.community, config.pes, config.locator.nodes, config.hubs, config.units)
+        return HubUnit(config.community, config.pes, config.locator.nodes, config.hubs, config.units, config.ways)
 
     @staticmethod
     def _feed(m: Module, features: Any, taker: Any, there: Signal) -> None:

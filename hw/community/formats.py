@@ -38,8 +38,7 @@ class CommunityConfig:
     data_width
         Bits of a beat of features or results: 64, 128 or 256.
     ways
-        Elements that a PE or a hub unit takes through the second rounding point in a cycle, a power of two up to the
-        lanes.
+        Elements of a node that are taken through the second rounding point in a cycle, a power of two up to the lanes.
     partials
         Whether rows may be halves of partial sums that came round the ring: sums of records are then as wide as whole
         sums, and high halves count 2^16 times.
@@ -67,9 +66,12 @@ class CommunityConfig:
             raise ValueError(f"columns must be a power of two in {2 * self.width}..1024, not {self.columns!r}")
         if not 1 <= self.partners <= PARTNERS_MAX:
             raise ValueError(f"partners must be in 1..{PARTNERS_MAX}, not {self.partners!r}")
+        self._check_ways()
+        _ = self.pe  # which checks the others
+
+    def _check_ways(self) -> None:
         if not (1 <= self.ways <= self.lanes and self.ways & (self.ways - 1) == 0):
             raise ValueError(f"ways must be a power of two in 1..{self.lanes}, not {self.ways!r}")
-        _ = self.pe  # which checks the others
 
     @property
     def places(self) -> int:
@@ -261,11 +263,12 @@ class HubConfig(CommunityConfig):
     def __post_init__(self) -> None:
         if not (8 <= self.width <= 1 << 16 and self.width & (self.width - 1) == 0):
             raise ValueError(f"hubs must be a power of two in 8..65536, not {self.width!r}")
+        self._check_ways()
 
     @classmethod
-    def of(cls, config: CommunityConfig, hubs: int) -> "HubConfig":
-        """Return the sizes for so many `hubs`, otherwise those of `config`."""
-        return cls(**{**asdict(config), "width": hubs})
+    def of(cls, config: CommunityConfig, hubs: int, ways: int) -> "HubConfig":
+        """Return the sizes for so many `hubs` and `ways`, otherwise those of `config`."""
+        return cls(**{**asdict(config), "width": hubs, "ways": ways})
 
     @property
     def places(self) -> int:

@@ -36,6 +36,8 @@ class HubUnit(wiring.Component):
         Hubs at most, a power of two.
     units
         Hub units, a power of two: this one has the VIDs with its own low bits.
+    ways
+        Elements of a hub that are finished in a cycle, a power of two up to the lanes.
 
     Attributes
     ----------
@@ -72,10 +74,12 @@ class HubUnit(wiring.Component):
         A hub for which there is no slot; it gets the last slot, and results are wrong.
     """
 
-    def __init__(self, config: CommunityConfig, clients: int, nodes: int, hubs: int, units: int = 1) -> None:
+    def __init__(
+        self, config: CommunityConfig, clients: int, nodes: int, hubs: int, units: int = 1, ways: int = 4
+    ) -> None:
         self.config, self.clients = config, clients
         self.nodes, self.shift = max(2, nodes // units), exact_log2(units)
-        self.hubs = HubConfig.of(config, hubs)
+        self.hubs = HubConfig.of(config, hubs, ways)
         # Of a hub at the same time: a row for every record under way, and partial sums that wait for their turn.
         self._owed_bits = ceil_log2(2 * clients * RECORDS)
         super().__init__(

@@ -52,9 +52,9 @@ def hub_port(*, units: int, rows: int, **parameters: Any) -> HubPort:
     return HubPort(CommunityConfig(**parameters), units, rows)
 
 
-def hub_unit(*, clients: int, nodes: int, hubs: int, units: int, **parameters: Any) -> HubUnit:
+def hub_unit(*, clients: int, nodes: int, hubs: int, units: int, ways: int, **parameters: Any) -> HubUnit:
     """Return a `HubUnit`; the other parameters as for `CommunityConfig`."""
-    return HubUnit(CommunityConfig(**parameters), clients, nodes, hubs, units)
+    return HubUnit(CommunityConfig(**parameters), clients, nodes, hubs, units, ways)
 
 
 def pe(counter_bits: int = 32, **parameters: Any) -> CommunityPE:
@@ -72,9 +72,9 @@ def reader(**parameters: Any) -> RecordReader:
     return RecordReader(CommunityConfig(**parameters))
 
 
-def row_finisher(*, hubs: int, **parameters: Any) -> RowFinisher:
+def row_finisher(*, hubs: int, ways: int, **parameters: Any) -> RowFinisher:
     """Return a `RowFinisher` of a hub unit; the other parameters as for `CommunityConfig`."""
-    return RowFinisher(HubConfig.of(CommunityConfig(**parameters), hubs))
+    return RowFinisher(HubConfig.of(CommunityConfig(**parameters), hubs, ways))
 
 
 def scanner(**parameters: Any) -> Scanner:

@@ -563,7 +563,7 @@ async def rows_come_in_their_cycles(dut: Any) -> None:
 
 def name_of(design: HubUnit) -> str:
     """Return what cycles of this configuration are called."""
-    return f"community.hub_unit.{design.clients}.{design.config.ways}"
+    return f"community.hub_unit.{design.clients}.{design.hubs.ways}"
 
 
 @cocotb.test()
@@ -595,7 +595,7 @@ async def a_layer_takes_its_cycles(dut: Any) -> None:
         began = bench.cycle
         await bench.pulse(dut.finish, then=1)
         await bench.until(lambda: around.ended == hubs)
-        groups = -(-f_out // design.config.ways)
+        groups = -(-f_out // design.hubs.ways)
         # The pulse, the state, the look at what is owed, the finisher's way, and the queue.
         assert bench.cycle - began == hubs * groups + Requantiser.LATENCY + 7
         assert around.results == around.expected()
