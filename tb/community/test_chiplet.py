@@ -334,7 +334,8 @@ def test_other_sizes_are_exact(tmp_path: Path, pes: int, units: int, lanes: int)
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"pes": 0}, {"kept": 48}, {"ways": 3}, {"units": 3}, {"row_lines": 1}, {"row_lines": 96}, {"community": {"ways": 3}},
+        {"pes": 0}, {"kept": 48}, {"ways": 3}, {"units": 3}, {"row_lines": 1}, {"row_lines": 96},
+        {"community": {"ways": 3}},
         {"locator": {"outputs": 5}}, {"community": {"width": 64}},
         {"community": {"data_width": 64}}, {"community": {"width": 12}}, {"community": {"columns": 128}},
         {"community": {"partners": 0}}, {"locator": {"external": True}}, {"locator": {"window": 1024}},
