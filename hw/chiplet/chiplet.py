@@ -1,6 +1,6 @@
 """A chiplet with gather PEs, working alone on the graph in its memory."""
 
-from amaranth import Cat, Elaboratable, Module, ResetInserter, Signal
+from amaranth import Cat, Elaboratable, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -23,6 +23,7 @@ from hw.memory.word_serialiser import WordSerialiser
 from hw.memory.write_port import WritePort
 from hw.pe.group import PEGroup
 from hw.pe.router import TaskRouter
+from hw.reset import Resettable
 from hw.stream.arbiter import Arbiter
 from hw.stream.slice import Slice
 
@@ -83,8 +84,8 @@ class Chiplet(wiring.Component):
         port = (pe.address_width, pe.data_width)
         m.submodules.command_reader = command_reader = CommandReader(*port)
         m.submodules.executor = executor = Executor(pe, 4 + config.groups)
-        # After an error the executor clears all that work on its commands.
-        clearable = ResetInserter(executor.clear)
+        # After a reset and after an error the executor clears all that work on its commands.
+        clearable = Resettable(m, "cleared", executor.clear)
         m.submodules.csr = csr = clearable(CsrReader(*port, config.depth, _SHORT_DEPTH))
         m.submodules.scales = scales = clearable(RangeReader(*port, _SHORT_DEPTH))
         m.submodules.scale_words = scale_words = clearable(WordSerialiser(pe.data_width))

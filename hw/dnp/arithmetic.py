@@ -14,6 +14,7 @@ from golden.dnp.config import CoreConfig
 from golden.dnp.isa import GENERAL, PORTS
 from hw.dnp.address import address_bits
 from hw.dnp.isa import ADDRESS, SIGNED_WORD, STOP_BITS, Left, Logic, Multiplicand, Multiplier, Right, Slot, Value
+from hw.reset import partly_reset
 
 __all__ = ["Arithmetic", "entry_layout", "flight_layout"]
 
@@ -142,11 +143,13 @@ class Arithmetic(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         """Three stages, then what the add stage does."""
         m = Module()
-        operand, multiply = Signal(self.layout), Signal(self.layout)
+        operand, multiply = (
+            partly_reset(self.layout, "valid", "slot", "stop", name=name) for name in ("operand", "multiply")
+        )
         add = self.last
-        factors = [Signal(SIGNED_WORD, name=name) for name in ("multiplicand", "multiplier")]
-        values = [Signal(SIGNED_WORD, name=f"value_{stage}") for stage in ("multiply", "add")]
-        kept = Signal(_PRODUCT)
+        factors = [Signal(SIGNED_WORD, name=name, reset_less=True) for name in ("multiplicand", "multiplier")]
+        values = [Signal(SIGNED_WORD, name=f"value_{stage}", reset_less=True) for stage in ("multiply", "add")]
+        kept = Signal(_PRODUCT, reset_less=True)
         product, inverting = Signal(signed(2 * WORD)), Signal(_PRODUCT)
         m.d.comb += [product.eq(self.multiply(*factors)), inverting.eq(multiply.slot.subtract.replicate(WORD + 1))]
         general = Array(self.general)

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, signed, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import enum, memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -15,6 +15,7 @@ from hw.dnp.arithmetic import Arithmetic
 from hw.dnp.isa import ADDRESS
 from hw.dnp.issue import Issue
 from hw.dnp.port import WORD_STREAM, Port
+from hw.reset import Resettable
 
 __all__ = ["Access", "Core", "Space", "Status"]
 
@@ -76,7 +77,8 @@ class Core(wiring.Component):
     online
         The program runs while this is high (D7).
     start
-        High in the clock before ``online`` rises: everything but the memories is cleared, the first word is read.
+        A register, high in the clock before ``online`` rises and in the one after a reset: everything but the memories
+        is cleared, the first word is read.
     access
         Off-line access to the memories, and to the status at any time.
     halted
@@ -118,7 +120,7 @@ class Core(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         """Connect the stages; block, stop and count."""
         m = Module()
-        clear = ResetInserter(self.start)
+        clear = Resettable(m, "started", self.start)
         issue, arithmetic = Issue(self.config), Arithmetic(self.config)
         m.submodules.issue = clear(issue)
         m.submodules.arithmetic = clear(arithmetic)
