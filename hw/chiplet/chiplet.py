@@ -214,26 +214,23 @@ class Chiplet(wiring.Component):
         m.d.comb += [
             executor.progress.eq(written | loader.row_loaded | bias_loaded),
             executor.reading.eq(csr.busy),
-            executor.writing.eq(write_port.busy),
+            executor.writing.eq(write_port.busy | write_port.failure.valid),
         ]
 
-        # Errors. These two are found late in a cycle, so the executor hears of them in the next one. It is still at
-        # work then: the row that they belong to is on its way, and its end is what the executor counts; after the last
-        # error of a request the reader is busy for two cycles more.
+        # Errors. They are found late in a cycle, so the executor hears of them in the next one. It is still at work
+        # then: the row that they belong to is on its way, and its end is what the executor counts; after the last error
+        # of a request the CSR reader is busy for two cycles more; a failed write is under way until it is heard of.
         for n, source in enumerate((csr.error, gather.error)):
             m.d.sync += [executor.errors[n].valid.eq(source.valid), executor.errors[n].payload.eq(source.payload)]
-        for n, (port_failure, code) in enumerate(
-            ((read_arbiter.failure, Error.MEMORY_READ), (write_port.failure, Error.MEMORY_WRITE)), start=2
-        ):
-            m.d.comb += [
-                executor.errors[n].valid.eq(port_failure.valid),
-                executor.errors[n].payload.code.eq(code),
-                executor.errors[n].payload.info.eq(port_failure.payload),
-            ]
-        for n, group in enumerate(groups, start=4):
-            m.d.comb += [
-                executor.errors[n].valid.eq(group.index_error.valid),
-                executor.errors[n].payload.code.eq(Error.INDEX_RANGE),
-                executor.errors[n].payload.info.eq(group.index_error.payload),
+        reports = [
+            (read_arbiter.failure, Error.MEMORY_READ),
+            (write_port.failure, Error.MEMORY_WRITE),
+            *((group.index_error, Error.INDEX_RANGE) for group in groups),
+        ]
+        for n, (report, code) in enumerate(reports, start=2):
+            m.d.comb += executor.errors[n].payload.code.eq(code)
+            m.d.sync += [
+                executor.errors[n].valid.eq(report.valid),
+                executor.errors[n].payload.info.eq(report.payload),
             ]
         return m
