@@ -56,8 +56,11 @@ class Segmenter(wiring.Component):
         # Where the next segment of uniform ones ends, ready before it is asked for; it stays past the array's end.
         ahead = Signal(33, reset_less=True)
         step = Signal()
-        last_tile = tile == request.tiles - 1
-        final = last_tile & (row == request.rows - 1)
+        # Numbers of the last tile and row, in registers because the comparison is long.
+        end_tile, end_row = Signal.like(tile), Signal.like(row)
+        m.d.sync += [end_tile.eq(request.tiles - 1), end_row.eq(request.rows - 1)]
+        last_tile = tile == end_tile
+        final = last_tile & (row == end_row)
         wanted = running & out.i.ready
         m.d.comb += [
             offset.eq(Mux(request.uniform, ahead, self.offset.payload)),
