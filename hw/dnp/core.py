@@ -132,14 +132,13 @@ class Core(wiring.Component):
             m.d.comb += port.online.eq(self.online)
 
         last = arithmetic.last
-        go, acts, blocked, halted, running = Signal(), Signal(), Signal(), Signal(), Signal()
+        go, blocked, halted, running = Signal(), Signal(), Signal(), Signal()
         words, room = Cat(port.has_word for port in ports), Cat(port.has_room for port in ports)
         served = Cat(words | ~arithmetic.receives, room | ~arithmetic.sends)
         m.d.comb += [
             running.eq(self.online & ~halted),
             blocked.eq(~served.all()),
             go.eq(running & ~blocked),
-            acts.eq(go & last.valid),
             self.halted.eq(halted),
             issue.go.eq(go),
             arithmetic.go.eq(go),
@@ -173,7 +172,7 @@ class Core(wiring.Component):
             Status.BLOCKED: running & blocked,
         }
         words = {status: self._counter(m, status, event) for status, event in counts.items()}
-        reads = self._memories(m, issue, arithmetic, acts=acts, go=go)
+        reads = self._memories(m, issue, arithmetic, go)
         self._status(m, issue, arithmetic, reads, words, state=(halted, code, stop_pc))
         return m
 
@@ -187,7 +186,7 @@ class Core(wiring.Component):
             m.d.sync += counter.eq(counter + 1)
         return counter
 
-    def _memories(self, m: Module, issue: Issue, arithmetic: Arithmetic, *, acts: Any, go: Any) -> dict[Space, Any]:
+    def _memories(self, m: Module, issue: Issue, arithmetic: Arithmetic, go: Any) -> dict[Space, Any]:
         """One read and one write port each; off-line they belong to the access; the first word is read at the start.
 
         What a word gives that is read while it is written nobody uses: the issue stage waits for it. Words that the
@@ -198,8 +197,8 @@ class Core(wiring.Component):
         m.d.sync += address.eq(access.address)
         online: dict[Space, tuple[int, Any, Any, Any, Any]] = {
             Space.PROGRAM: (self.config.p_depth, issue.p_address, issue.p_enable, Const(0, WORD), Const(0)),
-            Space.WM: (self.config.wm_depth, issue.wm_address, go, last.wm_address, acts & last.slot.write_wm),
-            Space.XM: (self.config.xm_depth, issue.xm_address, go, last.xm_address, acts & last.slot.write_xm),
+            Space.WM: (self.config.wm_depth, issue.wm_address, go, last.wm_address, go & last.slot.write_wm),
+            Space.XM: (self.config.xm_depth, issue.xm_address, go, last.xm_address, go & last.slot.write_xm),
         }
         reads = {}
         for space, (depth, read_address, read_enable, write_address, write_enable) in online.items():
