@@ -1,6 +1,6 @@
 """A chiplet with gather PEs, working alone on the graph in its memory."""
 
-from amaranth import Cat, Elaboratable, Module, ResetInserter, Signal
+from amaranth import Cat, Elaboratable, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -23,6 +23,7 @@ from hw.memory.word_serialiser import WordSerialiser
 from hw.memory.write_port import WritePort
 from hw.pe.group import PEGroup
 from hw.pe.router import TaskRouter
+from hw.reset import Resettable
 from hw.stream.arbiter import Arbiter
 from hw.stream.slice import Slice
 
@@ -83,8 +84,8 @@ class Chiplet(wiring.Component):
         port = (pe.address_width, pe.data_width)
         m.submodules.command_reader = command_reader = CommandReader(*port)
         m.submodules.executor = executor = Executor(pe, 4 + config.groups)
-        # After an error the executor clears all that work on its commands.
-        clearable = ResetInserter(executor.clear)
+        # After a reset and after an error the executor clears all that work on its commands.
+        clearable = Resettable(m, "cleared", executor.clear)
         m.submodules.csr = csr = clearable(CsrReader(*port, config.depth, _SHORT_DEPTH))
         m.submodules.scales = scales = clearable(RangeReader(*port, _SHORT_DEPTH))
         m.submodules.scale_words = scale_words = clearable(WordSerialiser(pe.data_width))
@@ -213,26 +214,23 @@ class Chiplet(wiring.Component):
         m.d.comb += [
             executor.progress.eq(written | loader.row_loaded | bias_loaded),
             executor.reading.eq(csr.busy),
-            executor.writing.eq(write_port.busy),
+            executor.writing.eq(write_port.busy | write_port.failure.valid),
         ]
 
-        # Errors. These two are found late in a cycle, so the executor hears of them in the next one. It is still at
-        # work then: the row that they belong to is on its way, and its end is what the executor counts; after the last
-        # error of a request the reader is busy for two cycles more.
+        # Errors. They are found late in a cycle, so the executor hears of them in the next one. It is still at work
+        # then: the row that they belong to is on its way, and its end is what the executor counts; after the last error
+        # of a request the CSR reader is busy for two cycles more; a failed write is under way until it is heard of.
         for n, source in enumerate((csr.error, gather.error)):
             m.d.sync += [executor.errors[n].valid.eq(source.valid), executor.errors[n].payload.eq(source.payload)]
-        for n, (port_failure, code) in enumerate(
-            ((read_arbiter.failure, Error.MEMORY_READ), (write_port.failure, Error.MEMORY_WRITE)), start=2
-        ):
-            m.d.comb += [
-                executor.errors[n].valid.eq(port_failure.valid),
-                executor.errors[n].payload.code.eq(code),
-                executor.errors[n].payload.info.eq(port_failure.payload),
-            ]
-        for n, group in enumerate(groups, start=4):
-            m.d.comb += [
-                executor.errors[n].valid.eq(group.index_error.valid),
-                executor.errors[n].payload.code.eq(Error.INDEX_RANGE),
-                executor.errors[n].payload.info.eq(group.index_error.payload),
+        reports = [
+            (read_arbiter.failure, Error.MEMORY_READ),
+            (write_port.failure, Error.MEMORY_WRITE),
+            *((group.index_error, Error.INDEX_RANGE) for group in groups),
+        ]
+        for n, (report, code) in enumerate(reports, start=2):
+            m.d.comb += executor.errors[n].payload.code.eq(code)
+            m.d.sync += [
+                executor.errors[n].valid.eq(report.valid),
+                executor.errors[n].payload.info.eq(report.payload),
             ]
         return m

@@ -67,15 +67,15 @@ class CommandReader(wiring.Component):
         connect(m, flipped(self.beat), fetcher.beat)
 
         # Lines: asked for one by one, put together from their beats, taken in turn. The FSM below has the last word.
-        line = Signal(8 * LINE_BYTES)
+        line = Signal(8 * LINE_BYTES, reset_less=True)
         there, failed = Signal(), Signal()  # it is whole; a beat of it could not be read
         take, done = Signal(), Signal()  # the line is used; its command is answered
         at, following = Signal.like(self.base), Signal.like(self.base)  # line in turn, line to ask for
         asks, listing, owed = Signal(), Signal(), Signal(range(self.ahead + 1))
         header = data.View(struct(HEADER), line)
         # Where the list ends: behind the image's first line, and in the memory, where it may end with the port.
-        list_end = Signal.like(header.command_list + header.commands)
-        end = Signal.like(self.base + list_end)
+        list_end = Signal.like(header.command_list + header.commands, reset_less=True)
+        end = Signal.like(self.base + list_end, reset_less=True)
         m.d.comb += [
             fetcher.i.payload.address.eq(following << exact_log2(beats)),
             fetcher.i.payload.length.eq(beats - 1),

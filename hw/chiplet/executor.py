@@ -71,11 +71,12 @@ class Executor(wiring.Component):
     reading, writing : In(1)
         The CSR reader, or the write port, is busy.
     halt : Out(1)
-        After an error: no request to read and no beat to write may pass from the units to the memory.
+        After a reset or an error: no request to read and no beat to write may pass from the units to the memory.
     unanswered : In(1)
         Reads that have passed have no answer yet.
     clear : Out(1)
-        The units return to their state after reset; nothing of theirs is under way.
+        A register: the units return to their first state; nothing of theirs is under way. It is their only reset, and
+        so comes after each one of the executor too.
     """
 
     def __init__(self, config: PEConfig, error_sources: int) -> None:
@@ -98,9 +99,9 @@ class Executor(wiring.Component):
                 "progress": In(1),
                 "reading": In(1),
                 "writing": In(1),
-                "halt": Out(1),
+                "halt": Out(1, init=1),
                 "unanswered": In(1),
-                "clear": Out(1),
+                "clear": Out(1, init=1),
             }
         )
 
@@ -112,7 +113,8 @@ class Executor(wiring.Component):
         beats_of_granule = ROW_BYTES * 8 // config.data_width
 
         # What no opcode uses is not kept.
-        kept = Signal(max(layout.offsets.get("reserved", 8 * COMMAND_BYTES) for layout in COMMANDS.values()))
+        most = max(layout.offsets.get("reserved", 8 * COMMAND_BYTES) for layout in COMMANDS.values())
+        kept = Signal(most, reset_less=True)
         bits = Cat(kept, Const(0, 8 * COMMAND_BYTES - len(kept)))
         head = data.View(struct(COMMANDS[Opcode.NOP]), bits)
         load = data.View(struct(COMMANDS[Opcode.LOAD_WEIGHTS]), bits)
@@ -130,21 +132,23 @@ class Executor(wiring.Component):
         # Derived from the command before anything starts, in three steps, because each of them is a long carry chain:
         # sizes and line addresses chosen by opcode; rows measured and addresses counted from the base; one product.
         # The last two follow the first by themselves, in MEASURE, CHECK and MULTIPLY.
-        f_in, f_out, vertices = Signal(32), Signal(16), Signal(32)
-        lines = [Signal(32, name=f"line{k}") for k in range(_MOST_LINES)]
-        sums = [Signal(1 + max(len(self.base), 32), name=f"sum{k}") for k in range(_MOST_LINES)]
+        f_in, f_out = Signal(32, reset_less=True), Signal(16, reset_less=True)
+        vertices = Signal(32, reset_less=True)
+        lines = [Signal(32, name=f"line{k}", reset_less=True) for k in range(_MOST_LINES)]
+        sum_bits = 1 + max(len(self.base), 32)
+        sums = [Signal(sum_bits, name=f"sum{k}", reset_less=True) for k in range(_MOST_LINES)]
         # A width that is not refused is at most `max_out`, and a number of inputs at most `weight_rows`.
         width = f_out[: bits_for(config.max_out)]
         inputs = f_in[: bits_for(config.weight_rows)]
         last_chunk = Signal(range(config.max_chunks))  # of an output row
         most_granules = 1 + ((config.max_out - 1) >> _ELEMENTS_OF_GRANULE)
         granules = Signal(range(most_granules + 1))  # of a row of results or weights
-        factor, product = Signal(32), Signal(48)
+        factor, product = Signal(32, reset_less=True), Signal(48, reset_less=True)
         times = Signal(max(len(aggregate.tiles), bits_for(most_granules * max(_WORDS_OF_GRANULE, beats_of_granule))))
-        first, end = Signal(33), Signal(34)
-        settings = Signal(config.settings)
-        task_settings = Signal.like(self.task_settings)
-        gather_settings = Signal.like(self.gather_settings)
+        first, end = Signal(33, reset_less=True), Signal(34, reset_less=True)
+        settings = Signal(config.settings, reset_less=True)
+        task_settings = Signal.like(self.task_settings, reset_less=True)
+        gather_settings = Signal.like(self.gather_settings, reset_less=True)
         m.d.comb += [
             self.settings.eq(settings),
             self.task_settings.eq(task_settings),
@@ -170,9 +174,10 @@ class Executor(wiring.Component):
             with m.If(last_chunk[bit]):
                 m.d.comb += chunk_shift.eq(bit + 1)
 
-        missing = Signal(32)  # rows or biases not yet done
+        missing = Signal(32, reset_less=True)  # rows or biases not yet done
         m.d.sync += missing.eq(missing - self.progress)
-        csr, scales = Signal.like(self.csr.payload), Signal.like(self.scales.payload)
+        csr = Signal.like(self.csr.payload, reset_less=True)
+        scales = Signal.like(self.scales.payload, reset_less=True)
         csr_asked, scales_asked = Signal(), Signal()
         m.d.comb += [self.csr.payload.eq(csr), self.scales.payload.eq(scales)]
 
@@ -202,6 +207,10 @@ class Executor(wiring.Component):
                     refuse(Error.BAD_OPERAND, lines[line])
 
         with m.FSM() as fsm:
+            with m.State("RESET"):
+                m.d.sync += [self.halt.eq(0), self.clear.eq(0)]
+                m.next = "IDLE"
+
             with m.State("IDLE"):
                 m.d.comb += self.command.ready.eq(1)
                 m.d.sync += [kept.eq(self.command.payload), report.eq(0)]
@@ -391,6 +400,6 @@ class Executor(wiring.Component):
                 m.d.comb += self.executed.valid.eq(1)
                 with m.If(self.executed.ready):
                     m.next = "IDLE"
-        with m.If(~fsm.ongoing("IDLE")):
+        with m.If(~fsm.ongoing("RESET") & ~fsm.ongoing("IDLE")):
             m.d.comb += [self.opcode.eq(head.opcode), self.layer.eq(head.layer)]
         return m

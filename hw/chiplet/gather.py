@@ -121,7 +121,7 @@ class GatherUnit(wiring.Component):
 
         # Rows wanted: the destination's own first, then one a word.
         own = Signal(init=1)
-        vertex = Signal.like(settings.combined)  # index of the destination's row
+        vertex = Signal.like(settings.combined, reset_less=True)  # index of the destination's row
         word = self.i.payload
         source = Signal(32)
         known = Signal()

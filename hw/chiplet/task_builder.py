@@ -73,7 +73,7 @@ class TaskBuilder(wiring.Component):
         settings, task = self.settings, out.i.payload
         features, rows = self.features, self.rows
 
-        address = Signal(self.config.beat_address_width)
+        address = Signal(self.config.beat_address_width, reset_less=True)
         valid, ready = Signal(), Signal()
         m.d.comb += [
             valid.eq(Mux(settings.gather, rows.valid, features.valid)),

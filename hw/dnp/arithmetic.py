@@ -14,8 +14,9 @@ from golden.dnp.config import CoreConfig
 from golden.dnp.isa import GENERAL, PORTS
 from hw.dnp.address import address_bits
 from hw.dnp.isa import ADDRESS, SIGNED_WORD, STOP_BITS, Left, Logic, Multiplicand, Multiplier, Right, Slot, Value
+from hw.reset import partly_reset
 
-__all__ = ["Arithmetic", "entry_layout", "flight_layout"]
+__all__ = ["EFFECTS", "Arithmetic", "entry_layout", "flight_layout"]
 
 #: -1 times -1 is +1: the product without its low bits has one bit more than a word.
 _PRODUCT = signed(WORD + 1)
@@ -23,7 +24,7 @@ _SUM = signed(WORD + 2)
 
 
 #: What an instruction does; nothing is done where there is none.
-_EFFECTS = ("write_a", "clear_a", "write_general", "write_wm", "write_xm")
+EFFECTS = ("write_a", "clear_a", "write_general", "write_wm", "write_xm")
 
 
 def entry_layout(config: CoreConfig) -> data.StructLayout:
@@ -65,7 +66,7 @@ class Arithmetic(wiring.Component):
     also the only place where an instruction waits for a partner; then all stages wait.
 
     What the add stage chooses from is chosen by one bit each, made ready a stage earlier, and so is the general
-    register it reads: with what the instruction before is just writing to it.
+    register it reads. Where the instruction before is just writing to it, the add stage takes that result, kept apart.
 
     Parameters
     ----------
@@ -98,6 +99,8 @@ class Arithmetic(wiring.Component):
         Registers.
     from_a
         Inside: A itself is the second input of the adder.
+    stages
+        Inside: the instructions in the operand and multiply stages; proofs look at them.
     """
 
     go: Signal
@@ -120,6 +123,9 @@ class Arithmetic(wiring.Component):
         self.multiply = multiply
         self.from_a = Signal()
         self.layout = entry_layout(self.config)
+        self.stages = [
+            partly_reset(self.layout, "valid", "slot", "stop", name=name) for name in ("operand", "multiply")
+        ]
         super().__init__(
             {
                 "go": In(1),
@@ -142,11 +148,10 @@ class Arithmetic(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         """Three stages, then what the add stage does."""
         m = Module()
-        operand, multiply = Signal(self.layout), Signal(self.layout)
-        add = self.last
-        factors = [Signal(SIGNED_WORD, name=name) for name in ("multiplicand", "multiplier")]
-        values = [Signal(SIGNED_WORD, name=f"value_{stage}") for stage in ("multiply", "add")]
-        kept = Signal(_PRODUCT)
+        operand, multiply, add = *self.stages, self.last
+        factors = [Signal(SIGNED_WORD, name=name, reset_less=True) for name in ("multiplicand", "multiplier")]
+        values = [Signal(SIGNED_WORD, name=f"value_{stage}", reset_less=True) for stage in ("multiply", "add")]
+        kept = Signal(_PRODUCT, reset_less=True)
         product, inverting = Signal(signed(2 * WORD)), Signal(_PRODUCT)
         m.d.comb += [product.eq(self.multiply(*factors)), inverting.eq(multiply.slot.subtract.replicate(WORD + 1))]
         general = Array(self.general)
@@ -166,7 +171,7 @@ class Arithmetic(wiring.Component):
         half = Signal()
         with m.If(self.go):
             m.d.sync += [operand.eq(self.entry), multiply.eq(operand), add.eq(multiply)]
-            for name in _EFFECTS:
+            for name in EFFECTS:
                 m.d.sync += getattr(operand.slot, name).eq(getattr(self.entry.slot, name) & self.entry.valid)
             m.d.sync += factors[0].eq(
                 Mux(operand.slot.multiplicand == Multiplicand.WM, self.wm_word, general[operand.slot.factor])
@@ -195,19 +200,22 @@ class Arithmetic(wiring.Component):
                 with m.Case(Right.VALUE):
                     m.d.sync += kept.eq(values[0] ^ inverting)
         named = multiply.slot.register
+        wanted = (multiply.slot.right == Right.REGISTER) & ~named[-1]
         read, forwarded = Signal(SIGNED_WORD), Signal()
+        latest, from_latest = Signal(SIGNED_WORD, reset_less=True), Signal()
         m.d.comb += forwarded.eq(add.slot.write_general & (add.slot.target == named[: len(add.slot.target)]))
         with m.If(self.go):
-            m.d.sync += read.eq(0)
-            with m.If((multiply.slot.right == Right.REGISTER) & ~named[-1]):
-                m.d.sync += read.eq(Mux(forwarded, self.result, general[named[:-1]]) ^ inverting)
+            m.d.sync += [read.eq(0), latest.eq(self.result), from_latest.eq(wanted & forwarded)]
+            with m.If(wanted & ~forwarded):
+                m.d.sync += read.eq(general[named[:-1]] ^ inverting)
         self._ports(m, multiply)
-        self._add(m, add, self._right(m, multiply.slot, kept, read), values[1], half)
+        self._add(m, add, self._right(m, multiply.slot, kept | read, latest, from_latest), values[1], half)
         # What the host writes takes the way of a result: 0 and the word are added.
         with m.If(self.offline):
             m.d.sync += [add.as_value().eq(0), kept.eq(self.given), read.eq(0), half.eq(0)]
-            m.d.sync += [self.receives.eq(0), self.sends.eq(0), self.from_a.eq(0)]
-        with m.If(self.go & add.valid):
+            m.d.sync += [self.receives.eq(0), self.sends.eq(0), self.from_a.eq(0), from_latest.eq(0)]
+        # Without an instruction there are no effects.
+        with m.If(self.go):
             with m.If(add.slot.clear_a):
                 m.d.sync += self.a.eq(0)
             with m.Elif(add.slot.write_a):
@@ -226,20 +234,21 @@ class Arithmetic(wiring.Component):
             with m.If(self.go):
                 m.d.sync += ports.eq(Cat(multiply.valid & wanted & (port == index) for index in range(len(PORTS))))
 
-    def _right(self, m: Module, slot: Any, kept: Signal, read: Signal) -> Any:
+    def _right(self, m: Module, slot: Any, early: Any, latest: Signal, from_latest: Signal) -> Any:
         """Choose the second input of the adder, inverted to be subtracted; `slot` is that of the multiply stage."""
         from_a, invert_a = self.from_a, Signal()
         with m.If(self.go):
             m.d.sync += [from_a.eq((slot.right == Right.REGISTER) & slot.register[-1]), invert_a.eq(slot.subtract)]
         gated = []
         for chosen, source in ((from_a, self.a ^ invert_a.replicate(WORD).as_signed()),
+                               (from_latest, latest ^ invert_a.replicate(WORD).as_signed()),
                                *zip(self.receives, self.port_words, strict=True)):  # fmt: skip
             wide = Signal(_PRODUCT)
             m.d.comb += wide.eq(source)
             gated.append(wide & chosen.replicate(len(wide)).as_signed())
-        a, *ports = gated
+        a, forwarded, *ports = gated
         right = Signal(_PRODUCT)
-        m.d.comb += right.eq((kept | read | a) | ((ports[0] | ports[1]) | (ports[2] | ports[3])))
+        m.d.comb += right.eq((early | a | forwarded) | ((ports[0] | ports[1]) | (ports[2] | ports[3])))
         return right
 
     def _add(self, m: Module, add: Any, right: Any, value: Signal, half: Signal) -> None:

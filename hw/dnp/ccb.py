@@ -35,7 +35,7 @@ class ChipControl(wiring.Component):
     access
         To each processor.
     online, start
-        To all processors.
+        To all processors. ``start`` comes after a reset too.
 
     Raises
     ------
@@ -62,7 +62,7 @@ class ChipControl(wiring.Component):
                 "identity": In(HEADER.fields[1].bits),
                 "access": Out(Access()).array(cores),
                 "online": Out(1),
-                "start": Out(1),
+                "start": Out(1, init=1),
             }
         )
 
@@ -98,8 +98,10 @@ class ChipControl(wiring.Component):
             with m.If(chosen):
                 m.d.comb += read_data.eq(access.read_data)
         m.d.comb += self.o.payload.eq(data)
-        m.d.sync += self.start.eq(0)
-        with m.If(self.start):
+        # Processors are cleared after a reset too; that starts nothing.
+        starting = Signal()
+        m.d.sync += [self.start.eq(0), starting.eq(0)]
+        with m.If(starting):
             m.d.sync += self.online.eq(1)
 
         with m.FSM():
@@ -112,10 +114,11 @@ class ChipControl(wiring.Component):
                         with m.Case(int(Operation.WRITE), int(Operation.READ)):
                             m.next = "ADDRESS"
                         with m.Case(int(Operation.ON)):
-                            m.d.sync += self.start.eq(addressed & ~self.online)
+                            starts = addressed & ~self.online
+                            m.d.sync += [self.start.eq(starts), starting.eq(starts)]
                         with m.Case(int(Operation.OFF)):
                             with m.If(addressed):
-                                m.d.sync += [self.online.eq(0), self.start.eq(0)]
+                                m.d.sync += [self.online.eq(0), self.start.eq(0), starting.eq(0)]
             with m.State("ADDRESS"):
                 m.d.comb += self.i.ready.eq(1)
                 with m.If(taken):

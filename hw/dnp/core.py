@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, signed, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import enum, memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -15,6 +15,7 @@ from hw.dnp.arithmetic import Arithmetic
 from hw.dnp.isa import ADDRESS
 from hw.dnp.issue import Issue
 from hw.dnp.port import WORD_STREAM, Port
+from hw.reset import Resettable
 
 __all__ = ["Access", "Core", "Space", "Status"]
 
@@ -76,7 +77,8 @@ class Core(wiring.Component):
     online
         The program runs while this is high (D7).
     start
-        High in the clock before ``online`` rises: everything but the memories is cleared, the first word is read.
+        A register, high in the clock before ``online`` rises and in the one after a reset: everything but the memories
+        is cleared, the first word is read.
     access
         Off-line access to the memories, and to the status at any time.
     halted
@@ -118,7 +120,7 @@ class Core(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         """Connect the stages; block, stop and count."""
         m = Module()
-        clear = ResetInserter(self.start)
+        clear = Resettable(m, "started", self.start)
         issue, arithmetic = Issue(self.config), Arithmetic(self.config)
         m.submodules.issue = clear(issue)
         m.submodules.arithmetic = clear(arithmetic)
@@ -130,14 +132,13 @@ class Core(wiring.Component):
             m.d.comb += port.online.eq(self.online)
 
         last = arithmetic.last
-        go, acts, blocked, halted, running = Signal(), Signal(), Signal(), Signal(), Signal()
+        go, blocked, halted, running = Signal(), Signal(), Signal(), Signal()
         words, room = Cat(port.has_word for port in ports), Cat(port.has_room for port in ports)
         served = Cat(words | ~arithmetic.receives, room | ~arithmetic.sends)
         m.d.comb += [
             running.eq(self.online & ~halted),
             blocked.eq(~served.all()),
             go.eq(running & ~blocked),
-            acts.eq(go & last.valid),
             self.halted.eq(halted),
             issue.go.eq(go),
             arithmetic.go.eq(go),
@@ -171,7 +172,7 @@ class Core(wiring.Component):
             Status.BLOCKED: running & blocked,
         }
         words = {status: self._counter(m, status, event) for status, event in counts.items()}
-        reads = self._memories(m, issue, arithmetic, acts=acts, go=go)
+        reads = self._memories(m, issue, arithmetic, go)
         self._status(m, issue, arithmetic, reads, words, state=(halted, code, stop_pc))
         return m
 
@@ -185,7 +186,7 @@ class Core(wiring.Component):
             m.d.sync += counter.eq(counter + 1)
         return counter
 
-    def _memories(self, m: Module, issue: Issue, arithmetic: Arithmetic, *, acts: Any, go: Any) -> dict[Space, Any]:
+    def _memories(self, m: Module, issue: Issue, arithmetic: Arithmetic, go: Any) -> dict[Space, Any]:
         """One read and one write port each; off-line they belong to the access; the first word is read at the start.
 
         What a word gives that is read while it is written nobody uses: the issue stage waits for it. Words that the
@@ -196,8 +197,8 @@ class Core(wiring.Component):
         m.d.sync += address.eq(access.address)
         online: dict[Space, tuple[int, Any, Any, Any, Any]] = {
             Space.PROGRAM: (self.config.p_depth, issue.p_address, issue.p_enable, Const(0, WORD), Const(0)),
-            Space.WM: (self.config.wm_depth, issue.wm_address, go, last.wm_address, acts & last.slot.write_wm),
-            Space.XM: (self.config.xm_depth, issue.xm_address, go, last.xm_address, acts & last.slot.write_xm),
+            Space.WM: (self.config.wm_depth, issue.wm_address, go, last.wm_address, go & last.slot.write_wm),
+            Space.XM: (self.config.xm_depth, issue.xm_address, go, last.xm_address, go & last.slot.write_xm),
         }
         reads = {}
         for space, (depth, read_address, read_enable, write_address, write_enable) in online.items():

@@ -4,7 +4,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Cover, Module, ResetInserter, Signal
+from amaranth.hdl import Cat, Const, Cover, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
@@ -23,6 +23,7 @@ from hw.graph.csr_reader import ErrorReport
 from hw.memory.formats import WORD_BYTES, ReadBeat, ReadRequest, WriteRequest, line_address_width
 from hw.memory.range_reader import RangeReader
 from hw.memory.word_serialiser import WordSerialiser
+from hw.reset import Resettable
 from hw.stream.arbiter import Arbiter
 
 __all__ = ["NeuralConfig", "NeuralUnit"]
@@ -135,7 +136,7 @@ class NeuralUnit(wiring.Component):
         # for the other. After a failure that comes while programs run, words move for one cycle more.
         idle, running = Signal(init=1), Signal()
         flushing = Signal()
-        clearable = ResetInserter(idle)
+        clearable = Resettable(m, "working", idle)
         m.submodules.chip = clearable(chip := NeuralChip(config.core, counters=0, once=self.once))
         m.submodules.feeder = clearable(feeder := RowFeeder(CHIP.processors, config.queue))
         # A program may ask for words that nobody reads.
@@ -149,7 +150,8 @@ class NeuralUnit(wiring.Component):
         held = Signal(8 * COMMAND_BYTES, reset_less=True)
         command = data.View(struct(COMMANDS[Opcode.NEURAL]), held)
         lines = {
-            name: Signal(1 + max(len(self.base), 32), name=f"{name}_line") for name in ("program", "rows", "results")
+            name: Signal(1 + max(len(self.base), 32), name=f"{name}_line", reset_less=True)
+            for name in ("program", "rows", "results")
         }
         most = (1 << VALUE_BITS) // _ELEMENTS_OF_GRANULE
         granules = {name: Signal(range(most + 1), name=f"{name}_granules") for name in ("f_in", "f_out")}

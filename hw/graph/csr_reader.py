@@ -95,9 +95,9 @@ class CsrReader(wiring.Component):
             serialiser.o.ready.eq(cut.i.ready),
         ]
 
-        request = Signal.like(self.i.payload)
+        request = Signal.like(self.i.payload, reset_less=True)
         m.d.comb += [segmenter.request.eq(request), self.busy.eq(1)]
-        entries = Signal(32)  # of the offsets array, but for the last
+        entries = Signal(32, reset_less=True)  # of the offsets array, but for the last
         m.d.comb += [
             array.i.payload.address.eq(request.array),
             array.i.payload.words.eq(request.words),

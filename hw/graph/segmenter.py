@@ -48,15 +48,19 @@ class Segmenter(wiring.Component):
         connect(m, out.o, flipped(self.o))
         request = self.request
 
-        row, tile, position = Signal(32), Signal(8), Signal(32)
+        # All set at the start.
+        row, tile, position = Signal(32, reset_less=True), Signal(8, reset_less=True), Signal(32, reset_less=True)
         running = Signal()
         primed = Signal()  # the first offset, which must be 0, has been read
         offset, end = Signal(33), Signal(32)
         # Where the next segment of uniform ones ends, ready before it is asked for; it stays past the array's end.
-        ahead = Signal(33)
+        ahead = Signal(33, reset_less=True)
         step = Signal()
-        last_tile = tile == request.tiles - 1
-        final = last_tile & (row == request.rows - 1)
+        # Numbers of the last tile and row, in registers because the comparison is long.
+        end_tile, end_row = Signal.like(tile), Signal.like(row)
+        m.d.sync += [end_tile.eq(request.tiles - 1), end_row.eq(request.rows - 1)]
+        last_tile = tile == end_tile
+        final = last_tile & (row == end_row)
         wanted = running & out.i.ready
         m.d.comb += [
             offset.eq(Mux(request.uniform, ahead, self.offset.payload)),

@@ -74,11 +74,13 @@ class RangeSplitter(wiring.Component):
         in_block = position + exact_log2(BURST_BEATS)  # bits of a word's place in its block of 16 beats
 
         # What is left of the range at hand. A burst goes to the end of its block, the last one to the range's end.
-        busy, empty = Signal(), Signal()
-        block = Signal(beat_address_width(self.address_width, self.data_width) - exact_log2(BURST_BEATS))
-        blocks = Signal(_WORD_WIDTH + 1 - in_block)  # blocks left - 1
-        beat, final_beat = Signal(range(BURST_BEATS)), Signal(range(BURST_BEATS))  # in their blocks
-        first, final = Signal(position), Signal(position)
+        busy, empty = Signal(), Signal(reset_less=True)
+        block_bits = beat_address_width(self.address_width, self.data_width) - exact_log2(BURST_BEATS)
+        block = Signal(block_bits, reset_less=True)
+        blocks = Signal(_WORD_WIDTH + 1 - in_block, reset_less=True)  # blocks left - 1
+        # In their blocks, and in their beats.
+        beat, final_beat = Signal(range(BURST_BEATS), reset_less=True), Signal(range(BURST_BEATS), reset_less=True)
+        first, final = Signal(position, reset_less=True), Signal(position, reset_less=True)
 
         last, length = Signal(), Signal(range(BURST_BEATS))
         m.d.comb += [last.eq(blocks == 0), length.eq(Mux(last, final_beat, BURST_BEATS - 1) - beat)]

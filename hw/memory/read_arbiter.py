@@ -142,8 +142,7 @@ class ReadArbiter(wiring.Component):
         for i, port in enumerate(self.beats):
             m.d.comb += [port.payload.eq(beat), port.valid.eq(valid & (client == i))]
         # A cycle later again: block RAM is slow, and a failure is in no hurry.
-        address = Signal.like(answered.data)
-        offset = Signal.like(index)
+        address, offset = Signal.like(answered.data, reset_less=True), Signal.like(index, reset_less=True)
         failed, told = Signal(), Signal()
         m.d.comb += told.eq(Cat(client == n for n in self.silent).any())
         m.d.sync += [address.eq(answered.data), offset.eq(index), failed.eq(valid & beat.error & ~told)]

@@ -32,9 +32,9 @@ class WritePort(wiring.Component):
     m_axi
         AW, W and B channels.
     busy
-        1 while writes have no answer; those accepted in this cycle count from the next on.
+        1 while writes have no answer or a `failure` is on its way; those accepted in this cycle count from the next on.
     failure
-        Line address of a write that was answered SLVERR or DECERR.
+        Line address of a write that was answered SLVERR or DECERR, two cycles after the answer.
 
     Raises
     ------
@@ -75,8 +75,10 @@ class WritePort(wiring.Component):
         # Writes accepted and writes answered so far; their difference is what is outstanding.
         tail, head = Signal(range(2 * self.outstanding)), Signal(range(2 * self.outstanding))
         accepted = Signal()
+        # Block RAM is slow, and a failure is in no hurry: a register lies between its address and who hears of it.
+        failed, line = Signal(), Signal(line_shape, reset_less=True)
         m.d.comb += [
-            self.busy.eq(tail != head),
+            self.busy.eq((tail != head) | failed),
             self.i.ready.eq(aw.i.ready & w.i.ready & ((tail ^ head) != self.outstanding)),
             accepted.eq(self.i.valid & self.i.ready),
             aw.i.valid.eq(accepted),
@@ -93,9 +95,11 @@ class WritePort(wiring.Component):
         m.d.sync += [
             tail.eq(tail + accepted),
             head.eq(head + self.m_axi.bvalid),
-            self.failure.valid.eq(self.m_axi.bvalid & self.m_axi.bresp[1]),
+            failed.eq(self.m_axi.bvalid & self.m_axi.bresp[1]),
+            self.failure.valid.eq(failed),
+            line.eq(answered.data),
         ]
-        m.d.comb += self.failure.payload.eq(answered.data)
+        m.d.comb += self.failure.payload.eq(line)
 
         axi = self.m_axi
         size = beat_size(self.data_width)

@@ -11,6 +11,7 @@ from amaranth.utils import exact_log2
 from golden.contracts import ACCUMULATOR_BITS, VALUE_BITS
 from hw.pe.formats import PEConfig
 from hw.pe.requantiser import Requantiser
+from hw.reset import partly_reset
 from hw.stream.queue import Queue
 
 __all__ = ["Drain"]
@@ -61,7 +62,7 @@ class Drain(wiring.Component):
                 "address": config.beat_address_width,
             }
         )
-        self.tags = [Signal(tag, name=f"tag_{stage}") for stage in range(Requantiser.LATENCY)]
+        self.tags = [partly_reset(tag, "valid", name=f"tag_{stage}") for stage in range(Requantiser.LATENCY)]
         self.queue = Queue(config.row_beat, _BEATS)
         super().__init__(
             {

@@ -10,6 +10,7 @@ from amaranth.utils import exact_log2
 
 from golden.contracts import VALUE_BITS
 from hw.pe.formats import Coefficient, Mode, PEConfig
+from hw.reset import partly_reset
 
 __all__ = ["Issue", "elements_to_combine"]
 
@@ -73,7 +74,7 @@ class Issue(wiring.Component):
         gather, sparse = Signal(), Signal()
         m.d.sync += [gather.eq(self.settings.mode == Mode.GATHER), sparse.eq(self.settings.mode == Mode.SPARSE)]
 
-        beat = Signal(config.task_beat)
+        beat = Signal(config.task_beat, reset_less=True)
         loaded = Signal()
         # Elements of the beat still to combine, and whether none and at most one of them is left. A combined row is
         # taken whole: never `empty`, always `few`.
@@ -123,8 +124,10 @@ class Issue(wiring.Component):
             ]
 
         # The first beats of a task may have no elements: what came with them waits here.
+        task = Signal(config.task, reset_less=True)
+        m.d.comb += self.task.payload.eq(task)
         with m.If(loaded & beat.first):
-            m.d.sync += [self.task.payload.address.eq(beat.address), self.task.payload.scale.eq(beat.scale)]
+            m.d.sync += [task.address.eq(beat.address), task.scale.eq(beat.scale)]
         m.d.sync += self.task.valid.eq(operate & ~started)
 
         # A one-hot choice selects the element in a few gates. Sparse entries have their index at even places, and
@@ -134,7 +137,7 @@ class Issue(wiring.Component):
         chunks = Array(
             Cat(beat.data[p * config.lanes + lane] for lane in range(config.lanes)) for p in range(config.parts)
         )
-        picked = Signal(
+        picked = partly_reset(
             data.StructLayout(
                 {
                     "valid": 1,
@@ -149,7 +152,9 @@ class Issue(wiring.Component):
                     "first": 1,
                     "last": 1,
                 }
-            )
+            ),
+            "valid",
+            name="picked",
         )
         m.d.sync += [
             picked.valid.eq(operate),

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from golden.contracts import ACCUMULATOR_BITS, VALUE_BITS
 from hw.pe.formats import PEConfig
+from hw.reset import partly_reset
 
 __all__ = ["LaneArray"]
 
@@ -37,9 +38,13 @@ class LaneArray(wiring.Component):
     def __init__(self, config: PEConfig) -> None:
         self.config = config
         self.bank = Signal(range(config.banks))
-        self.operands = Signal(data.StructLayout({"valid": 1, "operation": config.operation}))
-        self.products = Signal(
-            data.StructLayout({"valid": 1, "chunk": range(config.max_chunks), "high": 1, "first": 1, "last": 1})
+        self.operands = partly_reset(
+            data.StructLayout({"valid": 1, "operation": config.operation}), "valid", name="operands"
+        )
+        self.products = partly_reset(
+            data.StructLayout({"valid": 1, "chunk": range(config.max_chunks), "high": 1, "first": 1, "last": 1}),
+            "valid",
+            name="products",
         )
         sums = data.ArrayLayout(signed(ACCUMULATOR_BITS), config.lanes)
         super().__init__(
@@ -65,7 +70,7 @@ class LaneArray(wiring.Component):
 
         # Registers on both sides of the multipliers, whose way takes most of a cycle.
         operation, add = self.operands.operation, self.products
-        products = Signal(data.ArrayLayout(signed(2 * VALUE_BITS), config.lanes))
+        products = Signal(data.ArrayLayout(signed(2 * VALUE_BITS), config.lanes), reset_less=True)
         m.d.sync += [
             self.operands.valid.eq(self.i.valid),
             operation.eq(self.i.payload),

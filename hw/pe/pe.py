@@ -95,7 +95,7 @@ class PE(wiring.Component):
         ]
 
         # The weights' read takes the cycle between the operation and the lanes.
-        operation, valid = Signal(config.operation), Signal()
+        operation, valid = Signal(config.operation, reset_less=True), Signal()
         m.d.sync += [operation.eq(issue.o.payload), valid.eq(issue.o.valid), weight.eq(weight_read.data)]
         m.d.comb += [
             weight_read.addr.eq(issue.weight_address),

@@ -50,18 +50,20 @@ class Requantiser(wiring.Component):
     def elaborate(self, platform: object) -> Elaboratable:
         """Build the seven stages: operands, partial products, product, sum, far shift, near shift, rounding."""
         m = Module()
-        valid, relu = Signal(self.LATENCY), Signal(self.LATENCY)
+        # Only whether there is an element is reset.
+        valid, relu = Signal(self.LATENCY), Signal(self.LATENCY, reset_less=True)
         m.d.sync += [valid.eq(Cat(self.i.valid, valid[:-1])), relu.eq(Cat(self.i.payload.relu, relu[:-1]))]
 
-        operands = Signal(RequantiseInput)
+        operands = Signal(RequantiseInput, reset_less=True)
         m.d.sync += operands.eq(self.i.payload)
 
         # One multiplier of the device for each 16 bits of the value.
         value, mantissa = operands.value, operands.scale.mantissa
-        low, middle = Signal(2 * VALUE_BITS), Signal(2 * VALUE_BITS)
-        high = Signal(signed(2 * VALUE_BITS))
-        bias_2, exponent_2 = Signal.like(operands.bias), Signal.like(operands.scale.exponent)
-        shift_2 = Signal(range(_MAX_SHIFT + 1))
+        low, middle = Signal(2 * VALUE_BITS, reset_less=True), Signal(2 * VALUE_BITS, reset_less=True)
+        high = Signal(signed(2 * VALUE_BITS), reset_less=True)
+        bias_2 = Signal.like(operands.bias, reset_less=True)
+        exponent_2 = Signal.like(operands.scale.exponent, reset_less=True)
+        shift_2 = Signal(range(_MAX_SHIFT + 1), reset_less=True)
         total = Signal(7)
         m.d.comb += total.eq(operands.shift + operands.scale.exponent)
         m.d.sync += [
@@ -73,8 +75,8 @@ class Requantiser(wiring.Component):
             shift_2.eq(Mux(total > _MAX_SHIFT, _MAX_SHIFT, total)),
         ]
 
-        product = Signal(signed(_SUM_BITS - 1))
-        bias_3 = Signal(signed(_BIAS_BITS))
+        product = Signal(signed(_SUM_BITS - 1), reset_less=True)
+        bias_3 = Signal(signed(_BIAS_BITS), reset_less=True)
         shift_3 = Signal.like(shift_2)
         m.d.sync += [
             product.eq(Cat(low, high).as_signed() + (middle << VALUE_BITS)),
@@ -82,7 +84,7 @@ class Requantiser(wiring.Component):
             shift_3.eq(shift_2),
         ]
 
-        sum_ = Signal(signed(_SUM_BITS))
+        sum_ = Signal(signed(_SUM_BITS), reset_less=True)
         shift_4 = Signal.like(shift_3)
         m.d.sync += [sum_.eq(product + bias_3), shift_4.eq(shift_3)]
 
@@ -92,8 +94,8 @@ class Requantiser(wiring.Component):
         groups = [extended[n * _STEP : (n + 1) * _STEP] for n in range(steps + 1)]
         lost = [group.any() for group in groups]
         high_part = [group != sum_[-1].replicate(_STEP) for group in groups]
-        near, sticky_5, beyond, sign = Signal(2 * _STEP), Signal(), Signal(), Signal()
-        shift_5 = Signal(range(_STEP))
+        near, shift_5 = Signal(2 * _STEP, reset_less=True), Signal(range(_STEP), reset_less=True)
+        sticky_5, beyond, sign = Signal(reset_less=True), Signal(reset_less=True), Signal(reset_less=True)
         m.d.comb += extended.eq(Cat(Const(0, 1), sum_).as_signed())
         m.d.sync += [shift_5.eq(shift_4), sign.eq(sum_[-1])]
         with m.Switch(shift_4[exact_log2(_STEP) :]):
@@ -105,9 +107,9 @@ class Requantiser(wiring.Component):
                         beyond.eq(Cat(high_part[step + 2 :]).any()),
                     ]
 
-        fine = Signal(signed(2 * _STEP + 1))
+        fine = Signal(signed(2 * _STEP + 1), reset_less=True)
         below = Signal(_STEP - 1)
-        sticky, too_large = Signal(), Signal()
+        sticky, too_large = Signal(reset_less=True), Signal(reset_less=True)
         m.d.comb += below.eq(near[: _STEP - 1] & ((1 << shift_5) - 1)[: _STEP - 1])
         m.d.sync += [
             fine.eq(Cat(near, sign).as_signed() >> shift_5),
@@ -128,8 +130,9 @@ class Requantiser(wiring.Component):
             m.d.comb += result.eq(Cat((~negative).replicate(VALUE_BITS - 1), negative))
         with m.Else():
             m.d.comb += result.eq(quotient[:VALUE_BITS].as_signed() + round_up)
-        m.d.sync += self.o.payload.eq(Mux(relu[-2] & negative, 0, result))
-        m.d.comb += self.o.valid.eq(valid[-1])
+        rounded = Signal(signed(VALUE_BITS), reset_less=True)
+        m.d.sync += rounded.eq(Mux(relu[-2] & negative, 0, result))
+        m.d.comb += [self.o.valid.eq(valid[-1]), self.o.payload.eq(rounded)]
 
         last_valid = valid[-2]
         m.d.sync += [

@@ -12,6 +12,7 @@ class Slice(wiring.Component):
 
     ``i.ready``, ``o.valid`` and ``o.payload`` are registers. A word is offered one cycle after it was taken and
     one word passes per cycle; when the receiver stalls, the word already under way waits in the second register.
+    A reset leaves no word; what the registers hold then does not matter, and is kept.
 
     Parameters
     ----------
@@ -31,21 +32,22 @@ class Slice(wiring.Component):
 
     def __init__(self, shape: ShapeLike) -> None:
         self.shape = shape
-        self.behind = Signal(shape)
+        self.behind = Signal(shape, reset_less=True)
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
 
     def elaborate(self, platform: Any) -> Module:
         """Hold the front word in the output register and at most one more behind it."""
         m = Module()
         ready = Signal(init=1)
-        m.d.comb += self.i.ready.eq(ready)
+        front = Signal(self.shape, reset_less=True)
+        m.d.comb += [self.i.ready.eq(ready), self.o.payload.eq(front)]
 
         with m.If(~self.o.valid | self.o.ready):
             m.d.sync += ready.eq(1)
             with m.If(ready):
-                m.d.sync += [self.o.valid.eq(self.i.valid), self.o.payload.eq(self.i.payload)]
+                m.d.sync += [self.o.valid.eq(self.i.valid), front.eq(self.i.payload)]
             with m.Else():
-                m.d.sync += [self.o.valid.eq(1), self.o.payload.eq(self.behind)]
+                m.d.sync += [self.o.valid.eq(1), front.eq(self.behind)]
         with m.Elif(self.i.valid & ready):
             m.d.sync += [ready.eq(0), self.behind.eq(self.i.payload)]
         m.d.sync += Cover(~ready & self.o.ready, "second register emptied")

@@ -86,7 +86,8 @@ class ExecutorSpec(Elaboratable):
         ]
         # A unit's report while it works is answered, the first one; without a report or a refusal, there is none.
         halted, cleared = Signal(), Signal()
-        quiet = Signal()
+        # In the first cycle after a reset too.
+        quiet = Signal(init=1)
         m.d.sync += quiet.eq(dut.halt & ~dut.unanswered & ~dut.writing)
         with m.If(taken):
             m.d.sync += [halted.eq(0), cleared.eq(0)]

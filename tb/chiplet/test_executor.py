@@ -255,7 +255,16 @@ class Executor:
 
 
 async def make(dut: Any, haste: float = 1.0, stall: float = 0.0) -> Executor:
-    return Executor(await begin(dut, "executor", stall=stall), haste)
+    part = await begin(dut, "executor", stall=stall)
+    await clears_its_units(part)
+    return Executor(part, haste)
+
+
+async def clears_its_units(part: Part) -> None:
+    """Wait behind a reset for the one cycle in which it passes it on."""
+    assert (part.get("clear"), part.get("halt")) == (1, 1)
+    await part.bench.cycles(2)
+    assert (part.get("clear"), part.get("halt")) == (0, 0)
 
 
 def line_limit(part: Part) -> int:
@@ -604,10 +613,10 @@ async def reset_in_the_middle_is_followed_by_right_commands(dut: Any) -> None:
         await executor.part.bench.cycles(executor.part.random.randrange(2, 40))
         units.away = True
         await executor.part.bench.reset()
+        await clears_its_units(executor.part)
         units.pending, units.step, units.away = [], None, False
         units.left = units.reading = units.writing = 0
         units.answers.clear()
-        await executor.part.bench.cycles(2)
         await executor.run(opcode, command(executor.part, opcode))
 
 

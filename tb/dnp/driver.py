@@ -39,7 +39,9 @@ class CoreDriver:
         """Reset, whatever the core is doing."""
         dut = self.dut
         dut.rst.value = 1
-        for name in ("online", "start", "access__write", "access__space", "access__address", "access__write_data"):
+        # As the control block does.
+        dut.start.value = 1
+        for name in ("online", "access__write", "access__space", "access__address", "access__write_data"):
             getattr(dut, name).value = 0
         for port in range(len(PORTS)):
             getattr(dut, f"i__{port}__valid").value = 0
@@ -48,6 +50,7 @@ class CoreDriver:
         await self.edge
         await self.edge
         dut.rst.value = 0
+        dut.start.value = 0
 
     async def write(self, space: Any, address: int, words: Sequence[int]) -> None:
         """Write consecutive words of a memory."""

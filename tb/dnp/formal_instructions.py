@@ -15,7 +15,7 @@ from amaranth.hdl import Array, Assert, Assume, Cat, Cover, Elaboratable, Module
 
 from golden.dnp.arithmetic import FRACTION, HIGHEST, LOWEST, WORD
 from golden.dnp.isa import ACCUMULATOR_CLEARED, GENERAL, INSTRUCTIONS, Instruction, Kind
-from hw.dnp.arithmetic import Arithmetic
+from hw.dnp.arithmetic import EFFECTS, Arithmetic
 from hw.dnp.decoder import Decoder
 from hw.dnp.isa import Right, Value
 from tb.harness.formal import Proof
@@ -259,6 +259,9 @@ class StallSpec(Elaboratable):
         went, acted, begun = Signal(), Signal(), Signal()
         m.d.sync += [before.eq(kept), registers.eq(Cat(dut.a, *dut.general))]
         m.d.sync += [went.eq(dut.go), acted.eq(dut.last.valid), begun.eq(1)]
+        for stage in (*dut.stages, dut.last):
+            effects = Cat(getattr(stage.slot, name) for name in EFFECTS)
+            m.d.comb += Assert(stage.valid | ~effects.any())
         m.d.comb += [
             Assert(~begun | went | (kept == before)),
             Assert(~begun | acted | (Cat(dut.a, *dut.general) == registers)),
