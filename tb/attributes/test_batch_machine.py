@@ -91,8 +91,8 @@ def test_batches_are_bit_exact(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "ring"),
     [
-        pytest.param(GATHER, RING, id="ring of gather PEs"),
-        # A whole run of such a machine is in tb/flows/test_run.py.
+        # A whole run of a ring of community PEs is in tb/flows/test_run.py.
+        pytest.param(GATHER, RING, id="ring of gather PEs", marks=full),
         pytest.param(community(partials=True), RING, id="ring of community PEs", marks=full),
         pytest.param(community(partials=False), None, id="community PEs", marks=full),
     ],

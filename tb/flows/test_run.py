@@ -172,9 +172,9 @@ def with_chip(folder: Path) -> str:
 
 def test_layers_may_end_on_the_neural_chip(tmp_path: Path) -> None:
     """And a head may learn there from what it left."""
-    request = Request("karate", config=with_chip(tmp_path), activation="sigmoid", out=tmp_path / "out", head=5)
+    request = Request("karate", config=with_chip(tmp_path), activation="sigmoid", out=tmp_path / "out", head=2)
     result = run(request)
-    check_head(result, 5)
+    check_head(result, 2)
     assert result["bit_exact"] is True
     assert result["cycles_by_phase"]["layer0.neural"] > 0
     assert "layer1.neural" not in result["cycles_by_phase"]
@@ -209,7 +209,7 @@ def check_head(result: dict[str, Any], epochs: int) -> None:
 @full
 @pytest.mark.parametrize(("config", "chiplets"), [("default", 2), ("community", 1), ("community", 2)])
 def test_a_head_beside_any_chiplet(config: str, chiplets: int, tmp_path: Path) -> None:
-    check_head(run(Request("karate", config=config, chiplets=chiplets, head=5, out=tmp_path)), 5)
+    check_head(run(Request("karate", config=config, chiplets=chiplets, head=5, out=tmp_path)), 2)
 
 
 @pytest.mark.parametrize("errors", [[], ["chiplet 0 ended with NEURAL"]])
