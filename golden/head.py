@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from golden.compare import value_differences
 from golden.contracts import LINE_BYTES, Opcode, RegionKind
 from golden.dnp.arithmetic import FRACTION, HIGHEST, Ints
 from golden.dnp.assembler import AssemblyError
@@ -158,17 +159,7 @@ class HeadProblem:
             ("biases", self.exact.network.biases[0], network.biases[0]),
             ("outputs", self.exact.scoring, scoring),
         )
-        lines = []
-        for what, want, got in pairs:
-            where = np.argwhere(want != got)
-            if len(where):
-                at = tuple(where[0].tolist())
-                place = ", ".join(map(str, at))
-                lines.append(
-                    f"head, {what}: {len(where)} of {want.size} values differ, first at {place}: {int(got[at])}, "
-                    f"expected {int(want[at])}"
-                )
-        return lines
+        return [line for what, want, got in pairs for line in value_differences(f"head, {what}", want, got)]
 
     def floating(self) -> npt.NDArray[np.int64]:
         """Classes by a head in floating point with the same rows, rule and initial weights: int64 [nodes]."""

@@ -29,7 +29,6 @@ from hw.islands.config import LocatorConfig
 from scripts.bench.names import named
 from scripts.flows.table import show
 from tb.chiplet.jobs import Job, mismatches, run_jobs
-from tb.community.jobs import Pace, differences, run_images
 from tb.harness import ROOT
 
 __all__ = ["DATASETS", "bench"]
@@ -103,8 +102,8 @@ def _inference(name: str, graph: Graph) -> dict[str, Any]:
     config = MachineConfig(community=CommunityConfig(ways=4), locator=_LOCATOR, ways=8, row_lines=_ROW_LINES)
     image = build_community_image(problem, falling(graph), row_lines=_ROW_LINES)
     with tempfile.TemporaryDirectory() as folder:
-        (outcome,), _ = run_images(config, [(image, Pace())], Path(folder))
-    wrong = differences(problem, outcome)
+        (outcome,), _ = run_jobs(config, [Job(image)], Path(folder))
+    wrong = mismatches(problem, outcome)
     assert not wrong, "; ".join(wrong)
     assert outcome.run is not None
     useful, least = useful_operations(problem, infer(problem)), compulsory_bytes(problem)

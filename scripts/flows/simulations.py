@@ -1,7 +1,7 @@
 """Simulating a machine of any kind for `atoll run`: a chiplet of gather or community PEs, alone or on a ring."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from golden.attributes.batch import BatchImage
 from golden.community.image import build_community_image, build_community_images
+from golden.compare import layer_differences
 from golden.contracts import Error
 from golden.errors import InputError
 from golden.graph import Graph, IntArray
@@ -17,22 +18,20 @@ from golden.head import TASKS
 from golden.image import Image, build_image
 from golden.islands.locator import Limits
 from golden.islands.schedule import falling
+from golden.model.layer import Int16Array
 from golden.model.network import LayerResult, Problem, predictions, problem_of
 from golden.ring.by_communities import communities_apart
 from golden.ring.image import build_images
 from golden.ring.placement import Placement
 from golden.ring.traffic import traffic
-from hw.chiplet.config import ChipletConfig
 from hw.community.chiplet import MachineConfig
-from hw.machine import Units
 from scripts.config import Sizes
 from tb.attributes.batch_jobs import Ran, run_batches
 from tb.chiplet.host import Phase
-from tb.chiplet.jobs import Job, mismatches, run_jobs
-from tb.community.jobs import Pace, differences, run_images
+from tb.chiplet.jobs import Job, Settings, run_jobs
 from tb.models.activity import activity
+from tb.models.memory import LATENCY
 from tb.ring.jobs import RingJob, RingSettings, run_ring
-from tb.ring.jobs import mismatches as ring_mismatches
 
 __all__ = [
     "PLACEMENTS",
@@ -49,8 +48,6 @@ __all__ = [
 
 #: Cycles after which a ring that has not completed is an error.
 _LIMIT = 100_000_000
-#: Cycles to the first beat of a read, of a ring as of a chiplet that is alone.
-_LATENCY = 100
 #: Ways to share a graph out to chiplets.
 PLACEMENTS = ("tiles", "communities")
 
@@ -162,12 +159,26 @@ def simulate(
     InputError
         If the graph is too large for the configuration, or not symmetric where communities are needed.
     """
-    config = sizes.chiplet
-    if sizes.chiplets > 1:
-        return _on_ring(sizes, problem, exact, folder, placed or place(problem, sizes.chiplets))
-    if isinstance(config, MachineConfig):
-        return _community(config, sizes.units, problem, folder, 0 if hidden else config.row_lines)
-    return _gather(config, sizes.units, problem, folder)
+    placed = placed or place(problem, sizes.chiplets)
+    ran = _run(sizes, _images(sizes, placed, hidden=hidden), folder)
+    # In the order in which the graph was given.
+    results = {layer: rows[placed.position] for layer, rows in ran.results.items()}
+    layers = len(problem.model.layers)
+    community = isinstance(sizes.chiplet, MachineConfig)
+    return Simulated(
+        differences=_errors(ran.completions) or layer_differences(exact, results),
+        predictions=classes_of(results[layers - 1]),
+        cycles=ran.cycles,
+        seconds=ran.seconds,
+        read=sum(memory["bytes_read"] for memory in ran.memories),
+        written=sum(memory["bytes_written"] for memory in ran.memories),
+        phases=ran.phases,
+        working=[activity(folder, n) for n in range(sizes.chiplets)],
+        hidden=results.get(layers - 2),
+        ring=_traffic(placed, ran.links) if sizes.ring else None,
+        aggregation=_aggregation(problem.graph, layers, ran.counters) if community else None,
+        communities=_communities(ran.counters) if community else None,
+    )
 
 
 def simulate_batches(sizes: Sizes, image: BatchImage, shares: Sequence[Sequence[IntArray]], folder: Path) -> list[Ran]:
@@ -220,29 +231,61 @@ def simulate_head(sizes: Sizes, image: Image, folder: Path) -> HeadRun:
     folder
         For images and results; another one than that of `simulate`.
     """
-    config, units = sizes.chiplet, sizes.units
-    if sizes.ring:
-        job = RingJob([image], _settings(config))
-        (ring,), _ = run_ring(config, sizes.ring, [job], folder, name=sizes.name, units=units, hosted=True)
-        completion, cycles, (phases, *_), results = ring.completions[0], ring.cycles, ring.phases, ring.results
-    else:
-        outcome: Any
-        if isinstance(config, MachineConfig):
-            pace = Pace(settle=config.settling)
-            (outcome,), _ = run_images(config, [(image, pace)], folder, name=sizes.name, units=units, hosted=True)
-        else:
-            (outcome,), _ = run_jobs(config, [Job(image)], folder, name=sizes.name, units=units, hosted=True)
-        completion, cycles, phases = outcome.run.completion, outcome.run.cycles, outcome.run.phases
-        results = [outcome.results[number] for number in range(len(TASKS))]
+    ran = _run(sizes, [image], folder)
     spent = {task.value: 0 for task in TASKS}
-    for phase in phases:
+    for phase in ran.phases[0]:
         spent[TASKS[phase.layer].value] += phase.cycles
-    return HeadRun(_errors([completion]), results, {**spent, "total": cycles})
+    results = [ran.results[number] for number in range(len(TASKS))]
+    return HeadRun(_errors(ran.completions), results, {**spent, "total": ran.cycles})
 
 
-def _settings(config: ChipletConfig | MachineConfig) -> RingSettings:
-    """Return how a ring is run. Nobody waits for a reset before an inference: filling the memories takes longer."""
-    return RingSettings(latency=_LATENCY, limit=_LIMIT, settle=config.settling)
+@dataclass(frozen=True, eq=False)
+class _Ran:
+    """What a run left on machines of any kind: of every chiplet, and of every link if there are several."""
+
+    completions: list[dict[str, int]]
+    cycles: int
+    seconds: float
+    phases: list[list[Phase]]
+    counters: list[dict[str, int]]
+    memories: list[dict[str, int]]
+    links: list[dict[str, int]]
+    results: dict[int, Int16Array]
+
+
+def _run(sizes: Sizes, images: Sequence[Image], folder: Path) -> _Ran:
+    """Simulate a run of an image for each chiplet, or for the first of them.
+
+    Nobody waits for a reset before an inference: filling the memories takes longer.
+    """
+    config, units, settle = sizes.chiplet, sizes.units, sizes.chiplet.settling
+    if sizes.ring:
+        job = RingJob(images, RingSettings(latency=LATENCY, limit=_LIMIT, settle=settle))
+        (found,), simulation = run_ring(config, sizes.ring, [job], folder, name=sizes.name, units=units, hosted=True)
+        return _Ran(
+            completions=found.completions,
+            cycles=found.cycles,
+            seconds=simulation.seconds,
+            phases=found.phases,
+            counters=found.counters,
+            memories=found.memories,
+            links=found.links,
+            results=dict(enumerate(found.results)),
+        )
+    alone = Job(images[0], Settings(latency=LATENCY, settle=settle))
+    (outcome,), simulation = run_jobs(config, [alone], folder, name=sizes.name, units=units, hosted=True)
+    run = outcome.run
+    assert run is not None
+    return _Ran(
+        completions=[run.completion],
+        cycles=run.cycles,
+        seconds=simulation.seconds,
+        phases=[run.phases],
+        counters=[outcome.counters],
+        memories=[run.counters],
+        links=[],
+        results=outcome.results,
+    )
 
 
 def limits_of(config: MachineConfig) -> Limits:
@@ -276,91 +319,33 @@ def _communities(counters: Sequence[dict[str, int]]) -> dict[str, int]:
     return {**found, "rounds": max(counts["rounds"] for counts in counters)}
 
 
-def _community(config: MachineConfig, units: Units, problem: Problem, folder: Path, row_lines: int) -> Simulated:
-    graph = problem.graph
-    _check_graph(graph, config, graph.nodes, graph.edge_count)
-    image = build_community_image(problem, falling(problem.graph), limits_of(config), row_lines=row_lines)
-    (outcome,), simulation = run_images(
-        config, [(image, Pace(settle=config.settling))], folder, units=units, hosted=True
-    )
-    run = outcome.run
-    assert run is not None
-    return Simulated(
-        differences=differences(problem, outcome),
-        predictions=classes_of(outcome.results[len(problem.model.layers) - 1]),
-        cycles=run.cycles,
-        seconds=simulation.seconds,
-        read=run.counters["bytes_read"],
-        written=run.counters["bytes_written"],
-        phases=[run.phases],
-        working=[activity(folder)],
-        hidden=outcome.results.get(len(problem.model.layers) - 2),
-        aggregation=_aggregation(graph, len(problem.model.layers), [outcome.counters]),
-        communities=_communities([outcome.counters]),
-    )
-
-
-def _gather(config: ChipletConfig, units: Units, problem: Problem, folder: Path) -> Simulated:
-    (outcome,), simulation = run_jobs(config, [Job(build_image(problem))], folder, units=units, hosted=True)
-    run = outcome.run
-    assert run is not None
-    return Simulated(
-        differences=_errors([run.completion]) or mismatches(problem, outcome),
-        predictions=classes_of(outcome.results[-1]),
-        cycles=run.cycles,
-        seconds=simulation.seconds,
-        read=run.counters["bytes_read"],
-        written=run.counters["bytes_written"],
-        phases=[run.phases],
-        working=[activity(folder)],
-        hidden=_hidden(outcome.results),
-    )
-
-
-def _on_ring(sizes: Sizes, problem: Problem, exact: list[LayerResult], folder: Path, placed: Placed) -> Simulated:
-    graph, config, ring = problem.graph, sizes.chiplet, sizes.ring
-    assert ring is not None
-    job = RingJob(_images(config, placed.problem, placed.placement), _settings(config))
-    (moved,), simulation = run_ring(config, ring, [job], folder, name=sizes.name, units=sizes.units, hosted=True)
-    # In the order in which the graph was given.
-    outcome = replace(moved, results=[rows[placed.position] for rows in moved.results])
+def _traffic(placed: Placed, links: Sequence[dict[str, int]]) -> dict[str, Any]:
+    """Words on the links, and how many they would be in other ways to bring each feature where it is needed."""
     least = traffic(placed.problem.graph, placed.placement)
-    elements = sum(layer.f_out for layer in problem.model.layers)
-    community = isinstance(config, MachineConfig)
-    return Simulated(
-        differences=_errors(outcome.completions) or ring_mismatches(exact, outcome),
-        predictions=classes_of(outcome.results[-1]),
-        cycles=outcome.cycles,
-        seconds=simulation.seconds,
-        read=sum(memory["bytes_read"] for memory in outcome.memories),
-        written=sum(memory["bytes_written"] for memory in outcome.memories),
-        phases=outcome.phases,
-        working=[activity(folder, n) for n in range(sizes.chiplets)],
-        hidden=_hidden(outcome.results),
-        ring={
-            "placement": placed.name,
-            "words_by_link": [link["feature_words"] + link["partial_words"] for link in outcome.links],
-            "minimum": least.words(elements).tolist(),
-            # Words of other ways to bring each feature where it is needed, over all links.
-            "unicast": least.unicast * elements,
-            "broadcast": least.broadcast * elements,
-        },
-        aggregation=_aggregation(graph, len(problem.model.layers), outcome.counters) if community else None,
-        communities=_communities(outcome.counters) if community else None,
-    )
+    elements = sum(layer.f_out for layer in placed.problem.model.layers)
+    return {
+        "placement": placed.name,
+        "words_by_link": [link["feature_words"] + link["partial_words"] for link in links],
+        "minimum": least.words(elements).tolist(),
+        "unicast": least.unicast * elements,
+        "broadcast": least.broadcast * elements,
+    }
 
 
-def _hidden(results: Sequence[Any]) -> Any:
-    return results[-2] if len(results) > 1 else None
-
-
-def _images(config: ChipletConfig | MachineConfig, problem: Problem, placement: Placement) -> list[Image]:
+def _images(sizes: Sizes, placed: Placed, *, hidden: bool) -> list[Image]:
+    """Make an image for each chiplet; with `hidden`, one that is alone leaves all results in memory."""
+    config, problem, placement = sizes.chiplet, placed.problem, placed.placement
+    graph, alone = problem.graph, sizes.ring is None
     if not isinstance(config, MachineConfig):
-        return build_images(problem, placement)
-    images = build_community_images(problem, placement, falling(problem.graph), limits_of(config))
+        return [build_image(problem)] if alone else build_images(problem, placement)
+    schedule, limits = falling(graph), limits_of(config)
+    if alone:
+        _check_graph(graph, config, graph.nodes, graph.edge_count)
+        return [build_community_image(problem, schedule, limits, row_lines=0 if hidden else config.row_lines)]
+    images = build_community_images(problem, placement, schedule, limits)
     # Halves of hubs' sums have VIDs behind those of the vertices.
-    vertices = problem.graph.nodes + 2 * placement.hubs.size
-    _check_graph(problem.graph, config, vertices, max(image.header["edges"] for image in images))
+    vertices = graph.nodes + 2 * placement.hubs.size
+    _check_graph(graph, config, vertices, max(image.header["edges"] for image in images))
     return images
 
 

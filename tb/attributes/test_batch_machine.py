@@ -24,7 +24,7 @@ from hw.pe.formats import PEConfig
 from hw.ring.formats import RingConfig
 from tb.attributes.batch_jobs import Ran, run_batches
 from tb.chiplet.problems import random_graph, random_problem
-from tb.community.jobs import machine
+from tb.community.machine import machine
 from tb.harness.marks import full
 
 GATHER = ChipletConfig(

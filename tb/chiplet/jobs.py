@@ -1,4 +1,4 @@
-"""Runs of images on a simulated chiplet, several in one simulation.
+"""Runs of images on a simulated chiplet of gather or community PEs, several in one simulation.
 
 The half outside the simulator (`run_jobs`) writes the images, builds and starts the simulation and reads the outcomes;
 the half inside is the cocotb test `runs_every_job` below.
@@ -13,53 +13,47 @@ from pathlib import Path
 from typing import Any
 
 import cocotb
-import numpy as np
 from cocotb.clock import Clock
+from cocotb.triggers import RisingEdge, Timer
 
+from golden.compare import layer_differences, value_differences
 from golden.contracts import RegionKind
-from golden.image import Image
+from golden.image import Image, Region
 from golden.model.layer import Int16Array
-from golden.model.network import LayerResult, Problem, infer
+from golden.model.network import Problem, infer
 from hw.chiplet.config import ChipletConfig
+from hw.community.chiplet import CommunityChiplet, MachineConfig
 from hw.machine import Units
 from tb.chiplet.host import Host, Run
 from tb.harness import CLOCK_NS, BuildOptions, Result, parameters
 from tb.models.machine import build_machine
+from tb.models.memory import MemorySettings
 from tb.models.simulate import run_with_memory
 
 __all__ = ["Job", "Outcome", "Settings", "mismatches", "run_jobs"]
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How the memory behaves during a run.
+@dataclass(frozen=True, kw_only=True)
+class Settings(MemorySettings):
+    """How the memory behaves during a run, and what cuts it off.
 
     Attributes
     ----------
-    latency
-        Cycles to the first beat of a read.
-    stall
-        Chance that a channel stalls in a cycle.
-    out_of_order
-        Beats of different IDs come in any order.
-    seed
-        Of stalls and order; needs a reset to take effect.
     read_errors, write_errors
         First and last byte address that fails, or None.
     reset_after
         Cycles after which a reset cuts the run off, or 0.
     reset
         Whether to reset before the run.
+    settle
+        Cycles between reset and start, while the memory is filled.
     """
 
-    latency: int = 100
-    stall: float = 0.0
-    out_of_order: bool = False
-    seed: int = 1
     read_errors: tuple[int, int] | None = None
     write_errors: tuple[int, int] | None = None
     reset_after: int = 0
     reset: bool = True
+    settle: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,25 +73,35 @@ class Outcome:
     run
         Completion, cycles, phases and counters; None if it was cut off.
     results
-        int16 [vertices, f_out] of every layer.
+        int16 [vertices, f_out] by layer; those that stayed on the chip are missing.
     combined
-        int16 [vertices, f_out] of the last layer; empty where an image has no working space.
+        int16 [vertices, f_out] of the last layer, as gather PEs leave them in the working space; else None.
+    counters
+        What a chiplet with community PEs has counted, by name; else nothing.
     """
 
     run: Run | None
-    results: list[Int16Array]
-    combined: Int16Array
+    results: dict[int, Int16Array]
+    combined: Int16Array | None
+    counters: dict[str, int]
 
 
-def _dumped(image: Image) -> list[tuple[int, int]]:
-    """Address and size of every region that a run writes: results by layer, then the working space."""
-    regions = [image.results_region(layer) for layer in range(image.header["layers"])]
-    regions += [region for region in image.regions if region.kind == RegionKind.COMBINED]
-    return [(region.address, region.bytes) for region in regions]
+def _results(image: Image) -> list[Region]:
+    """Where layers' results lie in memory."""
+    return [region for region in image.regions if region.kind in (RegionKind.HIDDEN, RegionKind.RESULTS)]
+
+
+def _combined(image: Image) -> Region | None:
+    """Where the last layer's combined rows are: in the working space, at the distance of its results."""
+    last = image.results_region(image.header["layers"] - 1)
+    for space in image.regions:
+        if space.kind == RegionKind.COMBINED:
+            return replace(last, line=space.line)
+    return None
 
 
 def run_jobs(
-    config: ChipletConfig,
+    config: ChipletConfig | MachineConfig,
     jobs: Sequence[Job],
     directory: Path,
     *,
@@ -136,51 +140,45 @@ def run_jobs(
         If a run does not complete.
     """
     directory = directory.resolve()
-    beat_bytes = config.pe.data_width // 8
+    counters = CommunityChiplet.COUNTERS if isinstance(config, MachineConfig) else ()
     size = max((len(job.image.data) for job in jobs), default=1)
-    descriptions = []
+    places = []
     for number, job in enumerate(jobs):
         (directory / f"job{number}.image").write_bytes(job.image.data)
-        descriptions.append({"settings": asdict(job.settings), "dump": _dumped(job.image)})
+        regions: dict[str, Region] = {str(region.layer): region for region in _results(job.image)}
+        combined = None if counters else _combined(job.image)
+        places.append(regions | ({"combined": combined} if combined else {}))
+    descriptions = [
+        {
+            "settings": asdict(job.settings),
+            "dump": {part: (region.address, region.bytes) for part, region in regions.items()},
+        }
+        for job, regions in zip(jobs, places, strict=True)
+    ]
     (directory / "jobs.json").write_text(json.dumps(descriptions))
     made = build_machine(config, units, name=name, size=size, hosted=hosted, options=options)
-    result = run_with_memory(made, __name__, directory, parameters={"beat_bytes": beat_bytes})
+    given = {"beat_bytes": config.port[1] // 8, "counters": counters}
+    result = run_with_memory(made, __name__, directory, parameters=given)
     outcomes = []
-    for number, job in enumerate(jobs):
+    for number, (job, regions) in enumerate(zip(jobs, places, strict=True)):
         said = json.loads((directory / f"job{number}.json").read_text())
+        rows = {
+            part: job.image.rows(region, (directory / f"job{number}.{part}").read_bytes())
+            for part, region in regions.items()
+        }
         run = Run.read(said["run"]) if said["run"] else None
-        dumps = [(directory / f"job{number}.{part}").read_bytes() for part in range(len(_dumped(job.image)))]
-        results = [job.image.rows(job.image.results_region(n), dumps[n]) for n in range(job.image.header["layers"])]
-        outcomes.append(Outcome(run, results, _combined(job.image, results, dumps)))
+        last = rows.pop("combined", None)
+        outcomes.append(Outcome(run, {int(layer): found for layer, found in rows.items()}, last, said["counters"]))
     return outcomes, result
-
-
-def _combined(image: Image, results: list[Int16Array], dumps: list[bytes]) -> Int16Array:
-    """Rows of the last layer in the working space, where they lie at their own distance."""
-    if len(dumps) == len(results):
-        return np.zeros((0, 0), dtype=np.int16)
-    whole = image.region(RegionKind.COMBINED)
-    distance = image.results_region(len(results) - 1).row_bytes
-    last = replace(whole, row_elements=results[-1].shape[1], row_bytes=distance, bytes=whole.rows * distance)
-    return image.rows(last, dumps[-1])
 
 
 def mismatches(problem: Problem, outcome: Outcome) -> list[str]:
     """Where an outcome differs from the golden model, a line each; none if it is bit-exact."""
-    expected: list[LayerResult] = infer(problem)
-    pairs = [
-        (f"layer {n}", want.results, got) for n, (want, got) in enumerate(zip(expected, outcome.results, strict=True))
-    ]
-    pairs.append((f"layer {len(expected) - 1}, combined", expected[-1].combined, outcome.combined))
-    lines = []
-    for what, want, got in pairs:
-        if not np.array_equal(want, got):
-            where = np.argwhere(want != got)
-            vertex, feature = (int(n) for n in where[0])
-            lines.append(
-                f"{what}: {len(where)} of {want.size} values differ, first at vertex {vertex}, feature {feature}: "
-                f"{int(got[vertex, feature])}, expected {int(want[vertex, feature])}"
-            )
+    exact = infer(problem)
+    lines = layer_differences(exact, outcome.results)
+    if outcome.combined is not None:
+        what = f"layer {len(exact) - 1}, combined"
+        lines += value_differences(what, exact[-1].combined, outcome.combined, ("vertex", "feature"))
     return lines
 
 
@@ -194,18 +192,20 @@ async def runs_every_job(dut: Any) -> None:
     for number, description in enumerate(json.loads((directory / "jobs.json").read_text())):
         settings = Settings(**description["settings"])
         memory = host.memory
-        memory.latency(settings.latency)
-        memory.stall(settings.stall)
-        memory.out_of_order(settings.out_of_order)
-        memory.seed(settings.seed)
+        memory.configure(settings)
         for fails, where in ((memory.read_errors, settings.read_errors), (memory.write_errors, settings.write_errors)):
             fails(range(where[0], where[1] + 1) if where else None)
         if settings.reset:
             await host.reset()
         await memory.load((directory / f"job{number}.image").read_bytes())
+        if settings.settle:
+            await Timer(settings.settle * CLOCK_NS, "ns")
+            await RisingEdge(dut.clk)
         run = await host.run(cut_off=settings.reset_after)
+        counters = {name: int(getattr(dut, name).value) for name in parameters()["counters"]}
         if run is None:
             await host.reset()
-        for part, (address, size) in enumerate(description["dump"]):
+        for part, (address, size) in description["dump"].items():
             (directory / f"job{number}.{part}").write_bytes(await memory.dump(address, size))
-        (directory / f"job{number}.json").write_text(json.dumps({"run": asdict(run) if run else None}))
+        said = {"run": asdict(run) if run else None, "counters": counters}
+        (directory / f"job{number}.json").write_text(json.dumps(said))

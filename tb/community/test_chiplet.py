@@ -19,8 +19,9 @@ from golden.model.activation import RELU
 from golden.model.network import Problem
 from hw.dnp.neural_unit import NeuralConfig
 from hw.machine import Units
+from tb.chiplet.jobs import Job, Outcome, Settings, mismatches, run_jobs
 from tb.chiplet.problems import CORNERS, corner_graph, random_problem
-from tb.community.jobs import Outcome, Pace, differences, machine, run_images
+from tb.community.machine import machine
 from tb.harness.marks import full
 from tb.islands.graphs import many_hubs
 from tb.models.activity import WINDOW, activity
@@ -49,14 +50,14 @@ SMALL = {
 LIMITS = Limits(64, 64, 64, 8)
 #: Beside the chiplet.
 NEURAL = NeuralConfig(CoreConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5), queue=8, depth=16)
-Work = list[tuple[Image, Pace]]
+Work = list[Job]
 MODELS = (Model.GCN, Model.SAGE, Model.GIN)
 
 
 def run(work: Work, directory: Path, name: str = "community_chiplet", **sizes: object) -> list[Outcome]:
     """Run images on the small chiplet, or on one of other sizes."""
     config = machine(**{**SMALL, **sizes})  # type: ignore[arg-type]
-    return run_images(config, work, directory, name=name, units=Units(NEURAL))[0]
+    return run_jobs(config, work, directory, name=name, units=Units(NEURAL))[0]
 
 
 def problem(name: str, seed: int, model: Model = Model.GCN, density: float = 0.3) -> Problem:
@@ -81,11 +82,11 @@ def _corners() -> tuple[list[Problem], Work]:
         for seed, name in enumerate(name for name, (nodes, _) in CORNERS.items() if nodes)
     ]
     schedules = (Schedule(4), Schedule(2, False, 1), Schedule(16))
-    paces = (Pace(), Pace(latency=3), Pace(latency=20, stall=0.4, out_of_order=True, seed=5))
+    memories = (Settings(), Settings(latency=3), Settings(latency=20, stall=0.4, out_of_order=True, seed=5))
     work = [
-        (
+        Job(
             build_community_image(given, schedules[n % 3], LIMITS, kind, row_lines=(n + kind) % 2 * ROWS),
-            paces[(n + kind) % 3],
+            memories[(n + kind) % 3],
         )
         for n, given in enumerate(problems)
         for kind in Kind
@@ -97,7 +98,7 @@ def _larger() -> tuple[list[Problem], Work]:
     """Rows of several beats, three layers, hubs with many neighbours."""
     problems = [larger(1, [20, 17, 4], Model.GIN, 0.3), larger(2, [8, 16], Model.GCN, 1.0)]
     work = [
-        (build_community_image(given, Schedule(7), LIMITS, kind, row_lines=kind * ROWS), Pace(latency=30))
+        Job(build_community_image(given, Schedule(7), LIMITS, kind, row_lines=kind * ROWS), Settings(latency=30))
         for given in problems
         for kind in Kind
     ]
@@ -113,9 +114,9 @@ def _in_stages() -> tuple[list[Problem], Work]:
         larger(1, [20, 17, 4], Model.GIN, 0.3),
         larger(2, [8, 16], Model.GCN, 1.0),
     ]
-    paces = (Pace(latency=3), Pace(latency=30, stall=0.3, seed=2))
+    memories = (Settings(latency=3), Settings(latency=30, stall=0.3, seed=2))
     work = [
-        (build_community_image(given, Schedule(5), LIMITS, Kind(n % 2), in_stages=True), paces[n % 2])
+        Job(build_community_image(given, Schedule(5), LIMITS, Kind(n % 2), in_stages=True), memories[n % 2])
         for n, given in enumerate(problems)
     ]
     return problems, work
@@ -125,9 +126,9 @@ def _ends() -> tuple[list[Problem], Work]:
     """Layers that end on the neural chip, combined as they go and in stages."""
     problems = [larger(6, [11, 5], Model.GCN, 0.3, "tanh"), larger(7, [6, 7, 3], Model.GIN, 1.0, "elu")]
     work = [
-        (
+        Job(
             build_community_image(given, Schedule(7), LIMITS, in_stages=bool(n), row_lines=ROWS),
-            Pace(latency=20, stall=0.2 * n),
+            Settings(latency=20, stall=0.2 * n),
         )
         for n, given in enumerate(problems)
     ]
@@ -158,24 +159,24 @@ def _errors() -> tuple[list[Error], Problem, Work]:
     # More hubs than slots: every node is a hub at threshold 0, and a unit has 32 slots.
     crowded = random_problem(replace(many_hubs(), features=np.ones((84, 3), np.float32)), Model.SAGE, [4], 1)
     cases = [
-        (Error.MEMORY_READ, image, Pace(read_errors=(features.address, features.address + 1000))),
-        (Error.MEMORY_WRITE, image, Pace(write_errors=(results.address, results.address + 31))),
-        (Error.INDEX_RANGE, changed(RegionKind.FEATURES_SPARSE, 3, 0x0001_FFF0), Pace()),
-        (Error.OFFSET_ORDER, changed(RegionKind.FEATURE_OFFSETS, 5, 0xFFFF_0000), Pace()),
-        (Error.DEGREE, changed(RegionKind.DEGREES, 4, 1, staged), Pace()),
+        (Error.MEMORY_READ, image, Settings(read_errors=(features.address, features.address + 1000))),
+        (Error.MEMORY_WRITE, image, Settings(write_errors=(results.address, results.address + 31))),
+        (Error.INDEX_RANGE, changed(RegionKind.FEATURES_SPARSE, 3, 0x0001_FFF0), Settings()),
+        (Error.OFFSET_ORDER, changed(RegionKind.FEATURE_OFFSETS, 5, 0xFFFF_0000), Settings()),
+        (Error.DEGREE, changed(RegionKind.DEGREES, 4, 1, staged), Settings()),
         # No location; weights that do not fit while one goes on; another number of vertices than was located.
-        (Error.BAD_OPERAND, command(Opcode.LOCATE, 0, Opcode.NOP), Pace()),
-        (Error.BAD_OPERAND, command(Opcode.LOAD_WEIGHTS, 9, 0xFF), Pace()),
-        (Error.BAD_OPERAND, command(Opcode.PROCESS, 8, 1), Pace()),
+        (Error.BAD_OPERAND, command(Opcode.LOCATE, 0, Opcode.NOP), Settings()),
+        (Error.BAD_OPERAND, command(Opcode.LOAD_WEIGHTS, 9, 0xFF), Settings()),
+        (Error.BAD_OPERAND, command(Opcode.PROCESS, 8, 1), Settings()),
         # Rows behind the end of the row memory, first line 256, written and read; sparse entries in it.
-        (Error.BAD_OPERAND, command(Opcode.PROCESS, 41, 1), Pace()),
-        (Error.BAD_OPERAND, command(Opcode.PROCESS, 25, 1, layer=1), Pace()),
-        (Error.BAD_OPERAND, command(Opcode.PROCESS, 48, 6), Pace()),
-        (Error.BAD_OPCODE, command(Opcode.PROCESS, 0, Opcode.AGGREGATE), Pace()),
-        (Error.BAD_OPERAND, build_community_image(crowded, Schedule(0), LIMITS), Pace()),
-        (Error.MEMORY_READ, staged, Pace(read_errors=(rows.address, rows.address + 1000))),
+        (Error.BAD_OPERAND, command(Opcode.PROCESS, 41, 1), Settings()),
+        (Error.BAD_OPERAND, command(Opcode.PROCESS, 25, 1, layer=1), Settings()),
+        (Error.BAD_OPERAND, command(Opcode.PROCESS, 48, 6), Settings()),
+        (Error.BAD_OPCODE, command(Opcode.PROCESS, 0, Opcode.AGGREGATE), Settings()),
+        (Error.BAD_OPERAND, build_community_image(crowded, Schedule(0), LIMITS), Settings()),
+        (Error.MEMORY_READ, staged, Settings(read_errors=(rows.address, rows.address + 1000))),
     ]
-    work = [pair for _, bad, pace in cases for pair in ((bad, pace), (image, Pace(reset=False)))]
+    work = [job for _, bad, how in cases for job in (Job(bad, how), Job(image, Settings(reset=False)))]
     return [code for code, _, _ in cases], given, work
 
 
@@ -183,7 +184,7 @@ def _deep() -> tuple[Problem, Work]:
     """More layers than numbers of layers in a hub unit."""
     given = problem("path", 7)
     given = random_problem(given.graph, Model.GCN, [3] * 18, 7)
-    return given, [(build_community_image(given, Schedule(1), LIMITS, row_lines=ROWS), Pace(latency=5))]
+    return given, [Job(build_community_image(given, Schedule(1), LIMITS, row_lines=ROWS), Settings(latency=5))]
 
 
 def _resets() -> tuple[Problem, Work]:
@@ -192,7 +193,9 @@ def _resets() -> tuple[Problem, Work]:
     image = build_community_image(given, Schedule(7), LIMITS, row_lines=ROWS)
     cuts = (300, 900, 1500, 2100, 2700)
     return given, [
-        pair for cut in cuts for pair in ((image, Pace(latency=10, reset_after=cut)), (image, Pace(latency=10)))
+        job
+        for cut in cuts
+        for job in (Job(image, Settings(latency=10, reset_after=cut)), Job(image, Settings(latency=10)))
     ]
 
 
@@ -211,7 +214,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Outcome
 def test_corner_graphs_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
     problems, _ = _corners()
     found = {
-        f"{n // 2} {Kind(n % 2).name}": differences(problems[n // 2], out) for n, out in enumerate(outcomes["corners"])
+        f"{n // 2} {Kind(n % 2).name}": mismatches(problems[n // 2], out) for n, out in enumerate(outcomes["corners"])
     }
     assert not any(found.values()), found
 
@@ -240,14 +243,14 @@ def test_rows_stay_on_the_chip_where_they_fit(outcomes: dict[str, list[Outcome]]
 def test_layers_in_stages_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
     """COMBINE, LOCATE and PROCESS of combined rows, as on a ring."""
     problems, _ = _in_stages()
-    found = [differences(given, out) for given, out in zip(problems, outcomes["in stages"], strict=True)]
+    found = [mismatches(given, out) for given, out in zip(problems, outcomes["in stages"], strict=True)]
     assert not any(found), found
 
 
 def test_layers_that_end_on_the_neural_chip_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
     problems, _ = _ends()
     for given, outcome in zip(problems, outcomes["ends"], strict=True):
-        assert differences(given, outcome) == []
+        assert mismatches(given, outcome) == []
         assert outcome.run is not None
         assert [phase.layer for phase in outcome.run.phases if phase.opcode == "neural"] == list(given.model.ends)
 
@@ -255,7 +258,7 @@ def test_layers_that_end_on_the_neural_chip_are_exact(outcomes: dict[str, list[O
 def test_many_layers_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
     given, _ = _deep()
     (out,) = outcomes["deep"]
-    assert differences(given, out) == []
+    assert mismatches(given, out) == []
     assert out.counters["replayed"] == len(given.model.layers) - 1
 
 
@@ -264,7 +267,7 @@ def test_larger_graphs_are_exact_and_counted(outcomes: dict[str, list[Outcome]])
     problems, _ = _larger()
     for number, out in enumerate(outcomes["larger"]):
         given, kind = problems[number // 2], Kind(number % 2)
-        assert differences(given, out) == []
+        assert mismatches(given, out) == []
         total = Operations()
         for record in locate(given.graph, Schedule(7), LIMITS).records:
             columns = columns_of(record)
@@ -276,7 +279,7 @@ def test_larger_graphs_are_exact_and_counted(outcomes: dict[str, list[Outcome]])
 
 def test_it_is_known_when_pes_worked(tmp_path: Path) -> None:
     given = larger(2, [8, 16], Model.GCN, 0.3)
-    (outcome,) = run([(build_community_image(given, Schedule(7), LIMITS), Pace(latency=30))], tmp_path)
+    (outcome,) = run([Job(build_community_image(given, Schedule(7), LIMITS), Settings(latency=30))], tmp_path)
     assert outcome.run is not None
     counts = activity(tmp_path).astype(np.int64)
     multipliers, adders = counts[:, ::2], counts[:, 1::2]
@@ -295,7 +298,7 @@ def test_errors_end_a_run_and_are_told(outcomes: dict[str, list[Outcome]]) -> No
     codes, given, _ = _errors()
     found = outcomes["errors"]
     assert [out.run.completion["error"] if out.run else None for out in found[::2]] == codes
-    assert [differences(given, out) for out in found[1::2]] == [[]] * len(codes)
+    assert [mismatches(given, out) for out in found[1::2]] == [[]] * len(codes)
 
 
 def test_a_reset_in_the_middle_leaves_nothing_behind(outcomes: dict[str, list[Outcome]]) -> None:
@@ -303,7 +306,7 @@ def test_a_reset_in_the_middle_leaves_nothing_behind(outcomes: dict[str, list[Ou
     found = outcomes["resets"]
     assert any(out.run is None for out in found[::2])
     whole = found[1::2]
-    assert [differences(given, out) for out in whole] == [[]] * len(whole)
+    assert [mismatches(given, out) for out in whole] == [[]] * len(whole)
     assert len({out.run.cycles for out in whole if out.run}) == 1
 
 
@@ -319,16 +322,16 @@ def test_other_sizes_are_exact(tmp_path: Path, pes: int, units: int, lanes: int)
     def image(one: Problem, kind: Kind, row_lines: int = rows) -> Image:
         return build_community_image(one, Schedule(7), LIMITS, kind, row_lines=row_lines)
 
-    work = [(image(one, kind), Pace(stall=0.2)) for one in given for kind in Kind]
+    work = [Job(image(one, kind), Settings(stall=0.2)) for one in given for kind in Kind]
     # Without a row memory, who wants one is told so.
-    refused = [] if rows else [(image(given[0], Kind.PAIRS, ROWS), Pace())]
+    refused = [] if rows else [Job(image(given[0], Kind.PAIRS, ROWS))]
     community = {**SMALL["community"], "lanes": lanes, "ways": lanes // 4}  # type: ignore[dict-item]
     sizes = {"pes": pes, "units": units, "ways": lanes // 4, "community": community}
     outcomes = run(refused + work, tmp_path, f"community_{pes}_{units}_{lanes}", row_lines=rows, **sizes)
     for out in outcomes[: len(refused)]:
         assert out.run is not None
         assert out.run.completion["error"] == Error.BAD_OPERAND
-    assert [differences(given[n // 2], out) for n, out in enumerate(outcomes[len(refused) :])] == [[]] * len(work)
+    assert [mismatches(given[n // 2], out) for n, out in enumerate(outcomes[len(refused) :])] == [[]] * len(work)
 
 
 @pytest.mark.parametrize(

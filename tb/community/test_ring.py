@@ -24,7 +24,7 @@ from hw.machine import Units
 from hw.ring.formats import RingConfig
 from hw.ring.ring_chiplet import RingChiplet
 from tb.chiplet.problems import CORNERS, corner_graph, random_problem
-from tb.community.jobs import machine
+from tb.community.machine import machine
 from tb.islands.graphs import GRAPHS
 from tb.ring.cases import commanded, highest, patched, uneven
 from tb.ring.jobs import RingJob, RingOutcome, RingSettings, mismatches, run_ring

@@ -284,7 +284,7 @@ def test_bad_input_is_refused_in_one_line(arguments: list[str], message: str, tm
 
 def test_failed_comparison_has_exit_status_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     differs = "layer 0: 1 of 2 values differ"
-    monkeypatch.setattr("scripts.flows.simulations.ring_mismatches", lambda exact, outcome: [differs])
+    monkeypatch.setattr("scripts.flows.simulations.layer_differences", lambda exact, results: [differs])
     done = CliRunner().invoke(app, ["run", "karate", "--out", str(tmp_path)])
     assert done.exit_code == 1
     assert "1 of 2 values differ" in done.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,34 @@ from cocotb.triggers import RisingEdge
 
 from tb.models.wrap import CONTROLS, COUNTERS
 
-__all__ = ["Memory", "plusargs"]
+__all__ = ["Memory", "MemorySettings", "plusargs"]
 
 #: Channels in the order of the model's stall chances.
 CHANNELS = ("ar", "r", "aw", "w", "b")
 #: Latency that benchmarks are stated with, in cycles.
 LATENCY = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemorySettings:
+    """How memories behave during a run.
+
+    Attributes
+    ----------
+    latency
+        Cycles to the first beat of a read.
+    stall
+        Chance that a channel stalls in a cycle.
+    out_of_order
+        Beats of different IDs come in any order.
+    seed
+        Of stalls and order; needs a reset to take effect.
+    """
+
+    latency: int = LATENCY
+    stall: float = 0.0
+    out_of_order: bool = False
+    seed: int = 1
 
 
 def plusargs(directory: Path, name: str = "mem") -> list[str]:
@@ -66,6 +89,13 @@ class Memory:
     def _control(self, control: str) -> Any:
         own = f"{self._name}_{control}"
         return getattr(self._dut, own if hasattr(self._dut, own) else f"{self._common}_{control}")
+
+    def configure(self, settings: MemorySettings) -> None:
+        """Set latency, stalls, order and seed as `settings` say."""
+        self.latency(settings.latency)
+        self.stall(settings.stall)
+        self.out_of_order(settings.out_of_order)
+        self.seed(settings.seed)
 
     def latency(self, cycles: int) -> None:
         """Cycles from AR to the first beat of R and from the last W to B, at least 1."""

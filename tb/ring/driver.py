@@ -48,11 +48,7 @@ class Machine:
         self._set("mem_origin", settings.origin)
         self.base = settings.origin
         # These are the same for all memories.
-        common = self.hosts[0].memory
-        common.latency(settings.latency)
-        common.stall(settings.stall)
-        common.out_of_order(settings.out_of_order)
-        common.seed(settings.seed)
+        self.hosts[0].memory.configure(settings)
         for n, host in enumerate(self.hosts):
             for fails, where in (
                 (host.memory.read_errors, settings.read_errors),

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from golden.compare import layer_differences
 from golden.contracts import Error
 from golden.image import Image
 from golden.model.layer import Int16Array
@@ -237,15 +238,5 @@ def _layers(image: Image) -> range:
 
 def mismatches(problem: Problem | Sequence[LayerResult], outcome: RingOutcome) -> list[str]:
     """Where an outcome differs from the golden model, or what it found; a line each, none if it is bit-exact."""
-    lines = []
     exact = infer(problem) if isinstance(problem, Problem) else problem
-    for layer, (want, got) in enumerate(zip(exact, outcome.results, strict=True)):
-        where = np.argwhere(want.results != got)
-        if len(where):
-            vertex, feature = (int(n) for n in where[0])
-            lines.append(
-                f"layer {layer}: {len(where)} of {got.size} values differ, first at vertex {vertex}, "
-                f"feature {feature}: "
-                f"{int(got[vertex, feature])}, expected {int(want.results[vertex, feature])}"
-            )
-    return lines
+    return layer_differences(exact, dict(enumerate(outcome.results)))

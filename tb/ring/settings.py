@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tb.models.memory import MemorySettings
+
 __all__ = ["RingSettings"]
 
 
-@dataclass(frozen=True)
-class RingSettings:
-    """How memories behave, and what goes wrong.
+@dataclass(frozen=True, kw_only=True)
+class RingSettings(MemorySettings):
+    """How all memories behave, and what goes wrong.
 
     Attributes
     ----------
-    latency, stall, out_of_order, seed
-        As for `tb.chiplet.jobs.Settings`, of all memories.
     read_errors, write_errors
         Chiplet, first and last byte address whose reads or writes fail; or None.
     origin
@@ -33,9 +33,6 @@ class RingSettings:
     """
 
     latency: int = 20
-    stall: float = 0.0
-    out_of_order: bool = False
-    seed: int = 1
     read_errors: tuple[int, int, int] | None = None
     write_errors: tuple[int, int, int] | None = None
     origin: int = 0
