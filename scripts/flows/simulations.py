@@ -173,7 +173,7 @@ def simulate(
         read=sum(memory["bytes_read"] for memory in ran.memories),
         written=sum(memory["bytes_written"] for memory in ran.memories),
         phases=ran.phases,
-        working=[activity(folder, n) for n in range(sizes.chiplets)],
+        working=[activity(folder, n if sizes.ring else None) for n in range(sizes.chiplets)],
         hidden=results.get(layers - 2),
         ring=_traffic(placed, ran.links) if sizes.ring else None,
         aggregation=_aggregation(problem.graph, layers, ran.counters) if community else None,
