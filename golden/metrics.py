@@ -9,7 +9,7 @@ from scipy import sparse
 from golden.contracts import SPARSE_ENTRY, VALUE_BITS, VID_BITS
 from golden.model.network import LayerResult, Problem
 
-__all__ = ["Bound", "compulsory_bytes", "limit_cycles", "useful_operations"]
+__all__ = ["Bound", "compulsory_bytes", "limit_cycles", "port_cycles", "useful_operations"]
 
 _VALUE_BYTES = VALUE_BITS // 8
 _WORD_BYTES = VID_BITS // 8
@@ -87,4 +87,9 @@ def limit_cycles(useful: int, lanes: int, bound: Bound, beat_bytes: int) -> int:
     beat_bytes
         Bytes of a memory beat.
     """
-    return max(-(-useful // lanes), -(-bound.read // beat_bytes), -(-bound.written // beat_bytes))
+    return max(-(-useful // lanes), port_cycles(bound, beat_bytes))
+
+
+def port_cycles(bound: Bound, beat_bytes: int) -> int:
+    """Cycles that a memory port with beats of so many bytes needs for the compulsory bytes, both ways at once."""
+    return max(-(-bound.read // beat_bytes), -(-bound.written // beat_bytes))

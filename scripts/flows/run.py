@@ -20,7 +20,7 @@ from golden.dnp.head import Head
 from golden.errors import InputError
 from golden.graph import Graph
 from golden.head import TASKS, HeadProblem, check_head, head_of
-from golden.metrics import compulsory_bytes, limit_cycles, useful_operations
+from golden.metrics import compulsory_bytes, limit_cycles, port_cycles, useful_operations
 from golden.model.activation import RELU
 from golden.model.float_model import FloatModel, accuracy
 from golden.model.network import LayerResult, Problem, infer
@@ -299,7 +299,7 @@ def _result(
 ) -> dict[str, Any]:
     graph, config, chiplets = problem.graph, sizes.chiplet, sizes.chiplets
     useful = useful_operations(problem, exact)
-    bound = compulsory_bytes(problem)
+    bound, beat_bytes = compulsory_bytes(problem), chiplets * config.pe.data_width // 8
     floating = network.predictions(graph)
     # What the machine says is judged, not what the model of it says.
     machine = done.predictions if done else classes_of(exact[-1].results)
@@ -345,13 +345,14 @@ def _result(
         "macs": {
             "useful": useful,
             "lanes": lanes,
-            "limit_cycles": limit_cycles(useful, lanes, bound, chiplets * config.pe.data_width // 8),
+            "limit_cycles": limit_cycles(useful, lanes, bound, beat_bytes),
             "utilisation": useful / (lanes * done.cycles) if done else None,
         },
         "external_bytes": {
             "read": done.read if done else None,
             "written": done.written if done else None,
             "compulsory": bound.total,
+            "limit_cycles": port_cycles(bound, beat_bytes),
         },
         "ring": done.ring if done else None,
         "communities": done.communities if done else None,

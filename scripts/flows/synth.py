@@ -56,6 +56,8 @@ OPTIONS = "-nowidelut"
 LARGE_MAPPING = "techmap -map +/lattice/latches_map.v\nabc9 -W 900\nclean\n"
 #: Flip-flops in a row, one directly behind the other, in a shell: Yosys' stack does not suffice for some 3,000.
 CHAIN = 2048
+#: Where the figures of a design with its frequency are kept.
+_ROUTED = "routed.json"
 #: LUTs that a cell takes besides its own: a carry pair uses two, a 16x4 distributed RAM four and two to write it.
 LUTS = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 6}
 #: Multipliers of 18 bits and block RAMs of 18 kbit.
@@ -196,15 +198,26 @@ def _fmax(component: Any, folder: Path, top: str, luts: int) -> float:
     return float(found[-1])
 
 
+def _flat_model(component: Any, module: str) -> str:
+    """Return RTLIL; modules generated apart come back to where they are used when the design is flattened."""
+    return to_rtlil(component, module) + "".join(to_rtlil(part, name) for name, part in modules_of(component).items())
+
+
+def routed(block: Block) -> Area | None:
+    """Return what placing and routing this very design gave, if that was done here before."""
+    component = block.make()
+    known = _folder(block.module, _flat_model(component, block.module)) / _ROUTED
+    return Area(**json.loads(known.read_text())) if known.exists() else None
+
+
 def synth_component(component: Any, module: str, title: str, *, fmax: bool = True) -> Area:
     """Synthesise any `component` as `module`; see :func:`synth`."""
     modules = modules_of(component)
     if modules and not fmax:
         return _by_modules(component, modules, module, title)
-    # Modules generated apart come back to where they are used when the design is flattened.
-    model = to_rtlil(component, module) + "".join(to_rtlil(part, name) for name, part in modules.items())
+    model = _flat_model(component, module)
     folder = _folder(module, model)
-    known = folder / ("routed.json" if fmax else "area-only.json")
+    known = folder / (_ROUTED if fmax else "area-only.json")
     if known.exists():
         return Area(**json.loads(known.read_text()))
     (folder / "model.il").write_text(model)
