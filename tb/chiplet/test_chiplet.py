@@ -44,7 +44,7 @@ STALLS = (
 
 
 #: The narrow chiplet has a neural unit beside it; no other command may notice.
-NEURAL = {NARROW: NeuralConfig(CoreConfig(wm_depth=128, xm_depth=8, p_depth=64, table_bits=6), queue=8, depth=16)}
+NEURAL = {NARROW: NeuralConfig(CoreConfig(wm_depth=128, xm_depth=8, p_depth=256, table_bits=6), queue=8, depth=16)}
 
 
 def simulate(config: ChipletConfig, jobs: list[Job], directory: Path) -> tuple[list[Outcome], Result]:
