@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import random
-from collections import Counter, defaultdict
-from dataclasses import dataclass
-from functools import partial
+from collections import Counter
 from typing import Any
 
 import cocotb
-import numpy as np
 import pytest
 
-from golden.model.layer import GIN_FRACTION
-from golden.model.rounding import requantise
 from hw.community.formats import RECORDS
 from hw.community.hub_unit import HubUnit
 from hw.pe.requantiser import Requantiser
 from tb.community import factories
-from tb.harness import parameters, simulate
-from tb.harness.bench import Bench, start
+from tb.community.hubs import EPOCHS, Layer, ask_all, begin, clearing, random_layer, rest, some_layer
+from tb.harness import simulate
+from tb.harness.bench import Bench
 from tb.harness.codec import Codec
 from tb.harness.expected import expect_cycles
 from tb.harness.marks import full
@@ -39,362 +34,6 @@ WHOLE: dict[str, Any] = {
     "clients": 1, "nodes": 32, "hubs": 16, "units": 4, "ways": 4,
     "lanes": 4, "width": 8, "columns": 16, "max_out": 10, "weight_rows": 16, "data_width": 64,
 }  # fmt: skip
-#: Layers until their numbers begin again.
-_EPOCHS = 15
-
-
-def wrapped(value: int) -> int:
-    """Return a sum of 32 bits."""
-    return (value + (1 << 31)) % (1 << 32) - (1 << 31)
-
-
-@dataclass
-class Layer:
-    """A layer: its settings and the hubs that it may have, with all that is known of them.
-
-    Attributes
-    ----------
-    settings
-        As the unit gets them.
-    biases
-        [f_out].
-    first_partial
-        VID from which on every second one is a high half.
-    rows
-        Beats of each hub's combined row, by VID; what lies behind its end means nothing.
-    scales
-        s_dst of each hub.
-    sums
-        [f_out] of each hub: what has been sent of its partial sums.
-    """
-
-    settings: dict[str, int]
-    biases: list[int]
-    first_partial: int
-    rows: dict[int, list[list[int]]]
-    scales: dict[int, dict[str, int]]
-    sums: dict[int, list[int]]
-
-    @classmethod
-    def of(cls, design: HubUnit, rng: random.Random, hubs: int, f_out: int, **settings: int) -> Layer:
-        """Make a layer of random values with `hubs` VIDs of this unit.
-
-        VIDs of a layer lie in as many as there are vertices, from anywhere on.
-        """
-        config = design.config
-        number = rng.randrange(1 << design.shift)
-        first = rng.randrange(1 << 32 - design.shift) // design.nodes * design.nodes
-        vids = [first + n << design.shift | number for n in rng.sample(range(design.nodes), hubs)]
-        elements = config.pe.elements
-        extremes = (-(1 << 15), (1 << 15) - 1, 0)
-
-        def value() -> int:
-            return rng.choice((rng.choice(extremes), rng.randrange(-(1 << 15), 1 << 15) >> rng.randrange(16)))
-
-        random_settings = {
-            "windows": rng.getrandbits(1), "k": rng.getrandbits(3), "limit": rng.randrange(2 * config.columns),
-            "shift": rng.choice((rng.randrange(64), rng.randrange(8, 24))),
-            "relu": rng.getrandbits(1), "bias": rng.getrandbits(1), "wide": rng.getrandbits(1),
-            "own": rng.choice((0, rng.randrange(-(1 << 16), 1 << 16), -(1 << 16), (1 << 16) - 1)),
-            "last_chunk": -(-f_out // config.lanes) - 1, "f_out": f_out,
-        }  # fmt: skip
-        return cls(
-            random_settings | settings,
-            [rng.randrange(-(1 << 31), 1 << 31) >> rng.randrange(32) for _ in range(f_out)],
-            rng.choice(((rng.choice([*vids, 0]) + rng.randrange(-1, 2)) % (1 << 32), rng.getrandbits(32))),
-            {vid: [[value() for _ in range(elements)] for _ in range(-(-f_out // elements))] for vid in vids},
-            {
-                vid: {
-                    "mantissa": rng.getrandbits(16),
-                    "exponent": rng.choice((0, 0, rng.getrandbits(5))),
-                    "reserved": rng.getrandbits(11),
-                }
-                for vid in vids
-            },
-            {vid: [0] * f_out for vid in vids},
-        )
-
-    @property
-    def f_out(self) -> int:
-        """Elements of a row."""
-        return self.settings["f_out"]
-
-    def high(self, vid: int) -> int:
-        """Whether a row is the high half of a partial sum."""
-        return int(vid >= self.first_partial and (vid - self.first_partial) % 2 == 1)
-
-    def results(self, vids: list[int]) -> dict[int, list[int]]:
-        """Return the result rows of hubs."""
-        if not vids:
-            return {}
-        settings = self.settings
-        own = np.array([[value for beat in self.rows[vid] for value in beat][: self.f_out] for vid in vids])
-        weight = 1 << GIN_FRACTION if settings["wide"] else 1
-        mantissa, exponent = (
-            np.array([self.scales[vid][name] for vid in vids])[:, None] for name in ("mantissa", "exponent")
-        )
-        found = requantise(
-            weight * np.array([self.sums[vid] for vid in vids]) + settings["own"] * own,
-            mantissa,
-            exponent,
-            settings["shift"],
-            np.array(self.biases) * settings["bias"],
-        )
-        rows = np.maximum(found, 0) if settings["relu"] else found
-        return {vid: list(map(int, row)) for vid, row in zip(vids, rows, strict=True)}
-
-
-class Around:
-    """What surrounds a hub unit: combines hubs, takes rows and sends partial sums for them, takes results.
-
-    Parameters
-    ----------
-    bench, design
-        The unit.
-    late
-        Cycles that pass at most between two beats of combined rows; 0: rows come at once, each whole.
-    owing
-        Probability with which a client keeps the partial sum for a row until the hubs are finished, or until it `pay`s.
-    """
-
-    def __init__(self, bench: Bench, design: HubUnit, late: int = 0, owing: float = 0.0) -> None:
-        self.bench, self.design, self.late, self.owing = bench, design, late, owing
-        self.layer: Layer
-        clients = design.clients
-        #: Rows that each client waits for; the beats of the first one that have come.
-        self.asked: list[list[int]] = [[] for _ in range(clients)]
-        self.beats: list[list[list[int]]] = [[] for _ in range(clients)]
-        #: Bits that elements of partial sums have less than 32, at least.
-        self.less = 0
-        #: Partial sums that are still to be sent, by whom and of which hub.
-        self.owed: list[tuple[int, int]] = []
-        #: Hubs that were wanted, in order; those which nobody has begun to combine.
-        self.wanted: list[int] = []
-        self.waiting: list[int] = []
-        self.combined = 0
-        #: Nobody combines anything for now; only if rows are late.
-        self.holds = False
-        self.results: dict[int, list[int]] = defaultdict(list)
-        self.ended = 0
-        self.overflows: list[int] = []
-        #: Whose row an overflowing hub gets.
-        self.stands_in: dict[int, int] = {}
-        for n in range(clients):
-            bench.take(f"rows__{n}", partial(self._row, n))
-        bench.take("wanted", self._want)
-        bench.take("o", self._result)
-        bench.take("overflow", self.overflows.append)
-        if late:
-            cocotb.start_soon(self._combine())
-
-    def forget(self) -> None:
-        """Begin again."""
-        for lists in (self.asked, self.beats):
-            for each in lists:
-                each.clear()
-        for numbers in (self.wanted, self.waiting, self.overflows):
-            numbers.clear()
-        self.owed.clear()
-        self.results.clear()
-        self.stands_in.clear()
-        self.combined = self.ended = 0
-
-    async def begin(self, layer: Layer) -> None:
-        """Start a layer and write what it needs."""
-        self.forget()
-        self.layer, bench, dut = layer, self.bench, self.bench.dut
-        dut.settings.value = Codec(self.design.config.settings).pack(layer.settings)
-        dut.first_partial.value = layer.first_partial
-        await bench.pulse(dut.start, then=1)
-        writes = [{"address": n, "data": bias} for n, bias in enumerate(layer.biases)]
-        bench.drive("bias_write", bench.random.sample(writes, len(writes)))
-
-    def ask(self, client: int, vids: list[int]) -> None:
-        """Have a client ask for rows."""
-        self.asked[client] += vids
-        place = self.design.config.places
-        words = [{"vid": vid, "place": self.bench.random.randrange(place)} for vid in vids]
-        self.bench.drive(f"i__{client}", words)
-
-    def _want(self, vid: int) -> None:
-        assert vid in self.layer.rows, f"{vid} is no hub"
-        assert vid not in self.wanted, f"{vid} is wanted twice"
-        self.wanted.append(vid)
-        if self.late:
-            self.waiting.append(vid)
-        else:
-            for n in range(len(self.layer.rows[vid])):
-                self._beat(vid, n)
-
-    def _beat(self, vid: int, number: int) -> None:
-        """Send a beat of a combined row."""
-        beats = self.layer.rows[vid]
-        tag = {"beat": number, "vid": vid, "apart": 1, "scale": self.layer.scales[vid]}
-        address = Codec(self.design.config.tag).pack(tag)
-        last = number == len(beats) - 1
-        self.bench.drive("combined", [{"address": address, "data": beats[number], "last": int(last)}])
-        self.combined += last
-
-    async def _combine(self) -> None:
-        """Combine what is wanted, in any order, up to four rows at the same time."""
-        rng, active = self.bench.random, dict[int, int]()
-        while True:
-            await self.bench.cycles(rng.randint(1, self.late))
-            if self.holds:
-                continue
-            active = {vid: beat for vid, beat in active.items() if vid in self.wanted}
-            if self.waiting and len(active) < 4:
-                active[self.waiting.pop(rng.randrange(len(self.waiting)))] = 0
-            if active:
-                vid = rng.choice(list(active))
-                self._beat(vid, active[vid])
-                active[vid] += 1
-                if active[vid] == len(self.layer.rows[vid]):
-                    del active[vid]
-
-    def _row(self, client: int, word: dict[str, Any]) -> None:
-        beats = self.beats[client]
-        beats.append(word["data"])
-        asked = self.asked[client][0]
-        vid = self.stands_in.get(asked, asked)
-        if self.design.config.partials:
-            assert word["high"] == self.layer.high(vid)
-        assert word["last"] == (len(beats) == len(self.layer.rows[vid]))
-        if word["last"]:
-            assert beats == self.layer.rows[vid], f"client {client} got another row than that of {asked}"
-            self.asked[client].pop(0)
-            beats.clear()
-            if self.bench.random.random() < self.owing:
-                self.owed.append((client, asked))
-            else:
-                self.add(client, asked)
-
-    def pay(self) -> None:
-        """Have all clients send what they owe."""
-        for client, vid in self.owed:
-            self.add(client, vid)
-        self.owed.clear()
-
-    def add(self, client: int, vid: int) -> None:
-        """Have a client send a partial sum."""
-        rng, layer, lanes = self.bench.random, self.layer, self.design.config.lanes
-        chunks = layer.settings["last_chunk"] + 1
-        values = [rng.randrange(-(1 << 31), 1 << 31) >> rng.randrange(self.less, 32) for _ in range(chunks * lanes)]
-        layer.sums[vid] = [wrapped(a + b) for a, b in zip(layer.sums[vid], values, strict=False)]
-        words = [
-            {"vid": vid, "chunk": n, "data": values[n * lanes : (n + 1) * lanes], "last": int(n == chunks - 1)}
-            for n in range(chunks)
-        ]
-        self.bench.drive(f"partials__{client}", words)
-
-    def _result(self, word: dict[str, Any]) -> None:
-        elements = self.design.config.pe.elements
-        row = self.results[word["vid"]]
-        assert word["beat"] * elements == len(row), f"beat {word['beat']} of {word['vid']} is out of order"
-        row += word["data"]
-        assert word["last"] == (len(row) >= self.layer.f_out)
-        self.ended += word["last"]
-
-    def idle(self) -> bool:
-        """Whether all that has been asked for has come, and all that was sent has been taken."""
-        return (
-            not any(self.asked)
-            and self.combined == len(self.wanted)
-            and not any(driver.busy_words for driver in self.bench.drivers.values())
-        )
-
-    async def settle(self) -> None:
-        """Wait until there is nothing more to do but to finish, and to send what is owed."""
-        await self.bench.until(self.idle, 20_000)
-        await rest(self.bench)
-        assert self.idle()
-
-    async def finish(self) -> None:
-        """Finish the hubs, while rows and sums that are owed still come, and compare all rows."""
-        bench, rng = self.bench, self.bench.random
-        complete = self.idle() and not self.owed
-        await bench.pulse(bench.dut.finish, then=1)
-        waited = 0
-        while self.owed or not self.idle() or self.ended != len(self.wanted):
-            if self.owed and rng.getrandbits(1):
-                self.add(*self.owed.pop(rng.randrange(len(self.owed))))
-            await bench.cycles(1)
-            waited += 1
-            assert waited < 20_000, f"{self.ended} hubs of {len(self.wanted)} have ended"
-        await rest(bench)
-        assert self.results == self.expected()
-        # Those that are complete leave in the order in which they got their slots.
-        assert not complete or list(self.results) == self.wanted
-
-    def expected(self) -> dict[int, list[int]]:
-        """Return the results of all hubs that were wanted, whole beats, with zeros behind their end."""
-        elements = self.design.config.pe.elements
-        padding = [0] * (-self.layer.f_out % elements)
-        return {vid: row + padding for vid, row in self.layer.results(self.wanted).items()}
-
-
-async def rest(bench: Bench) -> None:
-    """Wait until the unit is not busy; what passed at the last edge shows a cycle later."""
-    await bench.cycles(1)
-    waited = 0
-    while int(bench.dut.busy.value):
-        await bench.cycles(1)
-        waited += 1
-        assert waited < 5_000, "it stays busy"
-
-
-def clearing(design: HubUnit) -> int:
-    """Return the cycles in which all slots are cleared."""
-    return max(design.nodes, design.hubs.width)
-
-
-async def begin(dut: Any, *, late: int = 0, owing: float = 0.0, **pace: Any) -> tuple[Bench, HubUnit, Around]:
-    design = factories.hub_unit(**parameters())
-    dut.start.value = dut.finish.value = dut.first_partial.value = dut.settings.value = 0
-    bench = await start(dut, design, **pace)
-    around = Around(bench, design, late, owing)
-    await bench.cycles(2)
-    return bench, design, around
-
-
-def random_layer(bench: Bench, design: HubUnit, **settings: int) -> Layer:
-    """Return a layer of up to as many hubs as there are slots, or vertices."""
-    most = min(design.nodes, design.hubs.width)
-    hubs = bench.random.choice((most, bench.random.randint(0, most), 1))
-    f_out = bench.random.choice((design.config.max_out, bench.random.randint(1, design.config.max_out)))
-    return Layer.of(design, bench.random, hubs, f_out, **settings)
-
-
-async def ask_all(around: Around, layer: Layer, *, settle: bool = True) -> None:
-    """Ask for the hubs of a layer from all sides, some of them ahead, and wait for all, or until all are looked up."""
-    rng, bench, design = around.bench.random, around.bench, around.design
-    vids = list(layer.rows)
-    ahead = rng.sample(vids, rng.randint(0, len(vids)))
-    bench.drive("ahead", ahead)
-    if rng.getrandbits(1):
-        await bench.cycles(rng.randrange(50))
-    for client in range(design.clients):
-        # Clients have room for so many rows.
-        around.ask(client, rng.choices(vids, k=rng.randint(0, 24)) if vids else [])
-    if not settle:
-        await bench.cycles(2)
-        ports = ("ahead", *(f"i__{client}" for client in range(design.clients)))
-        await bench.until(lambda: not any(bench.drivers[port].busy_words for port in ports), 20_000)
-        while int(bench.dut.asking.value):
-            await bench.cycles(1)
-        return
-    await around.settle()
-    asked = {vid for vid in around.wanted if vid not in ahead}
-    assert asked <= set(vids)
-    assert set(ahead) <= set(around.wanted)
-
-
-async def some_layer(around: Around) -> None:
-    """Do a layer of random hubs, all asked for, from its beginning to its end."""
-    layer = random_layer(around.bench, around.design)
-    await around.begin(layer)
-    await ask_all(around, layer, settle=bool(around.bench.random.getrandbits(1)))
-    await around.finish()
 
 
 @cocotb.test()
@@ -413,7 +52,7 @@ async def all_settings_are_exact(dut: Any) -> None:
     bench, design, around = await begin(dut, late=2)
     await rest(bench)
     vids = min(design.nodes, 6)
-    for n in range(max(2 * _EPOCHS + 1, design.config.max_out)):
+    for n in range(max(2 * EPOCHS + 1, design.config.max_out)):
         relu, bias, wide = (n >> bit & 1 for bit in range(3))
         layer = Layer.of(
             design, bench.random, vids, n % design.config.max_out + 1, relu=relu, bias=bias, wide=wide,
@@ -423,7 +62,7 @@ async def all_settings_are_exact(dut: Any) -> None:
         # The numbers of the layers begin again: the slots are cleared.
         began = bench.cycle
         await rest(bench)
-        assert bench.cycle - began == (clearing(design) if (n + 2) % _EPOCHS == 1 else 1)
+        assert bench.cycle - began == (clearing(design) if (n + 2) % EPOCHS == 1 else 1)
         await ask_all(around, layer)
         await around.finish()
 
