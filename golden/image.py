@@ -77,8 +77,8 @@ class ChipletImage:
         Rows behind those of the vertices: halves of partial sums.
     """
 
-    #: Regions without those of layers, and commands of a layer.
-    REGIONS, COMMANDS = 9, 3
+    #: Regions without those of layers, commands of a layer, and commands before those of the first.
+    REGIONS, COMMANDS, FIRST_COMMANDS = 9, 3, 0
     #: Whether readers fetch every row of sparse features by itself.
     ROWS_APART = False
 
@@ -157,7 +157,10 @@ class ChipletImage:
         problem, graph, model = self.problem, self.problem.graph, self.problem.model
         layers, own = len(model.layers), slice(self.first, self.end)
         programs = programs_of(model, self.owned)
-        b = Builder(regions=self.REGIONS + 4 * layers + programs, commands=self.COMMANDS * layers + programs)
+        b = Builder(
+            regions=self.REGIONS + 4 * layers + programs,
+            commands=self.FIRST_COMMANDS + self.COMMANDS * layers + programs,
+        )
         boundaries = b.words(RegionKind.BOUNDARIES, self.boundaries())
         tiled, sources = self.in_edges()
         self.offsets = b.words(RegionKind.OFFSETS, tiled)

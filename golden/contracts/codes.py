@@ -48,6 +48,7 @@ class Opcode(_Documented):
     SAMPLE = 9, "sample neighbourhoods of roots and fetch their attributes"
     COPY = 10, "move bytes inside the memory"
     NEURAL = 11, "run a program of the neural chip over rows"
+    LIST = 12, "begin to list the VIDs of other chiplets whose rows are needed; answered at once, SCATTER waits for it"
 
 
 class Error(_Documented):

@@ -41,7 +41,7 @@ def tiled_offsets(rows: IntArray, tiles: IntArray, count: int, chiplets: int) ->
 class RingImage(ChipletImage):
     """The image of one chiplet of a ring."""
 
-    REGIONS = 17
+    REGIONS, FIRST_COMMANDS = 17, 1
 
     def __init__(self, problem: Problem, placement: Placement, wanted: Plan, chiplet: int, in_order: bool) -> None:
         super().__init__(problem)
@@ -110,6 +110,21 @@ class RingImage(ChipletImage):
         self.shared_offsets = b.words(RegionKind.SHARED_OFFSETS, rows)
         self.shared_edges, self.shared_count = b.words(RegionKind.SHARED_EDGES, sources), sources.size
 
+    def locate(self, number: int) -> None:
+        """Add what is listed beside the first layer's combination."""
+        super().locate(number)
+        if number == 0:
+            self.command(
+                Opcode.LIST,
+                number,
+                boundaries=self.boundary_table.line,
+                edges=self.edges.line,
+                edge_count=self.edge_count,
+                partials=self.halves,
+                needed=self.needed.line,
+                tiles=self.chiplets,
+            )
+
     def exchange(self, number: int, layer: QuantisedLayer, combined: Region) -> None:
         """Add barriers, SCATTER, and REDUCE if there are partial sums."""
         # Nobody may send rows of this layer while another still gathers those of the last.
@@ -119,16 +134,11 @@ class RingImage(ChipletImage):
             number,
             first_vertex=self.first,
             vertices=self.owned,
-            boundaries=self.boundary_table.line,
             offsets=self.departures.line,
-            edges=self.edges.line,
-            edge_count=self.edge_count,
-            partials=self.halves,
             needed=self.needed.line,
             combined=combined.line,
             f_out=layer.f_out,
             tiles=self.chiplets,
-            build=int(number == 0),
             in_order=int(self.in_order),
         )
         if self.summed.size:

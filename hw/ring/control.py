@@ -1,4 +1,4 @@
-"""Control of the ring unit: steps through SCATTER, REDUCE and BARRIER (R15)."""
+"""Control of the ring unit: steps through LIST, SCATTER, REDUCE and BARRIER (R15)."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from hw.ring.sender import RowSettings
 __all__ = ["RING_OPCODES", "Control", "Phase", "operands"]
 
 #: Commands that the ring unit carries out.
-RING_OPCODES = (Opcode.SCATTER, Opcode.REDUCE, Opcode.BARRIER)
+RING_OPCODES = (Opcode.LIST, Opcode.SCATTER, Opcode.REDUCE, Opcode.BARRIER)
 #: Of a command the opcode and all bits from the first operand on to the last one's end are kept.
 _OPERANDS = 32
 _END = max(
@@ -50,8 +50,9 @@ def operands(bits: Any, opcode: Opcode) -> Any:
 class Control(wiring.Component):
     """One command at a time; units are started in order and waited for.
 
-    SCATTER: boundary table; list of what is needed; rows both ways, until all chiplets have drained. REDUCE: hubs and
-    own shares. BARRIER: until all have arrived. An error ends the wait.
+    LIST: boundary table; list of what is needed, from the edges. It is answered before, so that rows are combined
+    meanwhile; the next command waits, and tells what went wrong. SCATTER: rows both ways, until all chiplets have
+    drained. REDUCE: hubs and own shares. BARRIER: until all have arrived. An error ends the wait.
 
     Parameters
     ----------
@@ -130,6 +131,8 @@ class Control(wiring.Component):
         config, rows, given = self.config, self.rows, self.command.payload
         head = operands(self.bits, Opcode.NOP)
         scatter, reduce = operands(self.bits, Opcode.SCATTER), operands(self.bits, Opcode.REDUCE)
+        tiles = operands(self.bits, Opcode.LIST).tiles
+        known = Signal()  # there is a list
         f_out = Signal(16)
         granules = ((f_out - 1) >> _ELEMENTS_OF_GRANULE) + 1
         beats_of_line = exact_log2(8 * LINE_BYTES // self.data_width)
@@ -181,6 +184,10 @@ class Control(wiring.Component):
                 m.d.sync += f_out.eq(Mux(head.opcode == Opcode.REDUCE, reduce.f_out, scatter.f_out))
                 m.d.sync += entries.eq(scatter.vertices * self.chiplets + 1)
                 with m.Switch(head.opcode):
+                    with m.Case(Opcode.LIST):
+                        m.next = "LIST"
+                        with m.If(tiles != self.chiplets):
+                            refuse(Error.BAD_OPERAND, tiles)
                     with m.Case(Opcode.SCATTER, Opcode.REDUCE):
                         m.next = "CHECK"
                     with m.Case(Opcode.BARRIER):
@@ -205,25 +212,12 @@ class Control(wiring.Component):
                     m.next = "REDUCE"
                     with m.If(reduce.hub_count == 0):
                         m.next = "ANSWER"
+                with m.Elif(~known):
+                    refuse(Error.BAD_OPCODE, head.opcode)
                 with m.Elif(scatter.tiles != self.chiplets):
                     refuse(Error.BAD_OPERAND, scatter.tiles)
                 with m.Else():
-                    m.d.comb += self.load.eq(1)
-                    m.d.sync += self.phase.eq(Phase.LOAD)
-                    m.next = "BOUNDARIES"
-
-            with m.State("BOUNDARIES"):
-                with m.If(self.loaded):
                     m.next = "FLOW_START"
-                    with m.If(scatter.build):
-                        m.d.comb += self.build.eq(1)
-                        m.d.sync += self.phase.eq(Phase.BUILD)
-                        m.next = "BUILD"
-                unless_failed()
-            with m.State("BUILD"):
-                with m.If(self.listed):
-                    m.next = "FLOW_START"
-                unless_failed()
             with m.State("FLOW_START"):
                 m.d.comb += self.flow.eq(1)
                 m.d.sync += self.phase.eq(Phase.FLOW)
@@ -242,6 +236,25 @@ class Control(wiring.Component):
                     with m.If(self.missing):
                         refuse(Error.MISSING, self.lowest)
                 unless_failed()
+
+            with m.State("LIST"):
+                m.d.comb += self.executed.valid.eq(1)
+                with m.If(self.executed.ready):
+                    m.d.comb += self.load.eq(1)
+                    m.d.sync += self.phase.eq(Phase.LOAD)
+                    m.next = "BOUNDARIES"
+            with m.State("BOUNDARIES"):
+                with m.If(self.loaded):
+                    m.d.comb += self.build.eq(1)
+                    m.d.sync += self.phase.eq(Phase.BUILD)
+                    m.next = "BUILD"
+                with m.If(self.failed):
+                    m.next = "IDLE"
+            with m.State("BUILD"):
+                with m.If(self.listed):
+                    m.d.sync += [self.phase.eq(Phase.NONE), known.eq(1)]
+                with m.If(self.listed | self.failed):
+                    m.next = "IDLE"
 
             with m.State("REDUCE"):
                 m.d.comb += self.reduce.eq(1)

@@ -44,7 +44,7 @@ _OFFSETS, _HUBS = range(2)
 
 
 class RingUnit(wiring.Component):
-    """Carries out SCATTER, REDUCE and BARRIER; between commands it still passes packets on.
+    """Carries out LIST, SCATTER, REDUCE and BARRIER; between commands it still passes packets on.
 
     A packet that this chiplet may have to take waits at the head of its station until the command has come that takes
     it. What the command needs for that comes from the own memory only, so the wait ends. After an error, here or in
@@ -206,7 +206,8 @@ class RingUnit(wiring.Component):
             lost.payload.info.eq(Mux(station.lost[0], before, after)),
             tokens.stop.eq(first_error.tell.valid),
             tokens.code.eq(first_error.tell.payload.code),
-            station.works.eq(self.command.valid & self.command.ready),
+            # What is listed is the chiplet's own affair; the others may still be in reset.
+            station.works.eq(self.command.valid & self.command.ready & (self.command.payload[:8] != Opcode.LIST)),
             *(unit.stopped.eq(stopped) for unit in (judge, distributor, guard)),
             station.stop.eq(stopped),
         ]
@@ -296,19 +297,20 @@ class RingUnit(wiring.Component):
         """Start units in their phases, with the command's operands."""
         rows = control.rows
         scatter, reduce = operands(control.bits, Opcode.SCATTER), operands(control.bits, Opcode.REDUCE)
+        list_ = operands(control.bits, Opcode.LIST)
 
         def in_words(line: Any) -> Any:
             return (self.base + line) << _WORDS_OF_LINE
 
         m.d.comb += [
             boundaries.start.eq(control.load),
-            boundaries.address.eq(in_words(scatter.boundaries)),
+            boundaries.address.eq(in_words(list_.boundaries)),
             needed.start.eq(control.build),
-            needed.edges.address.eq(in_words(scatter.edges)),
-            needed.edges.words.eq(scatter.edge_count),
-            needed.partials.eq(scatter.partials),
+            needed.edges.address.eq(in_words(list_.edges)),
+            needed.edges.words.eq(list_.edge_count),
+            needed.partials.eq(list_.partials),
             list_writer.start.eq(control.build),
-            list_writer.address.eq((self.base + scatter.needed) << exact_log2(8 * LINE_BYTES // self.data_width)),
+            list_writer.address.eq((self.base + list_.needed) << exact_log2(8 * LINE_BYTES // self.data_width)),
             list_writer.ended.eq(needed.done),
             filter_.start.eq(control.flow),
             filter_.address.eq(in_words(scatter.needed)),

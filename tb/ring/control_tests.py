@@ -19,7 +19,7 @@ __all__ = ["commands_step_through_their_phases"]
 #: In the order in which they are looked at.
 PULSES = ("load", "build", "flow", "reduce", "drain", "forget", "arrive", "pass_")
 WORDS = 1 << 30
-RING = (Opcode.SCATTER, Opcode.REDUCE, Opcode.BARRIER)
+RING = (Opcode.LIST, Opcode.SCATTER, Opcode.REDUCE, Opcode.BARRIER)
 #: Codes of the phases.
 CODES = {phase: n for n, phase in enumerate(("NONE", "LOAD", "BUILD", "FLOW", "REDUCE"))}
 
@@ -131,23 +131,44 @@ class Commands:
         await self.flag("failed", [])
         await self.answered(*self.asked)
 
-    async def scatter(self, build: int, missing: int, fails_in: str = "") -> None:
+    async def list(self, fails_in: str = "") -> None:
+        """Take a LIST through its phases, in which no command is taken, or to the one in which it fails."""
+        await self.give(Opcode.LIST, {"tiles": self.chiplets}, [])
+        # It is answered first.
+        for _ in range(60):
+            await self.edge
+            if self.pulses:
+                break
+        assert self.pulses == ["load"]
+        await self.quiet("LOAD")
+        assert self.asked == [("executed", self.report)]
+        if fails_in == "LOAD":
+            return await self.fails_unseen()
+        await self.flag("loaded", ["build"])
+        await self.quiet("BUILD")
+        assert not int(self.dut.control_command__ready.value)
+        if fails_in == "BUILD":
+            return await self.fails_unseen()
+        await self.flag("listed", [])
+        await self.quiet("NONE")
+        assert self.asked == [("executed", self.report)]
+
+    async def fails_unseen(self) -> None:
+        """Report an error while nobody waits for an answer: the next command starts nothing and is answered with it."""
+        self.set("failed", 1)
+        await self.bench.cycles(2)
+        assert self.asked == [("executed", self.report)]
+        await self.give(Opcode.SCATTER, {"f_out": 3, "tiles": self.chiplets}, [])
+        await self.answered()
+        self.set("failed", 0)
+
+    async def scatter(self, missing: int, fails_in: str = "") -> None:
         """Take a SCATTER through its phases, or to the one in which it fails; `missing` is a VID or 0."""
         f_out = self.bench.random.randrange(1, MAX_OUT + 1)
-        fields = {"tiles": self.chiplets, "f_out": f_out, "build": build}
-        given = await self.give(Opcode.SCATTER, fields, ["load"])
-        await self.quiet("LOAD")
-        self.rows(given["combined"], f_out)
-        if fails_in == "LOAD":
-            return await self.fails()
-        await self.flag("loaded", ["build"] * build)
-        if build:
-            await self.quiet("BUILD")
-            if fails_in == "BUILD":
-                return await self.fails()
-            await self.flag("listed", [])
+        given = await self.give(Opcode.SCATTER, {"tiles": self.chiplets, "f_out": f_out}, [])
         await self.edge
         assert self.pulses == ["flow"]
+        self.rows(given["combined"], f_out)
         await self.quiet("FLOW")
         words = (given["vertices"] * self.chiplets + 1) % (1 << 32)
         asked = ("offsets", {"address": self.words(given["offsets"]), "words": words})
@@ -212,23 +233,34 @@ async def commands_step_through_their_phases(dut: Any, stall: float) -> None:
         await bench.reset()
         control = Commands(dut, bench)
         await bench.cycles(2)
-        await control.scatter(turn % 2, 0)
+        scatter = {"f_out": 3, "tiles": control.chiplets}
+        await control.refused(Opcode.SCATTER, scatter, Error.BAD_OPCODE, Opcode.SCATTER)
+        await control.list()
+        await control.scatter(0)
         await control.reduce()
         await control.barrier()
-        await control.scatter(1 - turn % 2, (0x5A5A_A5A5, 0xA5A5_5A5A)[turn % 2])
+        await control.scatter((0x5A5A_A5A5, 0xA5A5_5A5A)[turn % 2])
+        await control.list()
         for f_out in (0, MAX_OUT + 1, MAX_OUT | 1 << source.randrange(8, 16)):
             await control.refused(Opcode.SCATTER, {"f_out": f_out}, Error.BAD_OPERAND, f_out)
             await control.refused(Opcode.REDUCE, {"f_out": f_out}, Error.BAD_OPERAND, f_out)
         tiles = control.chiplets ^ 1 << source.randrange(8)
         await control.refused(Opcode.SCATTER, {"f_out": 3, "tiles": tiles}, Error.BAD_OPERAND, tiles)
+        await control.refused(Opcode.LIST, {"tiles": tiles}, Error.BAD_OPERAND, tiles)
         opcode = source.choice([code for code in range(256) if code not in RING])
         await control.refused(opcode, {}, Error.BAD_OPCODE, opcode)
         # No hubs, no sums.
         await control.give(Opcode.REDUCE, {"f_out": 5, "hub_count": 0}, [])
         await control.answered()
-        for phase in ("LOAD", "BUILD", "FLOW", "DRAIN"):
+        for phase in ("LOAD", "BUILD"):
             await bench.reset()
-            await control.scatter(1, 0, phase)
+            await control.list(phase)
+            # A list that was not finished is none.
+            await control.refused(Opcode.SCATTER, scatter, Error.BAD_OPCODE, Opcode.SCATTER)
+        for phase in ("FLOW", "DRAIN"):
+            await bench.reset()
+            await control.list()
+            await control.scatter(0, phase)
         await bench.reset()
         await control.reduce(fails=True)
         await bench.reset()
