@@ -27,8 +27,8 @@ class FirstError(wiring.Component):
         There was a report; stays.
     report : Out
         The first one.
-    stopped : Out(1)
-        From the cycle after `failed` or `halt` on; stays.
+    stopped, halted : Out(1)
+        From the cycle after `failed` or `halt` on, from the cycle after `halt` on; both stay.
     tell : stream of `ErrorReport`, always ready
         The first error of `halt`, once, unless another chiplet began it and has told it already.
 
@@ -49,6 +49,7 @@ class FirstError(wiring.Component):
                 "failed": Out(1),
                 "report": Out(ErrorReport),
                 "stopped": Out(1),
+                "halted": Out(1),
                 "tell": Out(report),
             }
         )
@@ -59,10 +60,12 @@ class FirstError(wiring.Component):
         for report in reversed(self.i):
             with m.If(report.valid & ~self.failed):
                 m.d.sync += [self.report.eq(report.payload), self.failed.eq(1)]
-        halted = Signal()
-        m.d.sync += [halted.eq(halted | self.halt.valid), self.stopped.eq(self.stopped | self.failed | self.halt.valid)]
+        m.d.sync += [
+            self.halted.eq(self.halted | self.halt.valid),
+            self.stopped.eq(self.stopped | self.failed | self.halt.valid),
+        ]
         m.d.comb += [
-            self.tell.valid.eq(self.halt.valid & ~halted & (self.halt.payload.code != Error.PEER)),
+            self.tell.valid.eq(self.halt.valid & ~self.halted & (self.halt.payload.code != Error.PEER)),
             self.tell.payload.eq(self.halt.payload),
         ]
         return m

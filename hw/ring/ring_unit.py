@@ -209,7 +209,8 @@ class RingUnit(wiring.Component):
             # What is listed is the chiplet's own affair; the others may still be in reset.
             station.works.eq(self.command.valid & self.command.ready & (self.command.payload[:8] != Opcode.LIST)),
             *(unit.stopped.eq(stopped) for unit in (judge, distributor, guard)),
-            station.stop.eq(stopped),
+            # Only with the token that says why; what goes wrong with a list is told by the command after it.
+            station.stop.eq(first_error.halted),
         ]
 
         # What the judge and the control look at.

@@ -203,6 +203,7 @@ async def the_first_error_is_kept_and_told(dut: Any) -> None:
             await edge
             # An error stops a cycle later.
             assert int(dut.first_stopped.value) == bool(kept or halted)
+            assert int(dut.first_halted.value) == bool(halted)
         assert told == ([halted[0]] if halted and halted[0]["code"] != Error.PEER else [])
 
 
