@@ -38,7 +38,8 @@ class FeatureSettings(data.StructLayout):
     """Where features are: ``features`` in words; ``sparse``; ``words`` of a dense row, and ``stride`` between rows.
 
     ``most``: words of a sparse row at most. ``first``: VID of the first entry of the node table, and of the first row
-    of features. ``combined``: there is a row for every VID from 0, and it has been taken times s_src.
+    of features. ``combined``: there is a row for every VID from 0, and it has been taken times s_src. ``placed``: rows
+    are dense, and the node table says where each begins, in words from `features`.
     """
 
     def __init__(self, address_width: int) -> None:
@@ -51,6 +52,7 @@ class FeatureSettings(data.StructLayout):
                 "most": 17,
                 "first": 32,
                 "combined": 1,
+                "placed": 1,
             }
         )
 
@@ -193,7 +195,7 @@ class FeatureReader(wiring.Component):
         m.d.sync += [
             asks.eq(known),
             bad.eq(settings.sparse & wrong),
-            range_.address.eq(settings.features + Mux(settings.sparse, first, at)),
+            range_.address.eq(settings.features + Mux(settings.sparse | settings.placed, first, at)),
             range_.words.eq(Mux(settings.sparse, Mux(wrong, 0, words), settings.words)),
             tags.i.payload.eq(found),
             self.error.payload.info.eq(found.tag.vid),
