@@ -218,7 +218,7 @@ COMMANDS: dict[Opcode, Layout] = {
             _u(
                 "positions",
                 32,
-                "0, or so many combined rows lie at places, in words from `features`, not at their VIDs'",
+                "0, or so many combined rows lie at places, in granules from `features`, not at their VIDs'",
             ),
             _u("first_row", 32, "row of the first vertex's result"),
         ],

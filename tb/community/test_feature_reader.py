@@ -24,6 +24,8 @@ from tb.harness.marks import full
 _NUMBERS = 1 << 32
 #: Words of the longest row.
 MOST = 1 << 16
+#: Words of a granule, with which rows begin that the table has places of.
+GRANULE = 8
 #: Vertices that are asked for before the first of them counts.
 UNCOUNTED = 3
 #: Vertices of one beat that a client is asked for and does not take, for its records and apart.
@@ -131,7 +133,7 @@ class Clients:
                 words = 0
         else:
             at = (vid if settings["combined"] else own % _NUMBERS) * settings["stride"]
-            at = entry["offset"] if settings["placed"] else at
+            at = entry["offset"] * GRANULE if settings["placed"] else at
             words = settings["words"]
         at = (at + settings["features"]) % (1 << self.address_width - 2)
         tag = {"beat": 0, "vid": vid, "apart": apart, "scale": entry["destination"]}
@@ -296,7 +298,7 @@ async def a_vertex_takes_two_cycles(dut: Any, latency: int, placed: int) -> None
         clients.configure(words=1 if beats == 1 else beats * size, stride=8 * size, placed=placed, combined=placed)
         if placed:
             # Backwards, so that nothing else leads to them.
-            clients.table = {n: {**clients.entry(n), "offset": 8 * size * (100 - n)} for n in range(100)}
+            clients.table = {n: {**clients.entry(n), "offset": size * (100 - n)} for n in range(100)}
         for several in (range(1), range(clients.clients)):
             for n in several:
                 clients.ask(n, list(range(100)))
