@@ -1,6 +1,7 @@
 """The image of a chiplet's memory: what it owns of a graph, and the commands that run a network on it."""
 
 from collections.abc import Iterator
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -16,6 +17,7 @@ __all__ = [
     "Builder",
     "ChipletImage",
     "Command",
+    "Features",
     "Image",
     "Region",
     "assemble",
@@ -56,6 +58,19 @@ def place_end(b: Builder, model: QuantisedModel, number: int, results: Region) -
         rows = min(ROWS, results.rows - first)
         program = b.words(RegionKind.PROGRAM, model.ends[number].words(rows), number)
         yield end_operands(program, program.rows, results, rows, first)
+
+
+class Features(NamedTuple):
+    """Features of a layer: their region, its length in sparse entries, and the rows' offsets if they are sparse."""
+
+    rows: Region
+    entries: int
+    offsets: Region | None = None
+
+    @classmethod
+    def dense(cls, rows: Region) -> Self:
+        """Dense rows."""
+        return cls(rows, rows.bytes // SPARSE_ENTRY.bytes)
 
 
 class ChipletImage:
@@ -103,6 +118,28 @@ class ChipletImage:
 
     def place_ring(self, b: Builder, boundaries: Region) -> None:
         """Place what the ring unit needs; nothing here."""
+
+    def combine(self, number: int, layer: QuantisedLayer, features: Features, scales: Region, combined: Region) -> None:
+        """Add the command that combines the own vertices' features."""
+        self.command(Opcode.COMBINE, number, **self.combine_operands(layer, features, scales, combined))
+
+    def combine_operands(
+        self, layer: QuantisedLayer, features: Features, scales: Region, combined: Region
+    ) -> dict[str, int]:
+        """Return the operands of COMBINE for all own vertices."""
+        return {
+            "f_in": layer.f_in,
+            "f_out": layer.f_out,
+            "shift": layer.shift_source,
+            "sparse": int(features.offsets is not None),
+            "vertices": self.owned,
+            "entries": features.entries,
+            "features": features.rows.line,
+            "feature_offsets": features.offsets.line if features.offsets else 0,
+            "scales": scales.line,
+            "combined": combined.line,
+            "first_row": self.first,
+        }
 
     def exchange(self, number: int, layer: QuantisedLayer, combined: Region) -> None:
         """Add commands that bring other chiplets' rows; none here."""
@@ -169,12 +206,10 @@ class ChipletImage:
         self.degree_words = b.words(RegionKind.DEGREES, self.degrees(tiled))
         scale_source = b.scales(RegionKind.SCALE_SOURCE, self._scales(problem.scale_source))
         self.scale_destination = b.scales(RegionKind.SCALE_DESTINATION, self._scales(problem.scale_destination))
-        feature_offsets: Region | None = None
         if problem.sparse:
-            features, entries, feature_offsets = place_sparse(b, problem.features[own], apart=self.ROWS_APART)
+            features = Features(*place_sparse(b, problem.features[own], apart=self.ROWS_APART))
         else:
-            features = b.rows(RegionKind.FEATURES, problem.features[own])
-            entries = features.bytes // SPARSE_ENTRY.bytes
+            features = Features.dense(b.rows(RegionKind.FEATURES, problem.features[own]))
         self.place_ring(b, boundaries)
         rows = graph.nodes + self.halves
         combined = b.reserve_rows(RegionKind.COMBINED, rows, max(layer.f_out for layer in model.layers))
@@ -193,27 +228,13 @@ class ChipletImage:
                 weights=weights.line,
                 biases=biases.line,
             )
-            self.command(
-                Opcode.COMBINE,
-                number,
-                f_in=layer.f_in,
-                f_out=layer.f_out,
-                shift=layer.shift_source,
-                sparse=int(feature_offsets is not None),
-                vertices=self.owned,
-                entries=entries,
-                features=features.line,
-                feature_offsets=feature_offsets.line if feature_offsets else 0,
-                scales=scale_source.line,
-                combined=combined.line,
-                first_row=self.first,
-            )
+            self.combine(number, layer, features, scale_source, combined)
             self.exchange(number, layer, combined)
             self.gather(number, layer, combined, results)
             for operands in place_end(b, model, number, results):
                 self.command(Opcode.NEURAL, number, **operands)
             # The results are the next layer's dense features.
-            features, entries, feature_offsets = results, results.bytes // SPARSE_ENTRY.bytes, None
+            features = Features.dense(results)
         return assemble(
             b,
             self.commands,

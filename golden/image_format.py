@@ -28,7 +28,7 @@ from golden.model.layer import Int16Array
 from golden.model.network import Problem
 from golden.model.scale import Scales
 
-__all__ = ["Builder", "Command", "Image", "Region", "assemble", "place_sparse", "row_bytes"]
+__all__ = ["Builder", "Command", "Image", "Region", "assemble", "place_sparse", "row_bytes", "scale_words"]
 
 _VALUE_BYTES = VALUE_BITS // 8
 #: Lines are counted in 32 bits and lie behind ports of at most 38 address bits.
@@ -42,6 +42,12 @@ def row_bytes(elements: int) -> int:
 
 def _lines(size: int) -> int:
     return -(-size // LINE_BYTES)
+
+
+def scale_words(scales: Scales) -> npt.NDArray[np.uint32]:
+    """uint32 [nodes], factors as they lie in memory."""
+    exponent = scales.exponent.astype(np.uint32) << np.uint32(SCALE.offsets["exponent"])
+    return scales.mantissa.astype(np.uint32) | exponent
 
 
 @dataclass(frozen=True)
@@ -121,9 +127,7 @@ class Builder:
 
     def scales(self, kind: RegionKind, scales: Scales) -> Region:
         """Place factors, one a row."""
-        return self.words(
-            kind, scales.mantissa.astype(np.uint32) | scales.exponent.astype(np.uint32) << SCALE.offsets["exponent"]
-        )
+        return self.words(kind, scale_words(scales))
 
     def rows(self, kind: RegionKind, values: Int16Array, layer: int = 0) -> Region:
         """Place padded rows of int16."""

@@ -2,18 +2,26 @@
 
 Alone, every layer is LOCATE, LOAD_WEIGHTS and PROCESS, which combines as it goes. On a ring, others need combined rows
 before anything can be added up: COMBINE first, then what the ring unit does, then PROCESS of combined rows. LOCATE goes
-on beside all that.
+on beside all that. What the chip has no room for is done in the same way, too: vertices are combined in blocks, then
+tiles are located and processed one after the other (`golden.community.tiles`).
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
+import numpy.typing as npt
 
 from golden.community.plan import Kind
-from golden.contracts import LINE_BYTES, Opcode, RegionKind
+from golden.community.tiles import Room, Share, Tile, cut
+from golden.contracts import COMMANDS, LINE_BYTES, ROW_BYTES, Opcode, RegionKind
+from golden.errors import InputError
 from golden.graph import IntArray
 from golden.image import (
     Builder,
     ChipletImage,
     Command,
+    Features,
     Image,
     Region,
     assemble,
@@ -22,6 +30,7 @@ from golden.image import (
     programs_of,
     row_bytes,
 )
+from golden.image_format import scale_words
 from golden.islands.locator import Limits
 from golden.islands.schedule import Schedule
 from golden.model.layer import QuantisedLayer
@@ -30,7 +39,23 @@ from golden.ring.image import RingImage
 from golden.ring.placement import Placement
 from golden.ring.traffic import plan
 
-__all__ = ["build_community_image", "build_community_images"]
+__all__ = ["build_community_image", "build_community_images", "tiles_of"]
+
+
+_WORD_BYTES = 4
+_LINE_WORDS = LINE_BYTES // _WORD_BYTES
+#: Bytes that places, 32 bits of granules, reach.
+_PLACES = ROW_BYTES << 32
+
+
+@dataclass(frozen=True)
+class _TileLines:
+    """Lines of a tile's offsets, edges and s_dst, and of its places by the distance of combined rows, in bytes."""
+
+    offsets: int
+    edges: int
+    scales: int
+    places: dict[int, int]
 
 
 def _location(schedule: Schedule, limits: Limits) -> dict[str, int]:
@@ -59,6 +84,13 @@ class _InStages(ChipletImage):
         self.schedule, self.limits, self.kind = how
         self.COMMANDS += 1
 
+    def share(self, names: IntArray | None) -> Share:
+        """Return what the chiplet owns, and what the user calls the vertices."""
+        tiled, sources = self.in_edges()
+        graph = self.problem.graph
+        called = np.arange(graph.nodes) if names is None else names
+        return Share(graph.name, self.first, tiled[:: self.chiplets], sources, graph.nodes, called)
+
     def degrees(self, tiled: IntArray) -> IntArray:
         return np.diff(tiled[:: self.chiplets])
 
@@ -78,28 +110,128 @@ class _InStages(ChipletImage):
         super().locate(number)
 
     def gather(self, number: int, layer: QuantisedLayer, combined: Region, results: Region) -> None:
-        self.command(
-            Opcode.PROCESS,
-            number,
-            first_vertex=self.first,
-            vertices=self.owned,
-            f_in=layer.f_in,
-            f_out=layer.f_out,
-            shift_destination=layer.shift_destination,
-            activation=layer.activation,
-            window=int(self.kind is Kind.PAIRS),
-            self_weight=layer.self_weight,
-            neighbour_weight=layer.neighbour_weight,
-            features=combined.line,
-            combined=1,
-            first_partial=self.problem.graph.nodes,
-            scales_destination=self.scale_destination.line,
-            results=results.line,
+        self.command(Opcode.PROCESS, number, **self.process_operands(layer, combined, results))
+
+    def process_operands(self, layer: QuantisedLayer, combined: Region, results: Region) -> dict[str, int]:
+        """Return the operands of PROCESS for all own vertices."""
+        return {
+            "first_vertex": self.first,
+            "vertices": self.owned,
+            "f_in": layer.f_in,
+            "f_out": layer.f_out,
+            "shift_destination": layer.shift_destination,
+            "activation": layer.activation,
+            "window": int(self.kind is Kind.PAIRS),
+            "self_weight": layer.self_weight,
+            "neighbour_weight": layer.neighbour_weight,
+            "features": combined.line,
+            "combined": 1,
+            "first_partial": self.problem.graph.nodes,
+            "scales_destination": self.scale_destination.line,
+            "results": results.line,
+        }
+
+
+class _InTiles(_InStages):
+    """What is too large for the chip: rows are combined block by block, sums are those of communities of tiles."""
+
+    def __init__(
+        self, problem: Problem, *ring: object, how: tuple[Schedule, Limits, Kind], tiles: Sequence[Tile], block: int
+    ) -> None:
+        super().__init__(problem, *ring, how=how)
+        self.tiles, self.blocks = (
+            tiles,
+            [range(self.owned)[first : first + block] for first in range(0, self.owned, block)],
         )
+        # Instead of one COMBINE, and one LOCATE and PROCESS.
+        self.COMMANDS += len(self.blocks) - 1 + 2 * (len(tiles) - 1)
+
+    def place_edges(self, b: Builder, sources: IntArray) -> None:
+        super().place_edges(b, sources)
+        destination = scale_words(self._scales(self.problem.scale_destination))
+        distances = sorted({row_bytes(layer.f_out) for layer in self.problem.model.layers})
+        first, parts, count = b.next_line, list[npt.NDArray[np.uint32]](), 0
+
+        def put(words: npt.NDArray[np.integer]) -> int:
+            """Place words from the next line on, and return that."""
+            nonlocal count
+            line, room = first + count, max(1, -(-words.size // _LINE_WORDS))
+            parts.append(np.pad(words.astype(np.uint32), (0, room * _LINE_WORDS - words.size)))
+            count += room
+            return line
+
+        self.at = []
+        for tile in self.tiles:
+            ends = destination[tile.first : tile.first + tile.vertices]
+            places = {distance: put(tile.rows * (distance // ROW_BYTES)) for distance in distances}
+            self.at.append(_TileLines(put(tile.offsets), put(tile.edges), put(ends), places))
+        b.words(RegionKind.TILES, np.concatenate(parts) if parts else [])
+
+    def combine(self, number: int, layer: QuantisedLayer, features: Features, scales: Region, combined: Region) -> None:
+        if combined.bytes > _PLACES:
+            raise InputError("combined rows", f"have {combined.bytes} bytes", f"at most {_PLACES} if they lie in tiles")
+        operands = self.combine_operands(layer, features, scales, combined)
+        for block in self.blocks:
+            words = block.start * _WORD_BYTES // LINE_BYTES
+            rows = 0 if features.offsets else block.start * features.rows.row_bytes // LINE_BYTES
+            moved = {"features": rows, "feature_offsets": words, "scales": words, "first_row": block.start}
+            where = {name: operands[name] + by for name, by in moved.items()}
+            self.command(Opcode.COMBINE, number, **{**operands, **where, "vertices": len(block)})
+
+    def locate(self, number: int) -> None:
+        # Goes on beside the combination, as where there is only one.
+        if self.tiles:
+            self._locate_tile(number, 0)
+
+    def _locate_tile(self, number: int, place: int) -> None:
+        tile, at = self.tiles[place], self.at[place]
+        self.command(
+            Opcode.LOCATE,
+            number,
+            first_vertex=0,
+            vertices=tile.vertices,
+            offsets=at.offsets,
+            edges=at.edges,
+            edge_count=tile.edges.size,
+            tiles=1,
+            differences=1,
+            **_location(self.schedule, self.limits),
+        )
+
+    def gather(self, number: int, layer: QuantisedLayer, combined: Region, results: Region) -> None:
+        for place, (tile, at) in enumerate(zip(self.tiles, self.at, strict=True)):
+            if place:
+                self._locate_tile(number, place)
+            self.command(
+                Opcode.PROCESS,
+                number,
+                **{
+                    **self.process_operands(layer, combined, results),
+                    "first_vertex": 0,
+                    "vertices": tile.vertices,
+                    "feature_offsets": at.places[results.row_bytes],
+                    "positions": tile.rows.size,
+                    "first_partial": tile.first_partial,
+                    "scales_destination": at.scales,
+                    "first_row": tile.first,
+                },
+            )
 
 
 class _OnRing(_InStages, RingImage):
     """The same on a ring."""
+
+
+class _TilesOnRing(_InTiles, RingImage):
+    """Tiles on a ring."""
+
+
+def tiles_of(image: Image) -> int:
+    """Return in how many tiles an image computes a layer: one if it is not cut, none if it has no vertices to cut."""
+    size = LINE_BYTES
+    lines = (image.header["command_list"] + n for n in range(image.header["commands"]))
+    heads = (COMMANDS[Opcode.NOP].from_bytes(image.data[line * size : (line + 1) * size]) for line in lines)
+    return sum(head["opcode"] == Opcode.LOCATE and head["layer"] == 0 for head in heads)
 
 
 def build_community_images(
@@ -108,6 +240,9 @@ def build_community_images(
     schedule: Schedule | None = None,
     limits: Limits | None = None,
     kind: Kind = Kind.PAIRS,
+    *,
+    room: Room | None = None,
+    names: IntArray | None = None,
 ) -> list[Image]:
     """Images of all chiplets of a ring; a ring of one has the image of a chiplet that works alone.
 
@@ -117,8 +252,10 @@ def build_community_images(
         Network and graph, which is symmetric, with VIDs as in `placement`.
     placement
         Who owns what, and which vertices are hubs whose sums come home.
-    schedule, limits, kind
-        As for :func:`build_community_image`.
+    schedule, limits, kind, room
+        As for :func:`build_community_image`; a chiplet's share is cut into tiles if it does not fit.
+    names
+        int64 [nodes], what the user calls each VID, for messages; default: the VIDs.
 
     Raises
     ------
@@ -128,12 +265,20 @@ def build_community_images(
     schedule, limits = _checked(problem, schedule, limits)
     placement.check(problem.graph)
     if placement.chiplets == 1:
-        return [build_community_image(problem, schedule, limits, kind)]
+        return [build_community_image(problem, schedule, limits, kind, room=room, names=names)]
     wanted = plan(problem.graph, placement)
     how = (schedule, limits, kind)
-    return [
-        _OnRing(problem, placement, wanted, chiplet, False, how=how).build() for chiplet in range(placement.chiplets)
-    ]
+    images = []
+    for chiplet in range(placement.chiplets):
+        ring = (placement, wanted, chiplet, False)
+        whole = _OnRing(problem, *ring, how=how)
+        share = whole.share(names)
+        if room is None or share.fits(room, schedule, limits):
+            images.append(whole.build())
+        else:
+            tiles = list(cut(share, room))
+            images.append(_TilesOnRing(problem, *ring, how=how, tiles=tiles, block=room.block).build())
+    return images
 
 
 def _checked(problem: Problem, schedule: Schedule | None, limits: Limits | None) -> tuple[Schedule, Limits]:
@@ -151,6 +296,8 @@ def build_community_image(
     *,
     in_stages: bool = False,
     row_lines: int = 0,
+    room: Room | None = None,
+    names: IntArray | None = None,
 ) -> Image:
     """Image of one chiplet that owns the whole graph.
 
@@ -170,16 +317,26 @@ def build_community_image(
     row_lines
         Lines of 64 bytes of the chiplet's row memory. Results of a layer before the last that fit beside those it
         reads stay there, and have no region in the image, unless the layer ends on the neural chip.
+    room
+        Of the chiplet: a graph that does not fit is computed in tiles, in stages. Default: it fits.
+    names
+        int64 [nodes], what the user calls each VID, for messages; default: the VIDs.
 
     Raises
     ------
     InputError
-        If the graph is not symmetric, the schedule cannot end, or the image would be larger than 2^32 lines.
+        If the graph is not symmetric, the schedule cannot end, or the image would be larger than 2^32 lines; if a
+        vertex with its neighbours does not fit into `room`.
     """
     graph, model = problem.graph, problem.model
     schedule, limits = _checked(problem, schedule, limits)
+    staged = _InStages(problem, how=(schedule, limits, kind))
+    share = staged.share(names)
+    if room is not None and not share.fits(room, schedule, limits):
+        tiles = list(cut(share, room))
+        return _InTiles(problem, how=(schedule, limits, kind), tiles=tiles, block=room.block).build()
     if in_stages:
-        return _InStages(problem, how=(schedule, limits, kind)).build()
+        return staged.build()
     layers, programs = len(model.layers), programs_of(model, graph.nodes)
     b = Builder(regions=7 + 4 * layers + programs, commands=3 * layers + programs)
     b.words(RegionKind.BOUNDARIES, [0, graph.nodes])
@@ -208,8 +365,8 @@ def build_community_image(
         kind_of_results = RegionKind.RESULTS if number == layers - 1 else RegionKind.HIDDEN
         lines = -(-graph.nodes * row_bytes(layer.f_out) // LINE_BYTES)
         stays = number < layers - 1 and number not in model.ends
-        room = _room(inside, lines, row_lines) if stays else range(0)
-        results = None if room else b.reserve_rows(kind_of_results, graph.nodes, layer.f_out, number)
+        stay = _room(inside, lines, row_lines) if stays else range(0)
+        results = None if stay else b.reserve_rows(kind_of_results, graph.nodes, layer.f_out, number)
         command(
             Opcode.LOCATE,
             number,
@@ -244,14 +401,14 @@ def build_community_image(
             feature_offsets=feature_offsets.line if feature_offsets else 0,
             scales_source=source.line,
             scales_destination=destination.line,
-            results=results.line if results else room.start,
+            results=results.line if results else stay.start,
             write_inside=int(results is None),
             first_partial=graph.nodes,
         )
         for operands in place_end(b, model, number, results) if results else ():
             command(Opcode.NEURAL, number, **operands)
         # The results are the next layer's dense features.
-        features, feature_offsets, inside = results, None, room
+        features, feature_offsets, inside = results, None, stay
     return assemble(b, commands, problem)
 
 

@@ -106,6 +106,11 @@ class RegionKind(_Documented):
     NEEDED = 22, "u32 x vertices elsewhere: working space for the VIDs whose rows have to come round the ring"
     SHARED_OFFSETS = 23, "u32 x (hubs + 1): offsets of the edges into hubs that this chiplet executes for their homes"
     SHARED_EDGES = 24, "u32 x edges: source VIDs of those edges, ascending in each row, all of this chiplet"
+    TILES = (
+        25,
+        "of every tile, each from a line on: u32 x (vertices + 1) offsets and u32 x edges with positions as sources, "
+        "Scale x vertices s_dst, and for each distance of combined rows u32 x positions places",
+    )
 
 
 class PacketKind(_Documented):

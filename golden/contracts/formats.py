@@ -203,7 +203,9 @@ COMMANDS: dict[Opcode, Layout] = {
             Field("self_weight", 16, "factor of the vertex's own row", signed=True),
             Field("neighbour_weight", 16, "factor of its neighbours' rows", signed=True),
             _line("features", "dense rows or sparse entries"),
-            _line("feature_offsets", "first entry of every vertex, if sparse"),
+            _line(
+                "feature_offsets", "first entry of every vertex, if sparse; place of every position, if there are some"
+            ),
             _line("scales_source", "s_src"),
             _line("scales_destination", "s_dst"),
             _line("results", "where the rows go"),
@@ -213,6 +215,12 @@ COMMANDS: dict[Opcode, Layout] = {
             _u("write_inside", 1, "1: results go to the row memory, from this line of it on"),
             _u("reserved0", 29, "written as 0"),
             _u("first_partial", 32, "VID of the first partial sum's low halves; its high halves have the next VID"),
+            _u(
+                "positions",
+                32,
+                "0, or so many combined rows lie at places, in granules from `features`, not at their VIDs'",
+            ),
+            _u("first_row", 32, "row of the first vertex's result"),
         ],
     ),
     Opcode.SCATTER: _command(

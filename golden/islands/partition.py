@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from golden.graph import Graph, IntArray
+from golden.graph import BoolArray, Graph, IntArray
 from golden.islands.locator import Limits
 from golden.islands.record import Record
 from golden.islands.schedule import Schedule
@@ -18,7 +18,11 @@ Communities = set[tuple[frozenset[int], int]]
 
 
 def partition(
-    graph: Graph, schedule: Schedule, limits: Limits, degrees: IntArray | None = None
+    graph: Graph,
+    schedule: Schedule,
+    limits: Limits,
+    degrees: IntArray | None = None,
+    elsewhere: BoolArray | None = None,
 ) -> tuple[dict[int, int], Communities]:
     """Hubs and communities with their rounds, by connected components.
 
@@ -31,6 +35,9 @@ def partition(
         As for :func:`golden.islands.locator.locate`.
     degrees
         int64 [nodes], degrees over all chiplets where the graph is one chiplet's part; default: those of the graph.
+    elsewhere
+        bool [nodes], vertices of other chiplets: hubs that are not reported, of whose edges only those to own vertices
+        are in the graph. Default: none.
 
     Returns
     -------
@@ -38,10 +45,10 @@ def partition(
         Round of every hub by VID; communities as (nodes, round).
     """
     degrees = graph.degrees if degrees is None else degrees
-    pending = np.ones(graph.nodes, dtype=np.bool_)
+    others = np.zeros(graph.nodes, dtype=np.bool_) if elsewhere is None else elsewhere
+    pending = ~others & (degrees > 0)
     rounds: dict[int, int] = {}
-    found: Communities = {(frozenset([int(node)]), 0) for node in np.flatnonzero(degrees == 0)}
-    pending &= degrees > 0
+    found: Communities = {(frozenset([int(node)]), 0) for node in np.flatnonzero(~others & (degrees == 0))}
     threshold, number = schedule.threshold, -1
     while pending.any():
         new = pending & (degrees > threshold)
@@ -57,9 +64,12 @@ def partition(
         count, labels = csgraph.connected_components(graph.adjacency[rest][:, rest], directed=False)
         members = sparse.csr_array((np.ones(rest.size, dtype=np.int64), (labels, np.arange(rest.size))),
                                    shape=(count, rest.size))  # fmt: skip
-        touched = np.diff(((members @ graph.adjacency[rest][:, np.flatnonzero(is_hub)]).tocsr() > 0).indptr)
+        own, every = (
+            np.diff(((members @ graph.adjacency[rest][:, np.flatnonzero(hubs)]).tocsr() > 0).indptr)
+            for hubs in (is_hub, is_hub | others)
+        )
         sizes = np.bincount(labels, minlength=count)
-        good = (sizes <= limits.c_max) & (touched > 0) & (touched <= limits.hubs)
+        good = (sizes <= limits.c_max) & (own > 0) & (every <= limits.hubs)
         for label in np.flatnonzero(good):
             nodes = rest[labels == label]
             found.add((frozenset(nodes.tolist()), number))

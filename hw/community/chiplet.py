@@ -172,7 +172,7 @@ class CommunityChiplet(wiring.Component):
         Vectors added to rows or subtracted; sums formed; cycles of the adders, over all PEs; records that another PE
         than the one in turn got; locations saved because records were kept. All since reset.
     communities, hubs, rounds, edges_read : Out(32)
-        What the last location found, and the edges it read.
+        What the last layer that was located had: all its tiles together, but the most rounds of one.
     """
 
     #: What is counted; ports of that name.
@@ -270,16 +270,31 @@ class CommunityChiplet(wiring.Component):
         connect(m, locator.completion, controller.located)
         m.d.comb += [
             controller.base.eq(reader.base),
-            self.communities.eq(distributor.communities),
-            self.hubs.eq(distributor.hubs),
-            self.rounds.eq(locator.counters.rounds),
-            self.edges_read.eq(locator.counters.edges_read),
             distributor.start.eq(begins),
             distributor.hops.eq(config.hops),
             distributor.replay.eq(controller.replay),
             controller.records_whole.eq(distributor.whole),
             controller.forget.eq(starts),
         ]
+
+        # A location of the same layer is another tile of it.
+        counts = {
+            "communities": distributor.communities,
+            "hubs": distributor.hubs,
+            "rounds": locator.counters.rounds,
+            "edges_read": locator.counters.edges_read,
+        }
+        layer, joins = Signal(8), Signal()
+        same_layer = joins & (layer == controller.locate.payload.layer)
+        for name, count in counts.items():
+            before, total = Signal(32, name=f"{name}_before"), getattr(self, name)
+            m.d.comb += total.eq(Mux(before > count, before, count) if name == "rounds" else before + count)
+            with m.If(begins):
+                m.d.sync += before.eq(Mux(same_layer, total, 0))
+        with m.If(begins):
+            m.d.sync += [layer.eq(controller.locate.payload.layer), joins.eq(1)]
+        with m.Elif(starts):
+            m.d.sync += joins.eq(0)
 
         # Memory.
         connect_flat(m, self, "m_axi", arbiter.m_axi)

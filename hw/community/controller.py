@@ -189,11 +189,10 @@ class Controller(wiring.Component):
                 features.most.eq(f_in),
             ]
 
-        def read_table(count: Any, *arrays: tuple[Any, Any]) -> None:
-            """Where the node table's arrays are, and whether each is needed."""
-            for n, (line, needed) in enumerate(arrays):
-                length = count + (ARRAYS[n] == "offsets")
-                m.d.sync += [self.table_addresses[n].eq(words(line)), lengths[n].eq(Mux(needed, length, 0))]
+        def read_table(*arrays: tuple[Any, Any]) -> None:
+            """Where the node table's arrays are, and their words."""
+            for (line, length), address, words_ in zip(arrays, self.table_addresses, lengths, strict=True):
+                m.d.sync += [address.eq(words(line)), words_.eq(length)]
 
         def begin(*bad: tuple[Any, Any]) -> None:
             """Start unless an operand is bad; of several the last is told."""
@@ -339,6 +338,7 @@ class Controller(wiring.Component):
                     features.features.eq(words(combine.features)),
                     features.sparse.eq(combine.sparse),
                     features.combined.eq(0),
+                    features.placed.eq(0),
                     self.read_inside.eq(0),
                     self.write_inside.eq(0),
                     features.first.eq(combine.first_row),
@@ -349,9 +349,8 @@ class Controller(wiring.Component):
                 ]
                 read_dense(f_in)
                 read_table(
-                    combine.vertices,
-                    (combine.feature_offsets, combine.sparse),
-                    (combine.scales, 1),
+                    (combine.feature_offsets, Mux(combine.sparse, combine.vertices + 1, 0)),
+                    (combine.scales, combine.vertices),
                     (combine.scales, 0),
                 )
                 begin(
@@ -374,27 +373,29 @@ class Controller(wiring.Component):
                     features.features.eq(words(process.features, process.read_inside)),
                     features.sparse.eq(process.sparse & ~process.combined),
                     features.combined.eq(process.combined),
+                    features.placed.eq(process.combined & (process.positions != 0)),
                     features.first.eq(process.first_vertex),
                     self.first.eq(process.first_vertex),
                     vertices.eq(process.vertices),
-                    self.first_result.eq(process.first_vertex),
+                    self.first_result.eq(process.first_vertex - process.first_row),
                     self.first_partial.eq(process.first_partial),
                     self.results.eq(beats(process.results, process.write_inside)),
                     self.read_inside.eq(process.read_inside),
                     self.write_inside.eq(process.write_inside),
                 ]
                 read_dense(Mux(process.combined, f_out, f_in))
+                sparse_words = Mux(process.sparse, process.vertices + 1, 0)
                 read_table(
-                    process.vertices,
-                    (process.feature_offsets, process.sparse & ~process.combined),
-                    (process.scales_source, ~process.combined),
-                    (process.scales_destination, 1),
+                    (process.feature_offsets, Mux(process.combined, process.positions, sparse_words)),
+                    (process.scales_source, Mux(process.combined, 0, process.vertices)),
+                    (process.scales_destination, process.vertices),
                 )
                 # Without a location there are no records to wait for.
                 begin(
                     (~locating, Opcode.PROCESS),
                     (process.vertices != located_vertices, process.vertices),
                     (process.vertices > self.nodes, process.vertices),
+                    (process.combined & (process.positions > self.nodes), process.positions),
                     (process.f_in != f_in, process.f_in),
                     ((process.f_out != f_out) | ~sized, process.f_out),
                     ((process.neighbour_weight != 1) & (process.neighbour_weight != 256), process.neighbour_weight),

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from golden.contracts import SCALE, VID_BITS, Error
+from golden.contracts import ROW_BYTES, SCALE, VID_BITS, Error
 from hw.community.formats import CommunityConfig
 from hw.community.node_table import Lookup
 from hw.contracts import struct
@@ -38,7 +38,8 @@ class FeatureSettings(data.StructLayout):
     """Where features are: ``features`` in words; ``sparse``; ``words`` of a dense row, and ``stride`` between rows.
 
     ``most``: words of a sparse row at most. ``first``: VID of the first entry of the node table, and of the first row
-    of features. ``combined``: there is a row for every VID from 0, and it has been taken times s_src.
+    of features. ``combined``: there is a row for every VID from 0, and it has been taken times s_src. ``placed``: rows
+    are dense, and the node table says where each begins, in granules from `features`, so that none begins within one.
     """
 
     def __init__(self, address_width: int) -> None:
@@ -51,6 +52,7 @@ class FeatureSettings(data.StructLayout):
                 "most": 17,
                 "first": 32,
                 "combined": 1,
+                "placed": 1,
             }
         )
 
@@ -186,6 +188,8 @@ class FeatureReader(wiring.Component):
             found.tag.scale.eq(self.found.destination),
         ]
 
+        # Dense rows begin with a granule, whatever the table says.
+        place = first << exact_log2(ROW_BYTES * 8 // _WORD_BITS)
         # If its end lies before its beginning, a row has as good as 2^33 words.
         words, wrong = Signal(33), Signal()
         m.d.comb += [words.eq(self.found.offset - first), wrong.eq(words > settings.most)]
@@ -193,7 +197,7 @@ class FeatureReader(wiring.Component):
         m.d.sync += [
             asks.eq(known),
             bad.eq(settings.sparse & wrong),
-            range_.address.eq(settings.features + Mux(settings.sparse, first, at)),
+            range_.address.eq(settings.features + Mux(settings.sparse, first, Mux(settings.placed, place, at))),
             range_.words.eq(Mux(settings.sparse, Mux(wrong, 0, words), settings.words)),
             tags.i.payload.eq(found),
             self.error.payload.info.eq(found.tag.vid),

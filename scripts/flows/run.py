@@ -135,7 +135,8 @@ def run(request: Request) -> dict[str, Any]:
         problem = quantise(network, graph, core=neural.core if neural else None)
         _check_fits(problem, sizes.chiplet)
         head = _head(request, problem, neural)
-        placed = place(problem, sizes.chiplets, request.placement)
+        community = sizes.chiplet if isinstance(sizes.chiplet, MachineConfig) else None
+        placed = place(problem, sizes.chiplets, request.placement, community)
         # What a run has nothing to do for is left out: the chip if all layers end in the PEs, the core without batches.
         sizes = sizes._replace(
             units=Units(
@@ -379,8 +380,21 @@ def _aggregation(found: dict[str, int] | None) -> list[tuple[str, str]]:
     """Return the row about shared sums, where there are any."""
     if not found or not found["baseline"]:
         return []
-    gross, net = (f"{found[name]:,} ({1 - found[name] / found['baseline']:.1%} saved)" for name in ("gross", "net"))
+
+    def with_share(count: int) -> str:
+        saved = 1 - count / found["baseline"]
+        return f"{count:,} ({abs(saved):.1%} {'saved' if saved >= 0 else 'more'})"
+
+    gross, net = (with_share(found[name]) for name in ("gross", "net"))
     return [("additions of rows", f"{found['baseline']:,} without sharing; gross {gross}, net {net}")]
+
+
+def _tiles(found: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """Return the row about tiles, where a chiplet has no room for its share at once."""
+    if not found or max(found["tiles"]) <= 1:
+        return []
+    by_chiplet = ", ".join(str(count) for count in found["tiles"])
+    return [("tiles", f"{by_chiplet}: a layer is computed in parts that fit on the chip")]
 
 
 def _head_rows(head: dict[str, Any] | None) -> list[tuple[str, str]]:
@@ -426,6 +440,7 @@ def _print(result: dict[str, Any], path: Path) -> None:
         rows += [
             ("cycles", f"{result['cycles']:,}, at least {macs['limit_cycles']:,} with {macs['lanes']} lanes"),
             *((f"  {phase}", f"{cycles:,}") for phase, cycles in (result["cycles_by_phase"] or {}).items()),
+            *_tiles(result["communities"]),
             *_aggregation(result["aggregation"]),
             ("utilisation", f"{macs['utilisation']:.1%} of {macs['lanes']} lanes for {macs['useful']:,} operations"),
             (

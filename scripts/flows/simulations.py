@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from golden.attributes.batch import BatchImage
-from golden.community.image import build_community_image, build_community_images
+from golden.community.image import build_community_image, build_community_images, tiles_of
+from golden.community.tiles import Room, Share, cut
 from golden.compare import layer_differences
 from golden.contracts import Error
-from golden.errors import InputError
 from golden.graph import Graph, IntArray
 from golden.head import TASKS
 from golden.image import Image, build_image
@@ -22,7 +22,7 @@ from golden.model.layer import Int16Array
 from golden.model.network import LayerResult, Problem, predictions, problem_of
 from golden.ring.by_communities import communities_apart
 from golden.ring.image import build_images
-from golden.ring.placement import Placement
+from golden.ring.placement import CHIPLETS_MAX, Placement
 from golden.ring.traffic import traffic
 from hw.community.chiplet import MachineConfig
 from scripts.config import Sizes
@@ -41,6 +41,7 @@ __all__ = [
     "classes_of",
     "limits_of",
     "place",
+    "room_of",
     "simulate",
     "simulate_batches",
     "simulate_head",
@@ -113,19 +114,37 @@ class Placed:
     placement: Placement
 
 
-def place(problem: Problem, chiplets: int, name: str = "tiles") -> Placed:
-    """Share a graph out to chiplets; one has all of it, as it is.
+def place(problem: Problem, chiplets: int, name: str = "tiles", config: MachineConfig | None = None) -> Placed:
+    """Share a graph out to chiplets; one has all of it, as it is if it fits.
+
+    Parameters
+    ----------
+    problem, chiplets
+        Network and graph, and how many chiplets there are.
+    name
+        One of `PLACEMENTS`.
+    config
+        Sizes of a chiplet with community PEs. If it is alone and has no room for the graph at once, communities are
+        kept together in as many parts as there would be tiles otherwise.
 
     Raises
     ------
     InputError
-        If communities are asked for and the graph is not symmetric.
+        If communities are asked for and the graph is not symmetric, or a vertex with its neighbours does not fit.
     """
     graph = problem.graph
-    if name == "tiles" or chiplets == 1:
+    parts = chiplets
+    if chiplets == 1 and config is not None and name != "tiles":
+        share, room = Share.whole(graph), room_of(config)
+        if not share.fits(room, falling(graph), limits_of(config)):
+            parts = min(CHIPLETS_MAX, len(list(cut(share, room))))
+    if name == "tiles" or parts == 1:
         return Placed("tiles", problem, np.arange(graph.nodes), Placement.tiles(graph.nodes, chiplets))
     graph.require_symmetric("placement by communities")
-    position, placement = communities_apart(graph, chiplets)
+    # Moves make words on a ring fewer, of which there are none with one chiplet.
+    position, placement = communities_apart(graph, parts, moves=chiplets > 1)
+    if chiplets == 1:
+        placement = Placement.tiles(graph.nodes, 1)
     moved = problem_of(graph.relabelled(position), problem.features[np.argsort(position)], problem.model)
     return Placed(name, moved, position, placement)
 
@@ -157,10 +176,12 @@ def simulate(
     Raises
     ------
     InputError
-        If the graph is too large for the configuration, or not symmetric where communities are needed.
+        If a vertex with its neighbours is too large for the configuration, or the graph is not symmetric where
+        communities are needed.
     """
     placed = placed or place(problem, sizes.chiplets)
-    ran = _run(sizes, _images(sizes, placed, hidden=hidden), folder)
+    images = _images(sizes, placed, hidden=hidden)
+    ran = _run(sizes, images, folder)
     # In the order in which the graph was given.
     results = {layer: rows[placed.position] for layer, rows in ran.results.items()}
     layers = len(problem.model.layers)
@@ -177,7 +198,7 @@ def simulate(
         hidden=results.get(layers - 2),
         ring=_traffic(placed, ran.links) if sizes.ring else None,
         aggregation=_aggregation(problem.graph, layers, ran.counters) if community else None,
-        communities=_communities(ran.counters) if community else None,
+        communities=_communities(ran.counters, images) if community else None,
     )
 
 
@@ -293,15 +314,9 @@ def limits_of(config: MachineConfig) -> Limits:
     return Limits(config.locator.c_max, config.locator.hubs)
 
 
-def _check_graph(graph: Graph, config: MachineConfig, vertices: int, edges: int) -> None:
-    """Refuse a graph that the locator has no room for, with VIDs and edges of a chiplet as given."""
-    sizes = config.locator
-    if vertices > sizes.nodes or edges >= sizes.edges:
-        raise InputError(
-            graph.name,
-            f"has {vertices} nodes and {edges} edges",
-            f"at most {sizes.nodes} and {sizes.edges - 1} (locator.nodes, locator.edges)",
-        )
+def room_of(config: MachineConfig) -> Room:
+    """Return what a chiplet can hold of a graph at a time."""
+    return Room(config.locator.nodes, config.locator.edges, config.units, config.hubs)
 
 
 def _aggregation(graph: Graph, layers: int, counters: Sequence[dict[str, int]]) -> dict[str, int]:
@@ -313,10 +328,11 @@ def _aggregation(graph: Graph, layers: int, counters: Sequence[dict[str, int]]) 
     }
 
 
-def _communities(counters: Sequence[dict[str, int]]) -> dict[str, int]:
-    """Of all chiplets together; each takes the vertices of others for hubs that it does not count."""
+def _communities(counters: Sequence[dict[str, int]], images: Sequence[Image]) -> dict[str, Any]:
+    """Of all chiplets together; each takes the vertices of others for hubs that it does not count, as a tile does."""
     found = {name: sum(counts[name] for counts in counters) for name in ("hubs", "communities", "edges_read")}
-    return {**found, "rounds": max(counts["rounds"] for counts in counters)}
+    rounds = max(counts["rounds"] for counts in counters)
+    return {**found, "rounds": rounds, "tiles": [tiles_of(image) for image in images]}
 
 
 def _traffic(placed: Placed, links: Sequence[dict[str, int]]) -> dict[str, Any]:
@@ -339,14 +355,11 @@ def _images(sizes: Sizes, placed: Placed, *, hidden: bool) -> list[Image]:
     if not isinstance(config, MachineConfig):
         return [build_image(problem)] if alone else build_images(problem, placement)
     schedule, limits = falling(graph), limits_of(config)
+    room, names = room_of(config), np.argsort(placed.position)
     if alone:
-        _check_graph(graph, config, graph.nodes, graph.edge_count)
-        return [build_community_image(problem, schedule, limits, row_lines=0 if hidden else config.row_lines)]
-    images = build_community_images(problem, placement, schedule, limits)
-    # Halves of hubs' sums have VIDs behind those of the vertices.
-    vertices = graph.nodes + 2 * placement.hubs.size
-    _check_graph(graph, config, vertices, max(image.header["edges"] for image in images))
-    return images
+        lines = 0 if hidden else config.row_lines
+        return [build_community_image(problem, schedule, limits, row_lines=lines, room=room, names=names)]
+    return build_community_images(problem, placement, schedule, limits, room=room, names=names)
 
 
 def _errors(completions: list[dict[str, int]]) -> list[str]:

@@ -7,13 +7,17 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from golden.community.image import build_community_image
+from golden.community.image import build_community_image, tiles_of
 from golden.community.layer import operations_of
 from golden.community.plan import Kind, Operations, Scheme, columns_of, plan
-from golden.contracts import LINE_BYTES, Error, Model, Opcode, RegionKind
+from golden.community.tiles import Room, Share, cut
+from golden.contracts import COMMANDS, LINE_BYTES, Error, Model, Opcode, RegionKind
+from golden.datasets import load
 from golden.dnp.config import CoreConfig
+from golden.graph import Graph
 from golden.image import Image
 from golden.islands.locator import Limits, locate
+from golden.islands.partition import partition
 from golden.islands.schedule import Schedule
 from golden.model.activation import RELU
 from golden.model.network import Problem
@@ -48,6 +52,8 @@ SMALL = {
     "row_lines": ROWS,
 }
 LIMITS = Limits(64, 64, 64, 8)
+#: What the small chiplet has room for, and less.
+ROOM, TINY = Room(128, 1024, 2, 32), Room(48, 96, 2, 20)
 #: Beside the chiplet.
 NEURAL = NeuralConfig(CoreConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5), queue=8, depth=16)
 Work = list[Job]
@@ -135,6 +141,48 @@ def _ends() -> tuple[list[Problem], Work]:
     return problems, work
 
 
+def _beyond(seed: int, name: str, widths: list[int], density: float, activation: str = RELU) -> Problem:
+    """Return a network on a graph that is larger than the chip."""
+    graph = load(f"synthetic:{name}")
+    random = np.random.default_rng(seed)
+    rows = random.normal(size=(graph.nodes, 9)).astype(np.float32)
+    features = rows if density >= 1 else sparse.csr_array(rows * (random.random(rows.shape) < density))
+    return random_problem(replace(graph, features=features), MODELS[seed % 3], widths, seed, activation, NEURAL.core)
+
+
+def _in_tiles() -> tuple[list[Problem], Work]:
+    """Graphs beyond the chip: too many vertices, edges or hubs for it; and smaller ones as if it were smaller."""
+    crowded = random_problem(replace(many_hubs(), features=np.ones((84, 3), np.float32)), Model.SAGE, [4], 1)
+    problems = [
+        *(problem(name, seed, MODELS[seed % 3], (1.0, 0.4)[seed % 2]) for seed, name in enumerate(CORNERS) if seed),
+        larger(1, [20, 17, 4], Model.GIN, 0.3),
+        larger(2, [8, 16], Model.GCN, 1.0),
+        crowded,
+        _beyond(3, "power-law,nodes=300,degree=2", [8, 20], 0.4),
+        _beyond(4, "community,nodes=240,degree=6,classes=12", [5, 3], 1.0),
+        _beyond(5, "path,nodes=300", [4], 1.0),
+        _beyond(6, "power-law,nodes=200,degree=2", [11, 5], 0.3, "tanh"),
+    ]
+    # As few edges as the vertex with most neighbours has.
+    corners = problems[: len(CORNERS) - 1]
+    rooms = [replace(TINY, edges=int(given.graph.degrees.max()) + 1) for given in corners] + [TINY] * 2
+    rooms += [ROOM] * (len(problems) - len(rooms))
+    schedules = [Schedule(0) if given is crowded else Schedule((7, 2)[n % 2]) for n, given in enumerate(problems)]
+    memories = (Settings(latency=3), Settings(latency=20, stall=0.3, out_of_order=True, seed=4))
+    images = [
+        build_community_image(given, schedule, LIMITS, Kind(n % 2), row_lines=ROWS, room=rooms[n])
+        for n, (given, schedule) in enumerate(zip(problems, schedules, strict=True))
+    ]
+    return problems, [Job(image, memories[n % 2]) for n, image in enumerate(images)]
+
+
+def _first(image: Image, opcode: Opcode) -> dict[str, int]:
+    """Return the first command of an opcode."""
+    lines = (image.header["command_list"] + n for n in range(image.header["commands"]))
+    found = (image.data[line * LINE_BYTES : (line + 1) * LINE_BYTES] for line in lines)
+    return next(COMMANDS[opcode].from_bytes(data) for data in found if data[0] == opcode)
+
+
 def _errors() -> tuple[list[Error], Problem, Work]:
     """Do all that memory, image and graph can do wrong, after each a run with nothing wrong, without a reset."""
     given = larger(3, [6, 4], Model.GCN, 0.4)
@@ -144,7 +192,7 @@ def _errors() -> tuple[list[Error], Problem, Work]:
         at = image.region(kind).address + 4 * word
         return replace(image, data=image.data[:at] + value.to_bytes(4, "little") + image.data[at + 4 :])
 
-    def command(opcode: Opcode, at: int, value: int, layer: int = 0) -> Image:
+    def command(opcode: Opcode, at: int, value: int, layer: int = 0, image: Image = image) -> Image:
         """Change a byte of the first command of an opcode."""
         line = image.header["command_list"] * LINE_BYTES
         lines = range(line, line + LINE_BYTES * image.header["commands"], LINE_BYTES)
@@ -156,6 +204,10 @@ def _errors() -> tuple[list[Error], Problem, Work]:
     # Rows are combined first, beside a location that nobody uses after an error.
     staged = build_community_image(given, Schedule(7), LIMITS, in_stages=True)
     rows = staged.region(RegionKind.FEATURES_SPARSE)
+    # Tables of tiles: a source that no position has, a place outside the memory, more positions than there is room for.
+    tiled = build_community_image(given, Schedule(7), LIMITS, room=TINY)
+    tables, last = tiled.region(RegionKind.TILES), tiled.results_region(1)
+    offsets = (_first(tiled, Opcode.LOCATE)["offsets"] - tables.line) * LINE_BYTES // 4
     # More hubs than slots: every node is a hub at threshold 0, and a unit has 32 slots.
     crowded = random_problem(replace(many_hubs(), features=np.ones((84, 3), np.float32)), Model.SAGE, [4], 1)
     cases = [
@@ -175,6 +227,11 @@ def _errors() -> tuple[list[Error], Problem, Work]:
         (Error.BAD_OPCODE, command(Opcode.PROCESS, 0, Opcode.AGGREGATE), Settings()),
         (Error.BAD_OPERAND, build_community_image(crowded, Schedule(0), LIMITS), Settings()),
         (Error.MEMORY_READ, staged, Settings(read_errors=(rows.address, rows.address + 1000))),
+        (Error.MEMORY_READ, tiled, Settings(read_errors=(tables.address, tables.address + 3))),
+        (Error.MEMORY_READ, changed(RegionKind.TILES, 1, 1 << 20, tiled), Settings()),
+        (Error.BAD_OPERAND, command(Opcode.PROCESS, 57, 1, image=tiled), Settings()),
+        (Error.EDGE_RANGE, changed(RegionKind.TILES, offsets + 1, 1 << 20, tiled), Settings()),
+        (Error.MEMORY_WRITE, tiled, Settings(write_errors=(last.address, last.address + 31))),
     ]
     work = [job for _, bad, how in cases for job in (Job(bad, how), Job(image, Settings(reset=False)))]
     return [code for code, _, _ in cases], given, work
@@ -191,11 +248,13 @@ def _resets() -> tuple[Problem, Work]:
     """Cut off at many points, then run to the end."""
     given = larger(4, [7, 3], Model.GCN, 0.5)
     image = build_community_image(given, Schedule(7), LIMITS, row_lines=ROWS)
-    cuts = (300, 900, 1500, 2100, 2700)
+    tiled = build_community_image(given, Schedule(7), LIMITS, room=TINY)
+    cuts = ((image, (300, 900, 1500, 2100, 2700)), (tiled, (700, 1300, 1900, 2500)))
     return given, [
         job
-        for cut in cuts
-        for job in (Job(image, Settings(latency=10, reset_after=cut)), Job(image, Settings(latency=10)))
+        for image, cycles in cuts
+        for cycle in cycles
+        for job in (Job(image, Settings(latency=10, reset_after=cycle)), Job(image, Settings(latency=10)))
     ]
 
 
@@ -203,7 +262,7 @@ def _resets() -> tuple[Problem, Work]:
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Outcome]]:
     """Return what came of all work below, done in one simulation, since generating the chiplet takes longest."""
     parts = {"corners": _corners()[-1], "larger": _larger()[-1], "errors": _errors()[-1], "resets": _resets()[-1]}
-    parts |= {"deep": _deep()[-1], "in stages": _in_stages()[-1], "ends": _ends()[-1]}
+    parts |= {"deep": _deep()[-1], "in stages": _in_stages()[-1], "ends": _ends()[-1], "tiles": _in_tiles()[-1]}
     found = run([image for work in parts.values() for image in work], tmp_path_factory.mktemp("chiplet"))
     done: dict[str, list[Outcome]] = {}
     for name, work in parts.items():
@@ -245,6 +304,33 @@ def test_layers_in_stages_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
     problems, _ = _in_stages()
     found = [mismatches(given, out) for given, out in zip(problems, outcomes["in stages"], strict=True)]
     assert not any(found), found
+
+
+def test_graphs_beyond_the_chip_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
+    """Tile by tile, with the same bits as on a chip that has room for all at once."""
+    problems, work = _in_tiles()
+    found = [mismatches(given, out) for given, out in zip(problems, outcomes["tiles"], strict=True)]
+    assert not any(found), found
+    counts = [tiles_of(job.image) for job in work]
+    assert min(counts[-7:]) >= 2, counts
+    ended = outcomes["tiles"][-1].run
+    assert ended is not None
+    assert [phase.layer for phase in ended.phases if phase.opcode == "neural"] == list(problems[-1].model.ends)
+
+
+def test_the_counts_of_all_tiles_are_added_up(outcomes: dict[str, list[Outcome]]) -> None:
+    """Hubs and communities are those of each tile by itself, in the last layer only."""
+    problems, _ = _in_tiles()
+    for given, out in list(zip(problems, outcomes["tiles"], strict=True))[-4:]:
+        share = Share.whole(given.graph)
+        hubs = communities = 0
+        for tile in cut(share, ROOM):
+            owners = np.repeat(np.arange(tile.vertices), np.diff(tile.offsets))
+            graph = Graph.from_edges("tile", tile.rows.size, tile.edges, owners)
+            schedule = Schedule((7, 2)[problems.index(given) % 2])
+            own, found = partition(graph, schedule, LIMITS, elsewhere=np.arange(tile.rows.size) >= tile.vertices)
+            hubs, communities = hubs + len(own), communities + len(found)
+        assert (out.counters["hubs"], out.counters["communities"]) == (hubs, communities)
 
 
 def test_layers_that_end_on_the_neural_chip_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
@@ -307,7 +393,7 @@ def test_a_reset_in_the_middle_leaves_nothing_behind(outcomes: dict[str, list[Ou
     assert any(out.run is None for out in found[::2])
     whole = found[1::2]
     assert [mismatches(given, out) for out in whole] == [[]] * len(whole)
-    assert len({out.run.cycles for out in whole if out.run}) == 1
+    assert len({out.run.cycles for out in whole if out.run}) == 2
 
 
 @full

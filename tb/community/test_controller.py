@@ -360,6 +360,7 @@ class World:
         vertices, inside = fields["vertices"], fields["read_inside"]
         wrong: list[int] = [Opcode.PROCESS] * (not self.locating)
         wrong += [vertices] * (vertices != self.located_vertices or vertices > self.design.nodes)
+        wrong += [fields["positions"]] * bool(fields["combined"] and fields["positions"] > self.design.nodes)
         wrong += [fields["f_in"]] * (fields["f_in"] != self.f_in)
         wrong += [fields["f_out"]] * (fields["f_out"] != self.f_out or not self.weights)
         wrong += [fields["neighbour_weight"]] * (fields["neighbour_weight"] not in (1, 256))
@@ -388,6 +389,7 @@ class World:
         sparse, vertices, first = fields["sparse"], fields["vertices"], fields["first_row"]
         mode = SPARSE if sparse else DENSE
         features = {"features": self.words(fields["features"]), "sparse": sparse, "combined": 0, "first": first}
+        features |= {"placed": 0}
         fixed = {
             "combination": masked(
                 self.config.pe.settings, mode=mode, shift=fields["shift"], relu=0, bias=0, self_weight=1
@@ -413,6 +415,7 @@ class World:
             return
         combined, vertices, first = fields["combined"], fields["vertices"], fields["first_vertex"]
         sparse = fields["sparse"] and not combined
+        positions = fields["positions"] if combined else 0
         mode = GATHER if combined else SPARSE if sparse else DENSE
         inside = {port: (1, fields[port]) for port in ("read_inside", "write_inside")}
         own = fields["self_weight"] - fields["neighbour_weight"]
@@ -440,14 +443,15 @@ class World:
                 features=self.words(fields["features"], fields["read_inside"]),
                 sparse=int(sparse),
                 combined=combined,
+                placed=int(positions > 0),
                 first=first,
             ),
             "results": (-1, self.beats(fields["results"], fields["write_inside"])),
-            "first_result": (-1, first),
+            "first_result": (-1, (first - fields["first_row"]) % (1 << 32)),
             "first_partial": (-1, fields["first_partial"]),
             **inside,
             **self._table(
-                (fields["feature_offsets"], (vertices + 1) * int(sparse)),
+                (fields["feature_offsets"], positions or (vertices + 1) * int(sparse)),
                 (fields["scales_source"], 0 if combined else vertices),
                 (fields["scales_destination"], vertices),
             ),
@@ -518,6 +522,7 @@ class World:
             "neighbour_weight": self.rng.choice((1, 256)),
             "read_inside": int(inside),
             "write_inside": int(self.design.row_memory and self.chance(0.4)),
+            "positions": self.rng.choice((0, 0, self.some_vertices())),
             **({"sparse": 0, "combined": 0} if inside else {}),
         }
 
@@ -623,7 +628,7 @@ async def every_bad_operand_is_told(dut: Any) -> None:
         await good(Opcode.LOCATE, vertices=nodes)
         await bad(Opcode.PROCESS, f_out, **right | sizes, vertices=nodes)
 
-    right = {"neighbour_weight": 1, "combined": 0, "sparse": 0, "read_inside": 0, "write_inside": 0}
+    right = {"neighbour_weight": 1, "combined": 0, "sparse": 0, "read_inside": 0, "write_inside": 0, "positions": 0}
     await bad(Opcode.COMBINE, 0, f_in=0, f_out=0, vertices=nodes)
     for f_out in (0, config.max_out + 1, *(1 << bit for bit in range(16) if 1 << bit > config.max_out)):
         await bad_load(f_out, 1, f_out)
@@ -668,6 +673,8 @@ async def every_bad_operand_is_told(dut: Any) -> None:
         ("neighbour_weight", 0, {}),
         ("neighbour_weight", -1, {}),
         ("neighbour_weight", -(1 << 15), {}),
+        *(("positions", 1 << bit, {"combined": 1}) for bit in range(32) if 1 << bit > nodes),
+        ("positions", nodes + 1, {"combined": 1}),
         ("sparse", 1, {"read_inside": 1}),
         ("combined", 1, {"read_inside": 1}),
         *(() if world.design.row_memory else (("read_inside", 1, {}), ("write_inside", 1, {}))),
@@ -675,10 +682,11 @@ async def every_bad_operand_is_told(dut: Any) -> None:
         if (name, wrong) in (("neighbour_weight", 1), ("neighbour_weight", 256)):
             continue
         await good(Opcode.LOCATE, vertices=nodes)
-        told = wrong if name in ("vertices", "neighbour_weight") else inside
+        told = wrong if name in ("vertices", "neighbour_weight", "positions") else inside
         await bad(Opcode.PROCESS, told, **{**right, "vertices": nodes, name: wrong, **others})
-    await good(Opcode.LOCATE, vertices=nodes)
-    await good(Opcode.PROCESS, **right, vertices=nodes)
+    for allowed in ({"combined": 1, "positions": nodes}, {"positions": nodes + 1}, {}):
+        await good(Opcode.LOCATE, vertices=nodes)
+        await good(Opcode.PROCESS, **right | allowed, vertices=nodes)
 
 
 @cocotb.test()

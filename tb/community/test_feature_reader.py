@@ -24,6 +24,8 @@ from tb.harness.marks import full
 _NUMBERS = 1 << 32
 #: Words of the longest row.
 MOST = 1 << 16
+#: Words of a granule, with which rows begin that the table has places of.
+GRANULE = 8
 #: Vertices that are asked for before the first of them counts.
 UNCOUNTED = 3
 #: Vertices of one beat that a client is asked for and does not take, for its records and apart.
@@ -70,8 +72,8 @@ class Clients:
 
     def configure(self, **settings: int) -> None:
         """Change where features are; a new table comes with it."""
-        self.settings = {"features": 0, "sparse": 0, "words": 0, "stride": 0, "most": 0, "first": 0, "combined": 0}
-        self.settings.update(settings)
+        names = ("features", "sparse", "words", "stride", "most", "first", "combined", "placed")
+        self.settings = dict.fromkeys(names, 0) | settings
         self.dut.settings.value = codec(FeatureSettings(self.address_width)).pack(self.settings)
         self.table.clear()
 
@@ -84,7 +86,8 @@ class Clients:
             words=words,
             most=most,
             sparse=kind == "sparse",
-            combined=kind == "combined",
+            combined=kind == "combined" or (kind == "placed" and self.rng.getrandbits(1)),
+            placed=kind == "placed",
         )
 
     def entry(self, number: int) -> dict[str, Any]:
@@ -130,6 +133,7 @@ class Clients:
                 words = 0
         else:
             at = (vid if settings["combined"] else own % _NUMBERS) * settings["stride"]
+            at = entry["offset"] * GRANULE if settings["placed"] else at
             words = settings["words"]
         at = (at + settings["features"]) % (1 << self.address_width - 2)
         tag = {"beat": 0, "vid": vid, "apart": apart, "scale": entry["destination"]}
@@ -230,7 +234,7 @@ async def begin(dut: Any, **pace: Any) -> Clients:
 
 
 @cocotb.test()
-@cocotb.parametrize(kind=["sparse", "dense", "combined"], idle=[0.0, 0.5], stall=[0.0, 0.5])
+@cocotb.parametrize(kind=["sparse", "dense", "combined", "placed"], idle=[0.0, 0.5], stall=[0.0, 0.5])
 async def every_client_gets_its_rows(dut: Any, kind: str, idle: float, stall: float) -> None:
     """Rows of records and apart, wherever they lie, from a memory that is near or far and fails at times."""
     clients = await begin(dut, idle=idle, stall=stall)
@@ -283,14 +287,18 @@ async def offsets_out_of_order_are_told_and_rows_empty(dut: Any) -> None:
 
 
 @cocotb.test()
-@cocotb.parametrize(latency=[0, 40])
-async def a_vertex_takes_two_cycles(dut: Any, latency: int) -> None:
+@cocotb.parametrize(latency=[0, 40], placed=[0, 1])
+async def a_vertex_takes_two_cycles(dut: Any, latency: int, placed: int) -> None:
+    """Whether the table says where its row is or not."""
     clients = await begin(dut)
     clients.memory.latency = latency
     name = f"community.feature_reader.{clients.clients}.{clients.config.data_width}.{latency}"
     size = clients.beat_words
     for beats in (1, 2, 5):
-        clients.configure(words=1 if beats == 1 else beats * size, stride=8 * size)
+        clients.configure(words=1 if beats == 1 else beats * size, stride=8 * size, placed=placed, combined=placed)
+        if placed:
+            # Backwards, so that nothing else leads to them.
+            clients.table = {n: {**clients.entry(n), "offset": size * (100 - n)} for n in range(100)}
         for several in (range(1), range(clients.clients)):
             for n in several:
                 clients.ask(n, list(range(100)))

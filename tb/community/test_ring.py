@@ -6,13 +6,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from golden.community.image import build_community_images
+from golden.community.image import build_community_images, tiles_of
 from golden.community.plan import Kind
-from golden.contracts import Error, Model, Opcode, RegionKind
+from golden.community.tiles import Room
+from golden.contracts import COMMANDS, LINE_BYTES, Error, Model, Opcode, RegionKind
 from golden.datasets import load
 from golden.dnp.config import CoreConfig
 from golden.errors import InputError
 from golden.graph import Graph
+from golden.image import Image
 from golden.islands.locator import Limits
 from golden.islands.schedule import Schedule
 from golden.model.network import Problem, problem_of
@@ -48,6 +50,8 @@ CONFIG = machine(
 NEURAL = NeuralConfig(CoreConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5), queue=8, depth=16)
 RING = RingConfig(chiplets=MOST, link_width=64, slots=2, max_out=16, window=2, bitmap=64)
 LIMITS = Limits(64, 64, 64, CONFIG.locator.line_words)
+#: What each chiplet has room for, and less: as much as the vertex with most neighbours of karate needs.
+ROOM, TINY = Room(512, 4096, 2, 128), Room(24, 64, 2, 12)
 STALLS = (
     RingSettings(latency=3, limit=100_000),
     RingSettings(latency=20, limit=100_000),
@@ -67,12 +71,18 @@ class Case:
     settings: RingSettings = STALLS[1]
     schedule: Schedule = _EIGHT
     kind: Kind = Kind.PAIRS
+    room: Room | None = None
 
     @property
     def job(self) -> RingJob:
         """Its run."""
-        images = build_community_images(self.problem, self.placement, self.schedule, LIMITS, self.kind)
-        return RingJob(images, self.settings)
+        return RingJob(self.images, self.settings)
+
+    @property
+    def images(self) -> list[Image]:
+        """Of every chiplet."""
+        how = (self.schedule, LIMITS, self.kind)
+        return build_community_images(self.problem, self.placement, *how, room=self.room)
 
     def check(self, outcome: RingOutcome) -> None:
         """Compare results and traffic."""
@@ -141,6 +151,22 @@ def _ends() -> list[Case]:
     return cases
 
 
+def _in_tiles() -> list[Case]:
+    """Shares that do not fit: of small graphs on chiplets with little room, and of one that is larger than they are."""
+    cases = [replace(case, room=TINY) for case in _karate()]
+    # As few edges as the vertex with most neighbours has, and two for halves of its sum.
+    few = [int(case.problem.graph.degrees.max(initial=0)) + 3 for case in _corners()]
+    cases += [replace(case, room=Room(64, edges, 2, 21)) for case, edges in zip(_corners(), few, strict=True)]
+    cases += [replace(_ends()[0], room=TINY)]
+    graph = load("synthetic:power-law,nodes=700,degree=3")
+    rows = np.random.default_rng(9).normal(size=(graph.nodes, 6)).astype(np.float32)
+    problem = random_problem(replace(graph, features=rows), Model.GCN, [9, 4], 9)
+    for chiplets, hubs in ((2, 12), (COUNTS[-1], 0)):
+        placement = Placement.tiles(graph.nodes, chiplets, highest(graph, hubs))
+        cases.append(Case(problem, placement, STALLS[0], Schedule(6, False, 1), room=ROOM))
+    return cases
+
+
 def _stale() -> list[Case]:
     """Placements and hub tables of graphs that have lost and got edges since."""
     cases = []
@@ -155,6 +181,16 @@ def _stale() -> list[Case]:
         problem = random_problem(changed, Model.GIN, [5], seed)
         cases.append(replace(case, problem=problem, settings=STALLS[1]))
     return cases
+
+
+def _edges(image: Image) -> int:
+    """Return where the first tile's edges are in the region of tiles, in words."""
+    tiles, at = image.region(RegionKind.TILES), image.header["command_list"] * LINE_BYTES
+    for line in range(image.header["commands"]):
+        data = image.data[at + line * LINE_BYTES :][:LINE_BYTES]
+        if data[0] == Opcode.LOCATE:
+            return (COMMANDS[Opcode.LOCATE].from_bytes(data)["edges"] - tiles.line) * LINE_BYTES // 4
+    raise AssertionError("there are no tiles")
 
 
 def _errors() -> tuple[list[list[Error]], list[RingJob]]:
@@ -182,14 +218,22 @@ def _errors() -> tuple[list[list[Error]], list[RingJob]]:
         given = [spoilt if n == chiplet else kept for n, kept in enumerate(ended.job.images)]
         jobs.append(RingJob(given, STALLS[1]))
         expected.append([Error.BAD_OPERAND if n == chiplet else Error.PEER for n in range(2)])
-    jobs.append(case.job)
+    # The tables of tiles, read by the node table and by the locator.
+    tiled = replace(case, room=TINY)
+    images = tiled.images
+    tables = images[1].region(RegionKind.TILES)
+    breaks(Error.MEMORY_READ, reads=(tables.address, tables.address + 7))
+    breaks(Error.BAD_OPERAND, image=commanded(images[1], Opcode.PROCESS, positions=513))
+    breaks(Error.VID_RANGE, image=patched(images[1], RegionKind.TILES, _edges(images[1]), 100_000))
+    jobs += [tiled.job, case.job]
     return expected, jobs
 
 
 def _resets() -> list[Case]:
     """Cut off at many points, then run to the end."""
     case = _karate()[-1]
-    return [replace(case, settings=replace(STALLS[1], reset_after=cycles)) for cycles in (500, 1200, 1900, 2600)]
+    cuts = ((case, (500, 1200, 1900, 2600)), (replace(case, room=TINY), (1500, 2500, 3500)))
+    return [replace(case, settings=replace(STALLS[1], reset_after=cycle)) for case, cycles in cuts for cycle in cycles]
 
 
 @pytest.fixture(scope="module")
@@ -201,6 +245,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[RingOut
         "placed": [case.job for case in _placed()[1]],
         "stale": [case.job for case in _stale()],
         "ends": [case.job for case in _ends()],
+        "tiles": [case.job for case in _in_tiles()],
         "errors": _errors()[1],
         "resets": [case.job for case in _resets()],
     }
@@ -247,13 +292,23 @@ def test_layers_end_on_the_neural_chip(outcomes: dict[str, list[RingOutcome]]) -
             assert [phase.layer for phase in phases if phase.opcode == "neural"] == [0, 1] * bool(owned[chiplet])
 
 
+def test_shares_beyond_the_chip_are_exact(outcomes: dict[str, list[RingOutcome]]) -> None:
+    """Tile by tile, with the same bits and the same traffic."""
+    cases = _in_tiles()
+    for case, outcome in zip(cases, outcomes["tiles"], strict=True):
+        case.check(outcome)
+    counts = [[tiles_of(image) for image in case.images] for case in cases]
+    assert all(max(tiles) > 1 for case, tiles in zip(cases, counts, strict=True) if case.room in (TINY, ROOM)), counts
+
+
 def test_errors_are_told_to_all_and_nothing_hangs(outcomes: dict[str, list[RingOutcome]]) -> None:
     expected, _ = _errors()
-    *bad, good = outcomes["errors"]
+    *bad, tiled, good = outcomes["errors"]
     for outcome, errors in zip(bad, expected, strict=True):
         # One that stops before its neighbour comes to the ring is missed there.
         got = [Error.PEER if said["error"] == Error.LINK else said["error"] for said in outcome.completions]
         assert got == errors
+    _karate()[1].check(tiled)
     _karate()[1].check(good)
 
 

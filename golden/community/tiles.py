@@ -1,0 +1,212 @@
+"""Tiles: parts of a chiplet's share of a graph that fit on the chip, one after the other.
+
+A tile is some of the chiplet's own vertices, next to each other, with all their sources. These have *positions*: the
+own ones first, then the other sources, then halves of partial sums. To the locator what is not the tile's own are hubs,
+as vertices of other chiplets are. Combined rows of all vertices lie in memory, and a table of places says where.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from golden.errors import InputError
+from golden.graph import BoolArray, Graph, IntArray
+from golden.islands.locator import Limits
+from golden.islands.partition import partition
+from golden.islands.schedule import Schedule
+
+__all__ = ["Room", "Share", "Tile", "cut"]
+
+#: Words of a line: tables of a block of so many vertices, or a multiple, begin with a line.
+_BLOCK = 16
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a chiplet has room for at a time.
+
+    Attributes
+    ----------
+    nodes
+        Vertices of the locator and of the node table, those that are known as hubs only among them; at least 16.
+    edges
+        Edges of the locator are fewer than that.
+    units, hubs
+        Hub units, a power of two, and hubs of each: that of a vertex is told by the low bits of its VID.
+
+    Raises
+    ------
+    ValueError
+        If there is no room for 16 nodes, or for none of the others.
+    """
+
+    nodes: int
+    edges: int
+    units: int
+    hubs: int
+
+    def __post_init__(self) -> None:
+        for name, least in (("nodes", _BLOCK), ("edges", 1), ("units", 1), ("hubs", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)!r}")
+
+    @property
+    def positions(self) -> int:
+        """Most of a tile: each could be a hub, and of positions that follow each other units get as many each."""
+        return min(self.nodes, self.units * self.hubs)
+
+    @property
+    def block(self) -> int:
+        """Vertices that are combined at a time."""
+        return self.nodes // _BLOCK * _BLOCK
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """What a chiplet owns of a graph.
+
+    Attributes
+    ----------
+    name
+        Of the graph.
+    first
+        First own VID.
+    offsets
+        int64 [owned + 1], first edge of every own vertex.
+    edges
+        int64 [edges], sources: VIDs, and behind all vertices halves of partial sums in pairs, low and high.
+    vertices
+        Of the graph.
+    names
+        int64 [vertices], what the user calls each VID.
+    """
+
+    name: str
+    first: int
+    offsets: IntArray
+    edges: IntArray
+    vertices: int
+    names: IntArray
+
+    @classmethod
+    def whole(cls, graph: Graph) -> Self:
+        """All of a graph, of a chiplet that is alone."""
+        return cls(graph.name, 0, graph.offsets, graph.edges, graph.nodes, np.arange(graph.nodes))
+
+    @property
+    def owned(self) -> int:
+        """Own vertices."""
+        return self.offsets.size - 1
+
+    def fits(self, room: Room, schedule: Schedule, limits: Limits) -> bool:
+        """Return whether a chiplet has room for all at once, with VIDs as they are.
+
+        Parameters
+        ----------
+        room
+            Of the chiplet.
+        schedule, limits
+            Of the location, which decides who is a hub.
+        """
+        count = max(self.first + self.owned, int(self.edges.max(initial=-1)) + 1)
+        if count > room.nodes or self.edges.size >= room.edges:
+            return False
+        own = np.zeros(count, dtype=np.bool_)
+        own[self.first : self.first + self.owned] = True
+        hub = own.copy()
+        hub[self.edges] = True
+        if self._crowded(hub, room):
+            # Not all that could be hubs have room, but those that are ones may.
+            owners = np.repeat(np.arange(self.owned) + self.first, np.diff(self.offsets))
+            graph = Graph.from_edges(self.name, count, self.edges, owners)
+            hub &= ~own
+            hub[list(partition(graph, schedule, limits, elsewhere=~own)[0])] = True
+        return not self._crowded(hub, room)
+
+    @staticmethod
+    def _crowded(hub: BoolArray, room: Room) -> bool:
+        """Return whether a hub unit has more hubs than room."""
+        return int(np.bincount(np.flatnonzero(hub) % room.units, minlength=1).max()) > room.hubs
+
+
+@dataclass(frozen=True, eq=False)
+class Tile:
+    """A part of a share, by positions.
+
+    Attributes
+    ----------
+    first, vertices
+        Own vertices of the share, from `first` on, counted from the first one.
+    rows
+        int64 [positions], the source that each position stands for: the own VIDs, then other VIDs, ascending, then
+        halves of partial sums, ascending.
+    first_partial
+        Position of the first of these.
+    offsets, edges
+        int64 [vertices + 1], [edges], rows of the own vertices with positions, ascending in each row.
+    """
+
+    first: int
+    vertices: int
+    rows: IntArray
+    first_partial: int
+    offsets: IntArray
+    edges: IntArray
+
+
+def cut(share: Share, room: Room) -> Iterator[Tile]:
+    """Cut a share into tiles, each with as many vertices as fit; as few as there can be in the order of VIDs.
+
+    Adding a vertex never makes a tile smaller: what it has positions for is its vertices and all their sources.
+
+    Raises
+    ------
+    InputError
+        If a vertex does not fit alone, naming it.
+    """
+    first = 0
+    while first < share.owned:
+        count = _fitting(share, first, room)
+        if not count:
+            most = min(room.positions - 1, room.edges - 1)
+            sources = int(share.offsets[first + 1] - share.offsets[first])
+            raise InputError(
+                f"{share.name}, vertex {share.names[share.first + first]}",
+                f"has {sources} neighbours",
+                f"at most {most} (locator.nodes, chiplet.units times chiplet.hubs, locator.edges, each less 1)",
+            )
+        yield _tile(share, first, count)
+        first += count
+
+
+def _fitting(share: Share, first: int, room: Room) -> int:
+    """Return how many vertices from the own one `first` on fit together."""
+    begin = share.offsets[first]
+    stop = int(np.searchsorted(share.offsets, begin + room.edges - 1, side="right")) - 1
+    stop = min(stop, first + room.positions)
+    # Who comes first with which vertex: the vertex itself, or one of its sources.
+    steps = np.arange(max(0, stop - first))
+    edges = share.edges[begin : share.offsets[max(first, stop)]]
+    degrees = np.diff(share.offsets[first : first + steps.size + 1])
+    vids = np.concatenate([share.first + first + steps, edges])
+    step = np.concatenate([steps, np.repeat(steps, degrees)])
+    order = np.lexsort((step, vids))
+    vids, step = vids[order], step[order]
+    new = np.ones(vids.size, dtype=np.bool_)
+    new[1:] = vids[1:] != vids[:-1]
+    positions = np.cumsum(np.bincount(step[new], minlength=steps.size))
+    return int(np.searchsorted(positions, room.positions, side="right"))
+
+
+def _tile(share: Share, first: int, count: int) -> Tile:
+    offsets = share.offsets[first : first + count + 1] - share.offsets[first]
+    edges = share.edges[share.offsets[first] : share.offsets[first + count]]
+    vid = share.first + first
+    elsewhere = np.unique(edges[(edges < vid) | (edges >= vid + count)])
+    rows = np.concatenate([np.arange(vid, vid + count), elsewhere])
+    own = (edges >= vid) & (edges < vid + count)
+    positions = np.where(own, edges - vid, count + np.searchsorted(elsewhere, edges))
+    order = np.lexsort((positions, np.repeat(np.arange(count), np.diff(offsets))))
+    return Tile(first, count, rows, int((rows < share.vertices).sum()), offsets, positions[order])

@@ -1,0 +1,282 @@
+"""Tiles: every vertex and edge in exactly one, none larger than the room, and no more of them than there must be."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from golden.community.image import build_community_image, build_community_images, tiles_of
+from golden.community.tiles import Room, Share, Tile, cut
+from golden.contracts import COMMANDS, LINE_BYTES, Model, Opcode, RegionKind
+from golden.datasets import load
+from golden.errors import InputError
+from golden.graph import Graph, IntArray
+from golden.image import Image
+from golden.islands.locator import Limits, locate
+from golden.islands.partition import partition
+from golden.islands.schedule import SLOW, Schedule
+from golden.model.network import Problem
+from golden.ring.placement import Placement
+from tb.chiplet.problems import corner_graph, random_graph, random_problem
+from tb.islands.graphs import many_hubs
+
+AMPLE = Room(1024, 1 << 14, 4, 256)
+
+
+def graph_of(nodes: int, pairs: Sequence[tuple[int, int]]) -> Graph:
+    """Return a symmetric graph."""
+    ends = np.array(pairs, dtype=np.int64).reshape(-1, 2) % nodes
+    return Graph.from_edges("given", nodes, ends[:, 0], ends[:, 1], symmetrise=True)
+
+
+def share_of(seed: int) -> Share:
+    """Return what the chiplet in the middle of three owns, some vertices of which have halves of partial sums."""
+    random = np.random.default_rng(seed)
+    graph = random_graph(seed, 40, 120, 1, 1.0)
+    first, end = sorted(random.integers(0, graph.nodes + 1, 2).tolist())
+    rows = []
+    for vid in range(first, end):
+        row = graph.edges[graph.offsets[vid] : graph.offsets[vid + 1]].tolist()
+        half = graph.nodes + 2 * (vid - first)
+        rows.append(row + [half, half + 1] * int(random.random() < 0.3))
+    offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    edges = np.array([vid for row in rows for vid in row], dtype=np.int64)
+    return Share("given", first, offsets, edges, graph.nodes, np.arange(graph.nodes))
+
+
+def positions(share: Share, first: int, end: int) -> set[int]:
+    """Return all that has a position if so many own vertices are one tile."""
+    edges = share.edges[share.offsets[first] : share.offsets[end]]
+    return set(range(share.first + first, share.first + end)) | set(edges.tolist())
+
+
+def check(share: Share, room: Room, tiles: Sequence[Tile]) -> None:
+    """Compare tiles with the share, row by row."""
+    assert [tile.first for tile in tiles] == [0, *np.cumsum([tile.vertices for tile in tiles])][: len(tiles)]
+    assert sum(tile.vertices for tile in tiles) == share.owned
+    for tile in tiles:
+        end = tile.first + tile.vertices
+        assert set(tile.rows.tolist()) == positions(share, tile.first, end)
+        assert tile.rows.size == len(set(tile.rows.tolist())) <= room.positions
+        assert tile.edges.size < room.edges
+        # The own ones first, then others, then halves in pairs; each kind in its order.
+        own, others = np.split(tile.rows, [tile.vertices])
+        assert own.tolist() == list(range(share.first + tile.first, share.first + end))
+        assert (np.diff(others) > 0).all()
+        assert (tile.rows[: tile.first_partial] < share.vertices).all()
+        halves = tile.rows[tile.first_partial :] - share.vertices
+        assert (halves >= 0).all()
+        assert (halves[::2] % 2 == 0).all()
+        assert (halves[1::2] == halves[::2] + 1).all()
+        for number, (begin, after) in enumerate(pairwise(tile.offsets)):
+            row = tile.edges[begin:after]
+            assert (np.diff(row) > 0).all()
+            vid = tile.first + number
+            wanted = share.edges[share.offsets[vid] : share.offsets[vid + 1]]
+            assert sorted(tile.rows[row].tolist()) == sorted(wanted.tolist())
+        # One vertex more would be too many.
+        if end < share.owned:
+            edges = share.offsets[end + 1] - share.offsets[tile.first]
+            assert len(positions(share, tile.first, end + 1)) > room.positions or edges >= room.edges
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(1, 60),
+    st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=150),
+    st.integers(16, 40),
+    st.sampled_from([1, 2, 4]),
+    st.integers(1, 80),
+)
+def test_every_graph_is_cut_into_tiles_that_fit(
+    nodes: int, pairs: list[tuple[int, int]], most: int, units: int, edges: int
+) -> None:
+    share = Share.whole(graph_of(nodes, pairs))
+    room = Room(most, edges, units, max(1, (most - 7) // units))
+    degrees = np.diff(share.offsets)
+    too_large = (degrees + 1 > room.positions) | (degrees >= room.edges)
+    if too_large.any():
+        vertex = int(np.argmax(too_large))
+        limit = min(room.positions, room.edges) - 1
+        with pytest.raises(InputError, match=f"^given, vertex {vertex}: has {degrees[vertex]} .*at most {limit} "):
+            list(cut(share, room))
+    else:
+        check(share, room, list(cut(share, room)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 1 << 30), st.integers(24, 60))
+def test_shares_of_a_ring_are_cut_too(seed: int, most: int) -> None:
+    """Sources of others are before and behind the own ones, halves of a hub's sum stay together."""
+    share, room = share_of(seed), Room(most, 100, 1, most)
+    degrees = np.diff(share.offsets)
+    if degrees.size == 0 or degrees.max() < most:
+        check(share, room, list(cut(share, room)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(1, 50),
+    st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=150),
+    st.integers(1, 30),
+    st.sampled_from([1, 2]),
+    st.integers(0, 9),
+)
+def test_what_fits_is_known_before(
+    nodes: int, pairs: list[tuple[int, int]], hubs: int, units: int, threshold: int
+) -> None:
+    """A graph fits if each unit has room for the hubs that the locator finds."""
+    graph, schedule, limits = graph_of(nodes, pairs), Schedule(threshold), Limits(6, 6, 64)
+    found = np.array(sorted(locate(graph, schedule, limits).hubs), dtype=np.int64)
+    counts = np.bincount(found % units, minlength=units)
+    share = Share.whole(graph)
+    assert share.fits(Room(64, 1000, units, hubs), schedule, limits) == (counts.max() <= hubs)
+    assert share.fits(Room(64, graph.edge_count or 1, units, 64), schedule, limits) == (graph.edge_count == 0)
+    assert share.fits(Room(64, graph.edge_count + 1, units, 64), schedule, limits)
+
+
+def test_vertices_of_others_are_hubs_from_the_beginning() -> None:
+    """As many as the share has sources elsewhere, and own ones that the locator finds with these."""
+    share = share_of(3)
+    schedule, limits = Schedule(2), Limits(8, 8, 64)
+    count = max(share.first + share.owned, int(share.edges.max()) + 1)
+    others = {vid for vid in share.edges.tolist() if not share.first <= vid < share.first + share.owned}
+    owners = np.repeat(np.arange(share.owned) + share.first, np.diff(share.offsets))
+    elsewhere = np.ones(count, dtype=np.bool_)
+    elsewhere[share.first : share.first + share.owned] = False
+    graph = Graph.from_edges("given", count, share.edges, owners)
+    own, communities = partition(graph, schedule, limits, elsewhere=elsewhere)
+    assert own
+    assert not others & set(own)
+    assert {vid for nodes, _ in communities for vid in nodes} | set(own) == set(
+        range(share.first, share.first + share.owned)
+    )
+    most = len(others) + len(own)
+    assert share.fits(Room(256, 1000, 1, most), schedule, limits)
+    assert not share.fits(Room(256, 1000, 1, most - 1), schedule, limits)
+
+
+def commands(image: Image) -> list[dict[str, int]]:
+    """Return the commands of an image, all operands."""
+    found = []
+    for number in range(image.header["commands"]):
+        at = (image.header["command_list"] + number) * LINE_BYTES
+        data = image.data[at : at + LINE_BYTES]
+        opcode = Opcode(COMMANDS[Opcode.NOP].from_bytes(data)["opcode"])
+        found.append(COMMANDS[opcode].from_bytes(data))
+    return found
+
+
+def words(image: Image, line: int, count: int) -> IntArray:
+    """Return words from a line on."""
+    return np.frombuffer(image.data, dtype="<u4", count=count, offset=line * LINE_BYTES).astype(np.int64)
+
+
+def problem(graph: Graph, widths: Sequence[int] = (20, 5), seed: int = 0) -> Problem:
+    """Return a network whose layers' combined rows are two granules apart, then one."""
+    return random_problem(graph, Model.GCN, widths, seed)
+
+
+@pytest.mark.parametrize("density", [1.0, 0.3])
+def test_commands_of_tiles_name_what_lies_there(density: float) -> None:
+    """Blocks combine each vertex once; a tile's tables are those of its vertices, its results behind the others'."""
+    plain = corner_graph("star", 20, density, 1)
+    given_, room = problem(plain), Room(16, 100, 2, 40)
+    # The hub of the star has 39 neighbours.
+    with pytest.raises(InputError, match="star, vertex 0: has 39 neighbours; expected at most 15 "):
+        build_community_image(given_, room=room)
+    room = Room(45, 60, 2, 20)
+    image = build_community_image(given_, Schedule(2), Limits(), room=room)
+    share = Share.whole(plain)
+    tiles = list(cut(share, room))
+    assert tiles_of(image) == len(tiles) > 1
+    listed = commands(image)
+    assert [c["tag"] for c in listed] == list(range(len(listed)))
+    combined = image.region(RegionKind.COMBINED)
+    scales = image.region(RegionKind.SCALE_DESTINATION)
+    for number, layer in enumerate(given_.model.layers):
+        mine = [c for c in listed if c["layer"] == number]
+        order = [Opcode.LOCATE, Opcode.LOAD_WEIGHTS, *[Opcode.COMBINE] * 2, Opcode.PROCESS]
+        order += [Opcode.LOCATE, Opcode.PROCESS] * (len(tiles) - 1)
+        assert [c["opcode"] for c in mine] == order
+        first = 0
+        for block in (c for c in mine if c["opcode"] == Opcode.COMBINE):
+            assert block["first_row"] == first
+            first += block["vertices"]
+            assert block["vertices"] <= room.nodes
+        assert first == plain.nodes
+        located = [c for c in mine if c["opcode"] == Opcode.LOCATE]
+        processed = [c for c in mine if c["opcode"] == Opcode.PROCESS]
+        distance = image.results_region(number).row_bytes
+        for tile, locate_, process in zip(tiles, located, processed, strict=True):
+            assert (locate_["first_vertex"], locate_["vertices"], locate_["tiles"]) == (0, tile.vertices, 1)
+            assert words(image, locate_["offsets"], tile.vertices + 1).tolist() == tile.offsets.tolist()
+            assert locate_["edge_count"] == tile.edges.size
+            assert words(image, locate_["edges"], tile.edges.size).tolist() == tile.edges.tolist()
+            assert (process["features"], process["combined"]) == (combined.line, 1)
+            assert (process["positions"], process["first_partial"]) == (tile.rows.size, tile.first_partial)
+            places = words(image, process["feature_offsets"], tile.rows.size)
+            assert places.tolist() == (tile.rows * distance // 32).tolist()
+            ends = words(image, scales.line, plain.nodes)[tile.first : tile.first + tile.vertices]
+            assert words(image, process["scales_destination"], tile.vertices).tolist() == ends.tolist()
+            assert (process["first_row"], process["f_out"]) == (tile.first, layer.f_out)
+
+
+@pytest.mark.parametrize("density", [1.0, 0.3])
+def test_blocks_combine_every_vertex_once(density: float) -> None:
+    """Each of the features, offsets and scales that belong to it."""
+    plain = random_graph(5, 70, 0, 20, density)
+    image = build_community_image(problem(plain), room=Room(40, 1000, 1, 64))
+    blocks = [c for c in commands(image) if c["opcode"] == Opcode.COMBINE and c["layer"] == 0]
+    assert [(c["first_row"], c["vertices"]) for c in blocks] == [(0, 32), (32, 32), (64, 6)]
+    scale = image.region(RegionKind.SCALE_SOURCE)
+    offsets = density < 1 and image.region(RegionKind.FEATURE_OFFSETS)
+    features = image.region(RegionKind.FEATURES_SPARSE if offsets else RegionKind.FEATURES)
+    for c in blocks:
+        first = c["first_row"]
+        assert (c["scales"] - scale.line) * LINE_BYTES == 4 * first
+        if offsets:
+            assert (c["feature_offsets"] - offsets.line) * LINE_BYTES == 4 * first
+            assert c["features"] == features.line
+        else:
+            assert (c["features"] - features.line) * LINE_BYTES == first * features.row_bytes
+
+
+def test_what_fits_is_not_cut() -> None:
+    """It has the image that it has without any bound; with too many hubs, vertices or edges it is cut."""
+    plain = many_hubs(6, 3)
+    given_, schedule = problem(plain), Schedule(7)
+    whole = build_community_image(given_, schedule, row_lines=64)
+    assert build_community_image(given_, schedule, row_lines=64, room=AMPLE).data == whole.data
+    assert tiles_of(whole) == 1
+    hubs = len(partition(plain, schedule, Limits())[0])
+    for room in (Room(20, 1 << 14, 1, 64), Room(64, plain.edge_count, 1, 64), Room(64, 1 << 14, 1, hubs - 1)):
+        assert tiles_of(build_community_image(given_, schedule, room=room)) > 1
+    placement = Placement.tiles(plain.nodes, 3)
+    alone = [image.data for image in build_community_images(given_, placement, schedule)]
+    assert [image.data for image in build_community_images(given_, placement, schedule, room=AMPLE)] == alone
+
+
+def test_a_ring_cuts_only_shares_that_do_not_fit() -> None:
+    """Chiplets with VIDs that the locator knows are as they were; one that owns nothing has nothing to cut."""
+    plain = load("karate")
+    placement = Placement.at([0, 10, 10, 34, 34], [0, 33])
+    images = build_community_images(problem(plain), placement, SLOW, room=Room(20, 200, 1, 20))
+    # VIDs of the last one lie behind those that the locator knows.
+    assert [tiles_of(image) for image in images] == [2, 1, 3, 0]
+
+
+def test_the_vertex_that_is_too_large_has_the_name_it_was_given() -> None:
+    plain = load("karate")
+    names = np.arange(34) + 100
+    with pytest.raises(InputError, match="karate, vertex 100: has 16 neighbours"):
+        build_community_image(problem(plain), room=Room(16, 100, 1, 16), names=names)
+
+
+@pytest.mark.parametrize("wrong", [{"nodes": 15}, {"edges": 0}, {"units": 0}, {"hubs": 0}])
+def test_room_is_checked(wrong: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="must be at least"):
+        Room(**{"nodes": 16, "edges": 1, "units": 1, "hubs": 1, **wrong})
