@@ -1,6 +1,6 @@
 """First error: keeps what went wrong first, stops the ring unit, and has the others told."""
 
-from amaranth.hdl import Elaboratable, Module, Signal
+from amaranth.hdl import Elaboratable, Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
