@@ -144,6 +144,9 @@ class ChipletImage:
     def exchange(self, number: int, layer: QuantisedLayer, combined: Region) -> None:
         """Add commands that bring other chiplets' rows; none here."""
 
+    def prepare(self) -> None:
+        """Add what goes on beside the first layer's combination; nothing here."""
+
     def locate(self, number: int) -> None:
         """Add what comes first in a layer; nothing here."""
 
@@ -220,6 +223,8 @@ class ChipletImage:
             kind = RegionKind.RESULTS if number == layers - 1 else RegionKind.HIDDEN
             results = b.reserve_rows(kind, self.owned, layer.f_out, number)
             self.locate(number)
+            if number == 0:
+                self.prepare()
             self.command(
                 Opcode.LOAD_WEIGHTS,
                 number,

@@ -107,7 +107,6 @@ class _InStages(ChipletImage):
             degrees=self.degree_words.line,
             **_location(self.schedule, self.limits),
         )
-        super().locate(number)
 
     def gather(self, number: int, layer: QuantisedLayer, combined: Region, results: Region) -> None:
         self.command(Opcode.PROCESS, number, **self.process_operands(layer, combined, results))

@@ -110,20 +110,18 @@ class RingImage(ChipletImage):
         self.shared_offsets = b.words(RegionKind.SHARED_OFFSETS, rows)
         self.shared_edges, self.shared_count = b.words(RegionKind.SHARED_EDGES, sources), sources.size
 
-    def locate(self, number: int) -> None:
-        """Add what is listed beside the first layer's combination."""
-        super().locate(number)
-        if number == 0:
-            self.command(
-                Opcode.LIST,
-                number,
-                boundaries=self.boundary_table.line,
-                edges=self.edges.line,
-                edge_count=self.edge_count,
-                partials=self.halves,
-                needed=self.needed.line,
-                tiles=self.chiplets,
-            )
+    def prepare(self) -> None:
+        """Add LIST."""
+        self.command(
+            Opcode.LIST,
+            0,
+            boundaries=self.boundary_table.line,
+            edges=self.edges.line,
+            edge_count=self.edge_count,
+            partials=self.halves,
+            needed=self.needed.line,
+            tiles=self.chiplets,
+        )
 
     def exchange(self, number: int, layer: QuantisedLayer, combined: Region) -> None:
         """Add barriers, SCATTER, and REDUCE if there are partial sums."""
