@@ -1,4 +1,4 @@
-"""Blocks of the community processor from plain numbers, as `scripts/blocks.py` needs them."""
+"""Blocks of the community processor from plain numbers, as `scripts/blocks` needs them."""
 
 from typing import Any
 

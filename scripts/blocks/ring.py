@@ -1,0 +1,61 @@
+"""Blocks of the ring of chiplets."""
+
+from scripts.blocks.block import Block
+
+__all__ = ["BLOCKS"]
+
+#: Parts of the ring unit that are tried alone, side by side, and synthesised as ``configs/default.toml`` has them.
+_RING_PARTS = (
+    "axi_merge", "boundary_table", "control", "distributor", "first_error", "halo_writer", "judge", "packet_guard",
+    "packet_queue", "reducer", "sender", "share_adder", "shared_reader", "tokens", "word_writer",
+)  # fmt: skip
+
+#: In the order of the tables.
+BLOCKS: tuple[Block, ...] = (
+    Block(
+        name="ring.station",
+        factory="hw.ring.station:Station",
+        parameters={"link_width": 64, "slots": 4, "max_flits": 9},
+        bench="tb.ring.test_station",
+        bench_factory="tb.ring.stations:RingOfStations",
+        bench_parameters={"stations": 4, "slots": 4, "max_flits": 4},
+        formal="tb.ring.formal_station",
+    ),
+    Block(
+        # Side by side; measures the benches of all parts that can be tried alone.
+        name="ring.parts",
+        factory="tb.ring.parts:RingParts",
+        bench="tb.ring.test_parts",
+        synth=False,
+        measures=(
+            "ring.remote_array",
+            "ring.needed_list",
+            "ring.filter_array",
+            "ring.filter_window",
+            "ring.filter_feed",
+            "ring.filter_generator",
+            "ring.link_watch",
+            *(f"ring.{part}" for part in _RING_PARTS),
+        ),
+    ),
+    Block(name="ring.remote_array", factory="hw.ring.remote_array:RemoteArray"),
+    Block(name="ring.needed_list", factory="hw.ring.needed_list:NeededList"),
+    Block(name="ring.filter_array", factory="hw.ring.filter_array:FilterArray"),
+    Block(name="ring.filter_window", factory="hw.ring.filter_window:FilterWindow"),
+    Block(name="ring.filter_feed", factory="hw.ring.filter_feed:FilterFeed"),
+    Block(name="ring.filter_generator", factory="hw.ring.filter_generator:FilterGenerator"),
+    Block(name="ring.link_watch", factory="hw.ring.link_watch:LinkWatch"),
+    *(Block(name=f"ring.{part}", factory="tb.ring.parts:made", parameters={"name": part}) for part in _RING_PARTS),
+    Block(name="ring.ring_unit", factory="tb.ring.parts:ring_unit", parameters={"max_out": 16, "data_width": 64}),
+    Block(
+        # Measures the ring unit, which connects the parts, and what connects it with a chiplet.
+        name="ring.ring_chiplet",
+        factory="hw.ring.ring_chiplet:RingChiplet",
+        bench="tb.ring.test_ring_chiplet",
+        bench_factory="tb.ring.test_ring_chiplet:chiplet",
+        bench_parameters={"chiplets": 3},
+        synth=False,
+        launch="tb.ring.test_ring_chiplet:launch",
+        measures=("ring.ring_unit",),
+    ),
+)
