@@ -4,6 +4,7 @@ import importlib
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,21 @@ def test_large_blocks_are_placed_and_routed_in_another_way(
     assert tuple(asked[len(asked) - len(wanted) :]) == wanted
     assert ("--placer" in asked, "--no-route" in asked) == ("--placer" in wanted, "--no-route" in wanted)
     assert 'LOCATE COMP "clk" SITE "G2";' in (tmp_path / "pads.lpf").read_text()
+
+
+def test_what_was_routed_is_known_for_the_same_design_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(synth, "BUILD", tmp_path)
+    monkeypatch.setattr(synth, "run_tool", lambda *_, **__: "Max frequency for clock 'clk': 61.50 MHz")
+    (block,) = find("stream.slice")
+    assert synth.routed(block) is None
+    area = synth.synth(block)
+    assert area.fmax == 61.5
+    assert synth.routed(block) == area
+    assert synth.routed(replace(block, parameters={"shape": 31})) is None
+    # An area alone is none.
+    monkeypatch.setattr(synth, "BUILD", tmp_path / "other")
+    synth.synth(block, fmax=False)
+    assert synth.routed(block) is None
 
 
 def test_a_block_that_cannot_be_one_module_with_its_shell_is_mapped_apart(
