@@ -14,6 +14,7 @@ from golden.model.network import Problem, QuantisedModel
 from golden.model.scale import Scales
 
 __all__ = [
+    "PART_ROWS",
     "Builder",
     "ChipletImage",
     "Command",
@@ -28,6 +29,10 @@ __all__ = [
     "programs_of",
     "row_bytes",
 ]
+
+
+#: A part of the own vertices begins at a multiple of so many, so that words and rows of it begin on a line.
+PART_ROWS = LINE_BYTES // 4
 
 
 def programs_of(model: QuantisedModel, rows: int) -> int:
@@ -61,16 +66,22 @@ def place_end(b: Builder, model: QuantisedModel, number: int, results: Region) -
 
 
 class Features(NamedTuple):
-    """Features of a layer: their region, its length in sparse entries, and the rows' offsets if they are sparse."""
+    """Features of some vertices: lines of the rows and, if they are sparse, of their offsets; length in entries."""
 
-    rows: Region
+    rows: int
     entries: int
-    offsets: Region | None = None
+    offsets: int = 0
 
     @classmethod
-    def dense(cls, rows: Region) -> Self:
-        """Dense rows."""
-        return cls(rows, rows.bytes // SPARSE_ENTRY.bytes)
+    def sparse(cls, rows: Region, entries: int, offsets: Region) -> Self:
+        """Sparse rows in a region of their own."""
+        return cls(rows.line, entries, offsets.line)
+
+    @classmethod
+    def dense(cls, rows: Region, part: range) -> Self:
+        """Dense rows of a part of a region's."""
+        first = rows.line + part.start * rows.row_bytes // LINE_BYTES
+        return cls(first, len(part) * rows.row_bytes // SPARSE_ENTRY.bytes)
 
 
 class ChipletImage:
@@ -90,10 +101,12 @@ class ChipletImage:
         Position on the ring, and how many there are.
     halves
         Rows behind those of the vertices: halves of partial sums.
+    parts
+        Own vertices, counted from 0, that are combined with one command each; they begin at multiples of `PART_ROWS`.
     """
 
-    #: Regions without those of layers, commands of a layer, and commands before those of the first.
-    REGIONS, COMMANDS, FIRST_COMMANDS = 9, 3, 0
+    #: Regions without those of layers, and commands before those of the first layer.
+    REGIONS, FIRST_COMMANDS = 9, 0
     #: Whether readers fetch every row of sparse features by itself.
     ROWS_APART = False
 
@@ -103,7 +116,12 @@ class ChipletImage:
         self.owned = self.end
         self.chiplet, self.chiplets = 0, 1
         self.halves = 0
+        self.parts = [range(self.owned)]
         self.commands: list[Command] = []
+
+    def commands_of_layer(self) -> int:
+        """How many a layer has, without NEURAL: LOAD_WEIGHTS, COMBINE of every part, and what `gather` adds."""
+        return 2 + len(self.parts)
 
     def boundaries(self) -> IntArray:
         """First VID of every chiplet, then the number of vertices."""
@@ -119,30 +137,28 @@ class ChipletImage:
     def place_ring(self, b: Builder, boundaries: Region) -> None:
         """Place what the ring unit needs; nothing here."""
 
-    def combine(self, number: int, layer: QuantisedLayer, features: Features, scales: Region, combined: Region) -> None:
-        """Add the command that combines the own vertices' features."""
-        self.command(Opcode.COMBINE, number, **self.combine_operands(layer, features, scales, combined))
+    def combine(
+        self, number: int, layer: QuantisedLayer, part: range, features: Features, scales: Region, combined: Region
+    ) -> None:
+        """Add the command that combines the features of a part."""
+        self.command(
+            Opcode.COMBINE,
+            number,
+            f_in=layer.f_in,
+            f_out=layer.f_out,
+            shift=layer.shift_source,
+            sparse=int(features.offsets != 0),
+            vertices=len(part),
+            entries=features.entries,
+            features=features.rows,
+            feature_offsets=features.offsets,
+            scales=scales.line + part.start // PART_ROWS,
+            combined=combined.line,
+            first_row=self.first + part.start,
+        )
 
-    def combine_operands(
-        self, layer: QuantisedLayer, features: Features, scales: Region, combined: Region
-    ) -> dict[str, int]:
-        """Return the operands of COMBINE for all own vertices."""
-        return {
-            "f_in": layer.f_in,
-            "f_out": layer.f_out,
-            "shift": layer.shift_source,
-            "sparse": int(features.offsets is not None),
-            "vertices": self.owned,
-            "entries": features.entries,
-            "features": features.rows.line,
-            "feature_offsets": features.offsets.line if features.offsets else 0,
-            "scales": scales.line,
-            "combined": combined.line,
-            "first_row": self.first,
-        }
-
-    def exchange(self, number: int, layer: QuantisedLayer, combined: Region) -> None:
-        """Add commands that bring other chiplets' rows; none here."""
+    def exchange(self, number: int, layer: QuantisedLayer, part: range, combined: Region) -> None:
+        """Add commands that bring other chiplets' rows, when a part is combined; none here."""
 
     def prepare(self) -> None:
         """Add what goes on beside the first layer's combination; nothing here."""
@@ -198,8 +214,8 @@ class ChipletImage:
         layers, own = len(model.layers), slice(self.first, self.end)
         programs = programs_of(model, self.owned)
         b = Builder(
-            regions=self.REGIONS + 4 * layers + programs,
-            commands=self.FIRST_COMMANDS + self.COMMANDS * layers + programs,
+            regions=self.REGIONS + 2 * (len(self.parts) - 1) + 4 * layers + programs,
+            commands=self.FIRST_COMMANDS + self.commands_of_layer() * layers + programs,
         )
         boundaries = b.words(RegionKind.BOUNDARIES, self.boundaries())
         tiled, sources = self.in_edges()
@@ -210,12 +226,14 @@ class ChipletImage:
         scale_source = b.scales(RegionKind.SCALE_SOURCE, self._scales(problem.scale_source))
         self.scale_destination = b.scales(RegionKind.SCALE_DESTINATION, self._scales(problem.scale_destination))
         if problem.sparse:
-            features = Features(*place_sparse(b, problem.features[own], apart=self.ROWS_APART))
+            rows = [problem.features[own][part.start : part.stop] for part in self.parts]
+            features = [Features.sparse(*place_sparse(b, some, apart=self.ROWS_APART)) for some in rows]
         else:
-            features = Features.dense(b.rows(RegionKind.FEATURES, problem.features[own]))
+            region = b.rows(RegionKind.FEATURES, problem.features[own])
+            features = [Features.dense(region, part) for part in self.parts]
         self.place_ring(b, boundaries)
-        rows = graph.nodes + self.halves
-        combined = b.reserve_rows(RegionKind.COMBINED, rows, max(layer.f_out for layer in model.layers))
+        widest = max(layer.f_out for layer in model.layers)
+        combined = b.reserve_rows(RegionKind.COMBINED, graph.nodes + self.halves, widest)
 
         for number, layer in enumerate(model.layers):
             weights = b.rows(RegionKind.WEIGHTS, layer.weights, number)
@@ -233,13 +251,14 @@ class ChipletImage:
                 weights=weights.line,
                 biases=biases.line,
             )
-            self.combine(number, layer, features, scale_source, combined)
-            self.exchange(number, layer, combined)
+            for part, given in zip(self.parts, features, strict=True):
+                self.combine(number, layer, part, given, scale_source, combined)
+                self.exchange(number, layer, part, combined)
             self.gather(number, layer, combined, results)
             for operands in place_end(b, model, number, results):
                 self.command(Opcode.NEURAL, number, **operands)
             # The results are the next layer's dense features.
-            features = Features.dense(results)
+            features = [Features.dense(results, part) for part in self.parts]
         return assemble(
             b,
             self.commands,

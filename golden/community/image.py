@@ -21,7 +21,6 @@ from golden.image import (
     Builder,
     ChipletImage,
     Command,
-    Features,
     Image,
     Region,
     assemble,
@@ -35,7 +34,7 @@ from golden.islands.locator import Limits
 from golden.islands.schedule import Schedule
 from golden.model.layer import QuantisedLayer
 from golden.model.network import Problem
-from golden.ring.image import RingImage
+from golden.ring.image import PART, RingImage
 from golden.ring.placement import Placement
 from golden.ring.traffic import plan
 
@@ -76,13 +75,15 @@ class _InStages(ChipletImage):
     A vertex counts as many neighbours as it has sources here; sources elsewhere are hubs to the locator.
     """
 
-    COMMANDS = 4
     ROWS_APART = True
 
     def __init__(self, problem: Problem, *ring: object, how: tuple[Schedule, Limits, Kind]) -> None:
         super().__init__(problem, *ring)
         self.schedule, self.limits, self.kind = how
-        self.COMMANDS += 1
+
+    def commands_of_layer(self) -> int:
+        """With LOCATE."""
+        return super().commands_of_layer() + 1
 
     def share(self, names: IntArray | None) -> Share:
         """Return what the chiplet owns, and what the user calls the vertices."""
@@ -138,15 +139,22 @@ class _InTiles(_InStages):
         self, problem: Problem, *ring: object, how: tuple[Schedule, Limits, Kind], tiles: Sequence[Tile], block: int
     ) -> None:
         super().__init__(problem, *ring, how=how)
-        self.tiles, self.blocks = (
-            tiles,
-            [range(self.owned)[first : first + block] for first in range(0, self.owned, block)],
-        )
-        # Instead of one COMBINE, and one LOCATE and PROCESS.
-        self.COMMANDS += len(self.blocks) - 1 + 2 * (len(tiles) - 1)
+        self.tiles = tiles
+        # No part has more vertices than the node table has room for.
+        self.parts = [
+            part[first : first + block] for part in self.parts for first in range(0, max(1, len(part)), block)
+        ]
+
+    def commands_of_layer(self) -> int:
+        """With LOCATE and PROCESS of every tile."""
+        return super().commands_of_layer() + 2 * (len(self.tiles) - 1)
 
     def place_edges(self, b: Builder, sources: IntArray) -> None:
         super().place_edges(b, sources)
+        widest = row_bytes(max(layer.f_out for layer in self.problem.model.layers))
+        size = (self.problem.graph.nodes + self.halves) * widest
+        if size > _PLACES:
+            raise InputError("combined rows", f"have {size} bytes", f"at most {_PLACES} if they lie in tiles")
         destination = scale_words(self._scales(self.problem.scale_destination))
         distances = sorted({row_bytes(layer.f_out) for layer in self.problem.model.layers})
         first, parts, count = b.next_line, list[npt.NDArray[np.uint32]](), 0
@@ -165,17 +173,6 @@ class _InTiles(_InStages):
             places = {distance: put(tile.rows * (distance // ROW_BYTES)) for distance in distances}
             self.at.append(_TileLines(put(tile.offsets), put(tile.edges), put(ends), places))
         b.words(RegionKind.TILES, np.concatenate(parts) if parts else [])
-
-    def combine(self, number: int, layer: QuantisedLayer, features: Features, scales: Region, combined: Region) -> None:
-        if combined.bytes > _PLACES:
-            raise InputError("combined rows", f"have {combined.bytes} bytes", f"at most {_PLACES} if they lie in tiles")
-        operands = self.combine_operands(layer, features, scales, combined)
-        for block in self.blocks:
-            words = block.start * _WORD_BYTES // LINE_BYTES
-            rows = 0 if features.offsets else block.start * features.rows.row_bytes // LINE_BYTES
-            moved = {"features": rows, "feature_offsets": words, "scales": words, "first_row": block.start}
-            where = {name: operands[name] + by for name, by in moved.items()}
-            self.command(Opcode.COMBINE, number, **{**operands, **where, "vertices": len(block)})
 
     def locate(self, number: int) -> None:
         # Goes on beside the combination, as where there is only one.
@@ -242,6 +239,7 @@ def build_community_images(
     *,
     room: Room | None = None,
     names: IntArray | None = None,
+    part: int = PART,
 ) -> list[Image]:
     """Images of all chiplets of a ring; a ring of one has the image of a chiplet that works alone.
 
@@ -255,6 +253,8 @@ def build_community_images(
         As for :func:`build_community_image`; a chiplet's share is cut into tiles if it does not fit.
     names
         int64 [nodes], what the user calls each VID, for messages; default: the VIDs.
+    part
+        As for `golden.ring.image.parts_of`.
 
     Raises
     ------
@@ -269,7 +269,7 @@ def build_community_images(
     how = (schedule, limits, kind)
     images = []
     for chiplet in range(placement.chiplets):
-        ring = (placement, wanted, chiplet, False)
+        ring = (placement, wanted, chiplet, False, part)
         whole = _OnRing(problem, *ring, how=how)
         share = whole.share(names)
         if room is None or share.fits(room, schedule, limits):

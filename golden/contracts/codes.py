@@ -42,7 +42,7 @@ class Opcode(_Documented):
     AGGREGATE = 3, "sum of combined rows over the neighbourhood, times s_dst, plus bias, second rounding point"
     LOCATE = 4, "find the communities of the chiplet's vertices and emit their records"
     PROCESS = 5, "combine and aggregate community records as they are found"
-    SCATTER = 6, "send the features that other chiplets need round the ring"
+    SCATTER = 6, "send the features that other chiplets need round the ring; all but the last part is answered at once"
     REDUCE = 7, "send partial sums home round the ring"
     BARRIER = 8, "wait until every chiplet of the ring has come here"
     SAMPLE = 9, "sample neighbourhoods of roots and fetch their attributes"

@@ -232,6 +232,7 @@ COMMANDS: dict[Opcode, Layout] = {
             _line("combined", "row of VID 0: own rows are sent, rows of others are put at their places"),
             _u("f_out", 16, "features of a row"),
             _u("tiles", 8, "chiplets of the ring"),
+            _u("more", 1, "1: more parts of the chiplet's rows follow, of higher VIDs"),
             _u("in_order", 1, "1: in-order matching (R7)"),
             _u("backward", 1, "1: gradients along transposed edges (R16)"),
         ],

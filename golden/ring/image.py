@@ -7,16 +7,38 @@ import numpy.typing as npt
 
 from golden.contracts import Opcode, RegionKind
 from golden.graph import IntArray
-from golden.image import Builder, ChipletImage, Image, Region, build_image
+from golden.image import PART_ROWS, Builder, ChipletImage, Image, Region, build_image
 from golden.model.layer import Int16Array, QuantisedLayer
 from golden.model.network import Problem
 from golden.ring.placement import Placement
 from golden.ring.traffic import Edges, Plan, plan
 
-__all__ = ["RingImage", "build_images", "joined", "tiled_offsets"]
+__all__ = ["PART", "RingImage", "build_images", "joined", "parts_of", "tiled_offsets"]
 
+#: Parts of a chiplet's rows that are combined and sent one after another, and rows of one at least: what the
+#: command costs is saved where links need longer for a part.
+PARTS, PART = 4, 64
 #: Bits of a hub's word where the start of its partial sum stands.
 _START = 8
+
+
+def parts_of(owned: int, least: int = PART) -> list[range]:
+    """Cut the own vertices into parts that are sent while the next is combined.
+
+    Parameters
+    ----------
+    owned
+        How many there are.
+    least
+        Vertices of a part at least, but where there are fewer.
+
+    Returns
+    -------
+    At least one part and at most `PARTS`, as large as each other but for the last, from multiples of `PART_ROWS` on.
+    """
+    count = max(1, min(PARTS, owned // least))
+    step = -(-owned // count // PART_ROWS) * PART_ROWS
+    return [range(first, min(first + step, owned)) for first in range(0, owned, step)] if owned else [range(0)]
 
 
 def tiled_offsets(rows: IntArray, tiles: IntArray, count: int, chiplets: int) -> IntArray:
@@ -43,7 +65,9 @@ class RingImage(ChipletImage):
 
     REGIONS, FIRST_COMMANDS = 17, 1
 
-    def __init__(self, problem: Problem, placement: Placement, wanted: Plan, chiplet: int, in_order: bool) -> None:
+    def __init__(
+        self, problem: Problem, placement: Placement, wanted: Plan, chiplet: int, in_order: bool, part: int = PART
+    ) -> None:
         super().__init__(problem)
         self.placement, self.wanted, self.in_order = placement, wanted, in_order
         self.first, self.end = placement.range(chiplet)
@@ -52,7 +76,11 @@ class RingImage(ChipletImage):
         # Vertices with a partial sum, in the order of the hub table.
         self.summed = np.flatnonzero(wanted.contributors.any(axis=1))
         self.halves = 2 * self.summed.size
-        self.COMMANDS = 5 + 2 * bool(self.summed.size)
+        self.parts = parts_of(self.owned, part)
+
+    def commands_of_layer(self) -> int:
+        """With a barrier, SCATTER of every part, and REDUCE behind a barrier of its own if there are partial sums."""
+        return super().commands_of_layer() + 1 + len(self.parts) + 2 * bool(self.summed.size)
 
     def boundaries(self) -> IntArray:
         """Those of the placement."""
@@ -123,23 +151,26 @@ class RingImage(ChipletImage):
             tiles=self.chiplets,
         )
 
-    def exchange(self, number: int, layer: QuantisedLayer, combined: Region) -> None:
-        """Add barriers, SCATTER, and REDUCE if there are partial sums."""
-        # Nobody may send rows of this layer while another still gathers those of the last.
-        self.command(Opcode.BARRIER, number)
+    def exchange(self, number: int, layer: QuantisedLayer, part: range, combined: Region) -> None:
+        """Add SCATTER of a part; in front of the first a barrier, behind the last REDUCE if there are partial sums."""
+        more = part is not self.parts[-1]
+        if part is self.parts[0]:
+            # Nobody may send rows of this layer while another still gathers those of the last.
+            self.command(Opcode.BARRIER, number)
         self.command(
             Opcode.SCATTER,
             number,
-            first_vertex=self.first,
-            vertices=self.owned,
-            offsets=self.departures.line,
+            first_vertex=self.first + part.start,
+            vertices=len(part),
+            offsets=self.departures.line + part.start // PART_ROWS * self.chiplets,
+            more=int(more),
             needed=self.needed.line,
             combined=combined.line,
             f_out=layer.f_out,
             tiles=self.chiplets,
             in_order=int(self.in_order),
         )
-        if self.summed.size:
+        if self.summed.size and not more:
             self.command(Opcode.BARRIER, number)
             self.command(
                 Opcode.REDUCE,
@@ -158,7 +189,7 @@ class RingImage(ChipletImage):
 
 
 def build_images(
-    problem: Problem, placement: Placement, *, by_source: bool = False, in_order: bool = False
+    problem: Problem, placement: Placement, *, by_source: bool = False, in_order: bool = False, part: int = PART
 ) -> list[Image]:
     """Images of all chiplets; a ring of one has the image of a chiplet that works alone.
 
@@ -172,6 +203,8 @@ def build_images(
         Every edge is executed by the owner of its source (R8).
     in_order
         The filters match in order (R7).
+    part
+        As for :func:`parts_of`.
 
     Raises
     ------
@@ -182,7 +215,8 @@ def build_images(
     if placement.chiplets == 1:
         return [build_image(problem)]
     wanted = plan(problem.graph, placement, by_source=by_source)
-    return [RingImage(problem, placement, wanted, chiplet, in_order).build() for chiplet in range(placement.chiplets)]
+    chiplets = range(placement.chiplets)
+    return [RingImage(problem, placement, wanted, chiplet, in_order, part).build() for chiplet in chiplets]
 
 
 def joined(parts: Sequence[Int16Array], position: npt.ArrayLike | None = None) -> Int16Array:

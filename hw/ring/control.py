@@ -50,9 +50,10 @@ def operands(bits: Any, opcode: Opcode) -> Any:
 class Control(wiring.Component):
     """One command at a time; units are started in order and waited for.
 
-    LIST: boundary table; list of what is needed, from the edges. It is answered before, so that rows are combined
-    meanwhile; the next command waits, and tells what went wrong. SCATTER: rows both ways, until all chiplets have
-    drained. REDUCE: hubs and own shares. BARRIER: until all have arrived. An error ends the wait.
+    LIST: boundary table; list of what is needed, from the edges. SCATTER: rows both ways, part by part, until with the
+    last part all chiplets have drained. LIST and all but the last part are answered before, so that rows are combined
+    meanwhile; the next command waits, and tells what went wrong. REDUCE: hubs and own shares. BARRIER: until all have
+    arrived. An error ends the wait.
 
     Parameters
     ----------
@@ -82,6 +83,8 @@ class Control(wiring.Component):
         Flits of a row of sums, less one.
     load, build, flow, reduce : Out(1)
         For a cycle: start the units of this phase.
+    send : Out(1)
+        For a cycle: start to send a part of the rows.
     loaded, listed, sent, drained, reduced : In(1)
         The boundary table is read; the needed list is written; own rows are on the ring; all others' rows have come
         and are written; all hubs are done and written.
@@ -101,7 +104,9 @@ class Control(wiring.Component):
 
     def __init__(self, config: RingConfig, address_width: int = 32, data_width: int = 256, max_beats: int = 4) -> None:
         self.config, self.data_width = config, data_width
-        pulses = {name: Out(1) for name in ("load", "build", "flow", "reduce", "drain", "forget", "arrive", "pass_")}
+        pulses = {
+            name: Out(1) for name in ("load", "build", "flow", "send", "reduce", "drain", "forget", "arrive", "pass_")
+        }
         flags = ("loaded", "listed", "sent", "drained", "reduced", "missing", "arrived")
         super().__init__(
             {
@@ -133,6 +138,7 @@ class Control(wiring.Component):
         scatter, reduce = operands(self.bits, Opcode.SCATTER), operands(self.bits, Opcode.REDUCE)
         tiles = operands(self.bits, Opcode.LIST).tiles
         known = Signal()  # there is a list
+        answered = Signal()  # the command under way
         f_out = Signal(16)
         granules = ((f_out - 1) >> _ELEMENTS_OF_GRANULE) + 1
         beats_of_line = exact_log2(8 * LINE_BYTES // self.data_width)
@@ -177,7 +183,7 @@ class Control(wiring.Component):
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += self.command.ready.eq(1)
-                m.d.sync += [self.bits.eq(Cat(given[:8], given[_OPERANDS:_END])), asked.eq(0)]
+                m.d.sync += [self.bits.eq(Cat(given[:8], given[_OPERANDS:_END])), asked.eq(0), answered.eq(0)]
                 with m.If(self.command.valid):
                     m.next = "DECODE"
             with m.State("DECODE"):
@@ -219,15 +225,22 @@ class Control(wiring.Component):
                 with m.Else():
                     m.next = "FLOW_START"
             with m.State("FLOW_START"):
-                m.d.comb += self.flow.eq(1)
+                # What is needed comes in one go, whatever the parts of others are.
+                m.d.comb += [self.flow.eq(self.phase != Phase.FLOW), self.send.eq(1)]
                 m.d.sync += self.phase.eq(Phase.FLOW)
                 m.next = "FLOW"
             with m.State("FLOW"):
-                m.d.comb += asks[0].eq(1)
-                with m.If(self.sent):
-                    m.d.comb += self.drain.eq(1)
-                    m.next = "DRAIN"
-                unless_failed()
+                m.d.comb += [asks[0].eq(1), self.executed.valid.eq(scatter.more & ~answered)]
+                with m.If(self.executed.valid & self.executed.ready):
+                    m.d.sync += answered.eq(1)
+                with m.If(scatter.more):
+                    with m.If(answered & (self.sent | self.failed)):
+                        m.next = "IDLE"
+                with m.Else():
+                    with m.If(self.sent):
+                        m.d.comb += self.drain.eq(1)
+                        m.next = "DRAIN"
+                    unless_failed()
             with m.State("DRAIN"):
                 with m.If(self.drained):
                     m.d.comb += self.forget.eq(1)

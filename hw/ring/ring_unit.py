@@ -317,7 +317,7 @@ class RingUnit(wiring.Component):
             filter_.address.eq(in_words(scatter.needed)),
             filter_.counts.eq(needed.counts),
             filter_.in_order.eq(scatter.in_order),
-            remote.start.eq(control.flow),
+            remote.start.eq(control.send),
             remote.first_vertex.eq(scatter.first_vertex),
             sender.backward.eq(scatter.backward),
             gather.start.eq(control.reduce),

@@ -14,7 +14,7 @@ from golden.datasets import load
 from golden.dnp.config import CoreConfig
 from golden.errors import InputError
 from golden.graph import Graph
-from golden.image import Image
+from golden.image import PART_ROWS, Image
 from golden.islands.locator import Limits
 from golden.islands.schedule import Schedule
 from golden.model.network import Problem, problem_of
@@ -72,6 +72,7 @@ class Case:
     schedule: Schedule = _EIGHT
     kind: Kind = Kind.PAIRS
     room: Room | None = None
+    part: int = PART_ROWS
 
     @property
     def job(self) -> RingJob:
@@ -82,7 +83,7 @@ class Case:
     def images(self) -> list[Image]:
         """Of every chiplet."""
         how = (self.schedule, LIMITS, self.kind)
-        return build_community_images(self.problem, self.placement, *how, room=self.room)
+        return build_community_images(self.problem, self.placement, *how, room=self.room, part=self.part)
 
     def check(self, outcome: RingOutcome) -> None:
         """Compare results and traffic."""

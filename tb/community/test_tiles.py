@@ -233,16 +233,20 @@ def test_blocks_combine_every_vertex_once(density: float) -> None:
     blocks = [c for c in commands(image) if c["opcode"] == Opcode.COMBINE and c["layer"] == 0]
     assert [(c["first_row"], c["vertices"]) for c in blocks] == [(0, 32), (32, 32), (64, 6)]
     scale = image.region(RegionKind.SCALE_SOURCE)
-    offsets = density < 1 and image.region(RegionKind.FEATURE_OFFSETS)
-    features = image.region(RegionKind.FEATURES_SPARSE if offsets else RegionKind.FEATURES)
-    for c in blocks:
-        first = c["first_row"]
-        assert (c["scales"] - scale.line) * LINE_BYTES == 4 * first
-        if offsets:
-            assert (c["feature_offsets"] - offsets.line) * LINE_BYTES == 4 * first
-            assert c["features"] == features.line
-        else:
-            assert (c["features"] - features.line) * LINE_BYTES == first * features.row_bytes
+
+    def lines(kind: RegionKind) -> list[int]:
+        return [region.line for region in image.regions if region.kind == kind]
+
+    assert [(c["scales"] - scale.line) * LINE_BYTES for c in blocks] == [4 * c["first_row"] for c in blocks]
+    if density < 1:
+        # Each block has regions of its own, whose offsets begin with 0.
+        assert [c["features"] for c in blocks] == lines(RegionKind.FEATURES_SPARSE)
+        assert [c["feature_offsets"] for c in blocks] == lines(RegionKind.FEATURE_OFFSETS)
+        assert [region.rows - 1 for region in image.regions if region.kind == RegionKind.FEATURE_OFFSETS] == [32, 32, 6]
+    else:
+        features = image.region(RegionKind.FEATURES)
+        starts = [(c["features"] - features.line) * LINE_BYTES for c in blocks]
+        assert starts == [c["first_row"] * features.row_bytes for c in blocks]
 
 
 def test_what_fits_is_not_cut() -> None:

@@ -17,7 +17,7 @@ from tb.ring.parts import CHIPLETS, DATA, LINK, MAX_OUT
 __all__ = ["commands_step_through_their_phases"]
 
 #: In the order in which they are looked at.
-PULSES = ("load", "build", "flow", "reduce", "drain", "forget", "arrive", "pass_")
+PULSES = ("load", "build", "flow", "send", "reduce", "drain", "forget", "arrive", "pass_")
 WORDS = 1 << 30
 RING = (Opcode.LIST, Opcode.SCATTER, Opcode.REDUCE, Opcode.BARRIER)
 #: Codes of the phases.
@@ -156,22 +156,40 @@ class Commands:
     async def fails_unseen(self) -> None:
         """Report an error while nobody waits for an answer: the next command starts nothing and is answered with it."""
         self.set("failed", 1)
+        count = len(self.asked)
         await self.bench.cycles(2)
-        assert self.asked == [("executed", self.report)]
+        assert len(self.asked) == count
         await self.give(Opcode.SCATTER, {"f_out": 3, "tiles": self.chiplets}, [])
         await self.answered()
         self.set("failed", 0)
 
-    async def scatter(self, missing: int, fails_in: str = "") -> None:
-        """Take a SCATTER through its phases, or to the one in which it fails; `missing` is a VID or 0."""
+    async def sends(self, more: int, first: bool) -> tuple[str, Any]:
+        """Give SCATTER of a part, and see that it begins; the first one starts what takes rows, too."""
         f_out = self.bench.random.randrange(1, MAX_OUT + 1)
-        given = await self.give(Opcode.SCATTER, {"tiles": self.chiplets, "f_out": f_out}, [])
+        given = await self.give(Opcode.SCATTER, {"tiles": self.chiplets, "f_out": f_out, "more": more}, [])
         await self.edge
-        assert self.pulses == ["flow"]
+        assert self.pulses == ["flow"] * first + ["send"]
         self.rows(given["combined"], f_out)
         await self.quiet("FLOW")
         words = (given["vertices"] * self.chiplets + 1) % (1 << 32)
-        asked = ("offsets", {"address": self.words(given["offsets"]), "words": words})
+        return "offsets", {"address": self.words(given["offsets"]), "words": words}
+
+    async def part(self, first: bool, fails: bool = False) -> None:
+        """Take SCATTER of a part that is not the last to its end, or fail; rows are taken all the time."""
+        asked = await self.sends(1, first)
+        await self.until_asked(2)
+        # In either order.
+        assert sorted(self.asked, key=str) == sorted([asked, ("executed", self.report)], key=str)
+        assert not int(self.dut.control_command__ready.value)
+        if fails:
+            return await self.fails_unseen()
+        await self.flag("sent", [])
+        await self.quiet("FLOW")
+        assert len(self.asked) == 2
+
+    async def scatter(self, missing: int, fails_in: str = "", first: bool = True) -> None:
+        """Take SCATTER of the last part through its phases, or to where it fails; `missing` is a VID or 0."""
+        asked = await self.sends(0, first)
         await self.until_asked(1)
         if fails_in == "FLOW":
             return await self.fails()
@@ -239,7 +257,10 @@ async def commands_step_through_their_phases(dut: Any, stall: float) -> None:
         await control.scatter(0)
         await control.reduce()
         await control.barrier()
-        await control.scatter((0x5A5A_A5A5, 0xA5A5_5A5A)[turn % 2])
+        await control.part(first=True)
+        await control.part(first=False)
+        await control.scatter((0x5A5A_A5A5, 0xA5A5_5A5A)[turn % 2], first=False)
+        await control.scatter(0)
         await control.list()
         for f_out in (0, MAX_OUT + 1, MAX_OUT | 1 << source.randrange(8, 16)):
             await control.refused(Opcode.SCATTER, {"f_out": f_out}, Error.BAD_OPERAND, f_out)
@@ -261,6 +282,12 @@ async def commands_step_through_their_phases(dut: Any, stall: float) -> None:
             await bench.reset()
             await control.list()
             await control.scatter(0, phase)
+        for first in (True, False):
+            await bench.reset()
+            await control.list()
+            if not first:
+                await control.part(first=True)
+            await control.part(first, fails=True)
         await bench.reset()
         await control.reduce(fails=True)
         await bench.reset()

@@ -11,7 +11,7 @@ import pytest
 from golden.contracts import Error, Model, Opcode, RegionKind
 from golden.datasets import load
 from golden.graph import Graph
-from golden.image import Image
+from golden.image import PART_ROWS, Image
 from golden.model.network import Problem, problem_of
 from golden.ring.image import build_images
 from golden.ring.placement import Placement
@@ -48,11 +48,13 @@ class Case:
     settings: RingSettings = STALLS[1]
     by_source: bool = False
     in_order: bool = False
+    part: int = PART_ROWS
 
     @property
     def job(self) -> RingJob:
         """Its run."""
-        images = build_images(self.problem, self.placement, by_source=self.by_source, in_order=self.in_order)
+        how = {"by_source": self.by_source, "in_order": self.in_order}
+        images = build_images(self.problem, self.placement, **how, part=self.part)
         return RingJob(images, self.settings)
 
     def check(self, outcome: RingOutcome) -> None:

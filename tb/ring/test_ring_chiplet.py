@@ -8,8 +8,9 @@ from typing import Any
 
 from golden.contracts import LINE_BYTES, Error, Model, Opcode, RegionKind
 from golden.graph import Graph
+from golden.image import PART_ROWS
 from golden.model.network import Problem, infer
-from golden.ring.image import build_images
+from golden.ring.image import PART, build_images
 from golden.ring.placement import Placement
 from golden.ring.traffic import traffic
 from hw.chiplet.config import ChipletConfig
@@ -50,10 +51,11 @@ def good(
     *,
     by_source: bool = False,
     in_order: bool = False,
+    part: int = PART,
 ) -> RingJob:
     """Run whose results and traffic are those of the golden models."""
     least = traffic(problem.graph, placement, by_source=by_source)
-    images = build_images(problem, placement, by_source=by_source, in_order=in_order)
+    images = build_images(problem, placement, by_source=by_source, in_order=in_order, part=part)
     elements = sum(layer.f_out for layer in problem.model.layers)
     chiplets = placement.chiplets
     expected = Expected(
@@ -85,6 +87,7 @@ def good_jobs() -> list[RingJob]:
             FAST,
             "windows",
             in_order=True,
+            part=PART_ROWS,
         ),
         good(random_problem(far, Model.GIN, [1], 6), Placement.at([0, 9, 640, 700]), FAST, "far"),
         good(random_problem(small, Model.GIN, [8], 3), Placement.tiles(21, 2), STALLED, "stalled", in_order=True),
