@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from golden.contracts import COMPLETION, Error, Opcode
-from hw.chiplet.command_reader import CommandReader
+from hw.chiplet.command_reader import COMMANDS_AHEAD, CommandReader
 from hw.chiplet.command_router import offload_members, route_commands
 from hw.chiplet.config import ChipletConfig
 from hw.chiplet.executor import Executor, Route
@@ -82,7 +82,7 @@ class Chiplet(wiring.Component):
         m = Module()
         config, pe = self.config, self.config.pe
         port = (pe.address_width, pe.data_width)
-        m.submodules.command_reader = command_reader = CommandReader(*port)
+        m.submodules.command_reader = command_reader = CommandReader(*port, ahead=COMMANDS_AHEAD)
         m.submodules.executor = executor = Executor(pe, 4 + config.groups)
         # After a reset and after an error the executor clears all that work on its commands.
         clearable = Resettable(m, "cleared", executor.clear)
@@ -97,7 +97,10 @@ class Chiplet(wiring.Component):
         m.submodules.builder = builder = clearable(TaskBuilder(pe))
         groups = [clearable(PEGroup(pe, config.pes)) for _ in range(config.groups)]
         m.submodules.read_gate = read_gate = ReadGate(*port, clients=_READ_CLIENTS, most=config.depth + 2)
-        m.submodules.read_arbiter = read_arbiter = ReadArbiter(*port, clients=_READ_CLIENTS, outstanding=config.depth)
+        # Commands are read while others go on that have nothing to do with it: the reader tells by itself what failed.
+        m.submodules.read_arbiter = read_arbiter = ReadArbiter(
+            *port, clients=_READ_CLIENTS, outstanding=config.depth, silent=(0,)
+        )
         m.submodules.write_port = write_port = WritePort(*port, id_width=_ID_WIDTH)
 
         # Commands.

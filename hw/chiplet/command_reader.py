@@ -11,7 +11,10 @@ from hw.graph.csr_reader import ErrorReport
 from hw.memory.fetcher import Fetcher
 from hw.memory.formats import ReadBeat, ReadRequest, line_address_width
 
-__all__ = ["CommandReader"]
+__all__ = ["COMMANDS_AHEAD", "CommandReader"]
+
+#: Commands that a chiplet asks for and has not yet answered: about those of a layer.
+COMMANDS_AHEAD = 4
 
 
 class CommandReader(wiring.Component):

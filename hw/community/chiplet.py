@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from golden.contracts import COMPLETION, VID_BITS, Error, Opcode
-from hw.chiplet.command_reader import CommandReader
+from hw.chiplet.command_reader import COMMANDS_AHEAD, CommandReader
 from hw.chiplet.command_router import offload_members, route_commands
 from hw.chiplet.weight_loader import WeightLoader
 from hw.community.apart import Apart
@@ -49,8 +49,6 @@ _LOCATOR_CLIENTS = 3
 #: Hubs of the first round that are combined before their records are there: enough until those come. More would leave
 #: PEs without work when they wait for the planning of large records.
 _EARLY = 128
-#: Commands asked for and not yet answered: those of a layer.
-_COMMANDS_AHEAD = 4
 
 
 @dataclass(frozen=True)
@@ -232,7 +230,7 @@ class CommunityChiplet(wiring.Component):
         config, community = self.config, self.config.community
         port = config.port
         clients = 1 + _LOCATOR_CLIENTS + 2 + config.readers
-        m.submodules.command_reader = reader = CommandReader(*port, ahead=_COMMANDS_AHEAD)
+        m.submodules.command_reader = reader = CommandReader(*port, ahead=COMMANDS_AHEAD)
         # The command reader, client 0, has commands read while others go on that have nothing to do with it.
         m.submodules.read_arbiter = arbiter = ReadArbiter(*port, clients=clients, outstanding=config.depth, silent=(0,))
         m.submodules.write_port = write_port = WritePort(*port, id_width=_ID_WIDTH + 1)

@@ -195,7 +195,7 @@ def test_a_reset_of_one_chiplet_ends_the_work_of_all(tmp_path: Path) -> None:
     for size, chiplets in enumerate(sorted({2, 3, COUNTS[-1]})):
         images = build_images(problem, Placement.tiles(graph.nodes, chiplets, highest(graph, 3)))
         # Before it comes to the ring, a chiplet may be reset and begin again without harm.
-        late = range(1000 + size * step // 3, 2001, step)
+        late = range(900 + size * step // 3, 1601, step)
         times = [(300, 1), (300, 500), *((after, again) for after in late for again in (0, 1, 500))]
         for number, (after, again) in enumerate(times):
             reset = (number % chiplets, after, again)

@@ -169,7 +169,7 @@ def bad_jobs() -> list[RingJob]:
     jobs.append(RingJob([images[0], stranger, images[2]], FAST, said))
     any_ = [Error.LINK, Error.PEER, Error.BAD_PACKET]
     heard = [n | error << 8 for n in range(CHIPLETS) for error in (Error.LINK, Error.BAD_PACKET)]
-    for victim, after in ((0, 500), (1, 700), (2, 900), (1, 1200)):
+    for victim, after in ((0, 500), (1, 650), (2, 800), (1, 1000)):
         infos: list[Info] = [{Error.LINK: [victim], Error.PEER: heard, Error.BAD_PACKET: None}] * CHIPLETS
         infos[victim] = {
             Error.LINK: [n for n in range(CHIPLETS) if n != victim],
