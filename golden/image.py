@@ -60,6 +60,10 @@ def place_end(b: Builder, model: QuantisedModel, number: int, results: Region) -
         yield end_operands(program, program.rows, results, rows, first)
 
 
+#: Numbers of commands begin again after so many.
+_TAGS = 1 << 16
+
+
 class Features(NamedTuple):
     """Features of a layer: their region, its length in sparse entries, and the rows' offsets if they are sparse."""
 
@@ -177,7 +181,8 @@ class ChipletImage:
 
     def command(self, opcode: Opcode, layer: int, **fields: int) -> None:
         """Add a command."""
-        self.commands.append(Command(opcode, {"layer": layer, "tag": len(self.commands), **fields}))
+        tag = len(self.commands) % _TAGS
+        self.commands.append(Command(opcode, {"layer": layer, "tag": tag, **fields}))
 
     def _scales(self, scales: Scales) -> Scales:
         own = slice(self.first, self.end)
