@@ -65,6 +65,10 @@ def place_end(b: Builder, model: QuantisedModel, number: int, results: Region) -
         yield end_operands(program, program.rows, results, rows, first)
 
 
+#: Numbers of commands begin again after so many.
+_TAGS = 1 << 16
+
+
 class Features(NamedTuple):
     """Features of some vertices: lines of the rows and, if they are sparse, of their offsets; length in entries."""
 
@@ -196,7 +200,8 @@ class ChipletImage:
 
     def command(self, opcode: Opcode, layer: int, **fields: int) -> None:
         """Add a command."""
-        self.commands.append(Command(opcode, {"layer": layer, "tag": len(self.commands), **fields}))
+        tag = len(self.commands) % _TAGS
+        self.commands.append(Command(opcode, {"layer": layer, "tag": tag, **fields}))
 
     def _scales(self, scales: Scales) -> Scales:
         own = slice(self.first, self.end)

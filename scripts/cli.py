@@ -53,7 +53,8 @@ def run(
         ),
     ] = None,
     placement: Annotated[
-        str, typer.Option(help="Of the graph on a ring: tiles of equal size, or whole communities.")
+        str,
+        typer.Option(help="Of a graph that is shared out or cut: tiles in the order of VIDs, or whole communities."),
     ] = "tiles",
     layers: Annotated[int, typer.Option(help="Layers to train.", min=1, max=3)] = 2,
     hidden: Annotated[int, typer.Option(help="Width of the layers before the last.", min=1)] = 16,

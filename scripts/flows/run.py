@@ -64,7 +64,8 @@ class Request:
     chiplets
         Chiplets on the ring, 1 to 16. None: what the configuration says.
     placement
-        ``tiles``: each chiplet owns as many VIDs as the others; ``communities``: whole communities.
+        ``tiles``: each chiplet owns as many VIDs as the others; ``communities``: whole communities, those of a chiplet
+        that is alone and has no room for all at once in the order of VIDs.
     dataset
         See `golden.datasets.load`.
     model

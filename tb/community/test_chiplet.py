@@ -397,6 +397,31 @@ def test_a_reset_in_the_middle_leaves_nothing_behind(outcomes: dict[str, list[Ou
 
 
 @full
+def test_any_graph_in_any_tiles_is_exact(tmp_path: Path) -> None:
+    """Random graphs, of which some vertices have many neighbours, in as little room as these need or more."""
+    problems, work = [], []
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        nodes = int(random.integers(1, 400))
+        ends = (nodes * random.random((2, int(nodes * random.choice([0.5, 1, 3])))) ** (1, 2)[seed % 2]).astype(int)
+        plain = Graph.from_edges(f"random {seed}", nodes, ends[0], ends[1], symmetrise=True)
+        # Neighbours that do not fit are left out.
+        keep = (plain.degrees[plain.edges] < 63) & (plain.degrees[plain.destinations] < 63)
+        rows = random.normal(size=(nodes, 5)).astype(np.float32)
+        features = rows if seed % 3 else sparse.csr_array(rows * (random.random(rows.shape) < 0.4))
+        plain = Graph.from_edges(plain.name, nodes, plain.edges[keep], plain.destinations[keep], features=features)
+        degree = int(plain.degrees.max())
+        positions = int(random.integers(degree + 1, 65))
+        room = Room(max(16, positions), int(random.integers(degree + 1, 1025)), 2, -(-positions // 2))
+        problems.append(random_problem(plain, MODELS[seed % 3], [int(random.integers(1, 21)), 3], seed))
+        schedule = Schedule(int(random.integers(0, 20)), bool(seed % 2))
+        image = build_community_image(problems[-1], schedule, LIMITS, Kind(seed % 2), room=room)
+        work.append(Job(image, Settings(latency=int(random.integers(1, 40)), stall=0.3 * (seed % 2), seed=seed)))
+    found = [mismatches(given, out) for given, out in zip(problems, run(work, tmp_path), strict=True)]
+    assert not any(found), found
+
+
+@full
 @pytest.mark.parametrize(
     ("pes", "units", "lanes"), [(1, 1, 8), (4, 1, 4), (8, 4, 8), (3, 2, 16), (2, 2, 8), (4, 2, 16)]
 )

@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from golden.community.tiles import Share, cut
+from golden.contracts import Model
 from golden.datasets import load
 from golden.errors import InputError
 from golden.metrics import Bound, limit_cycles
+from golden.model.network import infer
 from hw.chiplet.config import ChipletConfig
 from hw.machine import Units
 from scripts.blocks import UserError
@@ -19,7 +22,9 @@ from scripts.cli import app
 from scripts.config import load_config, load_machine, load_ring, names
 from scripts.flows.batch import Sampling
 from scripts.flows.run import Request, run
-from scripts.flows.simulations import HeadRun, Simulated
+from scripts.flows.simulations import HeadRun, Simulated, place, room_of
+from tb.chiplet.problems import random_problem
+from tb.community.machine import machine
 from tb.harness.marks import full
 
 KEYS = {
@@ -46,7 +51,7 @@ def test_run_writes_every_key(tmp_path: Path) -> None:
     assert macs["utilisation"] == pytest.approx(macs["useful"] / (macs["lanes"] * result["cycles"]))
 
 
-#: A small chiplet with everything: community PEs, a neural chip, an attribute core.
+#: A small chiplet with everything: community PEs, a neural chip, an attribute core. One half of karate has too many edges.
 WHOLE = """
 pe = "community"
 [chiplet]
@@ -69,7 +74,7 @@ engines = 2
 searches = 1
 lanes = 1
 nodes = 256
-edges = 1024
+edges = 64
 banks = 4
 line_banks = 4
 outputs = 2
@@ -91,7 +96,7 @@ depth = 64
 
 
 def test_one_run_has_everything(tmp_path: Path) -> None:
-    """Communities, ring, neural chips, a head that learns, and mini-batches through the caches."""
+    """Communities, ring, tiles, neural chips, a head that learns, and mini-batches through the caches."""
     (tmp_path / "whole.toml").write_text(WHOLE)
     request = Request(
         "karate",
@@ -109,6 +114,7 @@ def test_one_run_has_everything(tmp_path: Path) -> None:
     assert result["cycles_by_phase"]["layer0.neural"] > 0
     assert result["ring"]["words_by_link"] == result["ring"]["minimum"]
     assert result["communities"]["communities"] > 0
+    assert max(result["communities"]["tiles"]) > 1
     batch, cache = result["batch"], result["attribute_cache"]
     assert batch["bit_exact"] is result["head"]["bit_exact"] is True
     tested = load("karate").test.sum()
@@ -124,6 +130,34 @@ def test_one_run_has_everything(tmp_path: Path) -> None:
     # A limit for each chiplet.
     limited = run(replace(request, rtl=False, sampling=Sampling(3, (4, 3), most=1)))["batch"]["batches"]
     assert limited == [min(1, count) for count in batch["batches"]]
+
+
+@pytest.mark.parametrize("placement", ["tiles", "communities"])
+def test_a_vertex_that_does_not_fit_is_named(placement: str, tmp_path: Path) -> None:
+    """With its neighbours: a chiplet that is alone has positions for 16."""
+    (tmp_path / "little.toml").write_text(WHOLE.replace("hubs = 128", "hubs = 8"))
+    request = Request("karate", config=str(tmp_path / "little.toml"), chiplets=1, placement=placement, out=tmp_path)
+    with pytest.raises(InputError, match=r"^karate, vertex 0: has 16 neighbours; expected at most 15 "):
+        run(request)
+
+
+def test_communities_stay_together_in_tiles() -> None:
+    """Of one chiplet, if it has no room for all; there are fewer tiles then."""
+    graph = load("synthetic:community,nodes=240,degree=5,classes=30,mixing=0.05")
+    rows = np.random.default_rng(0).normal(size=(graph.nodes, 4)).astype(np.float32)
+    problem = random_problem(replace(graph, features=rows), Model.GCN, [3], 0)
+    little = machine(locator={"nodes": 64, "edges": 1024, "banks": 4, "line_banks": 4}, units=1, hubs=64)
+    together = place(problem, 1, "communities", little)
+    assert together.name == "communities"
+    assert together.placement.chiplets == 1
+    room = room_of(little)
+    tiles = len(list(cut(Share.whole(graph), room)))
+    assert len(list(cut(Share.whole(together.problem.graph), room))) < tiles
+    back = infer(together.problem)[-1].results[together.position]
+    assert np.array_equal(back, infer(problem)[-1].results)
+    # What fits stays as it is.
+    for name, config in (("tiles", little), ("communities", None), ("communities", machine())):
+        assert np.array_equal(place(problem, 1, name, config).position, np.arange(graph.nodes))
 
 
 def test_communities_stay_together_on_the_ring(tmp_path: Path) -> None:
