@@ -29,8 +29,9 @@ from hw.stream.slice import Slice
 
 __all__ = ["Chiplet"]
 
-#: Beats the readers of short streams (offsets, scales) may have asked for.
-_SHORT_DEPTH = 32
+#: Beats the readers of short streams (offsets, scales) may have asked for: half of it would do, but a block RAM costs
+#: less than a distributed one.
+_SHORT_DEPTH = 64
 _READ_CLIENTS = 5
 _ID_WIDTH = 3
 
@@ -96,7 +97,9 @@ class Chiplet(wiring.Component):
         m.submodules.gather = gather = clearable(GatherUnit(*port, pe.max_beats, config.depth))
         m.submodules.builder = builder = clearable(TaskBuilder(pe))
         groups = [clearable(PEGroup(pe, config.pes)) for _ in range(config.groups)]
-        m.submodules.read_gate = read_gate = ReadGate(*port, clients=_READ_CLIENTS, most=config.depth + 2)
+        m.submodules.read_gate = read_gate = ReadGate(
+            *port, clients=_READ_CLIENTS, most=max(config.depth, _SHORT_DEPTH) + 2
+        )
         # Commands are read while others go on that have nothing to do with it: the reader tells by itself what failed.
         m.submodules.read_arbiter = read_arbiter = ReadArbiter(
             *port, clients=_READ_CLIENTS, outstanding=config.depth, silent=(0,)

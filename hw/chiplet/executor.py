@@ -169,7 +169,17 @@ class Executor(wiring.Component):
                 m.d.sync += [factor.eq(combine.first_row), times.eq(granules * beats_of_granule)]
             with m.Default():
                 m.d.sync += [factor.eq(vertices), times.eq(aggregate.tiles)]
+        # What is wrong with them, each known a cycle after what it hangs on and looked at no sooner.
+        wrong_out, wrong_in, no_row, many = Signal(), Signal(), Signal(), Signal()
+        beyond = Signal(_MOST_LINES)
         chunk_shift = Signal.like(settings.chunk_shift)
+        m.d.sync += [
+            wrong_out.eq((f_out == 0) | (f_out > config.max_out)),
+            wrong_in.eq((f_in == 0) | (f_in > (config.weight_rows >> chunk_shift)) | (f_in > _MAX_IN)),
+            no_row.eq(first[-1] | (end > aggregate.sources)),
+            many.eq(Mux(head.opcode == Opcode.COMBINE, vertices, product) > _MAX_SEGMENTS),
+            beyond.eq(Cat(sum_[len(self.base) :].any() for sum_ in sums)),
+        ]
         for bit in range(len(settings.last_chunk)):
             with m.If(last_chunk[bit]):
                 m.d.comb += chunk_shift.eq(bit + 1)
@@ -203,7 +213,7 @@ class Executor(wiring.Component):
         def refuse_beyond(*chosen: int) -> None:
             """Refuse addresses that the port cannot reach; the first named counts."""
             for line in reversed(chosen):
-                with m.If(sums[line][len(self.base) :].any()):
+                with m.If(beyond[line]):
                     refuse(Error.BAD_OPERAND, lines[line])
 
         with m.FSM() as fsm:
@@ -268,10 +278,8 @@ class Executor(wiring.Component):
                     scales_asked.eq(0),
                 ]
                 m.next = "MULTIPLY"
-                with m.If((f_out == 0) | (f_out > config.max_out)):
+                with m.If(wrong_out):
                     refuse(Error.BAD_OPERAND, f_out)
-                with m.Elif((f_in == 0) | (f_in > (config.weight_rows >> chunk_shift)) | (f_in > _MAX_IN)):
-                    refuse(Error.BAD_OPERAND, f_in)
 
             with m.State("MULTIPLY"):
                 with m.Switch(head.opcode):
@@ -281,6 +289,8 @@ class Executor(wiring.Component):
                         m.next = "COMBINE"
                     with m.Case(Opcode.AGGREGATE):
                         m.next = "AGGREGATE"
+                with m.If(wrong_in):
+                    refuse(Error.BAD_OPERAND, f_in)
 
             with m.State("LOAD_WEIGHTS"):
                 m.d.sync += [
@@ -329,7 +339,7 @@ class Executor(wiring.Component):
                 refuse_beyond(features, row_scales, combined)
                 with m.If(combine.sparse):
                     refuse_beyond(feature_offsets)
-                with m.If(vertices > _MAX_SEGMENTS):
+                with m.If(many):
                     refuse(Error.BAD_OPERAND, vertices)
 
             with m.State("AGGREGATE"):
@@ -354,9 +364,9 @@ class Executor(wiring.Component):
                 with m.If(aggregate.tiles == 0):
                     refuse(Error.BAD_OPERAND, aggregate.tiles)
                 # Every destination has a row of its own among the combined ones.
-                with m.Elif(first[-1] | (end > aggregate.sources)):
+                with m.Elif(no_row):
                     refuse(Error.BAD_OPERAND, aggregate.first_vertex)
-                with m.Elif(product > _MAX_SEGMENTS):
+                with m.Elif(many):
                     refuse(Error.BAD_OPERAND, vertices)
 
             with m.State("PREPARE"):

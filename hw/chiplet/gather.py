@@ -109,6 +109,10 @@ class GatherUnit(wiring.Component):
         # Addresses wrap at the port's width, so no more of a row's number counts.
         row = data.StructLayout({"index": len(settings.combined), "tag": tag})
         m.submodules.rows = rows = Slice(row)
+        # Registers on both sides of the multiplication of a row's number, and of the addition to the first address:
+        # each of them takes most of a cycle.
+        m.submodules.distances = distances = Slice(row)
+        m.submodules.places = places = Slice(row)
         m.submodules.requests = requests = Queue(ReadRequest(self.address_width, self.data_width), 2)
         m.submodules.fetcher = fetcher = self._fetcher
         # Every beat asked for has its tag here. There is room for more than fetcher and queue hold: never full.
@@ -163,20 +167,32 @@ class GatherUnit(wiring.Component):
         with m.If(self.start):
             m.d.sync += [own.eq(1), vertex.eq(settings.first_vertex - settings.first_source)]
 
+        # From its number to where a row begins.
+        for source, target in ((rows.o, distances.i), (distances.o, places.i)):
+            m.d.comb += [
+                target.valid.eq(source.valid),
+                target.payload.tag.eq(source.payload.tag),
+                source.ready.eq(target.ready),
+            ]
+        m.d.comb += [
+            distances.i.payload.index.eq(rows.o.payload.index * settings.stride),
+            places.i.payload.index.eq(settings.combined + distances.o.payload.index),
+        ]
+
         # Beats of a row: one request each, so that rows need no alignment beyond a beat.
-        wanted = rows.o.payload
+        wanted = places.o.payload
         beat = Signal.like(settings.last_beat)
         last_beat = beat == settings.last_beat
         m.d.comb += [
-            requests.i.valid.eq(rows.o.valid),
-            tags.i.valid.eq(rows.o.valid & requests.i.ready),
-            rows.o.ready.eq(requests.i.ready & last_beat),
-            requests.i.payload.address.eq(settings.combined + wanted.index * settings.stride + beat),
+            requests.i.valid.eq(places.o.valid),
+            tags.i.valid.eq(places.o.valid & requests.i.ready),
+            places.o.ready.eq(requests.i.ready & last_beat),
+            requests.i.payload.address.eq(wanted.index + beat),
             tags.i.payload.coefficient.eq(wanted.tag.coefficient),
             tags.i.payload.first.eq(wanted.tag.first & (beat == 0)),
             tags.i.payload.last.eq(wanted.tag.last & last_beat),
         ]
-        with m.If(rows.o.valid & requests.i.ready):
+        with m.If(places.o.valid & requests.i.ready):
             m.d.sync += beat.eq(Mux(last_beat, 0, beat + 1))
 
         # Data come back in order and meet their tags, which were there before they were asked for.

@@ -20,11 +20,12 @@ from hw.dnp.core import Core
 from hw.dnp.row_collector import CollectedBeat, RowCollector
 from hw.dnp.row_feeder import RowFeeder
 from hw.graph.csr_reader import ErrorReport
-from hw.memory.formats import WORD_BYTES, ReadBeat, ReadRequest, WriteRequest, line_address_width
+from hw.memory.formats import WORD_BYTES, ReadBeat, ReadRequest, Word, WriteRequest, line_address_width
 from hw.memory.range_reader import RangeReader
 from hw.memory.word_serialiser import WordSerialiser
 from hw.reset import Resettable
 from hw.stream.arbiter import Arbiter
+from hw.stream.slice import Slice
 
 __all__ = ["NeuralConfig", "NeuralUnit"]
 
@@ -32,8 +33,8 @@ _WORDS_OF_LINE = exact_log2(LINE_BYTES // WORD_BYTES)
 _ELEMENTS_OF_GRANULE = ROW_BYTES * 8 // VALUE_BITS
 #: Clocks from the word that starts programs until the chip is on-line.
 _START_CLOCKS = 3
-#: Beats of a program that may be asked for.
-_PROGRAM_DEPTH = 16
+#: Beats of a program that may be asked for: few would do, but a block RAM costs less than a distributed one.
+_PROGRAM_DEPTH = 64
 #: Bits of the number of ranges that a reader has not answered.
 _OWED_BITS = 16
 
@@ -216,8 +217,8 @@ class NeuralUnit(wiring.Component):
         m.d.sync += quiet.eq(quiet + 1)
         with m.If(~running | moving | Cat(moves).any()):
             m.d.sync += quiet.eq(0)
-        waiting = Cat(collector.i.valid & (collector.left != 0) for collector in collectors).any()
-        m.d.comb += over.eq((quiet == config.patience) | (chip.halted & ~moving & ~waiting))
+        waiting = Cat(collector.i.valid & collector.some for collector in collectors).any()
+        m.d.sync += over.eq((quiet == config.patience) | (chip.halted & ~moving & ~waiting))
 
         half, waited, placed = Signal(), Signal(range(_START_CLOCKS + 1)), Signal(range(CHIP.processors))
         starts = Signal(CHIP.processors)
@@ -311,7 +312,7 @@ class NeuralUnit(wiring.Component):
                 with m.Else():
                     # Of several the lowest number counts, and a processor's own error first.
                     for n in reversed(range(CHIP.processors)):
-                        with m.If(over & (collectors[n].left != 0)):
+                        with m.If(over & collectors[n].some):
                             refuse(Error.NEURAL, n)
                     for n, stop in reversed(list(enumerate(chip.stops))):
                         with m.If(stop != StopCode.NONE):
@@ -338,4 +339,7 @@ class NeuralUnit(wiring.Component):
         connect(m, reader.request, flipped(self.requests[client]))
         connect(m, flipped(self.beats[client]), reader.beat)
         connect(m, reader.o, words.i)
-        return reader.i, words.o
+        # Between choosing a word of a beat and what the chip, or a feeder's queue, makes of it.
+        m.submodules[f"{name}_word"] = word = Slice(Word())
+        connect(m, words.o, word.i)
+        return reader.i, word.o

@@ -41,8 +41,8 @@ class RowCollector(wiring.Component):
     i : stream of signed(16)
         Words; none is taken behind the last row.
     o : stream of `CollectedBeat`
-    left : Out(32)
-        Rows not yet handed on.
+    left, some : Out
+        Rows not yet handed on; whether there are any, a register.
     """
 
     def __init__(self, address_width: int = 32, data_width: int = 256) -> None:
@@ -58,6 +58,7 @@ class RowCollector(wiring.Component):
                 "i": In(WORD_STREAM),
                 "o": Out(stream.Signature(CollectedBeat(address_width, data_width))),
                 "left": Out(32),
+                "some": Out(1),
             }
         )
 
@@ -65,11 +66,12 @@ class RowCollector(wiring.Component):
         """Count words of a row, beats of a row, rows."""
         m = Module()
         words = self.data_width // WORD
-        beat, place, full = Signal(self.data_width), Signal(range(words)), Signal()
+        beat = Signal(data.ArrayLayout(WORD, words), reset_less=True)
+        place, full = Signal(range(words)), Signal()
         element, row, address = Signal(WORD), Signal.like(self.place), Signal.like(self.place)
         last, next_row = Signal(), Signal.like(self.place)
         # In registers, because the processor waits for them: a row is left, and the number of a row's last element.
-        some, final = Signal(), Signal(WORD)
+        some, final = self.some, Signal(WORD)
         m.d.sync += final.eq(self.elements - 1)
         m.d.comb += [
             self.i.ready.eq(~full & some),
@@ -82,10 +84,15 @@ class RowCollector(wiring.Component):
         ]
         with m.If(self.i.valid & self.i.ready):
             ends = element == final
+            # The first word clears the others: a register's own reset does that, and no gates stand in front of it.
             with m.If(place == 0):
-                m.d.sync += beat.eq(0)
+                m.d.sync += beat[0].eq(self.i.payload)
+            for n in range(1, words):
+                with m.If(place == 0):
+                    m.d.sync += beat[n].eq(0)
+                with m.Elif(place == n):
+                    m.d.sync += beat[n].eq(self.i.payload)
             m.d.sync += [
-                beat.word_select(place, WORD).eq(self.i.payload),
                 place.eq(place + 1),
                 element.eq(Mux(ends, 0, element + 1)),
                 full.eq(ends | (place == words - 1)),

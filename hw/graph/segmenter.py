@@ -53,8 +53,9 @@ class Segmenter(wiring.Component):
         running = Signal()
         primed = Signal()  # the first offset, which must be 0, has been read
         offset, end = Signal(33), Signal(32)
-        # Where the next segment of uniform ones ends, ready before it is asked for; it stays past the array's end.
-        ahead = Signal(33, reset_less=True)
+        # Where the next segment of uniform ones ends, ready before it is asked for; once it was past the array's end,
+        # it means nothing.
+        ahead, beyond = Signal(33, reset_less=True), Signal(reset_less=True)
         step = Signal()
         # Numbers of the last tile and row, in registers because the comparison is long.
         end_tile, end_row = Signal.like(tile), Signal.like(row)
@@ -74,10 +75,13 @@ class Segmenter(wiring.Component):
             out.i.payload.final.eq(final),
             self.error.payload.info.eq(row),
         ]
-        past = offset > request.words
+        # Both are compared before one of them is chosen: comparisons are long.
+        given = self.offset.payload
+        past = beyond | Mux(request.uniform, ahead > request.words, given > request.words)
+        disordered = ~beyond & Mux(request.uniform, ahead < position, given < position)
         with m.If(~primed):
             m.d.comb += [self.error.valid.eq(step & (offset != 0)), self.error.payload.code.eq(Error.OFFSET_ORDER)]
-        with m.Elif(offset < position):
+        with m.Elif(disordered):
             m.d.comb += [end.eq(position), self.error.valid.eq(step), self.error.payload.code.eq(Error.OFFSET_ORDER)]
         with m.Else():
             m.d.comb += [
@@ -95,9 +99,8 @@ class Segmenter(wiring.Component):
                     row.eq(row + last_tile),
                     running.eq(~final),
                 ]
-                with m.If(~past):
-                    m.d.sync += ahead.eq(ahead[:32] + request.stride)
+                m.d.sync += [ahead.eq(ahead[:32] + request.stride), beyond.eq(request.uniform & past)]
         with m.If(self.start):
             m.d.sync += [running.eq(1), primed.eq(request.uniform), row.eq(0), tile.eq(0), position.eq(0)]
-            m.d.sync += ahead.eq(request.stride)
+            m.d.sync += [ahead.eq(request.stride), beyond.eq(0)]
         return m

@@ -73,6 +73,8 @@ class ReadArbiter(wiring.Component):
         self.address_width, self.data_width = address_width, data_width
         self.clients, self.outstanding, self.silent = clients, outstanding, tuple(silent)
         self.id_width = ceil_log2(clients)
+        #: Whether a client has as many bursts under way as it may.
+        self.full = Signal(clients)
         #: Bursts asked for and bursts answered so far, by client, modulo ``2 * outstanding``.
         self.tails = Array(Signal(range(2 * outstanding), name=f"tail{i}") for i in range(clients))
         self.heads = Array(Signal(range(2 * outstanding), name=f"head{i}") for i in range(clients))
@@ -104,7 +106,7 @@ class ReadArbiter(wiring.Component):
         size = beat_size(self.data_width)
         room = Signal()
         m.d.comb += [
-            room.eq((tails[source] ^ heads[source]) != self.outstanding),
+            room.eq(~self.full.bit_select(source, 1)),
             axi.arvalid.eq(arbiter.o.valid & room),
             arbiter.o.ready.eq(axi.arready & room),
             axi.arid.eq(source),
@@ -117,7 +119,14 @@ class ReadArbiter(wiring.Component):
             asked.addr.eq(Cat(tails[source][:-1], source)),
             asked.data.eq(burst.address),
         ]
-        m.d.sync += tails[source].eq(tails[source] + asked.en)
+        # Known early are a client's next number and whether it is the last that it may have; late, whether it asks.
+        for n, (tail, head) in enumerate(zip(tails, heads, strict=True)):
+            after, answers = Signal.like(tail, name=f"after{n}"), Signal(name=f"answers{n}")
+            m.d.comb += [after.eq(tail + 1), answers.eq(axi.rvalid & axi.rlast & (axi.rid == n))]
+            with m.If(asked.en & (source == n)):
+                m.d.sync += [tail.eq(after), self.full[n].eq(((after ^ head) == self.outstanding) & ~answers)]
+            with m.Elif(answers):
+                m.d.sync += self.full[n].eq(0)
 
         # A register between R and the clients; the address of the burst comes out of its memory beside it.
         beat = Signal(ReadBeat(self.data_width), reset_less=True)

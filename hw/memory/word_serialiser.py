@@ -1,9 +1,10 @@
 """Word serialiser: the beats of ranges become their words, one a cycle."""
 
-from amaranth.hdl import Module, Signal
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.bits import several
 from hw.memory.formats import RangeBeat, Word, check_port
 from hw.stream.slice import Slice
 
@@ -13,7 +14,8 @@ __all__ = ["WordSerialiser"]
 class WordSerialiser(wiring.Component):
     """Words of the beats' masks, lowest first; an empty range becomes one word marked ``empty``.
 
-    Words that do not belong to the range cost no cycle.
+    Words that do not belong to the range cost no cycle. Whether a beat ends with its next word is known from registers,
+    for all bits of the beats behind it wait for that.
 
     Parameters
     ----------
@@ -36,17 +38,24 @@ class WordSerialiser(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Build the block."""
         m = Module()
-        m.submodules.slice = held = Slice(RangeBeat(self.data_width))
-        wiring.connect(m, wiring.flipped(self.i), held.i)
+        layout = RangeBeat(self.data_width)
+        m.submodules.slice = held = Slice(data.StructLayout({"beat": layout, "few": 1}))
+        m.d.comb += [
+            held.i.valid.eq(self.i.valid),
+            held.i.payload.beat.eq(self.i.payload),
+            held.i.payload.few.eq(~several(self.i.payload.mask)),
+            self.i.ready.eq(held.i.ready),
+        ]
 
-        beat, o = held.o.payload, self.o
+        beat, o = held.o.payload.beat, self.o
         done = Signal.like(beat.mask)  # words of the beat already sent
         left, rest = Signal.like(beat.mask), Signal.like(beat.mask)
+        begun, few = Signal(), Signal()  # one has been sent; at most one of those behind it is left
         final = Signal()
         m.d.comb += [
             left.eq(beat.mask & ~done),
             rest.eq(left & (left - 1)),
-            final.eq(rest == 0),
+            final.eq(Mux(begun, few, held.o.payload.few)),
             o.valid.eq(held.o.valid),
             o.payload.last.eq(beat.last & final),
             o.payload.error.eq(beat.error),
@@ -57,7 +66,7 @@ class WordSerialiser(wiring.Component):
             with m.If(left[word]):
                 m.d.comb += o.payload.data.eq(beat.data.word_select(word, 32))
         with m.If(o.valid & o.ready):
-            m.d.sync += done.eq(~rest)
+            m.d.sync += [done.eq(~rest), begun.eq(1), few.eq(~several(rest))]
             with m.If(final):
-                m.d.sync += done.eq(0)
+                m.d.sync += [done.eq(0), begun.eq(0)]
         return m

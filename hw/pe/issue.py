@@ -3,12 +3,13 @@
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Array, Cat, Const, Cover, Elaboratable, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Array, Cat, Cover, Elaboratable, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from golden.contracts import VALUE_BITS
+from hw.bits import several
 from hw.pe.formats import Coefficient, Mode, PEConfig
 from hw.reset import partly_reset
 
@@ -108,7 +109,7 @@ class Issue(wiring.Component):
                 m.d.sync += [
                     pending.eq(rest),
                     empty.eq(few & ~gather),
-                    few.eq(gather | ~_several(rest)),
+                    few.eq(gather | ~several(rest)),
                     touched.eq(~last),
                 ]
         with m.If(done):
@@ -120,7 +121,7 @@ class Issue(wiring.Component):
                 beat.eq(self.i.payload),
                 pending.eq(mask),
                 empty.eq(~gather & ~mask.any()),
-                few.eq(gather | ~_several(mask)),
+                few.eq(gather | ~several(mask)),
             ]
 
         # The first beats of a task may have no elements: what came with them waits here.
@@ -214,16 +215,6 @@ def elements_to_combine(beat: data.View, mode: Value, config: PEConfig) -> Value
     nonzero = [beat.data[k] != 0 for k in range(config.elements)]
     entries = Cat(Cat(index | value, 0) for index, value in zip(nonzero[::2], nonzero[1::2], strict=True))
     return beat.mask & Mux(mode == Mode.SPARSE, entries, Cat(nonzero))
-
-
-def _several(bits: Value) -> Value:
-    """Return whether more than one of `bits` is set, in as many levels of gates as halvings."""
-    some, several = list(bits), [Const(0)] * len(bits)
-    while len(some) > 1:
-        pairs = range(0, len(some), 2)
-        several = [several[k] | several[k + 1] | (some[k] & some[k + 1]) for k in pairs]
-        some = [some[k] | some[k + 1] for k in pairs]
-    return several[0]
 
 
 def _select(choice: Value, words: list[Value]) -> Value:

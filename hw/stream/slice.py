@@ -49,6 +49,10 @@ class Slice(wiring.Component):
             with m.Else():
                 m.d.sync += [self.o.valid.eq(1), front.eq(self.behind)]
         with m.Elif(self.i.valid & ready):
-            m.d.sync += [ready.eq(0), self.behind.eq(self.i.payload)]
+            m.d.sync += ready.eq(0)
+        # Until it holds a word it follows what comes: whether the receiver stalls, which is known late, goes to fewer
+        # registers.
+        with m.If(ready):
+            m.d.sync += self.behind.eq(self.i.payload)
         m.d.sync += Cover(~ready & self.o.ready, "second register emptied")
         return m

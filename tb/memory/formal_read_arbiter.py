@@ -58,6 +58,7 @@ class ReadArbiterSpec(Elaboratable):
             ]
             m.d.comb += Assert(count <= OUTSTANDING)
             m.d.comb += Assert(count == (dut.tails[i] - dut.heads[i])[: len(dut.tails[i])])
+            m.d.comb += Assert(dut.full[i] == (count == OUTSTANDING))
             m.d.sync += count.eq(count + (asks & (axi.arid == i)) - (answers & (axi.rid == i)))
         waiting, offered = Signal(), Signal.like(axi.araddr)
         m.d.sync += [waiting.eq(axi.arvalid & ~axi.arready), offered.eq(axi.araddr)]
