@@ -51,7 +51,7 @@ def test_run_writes_every_key(tmp_path: Path) -> None:
     assert macs["utilisation"] == pytest.approx(macs["useful"] / (macs["lanes"] * result["cycles"]))
 
 
-#: A small chiplet with everything: community PEs, a neural chip, an attribute core. One half of karate has too many edges.
+#: A small chiplet with everything: community PEs, a neural chip, an attribute core. Half of karate has too many edges.
 WHOLE = """
 pe = "community"
 [chiplet]
