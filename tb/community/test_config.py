@@ -46,10 +46,11 @@ def test_chiplets_of_a_ring_have_sizes_of_their_own() -> None:
     assert (four, several.lanes, several.community.partials) == (4, 16, True)
 
 
-def test_large_graphs_are_refused(tmp_path: Path) -> None:
+def test_vertices_with_too_many_neighbours_are_refused(tmp_path: Path) -> None:
+    """Of graphs that do not fit as a whole; each of the 2,048 positions of a tile may be a hub's."""
     for arguments, message in (
-        (["synthetic:erdos,nodes=5000,degree=2"], "at most 4096"),
-        (["synthetic:erdos,nodes=9000,degree=2", "--chiplets", "3"], "at most 8192"),
+        (["synthetic:star,nodes=5000"], "vertex 0: has 4999 neighbours; expected at most 2047 "),
+        (["synthetic:star,nodes=9000", "--chiplets", "3"], "vertex 0: has 8999 neighbours; expected at most 2047 "),
     ):
         done = CliRunner().invoke(app, ["run", *arguments, "--config", "community", "--out", str(tmp_path)])
         assert isinstance(done.exception, InputError)
