@@ -32,7 +32,8 @@ TARGET_MHZ = 100
 #: less than half of the device, and routing does not end: neither router resolves the last hundreds of wires.
 LARGE = 20_000
 USUAL_OPTIONS = ("--package", "CABGA756", "--seed", "1")
-#: With seed 1 router2 is left with a few dozen wires of `machine --config ecp5-85`; with 2 it ends after 60 rounds.
+#: With seed 1 router2 is left with a few dozen wires of `machine --config ecp5-85`; with 2 it ended
+#: after 60 rounds, and lately after 120.
 LARGE_OPTIONS = (
     *("--package", "CABGA381", "--lpf", "pads.lpf"),
     *("--placer", "static", "--router", "router2", "--seed", "2"),
