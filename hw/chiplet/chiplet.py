@@ -191,7 +191,11 @@ class Chiplet(wiring.Component):
             m.submodules[f"group_{n}"] = group
             m.d.comb += self.working.word_select(n, config.pes).eq(group.working)
             connect(m, tasks[n], group.i)
-            connect(m, loader.o, group.weight_write)
+            # Weights have a long way to the memories of the PEs, and until the first feature all the time.
+            m.d.sync += [
+                group.weight_write.valid.eq(loader.o.valid),
+                group.weight_write.payload.eq(loader.o.payload),
+            ]
             m.d.comb += [
                 group.settings.eq(executor.settings),
                 group.bias_write.valid.eq(bias_loaded),
