@@ -18,6 +18,7 @@ from golden.contracts import COMMANDS, LINE_BYTES, ROW_BYTES, Opcode, RegionKind
 from golden.errors import InputError
 from golden.graph import IntArray
 from golden.image import (
+    PART_ROWS,
     Builder,
     ChipletImage,
     Command,
@@ -41,8 +42,6 @@ from golden.ring.traffic import plan
 __all__ = ["build_community_image", "build_community_images", "tiles_of"]
 
 
-_WORD_BYTES = 4
-_LINE_WORDS = LINE_BYTES // _WORD_BYTES
 #: Bytes that places, 32 bits of granules, reach.
 _PLACES = ROW_BYTES << 32
 
@@ -162,8 +161,8 @@ class _InTiles(_InStages):
         def put(words: npt.NDArray[np.integer]) -> int:
             """Place words from the next line on, and return that."""
             nonlocal count
-            line, room = first + count, max(1, -(-words.size // _LINE_WORDS))
-            parts.append(np.pad(words.astype(np.uint32), (0, room * _LINE_WORDS - words.size)))
+            line, room = first + count, max(1, -(-words.size // PART_ROWS))
+            parts.append(np.pad(words.astype(np.uint32), (0, room * PART_ROWS - words.size)))
             count += room
             return line
 

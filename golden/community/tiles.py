@@ -13,14 +13,12 @@ import numpy as np
 
 from golden.errors import InputError
 from golden.graph import BoolArray, Graph, IntArray
+from golden.image import PART_ROWS
 from golden.islands.locator import Limits
 from golden.islands.partition import partition
 from golden.islands.schedule import Schedule
 
 __all__ = ["Room", "Share", "Tile", "cut"]
-
-#: Words of a line: tables of a block of so many vertices, or a multiple, begin with a line.
-_BLOCK = 16
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Room:
     hubs: int
 
     def __post_init__(self) -> None:
-        for name, least in (("nodes", _BLOCK), ("edges", 1), ("units", 1), ("hubs", 1)):
+        for name, least in (("nodes", PART_ROWS), ("edges", 1), ("units", 1), ("hubs", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)!r}")
 
@@ -60,7 +58,7 @@ class Room:
     @property
     def block(self) -> int:
         """Vertices that are combined at a time."""
-        return self.nodes // _BLOCK * _BLOCK
+        return self.nodes // PART_ROWS * PART_ROWS
 
 
 @dataclass(frozen=True, eq=False)
