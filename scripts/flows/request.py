@@ -1,0 +1,59 @@
+"""The request of `atoll run`: a data set, a network, a machine and the parts of a run that are wanted."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from golden.model.activation import RELU
+from scripts.flows.batch import Sampling
+
+__all__ = ["Request"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What `atoll run` was asked for.
+
+    Attributes
+    ----------
+    chiplets
+        Chiplets on the ring, 1 to 16. None: what the configuration says.
+    placement
+        ``tiles``: each chiplet owns as many VIDs as the others; ``communities``: whole communities, those of a chiplet
+        that is alone and has no room for all at once in the order of VIDs.
+    dataset
+        See `golden.datasets.load`.
+    model
+        ``gcn``, ``sage`` or ``gin``; None: what the weight file says, or ``gcn``, with mini-batches ``sage``.
+    config
+        Name or path of a configuration.
+    layers, hidden, seed
+        Of training.
+    activation
+        Between layers, of training: a name of `golden.model.activation.FUNCTIONS`.
+    model_file
+        Weights to use instead of training.
+    rtl
+        Simulate; otherwise the golden model alone.
+    out
+        Folder for `result.json` and `report.html`.
+    head
+        Epochs that a classifier head learns on the neural chip from the results before the last layer; None: there is
+        no head.
+    sampling
+        Mini-batches that are sampled and computed after the inference on the whole graph; None: there are none.
+    """
+
+    dataset: str = "digits"
+    model: str | None = None
+    config: str = "default"
+    chiplets: int | None = None
+    placement: str = "tiles"
+    layers: int = 2
+    hidden: int = 16
+    seed: int = 0
+    activation: str = RELU
+    model_file: Path | None = None
+    rtl: bool = True
+    out: Path = Path("atoll-out")
+    head: int | None = None
+    sampling: Sampling | None = None

