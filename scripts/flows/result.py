@@ -2,6 +2,7 @@
 
 import platform
 import subprocess
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -18,9 +19,10 @@ from scripts.flows.batch import Batches
 from scripts.flows.request import Request
 from scripts.flows.simulations import HeadRun, Simulated, classes_of
 from tb.attributes.batch_jobs import Ran
+from tb.chiplet.host import Phase
 from tb.harness import ROOT
 
-__all__ = ["SCHEMA", "Learnt", "make_result"]
+__all__ = ["SCHEMA", "Learnt", "cycles_by_phase", "make_result"]
 
 #: Version of the keys of `result.json`.
 SCHEMA = 1
@@ -71,6 +73,27 @@ def _commit() -> str | None:
     return done.stdout.strip()
 
 
+def cycles_by_phase(phases: Sequence[Sequence[Phase]]) -> dict[str, int]:
+    """Add up the time of the chiplet that takes longest by layer and command; gaps between commands have names too.
+
+    Parameters
+    ----------
+    phases
+        Of every chiplet, as in `Simulated`.
+
+    Returns
+    -------
+    dict
+        Cycles by name, in the order in which they come first; together the cycles of the run.
+    """
+    spent: dict[str, int] = {}
+    longest = max(phases, key=lambda one: sum(phase.cycles for phase in one))
+    for layer, name, cycles, _ in longest:
+        key = name if layer is None else f"layer{layer}.{name}"
+        spent[key] = spent.get(key, 0) + cycles
+    return spent
+
+
 def make_result(
     request: Request,
     sizes: Sizes,
@@ -106,13 +129,6 @@ def make_result(
         *(batches.differences(ran) if batches else []),
     ]
     own = accuracy(machine, graph, graph.test)
-    by_phase: dict[str, int] = {}
-    # Of the chiplet that ends last.
-    last = max(done.phases, key=lambda phases: sum(phase.cycles for phase in phases)) if done else ()
-    for layer, opcode, cycles, _ in last:
-        by_phase[f"layer{layer}.{opcode}"] = by_phase.get(f"layer{layer}.{opcode}", 0) + cycles
-    if done and by_phase:
-        by_phase["commands"] = done.cycles - sum(by_phase.values())
     return {
         "schema": SCHEMA,
         "dataset": {
@@ -137,7 +153,7 @@ def make_result(
         "bit_exact": not differences if done else None,
         "differences": differences,
         "cycles": done.cycles if done else None,
-        "cycles_by_phase": by_phase or None,
+        "cycles_by_phase": cycles_by_phase(done.phases) if done else None,
         "macs": {
             "useful": useful,
             "lanes": lanes,

@@ -119,7 +119,9 @@ def run(request: Request) -> dict[str, Any]:
     (request.out / "result.json").write_text(json.dumps(result, indent=2) + "\n")
     predicted = simulated.predictions if simulated else classes_of(exact[-1].results)
     timeline = Timeline(simulated.phases, sizes.chiplet.parts, simulated.working, WINDOW) if simulated else None
-    write_report(request.out / "report.html", result, Run(graph, predicted, timeline))
+    write_report(
+        request.out / "report.html", result, Run(graph, predicted, timeline, floating=network.predictions(graph))
+    )
     print_summary(result, request.out / "result.json")
     return result
 
