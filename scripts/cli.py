@@ -74,7 +74,7 @@ def run(
     ] = "tiles",
     layers: Annotated[int, typer.Option(help="Layers to train.", min=1, max=3)] = 2,
     hidden: Annotated[int, typer.Option(help="Width of the layers before the last.", min=1)] = 16,
-    seed: Annotated[int, typer.Option(help="Of initial weights and dropout.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Of initial weights, dropout, a head and samples.", min=0)] = 0,
     activation: Annotated[
         str, typer.Option(help="Between layers: relu in the PEs; sigmoid, tanh or elu on the neural chip.")
     ] = "relu",
