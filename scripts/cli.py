@@ -13,12 +13,13 @@ from rich.progress import Progress
 
 from scripts.blocks import Block, UserError, find
 from scripts.dnp.cli import add_to as add_dnp_to
+from scripts.options import Strict
+from scripts.version import described
 
 app = typer.Typer(
     name="atoll",
     help="Generator, simulator and synthesis flow for a graph-neural-network accelerator.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -41,7 +42,22 @@ def _finish(good: bool) -> None:
         raise typer.Exit(FAILED)
 
 
-@app.command()
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(described())
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print version and commit.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command(cls=Strict)
 def run(
     dataset: Annotated[str, typer.Argument(help="What `atoll datasets` lists.")] = "digits",
     config: Annotated[str, typer.Option(help="Name of a file in configs/, or a path.")] = "default",
@@ -58,7 +74,7 @@ def run(
     ] = "tiles",
     layers: Annotated[int, typer.Option(help="Layers to train.", min=1, max=3)] = 2,
     hidden: Annotated[int, typer.Option(help="Width of the layers before the last.", min=1)] = 16,
-    seed: Annotated[int, typer.Option(help="Of initial weights and dropout.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Of initial weights, dropout, a head and samples.", min=0)] = 0,
     activation: Annotated[
         str, typer.Option(help="Between layers: relu in the PEs; sigmoid, tanh or elu on the neural chip.")
     ] = "relu",
@@ -66,7 +82,9 @@ def run(
         Path | None, typer.Option(help="Weights to use instead of training (.npz, docs/models.md).")
     ] = None,
     rtl: Annotated[bool, typer.Option("--rtl/--no-rtl", help="Simulate, or use the golden model alone.")] = True,
-    out: Annotated[Path, typer.Option(help="Folder for result.json.")] = Path("atoll-out"),
+    out: Annotated[
+        Path, typer.Option("-o", "--out", help="Folder for result.json, report.html and predictions.npz.")
+    ] = Path("atoll-out"),
     head: Annotated[
         int | None,
         typer.Option(
@@ -106,7 +124,9 @@ def islands(
     step: Annotated[int, typer.Option(help="Fall of the threshold a round; 0: it halves.", min=0)] = 0,
     c_max: Annotated[int, typer.Option("--c-max", help="Largest community, in vertices.")] = 64,
     window: Annotated[int, typer.Option(help="Vertices whose state is on the chip; 0: all.", min=0)] = 0,
-    out: Annotated[Path, typer.Option(help="Folder for islands.json and the picture.")] = Path("atoll-out"),
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for islands.json and the picture.")] = Path(
+        "atoll-out"
+    ),
 ) -> None:
     """Find hubs and communities in RTL, check them, and draw the adjacency before and after reordering.
 
@@ -139,21 +159,21 @@ def _chosen(block: str, config: str, chiplets: int | None) -> list[Block]:
     return [machine_block(config, chiplets)] if block == MACHINE else find(block)
 
 
-@app.command()
+@app.command(cls=Strict)
 def generate(
     block: BlockOrMachine = "all",
     config: MachineConfig = "default",
     chiplets: MachineChiplets = None,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the files.")] = Path("build/verilog"),
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the files.")] = Path("build/verilog"),
     lint: Annotated[bool, typer.Option("--lint", help="Read the result with Verilator's lint and Yosys.")] = False,
 ) -> None:
     """Write Verilog, the ports as JSON and a FuseSoC core file, of blocks or of a whole machine."""
     from scripts.flows import generate as flow
 
-    flow.report([flow.generate(entry, output, linted=lint) for entry in _chosen(block, config, chiplets)])
+    flow.report([flow.generate(entry, out, linted=lint) for entry in _chosen(block, config, chiplets)])
 
 
-@app.command()
+@app.command(cls=Strict)
 def synth(
     block: BlockOrMachine = "all",
     config: MachineConfig = "default",
@@ -222,7 +242,7 @@ def cover(block: BlockName = "all") -> None:
 @app.command()
 def bench(
     name: Annotated[str, typer.Argument(help="A benchmark, or 'all'.", metavar="NAME")] = "all",
-    out: Annotated[Path, typer.Option(help="Folder for tables and plots.")] = Path("atoll-out/bench"),
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for tables and plots.")] = Path("atoll-out/bench"),
 ) -> None:
     """Run a benchmark.
 
@@ -235,9 +255,9 @@ def bench(
         run_bench(out)
 
 
-@app.command()
+@app.command(cls=Strict)
 def contracts(
-    output: Annotated[Path, typer.Option("-o", "--output", help="File to write.")] = Path("docs/contracts.md"),
+    out: Annotated[Path, typer.Option("-o", "--out", help="File to write.")] = Path("docs/contracts.md"),
     check: Annotated[bool, typer.Option("--check", help="Only compare the file with the table in code.")] = False,
     show: Annotated[bool, typer.Option("--print", help="Print instead of writing.")] = False,
 ) -> None:
@@ -248,13 +268,13 @@ def contracts(
     if show:
         print(text, end="")
     elif check:
-        if not output.exists() or output.read_text() != text:
-            print(f"{output} differs from golden.contracts; run `atoll contracts`", file=sys.stderr)
+        if not out.exists() or out.read_text() != text:
+            print(f"{out} differs from golden.contracts; run `atoll contracts`", file=sys.stderr)
             raise typer.Exit(FAILED)
     else:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(text)
-        print(output)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(text)
+        print(out)
 
 
 @app.command()

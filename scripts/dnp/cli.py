@@ -12,6 +12,7 @@ from golden.dnp.config import CoreConfig
 from golden.dnp.machine import DeadlockError
 from scripts.blocks import UserError
 from scripts.dnp import programs
+from scripts.options import Strict
 
 __all__ = ["add_to"]
 
@@ -29,7 +30,7 @@ _DEFAULTS = CoreConfig()
 
 def asm(
     program: _Program,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="JSON file to write.")] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="JSON file to write.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a listing.")] = False,
     wm_depth: _WmDepth = _DEFAULTS.wm_depth,
     xm_depth: _XmDepth = _DEFAULTS.xm_depth,
@@ -37,8 +38,8 @@ def asm(
 ) -> None:
     """Assemble a program of the neural processor."""
     image = programs.load(program, CoreConfig(wm_depth, xm_depth, p_depth))
-    if output is not None:
-        output.write_text(programs.dump(image) + "\n")
+    if out is not None:
+        out.write_text(programs.dump(image) + "\n")
     elif as_json:
         print(programs.dump(image))
     else:
@@ -87,6 +88,6 @@ def run(
 
 def add_to(app: typer.Typer) -> None:
     """Give the commands to the program."""
-    app.command()(asm)
+    app.command(cls=Strict)(asm)
     app.command()(disasm)
     app.add_typer(dnp, name="dnp")

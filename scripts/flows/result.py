@@ -1,7 +1,6 @@
 """The contents of `result.json`: every figure of a run, made from what the models and the simulation left."""
 
 import platform
-import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -18,9 +17,9 @@ from scripts.config import Sizes, as_dict
 from scripts.flows.batch import Batches
 from scripts.flows.request import Request
 from scripts.flows.simulations import HeadRun, Simulated, classes_of
+from scripts.version import commit
 from tb.attributes.batch_jobs import Ran
 from tb.chiplet.host import Phase
-from tb.harness import ROOT
 
 __all__ = ["SCHEMA", "Learnt", "cycles_by_phase", "make_result"]
 
@@ -42,7 +41,7 @@ class Learnt:
         done = self.done
         return None if done is None else done.errors or self.problem.differences(done.results)
 
-    def figures(self, network: float) -> dict[str, Any]:
+    def figures(self, network: float | None) -> dict[str, Any]:
         """Return what `result.json` says of it, beside the accuracy of the network's own last layer."""
         problem, done = self.problem, self.done
         graph = problem.problem.graph
@@ -63,14 +62,6 @@ class Learnt:
                 "float": accuracy(problem.floating(), graph, graph.test),
             },
         }
-
-
-def _commit() -> str | None:
-    try:
-        done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return done.stdout.strip()
 
 
 def cycles_by_phase(phases: Sequence[Sequence[Phase]]) -> dict[str, int]:
@@ -148,6 +139,7 @@ def make_result(
             "name": request.config,
             "chiplets": chiplets,
             **as_dict(config),
+            "lanes": lanes,
             **{unit: parts and asdict(parts) for unit, parts in vars(sizes.units).items()},
         },
         "bit_exact": not differences if done else None,
@@ -183,5 +175,5 @@ def make_result(
         },
         "tools": {"python": platform.python_version(), **{name: version(name) for name in _TOOLS}},
         "seed": request.seed,
-        "commit": _commit(),
+        "commit": commit(),
     }

@@ -8,31 +8,19 @@ from typing import Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from golden.datasets import load
-from golden.dnp.head import Head
-from golden.errors import InputError
-from golden.graph import Graph
-from golden.head import HeadProblem, check_head, head_of
-from golden.model.activation import RELU
-from golden.model.float_model import FloatModel
-from golden.model.network import Problem, infer
+from golden.head import HeadProblem
+from golden.model.network import infer
 from golden.model.quantise import quantise
-from golden.model.training import Training, train
+from golden.model.training import train
 from golden.model.weights import model_of, read_weights
-from hw.chiplet.config import ChipletConfig
 from hw.community.chiplet import MachineConfig
-from hw.dnp.neural_unit import NeuralConfig
-from hw.machine import Units
 from scripts.config import load_ring
 from scripts.flows.batch import plan_batches
+from scripts.flows.checks import check, head_wanted, used
+from scripts.flows.predictions import write_predictions
 from scripts.flows.request import Request
 from scripts.flows.result import Learnt, make_result
-from scripts.flows.simulations import (
-    PLACEMENTS,
-    classes_of,
-    place,
-    simulate,
-    simulate_head,
-)
+from scripts.flows.simulations import classes_of, place, simulate, simulate_head
 from scripts.flows.summary import print_summary
 from scripts.flows.table import console
 from scripts.report import Run, Timeline, write_report
@@ -59,29 +47,20 @@ def run(request: Request) -> dict[str, Any]:
     stages = 4 + (request.head is not None) + (request.sampling is not None) + 2 * request.rtl
     with _stages(stages) as stage:
         stage("data set")
-        if request.placement not in PLACEMENTS:
-            raise InputError("placement", f"there is no {request.placement!r}", " or ".join(PLACEMENTS))
         sizes = load_ring(request.config, request.chiplets)
         neural = sizes.units.neural
         graph = load(request.dataset)
-        stage("training" if request.model_file is None else "weights")
-        network = _network(request, graph)
+        asked = model_of(request.model) if request.model else None
+        given = read_weights(str(request.model_file), asked) if request.model_file else None
+        check(request, graph, given, sizes)
+        stage("training" if given is None else "weights")
+        network = given or train(graph, request.network, request.training)
         stage("quantisation")
-        if network.activation != RELU and neural is None:
-            what = f"has no neural chip for {network.activation}"
-            raise InputError(f"configuration {request.config}", what, "one with a section neural")
         problem = quantise(network, graph, core=neural.core if neural else None)
-        _check_fits(problem, sizes.chiplet)
-        head = _head(request, problem, neural)
+        head = head_wanted(request, graph, network, sizes)
         community = sizes.chiplet if isinstance(sizes.chiplet, MachineConfig) else None
         placed = place(problem, sizes.chiplets, request.placement, community)
-        # What a run has nothing to do for is left out: the chip if all layers end in the PEs, the core without batches.
-        sizes = sizes._replace(
-            units=Units(
-                neural if problem.model.ends or head else None,
-                sizes.units.attributes if request.sampling else None,
-            )
-        )
+        sizes = used(sizes, bool(problem.model.ends), head is not None, request.sampling is not None)
         batches = None
         if request.sampling:
             batches = plan_batches(request.sampling, placed, sizes, request.config, request.seed)
@@ -117,10 +96,11 @@ def run(request: Request) -> dict[str, Any]:
             batches = None
     result = make_result(request, sizes, network, problem, exact, simulated, learnt, batches, ran)
     (request.out / "result.json").write_text(json.dumps(result, indent=2) + "\n")
-    predicted = simulated.predictions if simulated else classes_of(exact[-1].results)
+    rows = simulated.results if simulated else exact[-1].results
+    write_predictions(request.out / "predictions.npz", problem, rows, network.predictions(graph))
     timeline = Timeline(simulated.phases, sizes.chiplet.parts, simulated.working, WINDOW) if simulated else None
     write_report(
-        request.out / "report.html", result, Run(graph, predicted, timeline, floating=network.predictions(graph))
+        request.out / "report.html", result, Run(graph, classes_of(rows), timeline, floating=network.predictions(graph))
     )
     print_summary(result, request.out / "result.json")
     return result
@@ -138,46 +118,3 @@ def _stages(count: int) -> Iterator[Any]:
 
         yield stage
         progress.update(task, completed=count)
-
-
-def _network(request: Request, graph: Graph) -> FloatModel:
-    model = model_of(request.model) if request.model else None
-    if request.model_file is not None:
-        return read_weights(str(request.model_file), model)
-    how = Training(layers=request.layers, hidden=request.hidden, seed=request.seed, activation=request.activation)
-    return train(graph, model if model is not None else model_of("sage" if request.sampling else "gcn"), how)
-
-
-def _check_fits(problem: Problem, config: ChipletConfig | MachineConfig) -> None:
-    """Refuse a layer that the configuration has no room for; the hardware would refuse it too."""
-    pe = config.pe
-    for number, layer in enumerate(problem.model.layers):
-        if layer.f_out > pe.max_out:
-            raise InputError(
-                f"layer {number}", f"has {layer.f_out} output features", f"at most {pe.max_out} (pe.max_out)"
-            )
-        chunks = 1 << (-(-layer.f_out // pe.lanes) - 1).bit_length()
-        if layer.f_in * chunks > pe.weight_rows:
-            raise InputError(
-                f"layer {number}",
-                f"needs {layer.f_in * chunks} rows of {pe.lanes} weights",
-                f"at most {pe.weight_rows} (pe.weight_rows)",
-            )
-
-
-def _head(request: Request, problem: Problem, neural: NeuralConfig | None) -> Head | None:
-    """Return the head that was asked for, before anything is simulated.
-
-    Raises
-    ------
-    InputError
-        If there is no neural chip for it, or it or what it learns from does not fit.
-    """
-    if request.head is None:
-        return None
-    check_head(problem.graph, request.head, len(problem.model.layers))
-    if neural is None:
-        raise InputError(
-            f"configuration {request.config}", "has no neural chip for a head", "one with a section neural"
-        )
-    return head_of(problem.model.layers[-1].f_in, problem.graph.classes, neural.core, request.seed)

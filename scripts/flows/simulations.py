@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ __all__ = [
     "Placed",
     "Simulated",
     "classes_of",
+    "images_of",
     "limits_of",
     "place",
     "room_of",
@@ -62,8 +64,8 @@ class Simulated:
     ----------
     differences
         A line for each layer that is not bit-exact, or for each chiplet that ended with an error.
-    predictions
-        int64 [nodes], classes.
+    results
+        int16 [nodes, f_out], results of the last layer, in the order in which the graph was given.
     cycles, seconds
         Of the machine and of the simulator.
     read, written
@@ -80,7 +82,7 @@ class Simulated:
     """
 
     differences: list[str]
-    predictions: Any
+    results: Int16Array
     cycles: int
     seconds: float
     read: int
@@ -91,6 +93,11 @@ class Simulated:
     ring: dict[str, Any] | None = None
     aggregation: dict[str, Any] | None = None
     communities: dict[str, Any] | None = None
+
+    @property
+    def predictions(self) -> IntArray:
+        """int64 [nodes], classes by these results."""
+        return classes_of(self.results)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,11 +150,17 @@ def place(problem: Problem, chiplets: int, name: str = "tiles", config: MachineC
         return Placed("tiles", problem, np.arange(graph.nodes), Placement.tiles(graph.nodes, chiplets))
     graph.require_symmetric("placement by communities")
     # Moves make words on a ring fewer, of which there are none with one chiplet.
-    position, placement = communities_apart(graph, parts, moves=chiplets > 1)
+    position, placement = _apart(graph, parts, chiplets > 1)
     if chiplets == 1:
         placement = Placement.tiles(graph.nodes, 1)
     moved = problem_of(graph.relabelled(position), problem.features[np.argsort(position)], problem.model)
     return Placed(name, moved, position, placement)
+
+
+@lru_cache(maxsize=1)
+def _apart(graph: Graph, parts: int, moves: bool) -> tuple[IntArray, Placement]:
+    """Remember the last placement: that which was checked before training is that of the run."""
+    return communities_apart(graph, parts, moves=moves)
 
 
 def simulate(
@@ -181,7 +194,7 @@ def simulate(
         communities are needed.
     """
     placed = placed or place(problem, sizes.chiplets)
-    images = _images(sizes, placed, hidden=hidden)
+    images = images_of(sizes, placed, hidden=hidden)
     ran = _run(sizes, images, folder)
     # In the order in which the graph was given.
     results = {layer: rows[placed.position] for layer, rows in ran.results.items()}
@@ -189,7 +202,7 @@ def simulate(
     community = isinstance(sizes.chiplet, MachineConfig)
     return Simulated(
         differences=_errors(ran.completions) or layer_differences(exact, results),
-        predictions=classes_of(results[layers - 1]),
+        results=results[layers - 1],
         cycles=ran.cycles,
         seconds=ran.seconds,
         read=sum(memory["bytes_read"] for memory in ran.memories),
@@ -349,8 +362,21 @@ def _traffic(placed: Placed, links: Sequence[dict[str, int]]) -> dict[str, Any]:
     }
 
 
-def _images(sizes: Sizes, placed: Placed, *, hidden: bool) -> list[Image]:
-    """Make an image for each chiplet; with `hidden`, one that is alone leaves all results in memory."""
+def images_of(sizes: Sizes, placed: Placed, *, hidden: bool = False) -> list[Image]:
+    """Make an image for each chiplet.
+
+    Parameters
+    ----------
+    sizes, placed
+        The machine, and who owns what.
+    hidden
+        Whether a chiplet that is alone leaves all results in memory.
+
+    Raises
+    ------
+    InputError
+        As for :func:`simulate`.
+    """
     config, problem, placement = sizes.chiplet, placed.problem, placed.placement
     graph, alone = problem.graph, sizes.ring is None
     if not isinstance(config, MachineConfig):
@@ -374,6 +400,6 @@ def _errors(completions: list[dict[str, int]]) -> list[str]:
     return lines
 
 
-def classes_of(rows: Any) -> Any:
+def classes_of(rows: Int16Array) -> IntArray:
     """Classes by the results that the hardware left: int64 [nodes]; none for a graph without nodes."""
     return predictions(rows) if len(rows) else np.zeros(0, np.int64)

@@ -6,7 +6,7 @@ from typing import Any
 
 from golden.head import TASKS
 from scripts.flows.batch import batch_rows
-from scripts.flows.table import console, show
+from scripts.flows.table import accuracies, console, show
 from scripts.report.glossary import phase_title
 
 __all__ = ["print_summary"]
@@ -51,11 +51,12 @@ def _head_rows(head: dict[str, Any] | None) -> list[tuple[str, str]]:
     if head is None:
         return []
     found, vertices = head["accuracy"], head["vertices"]
+    names = {"accuracy": "machine", "float": "float", "last layer": "network"}
     rows = [
         (
             "head",
             f"{head['features']} - {head['classes']}, {head['epochs']} epochs of {vertices['learnt']:,} vertices: "
-            f"accuracy {found['machine']:.2%}, float {found['float']:.2%}, last layer {found['network']:.2%}",
+            f"{accuracies({name: found[key] for name, key in names.items()}, 'test node')}",
         )
     ]
     if head["cycles"]:
@@ -114,18 +115,14 @@ def print_summary(result: dict[str, Any], path: Path) -> None:
             ),
         ]
     figures = result["accuracy"]
-    rows.append(
-        (
-            "accuracy",
-            f"machine {figures['machine']:.2%}, float {figures['float']:.2%}, "
-            f"{figures['agreement']:.2%} of predictions agree",
-        )
-    )
+    measured = accuracies({name: figures[name] for name in ("machine", "float")}, "test node")
+    rows.append(("accuracy", f"{measured}, {figures['agreement']:.2%} of predictions agree"))
     rows += _head_rows(result["head"])
     rows += batch_rows(result["batch"], result["attribute_cache"])
     verdict = {None: "not simulated", True: "yes", False: "NO"}[result["bit_exact"]]
     files = f"{os.path.relpath(path.with_name('report.html'))}, {path.name}"
-    rows += [("bit-exact", verdict), ("report, figures", files)]
+    results = f"{os.path.relpath(path.with_name('predictions.npz'))}: results and class of every node"
+    rows += [("bit-exact", verdict), ("report, figures", files), ("predictions", results)]
     show("atoll run", ("", ""), rows)
     for line in result["differences"] or ():
         console.print(f"[red]{line}[/red]")

@@ -273,7 +273,7 @@ def test_a_head_beside_any_chiplet(config: str, chiplets: int, tmp_path: Path) -
 def test_a_head_that_differs_is_told(errors: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And after a network that differs there is none."""
     differs, hidden = "head, weights: 1 of 32 values differ", np.zeros((34, 16), np.int16)
-    found = Simulated([], np.zeros(34), cycles=9, seconds=1, read=0, written=0, phases=[[]], working=[], hidden=hidden)
+    found = Simulated([], hidden[:, :2], cycles=9, seconds=1, read=0, written=0, phases=[[]], working=[], hidden=hidden)
     learnt = HeadRun(errors, [hidden[:, :2]] * 3, {"learning": 5, "reading": 1, "scoring": 2, "total": 9})
     monkeypatch.setattr("golden.head.HeadProblem.differences", lambda problem, results: [differs])
     monkeypatch.setattr("scripts.flows.run.simulate", lambda *args, **kwargs: found)
@@ -310,8 +310,8 @@ def test_golden_alone_says_that_nothing_was_simulated(tmp_path: Path) -> None:
         (["karate", "--model", "gat"], "model: there is no 'gat'; expected gcn, sage, gin"),
         (["karate", "--placement", "best"], "placement: there is no 'best'; expected tiles or communities"),
         (["karate", "--config", "huge"], "configuration huge: is no file"),
-        (["karate", "--hidden", "65"], "layer 0: has 65 output features; expected at most 64 (pe.max_out)"),
-        (["synthetic:grid,nodes=2050,features=2050", "--hidden", "17"], "expected at most 2048 (pe.weight_rows)"),
+        (["karate", "--hidden", "65"], "layer 0: has 65 output features; expected at most 64 ([pe] max_out)"),
+        (["synthetic:grid,nodes=2050,features=2050", "--hidden", "17"], "expected at most 2048 ([pe] weight_rows)"),
         (["npz:missing.npz"], "missing.npz"),
         (["karate", "--model-file", "missing.npz"], "missing.npz"),
         (["karate", "--activation", "step"], "activation: there is no 'step'; expected relu, sigmoid, tanh, elu"),
