@@ -34,6 +34,8 @@ MachineChiplets = Annotated[
 #: Exit status of a comparison that failed, and of a request that cannot be carried out.
 FAILED = 1
 REFUSED = 2
+#: Exit status after SIGINT, by convention and by typer.
+INTERRUPTED = 130
 
 
 def _finish(good: bool) -> None:
@@ -271,7 +273,7 @@ add_dnp_to(app)
 
 
 def main() -> None:
-    """Run the program; a request that cannot be carried out ends in one line and status 2."""
+    """Run the program; a request that cannot be carried out ends in one line and status 2, SIGINT in one and 130."""
     from golden.errors import InputError
     from scripts.flows.yosys import ToolError
     from tb.harness.build import BuildError
@@ -286,6 +288,15 @@ def main() -> None:
     except (ToolError, BuildError) as error:
         print(f"atoll: {error}", file=sys.stderr)
         sys.exit(FAILED)
+    except OSError as error:
+        # A full disk, a folder that cannot be read, a program that is not there.
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"atoll: {where}{error.strerror or error}", file=sys.stderr)
+        sys.exit(REFUSED)
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            print("atoll: interrupted", file=sys.stderr)
+        raise
 
 
 if __name__ == "__main__":
