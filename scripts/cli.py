@@ -151,7 +151,9 @@ def generate(
 ) -> None:
     """Write Verilog, the ports as JSON and a FuseSoC core file, of blocks or of a whole machine."""
     from scripts.flows import generate as flow
+    from scripts.flows.outputs import checked_folder
 
+    checked_folder(output, "--output")
     flow.report([flow.generate(entry, output, linted=lint) for entry in _chosen(block, config, chiplets)])
 
 
@@ -232,7 +234,9 @@ def bench(
     dnp-gates. A table goes to the screen, JSON and a plot to disk.
     """
     from scripts.bench import catalogue
+    from scripts.flows.outputs import checked_folder
 
+    checked_folder(out)
     for run_bench in catalogue.find(name):
         run_bench(out)
 
@@ -245,6 +249,7 @@ def contracts(
 ) -> None:
     """Write every format and code that blocks share, from the one table in code."""
     from scripts.flows import contracts as flow
+    from scripts.flows.outputs import checked_file, write
 
     text = flow.markdown()
     if show:
@@ -254,8 +259,7 @@ def contracts(
             print(f"{output} differs from golden.contracts; run `atoll contracts`", file=sys.stderr)
             raise typer.Exit(FAILED)
     else:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(text)
+        write(checked_file(output), text)
         print(output)
 
 

@@ -12,6 +12,7 @@ from golden.dnp.config import CoreConfig
 from golden.dnp.machine import DeadlockError
 from scripts.blocks import UserError
 from scripts.dnp import programs
+from scripts.flows.outputs import checked_file, write
 
 __all__ = ["add_to"]
 
@@ -36,9 +37,11 @@ def asm(
     p_depth: _PDepth = _DEFAULTS.p_depth,
 ) -> None:
     """Assemble a program of the neural processor."""
+    if output is not None:
+        checked_file(output)
     image = programs.load(program, CoreConfig(wm_depth, xm_depth, p_depth))
     if output is not None:
-        output.write_text(programs.dump(image) + "\n")
+        write(output, programs.dump(image) + "\n")
     elif as_json:
         print(programs.dump(image))
     else:

@@ -171,7 +171,6 @@ class Steps:
         Callable
             To be called with the number of cycles at the end.
         """
-        self.step(name)
         total = 0
 
         def ended(count: int) -> None:
@@ -179,6 +178,7 @@ class Steps:
             total = count
 
         self._cycles, self._least = cycles, least
+        self.step(name)
         try:
             yield ended
         finally:
@@ -214,8 +214,10 @@ class Steps:
         before, source = self.former.get(name), self._cycles
         parts = []
         done = source() if source is not None else None
-        if done is not None:
-            parts.append(f"{done:,} {self._of(before)}")
+        if source is not None and (total := self._total(before)):
+            parts.append(total if done is None else f"{done:,} of {total}")
+        elif done is not None:
+            parts.append(f"{done:,} cycles")
         if not first and self._bar is None:
             parts.append(duration(passed))
         left = self._left(before, done, passed)
@@ -223,10 +225,11 @@ class Steps:
             parts.append(left)
         return f": {', '.join(parts)}" if parts else ""
 
-    def _of(self, before: Former | None) -> str:
+    def _total(self, before: Former | None) -> str:
+        """Return how many cycles a simulation takes, by its last time or by its bound, as far as one is known."""
         if before and before.cycles:
-            return f"of about {before.cycles:,} cycles"
-        return f"of at least {self._least:,} cycles" if self._least else "cycles"
+            return f"about {before.cycles:,} cycles"
+        return f"at least {self._least:,} cycles" if self._least else ""
 
     def _left(self, before: Former | None, done: int | None, passed: float) -> str:
         """Return how long a step will still take, by its last time, or by the cycles if that is known better."""
