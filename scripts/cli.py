@@ -35,6 +35,8 @@ MachineChiplets = Annotated[
 #: Exit status of a comparison that failed, and of a request that cannot be carried out.
 FAILED = 1
 REFUSED = 2
+#: Exit status after SIGINT, by convention and by typer.
+INTERRUPTED = 130
 
 
 def _finish(good: bool) -> None:
@@ -169,7 +171,9 @@ def generate(
 ) -> None:
     """Write Verilog, the ports as JSON and a FuseSoC core file, of blocks or of a whole machine."""
     from scripts.flows import generate as flow
+    from scripts.flows.outputs import checked_folder
 
+    checked_folder(out)
     flow.report([flow.generate(entry, out, linted=lint) for entry in _chosen(block, config, chiplets)])
 
 
@@ -250,7 +254,9 @@ def bench(
     dnp-gates. A table goes to the screen, JSON and a plot to disk.
     """
     from scripts.bench import catalogue
+    from scripts.flows.outputs import checked_folder
 
+    checked_folder(out)
     for run_bench in catalogue.find(name):
         run_bench(out)
 
@@ -263,6 +269,7 @@ def contracts(
 ) -> None:
     """Write every format and code that blocks share, from the one table in code."""
     from scripts.flows import contracts as flow
+    from scripts.flows.outputs import checked_file, write
 
     text = flow.markdown()
     if show:
@@ -272,8 +279,7 @@ def contracts(
             print(f"{out} differs from golden.contracts; run `atoll contracts`", file=sys.stderr)
             raise typer.Exit(FAILED)
     else:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(text)
+        write(checked_file(out), text)
         print(out)
 
 
@@ -291,7 +297,7 @@ add_dnp_to(app)
 
 
 def main() -> None:
-    """Run the program; a request that cannot be carried out ends in one line and status 2."""
+    """Run the program; a request that cannot be carried out ends in one line and status 2, SIGINT in one and 130."""
     from golden.errors import InputError
     from scripts.flows.yosys import ToolError
     from tb.harness.build import BuildError
@@ -306,6 +312,15 @@ def main() -> None:
     except (ToolError, BuildError) as error:
         print(f"atoll: {error}", file=sys.stderr)
         sys.exit(FAILED)
+    except OSError as error:
+        # A full disk, a folder that cannot be read, a program that is not there.
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"atoll: {where}{error.strerror or error}", file=sys.stderr)
+        sys.exit(REFUSED)
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            print("atoll: interrupted", file=sys.stderr)
+        raise
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from golden.dnp.config import CoreConfig
 from golden.dnp.machine import DeadlockError
 from scripts.blocks import UserError
 from scripts.dnp import programs
+from scripts.flows.outputs import checked_file, write
 from scripts.options import Strict
 
 __all__ = ["add_to"]
@@ -37,9 +38,11 @@ def asm(
     p_depth: _PDepth = _DEFAULTS.p_depth,
 ) -> None:
     """Assemble a program of the neural processor."""
+    if out is not None:
+        checked_file(out)
     image = programs.load(program, CoreConfig(wm_depth, xm_depth, p_depth))
     if out is not None:
-        out.write_text(programs.dump(image) + "\n")
+        write(out, programs.dump(image) + "\n")
     elif as_json:
         print(programs.dump(image))
     else:

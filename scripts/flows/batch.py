@@ -23,6 +23,7 @@ from golden.model.network import predictions
 from hw.attributes.core import CoreConfig
 from hw.community.chiplet import MachineConfig
 from scripts.config import Sizes
+from scripts.flows.progress import Steps
 from scripts.flows.simulations import Placed, limits_of, simulate_batches
 from scripts.flows.table import accuracies
 from tb.attributes.batch_jobs import Ran
@@ -100,9 +101,9 @@ class Batches:
             batch_results(self.placed.problem, roots, self.image.plan, number) for number, roots in enumerate(batches)
         ]
 
-    def simulate(self, folder: Path) -> list[Ran]:
+    def simulate(self, folder: Path, steps: Steps) -> list[Ran]:
         """Let the machine work through them; see :func:`scripts.flows.simulations.simulate_batches`."""
-        return simulate_batches(self.sizes, self.image, self.shares, folder)
+        return simulate_batches(self.sizes, self.image, self.shares, folder, steps)
 
     def differences(self, ran: Sequence[Ran]) -> list[str]:
         """Return a line for each batch that is not bit-exact, or that ended with an error."""

@@ -23,6 +23,7 @@ from golden.islands.partition import check_records
 from golden.islands.record import Record, records_of
 from golden.islands.schedule import Schedule
 from hw.islands.config import LocatorConfig
+from scripts.flows.outputs import checked_folder, publishing
 from scripts.flows.table import show
 from tb.harness import BuildOptions
 from tb.harness.build import Build
@@ -265,6 +266,7 @@ def islands(request: Request) -> dict[str, Any]:
     AssertionError
         If a record differs from the communities by connected components, or the order from what I11 says.
     """
+    checked_folder(request.out)
     graph = load(request.dataset)
     graph.require_symmetric("communities")
     request.schedule.require_end()
@@ -290,9 +292,9 @@ def islands(request: Request) -> dict[str, Any]:
         "edges_read_ratio": counters["edges_read"] / max(1, graph.edge_count),
         "edges_per_cycle": found.edges_per_cycle,
     }
-    request.out.mkdir(parents=True, exist_ok=True)
-    (request.out / "islands.json").write_text(json.dumps(result, indent=1))
-    draw(found, request.out / "islands.png")
+    with publishing(request.out) as files:
+        (files / "islands.json").write_text(json.dumps(result, indent=1))
+        draw(found, files / "islands.png")
     show(
         f"communities of {request.dataset}", ["", "value"], [(k.replace("_", " "), _cell(v)) for k, v in result.items()]
     )

@@ -19,6 +19,7 @@ from golden.head import TASKS
 from golden.image import Image, build_image
 from golden.islands.locator import Limits
 from golden.islands.schedule import falling
+from golden.metrics import compulsory_bytes, limit_cycles, useful_operations
 from golden.model.layer import Int16Array
 from golden.model.network import LayerResult, Problem, predictions, problem_of
 from golden.ring.by_communities import communities_apart
@@ -27,11 +28,14 @@ from golden.ring.placement import CHIPLETS_MAX, Placement
 from golden.ring.traffic import traffic
 from hw.community.chiplet import MachineConfig
 from scripts.config import Sizes
+from scripts.flows.progress import Steps, building, simulating
 from tb.attributes.batch_jobs import Ran, run_batches
 from tb.chiplet.host import Phase
 from tb.chiplet.jobs import Job, Settings, run_jobs
 from tb.chiplet.phases import every_cycle
-from tb.models.activity import activity
+from tb.harness import Result
+from tb.models.activity import activity, cycles_so_far
+from tb.models.machine import build_machine
 from tb.models.memory import LATENCY
 from tb.ring.jobs import RingJob, RingSettings, run_ring
 
@@ -42,6 +46,7 @@ __all__ = [
     "Simulated",
     "classes_of",
     "images_of",
+    "least_cycles",
     "limits_of",
     "place",
     "room_of",
@@ -168,11 +173,12 @@ def simulate(
     problem: Problem,
     exact: list[LayerResult],
     folder: Path,
+    steps: Steps,
     *,
     placed: Placed | None = None,
     hidden: bool = False,
 ) -> Simulated:
-    """Simulate an inference.
+    """Simulate an inference, in the steps `building`, `simulating` and comparison.
 
     Parameters
     ----------
@@ -182,6 +188,8 @@ def simulate(
         Network and graph, and what the golden model makes of them.
     folder
         For images and results.
+    steps
+        Shows how far it is.
     placed
         Who owns what; a chiplet that is alone has all.
     hidden
@@ -195,7 +203,8 @@ def simulate(
     """
     placed = placed or place(problem, sizes.chiplets)
     images = images_of(sizes, placed, hidden=hidden)
-    ran = _run(sizes, images, folder)
+    ran = _run(sizes, images, folder, steps, least=least_cycles(sizes, problem, exact))
+    steps.step("comparison")
     # In the order in which the graph was given.
     results = {layer: rows[placed.position] for layer, rows in ran.results.items()}
     layers = len(problem.model.layers)
@@ -216,7 +225,16 @@ def simulate(
     )
 
 
-def simulate_batches(sizes: Sizes, image: BatchImage, shares: Sequence[Sequence[IntArray]], folder: Path) -> list[Ran]:
+def least_cycles(sizes: Sizes, problem: Problem, exact: list[LayerResult]) -> int:
+    """Return the cycles below which no machine with these lanes and memory ports computes a network."""
+    lanes, beat_bytes = sizes.chiplet.lanes, sizes.chiplet.pe.data_width // 8
+    useful, bound = useful_operations(problem, exact), compulsory_bytes(problem)
+    return limit_cycles(useful, sizes.chiplets * lanes, bound, sizes.chiplets * beat_bytes)
+
+
+def simulate_batches(
+    sizes: Sizes, image: BatchImage, shares: Sequence[Sequence[IntArray]], folder: Path, steps: Steps
+) -> list[Ran]:
     """Simulate mini-batches on the machine of `simulate`.
 
     Parameters
@@ -227,12 +245,16 @@ def simulate_batches(sizes: Sizes, image: BatchImage, shares: Sequence[Sequence[
         Memory of every chiplet.
     shares
         Roots of the batches of every chiplet.
-    folder
-        For images and results; another one than that of `simulate`.
+    folder, steps
+        As for `simulate`; another folder.
     """
-    return run_batches(
-        sizes.chiplet, sizes.units, image, shares, folder, ring=sizes.ring, name=sizes.name, hosted=True
-    )[0]
+    _build(sizes, len(image.data), steps, "mini-batches")
+    with steps.simulating(simulating("mini-batches"), lambda: cycles_so_far(folder)) as ended:
+        ran, simulation = run_batches(
+            sizes.chiplet, sizes.units, image, shares, folder, ring=sizes.ring, name=sizes.name, hosted=True
+        )
+        ended(simulation.cycles)
+    return ran
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,7 +276,7 @@ class HeadRun:
     cycles: dict[str, int]
 
 
-def simulate_head(sizes: Sizes, image: Image, folder: Path) -> HeadRun:
+def simulate_head(sizes: Sizes, image: Image, folder: Path, steps: Steps) -> HeadRun:
     """Let a head learn and score on the neural chip of the first chiplet, in the machine of `simulate`.
 
     Parameters
@@ -263,10 +285,10 @@ def simulate_head(sizes: Sizes, image: Image, folder: Path) -> HeadRun:
         As for `simulate`; the other chiplets do nothing.
     image
         See `golden.head.HeadProblem.image`.
-    folder
-        For images and results; another one than that of `simulate`.
+    folder, steps
+        As for `simulate`; another folder.
     """
-    ran = _run(sizes, [image], folder)
+    ran = _run(sizes, [image], folder, steps, "the head")
     spent = {**{task.value: 0 for task in TASKS}, "commands": 0}
     for phase in ran.phases[0]:
         spent["commands" if phase.layer is None else TASKS[phase.layer].value] += phase.cycles
@@ -288,16 +310,31 @@ class _Ran:
     results: dict[int, Int16Array]
 
 
-def _run(sizes: Sizes, images: Sequence[Image], folder: Path) -> _Ran:
-    """Simulate a run of an image for each chiplet, or for the first of them.
+def _build(sizes: Sizes, size: int, steps: Steps, what: str) -> None:
+    """Build the simulator with `size` bytes of memory behind each chiplet; to be found when it is run."""
+    steps.step(building(what))
+    build_machine(sizes.chiplet, sizes.units, sizes.ring, name=sizes.name, size=size, hosted=True)
+
+
+def _run(sizes: Sizes, images: Sequence[Image], folder: Path, steps: Steps, what: str = "", *, least: int = 0) -> _Ran:
+    """Simulate a run of an image for each chiplet, or for the first of them; `least` cycles or more.
 
     Nobody waits for a reset before an inference: filling the memories takes longer.
     """
+    _build(sizes, max(len(image.data) for image in images), steps, what)
+    with steps.simulating(simulating(what), lambda: cycles_so_far(folder), least) as ended:
+        ran, simulation = _simulated(sizes, images, folder)
+        ended(simulation.cycles)
+    return ran
+
+
+def _simulated(sizes: Sizes, images: Sequence[Image], folder: Path) -> tuple[_Ran, Result]:
+    """Run the simulator that has been built."""
     config, units, settle = sizes.chiplet, sizes.units, sizes.chiplet.settling
     if sizes.ring:
         job = RingJob(images, RingSettings(latency=LATENCY, limit=_LIMIT, settle=settle))
         (found,), simulation = run_ring(config, sizes.ring, [job], folder, name=sizes.name, units=units, hosted=True)
-        return _Ran(
+        ran = _Ran(
             completions=found.completions,
             cycles=found.cycles,
             seconds=simulation.seconds,
@@ -307,11 +344,12 @@ def _run(sizes: Sizes, images: Sequence[Image], folder: Path) -> _Ran:
             links=found.links,
             results=dict(enumerate(found.results)),
         )
+        return ran, simulation
     alone = Job(images[0], Settings(latency=LATENCY, settle=settle))
     (outcome,), simulation = run_jobs(config, [alone], folder, name=sizes.name, units=units, hosted=True)
     run = outcome.run
     assert run is not None
-    return _Ran(
+    ran = _Ran(
         completions=[run.completion],
         cycles=run.cycles,
         seconds=simulation.seconds,
@@ -321,6 +359,7 @@ def _run(sizes: Sizes, images: Sequence[Image], folder: Path) -> _Ran:
         links=[],
         results=outcome.results,
     )
+    return ran, simulation
 
 
 def limits_of(config: MachineConfig) -> Limits:

@@ -126,3 +126,17 @@ def print_summary(result: dict[str, Any], path: Path) -> None:
     show("atoll run", ("", ""), rows)
     for line in result["differences"] or ():
         console.print(f"[red]{line}[/red]")
+    console.print(_conclusion(result, path), highlight=False, soft_wrap=True, markup=False)
+
+
+def _conclusion(result: dict[str, Any], path: Path) -> str:
+    """Return in a sentence or two what a run has shown, and where to look."""
+    cycles, least = result["cycles"], result["macs"]["limit_cycles"]
+    page = os.path.relpath(path.with_name("report.html"))
+    if cycles is None:
+        return f"Nothing was simulated: accuracy is that of the golden model. Look at {page}."
+    if not result["bit_exact"]:
+        kept = os.path.relpath(path.with_name("failed"))
+        return f"The Verilog and the golden model differ. What was simulated is in {kept}; look at {page}."
+    took = f"in {cycles:,} cycles, {cycles / max(1, least):.1f} times the least that multipliers and memory allow"
+    return f"Every value that the Verilog computed is the golden model's, {took}. Where cycles went: {page}."

@@ -130,6 +130,7 @@ def run_with_memory(
         parameters={**(parameters or {}), "directory": str(directory)},
         testcase=testcase,
         seed=seed,
+        scratch=directory,
         plusargs=[
             *(argument for model in models for argument in plusargs(directory, model)),
             activity_plusarg(directory),

@@ -213,6 +213,7 @@ def _simulate(
             "directory": str(directory),
             "counters": counters,
         },
+        scratch=directory,
         plusargs=[
             argument
             for n in range(chiplets)
