@@ -26,8 +26,8 @@ from golden.graph import Graph
 from golden.image_format import Image
 from golden.model.layer import Int16Array
 from golden.model.network import Problem
-from golden.program.layer import neural
-from golden.program.program import Program, Section
+from golden.program.layer import End, neural
+from golden.program.program import Program, Reference, Section
 
 __all__ = ["TASKS", "HeadProblem", "HeadResults", "check_head", "head_of"]
 
@@ -203,9 +203,10 @@ class HeadProblem:
             kind = RegionKind.RESULTS if task is TASKS[-1] else RegionKind.HIDDEN
             results[task] = p.reserve_rows(kind, self._counts[task], self.head.widths(task)[1], layer)
         for task, first, count, load in commands:
-            program, width = programs[task, count, load], self.head.widths(task)
-            given, left = rows[task].row(first), results[task].row(first)
-            neural(p, TASKS.index(task), program, program.rows, given, left, count, width)
+            program = programs[task, count, load]
+            given, left = Reference.row(rows[task], first), Reference.row(results[task], first)
+            end = End(program, program.rows, first, count)
+            neural(p, TASKS.index(task), end, given, left, self.head.widths(task))
         return p.image(self.problem, layers=len(TASKS), edges=0)
 
     @cached_property

@@ -23,7 +23,7 @@ from golden.errors import InputError
 from golden.model.layer import Int16Array
 from golden.model.scale import Scales
 
-__all__ = ["PART_ROWS", "Command", "Image", "Region", "row_bytes", "scale_words"]
+__all__ = ["PART_ROWS", "Command", "Image", "Region", "Section", "row_bytes", "scale_words"]
 
 _VALUE_BYTES = VALUE_BITS // 8
 #: A part of a chiplet's vertices begins at a multiple of so many, so that words and rows of it begin on a line.
@@ -41,16 +41,14 @@ def scale_words(scales: Scales) -> npt.NDArray[np.uint32]:
     return scales.mantissa.astype(np.uint32) | exponent
 
 
-@dataclass(frozen=True)
-class Region:
-    """An entry of the region table.
+@dataclass(frozen=True, eq=False)
+class Section:
+    """A region before it has a line.
 
     Attributes
     ----------
     kind, layer
         What it holds.
-    line
-        Where it starts, in lines from the start of the image.
     bytes
         Size without padding.
     rows, row_elements, row_bytes
@@ -59,11 +57,26 @@ class Region:
 
     kind: RegionKind
     layer: int
-    line: int
     bytes: int
     rows: int
     row_elements: int
     row_bytes: int
+
+    @property
+    def lines(self) -> int:
+        """Lines that it takes, at least 1."""
+        return max(1, -(-self.bytes // LINE_BYTES))
+
+    def at(self, line: int) -> "Region":
+        """Return the entry of the region table if it starts at a line."""
+        return Region(**vars(self), line=line)
+
+
+@dataclass(frozen=True)
+class Region(Section):
+    """An entry of the region table: where a section starts, in lines from the start of the image."""
+
+    line: int
 
     @property
     def address(self) -> int:
@@ -72,8 +85,7 @@ class Region:
 
     def values(self) -> dict[str, int]:
         """Fields of its entry in the region table."""
-        names = ("kind", "layer", "line", "bytes", "rows", "row_elements", "row_bytes")
-        return {name: int(getattr(self, name)) for name in names}
+        return {name: int(value) for name, value in vars(self).items()}
 
 
 @dataclass(frozen=True)
@@ -175,5 +187,5 @@ class Image:
                 kind = RegionKind(entry.pop("kind"))
             except ValueError as error:
                 raise InputError(f"image, region {number}", str(error), "a kind of region") from None
-            regions.append(Region(kind, **entry))
+            regions.append(Region(kind=kind, **entry))
         return cls(data, header, tuple(regions))

@@ -19,7 +19,7 @@ from golden.model.layer import Int16Array
 from golden.model.network import Problem, infer, problem_of
 from golden.model.scale import scales_of
 from golden.program.layer import End, LayerPlan, Part, Search, Sums, layer
-from golden.program.program import Program, Section
+from golden.program.program import Program, Reference, Section
 
 __all__ = ["BatchImage", "batch_results", "batches_of", "sampled_graph"]
 
@@ -201,29 +201,10 @@ class BatchImage:
     def sample_front(self, roots: IntArray, number: int, flush: bool = False) -> bytes:
         """Front whose run samples batch `number`."""
         at, graph, plan, p = self._sections, self.problem.graph, self.plan, self._run(roots)
-        p.command(
-            Opcode.SAMPLE,
-            0,
-            vertices=graph.nodes,
-            offsets=at.offsets,
-            edges=at.edges,
-            edge_count=graph.edge_count,
-            tiles=1,
-            slotted=self.slotted,
-            hops=len(plan.fan_out),
-            flush=flush,
-            span=self.at.span,
-            roots=at.roots,
-            root_count=roots.size,
-            negatives=plan.negatives,
-            fan_out=sum(fan_out << (8 * n) for n, fan_out in enumerate(plan.fan_out)),
-            seed=plan.seed,
-            batch=number,
-            attributes=at.attributes,
-            row_bytes=self.row_bytes,
-            tree=at.tree,
-            rows=at.rows,
-        )
+        size = {"vertices": graph.nodes, "edge_count": graph.edge_count, "root_count": roots.size, "tiles": 1}
+        hops = {"hops": len(plan.fan_out), "fan_out": sum(count << (8 * n) for n, count in enumerate(plan.fan_out))}
+        how = {"slotted": self.slotted, "flush": flush, "span": self.at.span, "row_bytes": self.row_bytes}
+        p.command(Opcode.SAMPLE, 0, at, plan, batch=number, **size, **hops, **how)
         return p.front(self.problem, at.last_in_front)
 
     def infer_front(self, roots: IntArray, batch: Mapping[str, int]) -> bytes:
@@ -242,8 +223,8 @@ class BatchImage:
     def _plan(self, p: Program, number: int, features: Section, sources: int, vertices: int, roots: int) -> LayerPlan:
         """Return the layer that computes so many vertices from so many sources, all that were sampled but roots."""
         at, model = self._sections, self.problem.model
-        offsets, edges, means, _ = (at.tree.line(1 + n * self.at.span) for n in range(4))
-        ends, parts, first, search = [], [sources], 0, None
+        offsets, edges, means, _ = (Reference(at.tree, 1 + n * self.at.span) for n in range(4))
+        ends, parts, first, search = list[End](), [sources], 0, None
         if self.limits is not None:
             # To the locator, vertices that are not its own are hubs, and edges into them somebody else's. So what is
             # computed has VIDs behind those of all it is computed from, and a row of its own there.
@@ -253,18 +234,12 @@ class BatchImage:
             words = model.ends[number].words(vertices)
             p.fill(at.programs[number], words.astype("<u4").tobytes())
             ends = [End(at.programs[number], words.size, 0, vertices)]
+        entries = features.row_bytes // SPARSE_ENTRY.bytes
+        rows = zip(parts, (0, sources), strict=False)
+        combined = [Part(count, features, count * entries, at.ones, first_row) for count, first_row in rows]
+        partial = first + vertices if search else sources
+        sums = Sums(first, vertices, offsets, edges, sources - roots, means, partial)
         return LayerPlan(
-            number,
-            model.layers[number],
-            at.weights[number],
-            at.biases[number],
-            [
-                Part(count, features, count * features.row_bytes // SPARSE_ENTRY.bytes, at.ones, first_row)
-                for count, first_row in zip(parts, (0, sources), strict=False)
-            ],
-            [Sums(first, vertices, offsets, edges, sources - roots, means, first + (vertices if search else sources))],
-            at.combined,
-            at.results[number],
-            search=search,
-            ends=ends,
-        )
+            number, model.layers[number], at.weights[number], at.biases[number], combined, [sums], at.combined,
+            at.results[number], search=search, ends=ends,
+        )  # fmt: skip

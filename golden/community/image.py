@@ -6,14 +6,14 @@ on beside all that. What the chip has no room for is done in the same way, too: 
 tiles are located and processed one after the other (`golden.community.tiles`).
 """
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from golden.community.plan import Kind
 from golden.community.tiles import Room, Share, cut
 from golden.contracts import Opcode
-from golden.graph import Graph, IntArray
+from golden.graph import IntArray
 from golden.image_format import Image
 from golden.islands.locator import Limits
 from golden.islands.schedule import Schedule
@@ -63,38 +63,35 @@ def build_community_images(
     InputError
         As there, or if the placement is not that of the graph.
     """
-    schedule, limits = _checked(problem, schedule, limits)
+    search = _search(problem, schedule, limits, kind)
     placement.check(problem.graph)
     if placement.chiplets == 1:
         return [build_community_image(problem, schedule, limits, kind, room=room, names=names)]
-    wanted = plan(problem.graph, placement)
-    images = []
-    for chiplet in range(placement.chiplets):
-        owned = owned_of(problem, placement, wanted, chiplet)
-        parts, tiles = parts_of(owned.count, part), None
-        share = _share(problem.graph, owned, names)
-        if room is not None and not share.fits(room, schedule, limits):
-            tiles, parts = list(cut(share, room)), _blocks(parts, room.block)
-        images.append(chiplet_image(problem, owned, parts, search=Search(schedule, limits, kind), tiles=tiles))
-    return images
+    shares = owned_of(problem, placement, plan(problem.graph, placement))
+    return [_image(problem, owned, parts_of(owned.count, part), search, room, names) for owned in shares]
 
 
-def _share(graph: Graph, owned: Owned, names: IntArray | None) -> Share:
-    """Return what is cut into tiles, with the names that the user gave vertices."""
+def _image(
+    problem: Problem, owned: Owned, parts: list[range], search: Search, room: Room | None, names: IntArray | None,
+    **how: Any,
+) -> Image:  # fmt: skip
+    """Image of a chiplet, in tiles if what it owns does not fit."""
+    graph = problem.graph
     called = np.arange(graph.nodes) if names is None else names
-    return Share(graph.name, owned.first, owned.untiled, owned.sources, graph.nodes, called)
+    share = Share(graph.name, owned.first, owned.untiled, owned.sources, graph.nodes, called)
+    if room is None or share.fits(room, search.schedule, search.limits):
+        return chiplet_image(problem, owned, parts, search=search, **how)
+    # No part has more vertices than the node table has room for.
+    step = room.block
+    blocks = [part[first : first + step] for part in parts for first in range(0, max(1, len(part)), step)]
+    return chiplet_image(problem, owned, blocks, search=search, tiles=list(cut(share, room)))
 
 
-def _blocks(parts: Sequence[range], block: int) -> list[range]:
-    """Cut parts so that none has more vertices than the node table has room for."""
-    return [part[first : first + block] for part in parts for first in range(0, max(1, len(part)), block)]
-
-
-def _checked(problem: Problem, schedule: Schedule | None, limits: Limits | None) -> tuple[Schedule, Limits]:
-    schedule, limits = schedule or Schedule(), limits or Limits()
+def _search(problem: Problem, schedule: Schedule | None, limits: Limits | None, kind: Kind) -> Search:
     problem.graph.require_symmetric("communities")
-    schedule.require_end()
-    return schedule, limits
+    search = Search(schedule or Schedule(), limits or Limits(), kind)
+    search.schedule.require_end()
+    return search
 
 
 def build_community_image(
@@ -117,10 +114,8 @@ def build_community_image(
     ----------
     problem
         Network and graph, which is symmetric.
-    schedule, limits
-        Of the location.
-    kind
-        How sums are shared.
+    schedule, limits, kind
+        Of the location, and how sums are shared.
     in_stages
         Combine all rows first, as a chiplet of a ring does.
     row_lines
@@ -137,13 +132,6 @@ def build_community_image(
         If the graph is not symmetric, the schedule cannot end, or the image would be larger than 2^32 lines; if a
         vertex with its neighbours does not fit into `room`.
     """
-    schedule, limits = _checked(problem, schedule, limits)
-    search = Search(schedule, limits, kind)
-    owned = Owned.whole(problem.graph)
-    parts = [range(owned.count)]
-    share = _share(problem.graph, owned, names)
-    if room is not None and not share.fits(room, schedule, limits):
-        tiles = list(cut(share, room))
-        return chiplet_image(problem, owned, _blocks(parts, room.block), search=search, tiles=tiles)
-    lines = 0 if in_stages else row_lines
-    return chiplet_image(problem, owned, parts, search=search, in_stages=in_stages, row_lines=lines)
+    search, owned = _search(problem, schedule, limits, kind), Owned.whole(problem.graph)
+    how = {"in_stages": in_stages, "row_lines": 0 if in_stages else row_lines}
+    return _image(problem, owned, [range(owned.count)], search, room, names, **how)

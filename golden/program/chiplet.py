@@ -12,12 +12,12 @@ from golden.contracts import LINE_BYTES, ROW_BYTES, SPARSE_ENTRY, RegionKind
 from golden.dnp.layer_end import ROWS
 from golden.errors import InputError
 from golden.graph import Graph, IntArray
-from golden.image_format import PART_ROWS, Image, row_bytes, scale_words
+from golden.image_format import Image, row_bytes, scale_words
 from golden.model.network import Problem, QuantisedModel
 from golden.model.scale import Scales
 from golden.program.features import place_sparse
-from golden.program.layer import End, Exchange, LayerPlan, Part, Search, Sums, layer
-from golden.program.program import Program, Section
+from golden.program.layer import End, Exchange, LayerPlan, Part, Search, Shared, Sums, layer
+from golden.program.program import Program, Reference, Section
 
 __all__ = ["Owned", "Travel", "chiplet_image"]
 
@@ -31,14 +31,10 @@ class Travel:
 
     Attributes
     ----------
-    departures
-        Tiled offsets of the own vertices' out-edges that others gather.
-    elsewhere
-        How many of the in-edges have sources of other chiplets at most.
-    hubs, homes
-        VIDs with a partial sum, and the words that say where it starts and ends.
-    offsets, sources
-        Edges into these hubs that the chiplet executes.
+    departures, elsewhere
+        Tiled offsets of the own vertices' out-edges that others gather; in-edges that do not come from partial sums.
+    hubs, homes, offsets, sources
+        VIDs with a partial sum, words that say where it starts and ends, edges into them that the chiplet executes.
     in_order
         The filters match in order (R7).
     """
@@ -141,8 +137,7 @@ def chiplet_image(
     InputError
         If the image would be larger than 2^32 lines, or combined rows are too many for places in tiles.
     """
-    graph, model, travel = problem.graph, problem.model, owned.travel
-    own, layers = slice(owned.first, owned.end), model.layers
+    graph, model, travel, layers = problem.graph, problem.model, owned.travel, problem.model.layers
     p = Program()
     # Lines are as if every layer had a region more, and every image sparse features and a scale for either end.
     p.spare = len(layers) + 2 * (travel is not None) - (tiles is not None)
@@ -150,82 +145,50 @@ def chiplet_image(
     offsets = p.words(RegionKind.OFFSETS, owned.offsets)
     edges = p.words(RegionKind.EDGES, owned.sources)
     departures = p.words(RegionKind.OUT_OFFSETS, travel.departures) if travel else None
-    table = None if tiles is None else _TileTable(p, problem, owned, tiles)
-    degrees = None
+    ours, theirs = owned.scales(problem.scale_source), owned.scales(problem.scale_destination)
+    cut = None if tiles is None else _tiles(p, problem, owned, tiles, theirs)
+    degrees: Section | int = 0
     if in_stages:
         # A chiplet of a ring does not count the neighbours elsewhere when it searches.
-        degrees = p.words(RegionKind.DEGREES, np.diff(owned.untiled) if search else graph.degrees[own])
-    ours, theirs = owned.scales(problem.scale_source), owned.scales(problem.scale_destination)
-    source = p.scales(RegionKind.SCALE_SOURCE, ours)
-    if in_stages or not _same(ours, theirs):
+        counted = np.diff(owned.untiled) if search else graph.degrees[owned.first : owned.end]
+        degrees = p.words(RegionKind.DEGREES, counted)
+    source = destination = p.scales(RegionKind.SCALE_SOURCE, ours)
+    if in_stages or not np.array_equal(scale_words(ours), scale_words(theirs)):
         destination = p.scales(RegionKind.SCALE_DESTINATION, theirs)
     else:
         # Those of GCN; the hardware reads them once.
-        destination = source
         p.spare += 1
     given = _features(p, problem, owned, parts, source, apart=search is not None)
-    exchange = None
+    exchange = combined = None
     if travel and departures:
         exchange = _exchange(p, owned, travel, departures, boundaries, edges, graph.nodes)
-    combined = None
     if in_stages:
         widest = max(each.f_out for each in layers)
         combined = p.reserve_rows(RegionKind.COMBINED, graph.nodes + owned.halves, widest)
     whole = Sums(
-        owned.first,
-        owned.count,
-        offsets,
-        edges,
-        owned.sources.size,
-        destination,
-        graph.nodes,
-        owned.chiplets,
-        owned.halves,
-        degrees,
-    )
+        owned.first, owned.count, offsets, edges, owned.sources.size, destination, graph.nodes,
+        tiles=owned.chiplets, halves=owned.halves, degrees=degrees,
+    )  # fmt: skip
     inside: range | None = None  # lines of the row memory with the features of the layer
     for number, each in enumerate(layers):
         weights = p.rows(RegionKind.WEIGHTS, each.weights, number)
         biases = p.words(RegionKind.BIASES, each.biases, number, dtype="<i4")
-        last = number == len(layers) - 1
-        lines = -(-owned.count * row_bytes(each.f_out) // LINE_BYTES)
-        stay = None if last or number in model.ends else _room(inside, lines, row_lines)
-        results: Section | None = None
-        if stay is None:
-            kind = RegionKind.RESULTS if last else RegionKind.HIDDEN
-            results = p.reserve_rows(kind, owned.count, each.f_out, number)
-        else:
-            p.spare += 1
+        last, distance = number == len(layers) - 1, row_bytes(each.f_out)
+        stay = None
+        if not last and number not in model.ends:
+            stay = _room(inside, -(-owned.count * distance // LINE_BYTES), row_lines)
+        kind = RegionKind.RESULTS if last else RegionKind.HIDDEN
+        results = stay.start if stay else p.reserve_rows(kind, owned.count, each.f_out, number)
+        p.spare += stay is not None
         plan = LayerPlan(
-            number,
-            each,
-            weights,
-            biases,
-            given,
-            table.sums(row_bytes(each.f_out)) if table else [whole],
-            combined,
-            results=results or (stay.start if stay else 0),
-            inside=inside.start if inside else None,
-            search=search,
-            exchange=exchange,
-            ends=_ends(p, model, number, results.rows) if results else [],
-        )
+            number, each, weights, biases, given, [whole] if cut is None else cut[distance], combined, results,
+            inside=inside is not None, search=search, exchange=exchange, ends=_ends(p, model, number, owned.count),
+        )  # fmt: skip
         layer(p, plan)
         # The results are the next layer's dense features.
-        given = [_dense(results or plan.results, part, owned, source, row_bytes(each.f_out)) for part in parts]
-        inside = stay
-    return p.image(
-        problem,
-        chiplet=owned.chiplet,
-        chiplets=owned.chiplets,
-        first_vertex=owned.first,
-        owned=owned.count,
-        edges=owned.sources.size,
-    )
-
-
-def _same(ours: Scales, theirs: Scales) -> bool:
-    return np.array_equal(ours.mantissa, theirs.mantissa) and np.array_equal(ours.exponent, theirs.exponent)
+        given, inside = [_dense(results, part, owned, source, distance) for part in parts], stay
+    header = {"chiplet": owned.chiplet, "chiplets": owned.chiplets, "first_vertex": owned.first, "owned": owned.count}
+    return p.image(problem, **header, edges=owned.sources.size)
 
 
 def _room(taken: range | None, lines: int, row_lines: int) -> range | None:
@@ -238,13 +201,9 @@ def _room(taken: range | None, lines: int, row_lines: int) -> range | None:
 
 def _dense(rows: Section | int, part: range, owned: Owned, source: Section, distance: int) -> Part:
     """Return a part whose features are dense rows in memory or, all of them, in the row memory."""
-    return Part(
-        len(part),
-        rows if isinstance(rows, int) else rows.row(part.start),
-        len(part) * distance // SPARSE_ENTRY.bytes,
-        source.row(part.start),
-        owned.first + part.start,
-    )
+    first = rows if isinstance(rows, int) else Reference.row(rows, part.start)
+    entries = len(part) * distance // SPARSE_ENTRY.bytes
+    return Part(len(part), first, entries, Reference.row(source, part.start), owned.first + part.start)
 
 
 def _features(
@@ -259,7 +218,9 @@ def _features(
     given = []
     for part in parts:
         entries, count, begins = place_sparse(p, features[part.start : part.stop], apart=apart)
-        given.append(Part(len(part), entries, count, source.row(part.start), owned.first + part.start, begins))
+        given.append(
+            Part(len(part), entries, count, Reference.row(source, part.start), owned.first + part.start, begins)
+        )
     return given
 
 
@@ -279,71 +240,35 @@ def _exchange(
     """Place what the ring unit needs."""
     needed = p.reserve(RegionKind.NEEDED, 0, 4 * travel.elsewhere, travel.elsewhere, 1, 4)
     p.words(RegionKind.HUBS, travel.hubs)
-    return Exchange(
-        owned.first,
-        owned.count,
-        owned.chiplets,
-        boundaries,
-        edges,
-        owned.sources.size,
-        needed,
-        departures,
-        travel.hubs.size,
-        nodes,
-        homes=p.words(RegionKind.HUB_HOMES, travel.homes),
-        offsets=p.words(RegionKind.SHARED_OFFSETS, travel.offsets),
-        sources=p.words(RegionKind.SHARED_EDGES, travel.sources),
-        shares=travel.sources.size,
-        in_order=travel.in_order,
-    )
+    homes = p.words(RegionKind.HUB_HOMES, travel.homes)
+    offsets = p.words(RegionKind.SHARED_OFFSETS, travel.offsets)
+    sources = p.words(RegionKind.SHARED_EDGES, travel.sources)
+    hubs, shares = travel.hubs.size, travel.sources.size
+    shared = Shared(hubs, homes, offsets, sources, shares, owned.first, owned.count, nodes)
+    count, chiplets = owned.sources.size, owned.chiplets
+    return Exchange(boundaries, edges, count, needed, chiplets, travel.in_order, departures, shared)
 
 
-class _TileTable:
-    """Places the offsets, edges, s_dst and places of all tiles in one section.
-
-    Raises
-    ------
-    InputError
-        If combined rows are too many for places.
-    """
-
-    def __init__(self, p: Program, problem: Problem, owned: Owned, tiles: Sequence[Tile]) -> None:
-        distances = sorted({row_bytes(each.f_out) for each in problem.model.layers})
-        size = (problem.graph.nodes + owned.halves) * distances[-1]
-        if size > _PLACES:
-            raise InputError("combined rows", f"have {size} bytes", f"at most {_PLACES} if they lie in tiles")
-        scales = scale_words(owned.scales(problem.scale_destination))
-        self._tiles, self._lines = tiles, list[dict[str | int, int]]()
-        words, count = list[npt.NDArray[np.uint32]](), 0
-        for tile in tiles:
-            arrays: dict[str | int, npt.NDArray[np.integer]] = {
-                **{distance: tile.rows * (distance // ROW_BYTES) for distance in distances},
-                "offsets": tile.offsets,
-                "edges": tile.edges,
-                "scales": scales[tile.first : tile.first + tile.vertices],
-            }
-            at = {}
-            for name, array in arrays.items():
-                at[name], lines = count, max(1, -(-array.size // PART_ROWS))
-                words.append(np.pad(array.astype(np.uint32), (0, lines * PART_ROWS - array.size)))
-                count += lines
-            self._lines.append(at)
-        self._section = p.words(RegionKind.TILES, np.concatenate(words) if words else [])
-
-    def sums(self, distance: int) -> list[Sums]:
-        """Return the tiles, if combined rows have that distance."""
-        return [
-            Sums(
-                0,
-                tile.vertices,
-                self._section.line(at["offsets"]),
-                self._section.line(at["edges"]),
-                tile.edges.size,
-                self._section.line(at["scales"]),
-                tile.first_partial,
-                places=self._section.line(at[distance]),
-                positions=tile.rows.size,
-                first_row=tile.first,
-            )
-            for tile, at in zip(self._tiles, self._lines, strict=True)
-        ]
+def _tiles(p: Program, problem: Problem, owned: Owned, tiles: Sequence[Tile], scales: Scales) -> dict[int, list[Sums]]:
+    """Place the tiles; return them by the distance of combined rows, in bytes."""
+    distances = sorted({row_bytes(each.f_out) for each in problem.model.layers})
+    size = (problem.graph.nodes + owned.halves) * distances[-1]
+    if size > _PLACES:
+        raise InputError("combined rows", f"have {size} bytes", f"at most {_PLACES} if they lie in tiles")
+    words, arrays = scale_words(scales), list[npt.NDArray[np.integer]]()
+    for tile in tiles:
+        arrays += [tile.rows * (distance // ROW_BYTES) for distance in distances]
+        arrays += [tile.offsets, tile.edges, words[tile.first : tile.first + tile.vertices]]
+    at = iter(p.arrays(RegionKind.TILES, arrays))
+    cut: dict[int, list[Sums]] = {distance: [] for distance in distances}
+    for tile in tiles:
+        places = {distance: next(at) for distance in distances}
+        offsets, edges, ends = next(at), next(at), next(at)
+        for distance in distances:
+            cut[distance].append(
+                Sums(
+                    0, tile.vertices, offsets, edges, tile.edges.size, ends, tile.first_partial,
+                    places=places[distance], positions=tile.rows.size, first_row=tile.first,
+                )
+            )  # fmt: skip
+    return cut

@@ -22,9 +22,9 @@ def place_sparse(p: Program, features: Any, *, apart: bool = False) -> tuple[Sec
     pushed = np.repeat((offsets - features.indptr)[:-1], np.diff(features.indptr))
     at = np.arange(features.nnz) + pushed
     entries["index"][at], entries["value"][at] = features.indices, features.data
-    section = p.add(
-        RegionKind.FEATURES_SPARSE, 0, entries.tobytes(), entries.size, features.shape[1], SPARSE_ENTRY.bytes
-    )
+    kind, columns = RegionKind.FEATURES_SPARSE, features.shape[1]
+    section = p.reserve(kind, 0, entries.nbytes, entries.size, columns, SPARSE_ENTRY.bytes)
+    p.fill(section, entries.tobytes())
     return section, entries.size, p.words(RegionKind.FEATURE_OFFSETS, offsets)
 
 

@@ -2,11 +2,13 @@
 
 A layer with gather PEs is LOAD_WEIGHTS, COMBINE of every part and AGGREGATE; with community PEs it begins with LOCATE
 and ends with PROCESS, of every tile if there are several. On a ring, barriers, SCATTER and REDUCE bring other chiplets'
-rows; a layer that ends on the neural chip has NEURAL behind all that. What needs another command, or another operand of
-one, has it here and nowhere else.
+rows; a layer that ends on the neural chip has NEURAL behind all that.
+
+Operands are named as in `golden.contracts.COMMANDS`: a field of a part of the plan is the operand of that name in every
+command that is made from it. What has another name, or depends on more, stands in the function of the opcode.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from golden.community.plan import Kind
@@ -21,50 +23,26 @@ __all__ = ["End", "Exchange", "LayerPlan", "Part", "Search", "Sums", "layer", "n
 
 @dataclass(frozen=True)
 class Part:
-    """Vertices that one COMBINE combines.
-
-    Attributes
-    ----------
-    vertices
-        How many.
-    features, offsets
-        Dense rows, or sparse ones and where each begins.
-    entries
-        Length of the features, in sparse entries.
-    scales
-        s_src.
-    first_row
-        Combined row of the first one.
-    """
+    """Vertices that one COMBINE combines: operands."""
 
     vertices: int
     features: Operand
     entries: int
     scales: Operand
     first_row: int = 0
-    offsets: Section | None = None
+    feature_offsets: Operand = 0
+
+    @property
+    def sparse(self) -> bool:
+        """Whether features are sparse."""
+        return not isinstance(self.feature_offsets, int)
 
 
 @dataclass(frozen=True)
 class Sums:
-    """Vertices whose neighbourhoods one AGGREGATE or PROCESS sums up.
+    """Vertices whose neighbourhoods one AGGREGATE or PROCESS sums up: operands, s_dst as `scales`.
 
-    Attributes
-    ----------
-    first_vertex, vertices
-        Which ones.
-    offsets, edges, edge_count, chiplets
-        Their in-edges, tiled by chiplets.
-    scales
-        s_dst.
-    first_partial, halves
-        VID behind those of all vertices, and how many halves of partial sums lie from there on.
-    degrees
-        Neighbours that LOCATE counts; None: differences of the offsets.
-    places, positions
-        Where so many combined rows lie; none: at their VIDs.
-    first_row
-        Row of the first vertex's result.
+    `halves` of partial sums lie from `first_partial` on; `places` say where combined rows lie, for so many `positions`.
     """
 
     first_vertex: int
@@ -74,27 +52,17 @@ class Sums:
     edge_count: int
     scales: Operand
     first_partial: int
-    chiplets: int = 1
+    tiles: int = 1
     halves: int = 0
-    degrees: Section | None = None
+    degrees: Operand = 0
     places: Operand = 0
     positions: int = 0
     first_row: int = 0
 
     @property
-    def own(self) -> dict[str, Operand]:
-        """Operands that say which vertices."""
-        return {"first_vertex": self.first_vertex, "vertices": self.vertices}
-
-    @property
-    def graph(self) -> dict[str, Operand]:
-        """Operands that say where the in-edges are."""
-        return {
-            "offsets": self.offsets,
-            "edges": self.edges,
-            "edge_count": self.edge_count,
-            "tiles": self.chiplets,
-        }
+    def differences(self) -> bool:
+        """Whether degrees are the differences of the offsets."""
+        return isinstance(self.degrees, int)
 
 
 @dataclass(frozen=True)
@@ -107,50 +75,44 @@ class Search:
 
 
 @dataclass(frozen=True)
-class Exchange:
-    """What the ring unit of a chiplet is given.
+class Shared:
+    """Partial sums of hubs that REDUCE sends home: operands."""
 
-    Attributes
-    ----------
-    first, owned, chiplets
-        First own VID, number of own vertices, chiplets of the ring.
-    boundaries, edges, edge_count, needed
-        What LIST reads, and where it writes.
-    departures
-        Tiled offsets of out-edges that others gather.
-    hubs, first_partial
-        How many have partial sums, two halves each, and the combined row of the first half.
-    homes, offsets, sources, shares
-        Homes of partial sums, and the edges into them that are executed here, with their number.
-    in_order
-        The filters match in order (R7).
+    hub_count: int
+    hub_homes: Operand
+    offsets: Operand
+    edges: Operand
+    edge_count: int
+    first_source: int
+    sources: int
+    first_partial: int
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What the ring unit of a chiplet is given: operands of LIST and SCATTER, and those of REDUCE.
+
+    `departures` are tiled offsets of the out-edges that others gather.
     """
 
-    first: int
-    owned: int
-    chiplets: int
-    boundaries: Section
-    edges: Section
+    boundaries: Operand
+    edges: Operand
     edge_count: int
-    needed: Section
-    departures: Section
-    hubs: int
-    first_partial: int
-    homes: Section
-    offsets: Section
-    sources: Section
-    shares: int
+    needed: Operand
+    tiles: int
     in_order: bool
+    departures: Section
+    shared: Shared
 
 
 @dataclass(frozen=True)
 class End:
-    """Rows of a layer's results that one NEURAL ends: from `first` on so many, by a program of so many words."""
+    """Rows that one NEURAL ends, from `first` on so many, with a program of so many words."""
 
     program: Section
     words: int
     first: int
-    rows: int
+    vertices: int
 
 
 @dataclass(frozen=True)
@@ -159,26 +121,18 @@ class LayerPlan:
 
     Attributes
     ----------
-    number, layer
-        Position in the network, and its arithmetic.
-    weights, biases
-        Of all of it.
-    parts
-        Combined one after another; what is combined while it is summed up has one.
-    sums
-        Summed up one after another.
+    number, layer, weights, biases
+        Position in the network, its arithmetic, and its tensors in memory.
+    parts, sums
+        Combined, and summed up, one after another; what is combined while it is summed up has one part.
     combined
         Combined rows in memory; None: PROCESS combines as it goes.
     results
         Rows in memory, or the first of their lines in the row memory.
     inside
-        First line of the features in the row memory; None: they are in memory.
-    search
-        With community PEs.
-    exchange
-        On a ring.
-    ends
-        What ends on the neural chip, row by row.
+        Whether the features are in the row memory.
+    search, exchange, ends
+        With community PEs; on a ring; what ends on the neural chip.
     """
 
     number: int
@@ -189,229 +143,102 @@ class LayerPlan:
     sums: Sequence[Sums]
     combined: Section | None
     results: Section | int
-    inside: int | None = None
+    inside: bool = False
     search: Search | None = None
     exchange: Exchange | None = None
     ends: Sequence[End] = ()
 
-    @property
-    def width(self) -> dict[str, Operand]:
-        """Operands with the layer's numbers of features."""
-        return {"f_in": self.layer.f_in, "f_out": self.layer.f_out}
-
-    @property
-    def ending(self) -> dict[str, Operand]:
-        """Operands of what happens to a sum."""
-        return {
-            "activation": self.layer.activation,
-            "self_weight": self.layer.self_weight,
-            "neighbour_weight": self.layer.neighbour_weight,
-            "results": self.results,
-        }
-
 
 def layer(p: Program, plan: LayerPlan) -> None:
     """Add the commands of a layer."""
-    if plan.search and plan.sums:
+    search, ring = plan.search, plan.exchange
+    if search and plan.sums:
         # It goes on beside the combination.
-        locate(p, plan, plan.search, plan.sums[0])
-    if plan.exchange and not plan.number:
-        list_needed(p, plan, plan.exchange)
+        locate(p, plan, search, plan.sums[0])
+    if ring and not plan.number:
+        list_needed(p, plan, ring)
     load_weights(p, plan)
-    if plan.combined is not None:
-        for part in plan.parts:
-            combine(p, plan, part)
-            if plan.exchange:
-                exchange(p, plan, plan.exchange, part)
-    for number, sums in enumerate(plan.sums):
-        if not plan.search:
-            aggregate(p, plan, sums)
-            continue
-        if number:
-            locate(p, plan, plan.search, sums)
-        process(p, plan, plan.search, sums)
-    for end in plan.ends:
-        assert isinstance(plan.results, Section)
-        rows, width = plan.results.row(end.first), plan.results.row_elements
-        neural(p, plan.number, end.program, end.words, rows, rows, end.rows, (width, width))
-
-
-def exchange(p: Program, plan: LayerPlan, ring: Exchange, part: Part) -> None:
-    """Add what brings other chiplets' rows when a part is combined."""
-    if part is plan.parts[0]:
-        # Nobody may send rows of this layer while another still gathers those of the last.
-        p.command(Opcode.BARRIER, plan.number)
-    scatter(p, plan, ring, part)
-    if ring.hubs and part is plan.parts[-1]:
+    for part in plan.parts if plan.combined else ():
+        combine(p, plan, part)
+        if ring and part is plan.parts[0]:
+            # Nobody may send rows of this layer while another still gathers those of the last.
+            p.command(Opcode.BARRIER, plan.number)
+        if ring:
+            scatter(p, plan, ring, part)
+    if ring and ring.shared.hub_count:
         p.command(Opcode.BARRIER, plan.number)
         reduce(p, plan, ring)
+    for number, sums in enumerate(plan.sums):
+        if search and number:
+            locate(p, plan, search, sums)
+        if search:
+            process(p, plan, search, sums)
+        else:
+            aggregate(p, plan, sums)
+    for end in plan.ends:
+        assert isinstance(plan.results, Section)
+        rows, width = Reference.row(plan.results, end.first), plan.results.row_elements
+        neural(p, plan.number, end, rows, rows, (width, width))
 
 
 def load_weights(p: Program, plan: LayerPlan) -> None:
     """Add LOAD_WEIGHTS."""
-    p.command(Opcode.LOAD_WEIGHTS, plan.number, **plan.width, weights=plan.weights, biases=plan.biases)
+    p.command(Opcode.LOAD_WEIGHTS, plan.number, plan.layer, weights=plan.weights, biases=plan.biases)
 
 
 def combine(p: Program, plan: LayerPlan, part: Part) -> None:
     """Add COMBINE of a part."""
-    p.command(
-        Opcode.COMBINE,
-        plan.number,
-        **plan.width,
-        **_features(part),
-        shift=plan.layer.shift_source,
-        vertices=part.vertices,
-        entries=part.entries,
-        scales=part.scales,
-        combined=plan.combined or 0,
-        first_row=part.first_row,
-    )
+    own = {"shift": plan.layer.shift_source, "combined": plan.combined or 0}
+    p.command(Opcode.COMBINE, plan.number, part, plan.layer, **own)
 
 
 def aggregate(p: Program, plan: LayerPlan, sums: Sums) -> None:
     """Add AGGREGATE."""
-    p.command(
-        Opcode.AGGREGATE,
-        plan.number,
-        **sums.own,
-        **sums.graph,
-        **plan.ending,
-        shift=plan.layer.shift_destination,
-        f_out=plan.layer.f_out,
-        scales=sums.scales,
-        combined=plan.combined or 0,
-        first_source=0,
-        sources=sums.first_partial + sums.halves,
-        partials=sums.halves,
-    )
+    shift, sources = plan.layer.shift_destination, sums.first_partial + sums.halves
+    own = {"shift": shift, "combined": plan.combined or 0, "sources": sources, "partials": sums.halves}
+    p.command(Opcode.AGGREGATE, plan.number, sums, plan.layer, results=plan.results, **own)
 
 
 def locate(p: Program, plan: LayerPlan, search: Search, sums: Sums) -> None:
     """Add LOCATE."""
-    schedule, limits = search.schedule, search.limits
-    p.command(
-        Opcode.LOCATE,
-        plan.number,
-        **sums.own,
-        **sums.graph,
-        halving=schedule.halving,
-        differences=sums.degrees is None,
-        degrees=sums.degrees or 0,
-        threshold=schedule.threshold,
-        step=schedule.step,
-        rounds=schedule.rounds,
-        c_max=limits.c_max,
-        h_max=limits.h_max,
-    )
+    p.command(Opcode.LOCATE, plan.number, sums, search.schedule, search.limits)
 
 
 def process(p: Program, plan: LayerPlan, search: Search, sums: Sums) -> None:
     """Add PROCESS, of combined rows or of features that it combines first."""
-    if plan.combined is not None:
-        source: Mapping[str, Operand] = {
-            "features": plan.combined,
-            "combined": 1,
-            "feature_offsets": sums.places,
-            "positions": sums.positions,
-        }
+    own: dict[str, Operand] = {
+        "scales_destination": sums.scales,
+        "window": search.kind is Kind.PAIRS,
+        "results": plan.results,
+        "write_inside": isinstance(plan.results, int),
+    }
+    given: list[object] = [sums, plan.layer]
+    if plan.combined:
+        own |= {"features": plan.combined, "combined": 1, "feature_offsets": sums.places, "shift_source": 0}
     else:
         (part,) = plan.parts
-        source = {
-            **_features(part),
-            "read_inside": plan.inside is not None,
-            "shift_source": plan.layer.shift_source,
-            "scales_source": part.scales,
-        }
-    p.command(
-        Opcode.PROCESS,
-        plan.number,
-        **sums.own,
-        **plan.width,
-        **plan.ending,
-        **source,
-        shift_destination=plan.layer.shift_destination,
-        window=search.kind is Kind.PAIRS,
-        scales_destination=sums.scales,
-        write_inside=isinstance(plan.results, int),
-        first_partial=sums.first_partial,
-        first_row=sums.first_row,
-    )
-
-
-def _features(part: Part) -> dict[str, Operand]:
-    """Return the operands of features."""
-    offsets = part.offsets
-    return {"features": part.features, "sparse": offsets is not None, "feature_offsets": offsets or 0}
+        given.insert(0, part)
+        own |= {"read_inside": plan.inside, "scales_source": part.scales}
+    p.command(Opcode.PROCESS, plan.number, *given, **own)
 
 
 def list_needed(p: Program, plan: LayerPlan, ring: Exchange) -> None:
     """Add LIST."""
-    p.command(
-        Opcode.LIST,
-        plan.number,
-        boundaries=ring.boundaries,
-        edges=ring.edges,
-        edge_count=ring.edge_count,
-        partials=2 * ring.hubs,
-        needed=ring.needed,
-        tiles=ring.chiplets,
-    )
+    p.command(Opcode.LIST, plan.number, ring, partials=2 * ring.shared.hub_count)
 
 
 def scatter(p: Program, plan: LayerPlan, ring: Exchange, part: Part) -> None:
     """Add SCATTER of a part."""
-    p.command(
-        Opcode.SCATTER,
-        plan.number,
-        first_vertex=part.first_row,
-        vertices=part.vertices,
-        offsets=ring.departures.row((part.first_row - ring.first) * ring.chiplets),
-        more=part is not plan.parts[-1],
-        needed=ring.needed,
-        combined=plan.combined or 0,
-        f_out=plan.layer.f_out,
-        tiles=ring.chiplets,
-        in_order=ring.in_order,
-    )
+    offsets = Reference.row(ring.departures, (part.first_row - ring.shared.first_source) * ring.tiles)
+    own = {"first_vertex": part.first_row, "more": part is not plan.parts[-1], "combined": plan.combined or 0}
+    p.command(Opcode.SCATTER, plan.number, ring, part, plan.layer, offsets=offsets, **own)
 
 
 def reduce(p: Program, plan: LayerPlan, ring: Exchange) -> None:
     """Add REDUCE."""
-    p.command(
-        Opcode.REDUCE,
-        plan.number,
-        hub_count=ring.hubs,
-        hub_homes=ring.homes,
-        offsets=ring.offsets,
-        edges=ring.sources,
-        edge_count=ring.shares,
-        combined=plan.combined or 0,
-        first_source=ring.first,
-        sources=ring.owned,
-        first_partial=ring.first_partial,
-        f_out=plan.layer.f_out,
-    )
+    p.command(Opcode.REDUCE, plan.number, ring.shared, plan.layer, combined=plan.combined or 0)
 
 
-def neural(
-    p: Program,
-    number: int,
-    program: Section,
-    words: int,
-    rows: Reference,
-    results: Reference,
-    vertices: int,
-    width: tuple[int, int],
-) -> None:
-    """Add NEURAL: a program over so many rows of a width, whose results have another."""
-    p.command(
-        Opcode.NEURAL,
-        number,
-        program=program,
-        words=words,
-        rows=rows,
-        results=results,
-        vertices=vertices,
-        f_in=width[0],
-        f_out=width[1],
-    )
+def neural(p: Program, number: int, end: End, rows: Reference, results: Reference, width: tuple[int, int]) -> None:
+    """Add NEURAL over rows of a width, whose results have another."""
+    p.command(Opcode.NEURAL, number, end, rows=rows, results=results, f_in=width[0], f_out=width[1])

@@ -1,6 +1,6 @@
 """One image for every chiplet of a ring, and results put together again."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -61,33 +61,26 @@ def tiled_offsets(rows: IntArray, tiles: IntArray, count: int, chiplets: int) ->
     return offsets
 
 
-def owned_of(problem: Problem, placement: Placement, wanted: Plan, chiplet: int, *, in_order: bool = False) -> Owned:
-    """Return what a chiplet of a ring owns, and what it sends round it.
+def owned_of(problem: Problem, placement: Placement, wanted: Plan, *, in_order: bool = False) -> Iterator[Owned]:
+    """Yield what each chiplet of a ring owns, and what it sends round it.
 
     Parameters
     ----------
     problem, placement, wanted
         Network and graph, who owns what, and the plan of one layer's traffic.
-    chiplet
-        Position on the ring.
     in_order
         The filters match in order (R7).
     """
-    first, end = placement.range(chiplet)
     # Vertices with a partial sum, in the order of the hub table.
     summed = np.flatnonzero(wanted.contributors.any(axis=1))
-    offsets, sources = _in_edges(placement, wanted, summed, first, end)
-    shared_offsets, shared = _shared(wanted, summed, first, end)
-    travel = Travel(
-        departures=_departures(placement, wanted, first, end),
-        elsewhere=int((sources < problem.graph.nodes).sum()),
-        hubs=summed,
-        homes=placement.owners(summed) | wanted.start[summed] << _START,
-        offsets=shared_offsets,
-        sources=shared,
-        in_order=in_order,
-    )
-    return Owned(first, end, offsets, sources, placement.boundaries, chiplet, travel)
+    homes = placement.owners(summed) | wanted.start[summed] << _START
+    for chiplet in range(placement.chiplets):
+        first, end = placement.range(chiplet)
+        offsets, sources = _in_edges(placement, wanted, summed, first, end)
+        elsewhere = int((sources < problem.graph.nodes).sum())
+        departures = _departures(placement, wanted, first, end)
+        travel = Travel(departures, elsewhere, summed, homes, *_shared(wanted, summed, first, end), in_order)
+        yield Owned(first, end, offsets, sources, placement.boundaries, chiplet, travel)
 
 
 def _in_edges(placement: Placement, wanted: Plan, summed: IntArray, first: int, end: int) -> tuple[IntArray, IntArray]:
@@ -151,12 +144,8 @@ def build_images(
     placement.check(problem.graph)
     if placement.chiplets == 1:
         return [build_image(problem)]
-    wanted = plan(problem.graph, placement, by_source=by_source)
-    images = []
-    for chiplet in range(placement.chiplets):
-        owned = owned_of(problem, placement, wanted, chiplet, in_order=in_order)
-        images.append(chiplet_image(problem, owned, parts_of(owned.count, part)))
-    return images
+    shares = owned_of(problem, placement, plan(problem.graph, placement, by_source=by_source), in_order=in_order)
+    return [chiplet_image(problem, owned, parts_of(owned.count, part)) for owned in shares]
 
 
 def joined(parts: Sequence[Int16Array], position: npt.ArrayLike | None = None) -> Int16Array:
