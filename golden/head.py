@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from golden.compare import value_differences
-from golden.contracts import LINE_BYTES, Opcode, RegionKind
+from golden.contracts import RegionKind
 from golden.dnp.arithmetic import FRACTION, HIGHEST, Ints
 from golden.dnp.assembler import AssemblyError
 from golden.dnp.chip_rows import CHIP
@@ -23,9 +23,11 @@ from golden.dnp.head import ROWS, Head, Task
 from golden.dnp.network import WEIGHT_FRACTION, Learning, Network
 from golden.errors import InputError
 from golden.graph import Graph
-from golden.image_format import Builder, Command, Image, Region, assemble
+from golden.image_format import Image
 from golden.model.layer import Int16Array
 from golden.model.network import Problem
+from golden.program.layer import End, neural
+from golden.program.program import Program, Reference, Section
 
 __all__ = ["TASKS", "HeadProblem", "HeadResults", "check_head", "head_of"]
 
@@ -33,7 +35,6 @@ __all__ = ["TASKS", "HeadProblem", "HeadResults", "check_head", "head_of"]
 TASKS = (Task.LEARN, Task.READ, Task.SCORE)
 #: Rows of a command: each one's first row is at the first processor, and at the start of a line.
 _TOGETHER = ROWS - ROWS % CHIP.processors
-_TAGS = 1 << 16
 #: η of eq. 4, and the largest initial weight.
 _RATE, _SPREAD = 2.0, 0.1
 
@@ -184,51 +185,29 @@ class HeadProblem:
         InputError
             If it would be larger than 2^32 lines.
         """
+        p, programs = Program(), dict[tuple[Task, int, bool], Section]()
         commands = list(self._commands())
-        programs = list(dict.fromkeys((task, count, load) for task, _, count, load in commands))
-        b = Builder(regions=2 + len(TASKS) + len(programs), commands=len(commands))
-        loads = {
-            key: b.words(RegionKind.PROGRAM, self.head.words(*key[:2], load=key[2]), number)
-            for number, key in enumerate(programs)
-        }
-        scored = b.rows(RegionKind.FEATURES, self.scaled, TASKS.index(Task.SCORE))
+        for task, _, count, load in commands:
+            if (task, count, load) not in programs:
+                words = self.head.words(task, count, load=load)
+                programs[task, count, load] = p.words(RegionKind.PROGRAM, words, len(programs))
+        scored = p.rows(RegionKind.FEATURES, self.scaled, TASKS.index(Task.SCORE))
         # Reading takes a word of each of four rows, whatever it is.
         rows = {
-            Task.LEARN: b.rows(RegionKind.FEATURES, np.hstack([self.scaled[self.learnt], self.targets])),
+            Task.LEARN: p.rows(RegionKind.FEATURES, np.hstack([self.scaled[self.learnt], self.targets])),
             Task.READ: scored,
             Task.SCORE: scored,
         }
-        results = {
-            task: b.reserve_rows(
-                RegionKind.RESULTS if task is TASKS[-1] else RegionKind.HIDDEN,
-                self._counts[task],
-                self.head.widths(task)[1],
-                layer,
-            )
-            for layer, task in enumerate(TASKS)
-        }
-        return assemble(
-            b,
-            [
-                Command(
-                    Opcode.NEURAL,
-                    {
-                        "layer": TASKS.index(task),
-                        "tag": number % _TAGS,
-                        "program": loads[task, count, load].line,
-                        "words": loads[task, count, load].rows,
-                        "rows": _line(rows[task], first),
-                        "results": _line(results[task], first),
-                        "vertices": count,
-                        **dict(zip(("f_in", "f_out"), self.head.widths(task), strict=True)),
-                    },
-                )
-                for number, (task, first, count, load) in enumerate(commands)
-            ],
-            self.problem,
-            layers=len(TASKS),
-            edges=0,
-        )
+        results = {}
+        for layer, task in enumerate(TASKS):
+            kind = RegionKind.RESULTS if task is TASKS[-1] else RegionKind.HIDDEN
+            results[task] = p.reserve_rows(kind, self._counts[task], self.head.widths(task)[1], layer)
+        for task, first, count, load in commands:
+            program = programs[task, count, load]
+            given, left = Reference.row(rows[task], first), Reference.row(results[task], first)
+            end = End(program, program.rows, first, count)
+            neural(p, TASKS.index(task), end, given, left, self.head.widths(task))
+        return p.image(self.problem, layers=len(TASKS), edges=0)
 
     @cached_property
     def _counts(self) -> dict[Task, int]:
@@ -240,7 +219,3 @@ class HeadProblem:
         for number, task in enumerate([Task.LEARN] * self.epochs + [Task.READ, Task.SCORE]):
             for first in range(0, self._counts[task], _TOGETHER):
                 yield task, first, min(_TOGETHER, self._counts[task] - first), number == first == 0
-
-
-def _line(region: Region, row: int) -> int:
-    return region.line + row * region.row_bytes // LINE_BYTES

@@ -13,7 +13,7 @@ import numpy as np
 
 from golden.errors import InputError
 from golden.graph import BoolArray, Graph, IntArray
-from golden.image import PART_ROWS
+from golden.image_format import PART_ROWS
 from golden.islands.locator import Limits
 from golden.islands.partition import partition
 from golden.islands.schedule import Schedule

@@ -33,7 +33,7 @@ def _u(name: str, bits: int, doc: str) -> Field:
 
 
 def _line(name: str, doc: str) -> Field:
-    return Field(name, 32, f"{doc}; in lines from the start of the image")
+    return Field(name, 32, f"{doc}; in lines from the start of the image", line=True)
 
 
 def _padded(name: str, doc: str, bits: int, fields: Iterable[Field]) -> Layout:

@@ -32,6 +32,8 @@ class Field:
         Two's complement if true.
     enum
         The values it can have, if they have names.
+    line
+        Whether it is the address of a line of the image.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Field:
     doc: str
     signed: bool = False
     enum: type[IntEnum] | None = None
+    line: bool = False
 
     @property
     def range(self) -> tuple[int, int]:

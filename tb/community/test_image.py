@@ -9,10 +9,19 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from golden.contracts import ROW_BYTES, SPARSE_ENTRY
-from golden.image import place_sparse
-from golden.image_format import Builder
+from golden.program.features import place_sparse
+from golden.program.program import Program
 
 _GRANULE = ROW_BYTES // SPARSE_ENTRY.bytes
+
+
+def placed(features: sparse.csr_array, *, apart: bool) -> tuple[bytes, bytes, int]:
+    """Return entries and offsets as they lie in memory, and the number of entries."""
+    p = Program()
+    entries, count, begins = place_sparse(p, features, apart=apart)
+    regions, memory = p.layout().regions, p.memory()
+    data, words = (memory[at.address : at.address + at.bytes] for at in (regions[entries], regions[begins]))
+    return data, words, count
 
 
 @settings(max_examples=100, deadline=None)
@@ -24,9 +33,7 @@ def test_rows_apart_touch_as_few_granules_as_they_can(lengths: list[int], column
         for column in random.choice(columns, min(length, columns), replace=False):
             rows[row, column] = random.integers(1, 1 << 15)
     features = sparse.csr_array(rows)
-    b = Builder(regions=2, commands=0)
-    _, count, _ = place_sparse(b, features, apart=True)
-    (_, data), (_, words) = b.parts
+    data, words, count = placed(features, apart=True)
     entries, offsets = np.frombuffer(data, dtype=SPARSE_ENTRY.dtype), np.frombuffer(words, dtype="<u4").astype(int)
     assert offsets[0] == 0
     assert offsets[-1] == count == entries.size
@@ -53,7 +60,6 @@ def test_rows_apart_touch_as_few_granules_as_they_can(lengths: list[int], column
 
 @pytest.mark.parametrize("apart", [False, True])
 def test_rows_without_entries(apart: bool) -> None:
-    b = Builder(regions=2, commands=0)
-    _, count, _ = place_sparse(b, sparse.csr_array((3, 5), dtype=np.int16), apart=apart)
+    _, words, count = placed(sparse.csr_array((3, 5), dtype=np.int16), apart=apart)
     assert count == 0
-    assert b.parts[1][1] == bytes(16)
+    assert words == bytes(16)

@@ -1,0 +1,1 @@
+"""Programs: regions and commands that refer to each other, and the one place where they become an image."""

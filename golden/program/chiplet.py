@@ -1,0 +1,274 @@
+"""The image of one chiplet: all that it owns of a graph, and the plan of every layer of a network on it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from golden.community.tiles import Tile
+from golden.contracts import LINE_BYTES, ROW_BYTES, SPARSE_ENTRY, RegionKind
+from golden.dnp.layer_end import ROWS
+from golden.errors import InputError
+from golden.graph import Graph, IntArray
+from golden.image_format import Image, row_bytes, scale_words
+from golden.model.network import Problem, QuantisedModel
+from golden.model.scale import Scales
+from golden.program.features import place_sparse
+from golden.program.layer import End, Exchange, LayerPlan, Part, Search, Shared, Sums, layer
+from golden.program.program import Program, Reference, Section
+
+__all__ = ["Owned", "Travel", "chiplet_image"]
+
+#: Bytes that places, 32 bits of granules, reach.
+_PLACES = ROW_BYTES << 32
+
+
+@dataclass(frozen=True, eq=False)
+class Travel:
+    """What a chiplet sends round the ring.
+
+    Attributes
+    ----------
+    departures, elsewhere
+        Tiled offsets of the own vertices' out-edges that others gather; in-edges that do not come from partial sums.
+    hubs, homes, offsets, sources
+        VIDs with a partial sum, words that say where it starts and ends, edges into them that the chiplet executes.
+    in_order
+        The filters match in order (R7).
+    """
+
+    departures: IntArray
+    elsewhere: int
+    hubs: IntArray
+    homes: IntArray
+    offsets: IntArray
+    sources: IntArray
+    in_order: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Owned:
+    """What a chiplet owns of a graph.
+
+    Attributes
+    ----------
+    first, end
+        VIDs, from `first` up to before `end`.
+    offsets, sources
+        In-edges of these, tiled by chiplets (R9); halves of partial sums are behind all vertices.
+    boundaries
+        First VID of every chiplet, then the number of vertices.
+    chiplet
+        Position on the ring.
+    travel
+        On a ring; None: the chiplet works alone.
+    """
+
+    first: int
+    end: int
+    offsets: IntArray
+    sources: IntArray
+    boundaries: IntArray
+    chiplet: int = 0
+    travel: Travel | None = None
+
+    @classmethod
+    def whole(cls, graph: Graph) -> Self:
+        """All of a graph, of a chiplet that works alone."""
+        return cls(0, graph.nodes, graph.offsets, graph.edges, np.array([0, graph.nodes]))
+
+    @property
+    def count(self) -> int:
+        """Own vertices."""
+        return self.end - self.first
+
+    @property
+    def chiplets(self) -> int:
+        """Chiplets of the ring."""
+        return self.boundaries.size - 1
+
+    @property
+    def halves(self) -> int:
+        """Rows behind those of the vertices: halves of partial sums."""
+        return 2 * self.travel.hubs.size if self.travel else 0
+
+    @property
+    def untiled(self) -> IntArray:
+        """int64 [count + 1], first in-edge of every own vertex."""
+        return self.offsets[:: self.chiplets]
+
+    def scales(self, scales: Scales) -> Scales:
+        """Those of the own vertices."""
+        own = slice(self.first, self.end)
+        return Scales(scales.mantissa[own], scales.exponent[own])
+
+
+def chiplet_image(
+    problem: Problem,
+    owned: Owned,
+    parts: Sequence[range],
+    *,
+    search: Search | None = None,
+    in_stages: bool = True,
+    tiles: Sequence[Tile] | None = None,
+    row_lines: int = 0,
+) -> Image:
+    """Place all that a chiplet owns, and add the commands of every layer.
+
+    Parameters
+    ----------
+    problem, owned
+        Network and graph, and what the chiplet owns of it.
+    parts
+        Own vertices, counted from 0, that are combined with one command each; they begin at multiples of `PART_ROWS`.
+    search
+        With community PEs; None: with gather PEs.
+    in_stages
+        All rows are combined before any are summed up.
+    tiles
+        Own vertices and their sources that are summed up one after another; None: all together.
+    row_lines
+        Lines of the row memory where a layer before the last may leave its results, if not in stages.
+
+    Raises
+    ------
+    InputError
+        If the image would be larger than 2^32 lines, or combined rows are too many for places in tiles.
+    """
+    graph, model, travel, layers = problem.graph, problem.model, owned.travel, problem.model.layers
+    p = Program()
+    # Lines are as if every layer had a region more, and every image sparse features and a scale for either end.
+    p.spare = len(layers) + 2 * (travel is not None) - (tiles is not None)
+    boundaries = p.words(RegionKind.BOUNDARIES, owned.boundaries)
+    offsets = p.words(RegionKind.OFFSETS, owned.offsets)
+    edges = p.words(RegionKind.EDGES, owned.sources)
+    departures = p.words(RegionKind.OUT_OFFSETS, travel.departures) if travel else None
+    ours, theirs = owned.scales(problem.scale_source), owned.scales(problem.scale_destination)
+    cut = None if tiles is None else _tiles(p, problem, owned, tiles, theirs)
+    degrees: Section | int = 0
+    if in_stages:
+        # A chiplet of a ring does not count the neighbours elsewhere when it searches.
+        counted = np.diff(owned.untiled) if search else graph.degrees[owned.first : owned.end]
+        degrees = p.words(RegionKind.DEGREES, counted)
+    source = destination = p.scales(RegionKind.SCALE_SOURCE, ours)
+    if in_stages or not np.array_equal(scale_words(ours), scale_words(theirs)):
+        destination = p.scales(RegionKind.SCALE_DESTINATION, theirs)
+    else:
+        # Those of GCN; the hardware reads them once.
+        p.spare += 1
+    given = _features(p, problem, owned, parts, source, apart=search is not None)
+    exchange = combined = None
+    if travel and departures:
+        exchange = _exchange(p, owned, travel, departures, boundaries, edges, graph.nodes)
+    if in_stages:
+        widest = max(each.f_out for each in layers)
+        combined = p.reserve_rows(RegionKind.COMBINED, graph.nodes + owned.halves, widest)
+    whole = Sums(
+        owned.first, owned.count, offsets, edges, owned.sources.size, destination, graph.nodes,
+        tiles=owned.chiplets, halves=owned.halves, degrees=degrees,
+    )  # fmt: skip
+    inside: range | None = None  # lines of the row memory with the features of the layer
+    for number, each in enumerate(layers):
+        weights = p.rows(RegionKind.WEIGHTS, each.weights, number)
+        biases = p.words(RegionKind.BIASES, each.biases, number, dtype="<i4")
+        last, distance = number == len(layers) - 1, row_bytes(each.f_out)
+        stay = None
+        if not last and number not in model.ends:
+            stay = _room(inside, -(-owned.count * distance // LINE_BYTES), row_lines)
+        kind = RegionKind.RESULTS if last else RegionKind.HIDDEN
+        results = stay.start if stay else p.reserve_rows(kind, owned.count, each.f_out, number)
+        p.spare += stay is not None
+        plan = LayerPlan(
+            number, each, weights, biases, given, [whole] if cut is None else cut[distance], combined, results,
+            inside=inside is not None, search=search, exchange=exchange, ends=_ends(p, model, number, owned.count),
+        )  # fmt: skip
+        layer(p, plan)
+        # The results are the next layer's dense features.
+        given, inside = [_dense(results, part, owned, source, distance) for part in parts], stay
+    header = {"chiplet": owned.chiplet, "chiplets": owned.chiplets, "first_vertex": owned.first, "owned": owned.count}
+    return p.image(problem, **header, edges=owned.sources.size)
+
+
+def _room(taken: range | None, lines: int, row_lines: int) -> range | None:
+    """Return so many lines of a row memory before or behind those that are taken; None if there is no room."""
+    for start, stop in ((0, taken.start if taken else row_lines), (taken.stop if taken else 0, row_lines)):
+        if lines and start + lines <= stop:
+            return range(start, start + lines)
+    return None
+
+
+def _dense(rows: Section | int, part: range, owned: Owned, source: Section, distance: int) -> Part:
+    """Return a part whose features are dense rows in memory or, all of them, in the row memory."""
+    first = rows if isinstance(rows, int) else Reference.row(rows, part.start)
+    entries = len(part) * distance // SPARSE_ENTRY.bytes
+    return Part(len(part), first, entries, Reference.row(source, part.start), owned.first + part.start)
+
+
+def _features(
+    p: Program, problem: Problem, owned: Owned, parts: Sequence[range], source: Section, *, apart: bool
+) -> list[Part]:
+    """Place the input features of the own vertices."""
+    features = problem.features[owned.first : owned.end]
+    if not problem.sparse:
+        p.spare += 2 * len(parts) - 1
+        rows = p.rows(RegionKind.FEATURES, features)
+        return [_dense(rows, part, owned, source, rows.row_bytes) for part in parts]
+    given = []
+    for part in parts:
+        entries, count, begins = place_sparse(p, features[part.start : part.stop], apart=apart)
+        given.append(
+            Part(len(part), entries, count, Reference.row(source, part.start), owned.first + part.start, begins)
+        )
+    return given
+
+
+def _ends(p: Program, model: QuantisedModel, number: int, rows: int) -> list[End]:
+    """Place the programs that end a layer on the neural chip, if it does."""
+    ends = []
+    for first in range(0, rows if number in model.ends else 0, ROWS):
+        count = min(ROWS, rows - first)
+        program = p.words(RegionKind.PROGRAM, model.ends[number].words(count), number)
+        ends.append(End(program, program.rows, first, count))
+    return ends
+
+
+def _exchange(
+    p: Program, owned: Owned, travel: Travel, departures: Section, boundaries: Section, edges: Section, nodes: int
+) -> Exchange:
+    """Place what the ring unit needs."""
+    needed = p.reserve(RegionKind.NEEDED, 0, 4 * travel.elsewhere, travel.elsewhere, 1, 4)
+    p.words(RegionKind.HUBS, travel.hubs)
+    homes = p.words(RegionKind.HUB_HOMES, travel.homes)
+    offsets = p.words(RegionKind.SHARED_OFFSETS, travel.offsets)
+    sources = p.words(RegionKind.SHARED_EDGES, travel.sources)
+    hubs, shares = travel.hubs.size, travel.sources.size
+    shared = Shared(hubs, homes, offsets, sources, shares, owned.first, owned.count, nodes)
+    count, chiplets = owned.sources.size, owned.chiplets
+    return Exchange(boundaries, edges, count, needed, chiplets, travel.in_order, departures, shared)
+
+
+def _tiles(p: Program, problem: Problem, owned: Owned, tiles: Sequence[Tile], scales: Scales) -> dict[int, list[Sums]]:
+    """Place the tiles; return them by the distance of combined rows, in bytes."""
+    distances = sorted({row_bytes(each.f_out) for each in problem.model.layers})
+    size = (problem.graph.nodes + owned.halves) * distances[-1]
+    if size > _PLACES:
+        raise InputError("combined rows", f"have {size} bytes", f"at most {_PLACES} if they lie in tiles")
+    words, arrays = scale_words(scales), list[npt.NDArray[np.integer]]()
+    for tile in tiles:
+        arrays += [tile.rows * (distance // ROW_BYTES) for distance in distances]
+        arrays += [tile.offsets, tile.edges, words[tile.first : tile.first + tile.vertices]]
+    at = iter(p.arrays(RegionKind.TILES, arrays))
+    cut: dict[int, list[Sums]] = {distance: [] for distance in distances}
+    for tile in tiles:
+        places = {distance: next(at) for distance in distances}
+        offsets, edges, ends = next(at), next(at), next(at)
+        for distance in distances:
+            cut[distance].append(
+                Sums(
+                    0, tile.vertices, offsets, edges, tile.edges.size, ends, tile.first_partial,
+                    places=places[distance], positions=tile.rows.size, first_row=tile.first,
+                )
+            )  # fmt: skip
+    return cut

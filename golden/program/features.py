@@ -1,0 +1,47 @@
+"""Sparse features as sections of a program."""
+
+from typing import Any
+
+import numpy as np
+
+from golden.contracts import ROW_BYTES, SPARSE_ENTRY, RegionKind
+from golden.graph import IntArray
+from golden.program.program import Program, Section
+
+__all__ = ["place_sparse"]
+
+
+def place_sparse(p: Program, features: Any, *, apart: bool = False) -> tuple[Section, int, Section]:
+    """Add sparse features; return their section, the number of entries and the section of the rows' offsets.
+
+    With `apart`, for readers that fetch every row by itself, no row touches more granules of 32 bytes than it must:
+    entries of zeros at the end of a row, which cost no operation, push the next one into another granule.
+    """
+    offsets = _begins_apart(features) if apart else np.asarray(features.indptr)
+    entries = np.zeros(offsets[-1], dtype=SPARSE_ENTRY.dtype)
+    pushed = np.repeat((offsets - features.indptr)[:-1], np.diff(features.indptr))
+    at = np.arange(features.nnz) + pushed
+    entries["index"][at], entries["value"][at] = features.indices, features.data
+    kind, columns = RegionKind.FEATURES_SPARSE, features.shape[1]
+    section = p.reserve(kind, 0, entries.nbytes, entries.size, columns, SPARSE_ENTRY.bytes)
+    p.fill(section, entries.tobytes())
+    return section, entries.size, p.words(RegionKind.FEATURE_OFFSETS, offsets)
+
+
+def _begins_apart(features: Any) -> IntArray:
+    """Return where rows begin, and the end of the last: as close as can be without touching a granule too many.
+
+    A row is filled up to as many entries as there are columns at most, and one without entries not at all.
+    """
+    granule = ROW_BYTES // SPARSE_ENTRY.bytes
+    lengths = np.diff(features.indptr)
+    filled = np.flatnonzero(lengths)
+    begins, begin, end = [], 0, 0
+    for length in lengths[filled].tolist():
+        next_granule = -(-end // granule) * granule
+        touches_more = (end % granule + length - 1) // granule > (length - 1) // granule
+        begin = next_granule if touches_more and next_granule - begin <= features.shape[1] else end
+        begins.append(begin)
+        end = begin + length
+    # Rows without entries lie where the next one with some begins.
+    return np.asarray([*begins, end])[np.searchsorted(filled, np.arange(lengths.size + 1))]

@@ -1,0 +1,244 @@
+"""The commands of a layer: a plan that says what the layer is, and one function for each opcode.
+
+A layer with gather PEs is LOAD_WEIGHTS, COMBINE of every part and AGGREGATE; with community PEs it begins with LOCATE
+and ends with PROCESS, of every tile if there are several. On a ring, barriers, SCATTER and REDUCE bring other chiplets'
+rows; a layer that ends on the neural chip has NEURAL behind all that.
+
+Operands are named as in `golden.contracts.COMMANDS`: a field of a part of the plan is the operand of that name in every
+command that is made from it. What has another name, or depends on more, stands in the function of the opcode.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from golden.community.plan import Kind
+from golden.contracts import Opcode
+from golden.islands.locator import Limits
+from golden.islands.schedule import Schedule
+from golden.model.layer import QuantisedLayer
+from golden.program.program import Operand, Program, Reference, Section
+
+__all__ = ["End", "Exchange", "LayerPlan", "Part", "Search", "Sums", "layer", "neural"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Vertices that one COMBINE combines: operands."""
+
+    vertices: int
+    features: Operand
+    entries: int
+    scales: Operand
+    first_row: int = 0
+    feature_offsets: Operand = 0
+
+    @property
+    def sparse(self) -> bool:
+        """Whether features are sparse."""
+        return not isinstance(self.feature_offsets, int)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Vertices whose neighbourhoods one AGGREGATE or PROCESS sums up: operands, s_dst as `scales`.
+
+    `halves` of partial sums lie from `first_partial` on; `places` say where combined rows lie, for so many `positions`.
+    """
+
+    first_vertex: int
+    vertices: int
+    offsets: Operand
+    edges: Operand
+    edge_count: int
+    scales: Operand
+    first_partial: int
+    tiles: int = 1
+    halves: int = 0
+    degrees: Operand = 0
+    places: Operand = 0
+    positions: int = 0
+    first_row: int = 0
+
+    @property
+    def differences(self) -> bool:
+        """Whether degrees are the differences of the offsets."""
+        return isinstance(self.degrees, int)
+
+
+@dataclass(frozen=True)
+class Search:
+    """How communities are found, and how their sums are shared."""
+
+    schedule: Schedule
+    limits: Limits
+    kind: Kind = Kind.PAIRS
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Partial sums of hubs that REDUCE sends home: operands."""
+
+    hub_count: int
+    hub_homes: Operand
+    offsets: Operand
+    edges: Operand
+    edge_count: int
+    first_source: int
+    sources: int
+    first_partial: int
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What the ring unit of a chiplet is given: operands of LIST and SCATTER, and those of REDUCE.
+
+    `departures` are tiled offsets of the out-edges that others gather.
+    """
+
+    boundaries: Operand
+    edges: Operand
+    edge_count: int
+    needed: Operand
+    tiles: int
+    in_order: bool
+    departures: Section
+    shared: Shared
+
+
+@dataclass(frozen=True)
+class End:
+    """Rows that one NEURAL ends, from `first` on so many, with a program of so many words."""
+
+    program: Section
+    words: int
+    first: int
+    vertices: int
+
+
+@dataclass(frozen=True)
+class LayerPlan:
+    """What a layer is.
+
+    Attributes
+    ----------
+    number, layer, weights, biases
+        Position in the network, its arithmetic, and its tensors in memory.
+    parts, sums
+        Combined, and summed up, one after another; what is combined while it is summed up has one part.
+    combined
+        Combined rows in memory; None: PROCESS combines as it goes.
+    results
+        Rows in memory, or the first of their lines in the row memory.
+    inside
+        Whether the features are in the row memory.
+    search, exchange, ends
+        With community PEs; on a ring; what ends on the neural chip.
+    """
+
+    number: int
+    layer: QuantisedLayer
+    weights: Section
+    biases: Section
+    parts: Sequence[Part]
+    sums: Sequence[Sums]
+    combined: Section | None
+    results: Section | int
+    inside: bool = False
+    search: Search | None = None
+    exchange: Exchange | None = None
+    ends: Sequence[End] = ()
+
+
+def layer(p: Program, plan: LayerPlan) -> None:
+    """Add the commands of a layer."""
+    search, ring = plan.search, plan.exchange
+    if search and plan.sums:
+        # It goes on beside the combination.
+        locate(p, plan, search, plan.sums[0])
+    if ring and not plan.number:
+        list_needed(p, plan, ring)
+    load_weights(p, plan)
+    for part in plan.parts if plan.combined else ():
+        combine(p, plan, part)
+        if ring and part is plan.parts[0]:
+            # Nobody may send rows of this layer while another still gathers those of the last.
+            p.command(Opcode.BARRIER, plan.number)
+        if ring:
+            scatter(p, plan, ring, part)
+    if ring and ring.shared.hub_count:
+        p.command(Opcode.BARRIER, plan.number)
+        reduce(p, plan, ring)
+    for number, sums in enumerate(plan.sums):
+        if search and number:
+            locate(p, plan, search, sums)
+        if search:
+            process(p, plan, search, sums)
+        else:
+            aggregate(p, plan, sums)
+    for end in plan.ends:
+        assert isinstance(plan.results, Section)
+        rows, width = Reference.row(plan.results, end.first), plan.results.row_elements
+        neural(p, plan.number, end, rows, rows, (width, width))
+
+
+def load_weights(p: Program, plan: LayerPlan) -> None:
+    """Add LOAD_WEIGHTS."""
+    p.command(Opcode.LOAD_WEIGHTS, plan.number, plan.layer, weights=plan.weights, biases=plan.biases)
+
+
+def combine(p: Program, plan: LayerPlan, part: Part) -> None:
+    """Add COMBINE of a part."""
+    own = {"shift": plan.layer.shift_source, "combined": plan.combined or 0}
+    p.command(Opcode.COMBINE, plan.number, part, plan.layer, **own)
+
+
+def aggregate(p: Program, plan: LayerPlan, sums: Sums) -> None:
+    """Add AGGREGATE."""
+    shift, sources = plan.layer.shift_destination, sums.first_partial + sums.halves
+    own = {"shift": shift, "combined": plan.combined or 0, "sources": sources, "partials": sums.halves}
+    p.command(Opcode.AGGREGATE, plan.number, sums, plan.layer, results=plan.results, **own)
+
+
+def locate(p: Program, plan: LayerPlan, search: Search, sums: Sums) -> None:
+    """Add LOCATE."""
+    p.command(Opcode.LOCATE, plan.number, sums, search.schedule, search.limits)
+
+
+def process(p: Program, plan: LayerPlan, search: Search, sums: Sums) -> None:
+    """Add PROCESS, of combined rows or of features that it combines first."""
+    own: dict[str, Operand] = {
+        "scales_destination": sums.scales,
+        "window": search.kind is Kind.PAIRS,
+        "results": plan.results,
+        "write_inside": isinstance(plan.results, int),
+    }
+    given: list[object] = [sums, plan.layer]
+    if plan.combined:
+        own |= {"features": plan.combined, "combined": 1, "feature_offsets": sums.places, "shift_source": 0}
+    else:
+        (part,) = plan.parts
+        given.insert(0, part)
+        own |= {"read_inside": plan.inside, "scales_source": part.scales}
+    p.command(Opcode.PROCESS, plan.number, *given, **own)
+
+
+def list_needed(p: Program, plan: LayerPlan, ring: Exchange) -> None:
+    """Add LIST."""
+    p.command(Opcode.LIST, plan.number, ring, partials=2 * ring.shared.hub_count)
+
+
+def scatter(p: Program, plan: LayerPlan, ring: Exchange, part: Part) -> None:
+    """Add SCATTER of a part."""
+    offsets = Reference.row(ring.departures, (part.first_row - ring.shared.first_source) * ring.tiles)
+    own = {"first_vertex": part.first_row, "more": part is not plan.parts[-1], "combined": plan.combined or 0}
+    p.command(Opcode.SCATTER, plan.number, ring, part, plan.layer, offsets=offsets, **own)
+
+
+def reduce(p: Program, plan: LayerPlan, ring: Exchange) -> None:
+    """Add REDUCE."""
+    p.command(Opcode.REDUCE, plan.number, ring.shared, plan.layer, combined=plan.combined or 0)
+
+
+def neural(p: Program, number: int, end: End, rows: Reference, results: Reference, width: tuple[int, int]) -> None:
+    """Add NEURAL over rows of a width, whose results have another."""
+    p.command(Opcode.NEURAL, number, end, rows=rows, results=results, f_in=width[0], f_out=width[1])

@@ -1,0 +1,276 @@
+"""A program: sections and commands with references to them, laid out once and written once.
+
+A *section* is a region that has no line yet; an operand of a command is a number, a section, or a reference to a line
+within a section. `Program.layout` gives lines to all of them when everything is there, so nothing has to be counted
+before. Every image is written here: header, region table, command list, data, checksum.
+"""
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from golden.contracts import (
+    COMMANDS,
+    HEADER,
+    LINE_BYTES,
+    MAGIC,
+    REGION,
+    VALUE_BITS,
+    VERSION,
+    Layout,
+    Opcode,
+    RegionKind,
+)
+from golden.errors import InputError
+from golden.image_format import Command, Image, Region, Section, row_bytes, scale_words
+from golden.model.layer import Int16Array
+from golden.model.network import Problem
+from golden.model.scale import Scales
+
+__all__ = ["Operand", "Placed", "Program", "Reference", "Section"]
+
+#: Lines are counted in 32 bits and lie behind ports of at most 38 address bits.
+_LINES_MAX = 1 << 32
+#: Numbers of commands begin again after so many.
+_TAGS = 1 << 16
+
+
+class Reference(NamedTuple):
+    """A line of a section, counted from its start."""
+
+    section: Section
+    line: int
+
+    @classmethod
+    def row(cls, section: Section, number: int) -> Self:
+        """Return a reference to the line on which a row begins.
+
+        Raises
+        ------
+        ValueError
+            If the row begins within a line.
+        """
+        line, rest = divmod(number * section.row_bytes, LINE_BYTES)
+        if rest:
+            raise ValueError(f"row {number} of {section.kind.name} begins at byte {rest} of a line")
+        return cls(section, line)
+
+
+#: What an operand of a command may be.
+Operand: TypeAlias = int | Section | Reference
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """Where everything lies: regions by section, the command list and its line, and the size of the whole in lines."""
+
+    regions: Mapping[Section, Region]
+    commands: tuple[Command, ...]
+    command_line: int
+    lines: int
+
+    def header(self, problem: Problem) -> dict[str, int]:
+        """Fields of the header of a chiplet that works alone."""
+        graph, model = problem.graph, problem.model
+        return {
+            "magic": MAGIC, "version": VERSION, "model": model.model, "layers": len(model.layers), "chiplet": 0,
+            "chiplets": 1, "command_list": self.command_line, "commands": len(self.commands), "lines": self.lines,
+            "vertices": graph.nodes, "first_vertex": 0, "owned": graph.nodes, "edges": graph.edge_count,
+        }  # fmt: skip
+
+
+class Program:
+    """Collects sections and commands in the order in which they are to lie in memory.
+
+    Parameters
+    ----------
+    room
+        Lines of the header and the command list together, for memories whose command list changes while regions stay;
+        such a memory has no region table. Default: as many as there are commands, behind a region table.
+
+    Attributes
+    ----------
+    spare
+        Entries of the region table without a region, so that lines of an image do not depend on regions it leaves out.
+    """
+
+    def __init__(self, room: int | None = None) -> None:
+        self.room, self.spare = room, 0
+        self._sections: list[Section] = []
+        self._contents: dict[Section, bytes] = {}
+        self._steps: list[tuple[Opcode, dict[str, Operand]]] = []
+
+    def again(self) -> Self:
+        """Return a program with the same sections, all of them empty, and no commands yet."""
+        other = type(self)(self.room)
+        other.spare, other._sections = self.spare, self._sections.copy()
+        return other
+
+    def reserve(self, kind: RegionKind, layer: int, size: int, rows: int, elements: int, distance: int) -> Section:
+        """Add a section of `size` bytes that are 0."""
+        section = Section(kind, layer, size, rows, elements, distance)
+        self._sections.append(section)
+        return section
+
+    def reserve_rows(self, kind: RegionKind, count: int, elements: int, layer: int = 0) -> Section:
+        """Add a section of padded rows of int16 that are 0."""
+        distance = row_bytes(elements)
+        return self.reserve(kind, layer, count * distance, count, elements, distance)
+
+    def fill(self, section: Section, data: bytes) -> None:
+        """Give a section its bytes, from its start on.
+
+        Raises
+        ------
+        ValueError
+            If it is smaller.
+        """
+        if len(data) > section.bytes:
+            raise ValueError(f"{section.kind.name} has {section.bytes} bytes, not {len(data)}")
+        self._contents[section] = data
+
+    def words(self, kind: RegionKind, values: npt.ArrayLike, layer: int = 0, dtype: str = "<u4") -> Section:
+        """Add a section of 32-bit words, one a row."""
+        data = np.asarray(values).astype(dtype)
+        section = self.reserve(kind, layer, data.nbytes, data.size, 1, data.itemsize)
+        self.fill(section, data.tobytes())
+        return section
+
+    def arrays(self, kind: RegionKind, arrays: Sequence[npt.NDArray[np.integer]]) -> list[Reference]:
+        """Add a section of arrays of 32-bit words, each from a line on; return where they begin."""
+        words = LINE_BYTES // 4
+        parts = [np.pad(array.astype(np.uint32), (0, -array.size % words if array.size else words)) for array in arrays]
+        section = self.words(kind, np.concatenate(parts) if parts else [])
+        ends = np.cumsum([part.size // words for part in parts], dtype=np.int64)
+        return [Reference(section, int(end) - part.size // words) for end, part in zip(ends, parts, strict=True)]
+
+    def scales(self, kind: RegionKind, scales: Scales) -> Section:
+        """Add a section of factors, one a row."""
+        return self.words(kind, scale_words(scales))
+
+    def rows(self, kind: RegionKind, values: Int16Array, layer: int = 0) -> Section:
+        """Add a section of padded rows of int16."""
+        count, elements = values.shape
+        section = self.reserve_rows(kind, count, elements, layer)
+        padded = np.zeros((count, section.row_bytes // (VALUE_BITS // 8)), dtype="<i2")
+        padded[:, :elements] = values
+        self.fill(section, padded.tobytes())
+        return section
+
+    def command(self, opcode: Opcode, layer: int, *given: object, **operands: Operand) -> None:
+        """Add a command; operands that are neither named nor attributes of what is given, the last first, are 0.
+
+        Raises
+        ------
+        KeyError
+            If the opcode has no such operand.
+        """
+        names = COMMANDS[opcode].offsets
+        if unknown := set(operands) - set(names):
+            raise KeyError(f"{opcode.name} has no operand {sorted(unknown)}")
+        found = {name: getattr(each, name) for each in given for name in names if hasattr(each, name)}
+        self._steps.append((opcode, {**found, **operands, "layer": layer}))
+
+    def layout(self) -> Placed:
+        """Give lines to sections and commands.
+
+        Raises
+        ------
+        InputError
+            If there would be more than 2^32 lines or more commands than room.
+        ValueError
+            If a reference leads out of the program, past the end of its section, or from an operand that is no line.
+        """
+        first = 1 if self.room else 1 - (-(len(self._sections) + self.spare) * REGION.bytes // LINE_BYTES)
+        line = self.room or first + len(self._steps)
+        if first + len(self._steps) > line:
+            raise InputError("image", f"has {len(self._steps)} commands", f"at most {line - first}")
+        regions = {}
+        for section in self._sections:
+            regions[section] = section.at(line)
+            line += section.lines
+        if line >= _LINES_MAX:
+            raise InputError("image", f"would have {line} lines", f"fewer than {_LINES_MAX}")
+        commands = tuple(_resolved(number, *step, regions) for number, step in enumerate(self._steps))
+        return Placed(regions, commands, first, line)
+
+    def image(self, problem: Problem, **fields: int) -> Image:
+        """Lay out and write the whole image.
+
+        Parameters
+        ----------
+        problem
+            Network and graph, for the header.
+        fields
+            Of the header, where they differ from those of a chiplet that works alone.
+
+        Raises
+        ------
+        InputError
+            As for `layout`, or if a number exceeds its field.
+        """
+        placed = self.layout()
+        data, regions = self._written(placed, placed.lines), tuple(placed.regions.values())
+        table = b"".join(_packed(REGION, region.values(), f"region {n}") for n, region in enumerate(regions))
+        data[LINE_BYTES : LINE_BYTES + len(table)] = table
+        header = {**placed.header(problem), "regions": len(regions), "region_table": 1, **fields}
+        header["checksum"] = zlib.crc32(data[LINE_BYTES:])
+        data[:LINE_BYTES] = _packed(HEADER, header, "header")
+        return Image(bytes(data), header, regions, placed.commands)
+
+    def memory(self) -> bytes:
+        """Lay out and write all but the header."""
+        placed = self.layout()
+        return bytes(self._written(placed, placed.lines))
+
+    def front(self, problem: Problem, last: Section) -> bytes:
+        """Lay out; write header, commands and sections as far as the end of `last`."""
+        placed = self.layout()
+        data = self._written(placed, placed.regions[last].line + last.lines)
+        data[:LINE_BYTES] = _packed(HEADER, placed.header(problem), "header")
+        return bytes(data)
+
+    def _written(self, placed: Placed, lines: int) -> bytearray:
+        """Write commands and contents of the first so many lines."""
+        data = bytearray(lines * LINE_BYTES)
+        for number, command in enumerate(placed.commands):
+            at = (placed.command_line + number) * LINE_BYTES
+            data[at : at + LINE_BYTES] = _packed(COMMANDS[command.opcode], command.values(), f"command {number}")
+        for section, content in self._contents.items():
+            at = placed.regions[section].address
+            data[at : at + len(content)] = content
+        assert len(data) == lines * LINE_BYTES, "sections behind the end have contents"
+        return data
+
+
+def _resolved(
+    number: int, opcode: Opcode, operands: Mapping[str, Operand], regions: Mapping[Section, Region]
+) -> Command:
+    """Return a command with lines in place of references."""
+    fields, references = {"tag": number % _TAGS}, {}
+    lines = {field.name for field in COMMANDS[opcode].fields if field.line}
+    for name, operand in operands.items():
+        if not isinstance(operand, Section | Reference):
+            fields[name] = int(operand)
+            continue
+        section, line = operand if isinstance(operand, Reference) else (operand, 0)
+        where = f"command {number}, {opcode.name}, {name}: is line {line} of {section.kind.name}"
+        if name not in lines:
+            raise ValueError(f"{where}, but the operand is no line")
+        if section not in regions or not 0 <= line < section.lines:
+            raise ValueError(f"{where}, which is not in the program")
+        fields[name] = regions[section].line + line
+        references[name] = (regions[section], line)
+    return Command(opcode, fields, references)
+
+
+def _packed(layout: Layout, values: Mapping[str, int], where: str) -> bytes:
+    """Pack fields; one that exceeds its width is an `InputError`."""
+    try:
+        return layout.to_bytes(values)
+    except ValueError as error:
+        raise InputError(f"image, {where}", str(error), "a number that fits its field") from None
