@@ -7,7 +7,7 @@ import numpy as np
 from golden.graph import BoolArray, Graph, IntArray
 from golden.islands.record import Record
 
-__all__ = ["check_order", "outside", "reorder"]
+__all__ = ["bands", "check_order", "outside", "reorder"]
 
 
 def reorder(nodes: int, records: Iterable[Record]) -> tuple[IntArray, IntArray]:
@@ -49,6 +49,15 @@ def reorder(nodes: int, records: Iterable[Record]) -> tuple[IntArray, IntArray]:
                 group[members] = number
                 number += 1
     return position, group
+
+
+def bands(records: Iterable[Record]) -> list[tuple[int, int, int]]:
+    """Sizes of the L shapes that `reorder` makes: every round's number, its hubs, and the nodes of its communities."""
+    sizes: dict[int, list[int]] = {}
+    for record in records:
+        if not record.part:
+            sizes.setdefault(record.round_number, [0, 0])[not record.hub_edges] += record.nodes.size
+    return [(number, hubs, others) for number, (hubs, others) in sorted(sizes.items())]
 
 
 def outside(graph: Graph, group: IntArray) -> BoolArray:

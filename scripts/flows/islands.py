@@ -244,7 +244,7 @@ def draw(found: Found, path: Path) -> None:
     path
         File to write; its ending says the format.
     """
-    from scripts.report.figures import adjacency
+    from scripts.report.adjacency import adjacency
 
     path.parent.mkdir(parents=True, exist_ok=True)
     adjacency(found.graph, found.records).savefig(path, dpi=150)

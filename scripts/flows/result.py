@@ -1,6 +1,7 @@
 """The contents of `result.json`: every figure of a run, made from what the models and the simulation left."""
 
 import platform
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -18,8 +19,9 @@ from scripts.flows.request import Request
 from scripts.flows.simulations import HeadRun, Simulated, classes_of
 from scripts.version import commit
 from tb.attributes.batch_jobs import Ran
+from tb.chiplet.host import Phase
 
-__all__ = ["SCHEMA", "Learnt", "make_result"]
+__all__ = ["SCHEMA", "Learnt", "cycles_by_phase", "make_result"]
 
 #: Version of the keys of `result.json`.
 SCHEMA = 1
@@ -62,6 +64,27 @@ class Learnt:
         }
 
 
+def cycles_by_phase(phases: Sequence[Sequence[Phase]]) -> dict[str, int]:
+    """Add up the time of the chiplet that takes longest by layer and command; gaps between commands have names too.
+
+    Parameters
+    ----------
+    phases
+        Of every chiplet, as in `Simulated`.
+
+    Returns
+    -------
+    dict
+        Cycles by name, in the order in which they come first; together the cycles of the run.
+    """
+    spent: dict[str, int] = {}
+    longest = max(phases, key=lambda one: sum(phase.cycles for phase in one))
+    for layer, name, cycles, _ in longest:
+        key = name if layer is None else f"layer{layer}.{name}"
+        spent[key] = spent.get(key, 0) + cycles
+    return spent
+
+
 def make_result(
     request: Request,
     sizes: Sizes,
@@ -97,13 +120,6 @@ def make_result(
         *(batches.differences(ran) if batches else []),
     ]
     own = accuracy(machine, graph, graph.test)
-    by_phase: dict[str, int] = {}
-    # Of the chiplet that ends last.
-    last = max(done.phases, key=lambda phases: sum(phase.cycles for phase in phases)) if done else ()
-    for layer, opcode, cycles, _ in last:
-        by_phase[f"layer{layer}.{opcode}"] = by_phase.get(f"layer{layer}.{opcode}", 0) + cycles
-    if done and by_phase:
-        by_phase["commands"] = done.cycles - sum(by_phase.values())
     return {
         "schema": SCHEMA,
         "dataset": {
@@ -129,7 +145,7 @@ def make_result(
         "bit_exact": not differences if done else None,
         "differences": differences,
         "cycles": done.cycles if done else None,
-        "cycles_by_phase": by_phase or None,
+        "cycles_by_phase": cycles_by_phase(done.phases) if done else None,
         "macs": {
             "useful": useful,
             "lanes": lanes,

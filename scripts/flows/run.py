@@ -96,10 +96,11 @@ def run(request: Request) -> dict[str, Any]:
             batches = None
     result = make_result(request, sizes, network, problem, exact, simulated, learnt, batches, ran)
     (request.out / "result.json").write_text(json.dumps(result, indent=2) + "\n")
+    floating = network.predictions(graph)
     rows = simulated.results if simulated else exact[-1].results
-    write_predictions(request.out / "predictions.npz", problem, rows, network.predictions(graph))
+    write_predictions(request.out / "predictions.npz", problem, rows, floating)
     timeline = Timeline(simulated.phases, sizes.chiplet.parts, simulated.working, WINDOW) if simulated else None
-    write_report(request.out / "report.html", result, Run(graph, classes_of(rows), timeline))
+    write_report(request.out / "report.html", result, Run(graph, classes_of(rows), timeline, floating=floating))
     print_summary(result, request.out / "result.json")
     return result
 

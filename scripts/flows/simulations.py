@@ -30,6 +30,7 @@ from scripts.config import Sizes
 from tb.attributes.batch_jobs import Ran, run_batches
 from tb.chiplet.host import Phase
 from tb.chiplet.jobs import Job, Settings, run_jobs
+from tb.chiplet.phases import every_cycle
 from tb.models.activity import activity
 from tb.models.memory import LATENCY
 from tb.ring.jobs import RingJob, RingSettings, run_ring
@@ -70,7 +71,7 @@ class Simulated:
     read, written
         Bytes through all memory ports.
     phases
-        Of every chiplet's commands.
+        Of every chiplet's commands and of the gaps between them, from its start to its completion.
     working
         Of every chiplet, see `tb.models.activity.activity`.
     hidden
@@ -245,7 +246,7 @@ class HeadRun:
     results
         int16 rows by place in `golden.head.TASKS`.
     cycles
-        By the names of these tasks, and ``total``.
+        By the names of these tasks, ``commands`` before, between and after them, and ``total``.
     """
 
     errors: list[str]
@@ -266,9 +267,9 @@ def simulate_head(sizes: Sizes, image: Image, folder: Path) -> HeadRun:
         For images and results; another one than that of `simulate`.
     """
     ran = _run(sizes, [image], folder)
-    spent = {task.value: 0 for task in TASKS}
+    spent = {**{task.value: 0 for task in TASKS}, "commands": 0}
     for phase in ran.phases[0]:
-        spent[TASKS[phase.layer].value] += phase.cycles
+        spent["commands" if phase.layer is None else TASKS[phase.layer].value] += phase.cycles
     results = [ran.results[number] for number in range(len(TASKS))]
     return HeadRun(_errors(ran.completions), results, {**spent, "total": ran.cycles})
 
@@ -300,7 +301,7 @@ def _run(sizes: Sizes, images: Sequence[Image], folder: Path) -> _Ran:
             completions=found.completions,
             cycles=found.cycles,
             seconds=simulation.seconds,
-            phases=found.phases,
+            phases=[every_cycle(one, *span) for one, span in zip(found.phases, found.spans, strict=True)],
             counters=found.counters,
             memories=found.memories,
             links=found.links,
@@ -314,7 +315,7 @@ def _run(sizes: Sizes, images: Sequence[Image], folder: Path) -> _Ran:
         completions=[run.completion],
         cycles=run.cycles,
         seconds=simulation.seconds,
-        phases=[run.phases],
+        phases=[every_cycle(run.phases, run.ended - run.cycles, run.ended)],
         counters=[outcome.counters],
         memories=[run.counters],
         links=[],

@@ -7,8 +7,12 @@ from typing import Any
 from golden.head import TASKS
 from scripts.flows.batch import batch_rows
 from scripts.flows.table import accuracies, console, show
+from scripts.report.glossary import phase_title
 
 __all__ = ["print_summary"]
+
+#: Phases that have a row of their own.
+_PHASES = 8
 
 
 def _aggregation(found: dict[str, int] | None) -> list[tuple[str, str]]:
@@ -22,6 +26,16 @@ def _aggregation(found: dict[str, int] | None) -> list[tuple[str, str]]:
 
     gross, net = (with_share(found[name]) for name in ("gross", "net"))
     return [("additions of rows", f"{found['baseline']:,} without sharing; gross {gross}, net {net}")]
+
+
+def _phases(found: dict[str, int], cycles: int) -> list[tuple[str, str]]:
+    """Return a row for each of the phases that take longest, and one for all others."""
+    first = sorted(found, key=lambda phase: -found[phase])
+    shown = first if len(first) <= _PHASES + 1 else first[:_PHASES]
+    rows = [(f"  {phase_title(phase)}", found[phase]) for phase in shown]
+    if len(shown) < len(first):
+        rows.append((f"  {len(first) - len(shown)} others", sum(found[phase] for phase in first[_PHASES:])))
+    return [(name, f"{spent:,} ({spent / max(1, cycles):.1%})") for name, spent in rows]
 
 
 def _tiles(found: dict[str, Any] | None) -> list[tuple[str, str]]:
@@ -46,7 +60,8 @@ def _head_rows(head: dict[str, Any] | None) -> list[tuple[str, str]]:
         )
     ]
     if head["cycles"]:
-        spent = ", ".join(f"{task.value} {head['cycles'][task.value]:,}" for task in TASKS)
+        parts = [*(task.value for task in TASKS), "commands"]
+        spent = ", ".join(f"{part} {head['cycles'][part]:,}" for part in parts)
         rows.append(("  its cycles", f"{head['cycles']['total']:,}: {spent}"))
     return rows
 
@@ -84,7 +99,7 @@ def print_summary(result: dict[str, Any], path: Path) -> None:
             ]
         rows += [
             ("cycles", f"{result['cycles']:,}, at least {macs['limit_cycles']:,} with {macs['lanes']} lanes"),
-            *((f"  {phase}", f"{cycles:,}") for phase, cycles in (result["cycles_by_phase"] or {}).items()),
+            *_phases(result["cycles_by_phase"], result["cycles"]),
             *_tiles(result["communities"]),
             *_aggregation(result["aggregation"]),
             ("utilisation", f"{macs['utilisation']:.1%} of {macs['lanes']} lanes for {macs['useful']:,} operations"),

@@ -81,6 +81,8 @@ class RingOutcome:
         From the start to the last completion.
     phases
         Of every chiplet's commands, those that wait for other chiplets too.
+    spans
+        Cycles of the simulation in which each chiplet was started and completed.
     links
         Counters of every link (`tb.ring.machine.LINK_COUNTERS`).
     counters
@@ -94,6 +96,7 @@ class RingOutcome:
     completions: list[dict[str, int]]
     cycles: int
     phases: list[list[Phase]]
+    spans: list[tuple[int, int]]
     links: list[dict[str, int]]
     counters: list[dict[str, int]]
     memories: list[dict[str, int]]
