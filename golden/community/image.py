@@ -6,7 +6,7 @@ on beside all that. What the chip has no room for is done in the same way, too: 
 tiles are located and processed one after the other (`golden.community.tiles`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,7 +39,7 @@ from golden.ring.image import PART, RingImage
 from golden.ring.placement import Placement
 from golden.ring.traffic import plan
 
-__all__ = ["build_community_image", "build_community_images", "tiles_of"]
+__all__ = ["build_community_image", "build_community_images", "tiles_of", "vids_of"]
 
 
 #: Bytes that places, 32 bits of granules, reach.
@@ -223,10 +223,43 @@ class _TilesOnRing(_InTiles, RingImage):
 
 def tiles_of(image: Image) -> int:
     """Return in how many tiles an image computes a layer: one if it is not cut, none if it has no vertices to cut."""
-    size = LINE_BYTES
-    lines = (image.header["command_list"] + n for n in range(image.header["commands"]))
-    heads = (COMMANDS[Opcode.NOP].from_bytes(image.data[line * size : (line + 1) * size]) for line in lines)
-    return sum(head["opcode"] == Opcode.LOCATE and head["layer"] == 0 for head in heads)
+    return sum(opcode is Opcode.LOCATE for opcode, _ in _first_layer(image))
+
+
+def vids_of(image: Image) -> list[IntArray | None]:
+    """Return the sources that vertices in records stand for, in each location of an image's first layer.
+
+    Parameters
+    ----------
+    image
+        Of a chiplet with community PEs.
+
+    Returns
+    -------
+    list
+        By location int64 [positions], or None where records have VIDs of the image. What is not less than the graph's
+        vertices is half of a partial sum.
+    """
+    vids: list[IntArray | None] = []
+    for opcode, command in _first_layer(image):
+        if opcode is not Opcode.PROCESS:
+            continue
+        if not command["positions"]:
+            vids.append(None)
+            continue
+        first = command["feature_offsets"] * LINE_BYTES
+        places = np.frombuffer(image.data, dtype="<u4", count=command["positions"], offset=first)
+        vids.append(places.astype(np.int64) // (row_bytes(command["f_out"]) // ROW_BYTES))
+    return vids
+
+
+def _first_layer(image: Image) -> Iterator[tuple[Opcode, dict[str, int]]]:
+    """Commands of the first layer, with their operands."""
+    for line in range(image.header["command_list"], image.header["command_list"] + image.header["commands"]):
+        content = image.data[line * LINE_BYTES : (line + 1) * LINE_BYTES]
+        opcode = Opcode(COMMANDS[Opcode.NOP].from_bytes(content)["opcode"])
+        if (command := COMMANDS[opcode].from_bytes(content))["layer"] == 0:
+            yield opcode, command
 
 
 def build_community_images(
