@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from golden.islands.schedule import ANY, Choice
 from golden.model.activation import RELU
 from scripts.flows.batch import Sampling
 
@@ -41,6 +42,8 @@ class Request:
         no head.
     sampling
         Mini-batches that are sampled and computed after the inference on the whole graph; None: there are none.
+    choice
+        Of thresholds and sizes of communities, with community PEs.
     """
 
     dataset: str = "digits"
@@ -57,3 +60,4 @@ class Request:
     out: Path = Path("atoll-out")
     head: int | None = None
     sampling: Sampling | None = None
+    choice: Choice = ANY

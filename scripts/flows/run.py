@@ -24,6 +24,7 @@ from hw.dnp.neural_unit import NeuralConfig
 from hw.machine import Units
 from scripts.config import load_ring
 from scripts.flows.batch import plan_batches
+from scripts.flows.location import search_of
 from scripts.flows.request import Request
 from scripts.flows.result import Learnt, make_result
 from scripts.flows.simulations import (
@@ -64,6 +65,8 @@ def run(request: Request) -> dict[str, Any]:
         sizes = load_ring(request.config, request.chiplets)
         neural = sizes.units.neural
         graph = load(request.dataset)
+        community = sizes.chiplet if isinstance(sizes.chiplet, MachineConfig) else None
+        search_of(graph, community, request.choice)  # which refuses what cannot be
         stage("training" if request.model_file is None else "weights")
         network = _network(request, graph)
         stage("quantisation")
@@ -73,8 +76,7 @@ def run(request: Request) -> dict[str, Any]:
         problem = quantise(network, graph, core=neural.core if neural else None)
         _check_fits(problem, sizes.chiplet)
         head = _head(request, problem, neural)
-        community = sizes.chiplet if isinstance(sizes.chiplet, MachineConfig) else None
-        placed = place(problem, sizes.chiplets, request.placement, community)
+        placed = place(problem, sizes.chiplets, request.placement, community, request.choice)
         # What a run has nothing to do for is left out: the chip if all layers end in the PEs, the core without batches.
         sizes = sizes._replace(
             units=Units(
@@ -119,7 +121,9 @@ def run(request: Request) -> dict[str, Any]:
     (request.out / "result.json").write_text(json.dumps(result, indent=2) + "\n")
     predicted = simulated.predictions if simulated else classes_of(exact[-1].results)
     timeline = Timeline(simulated.phases, sizes.chiplet.parts, simulated.working, WINDOW) if simulated else None
-    write_report(request.out / "report.html", result, Run(graph, predicted, timeline))
+    write_report(
+        request.out / "report.html", result, Run(graph, predicted, timeline, simulated.records if simulated else None)
+    )
     print_summary(result, request.out / "result.json")
     return result
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from golden.graph import Graph, IntArray
 from golden.islands.locator import Limits, locate
-from golden.islands.schedule import falling
+from golden.islands.record import Record
+from golden.islands.schedule import falling, quarter
 from scripts.report import figures
 
 __all__ = ["Run", "write_report"]
@@ -31,11 +33,14 @@ class Run:
         int64 [nodes]: class of every node by the machine's results.
     timeline
         What was under way when; None where nothing was simulated.
+    records
+        Hubs and communities that the hardware found, in VIDs of `graph`; None: the golden locator's are drawn.
     """
 
     graph: Graph
     predicted: IntArray
     timeline: figures.Timeline | None
+    records: Sequence[Record] | None = None
 
 
 def write_report(path: Path, result: dict[str, Any], run: Run) -> None:
@@ -131,13 +136,15 @@ def _figures(result: dict[str, Any], run: Run) -> Any:
         )
     graph = run.graph
     if 0 < graph.nodes <= _DRAWN_NODES and graph.symmetric:
-        schedule = falling(graph)
-        records = locate(graph, schedule, Limits()).records
-        yield (
-            "Adjacency, as given and by communities",
-            f"Communities as the golden locator finds them, thresholds from {schedule.threshold} falling by 1.",
-            figures.svg(figures.adjacency(graph, records)),
-        )
+        records, source = run.records, "Hubs and communities as the hardware found them."
+        if records is None:
+            schedule, limits = falling(graph), Limits(quarter(graph))
+            records = locate(graph, schedule, limits).records
+            source = (
+                f"Communities of {limits.c_max} vertices at most as the golden locator finds them, "
+                f"{schedule.describe()}."
+            )
+        yield "Adjacency, as given and by communities", source, figures.svg(figures.adjacency(graph, records))
     known = graph.test & (graph.labels >= 0)
     if known.any():
         yield (
