@@ -32,6 +32,19 @@ MachineChiplets = Annotated[
     int | None, typer.Option("--chiplets", help="Chiplets of the machine; default: as configured.", min=1, max=16)
 ]
 
+Threshold = Annotated[
+    int | None,
+    typer.Option(
+        help="Degree above which a vertex is a hub, in the first round.  [default: twice the mean, 16 at most]",
+        min=0,
+        show_default=False,
+    ),
+]
+Step = Annotated[
+    int | None, typer.Option(help="Fall of the threshold a round.  [default: 1]", min=0, show_default=False)
+]
+Halving = Annotated[bool, typer.Option("--halving", help="Halve the threshold every round instead.")]
+
 #: Exit status of a comparison that failed, and of a request that cannot be carried out.
 FAILED = 1
 REFUSED = 2
@@ -100,18 +113,28 @@ def run(
     batches: Annotated[int, typer.Option(help="Mini-batches of each chiplet at most; 0: no limit.", min=0)] = 0,
     fanout: Annotated[str, typer.Option(help="Neighbours to sample in each hop, one hop a layer.")] = "10,10",
     order: Annotated[str, typer.Option(help="Of the roots of mini-batches: ID, random, BFS or community.")] = "ID",
+    threshold: Threshold = None,
+    step: Step = None,
+    halving: Halving = False,
+    c_max: Annotated[
+        int | None,
+        typer.Option(
+            "--c-max", help="Largest community, in vertices.  [default: as large as configured]", show_default=False
+        ),
+    ] = None,
 ) -> None:
     """Run an inference in RTL and compare it bit by bit with the golden model.
 
     Exit status 0 only if every value is the same, 1 if not, 2 if the input cannot be used.
     """
+    from golden.islands.schedule import Choice
     from scripts.flows import batch as sampled
     from scripts.flows import run as flow
 
     sampling = sampled.Sampling(batch, sampled.parse_fan_out(fanout), order, batches) if batch else None
     request = flow.Request(
         dataset, model, config, chiplets, placement, layers, hidden, seed, activation, model_file, rtl, out, head,
-        sampling,
+        sampling, Choice(threshold, step, halving, c_max),
     )  # fmt: skip
     _finish(flow.run(request)["bit_exact"] is not False)
 
@@ -120,11 +143,17 @@ def run(
 def islands(
     dataset: Annotated[str, typer.Argument(help="What `atoll datasets` lists; it must be symmetric.")] = "karate",
     engines: Annotated[int, typer.Option(help="Search engines.", min=1, max=64)] = 4,
-    threshold: Annotated[
-        int, typer.Option(help="Degree above which a vertex is a hub, in the first round.", min=0)
-    ] = 16,
-    step: Annotated[int, typer.Option(help="Fall of the threshold a round; 0: it halves.", min=0)] = 0,
-    c_max: Annotated[int, typer.Option("--c-max", help="Largest community, in vertices.")] = 64,
+    threshold: Threshold = None,
+    step: Step = None,
+    halving: Halving = False,
+    c_max: Annotated[
+        int | None,
+        typer.Option(
+            "--c-max",
+            help="Largest community, in vertices.  [default: a quarter of all, 64 at most]",
+            show_default=False,
+        ),
+    ] = None,
     window: Annotated[int, typer.Option(help="Vertices whose state is on the chip; 0: all.", min=0)] = 0,
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder for islands.json and the picture.")] = Path(
         "atoll-out"
@@ -134,12 +163,12 @@ def islands(
 
     Exit status 1 if a record is wrong, 2 if the input cannot be used.
     """
-    from golden.islands.schedule import Schedule
+    from golden.islands.schedule import Choice
     from scripts.flows import islands as flow
 
-    schedule = Schedule(threshold, halving=not step, step=step)
+    choice = Choice(threshold, step, halving, c_max)
     try:
-        flow.islands(flow.Request(dataset, engines, schedule=schedule, c_max=c_max, window=window, out=out))
+        flow.islands(flow.Request(dataset, engines, choice=choice, window=window, out=out))
     except AssertionError as error:
         print(f"atoll: {error}", file=sys.stderr)
         raise typer.Exit(FAILED) from None

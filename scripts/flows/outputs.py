@@ -50,7 +50,7 @@ def checked_folder(path: Path, option: str = "--out") -> Path:
     return path
 
 
-def checked_file(path: Path, option: str = "--output") -> Path:
+def checked_file(path: Path, option: str = "--out") -> Path:
     """See whether a file can be written, and make its folder.
 
     Raises

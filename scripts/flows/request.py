@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from golden.contracts import Model
+from golden.islands.schedule import ANY, Choice
 from golden.model.activation import RELU
 from golden.model.training import Training
 from golden.model.weights import model_of
@@ -44,6 +45,8 @@ class Request:
         no head.
     sampling
         Mini-batches that are sampled and computed after the inference on the whole graph; None: there are none.
+    choice
+        Of thresholds and sizes of communities, with community PEs.
     """
 
     dataset: str = "digits"
@@ -60,6 +63,7 @@ class Request:
     out: Path = Path("atoll-out")
     head: int | None = None
     sampling: Sampling | None = None
+    choice: Choice = ANY
 
     @property
     def network(self) -> Model:

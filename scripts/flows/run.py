@@ -82,7 +82,7 @@ def _carry_out(request: Request, sizes: Sizes, folder: Path, steps: Steps) -> di
     problem = quantise(network, graph, core=neural.core if neural else None)
     head = head_wanted(request, graph, network, sizes)
     community = sizes.chiplet if isinstance(sizes.chiplet, MachineConfig) else None
-    placed = place(problem, sizes.chiplets, request.placement, community)
+    placed = place(problem, sizes.chiplets, request.placement, community, request.choice)
     sizes = used(sizes, bool(problem.model.ends), head is not None, request.sampling is not None)
     batches = None
     if request.sampling:
@@ -115,7 +115,17 @@ def _carry_out(request: Request, sizes: Sizes, folder: Path, steps: Steps) -> di
     with publishing(request.out) as results:
         (results / "result.json").write_text(json.dumps(result, indent=2) + "\n")
         write_predictions(results / "predictions.npz", problem, rows, floating)
-        write_report(results / "report.html", result, Run(graph, classes_of(rows), timeline, floating=floating))
+        search = placed.search
+        shown = Run(
+            graph,
+            classes_of(rows),
+            timeline,
+            floating=floating,
+            records=simulated.records if simulated else None,
+            schedule=search.schedule if search else None,
+            limits=search.limits if search else None,
+        )
+        write_report(results / "report.html", result, shown)
     return result
 
 

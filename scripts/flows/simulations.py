@@ -17,8 +17,8 @@ from golden.contracts import Error
 from golden.graph import Graph, IntArray
 from golden.head import TASKS
 from golden.image import Image, build_image
-from golden.islands.locator import Limits
-from golden.islands.schedule import falling
+from golden.islands.record import Record
+from golden.islands.schedule import ANY, Choice
 from golden.metrics import compulsory_bytes, limit_cycles, useful_operations
 from golden.model.layer import Int16Array
 from golden.model.network import LayerResult, Problem, predictions, problem_of
@@ -28,6 +28,7 @@ from golden.ring.placement import CHIPLETS_MAX, Placement
 from golden.ring.traffic import traffic
 from hw.community.chiplet import MachineConfig
 from scripts.config import Sizes
+from scripts.flows.location import Located, Search, limits_of, read_back, search_of, wrong_records
 from scripts.flows.progress import Steps, building, simulating
 from tb.attributes.batch_jobs import Ran, run_batches
 from tb.chiplet.host import Phase
@@ -84,6 +85,10 @@ class Simulated:
         they stayed on the chip.
     ring, aggregation, communities
         What `result.json` says under these names, or None.
+    located
+        Records that the hardware found for the first layer, by chiplet and tile of its share, with VIDs of the graph as
+        given. To a part of the graph vertices that are not its own are hubs, and halves of partial sums are left out.
+        None with gather PEs, or if the run ended with an error.
     """
 
     differences: list[str]
@@ -98,6 +103,17 @@ class Simulated:
     ring: dict[str, Any] | None = None
     aggregation: dict[str, Any] | None = None
     communities: dict[str, Any] | None = None
+    located: Located | None = None
+
+    @property
+    def records(self) -> list[Record] | None:
+        """Records of the whole graph, with VIDs as given.
+
+        None if there are none, and if the graph was located in parts, on a ring or in tiles: no order of all vertices
+        then shows what was found, since a vertex can be a hub to one part and in a community of another.
+        """
+        whole = self.located is not None and [len(tiles) for tiles in self.located] == [1]
+        return self.located[0][0] if self.located and whole else None
 
     @property
     def predictions(self) -> IntArray:
@@ -119,15 +135,24 @@ class Placed:
         int64 [nodes], VID here of each VID in the graph as given.
     placement
         Who owns what.
+    search
+        How communities are located; None with gather PEs.
     """
 
     name: str
     problem: Problem
     position: IntArray
     placement: Placement
+    search: Search | None = None
 
 
-def place(problem: Problem, chiplets: int, name: str = "tiles", config: MachineConfig | None = None) -> Placed:
+def place(
+    problem: Problem,
+    chiplets: int,
+    name: str = "tiles",
+    config: MachineConfig | None = None,
+    choice: Choice = ANY,
+) -> Placed:
     """Share a graph out to chiplets; one has all of it, as it is if it fits.
 
     Parameters
@@ -139,27 +164,31 @@ def place(problem: Problem, chiplets: int, name: str = "tiles", config: MachineC
     config
         Sizes of a chiplet with community PEs. If it is alone and has no room for the graph at once, communities are
         kept together in as many parts as there would be tiles otherwise.
+    choice
+        Of thresholds and sizes of communities.
 
     Raises
     ------
     InputError
-        If communities are asked for and the graph is not symmetric, or a vertex with its neighbours does not fit.
+        If communities are asked for and the graph is not symmetric, or a vertex with its neighbours does not fit; as
+        for `search_of`.
     """
     graph = problem.graph
     parts = chiplets
-    if chiplets == 1 and config is not None and name != "tiles":
+    search = search_of(graph, config, choice)
+    if chiplets == 1 and config and search and name != "tiles":
         share, room = Share.whole(graph), room_of(config)
-        if not share.fits(room, falling(graph), limits_of(config)):
+        if not share.fits(room, *search):
             parts = min(CHIPLETS_MAX, len(list(cut(share, room))))
     if name == "tiles" or parts == 1:
-        return Placed("tiles", problem, np.arange(graph.nodes), Placement.tiles(graph.nodes, chiplets))
+        return Placed("tiles", problem, np.arange(graph.nodes), Placement.tiles(graph.nodes, chiplets), search)
     graph.require_symmetric("placement by communities")
     # Moves make words on a ring fewer, of which there are none with one chiplet.
     position, placement = _apart(graph, parts, chiplets > 1)
     if chiplets == 1:
         placement = Placement.tiles(graph.nodes, 1)
     moved = problem_of(graph.relabelled(position), problem.features[np.argsort(position)], problem.model)
-    return Placed(name, moved, position, placement)
+    return Placed(name, moved, position, placement, search)
 
 
 @lru_cache(maxsize=1)
@@ -201,16 +230,20 @@ def simulate(
         If a vertex with its neighbours is too large for the configuration, or the graph is not symmetric where
         communities are needed.
     """
-    placed = placed or place(problem, sizes.chiplets)
+    config = sizes.chiplet if isinstance(sizes.chiplet, MachineConfig) else None
+    placed = placed or place(problem, sizes.chiplets, config=config)
     images = images_of(sizes, placed, hidden=hidden)
     ran = _run(sizes, images, folder, steps, least=least_cycles(sizes, problem, exact))
     steps.step("comparison")
     # In the order in which the graph was given.
     results = {layer: rows[placed.position] for layer, rows in ran.results.items()}
     layers = len(problem.model.layers)
-    community = isinstance(sizes.chiplet, MachineConfig)
+    errors, found = _errors(ran.completions), None
+    if placed.search and not errors:
+        found = read_back(folder, placed.position, images, alone=sizes.ring is None)
+        errors = wrong_records(problem.graph, placed.search, found)
     return Simulated(
-        differences=_errors(ran.completions) or layer_differences(exact, results),
+        differences=errors or layer_differences(exact, results),
         results=results[layers - 1],
         cycles=ran.cycles,
         seconds=ran.seconds,
@@ -220,8 +253,9 @@ def simulate(
         working=[activity(folder, n if sizes.ring else None) for n in range(sizes.chiplets)],
         hidden=results.get(layers - 2),
         ring=_traffic(placed, ran.links) if sizes.ring else None,
-        aggregation=_aggregation(problem.graph, layers, ran.counters) if community else None,
-        communities=_communities(ran.counters, images) if community else None,
+        aggregation=_aggregation(problem.graph, layers, ran.counters) if config else None,
+        communities=_communities(ran.counters, images, placed.search) if placed.search else None,
+        located=found,
     )
 
 
@@ -362,11 +396,6 @@ def _simulated(sizes: Sizes, images: Sequence[Image], folder: Path) -> tuple[_Ra
     return ran, simulation
 
 
-def limits_of(config: MachineConfig) -> Limits:
-    """Return what the locator of a chiplet can hold of a community."""
-    return Limits(config.locator.c_max, config.locator.hubs)
-
-
 def room_of(config: MachineConfig) -> Room:
     """Return what a chiplet can hold of a graph at a time."""
     return Room(config.locator.nodes, config.locator.edges, config.units, config.hubs)
@@ -381,11 +410,13 @@ def _aggregation(graph: Graph, layers: int, counters: Sequence[dict[str, int]]) 
     }
 
 
-def _communities(counters: Sequence[dict[str, int]], images: Sequence[Image]) -> dict[str, Any]:
+def _communities(counters: Sequence[dict[str, int]], images: Sequence[Image], search: Search) -> dict[str, Any]:
     """Of all chiplets together; each takes the vertices of others for hubs that it does not count, as a tile does."""
     found = {name: sum(counts[name] for counts in counters) for name in ("hubs", "communities", "edges_read")}
     rounds = max(counts["rounds"] for counts in counters)
-    return {**found, "rounds": rounds, "tiles": [tiles_of(image) for image in images]}
+    schedule, limits = search
+    how = {"threshold": schedule.threshold, "halving": schedule.halving, "step": schedule.step, "c_max": limits.c_max}
+    return {**found, "rounds": rounds, "tiles": [tiles_of(image) for image in images], "schedule": how}
 
 
 def _traffic(placed: Placed, links: Sequence[dict[str, int]]) -> dict[str, Any]:
@@ -417,10 +448,11 @@ def images_of(sizes: Sizes, placed: Placed, *, hidden: bool = False) -> list[Ima
         As for :func:`simulate`.
     """
     config, problem, placement = sizes.chiplet, placed.problem, placed.placement
-    graph, alone = problem.graph, sizes.ring is None
+    alone = sizes.ring is None
     if not isinstance(config, MachineConfig):
         return [build_image(problem)] if alone else build_images(problem, placement)
-    schedule, limits = falling(graph), limits_of(config)
+    assert placed.search is not None
+    schedule, limits = placed.search
     room, names = room_of(config), np.argsort(placed.position)
     if alone:
         lines = 0 if hidden else config.row_lines

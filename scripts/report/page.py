@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from golden.graph import Graph, IntArray
 from golden.islands.locator import Limits, locate
 from golden.islands.record import Record
-from golden.islands.schedule import Schedule, falling
+from golden.islands.schedule import Schedule, falling, quarter
 from scripts.report import figures
 from scripts.report.adjacency import BLOCKS, adjacency
 from scripts.report.drawing import DRAWN_NODES, drawing
@@ -41,8 +41,7 @@ class Run:
     floating
         int64 [nodes]: class of every node by the float model; None: not compared.
     records
-        Hubs and communities that the hardware found, in VIDs of `graph`; None: it found none, or nobody has read them
-        back. Then those of the golden locator are drawn.
+        Hubs and communities that the hardware found, in VIDs of `graph`; None: those of the golden locator are drawn.
     schedule, limits
         Of the golden locator; default: the thresholds and sizes of a run that names none.
     """
@@ -196,17 +195,16 @@ def _graph(result: dict[str, Any], run: Run) -> Iterator[_Section]:
         )
     source = "Hubs and communities as the hardware found them in this run, read back from it."
     if records is None and 0 < graph.nodes <= _SEARCHED_NODES and graph.symmetric:
-        schedule, limits = run.schedule or falling(graph), run.limits or Limits()
+        schedule, limits = run.schedule or falling(graph), run.limits or Limits(quarter(graph))
         records = locate(graph, schedule, limits).records
         why = "this machine has not located any"
         if result["cycles"] is None:
             why = "nothing was simulated"
         elif result["communities"]:
-            why = "the records were not read back"
-        falls = "halving" if schedule.halving else f"falling by {schedule.step}"
+            why = "the machine located the graph in parts"
         source = (
-            f"Found by the golden model of the locator, not by the hardware ({why}): thresholds from "
-            f"{schedule.threshold} {falls}, communities of {limits.c_max} vertices at most."
+            f"Found by the golden model of the locator, not by the hardware ({why}): {schedule.describe()}, "
+            f"communities of {limits.c_max} vertices at most."
         )
     if records:
         block = -(-graph.nodes // BLOCKS)

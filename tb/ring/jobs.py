@@ -27,6 +27,7 @@ from tb.harness.run import completed, run
 from tb.models.activity import activity_plusarg
 from tb.models.machine import build_machine, depth_of
 from tb.models.memory import plusargs
+from tb.models.records import records_plusarg
 from tb.ring.machine import build_ring
 from tb.ring.settings import RingSettings
 
@@ -217,7 +218,11 @@ def _simulate(
         plusargs=[
             argument
             for n in range(chiplets)
-            for argument in (*plusargs(directory, f"mem{n}"), activity_plusarg(directory, n))
+            for argument in (
+                *plusargs(directory, f"mem{n}"),
+                activity_plusarg(directory, n),
+                records_plusarg(directory, n),
+            )
         ],
     )
 
