@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from golden.datasets import load
@@ -14,6 +15,7 @@ from golden.graph import Graph
 from golden.head import HeadProblem, check_head, head_of
 from golden.model.activation import RELU
 from golden.model.float_model import FloatModel
+from golden.model.hints import hints, hints_of_weights
 from golden.model.network import Problem, infer
 from golden.model.quantise import quantise
 from golden.model.training import Training, train
@@ -64,6 +66,7 @@ def run(request: Request) -> dict[str, Any]:
         sizes = load_ring(request.config, request.chiplets)
         neural = sizes.units.neural
         graph = load(request.dataset)
+        _show(hints(graph))
         stage("training" if request.model_file is None else "weights")
         network = _network(request, graph)
         stage("quantisation")
@@ -138,10 +141,17 @@ def _stages(count: int) -> Iterator[Any]:
         progress.update(task, completed=count)
 
 
+def _show(hints: list[str]) -> None:
+    for line in hints:
+        console.print(f"[yellow]hint[/yellow] {escape(line)}", soft_wrap=True)
+
+
 def _network(request: Request, graph: Graph) -> FloatModel:
     model = model_of(request.model) if request.model else None
     if request.model_file is not None:
-        return read_weights(str(request.model_file), model)
+        network = read_weights(str(request.model_file), model, graph)
+        _show(hints_of_weights(network, graph))
+        return network
     how = Training(layers=request.layers, hidden=request.hidden, seed=request.seed, activation=request.activation)
     return train(graph, model if model is not None else model_of("sage" if request.sampling else "gcn"), how)
 
