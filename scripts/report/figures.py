@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
+from sklearn.metrics import ConfusionMatrixDisplay
 
 from golden.graph import Graph, IntArray
 from golden.islands.order import reorder
@@ -219,7 +219,11 @@ def confusion(labels: IntArray, predicted: IntArray) -> Figure:
     """
     figure = Figure(figsize=(6, 5), layout="constrained")
     axes = figure.subplots()
-    shown = ConfusionMatrixDisplay(confusion_matrix(labels, predicted))
+    # scikit-learn's own count warns where there is only one class.
+    names, codes = np.unique(np.concatenate([labels, predicted]), return_inverse=True)
+    counts = np.zeros((names.size, names.size), dtype=np.int64)
+    np.add.at(counts, (codes[: labels.size], codes[labels.size :]), 1)
+    shown = ConfusionMatrixDisplay(counts, display_labels=names)
     shown.plot(ax=axes, cmap="Blues", colorbar=False)
     axes.set(xlabel="machine's class", ylabel="true class")
     return figure

@@ -13,6 +13,7 @@ from golden.datasets import load
 from scripts.flows.doctor import BROWSERS
 from scripts.flows.run import Request, run
 from scripts.report import Run, Timeline, write_report
+from scripts.report.figures import confusion, svg
 
 
 class Page(HTMLParser):
@@ -136,3 +137,12 @@ def test_a_browser_shows_it_without_complaint(tmp_path: Path) -> None:
     )  # fmt: skip
     assert "CONSOLE" not in done.stderr, done.stderr
     assert (tmp_path / "report.png").stat().st_size > 20_000
+
+
+def test_a_confusion_matrix_of_one_class_is_drawn() -> None:
+    """Pytest makes errors of the warnings that scikit-learn has for it."""
+    ones = np.ones(5, dtype=np.int64)
+    assert "<svg" in svg(confusion(ones, ones))
+    (axes,) = confusion(np.array([0, 2, 2]), np.array([2, 2, 5])).axes
+    assert [text.get_text() for text in axes.texts] == ["0", "1", "0", "0", "1", "1", "0", "0", "0"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0", "2", "5"]
