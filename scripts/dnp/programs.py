@@ -87,7 +87,7 @@ def dump(image: Image) -> str:
 def listing(words: list[int]) -> str:
     """Return address, words and text of every instruction."""
     rows = disassemble(words)
-    ends = [address for address, _ in rows[1:]] + [len(words)]
+    ends = [*(address for address, _ in rows), len(words)][1:]
     return "\n".join(
         f"{address:5d}  {' '.join(f'{word:04x}' for word in words[address:end]):9}  {text}"
         for (address, text), end in zip(rows, ends, strict=True)
@@ -99,21 +99,23 @@ def parse_inputs(given: list[str]) -> dict[str, list[int]]:
 
     Raises
     ------
-    UserError
-        If it is written otherwise.
+    InputError
+        If it is written otherwise, or a port is named twice.
     """
     inputs: dict[str, list[int]] = {}
+    expected = f"PORT=word,word,… with PORT one of {' '.join(PORTS)} and words in -32768..65535"
     for text in given:
         port, equals, words = text.partition("=")
         try:
-            inputs[port.upper()] = [int(word, 0) for word in words.split(",") if word.strip()]
+            found = [int(word, 0) for word in words.split(",") if word.strip()]
         except ValueError:
-            equals = ""
-        if port.upper() not in PORTS or not equals:
-            raise UserError(f"--in {text}: expected PORT=word,word,… with PORT one of {' '.join(PORTS)}")
-        out_of_range = [word for word in inputs[port.upper()] if not -0x8000 <= word <= _WORD]
-        if out_of_range:
-            raise UserError(f"--in {text}: expected words in -32768..65535, not {out_of_range[0]}")
+            raise InputError("--in", f"is {text!r}", expected) from None
+        if port.upper() not in PORTS or not equals or port.upper() in inputs:
+            twice = ", a port that has words already" if port.upper() in inputs else ""
+            raise InputError("--in", f"is {text!r}{twice}", expected)
+        if any(not -0x8000 <= word <= _WORD for word in found):
+            raise InputError("--in", f"is {text!r}", expected)
+        inputs[port.upper()] = found
     return inputs
 
 

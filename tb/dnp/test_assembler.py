@@ -16,7 +16,6 @@ from golden.dnp.disassembler import disassemble
 from golden.dnp.isa import INSTRUCTIONS, REPEAT_BIT, Instruction, Kind, lookup
 from golden.dnp.machine import DeadlockError
 from golden.errors import InputError
-from scripts.blocks import UserError
 from scripts.cli import app
 from scripts.dnp import programs
 from tb.dnp.programs import random_program
@@ -200,6 +199,10 @@ def test_negative_words_of_a_dump_are_those_of_sixteen_bits(tmp_path: Path) -> N
     assert (image.program, image.wm, image.xm) == ([0xFFFF], {3: 0xFFFE}, {})
 
 
+def test_a_program_without_words_has_an_empty_listing() -> None:
+    assert programs.listing(assemble("; nothing").program) == ""
+
+
 def test_a_program_that_does_not_end_is_given_up(tmp_path: Path) -> None:
     (tmp_path / "loop.asm").write_text("here: JMP here")
     done = CliRunner().invoke(app, ["dnp", "run", str(tmp_path / "loop.asm"), "--clocks", "50"])
@@ -236,10 +239,10 @@ def test_the_nearest_name_is_proposed(text: str, message: str) -> None:
         assemble(text)
 
 
-@pytest.mark.parametrize("text", ["X=1", "W", "W=a", "W=70000"])
-def test_words_for_ports_are_checked(text: str) -> None:
-    with pytest.raises(UserError, match="expected"):
-        programs.parse_inputs([text])
+@pytest.mark.parametrize("given", [["X=1"], ["W"], ["W=a"], ["W=70000"], ["W=1", "w=2"]])
+def test_words_for_ports_are_checked(given: list[str]) -> None:
+    with pytest.raises(InputError, match=r"--in: is .*; expected PORT=word,word"):
+        programs.parse_inputs(given)
 
 
 def test_a_trace_has_a_line_for_every_pass() -> None:
