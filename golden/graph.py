@@ -243,11 +243,11 @@ class Graph:
         for end in ends:
             if end.ndim != 1 or (end.size and end.dtype.kind not in "iu") or end.size != ends[0].size:
                 raise InputError(f"graph {name}, edges", f"is {_kind(end)}", "two integer arrays of equal length")
-        source, destination = (end.astype(np.int64) for end in ends)
-        for end in (source, destination):
+        for end in ends:
             if end.size and (end.min() < 0 or end.max() >= nodes):
                 worst = end.min() if end.min() < 0 else end.max()
                 raise InputError(f"graph {name}, edges", f"has the node {worst}", f"nodes in 0..{nodes - 1}")
+        source, destination = (end.astype(np.int64) for end in ends)
         if symmetrise:
             source, destination = np.concatenate([source, destination]), np.concatenate([destination, source])
         offsets, edges = canonical_rows(nodes, source, destination)

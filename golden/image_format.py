@@ -145,7 +145,8 @@ class Image:
 
     def rows(self, region: Region, data: bytes) -> Int16Array:
         """Int16 [rows, row_elements] of the bytes of a region of dense rows, as read back from memory."""
-        padded = np.frombuffer(data[: region.bytes], dtype="<i2").reshape(region.rows, region.row_bytes // _VALUE_BYTES)
+        whole = data[: region.rows * region.row_bytes]
+        padded = np.frombuffer(whole, dtype="<i2").reshape(region.rows, region.row_bytes // _VALUE_BYTES)
         return padded[:, : region.row_elements].astype(np.int16)
 
     def results_region(self, layer: int) -> Region:
@@ -176,6 +177,7 @@ class Image:
         checksum = zlib.crc32(data[LINE_BYTES:])
         if checksum != header["checksum"]:
             raise InputError("image, checksum", f"is 0x{checksum:08x}", f"0x{header['checksum']:08x}")
+        _check_tables(header, len(data))
         regions = []
         for number in range(header["regions"]):
             at = header["region_table"] * LINE_BYTES + number * REGION.bytes
@@ -187,5 +189,18 @@ class Image:
                 kind = RegionKind(entry.pop("kind"))
             except ValueError as error:
                 raise InputError(f"image, region {number}", str(error), "a kind of region") from None
-            regions.append(Region(kind=kind, **entry))
+            if entry["rows"] * entry["row_bytes"] > entry["bytes"]:
+                what = f"has {entry['rows']} rows of {entry['row_bytes']} bytes"
+                raise InputError(f"image, region {number}", what, f"at most its {entry['bytes']} bytes")
+            regions.append(Region(kind, **entry))
         return cls(data, header, tuple(regions))
+
+
+def _check_tables(header: Mapping[str, int], size: int) -> None:
+    """Refuse tables that do not lie inside the image."""
+    for name, line, count, each in (
+        ("region table", header["region_table"], header["regions"], REGION.bytes),
+        ("command list", header["command_list"], header["commands"], LINE_BYTES),
+    ):
+        if line < 1 or line * LINE_BYTES + count * each > size:
+            raise InputError(f"image, {name}", f"has {count} entries from line {line}", f"lines inside {size} bytes")

@@ -187,7 +187,7 @@ def _chosen(block: str, config: str, chiplets: int | None) -> list[Block]:
     """Return the blocks that a name stands for, or the machine."""
     from scripts.machine import MACHINE, machine_block
 
-    return [machine_block(config, chiplets)] if block == MACHINE else find(block)
+    return [machine_block(config, chiplets)] if block == MACHINE else find(block, MACHINE)
 
 
 @app.command(cls=Strict)

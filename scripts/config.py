@@ -1,5 +1,6 @@
 """Named configurations: TOML files that say how large a machine is."""
 
+import os
 import tomllib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
@@ -8,7 +9,8 @@ from typing import Any, NamedTuple
 
 from golden.contracts import Policy
 from golden.dnp.config import CoreConfig as ProcessorConfig
-from golden.errors import InputError
+from golden.errors import InputError, nearest
+from golden.files import read_text
 from golden.ring.placement import CHIPLETS_MAX
 from hw.attributes.core import CoreConfig
 from hw.attributes.formats import AttributeConfig
@@ -132,12 +134,16 @@ def load_ring(name: str, chiplets: int | None = None) -> Sizes:
         If there is no such file, it is not TOML, names an unknown parameter or a value is out of range.
     """
     path = CONFIGS / f"{name}.toml" if name in names() else Path(name)
-    if not path.is_file():
-        raise InputError(f"configuration {name}", "is no file", f"a path or one of {', '.join(names())}")
+    if not os.path.exists(path):
+        meant = nearest(path.stem, names())
+        raise InputError(f"configuration {name}", f"is no file{meant}", f"a path or one of {', '.join(names())}")
+    expected = "a TOML file as in configs/"
     try:
-        table = tomllib.loads(path.read_text())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(path, f"is not TOML: {error}", "a TOML file as in configs/") from None
+        table = tomllib.loads(read_text(path, expected))
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise InputError(path, f"is not TOML: {error}", expected) from None
     beside: dict[str, Any] = {name: table.pop(name) for name in ("neural", "attributes") if name in table}
     if isinstance(table.get("pe"), str):
         kind = table.pop("pe")
@@ -235,7 +241,7 @@ def _section(
         raise InputError(f"{path}, {name}", f"is {section!r}", f"a section with {', '.join(sorted(known))}")
     for key, value in section.items():
         if key not in known:
-            raise InputError(f"{path}, {name}.{key}", "is unknown", ", ".join(sorted(known)))
+            raise InputError(f"{path}, {name}.{key}", f"is unknown{nearest(key, known)}", ", ".join(sorted(known)))
         if not isinstance(value, int) or isinstance(value, bool):
             raise InputError(f"{path}, {name}.{key}", f"is {value!r}", "a whole number")
     return dict(section)

@@ -234,7 +234,16 @@ class MappedBus:
         self._words[address // 4] = value
 
     async def load(self, address: int, contents: bytes) -> None:
-        """Copy bytes into the memory."""
+        """Copy bytes into the memory.
+
+        Raises
+        ------
+        DriverError
+            If the memory ends before they do.
+        """
+        if address + len(contents) > len(self._memory):
+            room = len(self._memory) - address
+            raise DriverError(f"image at {address:#x}: {len(contents)} bytes, expected at most {room} of the memory")
         self._memory[address : address + len(contents)] = contents
 
     async def dump(self, address: int, size: int) -> bytes:

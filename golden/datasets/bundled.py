@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from golden.datasets.common import community_labels, stratified_split
-from golden.errors import InputError
+from golden.errors import unknown
 from golden.graph import Graph
 
 __all__ = ["GRAPHS", "Bundled", "load"]
@@ -62,7 +62,7 @@ def load(name: str) -> Graph:
         If there is no such graph.
     """
     if name not in GRAPHS:
-        raise InputError("data set", f"there is no {name!r}", f"one of {', '.join(GRAPHS)}")
+        raise unknown("data set", name, GRAPHS)
     bundled = GRAPHS[name]
     source = getattr(nx, bundled.constructor)()
     graph = nx.convert_node_labels_to_integers(source, ordering="default")

@@ -1,12 +1,24 @@
 """Names of data sets and their loaders."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 from golden.datasets import bundled, digits, npz, planetoid, synthetic
-from golden.errors import InputError
+from golden.errors import InputError, nearest
 from golden.graph import Graph
 
 __all__ = ["Entry", "catalogue", "load"]
+
+
+#: Loaders of what stands behind a colon.
+_FAMILIES: dict[str, Callable[[str], Graph]] = {
+    "planetoid:": planetoid.load,
+    "npz:": npz.load,
+    "synthetic:": synthetic.load,
+}
+#: Names of usual citation graphs, which come in files of their own.
+_CITATIONS = ("cora", "citeseer", "pubmed", "nell.0.001", "nell.0.01", "nell.0.1")
 
 
 class Entry(NamedTuple):
@@ -32,15 +44,28 @@ def load(spec: str) -> Graph:
     """
     family, colon, rest = spec.partition(":")
     if colon:
-        loaders = {"planetoid": planetoid.load, "npz": npz.load, "synthetic": synthetic.load}
-        if family in loaders:
-            return loaders[family](rest)
+        if f"{family}:" in _FAMILIES:
+            return _FAMILIES[f"{family}:"](rest)
     elif spec == "digits":
         return digits.load()
     elif spec in bundled.GRAPHS:
         return bundled.load(spec)
-    known = ", ".join(entry.name for entry in catalogue())
-    raise InputError("data set", f"there is no {spec!r}", f"one of {known}")
+    raise _unknown(spec)
+
+
+def _unknown(spec: str) -> InputError:
+    """Error for a name of no data set, with the one that was probably meant."""
+    known = [entry.name for entry in catalogue()]
+    family, colon, _ = spec.partition(":")
+    if Path(spec).suffix == ".npz" and not colon:
+        meant = f", perhaps npz:{spec}"
+    elif spec.lower() in _CITATIONS:
+        meant = f", perhaps planetoid:DIR/{spec.lower()} with the folder DIR of ind.{spec.lower()}.graph"
+    elif colon:
+        meant = nearest(f"{family}:", _FAMILIES)
+    else:
+        meant = nearest(spec, known)
+    return InputError("data set", f"there is no {spec!r}{meant}", f"one of {', '.join(known)}")
 
 
 def catalogue() -> list[Entry]:

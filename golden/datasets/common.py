@@ -7,12 +7,30 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from golden.errors import InputError
 from golden.graph import BoolArray, IntArray
+from golden.model.layer import FEATURES_MAX
 
-__all__ = ["SPARSE_BELOW", "community_labels", "compact", "stratified_split"]
+__all__ = ["CLASSES_MAX", "SPARSE_BELOW", "check_counts", "community_labels", "compact", "stratified_split"]
 
+#: Most classes: a layer's results are counted in 16 bits.
+CLASSES_MAX = (1 << 16) - 1
 #: Features with a smaller share of non-zeros are kept sparse: an entry takes twice the bytes of a dense value.
 SPARSE_BELOW = 0.5
+
+
+def check_counts(where: object, nodes: int, features: int) -> None:
+    """Refuse a graph without nodes or features, or with more features than a layer can take.
+
+    Raises
+    ------
+    InputError
+        Naming the number.
+    """
+    if nodes < 1:
+        raise InputError(where, "has no nodes", "at least one")
+    if not 1 <= features <= FEATURES_MAX:
+        raise InputError(where, f"has {features:,} features", f"1..{FEATURES_MAX:,}")
 
 
 def stratified_split(labels: IntArray, seed: int = 0) -> tuple[BoolArray, BoolArray, BoolArray]:
@@ -56,7 +74,15 @@ def community_labels(graph: Any) -> IntArray:
 
 
 def compact(features: npt.NDArray[Any]) -> Any:
-    """Dense features, or a ``csr_array`` if fewer than half of them are not zero."""
-    if features.size and np.count_nonzero(features) < SPARSE_BELOW * features.size:
-        return sparse.csr_array(features)
-    return features
+    """Features as float32, dense, or a ``csr_array`` if fewer than half of them are not zero.
+
+    Parameters
+    ----------
+    features
+        Numbers of any type [nodes, f]; those that overflow become infinite.
+    """
+    with np.errstate(over="ignore"):
+        values = features.astype(np.float32)
+    if values.size and np.count_nonzero(values) < SPARSE_BELOW * values.size:
+        return sparse.csr_array(values)
+    return values

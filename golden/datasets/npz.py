@@ -1,17 +1,16 @@
 """A graph of the user's own in a NumPy archive."""
 
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from golden.datasets.common import compact, stratified_split
-from golden.errors import InputError
+from golden.datasets.archive import read_archive
+from golden.datasets.common import CLASSES_MAX, check_counts, compact, stratified_split
+from golden.errors import InputError, nearest
 from golden.graph import Graph
 
-__all__ = ["load", "read_archive"]
+__all__ = ["load"]
 
 _MASKS = ("train_mask", "val_mask", "test_mask")
 _REQUIRED = ("edge_index", "x")
@@ -33,7 +32,7 @@ def load(path: str) -> Graph:
         If the file is missing or not such an archive, an array has the wrong shape, type or range, or it has edge
         weights, which these models have no place for.
     """
-    arrays = read_archive(path, "edge_index, x, y")
+    arrays = read_archive(path, "edge_index, x, y; docs/datasets.md shows how to write one")
     for name in _WEIGHTED:
         if name in arrays:
             raise InputError(f"{path}, {name}", "the graph has edge weights", "edges without weights or attributes")
@@ -42,7 +41,7 @@ def load(path: str) -> Graph:
             raise InputError(path, f"has no {name}", f"arrays {', '.join(_REQUIRED)}")
     for name in arrays:
         if name not in _KNOWN:
-            raise InputError(path, f"has an array {name}", f"only {', '.join(_KNOWN)}")
+            raise InputError(path, f"has an array {name}{nearest(name, _KNOWN)}", f"only {', '.join(_KNOWN)}")
     index, features = (arrays[name] for name in _REQUIRED)
     _expect(path, "x", features, features.ndim == 2 and features.dtype.kind in "biuf", "numbers [nodes, f]")
     nodes = features.shape[0]
@@ -55,8 +54,11 @@ def load(path: str) -> Graph:
         if name in arrays:
             mask = arrays[name]
             _expect(path, name, mask, mask.shape == (nodes,) and mask.dtype == np.bool_, f"bool [{nodes}]")
+    check_counts(path, nodes, features.shape[1])
     if not np.isfinite(features).all():
         raise InputError(f"{path}, x", "has a value that is not finite", "finite numbers")
+    if labels.max(initial=-1) >= CLASSES_MAX:
+        raise InputError(f"{path}, y", f"has the class {labels.max()}", f"classes below {CLASSES_MAX:,}")
     labels = labels.astype(np.int64)
     masks = [arrays.get(name) for name in _MASKS]
     if all(mask is None for mask in masks):
@@ -73,38 +75,6 @@ def load(path: str) -> Graph:
         validation=masks[1],
         test=masks[2],
     )
-
-
-def read_archive(path: str, expected: str) -> dict[str, Any]:
-    """Arrays of a NumPy archive by name, without unpickling anything.
-
-    Parameters
-    ----------
-    path
-        File.
-    expected
-        What it should hold, for the message.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, is not such an archive, or holds Python objects.
-    """
-    try:
-        with open(path, "rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise InputError(path, "is a single array", f"an .npz archive of {expected}")
-            with archive:
-                return {name: archive[name] for name in archive.files}
-    except InputError:
-        raise
-    except OSError as error:
-        raise InputError(
-            path, f"cannot be read ({error.strerror or error})", f"an .npz archive of {expected}"
-        ) from None
-    except (ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(path, f"cannot be used ({error})", f"an .npz archive of {expected}") from None
 
 
 def _expect(path: str, name: str, array: Any, fits: bool, expected: str) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import warnings
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from golden.errors import InputError
+from golden.datasets.common import CLASSES_MAX, check_counts
+from golden.errors import InputError, nearest
+from golden.files import read_bytes
 from golden.graph import Graph, IntArray
 
 __all__ = ["VALIDATION_NODES", "load"]
@@ -29,19 +32,26 @@ class _Rows:
         self.state = state
 
 
-def _reconstruct(kind: type, shape: Any, dtype: Any) -> npt.NDArray[Any]:
+def _reconstruct(kind: object, shape: Any, dtype: Any) -> npt.NDArray[Any]:
     """Stand in for NumPy's function of this name: an empty array, which the state then fills."""
-    if kind is not np.ndarray:
-        raise pickle.UnpicklingError(f"array of {kind}")
-    return np.ndarray(shape, dtype)
+    if kind is not _NDARRAY or shape != (0,):
+        raise pickle.UnpicklingError("an array of another type or size")
+    return np.ndarray(0, dtype)
 
 
-class _Restricted(pickle.Unpickler):
-    """Admits NumPy arrays, SciPy's CSR matrix and defaultdict, nothing else: a pickle can run code."""
+#: Stands in for the type of arrays, which only `_reconstruct` may make: others could be of any size.
+_NDARRAY = object()
+
+
+class _Restricted(pickle._Unpickler):
+    """Admits NumPy arrays, SciPy's CSR matrix and defaultdict, nothing else: a pickle can run code.
+
+    Unlike the one in C, Python's own unpickler keeps its memo in a dictionary, not in an array as long as a file says.
+    """
 
     _ALLOWED: dict[str, dict[str, Any]] = {  # noqa: RUF012
         "_reconstruct": dict.fromkeys(("numpy.core.multiarray", "numpy._core.multiarray"), _reconstruct),
-        "ndarray": {"numpy": np.ndarray},
+        "ndarray": {"numpy": _NDARRAY},
         "dtype": {"numpy": np.dtype},
         "csr_matrix": dict.fromkeys(("scipy.sparse.csr", "scipy.sparse._csr"), _Rows),
         "csr_array": dict.fromkeys(("scipy.sparse._csr", "scipy.sparse._arrays"), _Rows),
@@ -77,6 +87,7 @@ def load(path: str) -> Graph:
     folder, name = Path(path).parent, Path(path).name
     if not name:
         raise InputError("planetoid", f"{path!r} names no set", "planetoid:DIR/SET")
+    _check_there(folder, name)
     files = {part: folder / f"ind.{name}.{part}" for part in (*_PARTS, "test.index")}
     content = {part: _unpickle(files[part]) for part in _PARTS}
     rows = {part: _matrix(files[part], content[part]) for part in ("x", "tx", "allx")}
@@ -84,6 +95,7 @@ def load(path: str) -> Graph:
     tested = _test_index(files["test.index"])
     _check_sizes(files, rows, hot, tested)
 
+    check_counts(files["allx"], len(tested), rows["allx"].shape[1])
     known, nodes = rows["allx"].shape[0], int(tested.max()) + 1
     features = sparse.lil_array((nodes, rows["allx"].shape[1]), dtype=np.float64)
     features[:known] = rows["allx"]
@@ -115,18 +127,26 @@ def load(path: str) -> Graph:
     )
 
 
+def _check_there(folder: Path, name: str) -> None:
+    """Refuse a set of which there is no file in a folder that has others."""
+    sets = sorted(path.name[len("ind.") : -len(".graph")] for path in folder.glob("ind.*.graph"))
+    if sets and name not in sets and not (folder / f"ind.{name}.x").exists():
+        raise InputError(
+            f"planetoid, {folder}", f"has no set {name!r}{nearest(name, sets)}", f"one of {', '.join(sets)}"
+        )
+
+
 def _read(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise InputError(file, f"cannot be read ({error.strerror})", "a file of a Planetoid set") from None
+    return read_bytes(file, "a file of a Planetoid set")
 
 
 def _unpickle(file: Path) -> Any:
+    data = _read(file)
     try:
-        return _Restricted(io.BytesIO(_read(file)), encoding="latin1").load()
-    except InputError:
-        raise
+        with warnings.catch_warnings():
+            # Old names of types are still read.
+            warnings.simplefilter("ignore")
+            return _Restricted(io.BytesIO(data), encoding="latin1").load()
     except Exception as error:  # an unpickler can raise anything
         wrong = f"is not such a pickle ({type(error).__name__}: {error})"
         raise InputError(file, wrong, "a pickle of NumPy arrays, SciPy CSR matrices or a dict") from None
@@ -136,27 +156,38 @@ def _matrix(file: Path, content: Any) -> Any:
     """Check a matrix and return it as ``csr_array`` float64."""
     expected = "a SciPy CSR matrix of numbers"
     if isinstance(content, np.ndarray) and content.ndim == 2 and content.dtype.kind in "biuf":
-        return sparse.csr_array(content.astype(np.float64))
+        return _finite(file, sparse.csr_array(content.astype(np.float64)))
     state = content.state if isinstance(content, _Rows) else None
     if not isinstance(state, dict):
         raise InputError(file, f"holds {type(content).__name__}", expected)
     parts = [state.get(key) for key in ("data", "indices", "indptr")]
-    shape = state.get("_shape")
-    if not all(isinstance(part, np.ndarray) and part.dtype.kind in "biuf" for part in parts):
+    kinds = ("biuf", "iu", "iu")
+    if not all(
+        isinstance(part, np.ndarray) and part.dtype.kind in kind for part, kind in zip(parts, kinds, strict=True)
+    ):
         raise InputError(file, "has a part that is not an array of numbers", expected)
+    shape = state.get("_shape")
+    if not (isinstance(shape, tuple) and len(shape) == 2 and all(type(size) is int and size >= 0 for size in shape)):
+        raise InputError(file, "has a shape that is not two sizes", expected)
     try:
         rows = sparse.csr_array(tuple(parts), shape=shape, dtype=np.float64)
         rows.check_format(full_check=True)
     except (ValueError, TypeError, OverflowError, MemoryError) as error:
         raise InputError(file, f"is not consistent ({error})", expected) from None
-    if not np.isfinite(rows.data).all():
-        raise InputError(file, "has a value that is not finite", "finite features")
+    return _finite(file, rows)
+
+
+def _finite(file: Path, rows: Any) -> Any:
+    # Rows are divided by their sums, which are to be finite, too.
+    if rows.nnz and not np.abs(rows.data).max() < np.finfo(np.float32).max:
+        raise InputError(file, "has a value that is not finite", "finite features of 32 bits")
     return rows
 
 
 def _labels(file: Path, content: Any) -> tuple[IntArray, int]:
     """Return the class of every row, -1 for a row of zeros, and the number of classes."""
-    if not isinstance(content, np.ndarray) or content.ndim != 2 or content.dtype.kind not in "biuf":
+    numbers = isinstance(content, np.ndarray) and content.dtype.kind in "biuf"
+    if not numbers or content.ndim != 2 or not 1 <= content.shape[1] <= CLASSES_MAX:
         raise InputError(file, f"holds {type(content).__name__}", "a one-hot array [rows, classes]")
     ones = content == 1
     if ((content != 0) & ~ones).any() or (ones.sum(axis=1) > 1).any():
@@ -193,10 +224,13 @@ def _check_sizes(files: dict[str, Path], rows: dict[str, Any], hot: dict[str, An
 def _edges(file: Path, content: Any) -> tuple[IntArray, IntArray]:
     if not isinstance(content, dict) or not all(isinstance(neighbours, list) for neighbours in content.values()):
         raise InputError(file, f"holds {type(content).__name__}", "a dict of lists of nodes")
+    # What a list holds is looked at before NumPy is, which would follow lists in it to any depth and size.
+    if not all(type(node) is int for nodes in (content, *content.values()) for node in nodes):
+        raise InputError(file, "has a node that is not an integer", "a dict of lists of nodes")
     try:
         lengths = [len(neighbours) for neighbours in content.values()]
-        ends = np.array([end for neighbours in content.values() for end in neighbours] or [], dtype=np.int64)
+        ends = np.array([end for neighbours in content.values() for end in neighbours], dtype=np.int64)
         starts = np.repeat(np.array(list(content), dtype=np.int64), lengths)
-    except (ValueError, TypeError, OverflowError):
-        raise InputError(file, "has a node that is not an integer", "a dict of lists of nodes") from None
+    except OverflowError:
+        raise InputError(file, "has a node beyond 64 bits", "a dict of lists of nodes") from None
     return starts, ends

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from golden.datasets.common import SPARSE_BELOW, stratified_split
-from golden.errors import InputError
+from golden.errors import InputError, nearest, unknown
 from golden.graph import Graph, IntArray
 
 __all__ = ["KINDS", "Kind", "Options", "load"]
@@ -62,8 +62,9 @@ _LIMITS: dict[str, tuple[float, float]] = {
     "mixing": (0, 1),
     "exponent": (1.01, 10),
 }
-#: Most features, nodes * features, of a dense matrix.
-_DENSE_MAX = 1 << 28
+#: Most features that are stored, and most ends of edges.
+_FEATURES_MAX = 1 << 28
+_EDGES_MAX = 1 << 27
 _CLIQUE_MAX = 4096
 
 
@@ -171,7 +172,7 @@ def load(spec: str) -> Graph:
     """
     name, *settings = spec.split(",")
     if name not in KINDS:
-        raise InputError("synthetic", f"there is no kind {name!r}", f"one of {', '.join(KINDS)}")
+        raise unknown("synthetic", name, KINDS)
     options = _options(name, settings)
     rng = np.random.default_rng(options.seed)
     source, destination = KINDS[name].edges(options, rng)
@@ -201,7 +202,9 @@ def _options(kind: str, settings: list[str]) -> Options:
     for setting in settings:
         key, equals, text = setting.partition("=")
         if not equals or key not in known or key in values:
-            wrong = "twice" if key in values else "is not a key with a value"
+            wrong = (
+                "twice" if key in values else f"is not a key with a value{'' if key in known else nearest(key, known)}"
+            )
             raise InputError(f"synthetic:{kind}", f"{setting!r} {wrong}", f"key=value with one of {', '.join(known)}")
         low, high = _LIMITS[key]
         try:
@@ -223,11 +226,21 @@ def _options(kind: str, settings: list[str]) -> Options:
                     f"synthetic:{kind}, {key}", f"is {values[key]}", f"at most {limit} with {options.nodes} nodes"
                 )
             options = Options(**{**options.__dict__, key: limit})
-    if options.density >= SPARSE_BELOW and options.nodes * options.features > _DENSE_MAX:
-        raise InputError(
-            f"synthetic:{kind}", "dense features are too large", f"nodes * features of at most {_DENSE_MAX}"
-        )
+    _check_size(kind, options)
     return options
+
+
+def _check_size(kind: str, options: Options) -> None:
+    """Refuse what would take more memory than a machine has."""
+    dense = options.density >= SPARSE_BELOW
+    values = options.features * (1 if dense else options.density)
+    for what, count, most in (
+        ("edges, nodes * degree", options.nodes * options.degree, _EDGES_MAX),
+        ("features, nodes * features * density", options.nodes * values, _FEATURES_MAX),
+        ("features, classes * features", dense * options.classes * options.features, _FEATURES_MAX),
+    ):
+        if count > most:
+            raise InputError(f"synthetic:{kind}", f"has {count:,.0f} {what}", f"at most {most:,}")
 
 
 def _side(options: Options) -> int:

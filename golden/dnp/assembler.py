@@ -24,19 +24,24 @@ from golden.dnp.isa import (
     Instruction,
     Kind,
 )
+from golden.errors import nearest, one_line
 
 __all__ = ["AssemblyError", "Image", "Problem", "assemble"]
 
 _TOKEN = re.compile(r"[^\s,;]+")
 _NAME = re.compile(r"[A-Za-z_.][\w.]*")
 _EXPRESSION = re.compile(r"(?P<first>-?[\w.]+)(?P<rest>(?:[+-][\w.]+)*)")
-_MEMORY = re.compile(r"(?P<memory>WM|XM)(?:\[(?P<pointer>\d+)\])?(?P<mode>.*)")
+_MEMORY = re.compile(r"(?P<memory>WM|XM)(?:\[(?P<pointer>[0-3])\])?(?P<mode>.*)")
 _SECTIONS = (".program", ".wm", ".xm")
 _MNEMONICS = sorted({row.mnemonic for row in INSTRUCTIONS})
 _DIRECTIVES = (*_SECTIONS, ".org", ".word", ".equ")
 _RESERVED = {*_MNEMONICS, "REP", "A", "WM", "XM", *(f"RF{i}" for i in range(GENERAL)), *(c.name for c in Control)}
 _WORD_RANGE = (-(1 << 15), (1 << 16) - 1)
 _CONTROL_TARGET = 32
+#: Characters of a token, and complaints, that a message shows.
+_SHOWN, _COMPLAINTS = 60, 20
+#: Longest number or sum, in characters.
+_NUMBER_MAX = 200
 
 
 @dataclass(frozen=True)
@@ -50,15 +55,21 @@ class Problem:
     expected: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}: '{self.text}': {self.expected}"
+        return one_line(f"{self.file}:{self.line}:{self.column}: '{one_line(self.text, _SHOWN)}': {self.expected}")
 
 
 class AssemblyError(ValueError):
-    """The text could not be assembled; ``problems`` has every complaint in the order of the lines."""
+    """The text could not be assembled; ``problems`` has every complaint in the order of the lines.
+
+    The message has a line for each of the first complaints and the number of the others.
+    """
 
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = problems
-        super().__init__("\n".join(map(str, problems)))
+        lines = [str(problem) for problem in problems[:_COMPLAINTS]]
+        if len(problems) > _COMPLAINTS:
+            lines.append(f"{one_line(problems[0].file)}: {len(problems) - _COMPLAINTS:,} more complaints like these")
+        super().__init__("\n".join(lines))
 
 
 @dataclass
@@ -120,6 +131,7 @@ class _Assembler:
         self.at = dict.fromkeys(_SECTIONS, 0)
         self.section = ".program"
         self.lines: list[_Line] = []
+        self.loops: set[int] = set()
         self.data: list[tuple[str, int, _Token]] = []
 
     def complain(self, token: _Token, expected: str) -> None:
@@ -162,11 +174,15 @@ class _Assembler:
         head = tokens[0]
         rows = [row for row in INSTRUCTIONS if row.mnemonic == head.text.upper()]
         if not rows:
-            raise _ComplaintError(head, f"unknown mnemonic; expected one of {' '.join(_MNEMONICS)}")
+            raise _ComplaintError(
+                head, f"unknown mnemonic{nearest(head.text, _MNEMONICS)}; expected one of {' '.join(_MNEMONICS)}"
+            )
         if self.section != ".program":
             raise _ComplaintError(head, f"instruction in {self.section}; expected .word or .program")
         address = self._reserve(head, rows[0].words)
         self.lines.append(_Line(head, tokens[1:], address, repeat, rows))
+        if rows[0].mnemonic == "LOOP":
+            self.loops.add(address)
         self.image.lines[address] = source
 
     def _define(self, token: _Token, name: str, value: int) -> None:
@@ -194,7 +210,9 @@ class _Assembler:
                 wanted = {".org": "an address", ".equ": "a name and a number", ".word": "at least one word"}
                 raise _ComplaintError(head, f"expected {wanted[head.text]} after it")
             case _:
-                raise _ComplaintError(head, f"unknown directive; expected one of {' '.join(_DIRECTIVES)}")
+                raise _ComplaintError(
+                    head, f"unknown directive{nearest(head.text, _DIRECTIVES)}; expected one of {' '.join(_DIRECTIVES)}"
+                )
 
     def _reserve(self, token: _Token, words: int) -> int:
         address, depth = self.at[self.section], self.depths[self.section]
@@ -295,11 +313,10 @@ class _Assembler:
         return self._number(token, token.text[1:], limits, kind.value)
 
     def _is_loop(self, address: int) -> bool:
-        return any(line.address == address and line.head.text.upper() == "LOOP" for line in self.lines)
+        return address in self.loops
 
     def _number(self, token: _Token, text: str, limits: tuple[int, int], wanted: str) -> int:
-        match = _EXPRESSION.fullmatch(text)
-        if not match:
+        if len(text) > _NUMBER_MAX or not _EXPRESSION.fullmatch(text):
             raise _ComplaintError(token, f"expected {wanted}")
         value = 0
         for part in re.findall(r"[+-]?[\w.]+", text):
@@ -310,7 +327,8 @@ class _Assembler:
             try:
                 value += sign * int(term, 0)
             except ValueError:
-                raise _ComplaintError(token, f"undefined label {term}; expected {wanted}") from None
+                meant = nearest(term, self.image.labels) if term[0].isalpha() else ""
+                raise _ComplaintError(token, f"undefined label {term}{meant}; expected {wanted}") from None
         if not limits[0] <= value <= limits[1]:
             raise _ComplaintError(token, f"value {value} out of range; expected {limits[0]}..{limits[1]}")
         return value
@@ -330,7 +348,7 @@ def _memory(text: str, memory: str, kind: Kind) -> int | None:
         return None
     pointer, mode = int(match["pointer"] or 0), MODES.index(match["mode"])
     source = kind in (Kind.WM_SOURCE, Kind.XM_SOURCE)
-    if pointer > 3 or (mode == 2 and not source):
+    if mode == 2 and not source:
         return None
     return pointer << 2 | mode if source else pointer << 1 | mode
 

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from golden.errors import InputError
+from golden.errors import unknown
 
 __all__ = ["FUNCTIONS", "RELU", "Function", "function_of"]
 
 _Floats = npt.NDArray[np.float64]
 #: The one function that a PE has; the others are tables of the neural chip.
 RELU = "relu"
+#: Largest exponent of e that float64 has room for.
+_EXPONENT_MAX = 700
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Function:
 #: By name.
 FUNCTIONS: Mapping[str, Function] = {
     RELU: Function(lambda x: np.maximum(x, 0), lambda y: (y > 0).astype(np.float64), 12),
-    "sigmoid": Function(lambda x: 1 / (1 + np.exp(-x)), lambda y: y * (1 - y), 15),
+    "sigmoid": Function(lambda x: 1 / (1 + np.exp(np.minimum(-x, _EXPONENT_MAX))), lambda y: y * (1 - y), 15),
     "tanh": Function(np.tanh, lambda y: 1 - y * y, 15),
     "elu": Function(lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))), lambda y: np.where(y > 0, 1, y + 1), 12),
 }
@@ -52,5 +54,5 @@ def function_of(name: str) -> Function:
         If there is no such function.
     """
     if name not in FUNCTIONS:
-        raise InputError("activation", f"there is no {name!r}", ", ".join(FUNCTIONS))
+        raise unknown("activation", name, FUNCTIONS, ", ".join(FUNCTIONS))
     return FUNCTIONS[name]

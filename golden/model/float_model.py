@@ -69,7 +69,7 @@ class FloatModel:
         Raises
         ------
         InputError
-            If the graph has another number of features than the first layer takes.
+            If the graph has another number of features than the first layer takes, or a result overflows.
         """
         if graph.feature_count != self.weights[0].shape[0]:
             raise InputError(
@@ -81,9 +81,13 @@ class FloatModel:
         source, destination = factors(self.model, graph)
         layers = []
         for number, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            combined = np.asarray(rows @ weight) * source[:, None]
-            sums = graph.adjacency @ combined + (1 + self.eps[number]) * combined
-            rows = sums * destination[:, None] + bias
+            with np.errstate(over="ignore", invalid="ignore"):
+                combined = np.asarray(rows @ weight) * source[:, None]
+                sums = graph.adjacency @ combined + (1 + self.eps[number]) * combined
+                rows = sums * destination[:, None] + bias
+            if not np.isfinite(rows).all():
+                expected = "smaller weights or features: rescale them"
+                raise InputError(f"layer {number}", "has results that overflow", expected)
             if number + 1 < len(self.weights):
                 rows = function_of(self.activation).value(rows)
             layers.append((combined, rows))

@@ -1,5 +1,6 @@
 """Quantisation: int16 tensors with power-of-two scales, chosen so that nothing saturates on the graph at hand."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ from golden.model.layer import (
     combine,
 )
 from golden.model.network import Fractions, Problem, QuantisedModel, infer, predictions, problem_of
-from golden.model.rounding import VALUE_MAX
+from golden.model.rounding import SHIFT_MAX, VALUE_MAX
 from golden.model.scale import MANTISSA_FRACTION, scales_of_model
 
 __all__ = ["DNP_FRACTION", "HEADROOM", "Agreement", "compare", "fraction_of", "outline", "quantise"]
@@ -56,7 +57,14 @@ def fraction_of(peak: float, limit: int = VALUE_MAX) -> int:
     """Most fraction bits with which a number of magnitude ``peak`` rounds to at most ``limit``; 15 for 0.
 
     The result may be negative or exceed the width of a value.
+
+    Raises
+    ------
+    InputError
+        If the number is not finite.
     """
+    if not np.isfinite(peak):
+        raise InputError("quantisation", "a sum overflows", "smaller weights or features: rescale them")
     if peak == 0:
         return MANTISSA_FRACTION
     fraction = int(np.floor(np.log2(limit) - np.log2(peak))) + 1
@@ -65,6 +73,7 @@ def fraction_of(peak: float, limit: int = VALUE_MAX) -> int:
     return fraction
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what overflows is refused where a scale is chosen for it
 def quantise(
     network: FloatModel,
     graph: Graph,
@@ -121,7 +130,9 @@ def quantise(
             fraction_of(_peak(bias), _BIAS_MAX) - MANTISSA_FRACTION - extra,
         )
         shift_source = MANTISSA_FRACTION + fraction + weight_fraction - combined_fraction
-        combined = combine(rows, weights, source, _shift(number, shift_source))
+        entering = "inputs" if number else "features"
+        sizes = {entering: float(np.ldexp(_peak(rows), -fraction)), "weights": _peak(weight), "biases": _peak(bias)}
+        combined = combine(rows, weights, source, _shift(number, shift_source, sizes))
         sum_fraction = combined_fraction + extra
 
         biases = np.rint(np.ldexp(bias, sum_fraction + MANTISSA_FRACTION)).astype(np.int32)
@@ -139,7 +150,7 @@ def quantise(
             weights,
             biases,
             shift_source,
-            _shift(number, MANTISSA_FRACTION + sum_fraction - result_fraction),
+            _shift(number, MANTISSA_FRACTION + sum_fraction - result_fraction, sizes),
             acts[number],
             self_weight,
             neighbour_weight,
@@ -240,9 +251,22 @@ def _members(network: FloatModel, number: int) -> tuple[int, int, int]:
     return round((1 + network.eps[number]) * (1 << GIN_FRACTION)), 1 << GIN_FRACTION, GIN_FRACTION
 
 
-def _shift(number: int, shift: int) -> int:
-    if not 0 <= shift <= 63:
-        raise InputError(f"layer {number}", f"would shift by {shift}", "0..63: its magnitudes are too far apart")
+def _shift(number: int, shift: int, sizes: Mapping[str, float]) -> int:
+    """Return a shift if the hardware has it; otherwise magnitudes of the layer are too far apart for 16 bits.
+
+    Parameters
+    ----------
+    number, shift
+        Of the layer.
+    sizes
+        Largest magnitudes of what enters the layer, of its weights and of its biases.
+    """
+    if not 0 <= shift <= SHIFT_MAX:
+        found = ", ".join(f"{name} {size:.1e}" for name, size in sizes.items())
+        # The one that is farthest from 1 is the odd one.
+        odd = max((name for name in sizes if sizes[name]), key=lambda name: abs(np.log2(sizes[name])), default="inputs")
+        what = f"largest magnitudes are too far apart: {found}, which needs a shift by {shift}"
+        raise InputError(f"layer {number}", what, f"a shift in 0..{SHIFT_MAX}; rescale the {odd} to about 1")
     return shift
 
 

@@ -12,15 +12,19 @@ from typing import Any
 import numpy as np
 
 from golden.contracts import Model
-from golden.datasets.npz import read_archive
-from golden.errors import InputError
+from golden.datasets.archive import read_archive
+from golden.errors import InputError, nearest, unknown
+from golden.graph import Graph
 from golden.model.activation import FUNCTIONS, RELU
 from golden.model.float_model import FloatModel
+from golden.model.orientation import check_orientation
 
 __all__ = ["model_of", "read_weights", "write_weights"]
 
 #: Most layers an image can hold.
 LAYERS_MAX = 255
+_KEYS = ("model", "activation", "eps", "layer{i}.weight", "layer{i}.bias")
+_HOW = "docs/models.md shows how to write one from PyTorch"
 
 
 def model_of(name: str) -> Model:
@@ -34,10 +38,11 @@ def model_of(name: str) -> Model:
     try:
         return Model[name.upper()]
     except KeyError:
-        raise InputError("model", f"there is no {name!r}", ", ".join(m.name.lower() for m in Model)) from None
+        names = [model.name.lower() for model in Model]
+        raise unknown("model", name, names, ", ".join(names)) from None
 
 
-def read_weights(path: str, model: Model | None = None) -> FloatModel:
+def read_weights(path: str, model: Model | None = None, graph: Graph | None = None) -> FloatModel:
     """Read a network.
 
     Parameters
@@ -46,13 +51,16 @@ def read_weights(path: str, model: Model | None = None) -> FloatModel:
         ``.npz`` file.
     model
         What the user asked for; it may be absent here or in the file, not in both.
+    graph
+        Its features and classes say which matrices are transposed, if any; without it, the widths of the layers do.
 
     Raises
     ------
     InputError
-        If the file cannot be read, has an unknown or missing key, or an array has the wrong shape, type or range.
+        If the file cannot be read, has an unknown or missing key, or an array has the wrong shape, type or range, or
+        does not fit the graph.
     """
-    arrays = read_archive(path, "model, layer0.weight, layer0.bias, ...")
+    arrays = read_archive(path, f"model, layer0.weight, layer0.bias, ...; {_HOW}")
     stored = _stored_model(path, arrays.pop("model", None))
     activation = _text(path, "activation", arrays.pop("activation", np.array(RELU)), ", ".join(FUNCTIONS))
     if activation not in FUNCTIONS:
@@ -70,7 +78,8 @@ def read_weights(path: str, model: Model | None = None) -> FloatModel:
     for key, array in arrays.items():
         match = re.fullmatch(r"layer(0|[1-9]\d{0,2})\.(weight|bias)", key)
         if match is None:
-            raise InputError(path, f"has an array {key}", "model, activation, eps, layer{i}.weight, layer{i}.bias")
+            meant = nearest(re.sub(r"\d+", "{i}", key), _KEYS)
+            raise InputError(path, f"has an array {key}{meant}", f"{', '.join(_KEYS)}; {_HOW}")
         layers.setdefault(int(match[1]), {})[match[2]] = _numbers(path, key, array)
     if not 1 <= len(layers) <= LAYERS_MAX:
         raise InputError(path, f"has {len(layers)} layers", f"1..{LAYERS_MAX}")
@@ -78,9 +87,11 @@ def read_weights(path: str, model: Model | None = None) -> FloatModel:
         if "weight" not in layers.get(number, {}):
             raise InputError(path, f"has no layer{number}.weight", "layers numbered from 0 without a gap")
     weights = tuple(layers[number]["weight"] for number in range(len(layers)))
+    given = tuple(layers[number].get("bias") for number in range(len(layers)))
+    check_orientation(path, weights, given, graph)
     biases = (
-        layers[number].get("bias", np.zeros(weight.shape[-1] if weight.ndim else 0))
-        for number, weight in enumerate(weights)
+        np.zeros(weight.shape[-1] if weight.ndim else 0) if bias is None else bias
+        for weight, bias in zip(weights, given, strict=True)
     )
     if eps.ndim > 1 or (eps.ndim == 1 and eps.size != len(layers)):
         raise InputError(f"{path}, eps", f"has shape {list(eps.shape)}", f"a number, or {len(layers)}, one a layer")
@@ -116,4 +127,5 @@ def _text(path: str, key: str, array: Any, expected: str) -> str:
 def _numbers(path: str, key: str, array: Any) -> Any:
     if array.dtype.kind not in "iuf":
         raise InputError(f"{path}, {key}", f"is {array.dtype}", "numbers")
-    return array.astype(np.float64)
+    with np.errstate(over="ignore"):  # what overflows is infinite, and refused as such
+        return array.astype(np.float64)

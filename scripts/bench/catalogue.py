@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from golden.errors import InputError
+from golden.errors import unknown
 from scripts.bench import cache_2050, cache_rates, community, islands, latency, machine, ring
 from scripts.dnp.bench import BENCHES as DNP_BENCHES
 
@@ -62,5 +62,5 @@ def find(name: str) -> list[Callable[[Path], object]]:
     if name == "all":
         return list(BENCHES.values())
     if name not in BENCHES:
-        raise InputError("benchmark", f"there is no {name!r}", f"all, {', '.join(BENCHES)}")
+        raise unknown("benchmark", name, ["all", *BENCHES])
     return [BENCHES[name]]

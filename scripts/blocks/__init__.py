@@ -4,6 +4,7 @@ A new block needs one entry in the file of its area. Parameters are keyword argu
 representable in JSON, because the bench reads the same ones inside the simulator.
 """
 
+from golden.errors import unknown
 from scripts.blocks import attributes, community, dnp, foundation, islands, ring
 from scripts.blocks.block import Block
 
@@ -36,15 +37,27 @@ def measured_elsewhere(block: Block) -> set[str]:
     } - {files[name] for name in (block.name, *block.measures)}
 
 
-def find(name: str) -> list[Block]:
+def find(name: str, *others: str) -> list[Block]:
     """Return the block called `name`, all blocks of an area, or all blocks for ``all``.
+
+    Parameters
+    ----------
+    name
+        What the user wrote.
+    others
+        Names that the caller takes beside these, for the message.
 
     Raises
     ------
-    UserError
-        If there is none.
+    InputError
+        If there is none; it names the nearest.
     """
     found = [block for block in BLOCKS if name in ("all", block.name, block.name.partition(".")[0])]
     if not found:
-        raise UserError(f"no block {name!r}; known: all, {', '.join(block.name for block in BLOCKS)}")
+        areas = list(dict.fromkeys(block.name.partition(".")[0] for block in BLOCKS))
+        area = name.partition(".")[0]
+        of_area = [block.name for block in BLOCKS if block.name.startswith(f"{area}.")]
+        blocks = ", ".join(of_area) if of_area else f"<area>.<block>, <area> one of {', '.join(areas)}"
+        known = ["all", *others, *areas, *(block.name for block in BLOCKS)]
+        raise unknown("block", name, known, ", ".join(["all", *others, blocks]))
     return found

@@ -10,7 +10,7 @@ import typer
 
 from golden.dnp.config import CoreConfig
 from golden.dnp.machine import DeadlockError
-from scripts.blocks import UserError
+from golden.errors import InputError
 from scripts.dnp import programs
 from scripts.flows.outputs import checked_file, write
 from scripts.options import Strict
@@ -23,9 +23,11 @@ FAILED = 1
 dnp = typer.Typer(help="Run programs of the neural processor.", no_args_is_help=True)
 
 _Program = Annotated[Path, typer.Argument(help="Assembly text, or a .json dump of `atoll asm`.", metavar="PROGRAM")]
-_WmDepth = Annotated[int, typer.Option(help="Words of WM.", min=2, max=65536)]
-_XmDepth = Annotated[int, typer.Option(help="Words of XM.", min=2, max=65536)]
-_PDepth = Annotated[int, typer.Option(help="Words of program memory.", min=2, max=65536)]
+#: Words of the largest memory.
+_LARGEST = 65536
+_WmDepth = Annotated[int, typer.Option(help="Words of WM.", min=2, max=_LARGEST)]
+_XmDepth = Annotated[int, typer.Option(help="Words of XM.", min=2, max=_LARGEST)]
+_PDepth = Annotated[int, typer.Option(help="Words of program memory.", min=2, max=_LARGEST)]
 _DEFAULTS = CoreConfig()
 
 
@@ -51,7 +53,7 @@ def asm(
 
 def disasm(program: _Program) -> None:
     """Turn program words (JSON of `atoll asm`) back into text."""
-    print(programs.listing(programs.load(program, _DEFAULTS).program))
+    print(programs.listing(programs.load(program, CoreConfig(*[_LARGEST] * 3)).program))
 
 
 @dnp.command("run")
@@ -63,6 +65,9 @@ def run(
     inputs: Annotated[
         list[str] | None, typer.Option("--in", help="Words that arrive at a port: W=1,2,3. Again for other ports.")
     ] = None,
+    clocks: Annotated[
+        int, typer.Option(help="Clocks after which a program is thought not to end.", min=1)
+    ] = programs.LIMIT,
     wm_depth: _WmDepth = _DEFAULTS.wm_depth,
     xm_depth: _XmDepth = _DEFAULTS.xm_depth,
     p_depth: _PDepth = _DEFAULTS.p_depth,
@@ -74,11 +79,16 @@ def run(
     machine = programs.prepared(image, words, config)
     try:
         if trace:
-            for line in programs.trace(machine, image):
+            for line in programs.trace(machine, image, clocks):
                 print(line)
-        found = programs.finished(machine) if trace else programs.run_golden(machine)
-    except (DeadlockError, TimeoutError) as error:
-        raise UserError(f"{program}: {error}") from error
+        found = programs.finished(machine) if trace else programs.run_golden(machine, clocks)
+    except TimeoutError:
+        where = f"at address {int(machine.state.pc[0])}"
+        raise InputError(
+            program, f"is still running after {clocks:,} clocks, {where}", "HALT, or more --clocks"
+        ) from None
+    except DeadlockError as error:
+        raise InputError(program, str(error), "words for every port that is read: --in W=1,2,3") from None
     print(json.dumps(found, indent=1) if as_json else programs.show(found))
     if rtl:
         try:

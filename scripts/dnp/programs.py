@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,17 @@ from golden.dnp.assembler import AssemblyError, Image, assemble
 from golden.dnp.config import CoreConfig
 from golden.dnp.disassembler import disassemble, one
 from golden.dnp.isa import PORTS, Control, StopCode
-from golden.dnp.machine import EdgePort, Machine
+from golden.dnp.machine import DeadlockError, EdgePort, Machine
 from golden.dnp.state import COMMIT, Slot
+from golden.errors import InputError
+from golden.files import read_text
 from scripts.blocks import UserError
 from tb.harness.run import simulate
 
 __all__ = ["dump", "finished", "listing", "load", "parse_inputs", "result", "run_golden", "run_rtl", "show", "trace"]
 
-#: Clocks after which a program is thought not to end.
-LIMIT = 1_000_000
+#: Clocks after which a program is thought not to end, unless more are asked for; half a minute of the golden machine.
+LIMIT = 100_000
 _WORD = 0xFFFF
 #: Clocks in which the last words leave the output buffers.
 _DRAIN = 2
@@ -30,25 +33,50 @@ def load(path: Path, config: CoreConfig) -> Image:
 
     Raises
     ------
+    InputError
+        If the file cannot be read, or a dump is not one or has no room in these memories.
     UserError
-        With every complaint of the assembler, or if the file cannot be read.
+        With the complaints of the assembler, a line each.
     """
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read as text: {error}") from error
+    text = read_text(path, "assembly text, or a dump of `atoll asm`")
     if path.suffix == ".json":
-        try:
-            data = json.loads(text)
-            wm, xm = ({int(a): int(v) for a, v in data.get(name, {}).items()} for name in ("wm", "xm"))
-            image = Image([int(word) for word in data["program"]], wm, xm)
-        except (ValueError, KeyError, AttributeError, TypeError) as error:
-            raise UserError(f"{path}: expected a dump of `atoll asm`: {error!r}") from error
-        return image
+        return _dumped(path, text, config)
     try:
         return assemble(text, str(path), config)
     except AssemblyError as error:
         raise UserError(str(error)) from error
+
+
+def _dumped(path: Path, text: str, config: CoreConfig) -> Image:
+    """Read a dump; everything in it is checked, since it may be written by hand."""
+    expected = "a dump of `atoll asm`: {program: [word, ...], wm: {address: word}, xm: {address: word}}"
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(path, f"is not JSON ({error})", expected) from None
+    if not isinstance(data, dict) or not isinstance(data.get("program"), list):
+        raise InputError(path, "has no program", expected)
+    _check_words(path, "program", data["program"])
+    if len(data["program"]) > config.p_depth:
+        raise InputError(f"{path}, program", f"has {len(data['program'])} words", f"at most {config.p_depth}")
+    memories = []
+    for name, depth in (("wm", config.wm_depth), ("xm", config.xm_depth)):
+        words = data.get(name, {})
+        if not isinstance(words, dict):
+            raise InputError(f"{path}, {name}", f"is {type(words).__name__}", expected)
+        _check_words(path, name, words.values())
+        for address in words:
+            if not re.fullmatch("[0-9]{1,5}", address) or int(address) >= depth:
+                raise InputError(f"{path}, {name}", f"has the address {address!r}", f"addresses in 0..{depth - 1}")
+        memories.append({int(address): word & _WORD for address, word in words.items()})
+    return Image([word & _WORD for word in data["program"]], memories[0], memories[1])
+
+
+def _check_words(path: Path, name: str, words: Iterable[Any]) -> None:
+    for word in words:
+        if type(word) is not int or not -0x8000 <= word <= _WORD:
+            shown = word if isinstance(word, int | float) else type(word).__name__
+            raise InputError(f"{path}, {name}", f"has the word {shown!s:.40}", "whole numbers in -32768..65535")
 
 
 def dump(image: Image) -> str:
@@ -59,7 +87,7 @@ def dump(image: Image) -> str:
 def listing(words: list[int]) -> str:
     """Return address, words and text of every instruction."""
     rows = disassemble(words)
-    ends = [address for address, _ in rows[1:]] + [len(words)]
+    ends = [*(address for address, _ in rows), len(words)][1:]
     return "\n".join(
         f"{address:5d}  {' '.join(f'{word:04x}' for word in words[address:end]):9}  {text}"
         for (address, text), end in zip(rows, ends, strict=True)
@@ -71,21 +99,23 @@ def parse_inputs(given: list[str]) -> dict[str, list[int]]:
 
     Raises
     ------
-    UserError
-        If it is written otherwise.
+    InputError
+        If it is written otherwise, or a port is named twice.
     """
     inputs: dict[str, list[int]] = {}
+    expected = f"PORT=word,word,… with PORT one of {' '.join(PORTS)} and words in -32768..65535"
     for text in given:
         port, equals, words = text.partition("=")
         try:
-            inputs[port.upper()] = [int(word, 0) for word in words.split(",") if word.strip()]
+            found = [int(word, 0) for word in words.split(",") if word.strip()]
         except ValueError:
-            equals = ""
-        if port.upper() not in PORTS or not equals:
-            raise UserError(f"--in {text}: expected PORT=word,word,… with PORT one of {' '.join(PORTS)}")
-        out_of_range = [word for word in inputs[port.upper()] if not -0x8000 <= word <= _WORD]
-        if out_of_range:
-            raise UserError(f"--in {text}: expected words in -32768..65535, not {out_of_range[0]}")
+            raise InputError("--in", f"is {text!r}", expected) from None
+        if port.upper() not in PORTS or not equals or port.upper() in inputs:
+            twice = ", a port that has words already" if port.upper() in inputs else ""
+            raise InputError("--in", f"is {text!r}{twice}", expected)
+        if any(not -0x8000 <= word <= _WORD for word in found):
+            raise InputError("--in", f"is {text!r}", expected)
+        inputs[port.upper()] = found
     return inputs
 
 
@@ -100,8 +130,14 @@ def prepared(image: Image, inputs: dict[str, list[int]], config: CoreConfig) -> 
     return machine
 
 
-def trace(machine: Machine, image: Image) -> Iterator[str]:
-    """Run to the end; yield a line for every instruction as the add stage carries it out."""
+def trace(machine: Machine, image: Image, limit: int = LIMIT) -> Iterator[str]:
+    """Run to the end; yield a line for every instruction as the add stage carries it out.
+
+    Raises
+    ------
+    DeadlockError, TimeoutError
+        As for `Machine.run`.
+    """
     state = machine.state
     texts: dict[int, str] = {}
     for address, text in disassemble(image.program):
@@ -109,10 +145,10 @@ def trace(machine: Machine, image: Image) -> Iterator[str]:
     while not state.halted.all():
         slot, waited = state.pipe[COMMIT][:, 0].copy(), int(state.blocked[0])
         clock = machine.clock
-        if clock >= LIMIT:
+        if clock >= limit:
             raise TimeoutError(f"still running after {clock} clocks")
         if not machine.step():
-            raise RuntimeError(machine.explain())
+            raise DeadlockError(machine.explain())
         if not slot[Slot.VALID]:
             continue
         pc = int(slot[Slot.PC])
@@ -121,9 +157,9 @@ def trace(machine: Machine, image: Image) -> Iterator[str]:
         yield f"{clock:6d}  {pc:5d}  {text:32}  A = {int(state.a[0]):6d}{waits}"
 
 
-def run_golden(machine: Machine) -> dict[str, Any]:
-    """Run the machine to its end and return :func:`result`."""
-    machine.run(LIMIT)
+def run_golden(machine: Machine, limit: int = LIMIT) -> dict[str, Any]:
+    """Run the machine to its end, at most `limit` clocks, and return :func:`result`."""
+    machine.run(limit)
     return finished(machine)
 
 

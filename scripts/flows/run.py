@@ -4,8 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from rich.markup import escape
+
 from golden.datasets import load
 from golden.head import HeadProblem
+from golden.model.hints import hints, hints_of_weights
 from golden.model.network import infer
 from golden.model.quantise import quantise
 from golden.model.training import train
@@ -74,7 +77,9 @@ def _carry_out(request: Request, sizes: Sizes, folder: Path, steps: Steps) -> di
     neural = sizes.units.neural
     graph = load(request.dataset)
     asked = model_of(request.model) if request.model else None
-    given = read_weights(str(request.model_file), asked) if request.model_file else None
+    given = read_weights(str(request.model_file), asked, graph) if request.model_file else None
+    for hint in hints(graph) + (hints_of_weights(given, graph) if given else []):
+        steps.console.print(f"[yellow]hint[/yellow] {escape(hint)}", soft_wrap=True)
     check(request, graph, given, sizes)
     steps.step("training" if given is None else "weights")
     network = given or train(graph, request.network, request.training)

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
-from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
+from sklearn.metrics import ConfusionMatrixDisplay
 
 from golden.graph import IntArray
 from scripts.report.glossary import phase_title
@@ -231,7 +231,10 @@ def confusion(labels: IntArray, predicted: IntArray) -> Figure:
     side = float(np.clip(2 + 0.45 * classes.size, 5, 11))
     figure = Figure(figsize=(side + 1, side), layout="constrained")
     axes = figure.subplots()
-    shown = ConfusionMatrixDisplay(confusion_matrix(labels, predicted, labels=classes), display_labels=classes)
+    # scikit-learn's own count warns where there is only one class.
+    counts = np.zeros((classes.size, classes.size), dtype=np.int64)
+    np.add.at(counts, (np.searchsorted(classes, labels), np.searchsorted(classes, predicted)), 1)
+    shown = ConfusionMatrixDisplay(counts, display_labels=classes)
     few = classes.size <= _COUNTED_CLASSES
     shown.plot(ax=axes, cmap="Blues", colorbar=not few, include_values=few)
     axes.set(xlabel="predicted class", ylabel="label")

@@ -27,7 +27,7 @@ def test_karate_has_its_clubs_and_no_weights() -> None:
 
 
 def test_a_bundled_graph_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(InputError, match="there is no 'karat'; expected one of karate, davis"):
+    with pytest.raises(InputError, match="there is no 'karat', perhaps karate; expected one of karate, davis"):
         bundled.load("karat")
 
 

@@ -1,3 +1,5 @@
+import io
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +58,7 @@ NAN = np.array([[1.0, np.nan]] * 3)
     [
         ({"edge_weight": np.ones(4)}, "edge_weight: the graph has edge weights"),
         ({"edge_attr": np.ones(4)}, "edge_attr: the graph has edge weights"),
-        ({"train_maks": np.ones(3)}, "has an array train_maks; expected only edge_index, x, y"),
+        ({"train_maks": np.ones(3)}, "has an array train_maks, perhaps train_mask; expected only edge_index, x, y"),
         ({"x": None}, "has no x; expected arrays edge_index, x"),
         ({"edge_index": np.array([[0, 1]])}, r"edge_index: is int64 \[1, 2\]; expected integers \[2, edges\]"),
         ({"edge_index": np.array([[0.0], [1.0]])}, "edge_index: is float64"),
@@ -64,12 +66,18 @@ NAN = np.array([[1.0, np.nan]] * 3)
         ({"edge_index": np.array([[0], [-1]])}, "edges: has the node -1"),
         ({"x": np.ones(3)}, r"x: is float64 \[3\]; expected numbers \[nodes, f\]"),
         ({"x": np.array([["a", "b"]] * 3)}, "x: is <U1"),
-        ({"x": np.ones((3, 2), dtype=object)}, "cannot be used .*allow_pickle"),
+        ({"x": np.ones((3, 2), dtype=object)}, "x: holds Python objects; expected an array of numbers"),
         ({"x": NAN}, "x: has a value that is not finite"),
         ({"x": np.full((3, 2), 1e300)}, "has a value that is not finite"),
         ({"y": np.array([0.0, 1, 1])}, r"y: is float64 \[3\]; expected integers \[3\]"),
         ({"y": np.array([0, 1])}, r"y: is int64 \[2\]"),
         ({"y": np.array([0, 1, -2])}, "labels: has the class -2"),
+        ({"y": np.array([0, 1, 1 << 40])}, "y: has the class 1099511627776; expected classes below 65,535"),
+        ({"y": np.array([0, 1, (1 << 64) - 1], dtype=np.uint64)}, "y: has the class 18446744073709551615"),
+        ({"edge_index": np.array([[0], [1 << 63]], dtype=np.uint64)}, "edges: has the node 9223372036854775808"),
+        ({"x": np.ones((3, 0))}, "has 0 features; expected 1..65,536"),
+        ({"x": np.ones((3, 65537), dtype=np.int8)}, "has 65,537 features"),
+        ({"x": np.ones((0, 2)), "y": np.ones(0, int), "edge_index": np.zeros((2, 0), int)}, "has no nodes"),
         ({"train_mask": np.array([1, 0, 1])}, r"train_mask: is int64 \[3\]; expected bool \[3\]"),
         ({"train_mask": np.ones(3, bool), "val_mask": np.ones(3, bool)}, "split: puts a node into two parts"),
     ],
@@ -81,11 +89,82 @@ def test_a_malformed_archive_is_refused_in_one_line(tmp_path: Path, change: dict
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("data", [b"", b"text", b"PK\x03\x04broken"])
-def test_a_file_that_is_no_archive_is_refused(tmp_path: Path, data: bytes) -> None:
+SAFETENSORS = (2).to_bytes(8, "little") + b"{}"
+LEGACY = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02."
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"", "is empty"),
+        (b"a,b\n1,2\n", "is text"),
+        (SAFETENSORS, "is a safetensors file"),
+        (LEGACY, "is a PyTorch file"),
+        (b"\x80\x04.", "is a pickle"),
+        (b"\x89HDF\r\n", "is an HDF5 file"),
+        (b"\0\1\2", "is no archive"),
+        (b"PK\x03\x04broken", "cannot be used"),
+    ],
+)
+def test_a_file_of_another_kind_is_named(tmp_path: Path, data: bytes, what: str) -> None:
     (tmp_path / "bad.npz").write_bytes(data)
-    with pytest.raises(InputError, match=r"bad.npz: cannot be (used|read)"):
+    with pytest.raises(
+        InputError, match=f"bad.npz: {what}.*; expected an .npz archive of edge_index, x, y; docs/datas"
+    ):
         load(f"npz:{tmp_path}/bad.npz")
+
+
+def test_a_file_of_pytorch_is_named(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "data.pt", "w") as archive:
+        archive.writestr("data/data.pkl", b"")
+    with pytest.raises(InputError, match=r"data.pt: is a PyTorch file; expected an .npz archive"):
+        load(f"npz:{tmp_path}/data.pt")
+
+
+def test_members_that_are_no_arrays_or_there_twice_are_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("notes.txt", b"")
+    with pytest.raises(InputError, match=r"has a member notes.txt that is no array"):
+        load(f"npz:{tmp_path}/a.npz")
+    buffer = io.BytesIO()
+    np.save(buffer, np.ones(1))
+    with zipfile.ZipFile(tmp_path / "b.npz", "w") as archive:
+        archive.writestr("x.npy", buffer.getvalue())
+        with pytest.warns(UserWarning, match="Duplicate name"):
+            archive.writestr("x.npy", buffer.getvalue())
+    with pytest.raises(InputError, match=r"has a member x.npy twice"):
+        load(f"npz:{tmp_path}/b.npz")
+
+
+def test_a_header_that_promises_more_than_there_is_allocates_nothing(tmp_path: Path) -> None:
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (1 << 40, 64)})
+    with zipfile.ZipFile(tmp_path / "bomb.npz", "w") as archive:
+        archive.writestr("x.npy", header.getvalue())
+    with pytest.raises(
+        InputError, match=r"x: is float64 \[1099511627776, 64\] in 0 bytes; expected 562,949,953,421,312"
+    ):
+        load(f"npz:{tmp_path}/bomb.npz")
+
+
+def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("golden.datasets.archive.CONTENT_MAX", 100)
+    with pytest.raises(InputError, match=r"holds [\d,]+ bytes; expected arrays of at most 100 bytes in all"):
+        load(saved(tmp_path, parts()))
+
+
+def test_a_device_is_not_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="/dev/zero: is a pipe or device, not a regular file"):
+        load("npz:/dev/zero")
+    with pytest.raises(InputError, match="is no path"):
+        load("npz:a\0b")
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.int8, np.bool_, np.longdouble, ">f4"])
+def test_features_of_any_type_of_numbers_are_taken(tmp_path: Path, kind: Any) -> None:
+    graph = load(saved(tmp_path, parts() | {"x": np.eye(3).astype(kind)}))
+    assert graph.features.dtype == np.float32
+    assert np.array_equal(graph.features.toarray(), np.eye(3))
 
 
 def test_a_single_array_is_refused(tmp_path: Path) -> None:

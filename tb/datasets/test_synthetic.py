@@ -99,7 +99,7 @@ def test_limits_themselves_are_allowed() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("ring", "there is no kind 'ring'; expected one of power-law, "),
+        ("ring", "there is no 'ring'; expected one of power-law, "),
         ("grid,size=3", "'size=3' is not a key with a value; expected key=value with one of nodes, degree"),
         ("grid,nodes", "'nodes' is not a key with a value"),
         ("grid,nodes=4,nodes=5", "'nodes=5' twice"),
@@ -110,7 +110,12 @@ def test_limits_themselves_are_allowed() -> None:
         ("erdos,degree=9,nodes=5", "degree: is 9.0; expected at most 4 with 5 nodes"),
         ("path,classes=9,nodes=5", "classes: is 9; expected at most 5"),
         ("clique,nodes=5000", "nodes: is 5000; expected 1..4096"),
-        ("path,nodes=100000,features=60000,density=0.9", "dense features are too large"),
+        ("path,nodes=100000,features=60000,density=0.9", "has 6,000,000,000 features, nodes . features . density"),
+        ("path,nodes=10000000,features=60000,density=0.01", "has 6,000,000,000 features, nodes . features . density"),
+        ("star,nodes=60000,features=60000,classes=60000,density=1", "features, nodes . features . density; expected"),
+        ("erdos,nodes=10000000,degree=1000", "has 10,000,000,000 edges, nodes . degree; expected at most 134,217,728"),
+        ("power-lw", "there is no 'power-lw', perhaps power-law; expected one of power-law, "),
+        ("path,node=4", "'node=4' is not a key with a value, perhaps nodes; expected key=value with one of nodes"),
     ],
 )
 def test_bad_settings_are_refused_in_one_line(spec: str, message: str) -> None:
@@ -132,4 +137,20 @@ def test_the_list_of_data_sets_is_what_can_be_loaded() -> None:
 @pytest.mark.parametrize("spec", ["", "cora", "digits:", "Karate", "file:x"])
 def test_a_data_set_that_does_not_exist_is_refused(spec: str) -> None:
     with pytest.raises(InputError, match=r"data set: there is no .*; expected one of digits, karate, "):
+        load(spec)
+
+
+@pytest.mark.parametrize(
+    ("spec", "meant"),
+    [
+        ("karat", "karate"),
+        ("Karate", "karate"),
+        ("mine.npz", "npz:mine.npz"),
+        ("cora", "planetoid:DIR/cora with the folder DIR of ind.cora.graph"),
+        ("power-law", "synthetic:power-law"),
+        ("plantoid:data/cora", "planetoid:"),
+    ],
+)
+def test_the_nearest_data_set_is_named(spec: str, meant: str) -> None:
+    with pytest.raises(InputError, match=f"there is no {spec!r}, perhaps {meant}; expected one of"):
         load(spec)

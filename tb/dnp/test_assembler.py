@@ -7,13 +7,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from golden.dnp.assembler import AssemblyError, assemble
 from golden.dnp.config import CoreConfig
 from golden.dnp.decode import Trait, traits
 from golden.dnp.disassembler import disassemble
 from golden.dnp.isa import INSTRUCTIONS, REPEAT_BIT, Instruction, Kind, lookup
-from scripts.blocks import UserError
+from golden.dnp.machine import DeadlockError
+from golden.errors import InputError
+from scripts.cli import app
 from scripts.dnp import programs
 from tb.dnp.programs import random_program
 
@@ -164,17 +167,82 @@ def test_dumps_are_read_back(tmp_path: Path) -> None:
     again = programs.load(path, CoreConfig())
     assert (again.program, again.wm, again.xm) == (image.program, image.wm, image.xm)
     assert json.loads(path.read_text())["labels"] == {"x": 0}
-    path.write_text("{}")
-    with pytest.raises(UserError, match=r"expected a dump of `atoll asm`"):
-        programs.load(path, CoreConfig())
-    with pytest.raises(UserError, match="cannot be read as text"):
+    with pytest.raises(InputError, match=r"missing.asm: cannot be read \(No such file"):
         programs.load(tmp_path / "missing.asm", CoreConfig())
 
 
-@pytest.mark.parametrize("text", ["X=1", "W", "W=a", "W=70000"])
-def test_words_for_ports_are_checked(text: str) -> None:
-    with pytest.raises(UserError, match="expected"):
-        programs.parse_inputs([text])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{}", "has no program; expected a dump of `atoll asm`"),
+        ("[" * 100_000, "is not JSON"),
+        ('{"program": [NaN]}', "program: has the word nan; expected whole numbers in -32768..65535"),
+        ('{"program": [1e999]}', "program: has the word inf"),
+        ('{"program": ["1"]}', "program: has the word str"),
+        ('{"program": [65536]}', "program: has the word 65536"),
+        ('{"program": [' + "0," * 1024 + "0]}", "program: has 1025 words; expected at most 1024"),
+        ('{"program": [], "wm": [1]}', "wm: is list"),
+        ('{"program": [], "wm": {"-1": 1}}', "wm: has the address '-1'; expected addresses in 0..525"),
+        ('{"program": [], "xm": {"128": 1}}', "xm: has the address '128'; expected addresses in 0..127"),
+        ('{"program": [], "xm": {"1": true}}', "xm: has the word True"),
+    ],
+)
+def test_a_dump_is_checked(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(InputError, match=message):
+        programs.load(tmp_path / "x.json", CoreConfig())
+
+
+def test_negative_words_of_a_dump_are_those_of_sixteen_bits(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text('{"program": [-1], "wm": {"3": -2}}')
+    image = programs.load(tmp_path / "x.json", CoreConfig())
+    assert (image.program, image.wm, image.xm) == ([0xFFFF], {3: 0xFFFE}, {})
+
+
+def test_a_program_without_words_has_an_empty_listing() -> None:
+    assert programs.listing(assemble("; nothing").program) == ""
+
+
+def test_a_program_that_does_not_end_is_given_up(tmp_path: Path) -> None:
+    (tmp_path / "loop.asm").write_text("here: JMP here")
+    done = CliRunner().invoke(app, ["dnp", "run", str(tmp_path / "loop.asm"), "--clocks", "50"])
+    assert "is still running after 50 clocks, at address" in str(done.exception)
+    image = assemble("INA W\nHALT")
+    for run in (programs.run_golden, lambda machine: list(programs.trace(machine, image))):
+        with pytest.raises(DeadlockError, match="waits for a word from the host on port W"):
+            run(programs.prepared(image, {"W": []}, CoreConfig()))
+
+
+def test_long_and_strange_text_is_shown_in_short() -> None:
+    with pytest.raises(AssemblyError) as caught:
+        assemble("\x1b[1m" + "x" * 5000 + "\n" + "FROB\n" * 100 + "LDI #0x" + "f" * 9000 + " A", "t")
+    lines = str(caught.value).split("\n")
+    assert len(lines) == 21
+    assert lines[0].startswith("t:1:1: '\\x1b[1mxxx")
+    assert lines[-1] == "t: 82 more complaints like these"
+    assert max(map(len, lines)) < 600
+    assert str(caught.value).isprintable() is False
+    assert all(line.isprintable() for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("MAD RF1 XM", "'MAD': unknown mnemonic, perhaps MADD"),
+        (".wrd 1", "'.wrd': unknown directive, perhaps .word"),
+        ("start: JMP strat", "'strat': undefined label strat, perhaps start; expected"),
+        ("MADD RF1 XM[9]", r"'XM\[9\]': expected"),
+    ],
+)
+def test_the_nearest_name_is_proposed(text: str, message: str) -> None:
+    with pytest.raises(AssemblyError, match=message):
+        assemble(text)
+
+
+@pytest.mark.parametrize("given", [["X=1"], ["W"], ["W=a"], ["W=70000"], ["W=1", "w=2"]])
+def test_words_for_ports_are_checked(given: list[str]) -> None:
+    with pytest.raises(InputError, match=r"--in: is .*; expected PORT=word,word"):
+        programs.parse_inputs(given)
 
 
 def test_a_trace_has_a_line_for_every_pass() -> None:

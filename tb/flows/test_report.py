@@ -17,6 +17,7 @@ from golden.islands.schedule import Schedule
 from scripts.flows.doctor import BROWSERS
 from scripts.flows.run import Request, run
 from scripts.report import Run, Timeline, predictions, write_report
+from scripts.report.figures import confusion, svg
 
 
 class Page(HTMLParser):
@@ -242,3 +243,12 @@ def test_a_browser_shows_it_without_complaint(browser: str, tmp_path: Path) -> N
     done = browse(browser, tmp_path / "report.html", f"--screenshot={tmp_path / 'report.png'}")
     assert "CONSOLE" not in done.stderr, done.stderr
     assert (tmp_path / "report.png").stat().st_size > 20_000
+
+
+def test_a_confusion_matrix_of_one_class_is_drawn() -> None:
+    """Pytest makes errors of the warnings that scikit-learn has for it."""
+    ones = np.ones(5, dtype=np.int64)
+    assert "<svg" in svg(confusion(ones, ones))
+    (axes,) = confusion(np.array([0, 2, 2]), np.array([2, 2, 5])).axes
+    assert [text.get_text() for text in axes.texts] == ["0", "1", "0", "0", "1", "1", "0", "0", "0"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0", "2", "5"]

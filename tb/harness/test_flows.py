@@ -12,10 +12,11 @@ from amaranth import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from golden.errors import InputError
 from hw.stream.queue import Queue
 from hw.stream.slice import Slice
 from scripts import blocks
-from scripts.blocks import BLOCKS, UserError, find, measured_elsewhere
+from scripts.blocks import BLOCKS, find, measured_elsewhere
 from scripts.flows import contracts, cover, equivalence, generate, mutate, synth
 from scripts.flows.modules import own_modules
 from scripts.flows.yosys import ToolError, yosys
@@ -70,8 +71,18 @@ def test_blocks_are_found_by_name_area_and_all() -> None:
     assert [block.name for block in find("stream.slice")] == ["stream.slice"]
     assert [block.name for block in find("stream")] == ["stream.queue", "stream.slice", "stream.arbiter"]
     assert find("all") == list(BLOCKS)
-    with pytest.raises(UserError, match="no block 'nix'; known: all, stream"):
+    with pytest.raises(
+        InputError, match=r"block: there is no 'nix'; expected all, <area>.<block>, <area> one of stream"
+    ):
         find("nix")
+    with pytest.raises(InputError, match=r"there is no 'islands.state_stor', perhaps islands.state_store"):
+        find("islands.state_stor")
+    with pytest.raises(InputError, match=r"there is no 'state_store', perhaps islands.state_store"):
+        find("state_store")
+    with pytest.raises(InputError, match=r"there is no 'stream.x'.*; expected all, stream.queue, stream.slice, "):
+        find("stream.x")
+    with pytest.raises(InputError, match=r"there is no 'machin', perhaps machine; expected all, machine, <area>"):
+        find("machin", "machine")
 
 
 def test_a_request_that_cannot_be_carried_out_ends_in_one_line_and_status_2() -> None:
@@ -80,7 +91,7 @@ def test_a_request_that_cannot_be_carried_out_ends_in_one_line_and_status_2() ->
     )
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr.startswith("atoll: no block 'nix'")
+    assert done.stderr.startswith("atoll: block: there is no 'nix'")
     assert done.stderr.count("\n") == 1
 
 

@@ -119,8 +119,25 @@ def test_a_network_of_zeros_is_quantised() -> None:
 
 def test_magnitudes_too_far_apart_are_refused() -> None:
     base = network(Model.GIN, 34, 2)
-    with pytest.raises(InputError, match=r"layer 0: would shift by .*magnitudes"):
+    with pytest.raises(InputError, match=r"layer 0: largest magnitudes are too far apart: .*; rescale the biases to"):
         quantise(FloatModel(Model.GIN, base.weights, (np.full(2, 1e12),), base.eps), KARATE)
+    with pytest.raises(InputError, match=r"features 1.0e\+00, weights 2.3e-200, .*; rescale the weights to about 1"):
+        quantise(FloatModel(Model.GIN, (base.weights[0] * 1e-200,), base.biases, base.eps), KARATE)
+
+
+def test_features_too_small_to_be_scaled_are_to_be_rescaled() -> None:
+    small = replace(KARATE, features=KARATE.features * np.float32(1e-20))
+    with pytest.raises(InputError, match=r"features 1.0e-20, .*; expected a shift in 0..63; rescale the features to"):
+        quantise(network(Model.GCN, 34, 2), small)
+
+
+def test_sums_that_overflow_are_refused_without_a_warning() -> None:
+    base = network(Model.GCN, 34, 8, 2)
+    huge = replace(base, weights=tuple(weight * 1e300 for weight in base.weights))
+    with pytest.raises(InputError, match="a sum overflows; expected smaller weights or features"):
+        quantise(huge, KARATE)
+    with pytest.raises(InputError, match="layer 1: has results that overflow; expected smaller weights or features"):
+        huge.forward(KARATE)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,75 @@
+"""Lines about a network and a graph that can be run and yet are probably not what was meant."""
+
+from dataclasses import replace
+
+import numpy as np
+from scipy import sparse
+
+from golden.errors import InputError
+from golden.graph import Graph
+from golden.model.float_model import FloatModel, accuracy
+from golden.model.orientation import WHY, names_of
+
+__all__ = ["hints", "hints_of_weights"]
+
+#: Least gain in accuracy of transposed matrices that is worth a word, and the same in standard deviations of it.
+_GAIN, _DEVIATIONS = 0.1, 3.0
+#: Features whose largest magnitude is outside leave biases and weights of usual size without effect.
+_USUAL = (2.0**-16, 2.0**16)
+
+
+def hints(graph: Graph) -> list[str]:
+    """Return a line if the features of a graph are all 0, or far from the magnitude of weights and biases.
+
+    Parameters
+    ----------
+    graph
+        What is run.
+    """
+    values = graph.features.data if sparse.issparse(graph.features) else graph.features
+    peak = float(np.abs(values).max(initial=0))
+    if not peak:
+        return [f"features of {graph.name}: all are 0, so nodes differ by their edges alone"]
+    if _USUAL[0] <= peak <= _USUAL[1]:
+        return []
+    kind = "tiny" if peak < 1 else "huge"
+    return [f"features of {graph.name}: {kind}, {peak:.1e} at most; rescale them, to a largest magnitude near 1"]
+
+
+def hints_of_weights(network: FloatModel, graph: Graph) -> list[str]:
+    """Return a line for each thing about a user's weights that their shapes allow and that is probably wrong.
+
+    Parameters
+    ----------
+    network
+        As read.
+    graph
+        What it is run on.
+    """
+    lines = []
+    given = network.weights[-1].shape[1]
+    if given < graph.classes:
+        last = names_of([len(network.weights) - 1])
+        lines.append(f"{last}: gives {given} results a node, but {graph.name} has {graph.classes} classes")
+    return lines + _square(network, graph)
+
+
+def _square(network: FloatModel, graph: Graph) -> list[str]:
+    """Return a line if square matrices predict known classes far better when transposed: their shape cannot tell."""
+    square = [number for number, weight in enumerate(network.weights) if weight.shape[0] == weight.shape[1]]
+    known = graph.labels >= 0
+    if not square or not known.any():
+        return []
+    weights = tuple(weight.T if number in square else weight for number, weight in enumerate(network.weights))
+    try:
+        given, turned = (
+            accuracy(some.predictions(graph), graph, known) or 0.0 for some in (network, replace(network, weights=weights))
+        )
+    except InputError:  # one of the two overflows
+        return []
+    if turned - given <= max(_GAIN, _DEVIATIONS * np.sqrt(0.5 / np.count_nonzero(known))):
+        return []
+    its = "its transpose predicts" if len(square) == 1 else "their transposes predict"
+    return [
+        f"{names_of(square)}: probably transposed; {its} {turned:.0%} of the known classes, as given {given:.0%}; {WHY}"
+    ]
