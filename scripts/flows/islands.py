@@ -23,6 +23,7 @@ from golden.islands.partition import check_records
 from golden.islands.record import Record, records_of
 from golden.islands.schedule import ANY, Choice, Schedule, quarter
 from hw.islands.config import LocatorConfig
+from scripts.flows.doctor import require_simulator
 from scripts.flows.outputs import checked_folder, publishing
 from scripts.flows.table import show
 from tb.harness import BuildOptions
@@ -264,6 +265,7 @@ def islands(request: Request) -> dict[str, Any]:
         If a record differs from the communities by connected components, or the order from what I11 says.
     """
     checked_folder(request.out)
+    require_simulator()
     graph = load(request.dataset)
     graph.require_symmetric("communities")
     schedule = request.choice.schedule(graph)

@@ -1,6 +1,7 @@
 """One inference: train or load a network, quantise it, run it in RTL, compare bit by bit, write `result.json`."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,9 @@ from tb.models.activity import WINDOW
 
 __all__ = ["Request", "run"]
 
+#: Bytes below which a disk is full for a simulation.
+_LITTLE = 1 << 16
+
 
 def run(request: Request) -> dict[str, Any]:
     """Carry out a request.
@@ -62,6 +66,10 @@ def run(request: Request) -> dict[str, Any]:
         try:
             result = _carry_out(request, sizes, folder, steps)
         except AssertionError as error:
+            if shutil.disk_usage(folder).free < _LITTLE:
+                raise ToolError(
+                    f"{request.out}: no space left on the disk; the simulation ended without a result"
+                ) from None
             # The simulation's own message ends in its log.
             what, kept = str(error).splitlines()[0], keep(folder, request.out)
             raise ToolError(what.replace(str(folder.resolve()), str(kept))) from None

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from argparse import Namespace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from scripts import cli
 from scripts.blocks import UserError
 from scripts.flows.outputs import checked_file, checked_folder, keep, publishing, replacing, scratch, write
 from scripts.flows.run import Request, run
+from scripts.flows.yosys import ToolError
 from tb.harness.build import FORBIDDEN, ROOT
 
 ATOLL = [sys.executable, "-m", "scripts.cli", "run", "--config", "small"]
@@ -59,7 +61,8 @@ def test_a_killed_run_leaves_the_folder_usable(number: signal.Signals, steps: tu
         with started("karate", "--out", str(out)) as process:
             lines = said(process, until=step)
             assert step in lines[-1], lines
-            os.killpg(process.pid, number)
+            # A terminal interrupts all processes, a killer only finds one.
+            (os.kill if number == signal.SIGKILL else os.killpg)(process.pid, number)
             rest = said(process)
         if number == signal.SIGKILL:
             assert process.wait() == -number
@@ -164,6 +167,19 @@ def test_a_simulation_that_fails_ends_in_one_line(
         assert last == f"atoll: chiplet: failed, log in {tmp_path}/failed/network/run.log"
     assert (tmp_path / "failed" / "network" / "run.log").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["failed"]
+
+
+def test_a_disk_that_fills_up_while_simulating_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing is kept there."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise AssertionError("chiplet: no cocotb test was run")
+
+    monkeypatch.setattr("scripts.flows.run.simulate", fails)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Namespace(free=0))
+    with pytest.raises(ToolError, match="no space left on the disk"):
+        run(Request("karate", config="small", out=tmp_path))
+    assert not list(tmp_path.iterdir())
 
 
 def test_missing_tools_are_named_before_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -256,7 +256,10 @@ def _outside_pytest() -> Any:
 
 
 def _cases(xml: Path) -> list[ElementTree.Element]:
-    cases = list(ElementTree.parse(xml).getroot().iter("testcase")) if xml.exists() else []
+    try:
+        cases = list(ElementTree.parse(xml).getroot().iter("testcase"))
+    except (FileNotFoundError, ElementTree.ParseError):  # the simulator ended before, or found no room on the disk
+        return []
     return [case for case in cases if case.find("skipped") is None]
 
 
@@ -268,8 +271,7 @@ def passed(xml: Path) -> bool:
 
 def _read(made: Build, seed: int, directory: Path, xml: Path, log: Path, seconds: float, ended: str) -> Result:
     """Count tests and cycles in the results file and say what failed."""
-    cases = list(ElementTree.parse(xml).getroot().iter("testcase")) if xml.exists() else []
-    ran = [case for case in cases if case.find("skipped") is None]
+    ran = _cases(xml)
     failed = [
         case.get("name", "?") for case in ran if case.find("failure") is not None or case.find("error") is not None
     ]

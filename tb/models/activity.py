@@ -48,7 +48,8 @@ def activity(directory: Path, number: int | None = None) -> npt.NDArray[np.uint8
         uint8 [windows, parts]: of each `WINDOW` cycles since the start of the simulation those in which a part (by
         the configuration's ``parts``) worked.
     """
-    lines = _path(directory, number).read_text().split()
+    # A last line without its end has found no room on the disk.
+    lines = _path(directory, number).read_text().split("\n")[:-1]
     return np.array([list(bytes.fromhex(line)) for line in lines], dtype=np.uint8)
 
 

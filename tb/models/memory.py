@@ -148,7 +148,10 @@ class Memory:
         self._control("dump_beats").value = beats
         await self._pulse("dump")
         offset = address - first * self.beat_bytes
-        return self._file("dump").read_bytes()[offset : offset + size]
+        data = self._file("dump").read_bytes()[offset : offset + size]
+        if len(data) < size:
+            raise OSError(f"{self._file('dump')} has {len(data)} bytes, not {size}: is the disk full?")
+        return data
 
     def _file(self, kind: str) -> Path:
         if self._directory is None:
