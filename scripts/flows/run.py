@@ -1,9 +1,9 @@
 """One inference: train or load a network, quantise it, run it in RTL, compare bit by bit, write `result.json`."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -22,12 +22,13 @@ from hw.chiplet.config import ChipletConfig
 from hw.community.chiplet import MachineConfig
 from hw.dnp.neural_unit import NeuralConfig
 from hw.machine import Units
-from scripts.config import load_ring
+from scripts.config import Sizes, load_ring
 from scripts.flows.batch import plan_batches
 from scripts.flows.request import Request
 from scripts.flows.result import Learnt, make_result
 from scripts.flows.simulations import (
     PLACEMENTS,
+    Placed,
     classes_of,
     place,
     simulate,
@@ -39,7 +40,7 @@ from scripts.report import Run, Timeline, write_report
 from tb.attributes.batch_jobs import Ran
 from tb.models.activity import WINDOW
 
-__all__ = ["Request", "run"]
+__all__ = ["Prepared", "Request", "prepare", "run"]
 
 
 def run(request: Request) -> dict[str, Any]:
@@ -58,27 +59,11 @@ def run(request: Request) -> dict[str, Any]:
     """
     stages = 4 + (request.head is not None) + (request.sampling is not None) + 2 * request.rtl
     with _stages(stages) as stage:
-        stage("data set")
-        if request.placement not in PLACEMENTS:
-            raise InputError("placement", f"there is no {request.placement!r}", " or ".join(PLACEMENTS))
-        sizes = load_ring(request.config, request.chiplets)
-        neural = sizes.units.neural
-        graph = load(request.dataset)
-        stage("training" if request.model_file is None else "weights")
-        network = _network(request, graph)
-        stage("quantisation")
-        if network.activation != RELU and neural is None:
-            what = f"has no neural chip for {network.activation}"
-            raise InputError(f"configuration {request.config}", what, "one with a section neural")
-        problem = quantise(network, graph, core=neural.core if neural else None)
-        _check_fits(problem, sizes.chiplet)
-        head = _head(request, problem, neural)
-        community = sizes.chiplet if isinstance(sizes.chiplet, MachineConfig) else None
-        placed = place(problem, sizes.chiplets, request.placement, community)
+        sizes, graph, network, problem, head, placed = prepare(request, stage)
         # What a run has nothing to do for is left out: the chip if all layers end in the PEs, the core without batches.
         sizes = sizes._replace(
             units=Units(
-                neural if problem.model.ends or head else None,
+                sizes.units.neural if problem.model.ends or head else None,
                 sizes.units.attributes if request.sampling else None,
             )
         )
@@ -122,6 +107,45 @@ def run(request: Request) -> dict[str, Any]:
     write_report(request.out / "report.html", result, Run(graph, predicted, timeline))
     print_summary(result, request.out / "result.json")
     return result
+
+
+class Prepared(NamedTuple):
+    """What a run computes, and on what: the network as trained, quantised, and shared out to the chiplets."""
+
+    sizes: Sizes
+    graph: Graph
+    network: FloatModel
+    problem: Problem
+    head: Head | None
+    placed: Placed
+
+
+def prepare(request: Request, stage: Callable[[str], None]) -> Prepared:
+    """Load, train, quantise and place what a request names; `stage` is called with the name of each step.
+
+    Raises
+    ------
+    InputError
+        If the data set, weights or configuration cannot be used.
+    """
+    stage("data set")
+    if request.placement not in PLACEMENTS:
+        raise InputError("placement", f"there is no {request.placement!r}", " or ".join(PLACEMENTS))
+    sizes = load_ring(request.config, request.chiplets)
+    neural = sizes.units.neural
+    graph = load(request.dataset)
+    stage("training" if request.model_file is None else "weights")
+    network = _network(request, graph)
+    stage("quantisation")
+    if network.activation != RELU and neural is None:
+        what = f"has no neural chip for {network.activation}"
+        raise InputError(f"configuration {request.config}", what, "one with a section neural")
+    problem = quantise(network, graph, core=neural.core if neural else None)
+    _check_fits(problem, sizes.chiplet)
+    head = _head(request, problem, neural)
+    community = sizes.chiplet if isinstance(sizes.chiplet, MachineConfig) else None
+    placed = place(problem, sizes.chiplets, request.placement, community)
+    return Prepared(sizes, graph, network, problem, head, placed)
 
 
 @contextmanager

@@ -39,6 +39,7 @@ __all__ = [
     "Placed",
     "Simulated",
     "classes_of",
+    "images_of",
     "limits_of",
     "place",
     "room_of",
@@ -180,7 +181,7 @@ def simulate(
         communities are needed.
     """
     placed = placed or place(problem, sizes.chiplets)
-    images = _images(sizes, placed, hidden=hidden)
+    images = images_of(sizes, placed, hidden=hidden)
     ran = _run(sizes, images, folder)
     # In the order in which the graph was given.
     results = {layer: rows[placed.position] for layer, rows in ran.results.items()}
@@ -348,7 +349,7 @@ def _traffic(placed: Placed, links: Sequence[dict[str, int]]) -> dict[str, Any]:
     }
 
 
-def _images(sizes: Sizes, placed: Placed, *, hidden: bool) -> list[Image]:
+def images_of(sizes: Sizes, placed: Placed, *, hidden: bool = False) -> list[Image]:
     """Make an image for each chiplet; with `hidden`, one that is alone leaves all results in memory."""
     config, problem, placement = sizes.chiplet, placed.problem, placed.placement
     graph, alone = problem.graph, sizes.ring is None
