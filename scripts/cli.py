@@ -140,6 +140,27 @@ def run(
 
 
 @app.command()
+def program(
+    dataset: Annotated[str, typer.Argument(help="What `atoll datasets` lists.")] = "digits",
+    config: Annotated[str, typer.Option(help="Name of a file in configs/, or a path.")] = "default",
+    model: Annotated[str | None, typer.Option(help="gcn, sage or gin.  [default: gcn]", show_default=False)] = None,
+    chiplets: MachineChiplets = None,
+    placement: Annotated[str, typer.Option(help="tiles or communities, as for `atoll run`.")] = "tiles",
+    layers: Annotated[int, typer.Option(help="Layers to train.", min=1, max=3)] = 2,
+    hidden: Annotated[int, typer.Option(help="Width of the layers before the last.", min=1)] = 16,
+    activation: Annotated[str, typer.Option(help="Between layers: relu, sigmoid, tanh or elu.")] = "relu",
+) -> None:
+    """Print the commands that every chiplet carries out for an inference of `atoll run` with these options.
+
+    Exit status 2 if the input cannot be used.
+    """
+    from scripts.flows import program as flow
+    from scripts.flows.request import Request
+
+    flow.program(Request(dataset, model, config, chiplets, placement, layers, hidden, activation=activation))
+
+
+@app.command()
 def islands(
     dataset: Annotated[str, typer.Argument(help="What `atoll datasets` lists; it must be symmetric.")] = "karate",
     engines: Annotated[int, typer.Option(help="Search engines.", min=1, max=64)] = 4,

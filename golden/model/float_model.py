@@ -11,6 +11,7 @@ from golden.contracts import Model
 from golden.errors import InputError
 from golden.graph import BoolArray, Graph
 from golden.model.activation import RELU, function_of
+from golden.model.scale import factors
 
 __all__ = ["FloatArray", "FloatModel", "accuracy", "propagation"]
 
@@ -78,7 +79,7 @@ class FloatModel:
                 f"{self.weights[0].shape[0]}, as layer 0",
             )
         rows: Any = graph.features.astype(np.float64)
-        source, destination = factors(self.model, graph)
+        source, destination = factors(self.model, graph.degrees)
         layers = []
         for number, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             with np.errstate(over="ignore", invalid="ignore"):
@@ -98,18 +99,9 @@ class FloatModel:
         return np.argmax(self.forward(graph)[-1][1], axis=1).astype(np.int64)
 
 
-def factors(model: Model, graph: Graph) -> tuple[FloatArray, FloatArray]:
-    """s_src and s_dst of every node as real numbers, float64 [nodes] each."""
-    members = graph.degrees.astype(np.float64) + 1
-    one = np.ones(graph.nodes)
-    if model == Model.GCN:
-        return 1 / np.sqrt(members), 1 / np.sqrt(members)
-    return one, 1 / members if model == Model.SAGE else one
-
-
 def propagation(model: Model, graph: Graph, eps: float = 0.0) -> Any:
     """``csr_array`` float64 [nodes, nodes] that a layer multiplies H W with."""
-    source, destination = factors(model, graph)
+    source, destination = factors(model, graph.degrees)
     whole = graph.adjacency.astype(np.float64) + sparse.eye_array(graph.nodes) * (1 + eps)
     return sparse.csr_array(sparse.diags_array(destination) @ whole @ sparse.diags_array(source))
 

@@ -62,9 +62,8 @@ def _square(network: FloatModel, graph: Graph) -> list[str]:
         return []
     weights = tuple(weight.T if number in square else weight for number, weight in enumerate(network.weights))
     try:
-        given, turned = (
-            accuracy(some.predictions(graph), graph, known) or 0.0 for some in (network, replace(network, weights=weights))
-        )
+        turned_network = replace(network, weights=weights)
+        given, turned = (accuracy(net.predictions(graph), graph, known) or 0.0 for net in (network, turned_network))
     except InputError:  # one of the two overflows
         return []
     if turned - given <= max(_GAIN, _DEVIATIONS * np.sqrt(0.5 / np.count_nonzero(known))):

@@ -10,7 +10,7 @@ from golden.contracts import Model
 from golden.errors import InputError
 from golden.graph import IntArray
 
-__all__ = ["EXPONENT_MAX", "MANTISSA_FRACTION", "Scales", "scales_of", "scales_of_model"]
+__all__ = ["EXPONENT_MAX", "MANTISSA_FRACTION", "Scales", "factors", "scales_of", "scales_of_model"]
 
 #: Fraction bits of a mantissa: 1.0 is 0x8000.
 MANTISSA_FRACTION = 15
@@ -96,8 +96,8 @@ def scales_of(factors: npt.ArrayLike) -> Scales:
     return Scales(mantissa.astype(np.uint16), exponent.astype(np.uint8))
 
 
-def scales_of_model(model: Model, degrees: IntArray) -> tuple[Scales, Scales]:
-    """Scales of the sources and of the destinations.
+def factors(model: Model, degrees: IntArray) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """s_src and s_dst of every node as real numbers, float64 [nodes] each.
 
     Parameters
     ----------
@@ -106,11 +106,13 @@ def scales_of_model(model: Model, degrees: IntArray) -> tuple[Scales, Scales]:
     degrees
         int64 [nodes], distinct neighbours without the node itself, over all chiplets.
     """
-    members = degrees.astype(np.float64) + 1
-    one = scales_of(np.ones(degrees.size))
+    members, one = degrees.astype(np.float64) + 1, np.ones(degrees.size)
     if model == Model.GCN:
-        both = scales_of(1 / np.sqrt(members))
-        return both, both
-    if model == Model.SAGE:
-        return one, scales_of(1 / members)
-    return one, one
+        return 1 / np.sqrt(members), 1 / np.sqrt(members)
+    return one, 1 / members if model == Model.SAGE else one
+
+
+def scales_of_model(model: Model, degrees: IntArray) -> tuple[Scales, Scales]:
+    """Scales of the sources and of the destinations, the nearest to `factors`."""
+    source, destination = factors(model, degrees)
+    return scales_of(source), scales_of(destination)

@@ -18,7 +18,7 @@ from golden.islands.schedule import Schedule
 from golden.model.layer import QuantisedLayer
 from golden.program.program import Operand, Program, Reference, Section
 
-__all__ = ["End", "Exchange", "LayerPlan", "Part", "Search", "Sums", "layer", "neural"]
+__all__ = ["End", "Exchange", "LayerPlan", "Part", "Search", "Shared", "Sums", "layer", "neural"]
 
 
 @dataclass(frozen=True)

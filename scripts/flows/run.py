@@ -1,4 +1,4 @@
-"""One inference: train or load a network, quantise it, run it in RTL, compare bit by bit, write `result.json`."""
+"""One inference: prepare it, run it in RTL, compare bit by bit, write the results."""
 
 import json
 import shutil
@@ -7,25 +7,19 @@ from typing import Any
 
 from rich.markup import escape
 
-from golden.datasets import load
 from golden.head import HeadProblem
-from golden.model.hints import hints, hints_of_weights
 from golden.model.network import infer
-from golden.model.quantise import quantise
-from golden.model.training import train
-from golden.model.weights import model_of, read_weights
-from hw.community.chiplet import MachineConfig
 from scripts.config import Sizes, load_ring
 from scripts.flows.batch import plan_batches
-from scripts.flows.checks import check, head_wanted, used
 from scripts.flows.doctor import require_simulator
 from scripts.flows.outputs import checked_folder, keep, publishing, scratch
 from scripts.flows.plan import introduce, kind_of, steps_of
 from scripts.flows.predictions import write_predictions
+from scripts.flows.prepare import prepare
 from scripts.flows.progress import Steps
 from scripts.flows.request import Request
 from scripts.flows.result import Learnt, make_result
-from scripts.flows.simulations import classes_of, place, simulate, simulate_head
+from scripts.flows.simulations import classes_of, simulate, simulate_head
 from scripts.flows.summary import print_summary
 from scripts.flows.yosys import ToolError
 from scripts.report import Run, Timeline, write_report
@@ -81,22 +75,12 @@ def run(request: Request) -> dict[str, Any]:
 
 def _carry_out(request: Request, sizes: Sizes, folder: Path, steps: Steps) -> dict[str, Any]:
     """Go through all steps, with `folder` for what is needed on the way, and write the results."""
-    steps.step("data set")
-    neural = sizes.units.neural
-    graph = load(request.dataset)
-    asked = model_of(request.model) if request.model else None
-    given = read_weights(str(request.model_file), asked, graph) if request.model_file else None
-    for hint in hints(graph) + (hints_of_weights(given, graph) if given else []):
-        steps.console.print(f"[yellow]hint[/yellow] {escape(hint)}", soft_wrap=True)
-    check(request, graph, given, sizes)
-    steps.step("training" if given is None else "weights")
-    network = given or train(graph, request.network, request.training)
-    steps.step("quantisation")
-    problem = quantise(network, graph, core=neural.core if neural else None)
-    head = head_wanted(request, graph, network, sizes)
-    community = sizes.chiplet if isinstance(sizes.chiplet, MachineConfig) else None
-    placed = place(problem, sizes.chiplets, request.placement, community, request.choice)
-    sizes = used(sizes, bool(problem.model.ends), head is not None, request.sampling is not None)
+    sizes, graph, network, problem, head, placed = prepare(
+        request,
+        sizes,
+        steps.step,
+        lambda line: steps.console.print(f"[yellow]hint[/yellow] {escape(line)}", soft_wrap=True),
+    )
     batches = None
     if request.sampling:
         batches = plan_batches(request.sampling, placed, sizes, request.config, request.seed)

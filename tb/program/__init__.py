@@ -1,0 +1,1 @@
+"""Programs and the images that are made of them."""

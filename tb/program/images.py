@@ -1,0 +1,59 @@
+"""What holds for every image, whatever made it."""
+
+from itertools import pairwise
+
+from golden.contracts import COMMANDS, LINE_BYTES, REGION, Opcode, RegionKind
+from golden.image_format import Image
+
+__all__ = ["KINDS", "check_image"]
+
+#: Kinds of regions that an operand may refer to.
+KINDS: dict[str, set[RegionKind]] = {
+    "weights": {RegionKind.WEIGHTS},
+    "biases": {RegionKind.BIASES},
+    "offsets": {RegionKind.OFFSETS, RegionKind.OUT_OFFSETS, RegionKind.SHARED_OFFSETS, RegionKind.TILES},
+    "edges": {RegionKind.EDGES, RegionKind.SHARED_EDGES, RegionKind.TILES},
+    "degrees": {RegionKind.DEGREES},
+    "features": {RegionKind.FEATURES, RegionKind.FEATURES_SPARSE, RegionKind.HIDDEN, RegionKind.COMBINED},
+    "feature_offsets": {RegionKind.FEATURE_OFFSETS, RegionKind.TILES},
+    "scales": {RegionKind.SCALE_SOURCE, RegionKind.SCALE_DESTINATION},
+    "scales_source": {RegionKind.SCALE_SOURCE},
+    "scales_destination": {RegionKind.SCALE_DESTINATION, RegionKind.SCALE_SOURCE, RegionKind.TILES},
+    "combined": {RegionKind.COMBINED},
+    "results": {RegionKind.HIDDEN, RegionKind.RESULTS},
+    "rows": {RegionKind.HIDDEN, RegionKind.RESULTS},
+    "program": {RegionKind.PROGRAM},
+    "boundaries": {RegionKind.BOUNDARIES},
+    "needed": {RegionKind.NEEDED},
+    "hub_homes": {RegionKind.HUB_HOMES},
+}
+#: Operands that no block reads.
+RESERVED = {Opcode.LOCATE: "records", Opcode.PROCESS: "partials"}
+
+
+def check_image(image: Image) -> None:
+    """Header, table, list and regions lie apart, and the bytes hold the commands that were emitted."""
+    header = image.header
+    read = Image.from_bytes(image.data)
+    assert read.regions == image.regions
+    table = -(-len(image.regions) * REGION.bytes // LINE_BYTES)
+    spans = [(0, 1), (header["region_table"], table), (header["command_list"], header["commands"])]
+    spans += [(region.line, region.lines) for region in image.regions]
+    assert all(first + lines <= after for (first, lines), (after, _) in pairwise(spans)), spans
+    assert spans[-1][0] + spans[-1][1] <= header["lines"] == len(image.data) // LINE_BYTES
+    assert len(image.commands) == header["commands"]
+    for number, command in enumerate(image.commands):
+        at = (header["command_list"] + number) * LINE_BYTES
+        layout = COMMANDS[command.opcode]
+        found = layout.from_bytes(image.data[at : at + LINE_BYTES])
+        assert found["tag"] == number
+        assert found == {name: command.values().get(name, 0) for name in found}
+        for name, (region, line) in command.references.items():
+            assert region in image.regions
+            assert 0 <= line < region.lines
+            assert found[name] == region.line + line
+        lines = {field.name for field in layout.fields if field.line and found[field.name]}
+        inside = {name for name, kept in (("features", "read_inside"), ("results", "write_inside")) if found.get(kept)}
+        assert lines - inside == set(command.references) - inside
+        if command.opcode in RESERVED:
+            assert found[RESERVED[command.opcode]] == 0

@@ -1,0 +1,132 @@
+"""Every way to make an image: nothing overlaps, each operand refers to what its name says, reserved operands are 0."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from golden.community.image import build_community_image, build_community_images, tiles_of
+from golden.community.tiles import Room
+from golden.contracts import Model, Opcode
+from golden.dnp.config import CoreConfig
+from golden.graph import Graph
+from golden.image_format import Image
+from golden.islands.schedule import Schedule
+from golden.model.activation import FUNCTIONS
+from golden.model.network import Problem, infer
+from golden.ring.image import build_images
+from golden.ring.placement import Placement
+from scripts.flows.program import listing, operands
+from scripts.flows.request import Request
+from tb.chiplet.problems import random_graph, random_problem
+from tb.dnp.heads import head_problem, labelled
+from tb.program.images import KINDS, check_image
+
+CORE = CoreConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5)
+HEAD_CORE = CoreConfig(wm_depth=96, xm_depth=20, p_depth=256, table_bits=5)
+ROOM = Room(32, 400, 2, 32)
+
+
+def problem_of(
+    nodes: int, pairs: Sequence[tuple[int, int]], widths: list[int], model: Model, activation: str, seed: int
+) -> Problem:
+    """Return a network on a symmetric graph, with sparse or dense features."""
+    ends, random = np.array(pairs, dtype=np.int64).reshape(-1, 2) % nodes, np.random.default_rng(seed)
+    features = random.normal(size=(nodes, 5)).astype(np.float32)
+    if seed % 2:
+        features = sparse.csr_array(features * (random.random(features.shape) < 0.4))
+    graph = Graph.from_edges("given", nodes, ends[:, 0], ends[:, 1], features=features, symmetrise=True)
+    return random_problem(graph, model, widths, seed, activation, CORE)
+
+
+def images_of(problem: Problem, chiplets: int) -> list[Image]:
+    """Return images of every kind, on a ring with as many chiplets and two hubs."""
+    nodes, schedule = problem.graph.nodes, Schedule(4)
+    placement = Placement.tiles(nodes, chiplets, range(min(2, nodes)))
+    return [
+        *build_images(problem, placement, part=16),
+        *build_community_images(problem, placement, schedule, room=ROOM, part=16),
+        build_community_image(problem, schedule, row_lines=40),
+        build_community_image(problem, schedule, in_stages=True),
+        build_community_image(problem, schedule, room=ROOM),
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 50),
+    st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=60),
+    st.lists(st.integers(1, 20), min_size=1, max_size=3),
+    st.sampled_from(list(Model)),
+    st.sampled_from(list(FUNCTIONS)),
+    st.integers(1, 5),
+    st.integers(0, 99),
+)
+def test_images_of_every_kind(
+    nodes: int,
+    pairs: list[tuple[int, int]],
+    widths: list[int],
+    model: Model,
+    activation: str,
+    chiplets: int,
+    seed: int,
+) -> None:
+    problem = problem_of(nodes, pairs, widths, model, activation, seed)
+    if problem.graph.degrees.max() >= ROOM.positions:
+        return
+    for image in images_of(problem, chiplets):
+        check_image(image)
+        for command in image.commands:
+            for name, (region, _) in command.references.items():
+                assert region.kind in KINDS[name], (command.opcode.name, name, region.kind)
+                # What belongs to a layer is used by that layer, or is the results of the one before.
+                if name in ("weights", "biases", "results", "program", "rows"):
+                    assert region.layer == command.fields["layer"]
+        layers = {command.fields["layer"] for command in image.commands}
+        assert layers == set(range(len(widths)))
+
+
+def test_results_that_stay_on_the_chip_have_no_region() -> None:
+    problem = problem_of(30, [(n, n + 1) for n in range(29)], [9, 3], Model.GCN, "relu", 2)
+    image = build_community_image(problem, row_lines=40)
+    check_image(image)
+    first, second = (command for command in image.commands if command.opcode == Opcode.PROCESS)
+    assert (first.fields["write_inside"], second.fields["read_inside"]) == (1, 1)
+    assert "results" not in first.references
+    assert "features" not in second.references
+    with pytest.raises(KeyError, match="the image has no region HIDDEN of layer 0"):
+        image.results_region(0)
+
+
+def test_the_image_of_a_head() -> None:
+    graph = labelled(random_graph(3, 30, 90, features=4, density=1), 5, seed=1)
+    problem = random_problem(graph, Model.GCN, [6, 5], seed=2)
+    image = head_problem(problem, infer(problem)[0].results, 3, HEAD_CORE).image()
+    check_image(image)
+    assert {command.opcode for command in image.commands} == {Opcode.NEURAL}
+
+
+def test_a_listing_names_regions() -> None:
+    """Of two chiplets: every command in order, with the regions of its operands and no line without one."""
+    rows = list(listing(Request("karate", config="small", chiplets=2)))
+    assert {row[0] for row in rows} == {0, 1}
+    first = [row for row in rows if row[0] == 0]
+    assert [row[1] for row in first] == list(range(len(first)))
+    assert [row[2] - first[0][2] for row in first] == list(range(len(first)))
+    names = [row[4] for row in first if row[3] == 0]
+    assert names == ["LIST", "LOAD_WEIGHTS", "COMBINE", "BARRIER", "SCATTER", "AGGREGATE"]
+    assert "weights=weights[0] @" in first[1][5]
+    assert "activation=relu" in first[5][5]
+
+
+def test_a_listing_says_which_line_of_a_region() -> None:
+    problem = problem_of(50, [(n, n + 1) for n in range(49)], [4], Model.GCN, "relu", 2)
+    image = build_community_image(problem, Schedule(4), room=ROOM)
+    assert tiles_of(image) > 1
+    said = [operands(command) for command in image.commands if command.opcode == Opcode.LOCATE]
+    region = image.commands[0].references["offsets"][0]
+    assert f"offsets=tiles[0]+2 @{region.line + 2}, edges=tiles[0]+4 @{region.line + 4}, " in said[0]
+    assert "degrees" not in said[0]
