@@ -34,8 +34,8 @@ def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*args: object, **kwargs: object) -> None:
         raise AssertionError("the request was not refused")
 
-    for name in ("train", "infer", "simulate"):
-        monkeypatch.setattr(f"scripts.flows.run.{name}", never)
+    for name in ("prepare.train", "run.infer", "run.simulate"):
+        monkeypatch.setattr(f"scripts.flows.{name}", never)
 
 
 def files(folder: Path) -> None:

@@ -189,7 +189,7 @@ def test_missing_tools_are_named_before_training(tmp_path: Path, monkeypatch: py
         return None if name in ("make", "perl") else found(name, **how)
 
     monkeypatch.setattr(shutil, "which", without)
-    monkeypatch.setattr("scripts.flows.run.load", lambda name: pytest.fail("the data set was loaded"))
+    monkeypatch.setattr("scripts.flows.prepare.load", lambda name: pytest.fail("the data set was loaded"))
     with pytest.raises(UserError, match=r"^simulating: make, perl not found; expected all that `atoll doctor` calls"):
         run(Request("karate", out=tmp_path))
 
