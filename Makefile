@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2
 
-.PHONY: help setup run report sim sim-full verilog synth formal lint cover mutate bench waves example clean
+.PHONY: help setup shell run report sim sim-full verilog synth formal lint cover mutate bench waves example clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -19,6 +19,9 @@ $(STAMP): pyproject.toml scripts/check_system.sh
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
+
+shell: $(STAMP) ## a shell in which the program is called atoll; leave it with exit
+	@PATH="$$PWD/$(BIN):$$PATH" $${SHELL:-bash} -i
 
 run: $(STAMP) ## digits through the accelerator in RTL, compared with the golden model
 	@$(BIN)/atoll run digits

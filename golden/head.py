@@ -71,10 +71,10 @@ def head_of(features: int, classes: int, core: CoreConfig, seed: int = 0) -> Hea
         head.words(Task.LEARN, ROWS, load=True)
     except AssemblyError:
         raise InputError(
-            "head", f"has programs of more than {core.p_depth} words", "a larger p_depth (neural)"
+            "head", f"has programs of more than {core.p_depth} words", "a larger [neural] p_depth"
         ) from None
     except ValueError as error:
-        raise InputError("head", str(error), "fewer features or classes, or larger memories (neural)") from None
+        raise InputError("head", str(error), "fewer features or classes, or larger memories in [neural]") from None
     return head
 
 

@@ -13,12 +13,13 @@ from rich.progress import Progress
 
 from scripts.blocks import Block, UserError, find
 from scripts.dnp.cli import add_to as add_dnp_to
+from scripts.options import Strict
+from scripts.version import described
 
 app = typer.Typer(
     name="atoll",
     help="Generator, simulator and synthesis flow for a graph-neural-network accelerator.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -31,9 +32,24 @@ MachineChiplets = Annotated[
     int | None, typer.Option("--chiplets", help="Chiplets of the machine; default: as configured.", min=1, max=16)
 ]
 
+Threshold = Annotated[
+    int | None,
+    typer.Option(
+        help="Degree above which a vertex is a hub, in the first round.  [default: twice the mean, 16 at most]",
+        min=0,
+        show_default=False,
+    ),
+]
+Step = Annotated[
+    int | None, typer.Option(help="Fall of the threshold a round.  [default: 1]", min=0, show_default=False)
+]
+Halving = Annotated[bool, typer.Option("--halving", help="Halve the threshold every round instead.")]
+
 #: Exit status of a comparison that failed, and of a request that cannot be carried out.
 FAILED = 1
 REFUSED = 2
+#: Exit status after SIGINT, by convention and by typer.
+INTERRUPTED = 130
 
 
 def _finish(good: bool) -> None:
@@ -41,7 +57,22 @@ def _finish(good: bool) -> None:
         raise typer.Exit(FAILED)
 
 
-@app.command()
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(described())
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print version and commit.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command(cls=Strict)
 def run(
     dataset: Annotated[str, typer.Argument(help="What `atoll datasets` lists.")] = "digits",
     config: Annotated[str, typer.Option(help="Name of a file in configs/, or a path.")] = "default",
@@ -58,7 +89,7 @@ def run(
     ] = "tiles",
     layers: Annotated[int, typer.Option(help="Layers to train.", min=1, max=3)] = 2,
     hidden: Annotated[int, typer.Option(help="Width of the layers before the last.", min=1)] = 16,
-    seed: Annotated[int, typer.Option(help="Of initial weights and dropout.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Of initial weights, dropout, a head and samples.", min=0)] = 0,
     activation: Annotated[
         str, typer.Option(help="Between layers: relu in the PEs; sigmoid, tanh or elu on the neural chip.")
     ] = "relu",
@@ -66,7 +97,9 @@ def run(
         Path | None, typer.Option(help="Weights to use instead of training (.npz, docs/models.md).")
     ] = None,
     rtl: Annotated[bool, typer.Option("--rtl/--no-rtl", help="Simulate, or use the golden model alone.")] = True,
-    out: Annotated[Path, typer.Option(help="Folder for result.json.")] = Path("atoll-out"),
+    out: Annotated[
+        Path, typer.Option("-o", "--out", help="Folder for result.json, report.html and predictions.npz.")
+    ] = Path("atoll-out"),
     head: Annotated[
         int | None,
         typer.Option(
@@ -80,18 +113,28 @@ def run(
     batches: Annotated[int, typer.Option(help="Mini-batches of each chiplet at most; 0: no limit.", min=0)] = 0,
     fanout: Annotated[str, typer.Option(help="Neighbours to sample in each hop, one hop a layer.")] = "10,10",
     order: Annotated[str, typer.Option(help="Of the roots of mini-batches: ID, random, BFS or community.")] = "ID",
+    threshold: Threshold = None,
+    step: Step = None,
+    halving: Halving = False,
+    c_max: Annotated[
+        int | None,
+        typer.Option(
+            "--c-max", help="Largest community, in vertices.  [default: as large as configured]", show_default=False
+        ),
+    ] = None,
 ) -> None:
     """Run an inference in RTL and compare it bit by bit with the golden model.
 
     Exit status 0 only if every value is the same, 1 if not, 2 if the input cannot be used.
     """
+    from golden.islands.schedule import Choice
     from scripts.flows import batch as sampled
     from scripts.flows import run as flow
 
     sampling = sampled.Sampling(batch, sampled.parse_fan_out(fanout), order, batches) if batch else None
     request = flow.Request(
         dataset, model, config, chiplets, placement, layers, hidden, seed, activation, model_file, rtl, out, head,
-        sampling,
+        sampling, Choice(threshold, step, halving, c_max),
     )  # fmt: skip
     _finish(flow.run(request)["bit_exact"] is not False)
 
@@ -121,24 +164,32 @@ def program(
 def islands(
     dataset: Annotated[str, typer.Argument(help="What `atoll datasets` lists; it must be symmetric.")] = "karate",
     engines: Annotated[int, typer.Option(help="Search engines.", min=1, max=64)] = 4,
-    threshold: Annotated[
-        int, typer.Option(help="Degree above which a vertex is a hub, in the first round.", min=0)
-    ] = 16,
-    step: Annotated[int, typer.Option(help="Fall of the threshold a round; 0: it halves.", min=0)] = 0,
-    c_max: Annotated[int, typer.Option("--c-max", help="Largest community, in vertices.")] = 64,
+    threshold: Threshold = None,
+    step: Step = None,
+    halving: Halving = False,
+    c_max: Annotated[
+        int | None,
+        typer.Option(
+            "--c-max",
+            help="Largest community, in vertices.  [default: a quarter of all, 64 at most]",
+            show_default=False,
+        ),
+    ] = None,
     window: Annotated[int, typer.Option(help="Vertices whose state is on the chip; 0: all.", min=0)] = 0,
-    out: Annotated[Path, typer.Option(help="Folder for islands.json and the picture.")] = Path("atoll-out"),
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for islands.json and the picture.")] = Path(
+        "atoll-out"
+    ),
 ) -> None:
     """Find hubs and communities in RTL, check them, and draw the adjacency before and after reordering.
 
     Exit status 1 if a record is wrong, 2 if the input cannot be used.
     """
-    from golden.islands.schedule import Schedule
+    from golden.islands.schedule import Choice
     from scripts.flows import islands as flow
 
-    schedule = Schedule(threshold, halving=not step, step=step)
+    choice = Choice(threshold, step, halving, c_max)
     try:
-        flow.islands(flow.Request(dataset, engines, schedule=schedule, c_max=c_max, window=window, out=out))
+        flow.islands(flow.Request(dataset, engines, choice=choice, window=window, out=out))
     except AssertionError as error:
         print(f"atoll: {error}", file=sys.stderr)
         raise typer.Exit(FAILED) from None
@@ -160,21 +211,23 @@ def _chosen(block: str, config: str, chiplets: int | None) -> list[Block]:
     return [machine_block(config, chiplets)] if block == MACHINE else find(block)
 
 
-@app.command()
+@app.command(cls=Strict)
 def generate(
     block: BlockOrMachine = "all",
     config: MachineConfig = "default",
     chiplets: MachineChiplets = None,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the files.")] = Path("build/verilog"),
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the files.")] = Path("build/verilog"),
     lint: Annotated[bool, typer.Option("--lint", help="Read the result with Verilator's lint and Yosys.")] = False,
 ) -> None:
     """Write Verilog, the ports as JSON and a FuseSoC core file, of blocks or of a whole machine."""
     from scripts.flows import generate as flow
+    from scripts.flows.outputs import checked_folder
 
-    flow.report([flow.generate(entry, output, linted=lint) for entry in _chosen(block, config, chiplets)])
+    checked_folder(out)
+    flow.report([flow.generate(entry, out, linted=lint) for entry in _chosen(block, config, chiplets)])
 
 
-@app.command()
+@app.command(cls=Strict)
 def synth(
     block: BlockOrMachine = "all",
     config: MachineConfig = "default",
@@ -243,7 +296,7 @@ def cover(block: BlockName = "all") -> None:
 @app.command()
 def bench(
     name: Annotated[str, typer.Argument(help="A benchmark, or 'all'.", metavar="NAME")] = "all",
-    out: Annotated[Path, typer.Option(help="Folder for tables and plots.")] = Path("atoll-out/bench"),
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for tables and plots.")] = Path("atoll-out/bench"),
 ) -> None:
     """Run a benchmark.
 
@@ -251,31 +304,33 @@ def bench(
     dnp-gates. A table goes to the screen, JSON and a plot to disk.
     """
     from scripts.bench import catalogue
+    from scripts.flows.outputs import checked_folder
 
+    checked_folder(out)
     for run_bench in catalogue.find(name):
         run_bench(out)
 
 
-@app.command()
+@app.command(cls=Strict)
 def contracts(
-    output: Annotated[Path, typer.Option("-o", "--output", help="File to write.")] = Path("docs/contracts.md"),
+    out: Annotated[Path, typer.Option("-o", "--out", help="File to write.")] = Path("docs/contracts.md"),
     check: Annotated[bool, typer.Option("--check", help="Only compare the file with the table in code.")] = False,
     show: Annotated[bool, typer.Option("--print", help="Print instead of writing.")] = False,
 ) -> None:
     """Write every format and code that blocks share, from the one table in code."""
     from scripts.flows import contracts as flow
+    from scripts.flows.outputs import checked_file, write
 
     text = flow.markdown()
     if show:
         print(text, end="")
     elif check:
-        if not output.exists() or output.read_text() != text:
-            print(f"{output} differs from golden.contracts; run `atoll contracts`", file=sys.stderr)
+        if not out.exists() or out.read_text() != text:
+            print(f"{out} differs from golden.contracts; run `atoll contracts`", file=sys.stderr)
             raise typer.Exit(FAILED)
     else:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(text)
-        print(output)
+        write(checked_file(out), text)
+        print(out)
 
 
 @app.command()
@@ -292,7 +347,7 @@ add_dnp_to(app)
 
 
 def main() -> None:
-    """Run the program; a request that cannot be carried out ends in one line and status 2."""
+    """Run the program; a request that cannot be carried out ends in one line and status 2, SIGINT in one and 130."""
     from golden.errors import InputError
     from scripts.flows.yosys import ToolError
     from tb.harness.build import BuildError
@@ -307,6 +362,15 @@ def main() -> None:
     except (ToolError, BuildError) as error:
         print(f"atoll: {error}", file=sys.stderr)
         sys.exit(FAILED)
+    except OSError as error:
+        # A full disk, a folder that cannot be read, a program that is not there.
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"atoll: {where}{error.strerror or error}", file=sys.stderr)
+        sys.exit(REFUSED)
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            print("atoll: interrupted", file=sys.stderr)
+        raise
 
 
 if __name__ == "__main__":

@@ -6,15 +6,16 @@ on beside all that. What the chip has no room for is done in the same way, too: 
 tiles are located and processed one after the other (`golden.community.tiles`).
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from golden.community.plan import Kind
 from golden.community.tiles import Room, Share, cut
-from golden.contracts import Opcode
+from golden.contracts import LINE_BYTES, ROW_BYTES, Opcode
 from golden.graph import IntArray
-from golden.image_format import Image
+from golden.image_format import Command, Image, row_bytes
 from golden.islands.locator import Limits
 from golden.islands.schedule import Schedule
 from golden.model.network import Problem
@@ -24,12 +25,45 @@ from golden.ring.image import PART, owned_of, parts_of
 from golden.ring.placement import Placement
 from golden.ring.traffic import plan
 
-__all__ = ["build_community_image", "build_community_images", "tiles_of"]
+__all__ = ["build_community_image", "build_community_images", "tiles_of", "vids_of"]
 
 
 def tiles_of(image: Image) -> int:
     """Return in how many tiles an image computes a layer: one if it is not cut, none if it has no vertices to cut."""
-    return sum(command.opcode == Opcode.LOCATE and command.fields["layer"] == 0 for command in image.commands)
+    return sum(command.opcode == Opcode.LOCATE for command in _first_layer(image))
+
+
+def vids_of(image: Image) -> list[IntArray | None]:
+    """Return the sources that vertices in records stand for, in each location of an image's first layer.
+
+    Parameters
+    ----------
+    image
+        Of a chiplet with community PEs, as it was built.
+
+    Returns
+    -------
+    list
+        By location int64 [positions], or None where records have VIDs of the image. What is not less than the graph's
+        vertices is half of a partial sum.
+    """
+    vids: list[IntArray | None] = []
+    for command in _first_layer(image):
+        if command.opcode != Opcode.PROCESS:
+            continue
+        operands = command.fields
+        if not operands.get("positions"):
+            vids.append(None)
+            continue
+        first = operands["feature_offsets"] * LINE_BYTES
+        places = np.frombuffer(image.data, dtype="<u4", count=operands["positions"], offset=first)
+        vids.append(places.astype(np.int64) // (row_bytes(operands["f_out"]) // ROW_BYTES))
+    return vids
+
+
+def _first_layer(image: Image) -> Iterator[Command]:
+    """Commands of the first layer."""
+    return (command for command in image.commands if command.fields["layer"] == 0)
 
 
 def build_community_images(

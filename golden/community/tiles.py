@@ -173,7 +173,7 @@ def cut(share: Share, room: Room) -> Iterator[Tile]:
             raise InputError(
                 f"{share.name}, vertex {share.names[share.first + first]}",
                 f"has {sources} neighbours",
-                f"at most {most} (locator.nodes, chiplet.units times chiplet.hubs, locator.edges, each less 1)",
+                f"at most {most} ([locator] nodes and edges, [chiplet] units times hubs, each less 1)",
             )
         yield _tile(share, first, count)
         first += count

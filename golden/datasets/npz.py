@@ -14,13 +14,15 @@ from golden.graph import Graph
 __all__ = ["load", "read_archive"]
 
 _MASKS = ("train_mask", "val_mask", "test_mask")
-_REQUIRED = ("edge_index", "x", "y")
+_REQUIRED = ("edge_index", "x")
+_KNOWN = (*_REQUIRED, "y", *_MASKS)
 _WEIGHTED = ("edge_weight", "edge_attr")
 
 
 def load(path: str) -> Graph:
-    """Load ``edge_index`` [2, edges] (sources, destinations), ``x`` [nodes, f], ``y`` [nodes] and optional masks.
+    """Load ``edge_index`` [2, edges] (sources, destinations), ``x`` [nodes, f] and optional ``y`` [nodes] and masks.
 
+    Without ``y`` all classes are unknown and there are 0 of them, enough for a network that is trained elsewhere.
     Without any of ``train_mask``, ``val_mask`` and ``test_mask`` the split is 60/20/20 by class; a mask that is absent
     beside another is empty. The direction of edges is kept; self loops and duplicates are dropped. Features of which
     fewer than half are not zero are kept sparse.
@@ -39,13 +41,14 @@ def load(path: str) -> Graph:
         if name not in arrays:
             raise InputError(path, f"has no {name}", f"arrays {', '.join(_REQUIRED)}")
     for name in arrays:
-        if name not in (*_REQUIRED, *_MASKS):
-            raise InputError(path, f"has an array {name}", f"only {', '.join((*_REQUIRED, *_MASKS))}")
-    index, features, labels = (arrays[name] for name in _REQUIRED)
+        if name not in _KNOWN:
+            raise InputError(path, f"has an array {name}", f"only {', '.join(_KNOWN)}")
+    index, features = (arrays[name] for name in _REQUIRED)
     _expect(path, "x", features, features.ndim == 2 and features.dtype.kind in "biuf", "numbers [nodes, f]")
     nodes = features.shape[0]
     whole = index.dtype.kind in "iu"
     _expect(path, "edge_index", index, whole and index.ndim == 2 and index.shape[0] == 2, "integers [2, edges]")
+    labels = arrays.get("y", np.full(nodes, -1))
     fits = labels.shape == (nodes,) and labels.dtype.kind in "iu"
     _expect(path, "y", labels, fits, f"integers [{nodes}]")
     for name in _MASKS:
@@ -65,6 +68,7 @@ def load(path: str) -> Graph:
         index[1],
         features=compact(features),
         labels=labels,
+        classes=None if "y" in arrays else 0,
         train=masks[0],
         validation=masks[1],
         test=masks[2],

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from golden.errors import InputError
 from golden.graph import Graph
 
-__all__ = ["ROUNDS_MAX", "SLOW", "Schedule", "falling"]
+__all__ = ["ANY", "ROUNDS_MAX", "SLOW", "Choice", "Schedule", "falling", "quarter"]
 
 #: Most rounds of a run: the state of a node has room for this many round numbers.
 ROUNDS_MAX = 1023
@@ -64,6 +64,10 @@ class Schedule:
         """Return the threshold of the round after one with `threshold`."""
         return threshold >> 1 if self.halving else max(0, threshold - self.step)
 
+    def describe(self) -> str:
+        """Return the thresholds in words."""
+        return f"thresholds from {self.threshold} {'halving' if self.halving else f'falling by {self.step}'}"
+
 
 #: Falls slowly, so that communities share more sums: what placements and sampling orders use.
 SLOW = Schedule(16, False, 1)
@@ -77,3 +81,72 @@ def falling(graph: Graph) -> Schedule:
     """
     twice = 2 * graph.edge_count // max(1, graph.nodes)
     return Schedule(min(SLOW.threshold, twice), False, SLOW.step)
+
+
+def quarter(graph: Graph, least: int = 5, most: int = 64) -> int:
+    """Return the largest community that shows something of a graph: a quarter of its vertices.
+
+    Without such a limit a small graph is one community once its first hub is gone. With it, thresholds fall until the
+    graph comes apart. From four times `most` vertices on it is no other than `most`.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    least, most
+        Limits for any graph.
+    """
+    return min(most, max(least, graph.nodes // 4))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a user wants of the location (I1); the rest follows from the graph.
+
+    Attributes
+    ----------
+    threshold
+        TH of the first round; None: that of :func:`falling`.
+    step
+        Fall of the threshold a round; None: 1.
+    halving
+        Halve the threshold every round instead.
+    c_max
+        Largest community; None: as large as whoever asks would have it.
+
+    Raises
+    ------
+    InputError
+        If both `step` and `halving` are asked for.
+    """
+
+    threshold: int | None = None
+    step: int | None = None
+    halving: bool = False
+    c_max: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.halving and self.step is not None:
+            raise InputError("--step", "does nothing where the threshold halves", "either --step or --halving")
+
+    def __bool__(self) -> bool:
+        """Whether anything was chosen."""
+        return self != ANY
+
+    def schedule(self, graph: Graph) -> Schedule:
+        """Return the thresholds for a graph.
+
+        Raises
+        ------
+        InputError
+            If a value is out of range, or the threshold cannot reach 0.
+        """
+        usual = falling(graph)
+        threshold = usual.threshold if self.threshold is None else self.threshold
+        schedule = Schedule(threshold, self.halving, usual.step if self.step is None else self.step)
+        schedule.require_end()
+        return schedule
+
+
+#: Nothing is chosen.
+ANY = Choice()

@@ -102,7 +102,7 @@ def propagation(model: Model, graph: Graph, eps: float = 0.0) -> Any:
     return sparse.csr_array(sparse.diags_array(destination) @ whole @ sparse.diags_array(source))
 
 
-def accuracy(predictions: npt.NDArray[np.int64], graph: Graph, mask: BoolArray) -> float:
-    """Share of the masked nodes with known class that are predicted right; 0 if there are none."""
+def accuracy(predictions: npt.NDArray[np.int64], graph: Graph, mask: BoolArray) -> float | None:
+    """Share of the masked nodes with known class that are predicted right; None if there are none."""
     chosen = mask & (graph.labels >= 0)
-    return float(np.mean(predictions[chosen] == graph.labels[chosen])) if chosen.any() else 0.0
+    return float(np.mean(predictions[chosen] == graph.labels[chosen])) if chosen.any() else None

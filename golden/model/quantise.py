@@ -22,11 +22,11 @@ from golden.model.layer import (
     combination_sums,
     combine,
 )
-from golden.model.network import Fractions, Problem, QuantisedModel, infer, predictions
+from golden.model.network import Fractions, Problem, QuantisedModel, infer, predictions, problem_of
 from golden.model.rounding import VALUE_MAX
 from golden.model.scale import MANTISSA_FRACTION, scales_of_model
 
-__all__ = ["DNP_FRACTION", "HEADROOM", "Agreement", "compare", "fraction_of", "quantise"]
+__all__ = ["DNP_FRACTION", "HEADROOM", "Agreement", "compare", "fraction_of", "outline", "quantise"]
 
 #: Fraction bits of a result for the neural chip: Q3.12.
 DNP_FRACTION = 12
@@ -42,13 +42,13 @@ class Agreement:
     Attributes
     ----------
     floating, machine
-        Accuracy on the test nodes, 0..1.
+        Accuracy on the test nodes, 0..1; None if there are none of known class.
     agreement
         Share of all nodes on which both predict the same class.
     """
 
-    floating: float
-    machine: float
+    floating: float | None
+    machine: float | None
     agreement: float
 
 
@@ -95,14 +95,10 @@ def quantise(
         If widths do not fit, a degree is too large, magnitudes of a layer are too far apart for its shifts, or a layer
         is too wide for the neural chip.
     """
-    count = len(network.weights)
-    between = Activation.RELU if network.activation == RELU else Activation.DNP
-    acts = (*(between,) * (count - 1), Activation.NONE)
+    acts = _activations(network)
     if not 0 <= headroom <= 8:
         raise InputError("headroom", f"is {headroom}", "0..8 bits")
-    if graph.feature_count != network.weights[0].shape[0]:
-        expected = f"{network.weights[0].shape[0]}, as layer 0 takes"
-        raise InputError(f"graph {graph.name}, features", f"there are {graph.feature_count}", expected)
+    _check_features(network, graph)
     source, destination = scales_of_model(network.model, graph.degrees)
     feature_fraction = fraction_of(_peak(graph.features))
     features = _integers(graph.features, feature_fraction)
@@ -169,6 +165,40 @@ def quantise(
     return Problem(graph, features, source, destination, model)
 
 
+def outline(network: FloatModel, graph: Graph, *, core: CoreConfig | None = None) -> Problem:
+    """Return a problem of the same sizes, all of whose numbers are without meaning.
+
+    What fits into a machine, and how an image is laid out, depends on nothing else; so it is known before a network is
+    trained and quantised.
+
+    Parameters
+    ----------
+    network, graph, core
+        As for :func:`quantise`; of the network's weights the shapes count.
+
+    Raises
+    ------
+    InputError
+        If widths do not fit, a degree is too large, or a layer is too wide for the neural chip.
+    """
+    _check_features(network, graph)
+    layers: list[QuantisedLayer] = []
+    ends: dict[int, LayerEnd] = {}
+    for number, (weight, activation) in enumerate(zip(network.weights, _activations(network), strict=True)):
+        weights, biases = np.zeros(weight.shape, np.int16), np.zeros(weight.shape[1], np.int32)
+        self_weight, neighbour_weight, _ = _members(network, number)
+        layer = QuantisedLayer(weights, biases, 0, 0, activation, self_weight, neighbour_weight)
+        if activation == Activation.DNP:
+            ends[number] = _end(number, layer, network.activation, core or CoreConfig())
+        layers.append(layer)
+    features: Any = np.zeros(graph.features.shape, np.int16)
+    if sparse.issparse(graph.features):
+        given = graph.features
+        features = sparse.csr_array((np.ones(given.nnz, np.int16), given.indices, given.indptr), shape=given.shape)
+    model = QuantisedModel(network.model, tuple(layers), 0, (Fractions(0, 0, 0),) * len(layers), ends)
+    return problem_of(graph, features, model)
+
+
 def compare(network: FloatModel, problem: Problem) -> Agreement:
     """Compare predictions of the exact integer results with those in floating point."""
     floating = network.predictions(problem.graph)
@@ -180,6 +210,17 @@ def compare(network: FloatModel, problem: Problem) -> Agreement:
     )
 
 
+def _activations(network: FloatModel) -> tuple[Activation, ...]:
+    between = Activation.RELU if network.activation == RELU else Activation.DNP
+    return (*(between,) * (len(network.weights) - 1), Activation.NONE)
+
+
+def _check_features(network: FloatModel, graph: Graph) -> None:
+    if graph.feature_count != network.weights[0].shape[0]:
+        expected = f"{network.weights[0].shape[0]}, as layer 0 takes"
+        raise InputError(f"graph {graph.name}, features", f"there are {graph.feature_count}", expected)
+
+
 def _end(number: int, layer: QuantisedLayer, activation: str, core: CoreConfig) -> LayerEnd:
     """Biases and table of a layer."""
     function = function_of(activation)
@@ -187,7 +228,9 @@ def _end(number: int, layer: QuantisedLayer, activation: str, core: CoreConfig) 
     try:
         return LayerEnd(layer.neural_biases.astype(np.int64), table, core)
     except ValueError as error:
-        raise InputError(f"layer {number}, neural chip", str(error), "a narrower layer or a larger wm_depth") from None
+        raise InputError(
+            f"layer {number}, neural chip", str(error), "a narrower layer or a larger [neural] wm_depth"
+        ) from None
 
 
 def _members(network: FloatModel, number: int) -> tuple[int, int, int]:

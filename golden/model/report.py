@@ -33,7 +33,10 @@ def table(names: list[str], how: Training | None = None) -> str:
             network = train(graph, model, how)
             found = compare(network, quantise(network, graph))
             figures = (found.floating, found.machine, found.agreement)
-            lines.append(" | ".join(["| " + graph.name, model.name, *(f"{100 * x:.2f}" for x in figures)]) + " |")
+            lines.append(
+                " | ".join(["| " + graph.name, model.name, *("-" if x is None else f"{100 * x:.2f}" for x in figures)])
+                + " |"
+            )
     return "\n".join(lines)
 
 

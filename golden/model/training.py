@@ -9,11 +9,11 @@ from scipy import sparse
 
 from golden.contracts import Model
 from golden.errors import InputError
-from golden.graph import Graph
+from golden.graph import BoolArray, Graph
 from golden.model.activation import RELU, function_of
 from golden.model.float_model import FloatArray, FloatModel, propagation
 
-__all__ = ["LAYERS_MAX", "Training", "train"]
+__all__ = ["LAYERS_MAX", "Training", "learnable", "train"]
 
 #: Most layers that are trained here; a weight file may have more.
 LAYERS_MAX = 3
@@ -72,6 +72,24 @@ class Training:
                 raise InputError(name, f"is {getattr(self, name)}", f"{low}..{high}")
 
 
+def learnable(graph: Graph) -> BoolArray:
+    """Return the training nodes of known class: bool [nodes].
+
+    Raises
+    ------
+    InputError
+        If there are none.
+    """
+    learnt: BoolArray = graph.train & (graph.labels >= 0)
+    if not learnt.any():
+        raise InputError(
+            f"graph {graph.name}, train",
+            "has no node of known class",
+            "at least one to train on, or weights (--model-file)",
+        )
+    return learnt
+
+
 def train(graph: Graph, model: Model, how: Training | None = None) -> FloatModel:
     """Train a network for node classification; the parameters of the best validation epoch are kept.
 
@@ -90,9 +108,7 @@ def train(graph: Graph, model: Model, how: Training | None = None) -> FloatModel
         If the graph has no training node of known class.
     """
     how = how or Training()
-    learnt = graph.train & (graph.labels >= 0)
-    if not learnt.any():
-        raise InputError(f"graph {graph.name}, train", "has no node of known class", "at least one to train on")
+    learnt = learnable(graph)
     run = _Run(graph, model, how)
     checked = np.flatnonzero(graph.validation & (graph.labels >= 0))
     best, kept = (-1.0, -np.inf), run.snapshot()

@@ -70,17 +70,18 @@ class RingChiplet(wiring.Component):
             raise ValueError(f"max_out of the ring must be {pe.max_out}, that of the PE, not {self.ring.max_out!r}")
         if self.ring.link_width > data_width:
             raise ValueError(f"link_width must be at most {data_width}, a beat, not {self.ring.link_width!r}")
-        self._chiplet: Any
+        #: What computes, without the ring.
+        self.chiplet: Any
         if isinstance(self.config, MachineConfig):
             if not self.config.community.partials:
                 raise ValueError("community.partials must be True: halves of sums come round the ring")
-            self._chiplet = CommunityChiplet(self.config, once=once, offload=RING_OPCODES + offload)
+            self.chiplet = CommunityChiplet(self.config, once=once, offload=RING_OPCODES + offload)
         else:
-            self._chiplet = Chiplet(self.config, offload=RING_OPCODES + offload)
+            self.chiplet = Chiplet(self.config, offload=RING_OPCODES + offload)
         #: What is counted; ports of that name.
-        self.counters: tuple[str, ...] = getattr(self._chiplet, "COUNTERS", ())
+        self.counters: tuple[str, ...] = getattr(self.chiplet, "COUNTERS", ())
         #: Bits of the IDs of the chiplet's own port and of the ring unit's.
-        self._id_width = len(self._chiplet.m_axi_arid)
+        self._id_width = len(self.chiplet.m_axi_arid)
         self._link = LinkSignature(self.ring.link_width)
         super().__init__(
             {
@@ -102,13 +103,13 @@ class RingChiplet(wiring.Component):
     @property
     def modules(self) -> dict[str, wiring.Component]:
         """Components that are left out because of `once`, by the name of their module."""
-        return modules_of(self._chiplet)
+        return modules_of(self.chiplet)
 
     def elaborate(self, platform: object) -> Elaboratable:
         """Put chiplet and ring unit behind one memory port."""
         m = Module()
         config, port, id_width = self.config, self.config.port, self._id_width
-        m.submodules.chiplet = chiplet = self._chiplet
+        m.submodules.chiplet = chiplet = self.chiplet
         m.submodules.ring = ring = RingUnit(self.ring, *port, config.depth)
         m.submodules.read_arbiter = read_arbiter = ReadArbiter(
             *port, clients=RingUnit.CLIENTS, outstanding=config.depth

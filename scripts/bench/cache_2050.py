@@ -20,6 +20,7 @@ from golden.datasets import load
 from golden.graph import Graph, IntArray
 from hw.attributes.formats import AttributeConfig
 from hw.attributes.sizes import memory_bits
+from scripts.flows.outputs import checked_folder, publishing
 from scripts.flows.table import show
 from tb.harness import ROOT
 
@@ -181,7 +182,7 @@ def bench(out: Path = ROOT / "build" / "bench", graphs: Sequence[str] | None = N
         ],
     )
     result = {"slots": SLOTS, "ways": WAYS, "fan_out": FAN_OUT, "window": WINDOW, "rows": rows, "memory_bits": bits}
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "cache-2050.json").write_text(json.dumps(result, indent=2) + "\n")
-    _plot(rows, out / "cache-2050.png")
+    with publishing(checked_folder(out)) as files:
+        (files / "cache-2050.json").write_text(json.dumps(result, indent=2) + "\n")
+        _plot(rows, files / "cache-2050.png")
     return result

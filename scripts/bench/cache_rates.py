@@ -9,6 +9,7 @@ from typing import Any
 
 from golden.contracts import Flow, Policy
 from hw.attributes.formats import AttributeConfig
+from scripts.flows.outputs import checked_folder, publishing
 from scripts.flows.table import show
 from tb.attributes.trace_bench import Phase, Played, play
 from tb.harness import ROOT
@@ -136,7 +137,7 @@ def bench(out: Path = ROOT / "build" / "bench") -> dict[str, Any]:
         "outstanding": SIZES.outstanding,
         "rows": rows,
     }
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "cache-rates.json").write_text(json.dumps(result, indent=2) + "\n")
-    _plot(rows, out / "cache-rates.png")
+    with publishing(checked_folder(out)) as files:
+        (files / "cache-rates.json").write_text(json.dumps(result, indent=2) + "\n")
+        _plot(rows, files / "cache-rates.png")
     return result

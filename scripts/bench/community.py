@@ -27,6 +27,7 @@ from hw.community.chiplet import MachineConfig
 from hw.community.formats import CommunityConfig
 from hw.islands.config import LocatorConfig
 from scripts.bench.names import named
+from scripts.flows.outputs import checked_folder, write
 from scripts.flows.table import show
 from tb.chiplet.jobs import Job, mismatches, run_jobs
 from tb.harness import ROOT
@@ -190,6 +191,6 @@ def bench(
                 ("gross, formed", f"{found['gross']:,}, {found['formed']:,}"),
             ],
         )
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "community.json").write_text(json.dumps(result, indent=1))
+    checked_folder(out)
+    write(out / "community.json", json.dumps(result, indent=1))
     return result

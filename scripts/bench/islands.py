@@ -18,6 +18,7 @@ from hw.islands.config import LocatorConfig
 from scripts import blocks
 from scripts.bench.names import named
 from scripts.flows.islands import find, fitting
+from scripts.flows.outputs import checked_folder, publishing
 from scripts.flows.table import show
 from tb.harness import ROOT
 from tb.harness.expected import expected_area
@@ -187,11 +188,11 @@ def bench(
         config = replace(_room(list(graphs.values()), external), external=True)
         location += [row for name, graph in graphs.items() for row in _location(name, graph, config, external)]
     balance = [row for name, graph in graphs.items() for row in _balance(name, graph)]
-    out.mkdir(parents=True, exist_ok=True)
     areas = _areas()
     result = {"location": location, "balance": balance, "area": areas}
-    (out / "islands.json").write_text(json.dumps(result, indent=1))
-    _plot(location, out / "islands.png")
+    with publishing(checked_folder(out)) as files:
+        (files / "islands.json").write_text(json.dumps(result, indent=1))
+        _plot(location, files / "islands.png")
     _show(location)
     show(
         f"busiest of {PES} PEs by the mean load",

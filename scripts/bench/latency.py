@@ -22,6 +22,7 @@ from golden.model.float_model import FloatModel, propagation
 from golden.model.training import Training, train
 from golden.model.weights import model_of
 from scripts.bench.names import named
+from scripts.flows.outputs import checked_folder, write
 from scripts.flows.table import show
 
 __all__ = ["bench", "by_scipy", "by_torch"]
@@ -149,6 +150,6 @@ def bench(
     )  # fmt: skip
     if not installed:
         show("left out", ("what", "why"), [("PyTorch", "it is not installed: pip install torch")])
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "latency.json").write_text(json.dumps({"schema": 1, "runs": found}, indent=1) + "\n")
+    checked_folder(out)
+    write(out / "latency.json", json.dumps({"schema": 1, "runs": found}, indent=1) + "\n")
     return found

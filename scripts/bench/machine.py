@@ -12,6 +12,7 @@ from typing import Any
 from golden.errors import InputError
 from scripts.bench import aims, latency, ring
 from scripts.bench.names import named
+from scripts.flows.outputs import checked_folder, write
 from scripts.flows.run import Request, run
 from scripts.flows.synth import routed
 from scripts.flows.table import show
@@ -136,6 +137,6 @@ def bench(names: Sequence[str] | None = None, out: Path = Path("atoll-out/bench"
         "megahertz": megahertz,
         "figures": [asdict(figure) for figure in figures],
     }
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "machine.json").write_text(json.dumps(result, indent=1) + "\n")
+    checked_folder(out)
+    write(out / "machine.json", json.dumps(result, indent=1) + "\n")
     return result

@@ -16,6 +16,7 @@ from golden.ring.by_communities import communities_apart
 from golden.ring.placement import Placement
 from golden.ring.traffic import Traffic, traffic
 from scripts.bench.names import named
+from scripts.flows.outputs import checked_folder, publishing, scratch
 from scripts.flows.table import show
 from tb.harness import ROOT
 
@@ -121,7 +122,7 @@ def bench(
         ``traffic`` (a list), ``links`` and ``area``, as written to ``ring.json``.
     """
     folder = output or ROOT / "build" / "bench"
-    folder.mkdir(parents=True, exist_ok=True)
+    checked_folder(folder)
     figures = []
     for name in named(names, *DATASETS):
         graph = load(name)
@@ -138,7 +139,8 @@ def bench(
         for how, (placed, placement) in ways.items():
             entry = _figures(name, placed, placement, how, traffic(placed, placement))
             if rtl:
-                entry |= _measured(placed, placement, folder)
+                with scratch(folder) as own:
+                    entry |= _measured(placed, placement, own)
             figures.append(entry)
     show(
         f"rows x links per layer, {CHIPLETS} chiplets; words of {VALUE_BITS} bits with {ELEMENTS} features",
@@ -162,7 +164,8 @@ def bench(
     if rtl:
         from tb.ring.saturation import measure
 
-        result["links"] = links = measure(folder, stations=CHIPLETS)
+        with scratch(folder) as own:
+            result["links"] = links = measure(own, stations=CHIPLETS)
         show(
             "links",
             ("flits per cycle under saturation, worst link", "cycles per hop"),
@@ -178,8 +181,9 @@ def bench(
         unit = RingUnit(RingConfig(max_out=ELEMENTS), 32, 64)
         result["area"] = asdict(synth_component(unit, "ring_unit", "ring.ring_unit"))
         show("area", tuple(result["area"]), [tuple(result["area"].values())])
-    (folder / "ring.json").write_text(json.dumps(result, indent=1) + "\n")
-    _plot(figures, folder / "ring.svg")
+    with publishing(folder) as files:
+        (files / "ring.json").write_text(json.dumps(result, indent=1) + "\n")
+        _plot(figures, files / "ring.svg")
     return result
 
 

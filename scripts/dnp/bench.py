@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from hw.dnp.array import ProcessorArray
 from scripts.dnp import digits as data
 from scripts.dnp.gates import chip_gates
 from scripts.dnp.programs import run_rtl
+from scripts.flows.outputs import checked_folder, publishing
 from scripts.flows.table import show
 from tb.dnp.array import simulate_array
 
@@ -64,17 +66,14 @@ class Bench:
         mpl.use("Agg")
         from matplotlib import pyplot as plt
 
-        out.mkdir(parents=True, exist_ok=True)
-        path = out / f"{self.name}.json"
-        path.write_text(json.dumps(self.numbers, indent=1) + "\n")
-        self.files.append(path)
-        for name, draw in (plots or {}).items():
-            figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
-            draw(axes)
-            picture = out / f"{self.name}-{name}.png"
-            figure.savefig(picture, dpi=120)
-            plt.close(figure)
-            self.files.append(picture)
+        with publishing(checked_folder(out)) as files:
+            (files / f"{self.name}.json").write_text(json.dumps(self.numbers, indent=1) + "\n")
+            for name, draw in (plots or {}).items():
+                figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+                draw(axes)
+                figure.savefig(files / f"{self.name}-{name}.png", dpi=120)
+                plt.close(figure)
+            self.files += [out / path.name for path in sorted(files.iterdir())]
         show(self.name, self.columns, self.rows)
         return self
 
@@ -126,11 +125,11 @@ def scaling_config(side: int) -> CoreConfig:
     return _SMALL if side >= _SMALL_FROM else _LARGE
 
 
-def _forward(side: int, neurons: int, out: Path, *, rtl: bool) -> dict[str, Any]:
+def _forward(side: int, neurons: int, *, rtl: bool) -> dict[str, Any]:
     """Count the clocks of a forward pass: in RTL, or in the golden machine, which is the hardware clock by clock."""
     config = scaling_config(side)
     mapping = _mapping(side, neurons, config)
-    found = _forward_rtl(side, neurons, config, out) if rtl else _forward_golden(neurons, mapping)
+    found = _forward_rtl(side, neurons, config) if rtl else _forward_golden(neurons, mapping)
     return {
         "neurons": neurons,
         "side": side,
@@ -150,20 +149,25 @@ def _forward_golden(neurons: int, mapping: Mapping) -> dict[str, Any]:
     return {"clocks": machine.state.clocks.tolist(), "blocked": machine.state.blocked.tolist()}
 
 
-def _forward_rtl(side: int, neurons: int, config: CoreConfig, out: Path) -> dict[str, Any]:
-    result = (out / f"forward-{neurons}-{side}.json").resolve()
-    out.mkdir(parents=True, exist_ok=True)
-    simulate_array(
-        ProcessorArray(side, side, config),
-        "tb.dnp.run_mapping",
-        testcase="forward_pass",
-        parameters={
-            "side": side, "sizes": [neurons] * 3, "seed": _NETWORK_SEED, "topology": "TORUS", "result": str(result),
-            "config": [config.wm_depth, config.xm_depth, config.p_depth, config.table_bits],
-        },
-    )  # fmt: skip
-    found: dict[str, Any] = json.loads(result.read_text())
-    result.unlink()
+def _forward_rtl(side: int, neurons: int, config: CoreConfig) -> dict[str, Any]:
+    given = {
+        "side": side, "sizes": [neurons] * 3, "seed": _NETWORK_SEED, "topology": "TORUS",
+        "config": [config.wm_depth, config.xm_depth, config.p_depth, config.table_bits],
+    }  # fmt: skip
+    return _in_rtl(side, config, "forward_pass", given)
+
+
+def _in_rtl(side: int, config: CoreConfig, testcase: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Let an array of `side` x `side` carry out a test of `tb.dnp.run_mapping`, and return what that leaves."""
+    with TemporaryDirectory() as folder:
+        result = Path(folder).resolve() / "result.json"
+        simulate_array(
+            ProcessorArray(side, side, config),
+            "tb.dnp.run_mapping",
+            testcase=testcase,
+            parameters={**parameters, "result": str(result)},
+        )
+        found: dict[str, Any] = json.loads(result.read_text())
     return found
 
 
@@ -230,9 +234,7 @@ def scaling(out: Path = OUT, largest: int | None = None) -> Bench:
         the golden machine, and say so.
     """
     largest = largest or (16 if os.environ.get("ATOLL_FULL") else 8)
-    points = [
-        _forward(side, neurons, out, rtl=side <= largest) for neurons, sides in _PROBLEMS.items() for side in sides
-    ]
+    points = [_forward(side, neurons, rtl=side <= largest) for neurons, sides in _PROBLEMS.items() for side in sides]
     # Where a layer's computing is shorter than its filling, the two overlap, which eq. 5 does not know.
     equation = Equation5.fit([p for p in points if p["side"] <= _FITTED])
     rows: list[Sequence[Any]] = []
@@ -353,19 +355,11 @@ def learning(out: Path = OUT, *, side: int = 4, hidden: int = 32, epochs: int = 
     float_accuracy = float(classifier.score(digits.test / 2**15, digits.test_classes))
 
     images = images or len(digits.train)
-    result = (out / "learn.json").resolve()
-    out.mkdir(parents=True, exist_ok=True)
-    simulate_array(
-        ProcessorArray(side, side, config),
-        "tb.dnp.run_mapping",
-        testcase="learn_digits",
-        parameters={
-            "side": side, "images": images, "rate": data.LEARNING.rate, "hidden": hidden, "topology": "TORUS",
-            "config": [config.wm_depth, config.xm_depth, config.p_depth, config.table_bits], "result": str(result),
-        },
-    )  # fmt: skip
-    found = json.loads(result.read_text())
-    result.unlink()
+    given = {
+        "side": side, "images": images, "rate": data.LEARNING.rate, "hidden": hidden, "topology": "TORUS",
+        "config": [config.wm_depth, config.xm_depth, config.p_depth, config.table_bits],
+    }  # fmt: skip
+    found = _in_rtl(side, config, "learn_digits", given)
     weights = sum(w.size for w in network.weights)
     clocks = max(found["clocks"]) / images
     busy = sum(found["clocks"]) - sum(found["blocked"])

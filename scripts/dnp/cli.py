@@ -12,6 +12,8 @@ from golden.dnp.config import CoreConfig
 from golden.dnp.machine import DeadlockError
 from scripts.blocks import UserError
 from scripts.dnp import programs
+from scripts.flows.outputs import checked_file, write
+from scripts.options import Strict
 
 __all__ = ["add_to"]
 
@@ -29,16 +31,18 @@ _DEFAULTS = CoreConfig()
 
 def asm(
     program: _Program,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="JSON file to write.")] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="JSON file to write.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a listing.")] = False,
     wm_depth: _WmDepth = _DEFAULTS.wm_depth,
     xm_depth: _XmDepth = _DEFAULTS.xm_depth,
     p_depth: _PDepth = _DEFAULTS.p_depth,
 ) -> None:
     """Assemble a program of the neural processor."""
+    if out is not None:
+        checked_file(out)
     image = programs.load(program, CoreConfig(wm_depth, xm_depth, p_depth))
-    if output is not None:
-        output.write_text(programs.dump(image) + "\n")
+    if out is not None:
+        write(out, programs.dump(image) + "\n")
     elif as_json:
         print(programs.dump(image))
     else:
@@ -87,6 +91,6 @@ def run(
 
 def add_to(app: typer.Typer) -> None:
     """Give the commands to the program."""
-    app.command()(asm)
+    app.command(cls=Strict)(asm)
     app.command()(disasm)
     app.add_typer(dnp, name="dnp")

@@ -49,7 +49,7 @@ dfflegalize -cell $_DFF_P_ 01
 opt
 abc -g AND,NAND,OR,NOR,XOR,XNOR,MUX
 opt_clean
-tee -q -o stat.json stat -json
+tee -q -o raw.json stat -json
 """
 
 
@@ -71,6 +71,7 @@ def chip_gates(config: CoreConfig | None = None) -> dict[str, Any]:
     if not known.exists():
         (folder / "model.il").write_text(model)
         yosys(_SCRIPT, cwd=folder, name="gates")
+        (folder / "raw.json").replace(known)
     cells = json.loads(known.read_text())["design"]["num_cells_by_type"]
     flip_flops = sum(count for kind, count in cells.items() if "DFF" in kind)
     total = sum(count * _size(kind) for kind, count in cells.items())

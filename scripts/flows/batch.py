@@ -23,7 +23,9 @@ from golden.model.network import predictions
 from hw.attributes.core import CoreConfig
 from hw.community.chiplet import MachineConfig
 from scripts.config import Sizes
+from scripts.flows.progress import Steps
 from scripts.flows.simulations import Placed, limits_of, simulate_batches
+from scripts.flows.table import accuracies
 from tb.attributes.batch_jobs import Ran
 
 __all__ = ["Sampling", "batch_rows", "parse_fan_out", "plan_batches"]
@@ -99,9 +101,9 @@ class Batches:
             batch_results(self.placed.problem, roots, self.image.plan, number) for number, roots in enumerate(batches)
         ]
 
-    def simulate(self, folder: Path) -> list[Ran]:
+    def simulate(self, folder: Path, steps: Steps) -> list[Ran]:
         """Let the machine work through them; see :func:`scripts.flows.simulations.simulate_batches`."""
-        return simulate_batches(self.sizes, self.image, self.shares, folder)
+        return simulate_batches(self.sizes, self.image, self.shares, folder, steps)
 
     def differences(self, ran: Sequence[Ran]) -> list[str]:
         """Return a line for each batch that is not bit-exact, or that ended with an error."""
@@ -225,21 +227,21 @@ def _check_fits(image: BatchImage, sizes: Sizes) -> None:
     attribute, size = core.attribute, image.size
     wanted, room = row_bytes(dense(problem).shape[1]), attribute.row_beats * attribute.data_width // 8
     if wanted > room:
-        raise InputError("features", f"a row has {wanted} bytes", f"at most {room} (attributes.row_beats)")
+        raise InputError("features", f"a row has {wanted} bytes", f"at most {room} ([attributes] row_beats)")
     if problem.graph.nodes > 1 << attribute.id_bits:
         raise InputError("nodes", f"there are {problem.graph.nodes}", f"at most {1 << attribute.id_bits}")
     for fan_out in plan.fan_out:
         if fan_out > core.most:
-            raise InputError("fan-out", f"is {fan_out}", f"at most {core.most} (attributes.most)")
+            raise InputError("fan-out", f"is {fan_out}", f"at most {core.most} ([attributes] most)")
     inner, positions = plan.inner(size), plan.most(size)
     if inner > core.frontier:
         what = f"of {size} roots expands {inner} positions"
-        raise InputError("batch", what, f"at most {core.frontier} (attributes.frontier)")
-    most, why = 1 << attribute.tag_bits, "attributes.tag_bits"
+        raise InputError("batch", what, f"at most {core.frontier} ([attributes] frontier)")
+    most, why = 1 << attribute.tag_bits, "[attributes] tag_bits"
     if isinstance(sizes.chiplet, MachineConfig):
         # Rows that are summed up are kept like those of hubs; VIDs of what is computed come behind them.
         hubs, nodes = sizes.chiplet.units * sizes.chiplet.hubs, sizes.chiplet.locator.nodes - inner
-        most, why = min((most, why), (hubs, "chiplet.units times chiplet.hubs"), (nodes, "locator.nodes"))
+        most, why = min((most, why), (hubs, "[chiplet] units times hubs"), (nodes, "[locator] nodes"))
     if positions > most:
         raise InputError("batch", f"of {size} roots has {positions} positions", f"at most {most} ({why})")
 
@@ -248,13 +250,14 @@ def batch_rows(batch: dict[str, Any] | None, cache: dict[str, Any] | None) -> li
     """Return the rows of the printed summary about mini-batches, if there are any."""
     if batch is None:
         return []
-    found = batch["accuracy"]
+    names = {"accuracy": "machine", "float without sampling": "float"}
+    measured = accuracies({name: batch["accuracy"][key] for name, key in names.items()}, "root")
     rows = [
         (
             "mini-batches",
             f"{', '.join(map(str, batch['batches']))} of {batch['size']} roots, fan-out "
             f"{', '.join(map(str, batch['fan_out']))}: {batch['positions']:,} positions; "
-            f"accuracy {found['machine']:.2%}, float without sampling {found['float']:.2%}",
+            f"{measured}",
         )
     ]
     if batch["cycles"]:

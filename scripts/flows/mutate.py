@@ -23,6 +23,7 @@ from hw.stream.once import modules_of
 from scripts.blocks import Block, UserError, measured_elsewhere
 from scripts.flows.equivalence import Verdict, compare, without_effect
 from scripts.flows.modules import own_modules
+from scripts.flows.outputs import write
 from scripts.flows.ports import boxes
 from scripts.flows.table import show
 from scripts.flows.yosys import BUILD, yosys
@@ -161,7 +162,8 @@ class Mutator:
         yosys("\n".join(script) + "\n", cwd=folder, name="apply")
         (folder / "mutants.json").write_text(json.dumps([asdict(mutant) for mutant in mutants], indent=1))
         text = (folder / "mutated.raw.v").read_text()
-        (folder / "mutated.v").write_text(_selected(text, name, width))
+        # Last, and whole: where it is, the rest is too.
+        write(folder / "mutated.v", _selected(text, name, width))
 
     def mutants(self) -> list[Mutant]:
         """Return the mutants of the design made last."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from golden.contracts import COMMANDS
 from golden.image_format import Command, Region
+from scripts.config import load_ring
 from scripts.flows.request import Request
 from scripts.flows.run import prepare
 from scripts.flows.simulations import images_of
@@ -36,8 +37,9 @@ def program(request: Request) -> None:
 
 def listing(request: Request) -> Iterator[tuple[int, int, int, int, str, str]]:
     """Yield chiplet, number, line, layer, opcode and operands of every command."""
-    ready = prepare(request, lambda _: None)
-    for chiplet, image in enumerate(images_of(ready.sizes, ready.placed)):
+    sizes = load_ring(request.config, request.chiplets)
+    placed = prepare(request, sizes, lambda _: None).placed
+    for chiplet, image in enumerate(images_of(sizes, placed)):
         for number, command in enumerate(image.commands):
             line = image.header["command_list"] + number
             yield chiplet, number, line, command.fields["layer"], command.opcode.name, operands(command)

@@ -3,7 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from golden.contracts import Model
+from golden.islands.schedule import ANY, Choice
 from golden.model.activation import RELU
+from golden.model.training import Training
+from golden.model.weights import model_of
 from scripts.flows.batch import Sampling
 
 __all__ = ["Request"]
@@ -41,6 +45,8 @@ class Request:
         no head.
     sampling
         Mini-batches that are sampled and computed after the inference on the whole graph; None: there are none.
+    choice
+        Of thresholds and sizes of communities, with community PEs.
     """
 
     dataset: str = "digits"
@@ -57,3 +63,26 @@ class Request:
     out: Path = Path("atoll-out")
     head: int | None = None
     sampling: Sampling | None = None
+    choice: Choice = ANY
+
+    @property
+    def network(self) -> Model:
+        """Network to train: the one that was asked for, or GCN, with mini-batches GraphSAGE.
+
+        Raises
+        ------
+        InputError
+            If there is no such network.
+        """
+        return model_of(self.model or ("sage" if self.sampling else "gcn"))
+
+    @property
+    def training(self) -> Training:
+        """How a network is trained for it.
+
+        Raises
+        ------
+        InputError
+            If a setting is out of range.
+        """
+        return Training(layers=self.layers, hidden=self.hidden, seed=self.seed, activation=self.activation)

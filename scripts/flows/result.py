@@ -1,7 +1,7 @@
 """The contents of `result.json`: every figure of a run, made from what the models and the simulation left."""
 
 import platform
-import subprocess
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -17,10 +17,11 @@ from scripts.config import Sizes, as_dict
 from scripts.flows.batch import Batches
 from scripts.flows.request import Request
 from scripts.flows.simulations import HeadRun, Simulated, classes_of
+from scripts.version import commit
 from tb.attributes.batch_jobs import Ran
-from tb.harness import ROOT
+from tb.chiplet.host import Phase
 
-__all__ = ["SCHEMA", "Learnt", "make_result"]
+__all__ = ["SCHEMA", "Learnt", "cycles_by_phase", "make_result"]
 
 #: Version of the keys of `result.json`.
 SCHEMA = 1
@@ -40,7 +41,7 @@ class Learnt:
         done = self.done
         return None if done is None else done.errors or self.problem.differences(done.results)
 
-    def figures(self, network: float) -> dict[str, Any]:
+    def figures(self, network: float | None) -> dict[str, Any]:
         """Return what `result.json` says of it, beside the accuracy of the network's own last layer."""
         problem, done = self.problem, self.done
         graph = problem.problem.graph
@@ -63,12 +64,25 @@ class Learnt:
         }
 
 
-def _commit() -> str | None:
-    try:
-        done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return done.stdout.strip()
+def cycles_by_phase(phases: Sequence[Sequence[Phase]]) -> dict[str, int]:
+    """Add up the time of the chiplet that takes longest by layer and command; gaps between commands have names too.
+
+    Parameters
+    ----------
+    phases
+        Of every chiplet, as in `Simulated`.
+
+    Returns
+    -------
+    dict
+        Cycles by name, in the order in which they come first; together the cycles of the run.
+    """
+    spent: dict[str, int] = {}
+    longest = max(phases, key=lambda one: sum(phase.cycles for phase in one))
+    for layer, name, cycles, _ in longest:
+        key = name if layer is None else f"layer{layer}.{name}"
+        spent[key] = spent.get(key, 0) + cycles
+    return spent
 
 
 def make_result(
@@ -106,13 +120,6 @@ def make_result(
         *(batches.differences(ran) if batches else []),
     ]
     own = accuracy(machine, graph, graph.test)
-    by_phase: dict[str, int] = {}
-    # Of the chiplet that ends last.
-    last = max(done.phases, key=lambda phases: sum(phase.cycles for phase in phases)) if done else ()
-    for layer, opcode, cycles, _ in last:
-        by_phase[f"layer{layer}.{opcode}"] = by_phase.get(f"layer{layer}.{opcode}", 0) + cycles
-    if done and by_phase:
-        by_phase["commands"] = done.cycles - sum(by_phase.values())
     return {
         "schema": SCHEMA,
         "dataset": {
@@ -132,12 +139,13 @@ def make_result(
             "name": request.config,
             "chiplets": chiplets,
             **as_dict(config),
+            "lanes": lanes,
             **{unit: parts and asdict(parts) for unit, parts in vars(sizes.units).items()},
         },
         "bit_exact": not differences if done else None,
         "differences": differences,
         "cycles": done.cycles if done else None,
-        "cycles_by_phase": by_phase or None,
+        "cycles_by_phase": cycles_by_phase(done.phases) if done else None,
         "macs": {
             "useful": useful,
             "lanes": lanes,
@@ -167,5 +175,5 @@ def make_result(
         },
         "tools": {"python": platform.python_version(), **{name: version(name) for name in _TOOLS}},
         "seed": request.seed,
-        "commit": _commit(),
+        "commit": commit(),
     }

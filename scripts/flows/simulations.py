@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from golden.contracts import Error
 from golden.graph import Graph, IntArray
 from golden.head import TASKS
 from golden.image import Image, build_image
-from golden.islands.locator import Limits
-from golden.islands.schedule import falling
+from golden.islands.record import Record
+from golden.islands.schedule import ANY, Choice
+from golden.metrics import compulsory_bytes, limit_cycles, useful_operations
 from golden.model.layer import Int16Array
 from golden.model.network import LayerResult, Problem, predictions, problem_of
 from golden.ring.by_communities import communities_apart
@@ -26,10 +28,15 @@ from golden.ring.placement import CHIPLETS_MAX, Placement
 from golden.ring.traffic import traffic
 from hw.community.chiplet import MachineConfig
 from scripts.config import Sizes
+from scripts.flows.location import Located, Search, limits_of, read_back, search_of, wrong_records
+from scripts.flows.progress import Steps, building, simulating
 from tb.attributes.batch_jobs import Ran, run_batches
 from tb.chiplet.host import Phase
 from tb.chiplet.jobs import Job, Settings, run_jobs
-from tb.models.activity import activity
+from tb.chiplet.phases import every_cycle
+from tb.harness import Result
+from tb.models.activity import activity, cycles_so_far
+from tb.models.machine import build_machine
 from tb.models.memory import LATENCY
 from tb.ring.jobs import RingJob, RingSettings, run_ring
 
@@ -40,6 +47,7 @@ __all__ = [
     "Simulated",
     "classes_of",
     "images_of",
+    "least_cycles",
     "limits_of",
     "place",
     "room_of",
@@ -62,14 +70,14 @@ class Simulated:
     ----------
     differences
         A line for each layer that is not bit-exact, or for each chiplet that ended with an error.
-    predictions
-        int64 [nodes], classes.
+    results
+        int16 [nodes, f_out], results of the last layer, in the order in which the graph was given.
     cycles, seconds
         Of the machine and of the simulator.
     read, written
         Bytes through all memory ports.
     phases
-        Of every chiplet's commands.
+        Of every chiplet's commands and of the gaps between them, from its start to its completion.
     working
         Of every chiplet, see `tb.models.activity.activity`.
     hidden
@@ -77,10 +85,14 @@ class Simulated:
         they stayed on the chip.
     ring, aggregation, communities
         What `result.json` says under these names, or None.
+    located
+        Records that the hardware found for the first layer, by chiplet and tile of its share, with VIDs of the graph as
+        given. To a part of the graph vertices that are not its own are hubs, and halves of partial sums are left out.
+        None with gather PEs, or if the run ended with an error.
     """
 
     differences: list[str]
-    predictions: Any
+    results: Int16Array
     cycles: int
     seconds: float
     read: int
@@ -91,6 +103,22 @@ class Simulated:
     ring: dict[str, Any] | None = None
     aggregation: dict[str, Any] | None = None
     communities: dict[str, Any] | None = None
+    located: Located | None = None
+
+    @property
+    def records(self) -> list[Record] | None:
+        """Records of the whole graph, with VIDs as given.
+
+        None if there are none, and if the graph was located in parts, on a ring or in tiles: no order of all vertices
+        then shows what was found, since a vertex can be a hub to one part and in a community of another.
+        """
+        whole = self.located is not None and [len(tiles) for tiles in self.located] == [1]
+        return self.located[0][0] if self.located and whole else None
+
+    @property
+    def predictions(self) -> IntArray:
+        """int64 [nodes], classes by these results."""
+        return classes_of(self.results)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,15 +135,24 @@ class Placed:
         int64 [nodes], VID here of each VID in the graph as given.
     placement
         Who owns what.
+    search
+        How communities are located; None with gather PEs.
     """
 
     name: str
     problem: Problem
     position: IntArray
     placement: Placement
+    search: Search | None = None
 
 
-def place(problem: Problem, chiplets: int, name: str = "tiles", config: MachineConfig | None = None) -> Placed:
+def place(
+    problem: Problem,
+    chiplets: int,
+    name: str = "tiles",
+    config: MachineConfig | None = None,
+    choice: Choice = ANY,
+) -> Placed:
     """Share a graph out to chiplets; one has all of it, as it is if it fits.
 
     Parameters
@@ -127,27 +164,37 @@ def place(problem: Problem, chiplets: int, name: str = "tiles", config: MachineC
     config
         Sizes of a chiplet with community PEs. If it is alone and has no room for the graph at once, communities are
         kept together in as many parts as there would be tiles otherwise.
+    choice
+        Of thresholds and sizes of communities.
 
     Raises
     ------
     InputError
-        If communities are asked for and the graph is not symmetric, or a vertex with its neighbours does not fit.
+        If communities are asked for and the graph is not symmetric, or a vertex with its neighbours does not fit; as
+        for `search_of`.
     """
     graph = problem.graph
     parts = chiplets
-    if chiplets == 1 and config is not None and name != "tiles":
+    search = search_of(graph, config, choice)
+    if chiplets == 1 and config and search and name != "tiles":
         share, room = Share.whole(graph), room_of(config)
-        if not share.fits(room, falling(graph), limits_of(config)):
+        if not share.fits(room, *search):
             parts = min(CHIPLETS_MAX, len(list(cut(share, room))))
     if name == "tiles" or parts == 1:
-        return Placed("tiles", problem, np.arange(graph.nodes), Placement.tiles(graph.nodes, chiplets))
+        return Placed("tiles", problem, np.arange(graph.nodes), Placement.tiles(graph.nodes, chiplets), search)
     graph.require_symmetric("placement by communities")
     # Moves make words on a ring fewer, of which there are none with one chiplet.
-    position, placement = communities_apart(graph, parts, moves=chiplets > 1)
+    position, placement = _apart(graph, parts, chiplets > 1)
     if chiplets == 1:
         placement = Placement.tiles(graph.nodes, 1)
     moved = problem_of(graph.relabelled(position), problem.features[np.argsort(position)], problem.model)
-    return Placed(name, moved, position, placement)
+    return Placed(name, moved, position, placement, search)
+
+
+@lru_cache(maxsize=1)
+def _apart(graph: Graph, parts: int, moves: bool) -> tuple[IntArray, Placement]:
+    """Remember the last placement: that which was checked before training is that of the run."""
+    return communities_apart(graph, parts, moves=moves)
 
 
 def simulate(
@@ -155,11 +202,12 @@ def simulate(
     problem: Problem,
     exact: list[LayerResult],
     folder: Path,
+    steps: Steps,
     *,
     placed: Placed | None = None,
     hidden: bool = False,
 ) -> Simulated:
-    """Simulate an inference.
+    """Simulate an inference, in the steps `building`, `simulating` and comparison.
 
     Parameters
     ----------
@@ -169,6 +217,8 @@ def simulate(
         Network and graph, and what the golden model makes of them.
     folder
         For images and results.
+    steps
+        Shows how far it is.
     placed
         Who owns what; a chiplet that is alone has all.
     hidden
@@ -180,16 +230,21 @@ def simulate(
         If a vertex with its neighbours is too large for the configuration, or the graph is not symmetric where
         communities are needed.
     """
-    placed = placed or place(problem, sizes.chiplets)
+    config = sizes.chiplet if isinstance(sizes.chiplet, MachineConfig) else None
+    placed = placed or place(problem, sizes.chiplets, config=config)
     images = images_of(sizes, placed, hidden=hidden)
-    ran = _run(sizes, images, folder)
+    ran = _run(sizes, images, folder, steps, least=least_cycles(sizes, problem, exact))
+    steps.step("comparison")
     # In the order in which the graph was given.
     results = {layer: rows[placed.position] for layer, rows in ran.results.items()}
     layers = len(problem.model.layers)
-    community = isinstance(sizes.chiplet, MachineConfig)
+    errors, found = _errors(ran.completions), None
+    if placed.search and not errors:
+        found = read_back(folder, placed.position, images, alone=sizes.ring is None)
+        errors = wrong_records(problem.graph, placed.search, found)
     return Simulated(
-        differences=_errors(ran.completions) or layer_differences(exact, results),
-        predictions=classes_of(results[layers - 1]),
+        differences=errors or layer_differences(exact, results),
+        results=results[layers - 1],
         cycles=ran.cycles,
         seconds=ran.seconds,
         read=sum(memory["bytes_read"] for memory in ran.memories),
@@ -198,12 +253,22 @@ def simulate(
         working=[activity(folder, n if sizes.ring else None) for n in range(sizes.chiplets)],
         hidden=results.get(layers - 2),
         ring=_traffic(placed, ran.links) if sizes.ring else None,
-        aggregation=_aggregation(problem.graph, layers, ran.counters) if community else None,
-        communities=_communities(ran.counters, images) if community else None,
+        aggregation=_aggregation(problem.graph, layers, ran.counters) if config else None,
+        communities=_communities(ran.counters, images, placed.search) if placed.search else None,
+        located=found,
     )
 
 
-def simulate_batches(sizes: Sizes, image: BatchImage, shares: Sequence[Sequence[IntArray]], folder: Path) -> list[Ran]:
+def least_cycles(sizes: Sizes, problem: Problem, exact: list[LayerResult]) -> int:
+    """Return the cycles below which no machine with these lanes and memory ports computes a network."""
+    lanes, beat_bytes = sizes.chiplet.lanes, sizes.chiplet.pe.data_width // 8
+    useful, bound = useful_operations(problem, exact), compulsory_bytes(problem)
+    return limit_cycles(useful, sizes.chiplets * lanes, bound, sizes.chiplets * beat_bytes)
+
+
+def simulate_batches(
+    sizes: Sizes, image: BatchImage, shares: Sequence[Sequence[IntArray]], folder: Path, steps: Steps
+) -> list[Ran]:
     """Simulate mini-batches on the machine of `simulate`.
 
     Parameters
@@ -214,12 +279,16 @@ def simulate_batches(sizes: Sizes, image: BatchImage, shares: Sequence[Sequence[
         Memory of every chiplet.
     shares
         Roots of the batches of every chiplet.
-    folder
-        For images and results; another one than that of `simulate`.
+    folder, steps
+        As for `simulate`; another folder.
     """
-    return run_batches(
-        sizes.chiplet, sizes.units, image, shares, folder, ring=sizes.ring, name=sizes.name, hosted=True
-    )[0]
+    _build(sizes, len(image.data), steps, "mini-batches")
+    with steps.simulating(simulating("mini-batches"), lambda: cycles_so_far(folder)) as ended:
+        ran, simulation = run_batches(
+            sizes.chiplet, sizes.units, image, shares, folder, ring=sizes.ring, name=sizes.name, hosted=True
+        )
+        ended(simulation.cycles)
+    return ran
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,7 +302,7 @@ class HeadRun:
     results
         int16 rows by place in `golden.head.TASKS`.
     cycles
-        By the names of these tasks, and ``total``.
+        By the names of these tasks, ``commands`` before, between and after them, and ``total``.
     """
 
     errors: list[str]
@@ -241,7 +310,7 @@ class HeadRun:
     cycles: dict[str, int]
 
 
-def simulate_head(sizes: Sizes, image: Image, folder: Path) -> HeadRun:
+def simulate_head(sizes: Sizes, image: Image, folder: Path, steps: Steps) -> HeadRun:
     """Let a head learn and score on the neural chip of the first chiplet, in the machine of `simulate`.
 
     Parameters
@@ -250,13 +319,13 @@ def simulate_head(sizes: Sizes, image: Image, folder: Path) -> HeadRun:
         As for `simulate`; the other chiplets do nothing.
     image
         See `golden.head.HeadProblem.image`.
-    folder
-        For images and results; another one than that of `simulate`.
+    folder, steps
+        As for `simulate`; another folder.
     """
-    ran = _run(sizes, [image], folder)
-    spent = {task.value: 0 for task in TASKS}
+    ran = _run(sizes, [image], folder, steps, "the head")
+    spent = {**{task.value: 0 for task in TASKS}, "commands": 0}
     for phase in ran.phases[0]:
-        spent[TASKS[phase.layer].value] += phase.cycles
+        spent["commands" if phase.layer is None else TASKS[phase.layer].value] += phase.cycles
     results = [ran.results[number] for number in range(len(TASKS))]
     return HeadRun(_errors(ran.completions), results, {**spent, "total": ran.cycles})
 
@@ -275,44 +344,56 @@ class _Ran:
     results: dict[int, Int16Array]
 
 
-def _run(sizes: Sizes, images: Sequence[Image], folder: Path) -> _Ran:
-    """Simulate a run of an image for each chiplet, or for the first of them.
+def _build(sizes: Sizes, size: int, steps: Steps, what: str) -> None:
+    """Build the simulator with `size` bytes of memory behind each chiplet; to be found when it is run."""
+    steps.step(building(what))
+    build_machine(sizes.chiplet, sizes.units, sizes.ring, name=sizes.name, size=size, hosted=True)
+
+
+def _run(sizes: Sizes, images: Sequence[Image], folder: Path, steps: Steps, what: str = "", *, least: int = 0) -> _Ran:
+    """Simulate a run of an image for each chiplet, or for the first of them; `least` cycles or more.
 
     Nobody waits for a reset before an inference: filling the memories takes longer.
     """
+    _build(sizes, max(len(image.data) for image in images), steps, what)
+    with steps.simulating(simulating(what), lambda: cycles_so_far(folder), least) as ended:
+        ran, simulation = _simulated(sizes, images, folder)
+        ended(simulation.cycles)
+    return ran
+
+
+def _simulated(sizes: Sizes, images: Sequence[Image], folder: Path) -> tuple[_Ran, Result]:
+    """Run the simulator that has been built."""
     config, units, settle = sizes.chiplet, sizes.units, sizes.chiplet.settling
     if sizes.ring:
         job = RingJob(images, RingSettings(latency=LATENCY, limit=_LIMIT, settle=settle))
         (found,), simulation = run_ring(config, sizes.ring, [job], folder, name=sizes.name, units=units, hosted=True)
-        return _Ran(
+        ran = _Ran(
             completions=found.completions,
             cycles=found.cycles,
             seconds=simulation.seconds,
-            phases=found.phases,
+            phases=[every_cycle(one, *span) for one, span in zip(found.phases, found.spans, strict=True)],
             counters=found.counters,
             memories=found.memories,
             links=found.links,
             results=dict(enumerate(found.results)),
         )
+        return ran, simulation
     alone = Job(images[0], Settings(latency=LATENCY, settle=settle))
     (outcome,), simulation = run_jobs(config, [alone], folder, name=sizes.name, units=units, hosted=True)
     run = outcome.run
     assert run is not None
-    return _Ran(
+    ran = _Ran(
         completions=[run.completion],
         cycles=run.cycles,
         seconds=simulation.seconds,
-        phases=[run.phases],
+        phases=[every_cycle(run.phases, run.ended - run.cycles, run.ended)],
         counters=[outcome.counters],
         memories=[run.counters],
         links=[],
         results=outcome.results,
     )
-
-
-def limits_of(config: MachineConfig) -> Limits:
-    """Return what the locator of a chiplet can hold of a community."""
-    return Limits(config.locator.c_max, config.locator.hubs)
+    return ran, simulation
 
 
 def room_of(config: MachineConfig) -> Room:
@@ -329,11 +410,13 @@ def _aggregation(graph: Graph, layers: int, counters: Sequence[dict[str, int]]) 
     }
 
 
-def _communities(counters: Sequence[dict[str, int]], images: Sequence[Image]) -> dict[str, Any]:
+def _communities(counters: Sequence[dict[str, int]], images: Sequence[Image], search: Search) -> dict[str, Any]:
     """Of all chiplets together; each takes the vertices of others for hubs that it does not count, as a tile does."""
     found = {name: sum(counts[name] for counts in counters) for name in ("hubs", "communities", "edges_read")}
     rounds = max(counts["rounds"] for counts in counters)
-    return {**found, "rounds": rounds, "tiles": [tiles_of(image) for image in images]}
+    schedule, limits = search
+    how = {"threshold": schedule.threshold, "halving": schedule.halving, "step": schedule.step, "c_max": limits.c_max}
+    return {**found, "rounds": rounds, "tiles": [tiles_of(image) for image in images], "schedule": how}
 
 
 def _traffic(placed: Placed, links: Sequence[dict[str, int]]) -> dict[str, Any]:
@@ -350,12 +433,26 @@ def _traffic(placed: Placed, links: Sequence[dict[str, int]]) -> dict[str, Any]:
 
 
 def images_of(sizes: Sizes, placed: Placed, *, hidden: bool = False) -> list[Image]:
-    """Make an image for each chiplet; with `hidden`, one that is alone leaves all results in memory."""
+    """Make an image for each chiplet.
+
+    Parameters
+    ----------
+    sizes, placed
+        The machine, and who owns what.
+    hidden
+        Whether a chiplet that is alone leaves all results in memory.
+
+    Raises
+    ------
+    InputError
+        As for :func:`simulate`.
+    """
     config, problem, placement = sizes.chiplet, placed.problem, placed.placement
-    graph, alone = problem.graph, sizes.ring is None
+    alone = sizes.ring is None
     if not isinstance(config, MachineConfig):
         return [build_image(problem)] if alone else build_images(problem, placement)
-    schedule, limits = falling(graph), limits_of(config)
+    assert placed.search is not None
+    schedule, limits = placed.search
     room, names = room_of(config), np.argsort(placed.position)
     if alone:
         lines = 0 if hidden else config.row_lines
@@ -374,6 +471,6 @@ def _errors(completions: list[dict[str, int]]) -> list[str]:
     return lines
 
 
-def classes_of(rows: Any) -> Any:
+def classes_of(rows: Int16Array) -> IntArray:
     """Classes by the results that the hardware left: int64 [nodes]; none for a graph without nodes."""
     return predictions(rows) if len(rows) else np.zeros(0, np.int64)

@@ -6,9 +6,13 @@ from typing import Any
 
 from golden.head import TASKS
 from scripts.flows.batch import batch_rows
-from scripts.flows.table import console, show
+from scripts.flows.table import accuracies, console, show
+from scripts.report.glossary import phase_title
 
 __all__ = ["print_summary"]
+
+#: Phases that have a row of their own.
+_PHASES = 8
 
 
 def _aggregation(found: dict[str, int] | None) -> list[tuple[str, str]]:
@@ -24,6 +28,16 @@ def _aggregation(found: dict[str, int] | None) -> list[tuple[str, str]]:
     return [("additions of rows", f"{found['baseline']:,} without sharing; gross {gross}, net {net}")]
 
 
+def _phases(found: dict[str, int], cycles: int) -> list[tuple[str, str]]:
+    """Return a row for each of the phases that take longest, and one for all others."""
+    first = sorted(found, key=lambda phase: -found[phase])
+    shown = first if len(first) <= _PHASES + 1 else first[:_PHASES]
+    rows = [(f"  {phase_title(phase)}", found[phase]) for phase in shown]
+    if len(shown) < len(first):
+        rows.append((f"  {len(first) - len(shown)} others", sum(found[phase] for phase in first[_PHASES:])))
+    return [(name, f"{spent:,} ({spent / max(1, cycles):.1%})") for name, spent in rows]
+
+
 def _tiles(found: dict[str, Any] | None) -> list[tuple[str, str]]:
     """Return the row about tiles, where a chiplet has no room for its share at once."""
     if not found or max(found["tiles"]) <= 1:
@@ -37,15 +51,17 @@ def _head_rows(head: dict[str, Any] | None) -> list[tuple[str, str]]:
     if head is None:
         return []
     found, vertices = head["accuracy"], head["vertices"]
+    names = {"accuracy": "machine", "float": "float", "last layer": "network"}
     rows = [
         (
             "head",
             f"{head['features']} - {head['classes']}, {head['epochs']} epochs of {vertices['learnt']:,} vertices: "
-            f"accuracy {found['machine']:.2%}, float {found['float']:.2%}, last layer {found['network']:.2%}",
+            f"{accuracies({name: found[key] for name, key in names.items()}, 'test node')}",
         )
     ]
     if head["cycles"]:
-        spent = ", ".join(f"{task.value} {head['cycles'][task.value]:,}" for task in TASKS)
+        parts = [*(task.value for task in TASKS), "commands"]
+        spent = ", ".join(f"{part} {head['cycles'][part]:,}" for part in parts)
         rows.append(("  its cycles", f"{head['cycles']['total']:,}: {spent}"))
     return rows
 
@@ -83,7 +99,7 @@ def print_summary(result: dict[str, Any], path: Path) -> None:
             ]
         rows += [
             ("cycles", f"{result['cycles']:,}, at least {macs['limit_cycles']:,} with {macs['lanes']} lanes"),
-            *((f"  {phase}", f"{cycles:,}") for phase, cycles in (result["cycles_by_phase"] or {}).items()),
+            *_phases(result["cycles_by_phase"], result["cycles"]),
             *_tiles(result["communities"]),
             *_aggregation(result["aggregation"]),
             ("utilisation", f"{macs['utilisation']:.1%} of {macs['lanes']} lanes for {macs['useful']:,} operations"),
@@ -99,18 +115,28 @@ def print_summary(result: dict[str, Any], path: Path) -> None:
             ),
         ]
     figures = result["accuracy"]
-    rows.append(
-        (
-            "accuracy",
-            f"machine {figures['machine']:.2%}, float {figures['float']:.2%}, "
-            f"{figures['agreement']:.2%} of predictions agree",
-        )
-    )
+    measured = accuracies({name: figures[name] for name in ("machine", "float")}, "test node")
+    rows.append(("accuracy", f"{measured}, {figures['agreement']:.2%} of predictions agree"))
     rows += _head_rows(result["head"])
     rows += batch_rows(result["batch"], result["attribute_cache"])
     verdict = {None: "not simulated", True: "yes", False: "NO"}[result["bit_exact"]]
     files = f"{os.path.relpath(path.with_name('report.html'))}, {path.name}"
-    rows += [("bit-exact", verdict), ("report, figures", files)]
+    results = f"{os.path.relpath(path.with_name('predictions.npz'))}: results and class of every node"
+    rows += [("bit-exact", verdict), ("report, figures", files), ("predictions", results)]
     show("atoll run", ("", ""), rows)
     for line in result["differences"] or ():
         console.print(f"[red]{line}[/red]")
+    console.print(_conclusion(result, path), highlight=False, soft_wrap=True, markup=False)
+
+
+def _conclusion(result: dict[str, Any], path: Path) -> str:
+    """Return in a sentence or two what a run has shown, and where to look."""
+    cycles, least = result["cycles"], result["macs"]["limit_cycles"]
+    page = os.path.relpath(path.with_name("report.html"))
+    if cycles is None:
+        return f"Nothing was simulated: accuracy is that of the golden model. Look at {page}."
+    if not result["bit_exact"]:
+        kept = os.path.relpath(path.with_name("failed"))
+        return f"The Verilog and the golden model differ. What was simulated is in {kept}; look at {page}."
+    took = f"in {cycles:,} cycles, {cycles / max(1, least):.1f} times the least that multipliers and memory allow"
+    return f"Every value that the Verilog computed is the golden model's, {took}. Where cycles went: {page}."

@@ -19,10 +19,11 @@ from amaranth.hdl import Shape
 
 from hw.stream.once import modules_of
 from scripts.blocks import Block
+from scripts.flows.outputs import write
 from scripts.flows.ports import boxes, flat_ports
 from scripts.flows.table import show
 from scripts.flows.yosys import BUILD, ToolError, run_tool, yosys
-from tb.harness.build import digest, to_rtlil
+from tb.harness.build import digest, locked, to_rtlil
 from tb.harness.expected import AREA_TOLERANCE, expected_area, record
 
 #: Device for the frequency, and the one asked of the placer, in MHz.
@@ -225,14 +226,15 @@ def synth_component(component: Any, module: str, title: str, *, fmax: bool = Tru
     model = _flat_model(component, module)
     folder = _folder(module, model)
     known = folder / (_ROUTED if fmax else "area-only.json")
-    if known.exists():
-        return Area(**json.loads(known.read_text()))
-    (folder / "model.il").write_text(model)
-    cells = _area(folder, module)
-    if fmax and _luts(cells) > LARGE:
-        cells = _area(folder, module, large=True, repeated=list(modules))
-    area = _counted(title, cells, _fmax(component, folder, module, _luts(cells)) if fmax else None)
-    known.write_text(json.dumps(asdict(area), indent=1))
+    with locked(folder.with_name(f"{folder.name}.lock")):
+        if known.exists():
+            return Area(**json.loads(known.read_text()))
+        (folder / "model.il").write_text(model)
+        cells = _area(folder, module)
+        if fmax and _luts(cells) > LARGE:
+            cells = _area(folder, module, large=True, repeated=list(modules))
+        area = _counted(title, cells, _fmax(component, folder, module, _luts(cells)) if fmax else None)
+        write(known, json.dumps(asdict(area), indent=1))
     return area
 
 
@@ -244,9 +246,10 @@ def _by_modules(component: Any, modules: Mapping[str, Any], module: str, title: 
         model = to_rtlil(part, name) + boxes(others)
         folder = _folder(name, model)
         known = folder / "cells.json"
-        if not known.exists():
-            (folder / "model.il").write_text(model)
-            known.write_text(json.dumps(_area(folder, name), indent=1))
+        with locked(folder.with_name(f"{folder.name}.lock")):
+            if not known.exists():
+                (folder / "model.il").write_text(model)
+                write(known, json.dumps(_area(folder, name), indent=1))
         cells[name] = json.loads(known.read_text())
     return _counted(title, _total(cells[module], cells), None)
 
@@ -296,7 +299,7 @@ def synth(block: Block, *, fmax: bool = True) -> Area:
         If a tool fails.
     """
     area = synth_component(block.make(), block.module, block.name, fmax=fmax)
-    (BUILD / "synth" / f"{block.module}.json").write_text(json.dumps(asdict(area), indent=1))
+    write(BUILD / "synth" / f"{block.module}.json", json.dumps(asdict(area), indent=1))
     return area
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -33,3 +33,19 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.1f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def accuracies(found: Mapping[str, float | None], nodes: str) -> str:
+    """Return accuracies with their names, or the remark that there are none.
+
+    Parameters
+    ----------
+    found
+        By name, 0 to 1; None if no node's class is known.
+    nodes
+        Which node it is measured on.
+    """
+    known = {name: value for name, value in found.items() if value is not None}
+    if not known:
+        return f"no {nodes} of known class"
+    return ", ".join(f"{name} {value:.2%}" for name, value in known.items())

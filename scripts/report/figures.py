@@ -1,4 +1,4 @@
-"""Figures of reports and of `atoll islands`, as matplotlib figures."""
+"""Figures of what was measured, as matplotlib figures."""
 
 from __future__ import annotations
 
@@ -10,18 +10,31 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
 
-from golden.graph import Graph, IntArray
-from golden.islands.order import reorder
-from golden.islands.record import Record
+from golden.graph import IntArray
+from scripts.report.glossary import phase_title
 
-__all__ = ["FLOWS", "Timeline", "adjacency", "cache", "confusion", "links", "svg", "timeline"]
+__all__ = ["FLOWS", "Timeline", "cache", "confusion", "links", "svg", "timeline"]
 
-#: Colours of commands, the same in every figure.
+#: Colours of ways in which an attribute is found.
 _COLOURS = mpl.colormaps["tab10"]
+#: Colours of commands and gaps, the same in every report. Work that goes on has a lighter tone of its command's.
+_PHASES = {
+    "combine": "#1f77b4", "aggregate": "#ff7f0e", "load_weights": "#2ca02c", "process": "#d62728",
+    "locate": "#9467bd", "list": "#8c564b", "list_background": "#c49c94", "scatter": "#e377c2",
+    "scatter_background": "#f7b6d2", "reduce": "#bcbd22", "barrier": "#17becf", "neural": "#1f3d5c",
+    "sample": "#98df8a", "copy": "#c5b0d5", "start": "#7f7f7f", "between": "#c7c7c7", "end": "#4d4d4d",
+}  # fmt: skip
+_OTHER, _COMPLETED = "#000000", "#ededed"
+#: Share of the run that a command needs for its layer's number.
+_NUMBERED = 1 / 40
+#: More classes than these are drawn without numbers.
+_COUNTED_CLASSES = 20
 #: Columns of a picture of what worked when.
 _COLUMNS = 1000
 #: How an attribute is found, in words.
@@ -40,7 +53,8 @@ class Timeline:
     Attributes
     ----------
     phases
-        For each chiplet (layer, opcode, cycles, cycle in which it began) of every command, in order.
+        For each chiplet (layer, opcode, cycles, cycle in which it began) of every command and of the gaps between them,
+        in order, from its start to its completion. A gap may have no layer.
     parts
         Names of a chiplet's parts.
     working
@@ -49,7 +63,7 @@ class Timeline:
         Cycles of a window, counted like those in which commands began.
     """
 
-    phases: Sequence[Sequence[tuple[int, str, int, int]]]
+    phases: Sequence[Sequence[tuple[int | None, str, int, int]]]
     parts: Sequence[str]
     working: Sequence[npt.NDArray[np.uint8]]
     window: int
@@ -62,36 +76,6 @@ def svg(figure: Figure) -> str:
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None}, dpi=120)
     drawn = text.getvalue()
     return drawn[drawn.index("<svg") :]
-
-
-def adjacency(graph: Graph, records: Sequence[Record]) -> Figure:
-    """Draw the adjacency before and after reordering, lower left to upper right (I11).
-
-    Parameters
-    ----------
-    graph
-        The graph.
-    records
-        Of all its communities and hubs.
-    """
-    position, group = reorder(graph.nodes, records)
-    # Also the diagonal, which every bitmap has.
-    rows = np.concatenate([graph.destinations, np.arange(graph.nodes)])
-    columns = np.concatenate([graph.edges, np.arange(graph.nodes)])
-    inside = (group[rows] >= 0) & (group[rows] == group[columns])
-    size = float(np.clip(20_000 / max(1, rows.size), 0.2, 12))
-    figure = Figure(figsize=(14, 7.6), layout="constrained")
-    before, after = figure.subplots(1, 2)
-    look = {"s": size, "marker": "s", "linewidths": 0, "rasterized": True}
-    before.scatter(columns, rows, c="black", **look)
-    before.set_title(f"{graph.name}: as given")
-    after.scatter(position[columns], position[rows], c=np.where(inside, "tab:blue", "tab:orange"), **look)
-    hubs, communities = int((group < 0).sum()), len(set(group[group >= 0].tolist()))
-    after.set_title(f"{hubs} hubs (orange), {communities} communities (blue)")
-    # Seen from the lower left, rows grow upwards, so the diagonal runs to the upper right.
-    for axes in (before, after):
-        axes.set(xlim=(-0.5, graph.nodes - 0.5), ylim=(-0.5, graph.nodes - 0.5), aspect="equal")
-    return figure
 
 
 def _shares(working: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], int]:
@@ -113,32 +97,29 @@ def _shares(working: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], 
     return whole.reshape(-1, joined, parts).mean(axis=1), joined
 
 
-def timeline(times: Timeline, cycles: int) -> Figure:
+def timeline(times: Timeline) -> Figure:
     """Draw for every chiplet the commands when they were under way, and below how much its parts worked.
 
     Parameters
     ----------
     times
         What was under way when.
-    cycles
-        Of the run.
     """
-    names = list(dict.fromkeys(name for chiplet in times.phases for _, name, _, _ in chiplet))
-    start = min((began for chiplet in times.phases for *_, began in chiplet), default=0)
+    found = {name for chiplet in times.phases for _, name, _, _ in chiplet}
+    start = min(chiplet[0][3] for chiplet in times.phases if chiplet)
+    ends = [chiplet[-1][3] + chiplet[-1][2] - start if chiplet else 0 for chiplet in times.phases]
+    cycles = max(ends)
     # Inches of a row for commands, and of one for a part.
     bar, strip = 0.34, 0.17
     height = len(times.phases) * (1.4 * bar + strip * len(times.parts))
-    figure = Figure(figsize=(12, 1.2 + height), layout="constrained")
+    figure = Figure(figsize=(12, 1.3 + height), layout="constrained")
     axes = figure.subplots()
     ticks: dict[float, str] = {}
     top = 0.0
     for number, (chiplet, working) in enumerate(zip(times.phases, times.working, strict=True)):
-        for layer, name, length, began in chiplet:
-            at = began - start
-            colour = _COLOURS(names.index(name) % 10)
-            axes.barh(top + bar / 2, length, bar, left=at, color=colour, edgecolor="white", linewidth=0.5)
-            if length > cycles / 40:
-                axes.text(at + length / 2, top + bar / 2, str(layer), ha="center", va="center", color="white", size=8)
+        _draw_phases(axes, chiplet, (start, cycles), (top, bar))
+        if ends[number] < cycles:
+            axes.barh(top + bar / 2, cycles - ends[number], bar, left=ends[number], color=_COMPLETED)
         ticks[top + bar / 2] = f"chiplet {number}"
         top += bar
         first, last = start // times.window, -(-(start + cycles) // times.window)
@@ -156,12 +137,41 @@ def timeline(times: Timeline, cycles: int) -> Figure:
         for place, part in enumerate(times.parts):
             ticks[top + strip * (place + 0.5)] = part
         top += strip * len(times.parts) + 0.4 * bar
-    for place, name in enumerate(names):
-        axes.barh(0, 0, color=_COLOURS(place % 10), label=name)
+    key = [Patch(color=colour, label=phase_title(name)) for name, colour in _PHASES.items() if name in found]
+    key += [Patch(color=_OTHER, label=phase_title(name)) for name in sorted(found - _PHASES.keys())]
+    if min(ends) < cycles:
+        key.append(Patch(color=_COMPLETED, label="completed before others"))
     axes.set_yticks(list(ticks), list(ticks.values()), fontsize=7)
     axes.set(xlim=(0, cycles), ylim=(top, 0), xlabel="cycles")
-    figure.legend(loc="outside upper center", ncols=8, frameon=False)
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    figure.legend(handles=key, loc="outside upper center", ncols=min(6, len(key)), frameon=False, fontsize=9)
     return figure
+
+
+def _draw_phases(
+    axes: Axes, phases: Sequence[tuple[int | None, str, int, int]], time: tuple[int, int], place: tuple[float, float]
+) -> None:
+    """Draw a row of commands and gaps.
+
+    Parameters
+    ----------
+    axes
+        To draw on.
+    phases
+        As in `Timeline`, of one chiplet.
+    time
+        Cycle of the simulation that is the first of the picture, and the picture's cycles.
+    place
+        Upper end of the row and its height.
+    """
+    (start, cycles), (top, bar) = time, place
+    for name in dict.fromkeys(name for _, name, _, _ in phases):
+        pieces = [(began - start, length) for _, one, length, began in phases if one == name]
+        axes.broken_barh(pieces, (top, bar), facecolors=_PHASES.get(name, _OTHER), linewidth=0)
+    for layer, _, length, began in phases:
+        if length > cycles * _NUMBERED and layer is not None:
+            at = began - start + length / 2
+            axes.text(at, top + bar / 2, str(layer), ha="center", va="center", color="white", size=8)
 
 
 def links(ring: dict[str, Any]) -> Figure:
@@ -204,7 +214,7 @@ def cache(found: dict[str, Any]) -> Figure:
         axes.barh(0, found[flow], left=at, color=_COLOURS(number), label=f"{said}: {found[flow]:,}")
         at += found[flow]
     axes.set_yticks([])
-    axes.set_xlabel("requests")
+    axes.set(xlim=(0, max(1, at)), xlabel="requests")
     figure.legend(loc="outside upper center", ncols=len(FLOWS), frameon=False)
     return figure
 
@@ -217,9 +227,12 @@ def confusion(labels: IntArray, predicted: IntArray) -> Figure:
     labels, predicted
         int64 [nodes], all known.
     """
-    figure = Figure(figsize=(6, 5), layout="constrained")
+    classes = np.union1d(labels, predicted)
+    side = float(np.clip(2 + 0.45 * classes.size, 5, 11))
+    figure = Figure(figsize=(side + 1, side), layout="constrained")
     axes = figure.subplots()
-    shown = ConfusionMatrixDisplay(confusion_matrix(labels, predicted))
-    shown.plot(ax=axes, cmap="Blues", colorbar=False)
-    axes.set(xlabel="machine's class", ylabel="true class")
+    shown = ConfusionMatrixDisplay(confusion_matrix(labels, predicted, labels=classes), display_labels=classes)
+    few = classes.size <= _COUNTED_CLASSES
+    shown.plot(ax=axes, cmap="Blues", colorbar=not few, include_values=few)
+    axes.set(xlabel="predicted class", ylabel="label")
     return figure

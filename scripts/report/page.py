@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,19 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from golden.graph import Graph, IntArray
 from golden.islands.locator import Limits, locate
-from golden.islands.schedule import falling
+from golden.islands.record import Record
+from golden.islands.schedule import Schedule, falling, quarter
 from scripts.report import figures
+from scripts.report.adjacency import BLOCKS, adjacency
+from scripts.report.drawing import DRAWN_NODES, drawing
+from scripts.report.glossary import phase_title, terms_of
+from scripts.report.predictions import listed
 
 __all__ = ["Run", "write_report"]
 
-#: Graphs with more nodes are not drawn: neither the search in Python nor the picture would be of use.
-_DRAWN_NODES = 20_000
+#: In graphs with more nodes the golden locator does not search: it would take minutes.
+_SEARCHED_NODES = 20_000
+_ADJACENCY = "Adjacency, as given and by rounds"
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,11 +38,31 @@ class Run:
         int64 [nodes]: class of every node by the machine's results.
     timeline
         What was under way when; None where nothing was simulated.
+    floating
+        int64 [nodes]: class of every node by the float model; None: not compared.
+    records
+        Hubs and communities that the hardware found, in VIDs of `graph`; None: those of the golden locator are drawn.
+    schedule, limits
+        Of the golden locator; default: the thresholds and sizes of a run that names none.
     """
 
     graph: Graph
     predicted: IntArray
     timeline: figures.Timeline | None
+    floating: IntArray | None = None
+    records: Sequence[Record] | None = None
+    schedule: Schedule | None = None
+    limits: Limits | None = None
+
+
+@dataclass(frozen=True)
+class _Section:
+    """A heading, a drawing with its caption, and rows of a table below."""
+
+    title: str
+    caption: str
+    drawing: str
+    rows: Sequence[Sequence[str]] = ()
 
 
 def write_report(path: Path, result: dict[str, Any], run: Run) -> None:
@@ -52,6 +79,8 @@ def write_report(path: Path, result: dict[str, Any], run: Run) -> None:
     """
     # Names and messages come from files of the user's: everything but the drawings is escaped.
     environment = Environment(loader=PackageLoader("scripts.report", "."), autoescape=True, undefined=StrictUndefined)
+    sections = list(_sections(result, run))
+    phases = [name for chiplet in run.timeline.phases for _, name, _, _ in chiplet] if run.timeline else []
     page = environment.get_template("page.html.j2").render(
         result=result,
         verdict={
@@ -60,9 +89,17 @@ def write_report(path: Path, result: dict[str, Any], run: Run) -> None:
             False: ("no", "not bit-exact"),
         }[result["bit_exact"]],
         summary=_summary(result),
-        figures=list(_figures(result, run)),
+        sections=sections,
+        machine=_machine(result),
+        predictions=listed(run.graph, run.predicted, run.floating),
+        terms=terms_of(result, phases, located=any(section.title == _ADJACENCY for section in sections)),
     )
     path.write_text(page, encoding="utf-8")
+
+
+def _machine(result: dict[str, Any]) -> str:
+    """Whose results the page shows."""
+    return "the golden model" if result["cycles"] is None else "the hardware"
 
 
 def _summary(result: dict[str, Any]) -> list[tuple[str, str, str, str]]:
@@ -108,40 +145,73 @@ def _summary(result: dict[str, Any]) -> list[tuple[str, str, str, str]]:
     return rows
 
 
-def _figures(result: dict[str, Any], run: Run) -> Any:
+def _sections(result: dict[str, Any], run: Run) -> Iterator[_Section]:
+    """Yield the sections of what played a part in the run."""
     if run.timeline and any(run.timeline.phases):
-        yield (
+        yield _Section(
             "Where cycles went",
-            "Commands of every chiplet, with the number of their layer; below, its PEs: black where they work in every "
-            "cycle.",
-            figures.svg(figures.timeline(run.timeline, result["cycles"])),
+            "Commands of every chiplet, with the number of their layer, and the gaps between them; below, its PEs: "
+            "black where they work in every cycle. The table adds up the chiplet that takes longest.",
+            figures.svg(figures.timeline(run.timeline)),
+            _phases(result["cycles_by_phase"], result["cycles"]),
         )
     if result["ring"]:
-        yield (
+        yield _Section(
             "Ring traffic",
             f"Placement: {result['ring']['placement']}. Unicast sends a row to each consumer, broadcast to all.",
             figures.svg(figures.links(result["ring"])),
         )
     if result["attribute_cache"]:
         cache = result["attribute_cache"]
-        yield (
+        yield _Section(
             "Attribute cache",
             f"Mini-batches; each chiplet has {cache['slots']} slots and {cache['ways']} ways ({cache['policy']}).",
             figures.svg(figures.cache(cache)),
         )
-    graph = run.graph
-    if 0 < graph.nodes <= _DRAWN_NODES and graph.symmetric:
-        schedule = falling(graph)
-        records = locate(graph, schedule, Limits()).records
-        yield (
-            "Adjacency, as given and by communities",
-            f"Communities as the golden locator finds them, thresholds from {schedule.threshold} falling by 1.",
-            figures.svg(figures.adjacency(graph, records)),
-        )
-    known = graph.test & (graph.labels >= 0)
+    yield from _graph(result, run)
+    known = run.graph.test & (run.graph.labels >= 0)
     if known.any():
-        yield (
+        yield _Section(
             "Confusion matrix",
-            "Test nodes, classes by the machine's results.",
-            figures.svg(figures.confusion(graph.labels[known], run.predicted[known])),
+            f"Test nodes: their labels, and their classes by the results of {_machine(result)}.",
+            figures.svg(figures.confusion(run.graph.labels[known], run.predicted[known])),
+        )
+
+
+def _phases(found: dict[str, int], cycles: int) -> list[tuple[str, str, str]]:
+    """Return a row for each phase, the longest first, and one for all."""
+    rows = [*sorted(found.items(), key=lambda phase: -phase[1]), ("all", sum(found.values()))]
+    return [(phase_title(name), f"{spent:,}", f"{spent / max(1, cycles):.1%}") for name, spent in rows]
+
+
+def _graph(result: dict[str, Any], run: Run) -> Iterator[_Section]:
+    """Yield the drawings of the graph: its adjacency, and itself if it is small."""
+    graph, records = run.graph, run.records
+    if 0 < graph.nodes <= DRAWN_NODES:
+        yield _Section(
+            "The graph",
+            f"Nodes in the colour of their class by the results of {_machine(result)}.",
+            figures.svg(drawing(graph, run.predicted)),
+        )
+    source = "Hubs and communities as the hardware found them in this run, read back from it."
+    if records is None and 0 < graph.nodes <= _SEARCHED_NODES and graph.symmetric:
+        schedule, limits = run.schedule or falling(graph), run.limits or Limits(quarter(graph))
+        records = locate(graph, schedule, limits).records
+        why = "this machine has not located any"
+        if result["cycles"] is None:
+            why = "nothing was simulated"
+        elif result["communities"]:
+            why = "the machine located the graph in parts"
+        source = (
+            f"Found by the golden model of the locator, not by the hardware ({why}): {schedule.describe()}, "
+            f"communities of {limits.c_max} vertices at most."
+        )
+    if records:
+        block = -(-graph.nodes // BLOCKS)
+        point = "an edge" if block == 1 else f"a block of {block} vertices by {block} that has an edge"
+        yield _Section(
+            _ADJACENCY,
+            f"{source} Each round's hubs come first and make an L along the lower and left borders of all that follow; "
+            f"its communities are squares on the diagonal. A point is {point}.",
+            figures.svg(adjacency(graph, records)),
         )

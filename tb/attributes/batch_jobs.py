@@ -24,6 +24,7 @@ from hw.ring.formats import RingConfig
 from tb.chiplet.host import Host, Phase
 from tb.harness import CLOCK_NS, Result, parameters
 from tb.harness.run import completed, default_seed, run
+from tb.models.activity import activity_plusarg
 from tb.models.machine import build_machine
 from tb.models.memory import plusargs
 from tb.ring.driver import Machine
@@ -119,7 +120,11 @@ def run_batches(
         __name__,
         parameters={**given, "directory": str(directory)},
         seed=default_seed(made.toplevel, __name__, json.dumps(given, sort_keys=True)),
-        plusargs=[argument for memory in names for argument in plusargs(directory, memory)],
+        scratch=directory,
+        plusargs=[
+            *(argument for memory in names for argument in plusargs(directory, memory)),
+            *(activity_plusarg(directory, n) for n in (range(ring.chiplets) if ring else [None])),
+        ],
     )
     completed.append(result)
     if result.message:

@@ -23,19 +23,19 @@ _HANDED_OVER = 2
 
 
 class Phase(NamedTuple):
-    """A command's time.
+    """A command's time, or that of a gap between commands (`tb.chiplet.phases`).
 
     Attributes
     ----------
     layer, opcode
-        Of the command; the opcode's name.
+        Of the command; the opcode's name. A gap has a name of its own, and may belong to no layer.
     cycles
         That it was under way.
     began
         Cycle of the simulation in which it began.
     """
 
-    layer: int
+    layer: int | None
     opcode: str
     cycles: int
     began: int
@@ -51,6 +51,8 @@ class Run:
         Fields of the completion.
     cycles
         From the start to the completion.
+    ended
+        Cycle of the simulation in which it completed.
     phases
         Of every command, in order.
     counters
@@ -59,6 +61,7 @@ class Run:
 
     completion: dict[str, int]
     cycles: int
+    ended: int
     phases: list[Phase] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
 
@@ -153,11 +156,14 @@ class Host:
                 if cut_off:
                     return None
                 raise AssertionError(f"no completion after {limit} cycles; commands so far {phases[-3:]}")
+        ended = self.completed()
         completion, cycles = await self.finish()
         # Only now: a command that fails ends in the cycle of the completion.
         watcher.cancel()
         after = self.memory.counters()
-        return Run(completion, cycles, phases, {name: after[name] - before[name] for name in after if name != "idle"})
+        return Run(
+            completion, cycles, ended, phases, {name: after[name] - before[name] for name in after if name != "idle"}
+        )
 
     async def begin(self, base: int = 0) -> None:
         """Start the image at byte address `base`."""
@@ -176,6 +182,11 @@ class Host:
     def ended(self) -> Any:
         """What rises at the end of a run."""
         return self.port("done__valid" if self.driver is None else "irq")
+
+    def completed(self) -> int:
+        """Return the cycle of the simulation in which the run completed, in that in which `ended` has risen."""
+        # The control port takes the completion and interrupts a cycle later.
+        return _now() - (self.driver is not None)
 
     async def finish(self) -> tuple[dict[str, int], int]:
         """Take the completion of a run that has ended; return its fields, and cycles from the start on."""

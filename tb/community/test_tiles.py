@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from golden.community.image import build_community_image, build_community_images, tiles_of
+from golden.community.image import build_community_image, build_community_images, tiles_of, vids_of
 from golden.community.tiles import Room, Share, Tile, cut
 from golden.contracts import COMMANDS, LINE_BYTES, Model, Opcode, RegionKind
 from golden.datasets import load
@@ -284,3 +284,16 @@ def test_the_vertex_that_is_too_large_has_the_name_it_was_given() -> None:
 def test_room_is_checked(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="must be at least"):
         Room(**{"nodes": 16, "edges": 1, "units": 1, "hubs": 1, **wrong})
+
+
+def test_an_image_says_what_its_records_stand_for() -> None:
+    """Of every tile the rows, of a whole graph nothing: records have its VIDs."""
+    graph = load("les-miserables")
+    problem = random_problem(graph, Model.GCN, [17, 4], 3)
+    assert vids_of(build_community_image(problem, SLOW)) == [None]
+    room = Room(64, 200, 2, 32)
+    tiles = list(cut(Share.whole(graph), room))
+    assert len(tiles) > 1
+    for tile, vids in zip(tiles, vids_of(build_community_image(problem, SLOW, room=room)), strict=True):
+        assert vids is not None
+        assert np.array_equal(vids, tile.rows)

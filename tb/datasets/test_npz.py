@@ -35,6 +35,14 @@ def test_masks_are_taken_and_absent_ones_empty(tmp_path: Path) -> None:
     assert not graph.train.any()
 
 
+def test_without_classes_all_are_unknown(tmp_path: Path) -> None:
+    whole = parts()
+    del whole["y"]
+    graph = load(saved(tmp_path, whole))
+    assert (graph.labels.tolist(), graph.classes) == ([-1] * 3, 0)
+    assert not (graph.train | graph.validation | graph.test).any()
+
+
 def test_thin_features_become_sparse(tmp_path: Path) -> None:
     graph = load(saved(tmp_path, parts() | {"x": np.eye(3)}))
     assert graph.features.nnz == 3
@@ -49,7 +57,7 @@ NAN = np.array([[1.0, np.nan]] * 3)
         ({"edge_weight": np.ones(4)}, "edge_weight: the graph has edge weights"),
         ({"edge_attr": np.ones(4)}, "edge_attr: the graph has edge weights"),
         ({"train_maks": np.ones(3)}, "has an array train_maks; expected only edge_index, x, y"),
-        ({"y": None}, "has no y; expected arrays edge_index, x, y"),
+        ({"x": None}, "has no x; expected arrays edge_index, x"),
         ({"edge_index": np.array([[0, 1]])}, r"edge_index: is int64 \[1, 2\]; expected integers \[2, edges\]"),
         ({"edge_index": np.array([[0.0], [1.0]])}, "edge_index: is float64"),
         ({"edge_index": np.array([[0], [3]])}, "edges: has the node 3; expected nodes in 0..2"),

@@ -1,7 +1,9 @@
 """The report of a run: what is in it, and that a browser shows it without network and without complaint."""
 
+import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -10,13 +12,15 @@ import numpy as np
 import pytest
 
 from golden.datasets import load
+from golden.islands.locator import Limits, locate
+from golden.islands.schedule import Schedule
 from scripts.flows.doctor import BROWSERS
 from scripts.flows.run import Request, run
-from scripts.report import Run, Timeline, write_report
+from scripts.report import Run, Timeline, predictions, write_report
 
 
 class Page(HTMLParser):
-    """Collects what a page refers to, its headings and its table."""
+    """Collects what a page refers to, its headings, tables, terms and captions."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -24,6 +28,8 @@ class Page(HTMLParser):
         self.headings: list[str] = []
         self.cells: list[str] = []
         self.tags: list[str] = []
+        self.terms: list[str] = []
+        self.captions: list[str] = []
         self._in = ""
         self.feed(text)
 
@@ -34,9 +40,11 @@ class Page(HTMLParser):
         self.references += [value or "" for name, value in attrs if name in ("src", "href", "xlink:href")]
 
     def handle_data(self, data: str) -> None:
-        """Note headings and cells."""
+        """Note texts by what they are in."""
         if data.strip():
-            {"h2": self.headings, "td": self.cells}.get(self._in, []).append(data.strip())
+            {"h2": self.headings, "td": self.cells, "dt": self.terms, "figcaption": self.captions}.get(
+                self._in, []
+            ).append(data.strip())
 
 
 def result(**changed: Any) -> dict[str, Any]:
@@ -48,9 +56,11 @@ def result(**changed: Any) -> dict[str, Any]:
         "bit_exact": True,
         "differences": [],
         "cycles": 4000,
+        "cycles_by_phase": {"start": 90, "layer0.combine": 1000, "between": 90, "layer1.aggregate": 2820},
         "macs": {"useful": 5000, "lanes": 64, "limit_cycles": 1000, "utilisation": 0.02},
         "external_bytes": {"read": 9000, "written": 1000, "compulsory": 5000},
         "ring": {"placement": "tiles", "words_by_link": [7, 8], "minimum": [7, 8], "unicast": 30, "broadcast": 20},
+        "communities": None,
         "aggregation": {"baseline": 100, "gross": 70, "net": 80},
         "accuracy": {"float": 0.9, "machine": 0.9, "agreement": 1.0},
         "head": {"accuracy": {"machine": 0.8, "network": 0.9, "float": 0.8}},
@@ -67,13 +77,28 @@ def result(**changed: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def page(folder: Path, **changed: Any) -> Page:
+#: What `result` leaves where nothing was simulated and only the network ran.
+NOTHING: dict[str, Any] = {
+    "bit_exact": None, "differences": None, "cycles": None, "cycles_by_phase": None, "ring": None,
+    "aggregation": None, "head": None, "batch": None, "attribute_cache": None,
+    "macs": {"useful": 5000, "lanes": 64, "limit_cycles": 1000, "utilisation": None},
+    "external_bytes": {"read": None, "written": None, "compulsory": 5000},
+    "simulation": {"wall_seconds": None, "cycles_per_second": None},
+}  # fmt: skip
+
+
+def page(folder: Path, given: dict[str, Any] | None = None, **changed: Any) -> Page:
     graph = load("karate")
-    phases = [[(0, "combine", 1000, 10), (1, "aggregate", 2000, 1100)], [(0, "combine", 1500, 30)]]
+    phases = [
+        [(None, "start", 90, 10), (0, "combine", 1000, 100), (None, "between", 90, 1100), (1, "aggregate", 2820, 1190)],
+        [(None, "start", 90, 10), (0, "combine", 1500, 100), (0, "barrier", 20, 1600)],
+    ]
     working = [np.full((50, 2), share, np.uint8) for share in (64, 32)]
     timeline = Timeline(phases, ("PE 0", "PE 1"), working, 64)
-    predicted = np.where(graph.labels < 0, 0, graph.labels)
-    write_report(folder / "report.html", result(**changed), Run(graph, predicted, timeline))
+    predicted = np.where(np.arange(34) == 7, 1 - graph.labels, graph.labels)
+    found = result(**changed)
+    run = {"timeline": timeline if found["cycles"] else None, "floating": graph.labels, **(given or {})}
+    write_report(folder / "report.html", found, Run(graph, predicted, **run))
     return Page((folder / "report.html").read_text())
 
 
@@ -84,20 +109,115 @@ def test_a_report_has_every_figure_and_needs_nothing_else(tmp_path: Path) -> Non
         "Where cycles went",
         "Ring traffic",
         "Attribute cache",
-        "Adjacency, as given and by communities",
+        "The graph",
+        "Adjacency, as given and by rounds",
         "Confusion matrix",
+        "Predictions",
+        "Terms",
     ]
-    assert made.tags.count("svg") == 5
+    assert made.tags.count("svg") == 6
     assert all(reference.startswith(("data:", "#")) for reference in made.references)
-    assert "script" not in made.tags
     # Measured, limit, measured / limit.
     for row in (
         ["cycles", "4,000", "1,000", "4.00"],
         ["external bytes", "10,000", "5,000", "2.00"],
         ["attributes fetched, beside requests", "10", "40", "0.25"],
+        # Phases, the longest first.
+        ["layer 1: AGGREGATE", "2,820", "70.5%", "layer 0: COMBINE"],
+        ["all", "4,000", "100.0%"],
     ):
         at = made.cells.index(row[0])
-        assert made.cells[at : at + 4] == row
+        assert made.cells[at : at + len(row)] == row
+
+
+def test_sections_and_terms_that_play_no_part_are_left_out(tmp_path: Path) -> None:
+    made = page(tmp_path, **NOTHING)
+    assert made.headings == [
+        "Summary", "The graph", "Adjacency, as given and by rounds", "Confusion matrix", "Predictions", "Terms",
+    ]  # fmt: skip
+    assert made.terms == ["golden model", "float", "hub", "community", "round"]
+    terms = page(tmp_path).terms
+    assert {"COMBINE", "AGGREGATE", "BARRIER", "start", "between commands", "head", "placement"} <= set(terms)
+    assert not {"PROCESS", "LOCATE", "NEURAL", "LIST in the background"} & set(terms)
+
+
+def test_the_caption_says_who_has_found_the_communities(tmp_path: Path) -> None:
+    """The golden model draws only where the hardware has found none, and says so."""
+    records = locate(load("karate"), Schedule(5, False, 1), Limits()).records
+    said = page(tmp_path, {"records": records}).captions
+    assert [line for line in said if "as the hardware found them" in line]
+    golden = "Found by the golden model of the locator, not by the hardware "
+    for changed, given, why in (
+        (NOTHING, {}, "(nothing was simulated): thresholds from 9 falling by 1"),
+        ({}, {"schedule": Schedule(8)}, "(this machine has not located any): thresholds from 8 halving"),
+        ({"communities": {"hubs": 3}}, {}, "(the machine located the graph in parts): thresholds from 9 falling by 1"),
+    ):
+        said = page(tmp_path, given, **changed).captions
+        assert [line for line in said if line.startswith(golden + why)]
+
+
+def test_a_large_graph_lists_its_first_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = load("karate")
+    monkeypatch.setattr(predictions, "LISTED_NODES", 5)
+    assert predictions.listed(graph, 1 - graph.labels, graph.labels) == {
+        "nodes": 34,
+        "label": graph.labels[:5].tolist(),
+        "predicted": (1 - graph.labels[:5]).tolist(),
+        "set": "".join(str(part) for part in (graph.train + 2 * graph.validation + 3 * graph.test)[:5]),
+        "sets": ["", "training", "validation", "test"],
+        "differs": [0, 1, 2, 3, 4],
+    }
+    unknown = predictions.listed(replace(graph, labels=np.full(34, -1)), graph.labels, None)
+    assert (unknown["label"], unknown["differs"]) == (None, None)
+
+
+@pytest.fixture
+def browser() -> str:
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.skip(f"none of {', '.join(BROWSERS)} is installed")
+    return found
+
+
+def browse(browser: str, path: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Open a page without network."""
+    return subprocess.run(
+        [
+            browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync",
+            "--disable-background-networking", "--disable-component-update",
+            f"--user-data-dir={path.with_name('profile')}", "--enable-logging=stderr", "--log-level=0",
+            "--window-size=1200,3000", "--timeout=20000", *options, path.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )  # fmt: skip
+
+
+def test_nodes_can_be_searched(browser: str, tmp_path: Path) -> None:
+    page(tmp_path)
+    text = (tmp_path / "report.html").read_text()
+    labels = load("karate").labels.tolist()
+
+    def rows(asked: str) -> list[list[str]]:
+        """Type into the fields by a script at the end of the page, and return what the table shows."""
+        typed = f"<script>{asked}; find.dispatchEvent(new Event('input'));</script></body>"
+        (tmp_path / "typed.html").write_text(text.replace("</body>", typed))
+        shown = browse(browser, tmp_path / "typed.html", "--dump-dom").stdout
+        body = shown[shown.index('<table id="nodes">') :]
+        body = body[body.index("<tbody>") : body.index("</tbody>")]
+        return [re.findall(r"<td>(.*?)</td>", row) for row in body.split("</tr>")[:-1]]
+
+    find = "const find = document.getElementById('find')"
+    assert [row[0] for row in rows(f"{find}; find.value = '5, 31-40'")] == ["5", "31", "32", "33"]
+    (wrong,) = rows(f"{find}; document.getElementById('show').value = 'wrong'")
+    assert wrong[0] == "7"
+    assert wrong[2:] == [str(labels[7]), str(1 - labels[7]), "no", "no"]
+    assert rows(f"{find}; find.value = 'Mr Hi'") == []
+    assert len(rows(f"{find}; find.value = ''")) == 20
+    more = rows(f"{find}; find.value = ''; document.getElementById('more').click()")
+    assert len(more) == 20  # a new search begins with the first again
 
 
 def test_names_are_escaped_and_differences_shown(tmp_path: Path) -> None:
@@ -117,22 +237,8 @@ def test_a_run_without_rtl_has_a_report_too(tmp_path: Path) -> None:
     assert "Confusion matrix" in made.headings
 
 
-def test_a_browser_shows_it_without_complaint(tmp_path: Path) -> None:
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if browser is None:
-        pytest.skip(f"none of {', '.join(BROWSERS)} is installed")
+def test_a_browser_shows_it_without_complaint(browser: str, tmp_path: Path) -> None:
     page(tmp_path)
-    done = subprocess.run(
-        [
-            browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync",
-            "--disable-background-networking", "--disable-component-update", f"--user-data-dir={tmp_path / 'profile'}",
-            "--enable-logging=stderr", "--log-level=0", "--window-size=1200,3000", "--timeout=20000",
-            f"--screenshot={tmp_path / 'report.png'}", (tmp_path / "report.html").as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )  # fmt: skip
+    done = browse(browser, tmp_path / "report.html", f"--screenshot={tmp_path / 'report.png'}")
     assert "CONSOLE" not in done.stderr, done.stderr
     assert (tmp_path / "report.png").stat().st_size > 20_000

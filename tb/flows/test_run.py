@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from golden.community.tiles import Share, cut
-from golden.contracts import Model
+from golden.contracts import Model, Opcode
 from golden.datasets import load
 from golden.errors import InputError
 from golden.metrics import Bound, limit_cycles
@@ -23,9 +23,11 @@ from scripts.config import load_config, load_machine, load_ring, names
 from scripts.flows.batch import Sampling
 from scripts.flows.run import Request, run
 from scripts.flows.simulations import HeadRun, Simulated, place, room_of
+from tb.chiplet.phases import Gap
 from tb.chiplet.problems import random_problem
 from tb.community.machine import machine
 from tb.harness.marks import full
+from tb.models.memory import LATENCY
 
 KEYS = {
     "schema", "dataset", "model", "config", "bit_exact", "differences", "cycles", "cycles_by_phase", "macs",
@@ -41,14 +43,34 @@ def test_run_writes_every_key(tmp_path: Path) -> None:
     assert result["bit_exact"] is True
     assert (result["config"]["chiplets"], result["macs"]["lanes"]) == (4, 64)
     assert result["ring"]["words_by_link"] == result["ring"]["minimum"]
-    assert result["cycles"] == sum(result["cycles_by_phase"].values())
-    assert 0 <= result["cycles_by_phase"]["commands"] < result["cycles"] / 2
+    check_phases(result)
     assert result["cycles"] >= result["macs"]["limit_cycles"]
     assert (
         result["external_bytes"]["read"] + result["external_bytes"]["written"] > result["external_bytes"]["compulsory"]
     )
     macs = result["macs"]
     assert macs["utilisation"] == pytest.approx(macs["useful"] / (macs["lanes"] * result["cycles"]))
+
+
+def check_phases(result: dict[str, Any]) -> None:
+    """Check that every cycle has a name: all are those of commands and of gaps, which together are the run."""
+    phases = result["cycles_by_phase"]
+    assert sum(phases.values()) == result["cycles"]
+    names = {phase.rpartition(".")[2] for phase in phases}
+    assert names <= {*Gap, *(opcode.name.lower() for opcode in Opcode)}
+    # The memory answers the header and the first command one after the other, each after its latency.
+    assert 2 * LATENCY < phases["start"] < 3 * LATENCY
+    # A few cycles for each command, however long other commands in the background take.
+    assert 0 < phases["between"] < 20 * 8
+    assert 0 < phases["end"] < 10
+
+
+def test_a_list_in_the_background_has_a_name(tmp_path: Path) -> None:
+    """On two chiplets that have many edges and few features, so that the list takes longer than the first part."""
+    graph = "synthetic:power-law,nodes=300,degree=12,features=8"
+    result = run(Request(graph, config="small", chiplets=2, out=tmp_path))
+    check_phases(result)
+    assert result["cycles_by_phase"]["layer0.list_background"] > 300
 
 
 #: A small chiplet with everything: community PEs, a neural chip, an attribute core. Half of karate has too many edges.
@@ -192,7 +214,7 @@ def test_own_graph_and_own_weights(tmp_path: Path) -> None:
     result = run(request)
     assert result["bit_exact"] is True
     assert (result["config"]["chiplets"], result["macs"]["lanes"], result["ring"]) == (1, 64, None)
-    assert result["cycles"] == sum(result["cycles_by_phase"].values())
+    check_phases(result)
     assert result["model"]["name"] == "gin"
     assert result["model"]["layers"] == [[6, 5], [5, 3]]
 
@@ -233,7 +255,8 @@ def check_head(result: dict[str, Any], epochs: int) -> None:
     spent = [cycles[name] for name in ("learning", "reading", "scoring")]
     # A row of two classes takes so many clocks of its processor, beside loading.
     assert spent[0] > epochs * 20 * 50
-    assert 0 < cycles["total"] - sum(spent) < 150 * (epochs + 2)
+    assert cycles["total"] == sum(spent) + cycles["commands"]
+    assert 0 < cycles["commands"] < 150 * (epochs + 2)
     accuracy = head["accuracy"]
     assert accuracy["network"] == result["accuracy"]["machine"]
     assert accuracy["machine"] > 0.6
@@ -250,7 +273,7 @@ def test_a_head_beside_any_chiplet(config: str, chiplets: int, tmp_path: Path) -
 def test_a_head_that_differs_is_told(errors: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And after a network that differs there is none."""
     differs, hidden = "head, weights: 1 of 32 values differ", np.zeros((34, 16), np.int16)
-    found = Simulated([], np.zeros(34), cycles=9, seconds=1, read=0, written=0, phases=[[]], working=[], hidden=hidden)
+    found = Simulated([], hidden[:, :2], cycles=9, seconds=1, read=0, written=0, phases=[[]], working=[], hidden=hidden)
     learnt = HeadRun(errors, [hidden[:, :2]] * 3, {"learning": 5, "reading": 1, "scoring": 2, "total": 9})
     monkeypatch.setattr("golden.head.HeadProblem.differences", lambda problem, results: [differs])
     monkeypatch.setattr("scripts.flows.run.simulate", lambda *args, **kwargs: found)
@@ -287,8 +310,8 @@ def test_golden_alone_says_that_nothing_was_simulated(tmp_path: Path) -> None:
         (["karate", "--model", "gat"], "model: there is no 'gat'; expected gcn, sage, gin"),
         (["karate", "--placement", "best"], "placement: there is no 'best'; expected tiles or communities"),
         (["karate", "--config", "huge"], "configuration huge: is no file"),
-        (["karate", "--hidden", "65"], "layer 0: has 65 output features; expected at most 64 (pe.max_out)"),
-        (["synthetic:grid,nodes=2050,features=2050", "--hidden", "17"], "expected at most 2048 (pe.weight_rows)"),
+        (["karate", "--hidden", "65"], "layer 0: has 65 output features; expected at most 64 ([pe] max_out)"),
+        (["synthetic:grid,nodes=2050,features=2050", "--hidden", "17"], "expected at most 2048 ([pe] weight_rows)"),
         (["npz:missing.npz"], "missing.npz"),
         (["karate", "--model-file", "missing.npz"], "missing.npz"),
         (["karate", "--activation", "step"], "activation: there is no 'step'; expected relu, sigmoid, tanh, elu"),

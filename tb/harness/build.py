@@ -15,7 +15,9 @@ import pickle
 import re
 import shutil
 import subprocess
+import sys
 import sysconfig
+import tempfile
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -58,8 +60,20 @@ TOGETHER_MOST = 10_000_000
 RUNTIME_OBJECTS = ("verilated.o", "verilated_vpi.o", "verilated_threads.o", "verilated_cov.o", "verilated_fst_c.o")
 
 
+#: Programs of the operating system that building takes, with what they are for.
+PROGRAMS = {"g++": "compiles simulators", "make": "compiles simulators", "perl": "starts Verilator"}
+#: Characters in names of folders that make or Verilator's script take for something else.
+FORBIDDEN = "\"#$%&'()*:;<>?[\\]`{|}!"
+#: Runs a command that Linux ends (SIGTERM) when this process has been killed. Without it, make would go on for minutes.
+_ENDED_WITH_US = (
+    sys.executable,
+    "-ISc",
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execvp(sys.argv[1], sys.argv[1:])",
+)
+
+
 class BuildError(RuntimeError):
-    """Verilator or the C++ compiler refused a design; the message ends with the tail of the log."""
+    """A tool is missing, or refused a design; then the message ends with the tail of the log."""
 
 
 @dataclass(frozen=True)
@@ -127,13 +141,20 @@ def has_fst() -> bool:
     return subprocess.run(command, input=headers, text=True, capture_output=True, check=False).returncode == 0
 
 
+def unusable() -> Path | None:
+    """Return the folder of the project or of its Python environment, if make cannot use its name."""
+    folders = (ROOT, Path(sysconfig.get_paths()["purelib"]))
+    return next((path for path in folders if set(FORBIDDEN) & set(str(path)) or len(str(path).split()) > 1), None)
+
+
 class FastVerilator(Verilator):
     """cocotb's Verilator runner with only the top level's ports public (three times the speed)."""
 
-    def __init__(self, runtime: Path | None = None, *, hierarchical: bool = False) -> None:
+    def __init__(self, runtime: Path | None = None, *, hierarchical: bool = False, lock: TextIO | None = None) -> None:
         super().__init__()
         self.runtime = runtime
         self.hierarchical = hierarchical
+        self.lock = lock
         self.timeout: float | None = None
         self.log.setLevel(logging.CRITICAL)
 
@@ -161,6 +182,9 @@ class FastVerilator(Verilator):
         return commands
 
     def _execute_cmds(self, cmds: Sequence[list[str]], cwd: Any, stdout: TextIO | None = None) -> None:
+        # Children keep the lock of the build: what is left of a build that was killed still writes into its folder.
+        kept = () if self.lock is None else (self.lock.fileno(),)
+        building = self.lock is not None
         for cmd in cmds:
             generated = sum(path.stat().st_size for path in self.build_dir.rglob("*.cpp"))
             if cmd[0] == "make" and generated <= TOGETHER_MOST:
@@ -170,17 +194,33 @@ class FastVerilator(Verilator):
                     if (self.runtime / name).exists():
                         shutil.copyfile(self.runtime / name, self.build_dir / name)
             subprocess.run(
-                cmd, cwd=cwd, env=self.env, check=True, stdout=stdout, stderr=subprocess.STDOUT, timeout=self.timeout
+                [*_ENDED_WITH_US, *cmd] if building else cmd,
+                cwd=cwd,
+                env=self.env,
+                check=True,
+                stdout=stdout,
+                stderr=subprocess.STDOUT,
+                timeout=self.timeout,
+                pass_fds=kept,
             )
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on the file `path` (made where it does not exist) between processes."""
+def locked(path: Path) -> Iterator[TextIO]:
+    """Hold an exclusive lock on the file `path` (made where it does not exist) between processes.
+
+    It is given back when this process and all children that were given the file have closed it.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+        yield handle
+
+
+def missing_programs() -> list[str]:
+    """Return the programs without which no simulator can be built."""
+    path = verilator_path()
+    return [name for name in (*PROGRAMS, "verilator") if shutil.which(name, path=path) is None]
 
 
 def _emit_memory(emitter: Any, number: int, cell: Any) -> None:
@@ -313,7 +353,7 @@ def build(
     directory = SIM_DIR / f"{name}-{digest(*parts)}"
     made = Build(directory, top, directory / f"{name}.v", ports, options)
     done = directory / "built"
-    with locked(SIM_DIR / f"{directory.name}.lock"):
+    with locked(SIM_DIR / f"{directory.name}.lock") as lock:
         if not done.exists():
             shutil.rmtree(directory, ignore_errors=True)
             directory.mkdir(parents=True)
@@ -324,7 +364,7 @@ def build(
             for key, value in extra.items():
                 (directory / key).write_text(value)
                 files.append(directory / key)
-            _compile(made, [*sources, *files])
+            _compile(made, [*sources, *files], lock)
             done.touch()
     return made
 
@@ -367,7 +407,9 @@ def _project() -> str:
     return digest(*(f"{path}\0{path.read_text()}" for path in files if path.suffix in (".py", ".sv", ".v", ".vlt")))
 
 
-def _compile(made: Build, files: Sequence[Path]) -> None:
+def _compile(made: Build, files: Sequence[Path], lock: TextIO) -> None:
+    if missing := missing_programs():
+        raise BuildError(f"{made.toplevel}: building takes {', '.join(missing)}, not found; see `atoll doctor`")
     options = made.options
     arguments = ["-Wall", *(f"-Wno-{rule}" for rule in WAIVED), "-O3", "--expand-limit", EXPANDED]
     arguments += ["--x-initial", "unique", "--assert"]
@@ -381,7 +423,7 @@ def _compile(made: Build, files: Sequence[Path]) -> None:
         control = made.directory / "blocks.vlt"
         control.write_text(_blocks(blocks, made.toplevel))
         files = [control, *files]
-    runner = FastVerilator(runtime, hierarchical=bool(blocks))
+    runner = FastVerilator(runtime, hierarchical=bool(blocks), lock=lock)
     log = made.directory / "build.log"
     try:
         runner.build(
@@ -394,7 +436,8 @@ def _compile(made: Build, files: Sequence[Path]) -> None:
         )
     except subprocess.CalledProcessError as error:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-40:])
-        raise BuildError(f"{made.toplevel}: {Path(error.cmd[0]).name} failed, log in {log}\n{tail}") from None
+        tool = Path(error.cmd[len(_ENDED_WITH_US)]).name
+        raise BuildError(f"{made.toplevel}: {tool} failed, log in {log}\n{tail}") from None
     _keep_runtime(made.directory / "obj", runtime)
     # The program is all that is run; precompiled headers alone would fill gigabytes.
     for pattern in ("*.gch", "*.o", "*.a"):
@@ -416,8 +459,8 @@ def _blocks(blocks: Sequence[str], top: str) -> str:
 def _keep_runtime(objects: Path, runtime: Path) -> None:
     if runtime.exists():
         return
-    fresh = runtime.with_name(f"{runtime.name}.{os.getpid()}")
-    fresh.mkdir(parents=True)
+    runtime.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f"{runtime.name}.", dir=runtime.parent))
     for name in RUNTIME_OBJECTS:
         if (objects / name).exists():
             shutil.copyfile(objects / name, fresh / name)

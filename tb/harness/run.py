@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import re
+import signal
 import subprocess
 import time
 import zlib
@@ -62,6 +64,15 @@ class Result:
 
 #: Results of this process in order; ``tb/conftest.py`` takes them for its summary.
 completed: list[Result] = []
+
+
+def _end_with_parent() -> None:
+    """Let Linux end this simulator when the process that started it has been killed."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+if "COCOTB_TEST_MODULES" in os.environ and PARAMETERS_VARIABLE in os.environ:
+    _end_with_parent()
 
 
 def parameters() -> dict[str, Any]:
@@ -144,18 +155,26 @@ def run(
     seed: int | None = None,
     plusargs: Sequence[str] = (),
     directory: Path | None = None,
+    scratch: Path | None = None,
     environment: Mapping[str, str] | None = None,
     limit: float = WALL_LIMIT,
 ) -> Result:
-    """Run a bench on a finished build; like :func:`simulate` but returns failures instead of raising them."""
+    """Run a bench on a finished build; like :func:`simulate` but returns failures instead of raising them.
+
+    Its log and results are in `directory`. By default that is a folder of `scratch` if there is one and pytest runs no
+    test, else one in `build/` by the name of the test.
+    """
     given = json.dumps(dict(parameters or {}), sort_keys=True)
     if seed is None or os.environ.get("ATOLL_SEED"):
         seed = default_seed(made.toplevel, bench, given, str(testcase))
     override = active()
     limit = override.limit or limit
+    if scratch is not None and "PYTEST_CURRENT_TEST" not in os.environ:
+        directory = directory or scratch.resolve() / "simulator"
     directory = override.directory or directory or _run_directory(made)
     directory.mkdir(parents=True, exist_ok=True)
     results_file = directory / "results.xml"
+    results_file.unlink(missing_ok=True)
     log = directory / "run.log"
     runner = FastVerilator()
     runner.timeout = limit

@@ -1,6 +1,7 @@
 """The step-exact locator against connected components, networkx and known numbers."""
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import networkx as nx
@@ -11,9 +12,9 @@ from hypothesis import strategies as st
 
 from golden.datasets import load
 from golden.errors import InputError
-from golden.graph import Graph
+from golden.graph import Graph, IntArray
 from golden.islands.locator import Limits, Location, locate
-from golden.islands.order import check_order, outside, reorder
+from golden.islands.order import check_order, reorder
 from golden.islands.partition import check_records, partition
 from golden.islands.record import Record, beats_of, records_of
 from golden.islands.schedule import Schedule
@@ -53,7 +54,7 @@ def test_any_graph_is_parted_as_by_connected_components(
     schedule, limits = Schedule(threshold, halving, step), Limits(c_max, hubs, 64, line_words)
     found = locate(graph, schedule, limits)
     check_records(graph, schedule, limits, found.records)
-    check_order(graph, *reorder(graph.nodes, found.records))
+    check_order(graph, found.records)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -165,22 +166,51 @@ def test_the_check_notices_what_is_wrong(change: Any, message: str) -> None:
         check_records(load("karate"), Schedule(4, True), Limits(), broken(change).records)
 
 
-def test_the_order_check_notices_an_edge_outside_and_a_torn_community() -> None:
+def test_an_order_that_the_source_does_not_draw_is_refused() -> None:
+    """Two rounds of karate: hubs and communities of each, and of both orders all that can be wrong."""
     graph = load("karate")
-    found = locate(graph, Schedule(4, True))
-    position, group = reorder(graph.nodes, found.records)
-    check_order(graph, position, group)
-    assert not outside(graph, group).any()
-    pair = next(record for record in found.communities if record.nodes.size > 1)
-    torn = position.copy()
-    torn[[pair.nodes[0], found.hubs[0]]] = torn[[found.hubs[0], pair.nodes[0]]]
-    with pytest.raises(AssertionError, match="a community is torn"):
-        check_order(graph, torn, group)
-    with pytest.raises(AssertionError, match="no permutation"):
-        check_order(graph, position * 0, group)
-    hubless = np.arange(graph.nodes)
+    found = locate(graph, Schedule(9, False, 1), Limits(8))
+    usual, _ = reorder(graph.nodes, found.records)
+    check_order(graph, found.records)
+    check_order(graph, found.records, usual)
+    first, second = (
+        [int(record.nodes[0]) for record in found.records if record.hub_edges and record.round_number == number]
+        for number in (0, 1)
+    )
+    one, other = (record.nodes.tolist() for record in found.communities if record.nodes.size in (5, 8))
+
+    def swapped(u: int, v: int) -> IntArray:
+        position = usual.copy()
+        position[[u, v]] = position[[v, u]]
+        return position
+
+    for position, message in (
+        (usual * 0, "the order is no permutation"),
+        (graph.nodes - 1 - usual, "round 0 is torn"),
+        (swapped(first[0], second[0]), "round 0 is torn"),
+        (swapped(first[0], one[0]), "round 0: its hubs are no band"),
+        (swapped(one[0], other[0]), "round 0: a community is torn"),
+    ):
+        with pytest.raises(AssertionError, match=message):
+            check_order(graph, found.records, position)
+    # Communities side by side change places, and the hubs of a round: that is the same picture.
+    check_order(graph, found.records, swapped(first[0], first[1]))
+
+
+def test_an_edge_beside_its_round_is_refused() -> None:
+    """A hub that is found later than the community it touches, and a community in two halves."""
+    graph = load("karate")
+    found = locate(graph, Schedule(9, False, 1), Limits(8)).records
+    hub = next(n for n, record in enumerate(found) if record.hub_edges)
+    late = [replace(found[hub], round_number=1)]
+    with pytest.raises(AssertionError, match=r"round 0: edge \d+ -> \d+ is in no L and no community"):
+        check_order(graph, [*found[:hub], *late, *found[hub + 1 :]])
+    at = next(n for n, record in enumerate(found) if record.nodes.size == 5)
+    halves = [replace(found[at], nodes=found[at].nodes[rows]) for rows in (slice(2), slice(2, 5))]
     with pytest.raises(AssertionError, match="is in no L and no community"):
-        check_order(graph, position, hubless)
+        check_order(graph, [*found[:at], *halves, *found[at + 1 :]])
+    with pytest.raises(AssertionError, match="the order is no permutation"):
+        check_order(graph, found[:at] + found[at + 1 :])
 
 
 @pytest.mark.parametrize(

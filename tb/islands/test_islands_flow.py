@@ -36,6 +36,16 @@ def test_hubs_and_sizes_are_counted_once() -> None:
     assert run.edges_per_cycle == 0.5
 
 
+def test_a_graph_that_no_threshold_parts_is_remarked_upon() -> None:
+    remark = flow.remark(load("digits"), 1288)
+    assert remark == (
+        "72% of the vertices are hubs: degrees are 8 to 26, 11.1 on average, too much alike for a threshold to part "
+        "the graph earlier"
+    )
+    assert flow.remark(load("karate"), 17) is None
+    assert flow.remark(load("synthetic:empty,nodes=1"), 0) is None
+
+
 def test_a_configuration_fits_its_graph() -> None:
     graph = load("synthetic:community,nodes=1500,degree=8")
     config = flow.fitting(graph, 2, 200, 8)

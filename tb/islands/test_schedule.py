@@ -4,8 +4,9 @@ import pytest
 
 from golden.datasets import load
 from golden.errors import InputError
-from golden.islands.locator import locate
-from golden.islands.schedule import ROUNDS_MAX, SLOW, Schedule, falling
+from golden.islands.locator import Limits, locate
+from golden.islands.partition import partition
+from golden.islands.schedule import ANY, ROUNDS_MAX, SLOW, Choice, Schedule, falling, quarter
 
 
 def thresholds(schedule: Schedule) -> list[int]:
@@ -68,3 +69,44 @@ def test_a_threshold_that_never_falls_is_refused() -> None:
 def test_values_out_of_range_are_refused(fields: dict[str, int], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Schedule(**fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "hubs", "communities", "largest"),
+    [
+        ("karate", 5, 14, 8),
+        ("davis", 11, 9, 8),
+        ("florentine", 3, 6, 4),
+        ("les-miserables", 17, 22, 10),
+        ("digits", 1288, 225, 27),
+        ("synthetic:power-law", 73, 74, 31),
+        ("synthetic:community,nodes=240,degree=5,classes=30,mixing=0.05", 36, 30, 37),
+    ],
+)
+def test_small_graphs_come_apart_by_default(name: str, hubs: int, communities: int, largest: int) -> None:
+    """As docs/islands.md has it."""
+    graph = load(name)
+    found = partition(graph, falling(graph), Limits(quarter(graph)))
+    assert (len(found[0]), len(found[1])) == (hubs, communities)
+    assert max(len(nodes) for nodes, _ in found[1]) == largest
+
+
+@pytest.mark.parametrize(("nodes", "most"), [(1, 5), (23, 5), (24, 6), (255, 63), (256, 64), (10_000, 64)])
+def test_a_community_is_a_quarter_of_the_graph_at_most(nodes: int, most: int) -> None:
+    assert quarter(load(f"synthetic:empty,nodes={nodes}")) == most
+
+
+def test_what_is_not_chosen_follows_from_the_graph() -> None:
+    graph = load("karate")
+    assert ANY.schedule(graph) == falling(graph) == Schedule(9, False, 1)
+    assert Choice(threshold=4).schedule(graph) == Schedule(4, False, 1)
+    assert Choice(step=3).schedule(graph) == Schedule(9, False, 3)
+    assert Choice(halving=True).schedule(graph) == Schedule(9, True, 1)
+    assert not ANY
+    assert all([Choice(0), Choice(step=1), Choice(halving=True), Choice(c_max=64)])
+    with pytest.raises(InputError, match="--step: does nothing where the threshold halves"):
+        Choice(step=2, halving=True)
+    with pytest.raises(InputError, match="so the threshold never falls"):
+        Choice(step=0).schedule(graph)
+    with pytest.raises(InputError, match="schedule, rounds: is 1023; expected at least 2001"):
+        Choice(threshold=2000).schedule(graph)

@@ -80,7 +80,7 @@ def test_training_learns_the_clubs_and_repeats_itself(model: Model) -> None:
     how = Training(epochs=60, hidden=8)
     first, second = train(KARATE, model, how), train(KARATE, model, how)
     assert all((a == b).all() for a, b in zip(first.weights, second.weights, strict=True))
-    assert accuracy(first.predictions(KARATE), KARATE, KARATE.train) >= 0.9
+    assert (accuracy(first.predictions(KARATE), KARATE, KARATE.train) or 0) >= 0.9
     other = train(KARATE, model, replace(how, seed=1))
     assert not np.array_equal(first.weights[0], other.weights[0])
 
@@ -96,7 +96,7 @@ def test_layers_have_the_widths_asked_for(layers: int) -> None:
 def test_digits_are_learnt_in_a_second(model: Model) -> None:
     digits = load("digits")
     floating = train(digits, model, Training(epochs=100))
-    assert accuracy(floating.predictions(digits), digits, digits.test) > 0.93
+    assert (accuracy(floating.predictions(digits), digits, digits.test) or 0) > 0.93
 
 
 def test_a_graph_without_validation_nodes_keeps_the_last_epoch() -> None:
@@ -134,14 +134,14 @@ def test_slopes_are_those_of_the_functions(name: str) -> None:
 def test_training_learns_with_any_activation(name: str) -> None:
     floating = train(KARATE, Model.GCN, Training(epochs=60, hidden=8, activation=name))
     assert floating.activation == name
-    assert accuracy(floating.predictions(KARATE), KARATE, KARATE.train) >= 0.9
+    assert (accuracy(floating.predictions(KARATE), KARATE, KARATE.train) or 0) >= 0.9
 
 
 def test_unknown_classes_do_not_count() -> None:
     graph = replace(KARATE, labels=np.where(np.arange(34) < 2, KARATE.labels, -1))
     everyone = np.ones(34, dtype=np.bool_)
     assert accuracy(np.where(np.arange(34) == 0, KARATE.labels, 1 - KARATE.labels), graph, everyone) == 0.5
-    assert accuracy(KARATE.labels, graph, ~everyone) == 0
+    assert accuracy(KARATE.labels, graph, ~everyone) is None
 
 
 def test_a_network_checks_itself() -> None:

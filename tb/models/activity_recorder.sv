@@ -2,10 +2,11 @@
 //
 // Every WINDOW cycles, counted from the start of the simulation, a line with two hexadecimal digits for each part: the
 // cycles in which it worked, part 0 first. It goes to the file named by +activity=FILE; nowhere without it. Where
-// recorders are NUMBERED, `number` follows the name.
+// recorders are NUMBERED, `number` follows the name. Every FLUSHED lines they are on disk.
 module activity_recorder #(
     parameter int PARTS = 1,
     parameter int WINDOW = 64,
+    parameter int FLUSHED = 32,
     parameter bit NUMBERED = 0
 ) (
     input logic clk,
@@ -17,6 +18,7 @@ module activity_recorder #(
   bit was_reset = 0, started = 0;
   int file = 0;
   int passed = 0;
+  int unsigned lines = 0;
   byte unsigned count[PARTS];
 
   function automatic int opened();
@@ -42,6 +44,9 @@ module activity_recorder #(
           count[i] = 0;
         end
         $fwrite(file, "\n");
+        lines = lines + 1;
+        // Those who watch see how far the simulation has come.
+        if (lines % FLUSHED == 0) $fflush(file);
       end
     end
     if (passed == WINDOW) passed = 0;

@@ -14,6 +14,7 @@ from tb.harness.ports import stream_ports
 from tb.harness.run import completed, default_seed, run
 from tb.models.activity import activity_plusarg
 from tb.models.memory import plusargs
+from tb.models.records import records_plusarg
 from tb.models.wrap import SOURCES, MemoryModel, wrapper
 
 #: With `--coverage`, Verilator 5.048's search for state machines fails on some memories; it finds none in any design.
@@ -130,9 +131,11 @@ def run_with_memory(
         parameters={**(parameters or {}), "directory": str(directory)},
         testcase=testcase,
         seed=seed,
+        scratch=directory,
         plusargs=[
             *(argument for model in models for argument in plusargs(directory, model)),
             activity_plusarg(directory),
+            records_plusarg(directory),
         ],
     )
     completed.append(result)

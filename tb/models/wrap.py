@@ -11,12 +11,16 @@ from amaranth.hdl import Const, Value
 from amaranth.lib import wiring
 
 from tb.models.activity import WINDOW
+from tb.models.records import record_source
 from tb.models.verilog import Pin, held, instance, vector
 
 __all__ = ["CONTROLS", "COUNTERS", "SOURCES", "MemoryModel", "ports_of", "wrapper"]
 
 #: Sources to be compiled with the wrapper.
-SOURCES = tuple(Path(__file__).parent / name for name in ("axi_memory.sv", "axi_checker.sv", "activity_recorder.sv"))
+SOURCES = tuple(
+    Path(__file__).parent / name
+    for name in ("axi_memory.sv", "axi_checker.sv", "activity_recorder.sv", "record_recorder.sv")
+)
 #: Inputs of the model that a bench drives, with their widths in bits; 0 stands for the width of addresses.
 CONTROLS: dict[str, int] = {
     "origin": 0,
@@ -111,7 +115,8 @@ def wrapper(
     -------
     str
         Verilog; to be compiled with `SOURCES`. Every control and counter of a memory is a port of the top, as
-        ``mem_latency``. A port ``working`` goes to a recorder (`tb.models.activity`).
+        ``mem_latency``. A port ``working`` goes to a recorder (`tb.models.activity`),
+        and so do the records of a locator inside (`tb.models.records`).
 
     Raises
     ------
@@ -156,4 +161,8 @@ def wrapper(
     if WATCHED in ports:
         parameters = {"PARTS": ports[WATCHED].width, "WINDOW": WINDOW, "NUMBERED": int(bool(number))}
         body.append(instance("activity_recorder", "activity", {**common, WATCHED: WATCHED, **numbering}, parameters))
+    if source := record_source(component):
+        streams = {name: source.signals("dut", name) for name in ("valid", "ready", "payload")}
+        parameters = {"STREAMS": source.streams, "NUMBERED": int(bool(number))}
+        body.append(instance("record_recorder", "records", {**common, **streams, **numbering}, parameters))
     return held(toplevel, outer, body, lively=lively)

@@ -83,6 +83,12 @@ class Machine:
             await self.edge
         await self.hosts[n].begin(self.base)
 
+    async def note_end(self, n: int, ends: list[int]) -> None:
+        """Note in `ends` when chiplet `n` completes."""
+        while True:
+            await RisingEdge(self.hosts[n].ended)
+            ends[n] = self.hosts[n].completed()
+
     async def reset_one(self, n: int, after: int, again: int) -> None:
         """Reset chiplet `n` alone, and begin it again if `again` is not 0."""
         await Timer(after * CLOCK_NS, "ns")
@@ -101,6 +107,8 @@ class Machine:
             cocotb.start_soon(watch(getattr(self.dut, f"c{n}_opcode"), getattr(self.dut, f"c{n}_layer"), phases[n]))
             for n in range(chiplets)
         ]
+        ends = [0] * chiplets
+        watchers += [cocotb.start_soon(self.note_end(n, ends)) for n in range(chiplets)]
         for n in range(chiplets):
             cocotb.start_soon(self.start(n, settings.late.get(n, 0)))
         upset = cocotb.start_soon(self.reset_one(*settings.reset_one)) if settings.reset_one else None
@@ -130,17 +138,19 @@ class Machine:
         counters = [{name: self._get(f"c{n}_{name}") for name in self.counters} for n in range(chiplets)]
         if self.hosts[0].driver is None:
             completions = [COMPLETION.unpack(self._get(f"c{n}_done__payload")) for n in range(chiplets)]
+            spans = [(began // CLOCK_NS, end) for end in ends]
         else:
             # Behind control ports, their counters say how long it took: registers are written one after another.
             finished = [await host.finish() for host in self.hosts[:chiplets]]
             completions, cycles = [said for said, _ in finished], 1 + max(took for _, took in finished)
+            spans = [(end - 1 - took, end) for end, (_, took) in zip(ends, finished, strict=True)]
         # Only now: a command that fails ends in the cycle of the completion.
         await self.edge
         for watcher in watchers:
             watcher.cancel()
         return {
-            "completions": completions, "cycles": cycles, "phases": phases, "links": links, "memories": memories,
-            "counters": counters,
+            "completions": completions, "cycles": cycles, "phases": phases, "spans": spans, "links": links,
+            "memories": memories, "counters": counters,
         }  # fmt: skip
 
     async def dump(self, number: int, regions: list[list[tuple[int, int]]]) -> None:

@@ -27,6 +27,7 @@ from tb.harness.run import completed, run
 from tb.models.activity import activity_plusarg
 from tb.models.machine import build_machine, depth_of
 from tb.models.memory import plusargs
+from tb.models.records import records_plusarg
 from tb.ring.machine import build_ring
 from tb.ring.settings import RingSettings
 
@@ -81,6 +82,8 @@ class RingOutcome:
         From the start to the last completion.
     phases
         Of every chiplet's commands, those that wait for other chiplets too.
+    spans
+        Cycles of the simulation in which each chiplet was started and completed.
     links
         Counters of every link (`tb.ring.machine.LINK_COUNTERS`).
     counters
@@ -94,6 +97,7 @@ class RingOutcome:
     completions: list[dict[str, int]]
     cycles: int
     phases: list[list[Phase]]
+    spans: list[tuple[int, int]]
     links: list[dict[str, int]]
     counters: list[dict[str, int]]
     memories: list[dict[str, int]]
@@ -210,10 +214,15 @@ def _simulate(
             "directory": str(directory),
             "counters": counters,
         },
+        scratch=directory,
         plusargs=[
             argument
             for n in range(chiplets)
-            for argument in (*plusargs(directory, f"mem{n}"), activity_plusarg(directory, n))
+            for argument in (
+                *plusargs(directory, f"mem{n}"),
+                activity_plusarg(directory, n),
+                records_plusarg(directory, n),
+            )
         ],
     )
 

@@ -1,0 +1,161 @@
+"""What refuses a run before anything is trained: sizes of the machine, the graph, and what is asked of both.
+
+A run without RTL is refused for the same reasons, so that it says what the machine would do.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from golden.dnp.head import Head
+from golden.errors import InputError
+from golden.graph import Graph
+from golden.head import check_head, head_of
+from golden.model.float_model import FloatModel
+from golden.model.quantise import outline
+from golden.model.training import learnable
+from hw.community.chiplet import MachineConfig
+from hw.host.hosted import Hosted
+from hw.machine import Units, machine_of
+from scripts.config import Sizes, load_ring, names
+from scripts.flows.batch import plan_batches
+from scripts.flows.request import Request
+from scripts.flows.simulations import PLACEMENTS, images_of, place
+
+__all__ = ["check", "head_wanted", "used"]
+
+
+def check(request: Request, graph: Graph, network: FloatModel | None, sizes: Sizes) -> None:
+    """Refuse a run that the machine cannot carry out.
+
+    Parameters
+    ----------
+    request, graph
+        What was asked for.
+    network
+        That of a weight file; None: it is to be trained.
+    sizes
+        The machine.
+
+    Raises
+    ------
+    InputError
+        Naming the key of the configuration file that bounds it, and a named configuration that would do, if there is
+        one.
+    """
+    shape = network or _untrained(request, graph)
+    try:
+        _try(request, graph, shape, sizes)
+    except InputError as error:
+        other = next(_that_would_do(request, graph, shape, sizes), None)
+        if other is None:
+            raise
+        raise InputError(error.where, error.what, f"{error.expected}, or --config {other}") from None
+
+
+def used(sizes: Sizes, ends: bool, head: bool, batches: bool) -> Sizes:
+    """Return the machine without the units that a run has nothing to do for.
+
+    Parameters
+    ----------
+    sizes
+        The machine as configured.
+    ends, head, batches
+        Whether layers end on the neural chip, a head learns there, and mini-batches are sampled.
+    """
+    neural, attributes = sizes.units.neural, sizes.units.attributes
+    return sizes._replace(units=Units(neural if ends or head else None, attributes if batches else None))
+
+
+def head_wanted(request: Request, graph: Graph, network: FloatModel, sizes: Sizes) -> Head | None:
+    """Return the head that was asked for, if one was.
+
+    Raises
+    ------
+    InputError
+        If there is no neural chip for it, or it or what it learns from does not fit.
+    """
+    if request.head is None:
+        return None
+    check_head(graph, request.head, len(network.weights))
+    neural = sizes.units.neural
+    if neural is None:
+        raise _lacks(request, "neural", "neural chip for a head")
+    return head_of(network.weights[-1].shape[0], graph.classes, neural.core, request.seed)
+
+
+def _untrained(request: Request, graph: Graph) -> FloatModel:
+    """Return a network of the shape that training will give it."""
+    how = request.training
+    learnable(graph)
+    if not graph.feature_count:
+        raise InputError(f"graph {graph.name}, features", "there are none", "at least one a node")
+    widths = [graph.feature_count, *[how.hidden] * (how.layers - 1), graph.classes]
+    return FloatModel(
+        request.network,
+        tuple(np.zeros(shape) for shape in pairwise(widths)),
+        tuple(np.zeros(width) for width in widths[1:]),
+        (0.0,) * how.layers,
+        how.activation,
+    )
+
+
+def _try(request: Request, graph: Graph, network: FloatModel, sizes: Sizes) -> None:
+    """Refuse what does not fit; `network` has the shapes of the one that will run."""
+    community = sizes.chiplet if isinstance(sizes.chiplet, MachineConfig) else None
+    if request.placement not in PLACEMENTS:
+        raise InputError("placement", f"there is no {request.placement!r}", " or ".join(PLACEMENTS))
+    if request.placement != "tiles" and sizes.chiplets == 1 and community is None:
+        raise InputError("--placement", "does nothing on one chiplet with gather PEs", "several --chiplets")
+    _check_layers(network, sizes)
+    neural = sizes.units.neural
+    problem = outline(network, graph, core=neural.core if neural else None)
+    if problem.model.ends and neural is None:
+        raise _lacks(request, "neural", f"neural chip for {network.activation}")
+    head = head_wanted(request, graph, network, sizes)
+    placed = place(problem, sizes.chiplets, request.placement, community, request.choice)
+    sizes = used(sizes, bool(problem.model.ends), head is not None, request.sampling is not None)
+    if request.sampling:
+        plan_batches(request.sampling, placed, sizes, request.config, request.seed)
+    # The memory's images are laid out, and refused if a vertex with its neighbours has no room on the chip.
+    images_of(sizes, placed, hidden=head is not None)
+    try:
+        Hosted(machine_of(sizes.chiplet, sizes.units, sizes.ring))
+    except ValueError as error:
+        raise InputError(f"configuration {request.config}", str(error), "sizes that fit together") from None
+
+
+def _that_would_do(request: Request, graph: Graph, network: FloatModel, sizes: Sizes) -> Iterator[str]:
+    """Yield named configurations that the run fits: of the same kind first, the default one, then the smallest."""
+
+    def cost(name: str) -> tuple[bool, bool, int, int]:
+        found = others[name]
+        chiplet, other_kind = found.chiplet, type(found.chiplet) is not type(sizes.chiplet)
+        return other_kind, name != Request.config, chiplet.lanes * found.chiplets, chiplet.pe.weight_rows
+
+    others = {name: load_ring(name, request.chiplets) for name in names() if name != request.config}
+    for name in sorted(others, key=cost):
+        try:
+            _try(request, graph, network, others[name])
+        except InputError:
+            continue
+        yield name
+
+
+def _check_layers(network: FloatModel, sizes: Sizes) -> None:
+    """Refuse a layer that the PEs have no room for; the hardware would refuse it too."""
+    pe, section = sizes.chiplet.pe, "community" if isinstance(sizes.chiplet, MachineConfig) else "pe"
+    for number, weight in enumerate(network.weights):
+        f_in, f_out = weight.shape
+        if f_out > pe.max_out:
+            what = f"has {f_out} output features"
+            raise InputError(f"layer {number}", what, f"at most {pe.max_out} ([{section}] max_out)")
+        chunks = 1 << (-(-f_out // pe.lanes) - 1).bit_length()
+        if f_in * chunks > pe.weight_rows:
+            what = f"needs {f_in * chunks} rows of {pe.lanes} weights"
+            raise InputError(f"layer {number}", what, f"at most {pe.weight_rows} ([{section}] weight_rows)")
+
+
+def _lacks(request: Request, section: str, what: str) -> InputError:
+    return InputError(f"configuration {request.config}", f"has no {what}", f"one with a section {section}")

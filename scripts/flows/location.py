@@ -1,0 +1,146 @@
+"""How communities are to be located in a run, and whether the hardware's records are right (I1, I4, I11)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from golden.community.image import vids_of
+from golden.errors import InputError
+from golden.graph import Graph, IntArray
+from golden.image import Image
+from golden.islands.locator import Limits
+from golden.islands.order import check_order
+from golden.islands.partition import check_records
+from golden.islands.record import Record
+from golden.islands.schedule import Choice, Schedule
+from hw.community.chiplet import MachineConfig
+from tb.models.records import located
+
+__all__ = ["Located", "Search", "limits_of", "read_back", "search_of", "wrong_records"]
+
+#: Records by chiplet and tile of its share.
+Located = list[list[list[Record]]]
+
+
+class Search(NamedTuple):
+    """How a chiplet is to locate: thresholds, and sizes of communities."""
+
+    schedule: Schedule
+    limits: Limits
+
+
+def search_of(graph: Graph, config: MachineConfig | None, choice: Choice) -> Search | None:
+    """Return how a chiplet is to locate the communities of a graph.
+
+    Parameters
+    ----------
+    graph, config
+        The graph, and sizes of the chiplet; None: it has gather PEs.
+    choice
+        What the user wants; the rest is as `golden.islands.schedule.falling` says, and as large as fits.
+
+    Returns
+    -------
+    Search or None
+        None with gather PEs.
+
+    Raises
+    ------
+    InputError
+        If thresholds are out of range or do not end, or communities are larger than the locator can have them; if
+        anything is chosen with gather PEs.
+    """
+    if config is None:
+        if choice:
+            raise InputError(
+                "--threshold, --step, --halving, --c-max",
+                "are given, but gather PEs locate nothing",
+                "a configuration with community PEs, as community",
+            )
+        return None
+    limits = limits_of(config)
+    c_max = limits.c_max if choice.c_max is None else choice.c_max
+    if not 1 <= c_max <= limits.c_max:
+        raise InputError("c_max", f"is {c_max}", f"1..{limits.c_max} ([locator] c_max)")
+    return Search(choice.schedule(graph), replace(limits, c_max=c_max))
+
+
+def limits_of(config: MachineConfig) -> Limits:
+    """Return what the locator of a chiplet can hold of a community."""
+    return Limits(config.locator.c_max, config.locator.hubs)
+
+
+def read_back(folder: Path, position: IntArray, images: Sequence[Image], *, alone: bool) -> Located:
+    """Return what every chiplet has located for the first layer; later layers have the same records.
+
+    Parameters
+    ----------
+    folder
+        Of the simulation.
+    position
+        int64 [nodes], VID in the images of each VID in the graph as given.
+    images
+        Of all chiplets.
+    alone
+        There is one chiplet and no ring.
+    """
+    called = np.argsort(position)
+
+    def given(record: Record, vids: IntArray | None) -> Record:
+        """Return the record with VIDs of the graph as given, without halves of partial sums."""
+        nodes, hubs = (rows if vids is None else vids[rows] for rows in (record.nodes, record.hubs))
+        kept = hubs < called.size
+        columns = np.concatenate([np.ones(nodes.size, dtype=np.bool_), kept])
+        return replace(record, nodes=called[nodes], hubs=called[hubs[kept]], bitmap=record.bitmap[:, columns])
+
+    found = []
+    for number, image in enumerate(images):
+        tiles = zip(located(folder, None if alone else number), vids_of(image), strict=False)
+        found.append([[given(record, vids) for record in records] for records, vids in tiles])
+    return found
+
+
+def wrong_records(graph: Graph, search: Search, found: Located) -> list[str]:
+    """Return a line if records are wrong, else nothing.
+
+    Those of the whole graph are compared with connected components. Of all the order is looked at, in which hubs make L
+    shapes and communities lie along the diagonal; in each part among its own vertices.
+
+    Parameters
+    ----------
+    graph
+        As given.
+    search
+        What was asked for.
+    found
+        By chiplet and tile.
+    """
+    parts = list(chain.from_iterable(found))
+    try:
+        if len(parts) == 1:
+            check_records(graph, *search, parts[0])
+        members = [
+            np.concatenate([record.nodes for record in records if record.part == 0] or [np.zeros(0, np.int64)])
+            for records in parts
+        ]
+        every = np.sort(np.concatenate([*members, np.zeros(0, np.int64)]))
+        assert np.array_equal(every, np.arange(graph.nodes)), "vertices are missing, or in several places"
+        for records, own in zip(parts, members, strict=True):
+            check_order(*_among(graph, np.sort(own), records))
+    except AssertionError as error:
+        return [f"records: {error}"]
+    return []
+
+
+def _among(graph: Graph, own: IntArray, records: list[Record]) -> tuple[Graph, list[Record]]:
+    """Return the graph of some vertices, ascending, and nodes and rounds of their records."""
+    place = np.full(graph.nodes, -1, dtype=np.int64)
+    place[own] = np.arange(own.size)
+    source, destination = place[graph.edges], place[graph.destinations]
+    inside = (source >= 0) & (destination >= 0)
+    among = Graph.from_edges(graph.name, own.size, source[inside], destination[inside])
+    return among, [replace(record, nodes=place[record.nodes]) for record in records]

@@ -1,0 +1,39 @@
+"""`predictions.npz`: the result of a run for every node, to be used elsewhere."""
+
+from pathlib import Path
+
+import numpy as np
+
+from golden.graph import IntArray
+from golden.model.layer import Int16Array
+from golden.model.network import Problem
+from scripts.flows.simulations import classes_of
+
+__all__ = ["write_predictions"]
+
+
+def write_predictions(path: Path, problem: Problem, rows: Int16Array, floating: IntArray) -> None:
+    """Write the results of the last layer, nodes in the order in which the graph was given.
+
+    The archive has ``results``, float64 [nodes, f_out], exactly what the stored integers stand for; ``classes``,
+    int64 [nodes], the place of the largest; ``agreement``, bool [nodes], whether the float network says the same.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    problem
+        The quantised network, which has the scale of the results.
+    rows
+        int16 [nodes, f_out], what the machine left, or the golden model where nothing was simulated.
+    floating
+        int64 [nodes], classes of the float network.
+    """
+    classes = classes_of(rows)
+    with path.open("wb") as file:
+        np.savez(
+            file,
+            results=np.ldexp(rows.astype(np.float64), -problem.model.output_fraction),
+            classes=classes,
+            agreement=classes == floating,
+        )

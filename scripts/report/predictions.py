@@ -1,0 +1,46 @@
+"""The predictions of a run, node by node, as the page's table reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from golden.graph import Graph, IntArray
+
+__all__ = ["LISTED_NODES", "listed"]
+
+#: Nodes of a page's table at most, so that a browser opens it at once.
+LISTED_NODES = 50_000
+_SETS = ("training", "validation", "test")
+
+
+def listed(graph: Graph, predicted: IntArray, floating: IntArray | None) -> dict[str, Any]:
+    """Return the first `LISTED_NODES` nodes in a compact form.
+
+    Parameters
+    ----------
+    graph
+        The data set.
+    predicted
+        int64 [nodes], classes by the machine's results.
+    floating
+        int64 [nodes], classes by the float model, or None.
+
+    Returns
+    -------
+    dict
+        ``nodes`` of the graph; ``label`` of each node listed, or None if no node has one; ``predicted``; ``set``, a
+        digit for each node, 0 for none, then as in ``sets``; ``differs``, nodes whose class by the float model is
+        another, or None.
+    """
+    here = slice(min(graph.nodes, LISTED_NODES))
+    sets = graph.train[here] * 1 + graph.validation[here] * 2 + graph.test[here] * 3
+    return {
+        "nodes": graph.nodes,
+        "label": graph.labels[here].tolist() if (graph.labels >= 0).any() else None,
+        "predicted": predicted[here].tolist(),
+        "set": "".join(map(str, sets.tolist())),
+        "sets": ["", *_SETS],
+        "differs": None if floating is None else np.flatnonzero(floating[here] != predicted[here]).tolist(),
+    }

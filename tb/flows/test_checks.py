@@ -1,0 +1,148 @@
+"""What is refused before a network is trained, with and without RTL alike, and what a refusal recommends."""
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from golden.contracts import Model
+from golden.datasets import load
+from golden.errors import InputError
+from golden.model.float_model import FloatModel
+from golden.model.weights import write_weights
+from scripts.cli import app
+from scripts.config import load_ring
+from scripts.flows.checks import check
+from scripts.flows.request import Request
+from scripts.flows.run import run
+from tb.harness.marks import full
+
+#: Names, nodes, mean degrees, features and classes as in the usual benchmarks.
+BENCHMARKS = {
+    "cora": "nodes=2708,degree=4,features=1433,classes=7,density=0.0127",
+    "citeseer": "nodes=3327,degree=2,features=3703,classes=6,density=0.0085",
+    "pubmed": "nodes=19717,degree=4,features=500,classes=3,density=0.1",
+}
+
+
+@pytest.fixture
+def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail where something is trained or simulated."""
+
+    def never(*args: object, **kwargs: object) -> None:
+        raise AssertionError("the request was not refused")
+
+    for name in ("train", "infer", "simulate"):
+        monkeypatch.setattr(f"scripts.flows.run.{name}", never)
+
+
+def files(folder: Path) -> None:
+    """Write graphs and weights that do not fit together."""
+    edges = np.array([[0, 1, 2], [1, 2, 3]])
+    x = np.eye(40, 6, dtype=np.float32)
+    np.savez(folder / "directed.npz", edge_index=edges, x=x, y=np.arange(40) % 2)
+    np.savez(folder / "unlabelled.npz", edge_index=edges, x=x)
+    star = np.array([[0] * 600 + list(range(1, 601)), list(range(1, 601)) + [0] * 600])
+    np.savez(folder / "star.npz", edge_index=star, x=np.ones((601, 2)), y=np.arange(601) % 2)
+    for name, widths, activation in (
+        ("seven", (7, 2), "relu"),
+        ("broad", (6, 65, 2), "relu"),
+        ("tanh", (6, 2, 2), "tanh"),
+    ):
+        weights, biases = ([np.zeros(shape) for shape in shapes] for shapes in (pairwise(widths), widths[1:]))
+        network = FloatModel(Model.GCN, tuple(weights), tuple(biases), (0.0,) * len(weights), activation)
+        write_weights(folder / f"{name}.npz", network)
+    (folder / "tight.toml").write_text('pe = "community"\n[chiplet]\nunits = 1\nhubs = 256\n[locator]\nnodes = 512\n')
+    (folder / "short.toml").write_text("[neural]\nwm_depth = 256\ntable_bits = 8\n[attributes]\nrow_beats = 1\n")
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("karate --hidden 65", "layer 0: has 65 output features; expected at most 64 ([pe] max_out), or --config wide"),
+        (
+            "karate --config community --hidden 17",
+            "layer 0: has 17 output features; expected at most 16 ([community] max_out), or --config community-wide",
+        ),
+        ("karate --hidden 129", "layer 0: has 129 output features; expected at most 64 ([pe] max_out)"),
+        (
+            f"synthetic:erdos,{BENCHMARKS['citeseer']}",
+            "layer 0: needs 3703 rows of 16 weights; expected at most 2048 ([pe] weight_rows), or --config wide",
+        ),
+        (
+            f"synthetic:erdos,{BENCHMARKS['citeseer']} --config community",
+            "needs 7406 rows of 8 weights; expected at most 4096 ([community] weight_rows), or --config community-wide",
+        ),
+        (
+            "npz:{0}/directed.npz --config community",
+            "has no reverse; expected a symmetric adjacency for communities, or --config default",
+        ),
+        ("npz:{0}/directed.npz --placement communities", "a symmetric adjacency for placement by communities"),
+        (
+            "npz:{0}/star.npz --config {0}/tight.toml --chiplets 1",
+            "star, vertex 0: has 600 neighbours; expected at most 255 ([locator] nodes and edges, [chiplet] units "
+            "times hubs, each less 1), or --config community",
+        ),
+        ("npz:{0}/unlabelled.npz", "train: has no node of known class; expected at least one to train on, or weights"),
+        ("npz:{0}/directed.npz --model-file {0}/seven.npz", "features: there are 6; expected 7, as layer 0 takes"),
+        ("npz:{0}/directed.npz --model-file {0}/broad.npz", "layer 0: has 65 output features; expected at most 64"),
+        (
+            "npz:{0}/directed.npz --model-file {0}/tanh.npz --config small",
+            "configuration small: has no neural chip for tanh; expected one with a section neural, or --config default",
+        ),
+        ("karate --activation tanh --config {0}/short.toml", "a narrower layer or a larger [neural] wm_depth"),
+        ("karate --head 2 --config {0}/short.toml", "larger memories in [neural], or --config default"),
+        (
+            "karate --head 2 --config small",
+            "has no neural chip for a head; expected one with a section neural, or --con",
+        ),
+        ("karate --batch 4 --config small", "has no attribute core for mini-batches; expected one with a section attr"),
+        ("karate --batch 4 --config {0}/short.toml", "at most 32 ([attributes] row_beats), or --config default"),
+        ("karate --batch 200", "expands 2200 positions; expected at most 1024 ([attributes] frontier)"),
+        ("karate --batch 4 --model gcn", "model: is gcn; expected sage for mini-batches"),
+    ],
+)
+def test_a_run_is_refused_before_training_with_and_without_rtl(arguments: str, message: str, tmp_path: Path) -> None:
+    files(tmp_path)
+    lines = []
+    for rtl in ("--rtl", "--no-rtl"):
+        with pytest.raises(InputError) as refused:
+            app(["run", *arguments.format(tmp_path).split(), rtl, "-o", str(tmp_path / "out")], standalone_mode=False)
+        lines.append(str(refused.value))
+    assert lines[0] == lines[1]
+    assert message in lines[0]
+    assert "\n" not in lines[0]
+    assert not any((tmp_path / "out").glob("*"))
+
+
+def test_nothing_is_recommended_that_would_not_do() -> None:
+    """Either there is no such configuration, or it is none of its size that is at fault."""
+    graph = load("karate")
+    for wrong in (Request(hidden=129), Request(head=0), Request(placement="best"), Request(config="wide", hidden=200)):
+        with pytest.raises(InputError) as refused:
+            check(wrong, graph, None, load_ring(wrong.config))
+        assert "--config" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+@pytest.mark.parametrize("config", ["wide", "community-wide"])
+@pytest.mark.parametrize("hidden", [16, 64, 128])
+def test_the_usual_benchmarks_fit(name: str, config: str, hidden: int) -> None:
+    request = Request(f"synthetic:erdos,{BENCHMARKS[name]}", config=config, hidden=hidden, activation="tanh")
+    graph = load(request.dataset)
+    check(request, graph, None, load_ring(config))
+    if name == "citeseer":
+        check(replace(request, head=1, chiplets=1), graph, None, load_ring(config, 1))
+
+
+@full
+@pytest.mark.parametrize(("config", "chiplets"), [("wide", 1), ("wide", 4), ("community-wide", 1)])
+def test_wide_layers_are_computed(config: str, chiplets: int, tmp_path: Path) -> None:
+    """As many features as Citeseer has, and 128 hidden ones."""
+    dataset = "synthetic:power-law,nodes=64,features=3703,classes=6,density=0.02"
+    result = run(Request(dataset, config=config, chiplets=chiplets, hidden=128, out=tmp_path))
+    assert result["bit_exact"] is True
+    assert result["config"]["lanes"] == 64

@@ -1,0 +1,94 @@
+"""Options of the command line: the same ones everywhere, and none that does nothing."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from golden.errors import InputError
+from scripts.cli import app
+from scripts.version import commit, described
+from tb.harness import ROOT
+
+
+def refusal(arguments: list[str]) -> str:
+    """Run the program in vain; its one line."""
+    with pytest.raises(InputError) as refused:
+        app(arguments, standalone_mode=False)
+    line = str(refused.value)
+    assert "\n" not in line
+    return line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("run karate --model-file w.npz --layers 2", "--layers: does nothing with --model-file, which says it"),
+        ("run karate --model-file w.npz --hidden 16", "--hidden: does nothing with --model-file"),
+        ("run karate --model-file w.npz --activation relu", "--activation: does nothing with --model-file"),
+        (
+            "run karate --model-file w.npz --seed 1",
+            "--seed: does nothing with --model-file; expected --batch or --head",
+        ),
+        ("run karate --layers 1 --hidden 8", "--hidden: does nothing with --layers 1; expected at least 2 layers"),
+        ("run karate --layers 1 --activation tanh", "--activation: does nothing with --layers 1"),
+        ("run karate --batches 4", "--batches: does nothing without --batch; expected --batch ROOTS beside it"),
+        ("run karate --fanout 10,10", "--fanout: does nothing without --batch"),
+        ("run karate --order BFS --batch 0", "--order: does nothing without --batch"),
+        (
+            "run karate --chiplets 1 --placement communities",
+            "--placement: does nothing on one chiplet with gather PEs; expected several --chiplets, or --config commu",
+        ),
+        ("generate stream.queue --config small", "--config: does nothing for stream.queue; expected it with machine"),
+        ("generate all --chiplets 2", "--chiplets: does nothing for all"),
+        ("synth stream.queue --chiplets 2", "--chiplets: does nothing for stream.queue"),
+        ("synth stream.queue --check --update", "--check: does nothing with --update"),
+        ("contracts --print --check", "--check: does nothing with --print"),
+        ("contracts --print -o x.md", "--out: does nothing with --print"),
+        ("asm p.asm --json --out p.json", "--json: does nothing with --out"),
+        ("asm p.json --xm-depth 4", "--xm-depth: does nothing for a dump"),
+    ],
+)
+def test_an_option_that_does_nothing_is_refused(arguments: str, message: str) -> None:
+    assert message in refusal(arguments.split())
+
+
+def test_the_seed_of_batches_and_heads_stands_beside_weights(tmp_path: Path) -> None:
+    """It is the file that is missed then."""
+    for beside in (["--batch", "2"], ["--head", "1"]):
+        assert refusal(["run", "karate", "--model-file", str(tmp_path / "w.npz"), "--seed", "1", *beside]).startswith(
+            str(tmp_path / "w.npz")
+        )
+
+
+def test_what_is_written_goes_where_out_says() -> None:
+    """Under one name with one letter, wherever something is written."""
+    program = typer.main.get_command(app)
+    found = {}
+    for name, verb in program.commands.items():  # type: ignore[attr-defined]
+        options = [parameter.opts for parameter in verb.params]
+        assert not any("--output" in names for names in options)
+        found[name] = any(names == ["-o", "--out"] for names in options)
+        assert found[name] == any("--out" in names for names in options)
+    assert {name for name, has in found.items() if has} == {"run", "islands", "generate", "bench", "contracts", "asm"}
+
+
+def test_version_has_the_commit_of_a_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["--version"])
+    assert (done.exit_code, done.output.strip()) == (0, described())
+    assert re.fullmatch(r"atoll \d+\.\d+\.\d+( \([0-9a-f]{12}\))?", described())
+    if (ROOT / ".git").exists():
+        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
+        assert commit() == head.stdout.strip()
+    # An installed copy has none, even if it lies inside somebody else's checkout.
+    monkeypatch.setattr("scripts.version.ROOT", tmp_path)
+    assert commit() is None
+    assert "(" not in described()
+
+
+def test_the_shell_can_complete_verbs() -> None:
+    words = {"_ATOLL_COMPLETE": "complete_bash", "COMP_WORDS": "atoll isl", "COMP_CWORD": "1"}
+    assert CliRunner().invoke(app, [], env=words, prog_name="atoll").output.split() == ["islands"]

@@ -1,0 +1,203 @@
+"""Thresholds of a run are the user's, and its records are those that the hardware found (I1, I4, I11)."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from golden.datasets import load
+from golden.errors import InputError
+from golden.islands.locator import Limits, locate
+from golden.islands.record import Record, beats_of
+from golden.islands.schedule import ANY, Choice, Schedule
+from golden.model.network import Problem, infer
+from golden.model.quantise import quantise
+from golden.model.training import Training, train
+from golden.model.weights import model_of
+from hw.chiplet.config import ChipletConfig
+from hw.community.chiplet import MachineConfig
+from hw.host.hosted import Hosted
+from hw.machine import machine_of
+from scripts.cli import app
+from scripts.config import Sizes, load_ring
+from scripts.flows import location
+from scripts.flows.location import Search
+from scripts.flows.progress import Steps, building, simulating
+from scripts.flows.run import Request, run
+from scripts.flows.simulations import Simulated, place, simulate
+from tb.models.records import located, record_source, records_plusarg
+
+#: A small chiplet with community PEs, with room for karate at once.
+SMALL = """
+pe = "community"
+[chiplet]
+pes = 2
+units = 2
+hubs = 128
+kept = 64
+depth = 32
+[community]
+ways = 2
+lanes = 4
+width = 128
+columns = 256
+partners = 2
+max_out = 16
+weight_rows = 256
+data_width = 64
+[locator]
+engines = 2
+searches = 1
+lanes = 1
+nodes = 256
+edges = 512
+banks = 4
+line_banks = 4
+outputs = 2
+data_width = 64
+"""
+GRAPH = load("karate")
+LIMITS = Limits(6)
+
+
+@pytest.fixture(scope="module")
+def sizes(tmp_path_factory: pytest.TempPathFactory) -> Sizes:
+    file = tmp_path_factory.mktemp("config") / "small.toml"
+    file.write_text(SMALL)
+    return load_ring(str(file), 1)
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    return quantise(train(GRAPH, model_of("gcn"), Training(layers=2, hidden=16, epochs=5)), GRAPH)
+
+
+def simulated(sizes: Sizes, problem: Problem, choice: Choice, folder: Path) -> Simulated:
+    assert isinstance(sizes.chiplet, MachineConfig)
+    placed = place(problem, 1, config=sizes.chiplet, choice=choice)
+    with Steps([building(), simulating(), "comparison"]) as steps:
+        return simulate(sizes, problem, infer(problem), folder, steps, placed=placed)
+
+
+@pytest.mark.parametrize(
+    ("choice", "schedule"),
+    [
+        (Choice(5, 2, c_max=6), Schedule(5, False, 2)),
+        (Choice(halving=True, c_max=6), Schedule(9, True, 1)),
+        (Choice(16, 1, c_max=6), Schedule(16, False, 1)),
+    ],
+)
+def test_a_run_with_any_thresholds_is_exact_and_says_what_it_found(
+    sizes: Sizes, problem: Problem, choice: Choice, schedule: Schedule, tmp_path: Path
+) -> None:
+    found = simulated(sizes, problem, choice, tmp_path)
+    assert found.differences == []
+    assert found.communities is not None
+    how = {"threshold": schedule.threshold, "halving": schedule.halving, "step": schedule.step, "c_max": 6}
+    assert found.communities["schedule"] == how
+    golden = locate(GRAPH, schedule, LIMITS)
+    # Parts of a hub's row are cut where lines of its edges are; communities are the same.
+    assert keys(found.records or []) == keys(golden.records)
+    assert (found.communities["hubs"], found.communities["communities"]) == (
+        len(golden.hubs),
+        len(golden.communities),
+    )
+
+
+def keys(records: list[Record]) -> set[tuple[object, ...]]:
+    return {record.key for record in records if not record.hub_edges}
+
+
+def test_the_thresholds_are_those_of_the_result(tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(SMALL)
+    request = Request("karate", config=str(tmp_path / "small.toml"), choice=Choice(5, 2, c_max=6), out=tmp_path / "out")
+    result = run(request)
+    assert result["bit_exact"] is True
+    assert result["communities"]["schedule"] == {"threshold": 5, "halving": False, "step": 2, "c_max": 6}
+    assert "as the hardware found them" in (tmp_path / "out" / "report.html").read_text()
+
+
+@pytest.mark.parametrize("verb", ["run", "islands"])
+def test_a_step_beside_halving_is_refused(verb: str, tmp_path: Path) -> None:
+    arguments = [verb, "karate", "--step", "2", "--halving", "--out", str(tmp_path)]
+    with pytest.raises(InputError, match="--step: does nothing where the threshold halves; expected either"):
+        app(arguments, standalone_mode=False)
+
+
+def test_a_wrong_record_is_a_difference(
+    sizes: Sizes, problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def first_lost(directory: Path, number: int | None = None) -> list[list[Record]]:
+        return [records[1:] for records in located(directory, number)]
+
+    monkeypatch.setattr(location, "located", first_lost)
+    found = simulated(sizes, problem, ANY, tmp_path)
+    assert len(found.differences) == 1
+    assert found.differences[0].startswith("records: ")
+
+
+def test_parts_are_checked_among_their_own_vertices() -> None:
+    """Each half of karate by itself; then a vertex is in both, and a round is another."""
+    halves = [np.arange(17), np.arange(17, 34)]
+    search = Search(Schedule(4, False, 1), LIMITS)
+    found = []
+    for own in halves:
+        graph, _ = location._among(GRAPH, own, [])
+        records = locate(graph, *search).records
+        found.append([[replace(record, nodes=own[record.nodes], hubs=own[record.hubs]) for record in records]])
+    assert location.wrong_records(GRAPH, search, found) == []
+    twice = [found[0], [[*found[1][0], found[0][0][0]]]]
+    assert location.wrong_records(GRAPH, search, twice) == ["records: vertices are missing, or in several places"]
+    late = [replace(record, round_number=record.round_number + record.hub_edges * 9) for record in found[0][0]]
+    (line,) = location.wrong_records(GRAPH, search, [[late], found[1]])
+    assert line.endswith("is in no L and no community")
+    done = {"cycles": 1, "seconds": 1.0, "read": 0, "written": 0, "phases": [], "working": []}
+    assert Simulated([], np.zeros(34), **done, located=found).records is None  # type: ignore[arg-type]
+    assert Simulated([], np.zeros(34), **done, located=found[:1]).records is found[0][0]  # type: ignore[arg-type]
+
+
+def test_streams_are_cut_into_locations_at_their_ends(tmp_path: Path) -> None:
+    """Two locations, and the beginning of a third; of two streams the second has no record at first."""
+    records = locate(GRAPH, Schedule(4), Limits()).records
+    end, last = 1 << 58, 1 << 64
+    lines = []
+    for record in (records[0], None, records[1], None, records[2]):
+        beats = beats_of(record) if record else [end]
+        lines += [f"0 {beat | last * (n == len(beats) - 1):017x}" for n, beat in enumerate(beats)]
+    seconds = beats_of(records[3])
+    lines[3:3] = [f"1 {end | last:017x}"]
+    lines += [f"1 {beat | last * (n == len(seconds) - 1):017x}" for n, beat in enumerate(seconds)]
+    lines += [f"1 {end | last:017x}"]
+    name = records_plusarg(tmp_path, 3).partition("=")[2]
+    Path(name).write_text("\n".join(lines) + "\n")
+    found = [[record.key for record in records] for records in located(tmp_path, 3)]
+    assert found == [[records[0].key], [records[1].key, records[3].key]]
+
+
+def test_a_locator_is_found_in_whatever_stands_around_it(sizes: Sizes) -> None:
+    source = record_source(Hosted(machine_of(sizes.chiplet, once=True)))
+    assert source is not None
+    assert source.signals("dut", "valid") == (
+        "{dut.machine.locator.records__1__valid, dut.machine.locator.records__0__valid}"
+    )
+    assert record_source(machine_of(ChipletConfig())) is None
+
+
+@pytest.mark.parametrize(
+    ("config", "choice", "message"),
+    [
+        ("small", Choice(3), "are given, but gather PEs locate nothing; expected a configuration with community PEs"),
+        ("small", Choice(halving=True), "gather PEs"),
+        ("community", Choice(c_max=65), r"c_max: is 65; expected 1\.\.64 \(\[locator\] c_max\)"),
+        ("community", Choice(c_max=0), r"c_max: is 0; expected 1\.\.64"),
+        ("community", Choice(step=0), "so the threshold never falls"),
+    ],
+)
+@pytest.mark.parametrize("rtl", [True, False])
+def test_thresholds_that_a_machine_cannot_have_are_refused(
+    config: str, choice: Choice, message: str, rtl: bool, tmp_path: Path
+) -> None:
+    """Before anything is trained, and whether or not it is simulated."""
+    with pytest.raises(InputError, match=message):
+        run(Request("karate", config=config, choice=choice, rtl=rtl, model_file=Path("missing"), out=tmp_path))
