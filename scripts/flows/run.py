@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from golden.datasets import load
 from golden.dnp.head import Head
-from golden.errors import InputError
+from golden.errors import InputError, unknown
 from golden.graph import Graph
 from golden.head import HeadProblem, check_head, head_of
 from golden.model.activation import RELU
@@ -62,7 +62,7 @@ def run(request: Request) -> dict[str, Any]:
     with _stages(stages) as stage:
         stage("data set")
         if request.placement not in PLACEMENTS:
-            raise InputError("placement", f"there is no {request.placement!r}", " or ".join(PLACEMENTS))
+            raise unknown("placement", request.placement, PLACEMENTS, " or ".join(PLACEMENTS))
         sizes = load_ring(request.config, request.chiplets)
         neural = sizes.units.neural
         graph = load(request.dataset)
