@@ -29,6 +29,8 @@ def open_file(path: str | os.PathLike[str], expected: str) -> BinaryIO:
     InputError
         If there is no such file, it cannot be read, or it is a pipe or device, which could be endless.
     """
+    if not os.fspath(path):
+        raise InputError("file", "has no name", expected)
     try:
         kind = os.stat(path).st_mode
         if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):

@@ -2,7 +2,7 @@
 
 import os
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -155,13 +155,20 @@ def load_ring(name: str, chiplets: int | None = None) -> Sizes:
     pe = _section(path, table, "pe", PEConfig)
     section = _section(path, table, "ring", RingSection, frozenset({"units", "hubs", "nodes"}))
     if table:
-        raise InputError(path, f"has a section {next(iter(table))!r}", "chiplet, pe, ring, neural and attributes")
+        raise _extra(path, table, ("chiplet", "pe", "ring", "neural", "attributes"))
     try:
         count = _on_ring(chiplet, RingSection(**section), chiplets)
         made = ChipletConfig(**chiplet, pe=PEConfig(**pe))
     except ValueError as error:
         raise InputError(path, str(error), "a value in that range") from None
     return _with_units(path, beside, made, count)
+
+
+def _extra(path: Path, table: Mapping[str, Any], known: Sequence[str]) -> InputError:
+    """Error for what is left of a file when its sections have been taken."""
+    name, value = next(iter(table.items()))
+    kind = "a section" if isinstance(value, dict) else "outside of sections a key"
+    return InputError(path, f"has {kind} {name!r}{nearest(name, known)}", f"{', '.join(known[:-1])} and {known[-1]}")
 
 
 def _on_ring(chiplet: dict[str, int], ring: RingSection, chiplets: int | None) -> int:
@@ -178,9 +185,7 @@ def _community(path: Path, table: dict[str, Any], chiplets: int | None) -> tuple
     locator: dict[str, Any] = _section(path, table, "locator", LocatorConfig)
     section = _section(path, table, "ring", RingSection, frozenset({"groups"}))
     if table:
-        raise InputError(
-            path, f"has a section {next(iter(table))!r}", "chiplet, community, locator, ring, neural and attributes"
-        )
+        raise _extra(path, table, ("chiplet", "community", "locator", "ring", "neural", "attributes"))
     try:
         count = _on_ring(machine, RingSection(**section), chiplets)
         if count > 1:

@@ -83,12 +83,9 @@ def run(
                 print(line)
         found = programs.finished(machine) if trace else programs.run_golden(machine, clocks)
     except TimeoutError:
-        where = f"at address {int(machine.state.pc[0])}"
-        raise InputError(
-            program, f"is still running after {clocks:,} clocks, {where}", "HALT, or more --clocks"
-        ) from None
+        raise InputError(program, f"is still running after {clocks:,} clocks", "HALT, or more --clocks") from None
     except DeadlockError as error:
-        raise InputError(program, str(error), "words for every port that is read: --in W=1,2,3") from None
+        raise programs.stuck(str(program), error) from None
     print(json.dumps(found, indent=1) if as_json else programs.show(found))
     if rtl:
         try:

@@ -86,7 +86,7 @@ def manual() -> str:
     try:
         stuck.run()
     except DeadlockError as error:
-        deadlock = f"atoll: neuron.asm: {error}"
+        deadlock = f"atoll: {programs.stuck('neuron.asm', error)}"
     clocks = [max(row.clocks, row.clocks_taken) for row in INSTRUCTIONS]
     rows = [[f.name, str(HEADER.offsets[f.name]), str(f.bits), f.doc] for f in HEADER.fields]
     codes = ", ".join(f"{op.value} {op.name}" for op in Operation)

@@ -19,7 +19,19 @@ from golden.files import read_text
 from scripts.blocks import UserError
 from tb.harness.run import simulate
 
-__all__ = ["dump", "finished", "listing", "load", "parse_inputs", "result", "run_golden", "run_rtl", "show", "trace"]
+__all__ = [
+    "dump",
+    "finished",
+    "listing",
+    "load",
+    "parse_inputs",
+    "result",
+    "run_golden",
+    "run_rtl",
+    "show",
+    "stuck",
+    "trace",
+]
 
 #: Clocks after which a program is thought not to end, unless more are asked for; half a minute of the golden machine.
 LIMIT = 100_000
@@ -186,6 +198,11 @@ def result(machine: Machine) -> dict[str, Any]:
         "xm": {int(a): int(s.xm[0, a]) for a in s.xm[0].nonzero()[0]},
         "sent": {PORTS[side]: end.received for (side, _), end in machine.edges.items() if end.received},
     }
+
+
+def stuck(program: str, error: DeadlockError) -> InputError:
+    """Error for a program that waits for a word that the host does not send."""
+    return InputError(program, str(error), "words for every port that is read: --in W=1,2,3")
 
 
 def run_rtl(image: Image, inputs: dict[str, list[int]], config: CoreConfig) -> None:

@@ -14,7 +14,7 @@ from golden.attributes.batch import BatchImage, batch_results, batches_of, dense
 from golden.attributes.orders import ORDERS
 from golden.attributes.sampler import Batch, Plan
 from golden.contracts import Error
-from golden.errors import InputError
+from golden.errors import InputError, unknown
 from golden.graph import Graph, IntArray
 from golden.image import row_bytes
 from golden.model.float_model import accuracy
@@ -195,7 +195,7 @@ def plan_batches(sampling: Sampling, placed: Placed, sizes: Sizes, config: str, 
     if sampling.size < 1:
         raise InputError("batch", f"is {sampling.size}", "at least 1 root")
     if sampling.order not in ORDERS:
-        raise InputError("order", f"there is no {sampling.order!r}", f"one of {', '.join(ORDERS)}")
+        raise unknown("order", sampling.order, ORDERS)
     if sizes.units.attributes is None:
         what = "has no attribute core for mini-batches"
         raise InputError(f"configuration {config}", what, "one with a section attributes")

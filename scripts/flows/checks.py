@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from golden.dnp.head import Head
-from golden.errors import InputError
+from golden.errors import InputError, unknown
 from golden.graph import Graph
 from golden.head import check_head, head_of
 from golden.model.float_model import FloatModel
@@ -105,7 +105,7 @@ def _try(request: Request, graph: Graph, network: FloatModel, sizes: Sizes) -> N
     """Refuse what does not fit; `network` has the shapes of the one that will run."""
     community = sizes.chiplet if isinstance(sizes.chiplet, MachineConfig) else None
     if request.placement not in PLACEMENTS:
-        raise InputError("placement", f"there is no {request.placement!r}", " or ".join(PLACEMENTS))
+        raise unknown("placement", request.placement, PLACEMENTS, " or ".join(PLACEMENTS))
     if request.placement != "tiles" and sizes.chiplets == 1 and community is None:
         raise InputError("--placement", "does nothing on one chiplet with gather PEs", "several --chiplets")
     _check_layers(network, sizes)

@@ -286,9 +286,21 @@ def test_damaged_images_are_refused_before_simulation() -> None:
         with pytest.raises(ValueError, match=message):
             Image.from_bytes(data)
     table = image.header["region_table"] * LINE_BYTES
-    for offset, value, message in ((4, 0x7FFFFFFF, "region 0: ends past"), (0, 99, "region 0: 99 is not a valid")):
+    wrong_entries = (
+        (4, 0x7FFFFFFF, "region 0: ends past"),
+        (0, 99, "region 0: 99 is not a valid"),
+        (12, 0xFFFF, "region 0: has 65535 rows of 4 bytes; expected at most its"),
+    )
+    for offset, value, message in wrong_entries:
         changed = bytearray(image.data)
         struct.pack_into("<I", changed, table + offset, value)
         header = HEADER.to_bytes({**image.header, "checksum": zlib.crc32(changed[LINE_BYTES:])})
         with pytest.raises(ValueError, match=message):
             Image.from_bytes(header + bytes(changed[LINE_BYTES:]))
+    for field, message in (
+        ("regions", "image, region table: has 65535 entries"),
+        ("commands", "image, command list: has"),
+    ):
+        header = HEADER.to_bytes({**image.header, field: 0xFFFF})
+        with pytest.raises(ValueError, match=message):
+            Image.from_bytes(header + image.data[LINE_BYTES:])

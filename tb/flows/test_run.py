@@ -329,6 +329,8 @@ def test_golden_alone_says_that_nothing_was_simulated(tmp_path: Path) -> None:
         (["karate", "--batch", "4", "--model", "gcn"], "model: is gcn; expected sage for mini-batches"),
         (["karate", "--batch", "4", "--fanout", "10"], "fan-out: of 1 hops; expected 2, the layers of the network"),
         (["karate", "--batch", "4", "--order", "up"], "order: there is no 'up'; expected one of ID, random, BFS"),
+        (["karate", "--batch", "4", "--order", "bfs"], "order: there is no 'bfs', perhaps BFS; expected one of ID"),
+        (["karate", "--placement", "community"], "placement: there is no 'community', perhaps communities; expected"),
         (["karate", "--batch", "100"], "batch: of 100 roots expands 1100 positions; expected at most 1024"),
     ],
 )
@@ -372,7 +374,10 @@ def test_a_ring_shares_the_lanes_out(tmp_path: Path) -> None:
         ("[pe]\nlanes = 3", "lanes must be a power of two"),
         ("[pe]\nlanes = 2.5", "pe.lanes: is 2.5; expected a whole number"),
         ("[chiplet]\ngroups = 0", "groups must be in 1..64, not 0"),
-        ("[rings]\nchiplets = 4", "has a section 'rings'; expected chiplet, pe, ring, neural and attributes"),
+        (
+            "[rings]\nchiplets = 4",
+            "has a section 'rings', perhaps ring; expected chiplet, pe, ring, neural and attributes",
+        ),
         ("[neural]\nqueue = 2", "neural: queue must be in 3..4096, not 2"),
         ("[neural]\nwm_depth = 1", "neural: wm_depth must be in 2..65536, not 1"),
         (
@@ -381,6 +386,7 @@ def test_a_ring_shares_the_lanes_out(tmp_path: Path) -> None:
         ),
         ("[ring]\nchiplets = 17", "chiplets must be in 1..16, not 17"),
         ("[ring]\nlanes = 4", "ring.lanes: is unknown; expected chiplets, groups, pes"),
+        ("lanes = 4", "has outside of sections a key 'lanes'; expected chiplet, pe, ring, neural and attributes"),
         ("pe = 4", "pe: is 4; expected a section"),
         ("neural = 4", "neural: is 4; expected a section"),
         ("attributes = 4", "attributes: is 4; expected a section"),

@@ -230,6 +230,14 @@ def test_what_cannot_be_mapped_is_named(tmp_path: Path) -> None:
         MappedBus(tmp_path / "nothing", tmp_path / "nothing", 4096)
 
 
+def test_an_image_larger_than_the_memory_is_refused(tmp_path: Path) -> None:
+    with (
+        mapped(tmp_path, {}) as bus,
+        pytest.raises(DriverError, match="image at 0x40: 8192 bytes, expected at most 8128"),
+    ):
+        now(bus.load(0x40, bytes(8192)))
+
+
 def test_a_bus_that_waits_needs_its_loop() -> None:
     class Waiting(Bus):
         async def read(self, address: int) -> int:
