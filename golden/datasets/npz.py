@@ -57,7 +57,7 @@ def load(path: str) -> Graph:
     check_counts(path, nodes, features.shape[1])
     if not np.isfinite(features).all():
         raise InputError(f"{path}, x", "has a value that is not finite", "finite numbers")
-    if labels.max(initial=-1) >= CLASSES_MAX:
+    if labels.size and labels.max() >= CLASSES_MAX:
         raise InputError(f"{path}, y", f"has the class {labels.max()}", f"classes below {CLASSES_MAX:,}")
     labels = labels.astype(np.int64)
     masks = [arrays.get(name) for name in _MASKS]

@@ -18,7 +18,7 @@ _MINUTES = ("about a minute", "2 to 8 minutes")
 
 def steps_of(request: Request) -> list[str]:
     """Return the names of the steps of a run, in order."""
-    names = ["data set", "training" if request.model_file is None else "weights", "quantisation", "golden model"]
+    names = ["training"] * (request.model_file is None) + ["quantisation", "golden model"]
     if request.rtl:
         names += [building(), simulating(), "comparison"]
         for what in ["the head"] * (request.head is not None) + ["mini-batches"] * (request.sampling is not None):

@@ -1,4 +1,4 @@
-"""The part of a run before anything is computed: load, check, train or read weights, quantise, place."""
+"""The part of a run before anything is computed: read and check the input, then train, quantise and place."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from scripts.flows.checks import check, head_wanted, used
 from scripts.flows.request import Request
 from scripts.flows.simulations import Placed, place
 
-__all__ = ["Prepared", "prepare"]
+__all__ = ["Examined", "Prepared", "examine", "prepare"]
 
 
 class Prepared(NamedTuple):
@@ -46,38 +46,66 @@ class Prepared(NamedTuple):
     placed: Placed
 
 
-def prepare(
-    request: Request,
-    sizes: Sizes,
-    stage: Callable[[str], None] = lambda name: None,
-    hint: Callable[[str], None] = lambda line: None,
-) -> Prepared:
-    """Prepare a run.
+class Examined(NamedTuple):
+    """The input of a run, which the machine can carry out.
+
+    Attributes
+    ----------
+    graph
+        The data set.
+    network
+        That of the weight file; None: it is to be trained.
+    hints
+        A line for each thing that can be run and is probably not what was meant.
+    """
+
+    graph: Graph
+    network: FloatModel | None
+    hints: list[str]
+
+
+def examine(request: Request, sizes: Sizes) -> Examined:
+    """Read the input of a run, and refuse what cannot be carried out.
 
     Parameters
     ----------
     request, sizes
         What was asked for, and the machine.
-    stage
-        Called with the name of each step as it begins.
-    hint
-        Called with each line about input that can be run and is probably not what was meant.
 
     Raises
     ------
     InputError
-        If the data set, weights or configuration cannot be used, before anything is trained.
+        If the data set, weights or configuration cannot be used.
     """
-    stage("data set")
-    neural = sizes.units.neural
     graph = load(request.dataset)
     asked = model_of(request.model) if request.model else None
     given = read_weights(str(request.model_file), asked, graph) if request.model_file else None
-    for line in hints(graph) + (hints_of_weights(given, graph) if given else []):
-        hint(line)
     check(request, graph, given, sizes)
-    stage("training" if given is None else "weights")
-    network = given or train(graph, request.network, request.training)
+    return Examined(graph, given, hints(graph) + (hints_of_weights(given, graph) if given else []))
+
+
+def prepare(
+    request: Request, sizes: Sizes, examined: Examined, stage: Callable[[str], None] = lambda name: None
+) -> Prepared:
+    """Train a network if none is given, quantise it and share it out.
+
+    Parameters
+    ----------
+    request, sizes, examined
+        What was asked for, the machine, and the input.
+    stage
+        Called with the name of each step as it begins.
+
+    Raises
+    ------
+    InputError
+        If the network cannot be quantised.
+    """
+    neural = sizes.units.neural
+    graph, network = examined.graph, examined.network
+    if network is None:
+        stage("training")
+        network = train(graph, request.network, request.training)
     stage("quantisation")
     problem = quantise(network, graph, core=neural.core if neural else None)
     head = head_wanted(request, graph, network, sizes)

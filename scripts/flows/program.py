@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from golden.contracts import COMMANDS
 from golden.image_format import Command, Region
 from scripts.config import load_ring
-from scripts.flows.prepare import prepare
+from scripts.flows.prepare import examine, prepare
 from scripts.flows.request import Request
 from scripts.flows.simulations import images_of
 from scripts.flows.table import show
@@ -37,7 +37,8 @@ def program(request: Request) -> None:
 
 def listing(request: Request) -> Iterator[tuple[int, int, int, int, str, str]]:
     """Yield chiplet, number, line, layer, opcode and operands of every command."""
-    ready = prepare(request, load_ring(request.config, request.chiplets))
+    sizes = load_ring(request.config, request.chiplets)
+    ready = prepare(request, sizes, examine(request, sizes))
     for chiplet, image in enumerate(images_of(ready.sizes, ready.placed)):
         for number, command in enumerate(image.commands):
             line = image.header["command_list"] + number

@@ -15,7 +15,7 @@ from scripts.flows.doctor import require_simulator
 from scripts.flows.outputs import checked_folder, keep, publishing, scratch
 from scripts.flows.plan import introduce, kind_of, steps_of
 from scripts.flows.predictions import write_predictions
-from scripts.flows.prepare import prepare
+from scripts.flows.prepare import Examined, examine, prepare
 from scripts.flows.progress import Steps
 from scripts.flows.request import Request
 from scripts.flows.result import Learnt, make_result
@@ -54,11 +54,15 @@ def run(request: Request) -> dict[str, Any]:
     sizes = load_ring(request.config, request.chiplets)
     if request.rtl:
         require_simulator()
+    # What is refused ends in one line, before anything else is said.
+    examined = examine(request, sizes)
     plan = Steps(steps_of(request), kind_of(request, sizes))
     introduce(request, sizes, plan)
+    for hint in examined.hints:
+        plan.console.print(f"[yellow]hint[/yellow] {escape(hint)}", soft_wrap=True)
     with scratch(request.out) as folder, plan as steps:
         try:
-            result = _carry_out(request, sizes, folder, steps)
+            result = _carry_out(request, sizes, examined, folder, steps)
         except AssertionError as error:
             if shutil.disk_usage(folder).free < _LITTLE:
                 raise ToolError(
@@ -73,14 +77,9 @@ def run(request: Request) -> dict[str, Any]:
     return result
 
 
-def _carry_out(request: Request, sizes: Sizes, folder: Path, steps: Steps) -> dict[str, Any]:
+def _carry_out(request: Request, sizes: Sizes, examined: Examined, folder: Path, steps: Steps) -> dict[str, Any]:
     """Go through all steps, with `folder` for what is needed on the way, and write the results."""
-    sizes, graph, network, problem, head, placed = prepare(
-        request,
-        sizes,
-        steps.step,
-        lambda line: steps.console.print(f"[yellow]hint[/yellow] {escape(line)}", soft_wrap=True),
-    )
+    sizes, graph, network, problem, head, placed = prepare(request, sizes, examined, steps.step)
     batches = None
     if request.sampling:
         batches = plan_batches(request.sampling, placed, sizes, request.config, request.seed)

@@ -87,7 +87,7 @@ def files(folder: Path) -> None:
             "times hubs, each less 1), or --config community",
         ),
         ("npz:{0}/unlabelled.npz", "train: has no node of known class; expected at least one to train on, or weights"),
-        ("npz:{0}/directed.npz --model-file {0}/seven.npz", "features: there are 6; expected 7, as layer 0 takes"),
+        ("npz:{0}/directed.npz --model-file {0}/seven.npz", "layer0.weight: is [7, 2]: takes 7 features; expected [6"),
         ("npz:{0}/directed.npz --model-file {0}/broad.npz", "layer 0: has 65 output features; expected at most 64"),
         (
             "npz:{0}/directed.npz --model-file {0}/tanh.npz --config small",

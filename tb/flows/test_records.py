@@ -196,8 +196,9 @@ def test_a_locator_is_found_in_whatever_stands_around_it(sizes: Sizes) -> None:
 )
 @pytest.mark.parametrize("rtl", [True, False])
 def test_thresholds_that_a_machine_cannot_have_are_refused(
-    config: str, choice: Choice, message: str, rtl: bool, tmp_path: Path
+    config: str, choice: Choice, message: str, rtl: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before anything is trained, and whether or not it is simulated."""
+    monkeypatch.setattr("scripts.flows.prepare.train", lambda *args: pytest.fail("it was trained"))
     with pytest.raises(InputError, match=message):
-        run(Request("karate", config=config, choice=choice, rtl=rtl, model_file=Path("missing"), out=tmp_path))
+        run(Request("karate", config=config, choice=choice, rtl=rtl, out=tmp_path))

@@ -71,7 +71,7 @@ def test_a_killed_run_leaves_the_folder_usable(number: signal.Signals, steps: tu
             assert not [line for line in rest if "Traceback" in line]
         assert not (out / "result.json").exists()
     assert run(Request("karate", config="small", out=out))["bit_exact"] is True
-    assert sorted(path.name for path in out.iterdir()) == ["report.html", "result.json"]
+    assert sorted(path.name for path in out.iterdir()) == ["predictions.npz", "report.html", "result.json"]
 
 
 def test_two_runs_share_a_folder(tmp_path: Path) -> None:
@@ -81,16 +81,16 @@ def test_two_runs_share_a_folder(tmp_path: Path) -> None:
     with first, second:
         lines = [*said(first), *said(second)]
     assert first.returncode == second.returncode == 0, lines
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "result.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["predictions.npz", "report.html", "result.json"]
 
 
 def test_steps_are_named_and_counted(tmp_path: Path) -> None:
     """From 1 to the last, also where there is no terminal; the announcement comes first."""
     with started("karate", "--no-rtl", "--out", str(tmp_path)) as process:
         lines = said(process)
-    steps = ["data set", "training", "quantisation", "golden model", "report"]
+    steps = ["training", "quantisation", "golden model", "report"]
     assert lines[0].startswith("atoll run karate: trains a gcn network, ")
-    assert [line for line in lines if "/" in line][-5:] == [f"{n + 1}/5 {name}" for n, name in enumerate(steps)]
+    assert [line for line in lines if "/" in line][-4:] == [f"{n + 1}/4 {name}" for n, name in enumerate(steps)]
 
 
 def test_a_folder_is_checked_before_anything_else(tmp_path: Path) -> None:
@@ -112,9 +112,9 @@ def test_a_folder_is_checked_before_anything_else(tmp_path: Path) -> None:
     [
         ["islands", "nothing", "--out"],
         ["bench", "ring", "--out"],
-        ["generate", "stream.queue", "--output"],
-        ["asm", "nothing", "--output"],
-        ["contracts", "--output"],
+        ["generate", "stream.queue", "--out"],
+        ["asm", "nothing", "--out"],
+        ["contracts", "--out"],
     ],
 )
 def test_every_command_checks_where_it_writes(arguments: list[str], tmp_path: Path) -> None:

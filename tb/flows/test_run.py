@@ -274,7 +274,9 @@ def test_a_head_that_differs_is_told(errors: list[str], tmp_path: Path, monkeypa
     """And after a network that differs there is none."""
     differs, hidden = "head, weights: 1 of 32 values differ", np.zeros((34, 16), np.int16)
     found = Simulated([], hidden[:, :2], cycles=9, seconds=1, read=0, written=0, phases=[[]], working=[], hidden=hidden)
-    learnt = HeadRun(errors, [hidden[:, :2]] * 3, {"learning": 5, "reading": 1, "scoring": 2, "total": 9})
+    learnt = HeadRun(
+        errors, [hidden[:, :2]] * 3, {"learning": 5, "reading": 1, "scoring": 2, "commands": 1, "total": 9}
+    )
     monkeypatch.setattr("golden.head.HeadProblem.differences", lambda problem, results: [differs])
     monkeypatch.setattr("scripts.flows.run.simulate", lambda *args, **kwargs: found)
     monkeypatch.setattr("scripts.flows.run.simulate_head", lambda *args: learnt)
