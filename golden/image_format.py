@@ -7,21 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from golden.contracts import (
-    HEADER,
-    LINE_BYTES,
-    MAGIC,
-    REGION,
-    ROW_BYTES,
-    SCALE,
-    VALUE_BITS,
-    VERSION,
-    Opcode,
-    RegionKind,
-)
-from golden.errors import InputError
+from contracts import HEADER, LINE_BYTES, MAGIC, REGION, ROW_BYTES, SCALE, VALUE_BITS, VERSION, Opcode, RegionKind
+from contracts.errors import InputError
+from contracts.scale import Scales
 from golden.model.layer import Int16Array
-from golden.model.scale import Scales
 
 __all__ = ["PART_ROWS", "Command", "Image", "Region", "Section", "row_bytes", "scale_words"]
 

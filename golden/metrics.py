@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from golden.contracts import SPARSE_ENTRY, VALUE_BITS, VID_BITS
+from contracts import SPARSE_ENTRY, VALUE_BITS, VID_BITS
 from golden.model.network import LayerResult, Problem
 
 __all__ = ["Bound", "compulsory_bytes", "limit_cycles", "port_cycles", "useful_operations"]

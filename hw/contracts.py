@@ -1,11 +1,11 @@
-"""The contracts of ``golden.contracts`` as Amaranth layouts."""
+"""The contracts of ``contracts`` as Amaranth layouts."""
 
 from functools import cache
 
 from amaranth import signed, unsigned
 from amaranth.lib import data
 
-from golden.contracts.layout import Layout
+from contracts.layout import Layout
 
 __all__ = ["struct"]
 

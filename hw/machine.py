@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from golden.contracts import Opcode
+from contracts import Opcode
 from hw.attributes.core import AttributeCore, CoreConfig
 from hw.chiplet.chiplet import Chiplet
 from hw.chiplet.config import ChipletConfig

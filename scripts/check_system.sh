@@ -4,7 +4,7 @@
 set -u
 python=${1:-python3}
 missing=0
-# make, which builds the simulators, takes these characters for something else; as in tb/harness/build.py.
+# make, which builds the simulators, takes these characters for something else; as in sim/harness/build.py.
 case "$PWD" in
   *[[:space:]\"\#\$%\&\'\(\)\*:\;\<\>\?\[\\\]\`\{\|\}\!]*)
     echo "atoll: '$PWD': make cannot build simulators in a folder of this name: move it to one without spaces and \"#\$%&'()*:;<>?[\\]\`{|}!" >&2

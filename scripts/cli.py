@@ -326,7 +326,7 @@ def contracts(
         print(text, end="")
     elif check:
         if not out.exists() or out.read_text() != text:
-            print(f"{out} differs from golden.contracts; run `atoll contracts`", file=sys.stderr)
+            print(f"{out} differs from contracts; run `atoll contracts`", file=sys.stderr)
             raise typer.Exit(FAILED)
     else:
         write(checked_file(out), text)
@@ -348,9 +348,9 @@ add_dnp_to(app)
 
 def main() -> None:
     """Run the program; a request that cannot be carried out ends in one line and status 2, SIGINT in one and 130."""
-    from golden.errors import InputError
+    from contracts.errors import InputError
     from scripts.flows.yosys import ToolError
-    from tb.harness.build import BuildError
+    from sim.harness.build import BuildError
 
     # Components are also made only to ask for their ports.
     warnings.simplefilter("ignore", UnusedElaboratable)

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from golden.contracts import Policy
-from golden.dnp.config import CoreConfig as ProcessorConfig
-from golden.errors import InputError, nearest
+from contracts import Policy
+from contracts.dnp.config import CoreConfig as ProcessorConfig
+from contracts.errors import InputError, nearest
 from golden.files import read_text
 from golden.ring.placement import CHIPLETS_MAX
 from hw.attributes.core import CoreConfig

@@ -8,7 +8,7 @@ from typing import Any
 
 from typer.core import TyperCommand
 
-from golden.errors import InputError
+from contracts.errors import InputError
 
 __all__ = ["Strict"]
 

@@ -3,7 +3,7 @@
 import subprocess
 from importlib.metadata import version
 
-from tb.harness import ROOT
+from sim.harness import ROOT
 
 __all__ = ["commit", "described"]
 

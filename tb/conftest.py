@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from amaranth.hdl import UnusedElaboratable
 
-from tb.harness.build import ROOT
-from tb.harness.run import completed, waveform
+from sim.harness.build import ROOT
+from sim.harness.run import completed, waveform
 
 #: Name under which a test's simulations travel in its report, from worker to controller.
 PROPERTY = "atoll simulations"

@@ -7,17 +7,18 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from golden.attributes.sampler import HOPS_MAX, Batch, Plan, sample
-from golden.contracts import LINE_BYTES, SPARSE_ENTRY, Model, Opcode, RegionKind
+from contracts import LINE_BYTES, SPARSE_ENTRY, Model, Opcode, RegionKind
+from contracts.errors import InputError
+from contracts.sampling import HOPS_MAX
+from contracts.scale import scales_of
+from golden.attributes.sampler import Batch, Plan, sample
 from golden.dnp.layer_end import ROWS
-from golden.errors import InputError
 from golden.graph import Graph, IntArray
 from golden.image_format import Region, row_bytes
 from golden.islands.locator import Limits
 from golden.islands.schedule import Schedule
 from golden.model.layer import Int16Array
 from golden.model.network import Problem, infer, problem_of
-from golden.model.scale import scales_of
 from golden.program.layer import End, LayerPlan, Part, Search, Sums, layer
 from golden.program.program import Program, Reference, Section
 

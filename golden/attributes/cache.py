@@ -7,23 +7,10 @@ after another, in their order; when data arrive does not matter to what is hit, 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from golden.contracts import Flow, Policy
+from contracts import Flow, Policy
+from contracts.cache import HASH_FACTOR, KEY_BITS, LARGEST_LEAVES
 
-__all__ = ["KEY_BITS", "AttributeRam", "Counts", "Step", "hashed_slot", "replay"]
-
-#: Bits of the key by which a policy orders the entries of the cache; counts and degrees saturate, the others wrap.
-KEY_BITS = {
-    Policy.DEGREE: 16,
-    Policy.LRU: 32,
-    Policy.LFU: 8,
-    Policy.MRU: 32,
-    Policy.FIFO: 32,
-    Policy.LIFO: 32,
-}
-#: Odd factor of the hash: 2^16 divided by the golden ratio.
-HASH_FACTOR = 0x9E37
-#: Policies that evict the largest key.
-LARGEST_LEAVES = (Policy.MRU, Policy.LIFO)
+__all__ = ["AttributeRam", "Counts", "Step", "hashed_slot", "replay"]
 
 
 def hashed_slot(node: int, slots: int) -> int:

@@ -2,19 +2,11 @@
 
 from collections.abc import Iterable
 
-__all__ = ["LEAP", "TAPS", "WORD", "Generator", "leap_masks", "mix"]
+from contracts.sampling import FINAL_ROUNDS, FINAL_WORD, WORD, leap_masks
 
-#: Bits of the state, and so of seeds and IDs.
-WORD = 32
+__all__ = ["Generator", "mix"]
+
 _MASK = (1 << WORD) - 1
-#: Feedback of the Galois register: x^32 + x^22 + x^2 + x + 1 has the full period 2^32 - 1.
-TAPS = 0x80200003
-#: Steps of the register for every number drawn, so that no bit is used twice.
-LEAP = 32
-#: Rounds without a word at the end of the mixing.
-FINAL_ROUNDS = 3
-#: What takes the place of a word in them.
-FINAL_WORD = 0x9E3779B9
 
 
 def _round(state: int, word: int) -> int:
@@ -33,22 +25,6 @@ def mix(words: Iterable[int]) -> int:
     for _ in range(FINAL_ROUNDS):
         state = _round(state, FINAL_WORD)
     return state or 1
-
-
-def _step(state: int) -> int:
-    return (state >> 1) ^ (TAPS if state & 1 else 0)
-
-
-def _leap(state: int) -> int:
-    for _ in range(LEAP):
-        state = _step(state)
-    return state
-
-
-def leap_masks() -> list[int]:
-    """For every bit of the state after a leap the bits before it whose parity it is."""
-    after = [_leap(1 << bit) for bit in range(WORD)]
-    return [sum(1 << bit for bit in range(WORD) if after[bit] >> row & 1) for row in range(WORD)]
 
 
 _ROWS = leap_masks()

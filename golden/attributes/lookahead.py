@@ -6,8 +6,8 @@ positions are known when a victim is chosen; degree decides among entries that a
 
 from collections.abc import Callable, Iterable, Sequence
 
+from contracts import Policy
 from golden.attributes.cache import AttributeRam, Step
-from golden.contracts import Policy
 
 __all__ = ["LookAheadRam", "replay_ahead"]
 

@@ -7,18 +7,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from contracts.errors import InputError
+from contracts.sampling import FAN_OUT_MAX, HOPS_MAX, NEGATIVE_HOP
 from golden.attributes.lfsr import Generator
-from golden.errors import InputError
 from golden.graph import Graph, IntArray
 
-__all__ = ["HOPS_MAX", "NEGATIVE_HOP", "Batch", "Plan", "sample"]
-
-#: Most hops of a plan.
-HOPS_MAX = 4
-#: Largest fan-out of a hop, and largest number of negatives of a root.
-FAN_OUT_MAX = 255
-#: What takes the place of the hop when negatives are drawn.
-NEGATIVE_HOP = 7
+__all__ = ["Batch", "Plan", "sample"]
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from contracts import LINE_BYTES, ROW_BYTES, Opcode
 from golden.community.plan import Kind
 from golden.community.tiles import Room, Share, cut
-from golden.contracts import LINE_BYTES, ROW_BYTES, Opcode
 from golden.graph import IntArray
 from golden.image_format import Command, Image, row_bytes
 from golden.islands.locator import Limits

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from contracts import Activation
+from contracts.errors import InputError
+from contracts.scale import Scales
 from golden.community.plan import Operations, Scheme, Task, columns_of, plan
-from golden.contracts import Activation
-from golden.errors import InputError
 from golden.graph import Graph
 from golden.islands.record import Record
 from golden.model.layer import Int16Array, QuantisedLayer
 from golden.model.rounding import requantise
-from golden.model.scale import Scales
 
 __all__ = ["Aggregation", "Int64Array", "aggregate_records", "execute", "finish", "operations_of"]
 

@@ -11,15 +11,11 @@ from enum import IntEnum
 
 import numpy as np
 
-from golden.errors import InputError
+from contracts.communities import K_VALUES, PARTNERS_MAX
+from contracts.errors import InputError
 from golden.islands.record import Record
 
-__all__ = ["K_VALUES", "PARTNERS_MAX", "Kind", "Operations", "Scheme", "Task", "columns_of", "plan"]
-
-#: Widths of the literal window.
-K_VALUES = (2, 4, 8)
-#: Most columns that one is compared with.
-PARTNERS_MAX = 64
+__all__ = ["Kind", "Operations", "Scheme", "Task", "columns_of", "plan"]
 
 
 class Kind(IntEnum):

@@ -11,7 +11,7 @@ from typing import Self
 
 import numpy as np
 
-from golden.errors import InputError
+from contracts.errors import InputError
 from golden.graph import BoolArray, Graph, IntArray
 from golden.image_format import PART_ROWS
 from golden.islands.locator import Limits

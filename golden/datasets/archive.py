@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from golden.errors import InputError
+from contracts.errors import InputError
 from golden.files import open_file
 
 __all__ = ["CONTENT_MAX", "read_archive"]

@@ -6,8 +6,8 @@ import networkx as nx
 import numpy as np
 from scipy import sparse
 
+from contracts.errors import unknown
 from golden.datasets.common import community_labels, stratified_split
-from golden.errors import unknown
 from golden.graph import Graph
 
 __all__ = ["GRAPHS", "Bundled", "load"]

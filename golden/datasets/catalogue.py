@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from contracts.errors import InputError, nearest
 from golden.datasets import bundled, digits, npz, planetoid, synthetic
-from golden.errors import InputError, nearest
 from golden.graph import Graph
 
 __all__ = ["Entry", "catalogue", "load"]

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from golden.errors import InputError
+from contracts.errors import InputError
 from golden.graph import BoolArray, IntArray
 from golden.model.layer import FEATURES_MAX
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from contracts.errors import InputError, nearest
 from golden.datasets.archive import read_archive
 from golden.datasets.common import CLASSES_MAX, check_counts, compact, stratified_split
-from golden.errors import InputError, nearest
 from golden.graph import Graph
 
 __all__ = ["load"]

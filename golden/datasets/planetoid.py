@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from contracts.errors import InputError, nearest
 from golden.datasets.common import CLASSES_MAX, check_counts
-from golden.errors import InputError, nearest
 from golden.files import read_bytes
 from golden.graph import Graph, IntArray
 

@@ -9,8 +9,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from contracts.errors import InputError, nearest, unknown
 from golden.datasets.common import SPARSE_BELOW, stratified_split
-from golden.errors import InputError, nearest, unknown
 from golden.graph import Graph, IntArray
 
 __all__ = ["KINDS", "Kind", "Options", "load"]

@@ -9,27 +9,11 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "FRACTION",
-    "HIGHEST",
-    "LOWEST",
-    "WORD",
-    "Ints",
-    "invert",
-    "product",
-    "product_rounded",
-    "saturate",
-    "signed",
-]
+from contracts.dnp.config import FRACTION, HIGHEST, LOWEST, WORD
+
+__all__ = ["Ints", "invert", "product", "product_rounded", "saturate", "signed"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
-
-#: Bits of a word.
-WORD = 16
-#: Bits of the product that are dropped (D2).
-FRACTION = 15
-HIGHEST = (1 << (WORD - 1)) - 1
-LOWEST = -(1 << (WORD - 1))
 
 
 def saturate(value: Ints) -> Ints:

@@ -9,8 +9,8 @@ or ``0b``; ``name+n`` and ``name-n`` count from a name.
 import re
 from dataclasses import dataclass, field
 
-from golden.dnp.config import CoreConfig
-from golden.dnp.isa import (
+from contracts.dnp.config import CoreConfig
+from contracts.dnp.isa import (
     ACCUMULATOR,
     ACCUMULATOR_CLEARED,
     GENERAL,
@@ -24,7 +24,7 @@ from golden.dnp.isa import (
     Instruction,
     Kind,
 )
-from golden.errors import nearest, one_line
+from contracts.errors import nearest, one_line
 
 __all__ = ["AssemblyError", "Image", "Problem", "assemble"]
 

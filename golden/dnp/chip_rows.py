@@ -8,29 +8,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from contracts.dnp.gbus import Space, write
+from contracts.dnp.topology import CHIP, Edge, edge_ports
 from golden.dnp.arithmetic import Ints
-from golden.dnp.gbus import Space, write
-from golden.dnp.isa import PORTS
 from golden.dnp.machine import EdgePort, Machine
-from golden.dnp.topology import Grid
 
-__all__ = ["CHIP", "OUTER", "PROGRAM_WORDS", "Edge", "collect", "edge_ports", "feed", "packed", "programs"]
-
-#: Side and place of an edge port of the host.
-Edge = tuple[int, int]
-#: The processors of a chip.
-CHIP = Grid(2, 2)
-#: By processor: the port at which words arrive, and that at which results leave.
-OUTER = (("W", "N"), ("E", "N"), ("W", "S"), ("E", "S"))
-#: Most words of 32 bits that a neural unit loads: far more than all memories of a chip with their frames.
-PROGRAM_WORDS = 1 << 16
-
-
-def edge_ports(processor: int) -> tuple[Edge, Edge]:
-    """Edge ports of a processor: where its words arrive, and where its results leave."""
-    row, column = divmod(processor, CHIP.columns)
-    arrive, leave = (PORTS.index(port) for port in OUTER[processor])
-    return (arrive, row), (leave, column)
+__all__ = ["collect", "feed", "packed", "programs"]
 
 
 def programs(images: Sequence[Sequence[int]]) -> list[int]:

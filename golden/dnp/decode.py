@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from golden.dnp.isa import (
+from contracts.dnp.isa import (
     ACCUMULATOR,
     ACCUMULATOR_CLEARED,
     GENERAL,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from golden.dnp.isa import (
+from contracts.dnp.isa import (
     ACCUMULATOR,
     ACCUMULATOR_CLEARED,
     GENERAL,

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from golden.dnp.arithmetic import WORD, Ints, invert, product, product_rounded, saturate, signed
+from contracts.dnp.config import WORD
+from golden.dnp.arithmetic import Ints, invert, product, product_rounded, saturate, signed
 
 __all__ = ["EFFECTS", "Values"]
 

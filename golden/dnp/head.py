@@ -17,11 +17,12 @@ from functools import cached_property
 
 import numpy as np
 
-from golden.dnp.arithmetic import HIGHEST, LOWEST, WORD, Ints
+from contracts.dnp.config import HIGHEST, LOWEST, WORD, CoreConfig
+from contracts.dnp.gbus import Space, write
+from contracts.dnp.topology import CHIP, OUTER
+from golden.dnp.arithmetic import Ints
 from golden.dnp.assembler import Image, assemble
-from golden.dnp.chip_rows import CHIP, OUTER, collect, feed, packed, programs
-from golden.dnp.config import CoreConfig
-from golden.dnp.gbus import Space, write
+from golden.dnp.chip_rows import collect, feed, packed, programs
 from golden.dnp.machine import Machine
 from golden.dnp.network import ERROR_SHIFT, Learning, Network, NetworkModel, sigmoid_table
 from golden.dnp.placement import Placement, blocks

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from golden.dnp.arithmetic import HIGHEST, LOWEST, WORD, Ints, saturate
+from contracts.dnp.config import HIGHEST, LOWEST, WORD, CoreConfig
+from contracts.dnp.topology import Grid, Topology
+from golden.dnp.arithmetic import Ints, saturate
 from golden.dnp.assembler import assemble
-from golden.dnp.config import CoreConfig
 from golden.dnp.layout import Layout
 from golden.dnp.machine import Machine
 from golden.dnp.mapper import ProgramText
 from golden.dnp.network import WEIGHT_FRACTION
 from golden.dnp.placement import Placement
-from golden.dnp.topology import Grid, Topology
 
 __all__ = ["Hopfield", "hebbian", "map_hopfield"]
 

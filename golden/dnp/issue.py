@@ -6,9 +6,10 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from golden.dnp.arithmetic import HIGHEST, WORD, Ints, signed
+from contracts.dnp.config import HIGHEST, WORD
+from contracts.dnp.isa import GENERAL, INSTRUCTIONS, IOPR_CODE, TABLE_POINTER, Control, StopCode
+from golden.dnp.arithmetic import Ints, signed
 from golden.dnp.decode import A_CODE, NONE, Trait, traits
-from golden.dnp.isa import GENERAL, INSTRUCTIONS, IOPR_CODE, TABLE_POINTER, Control, StopCode
 from golden.dnp.state import COMMIT, MULTIPLY, OPERAND, Slot, State
 
 __all__ = ["issue"]

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from golden.dnp.arithmetic import HIGHEST, LOWEST, WORD, Ints, saturate
+from contracts.dnp.config import HIGHEST, LOWEST, WORD, CoreConfig
+from contracts.dnp.gbus import Space, write
+from contracts.dnp.topology import CHIP, OUTER, Edge
+from golden.dnp.arithmetic import Ints, saturate
 from golden.dnp.assembler import Image, assemble
-from golden.dnp.chip_rows import CHIP, OUTER, Edge, collect, feed, packed, programs
-from golden.dnp.config import CoreConfig
-from golden.dnp.gbus import Space, write
+from golden.dnp.chip_rows import collect, feed, packed, programs
 from golden.dnp.machine import EdgePort, Machine
 
 __all__ = ["ROWS", "LayerEnd"]

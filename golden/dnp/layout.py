@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from golden.dnp.config import CoreConfig
+from contracts.dnp.config import CoreConfig
 from golden.dnp.placement import Placement
 
 __all__ = ["DoesNotFitError", "Layout"]

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from golden.dnp.arithmetic import WORD, Ints, signed
-from golden.dnp.config import CoreConfig
+from contracts.dnp.config import WORD, CoreConfig
+from contracts.dnp.isa import GENERAL, INSTRUCTIONS, PORTS, StopCode
+from contracts.dnp.topology import Grid
+from golden.dnp.arithmetic import Ints, signed
 from golden.dnp.decode import A_CODE, NONE, Trait, traits
 from golden.dnp.execute import EFFECTS, Values
-from golden.dnp.isa import GENERAL, INSTRUCTIONS, PORTS, StopCode
 from golden.dnp.issue import Mask, issue
 from golden.dnp.state import COMMIT, MULTIPLY, OPERAND, Slot, State
-from golden.dnp.topology import Grid
 
 __all__ = ["DeadlockError", "EdgePort", "Machine"]
 

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from contracts.dnp.config import CoreConfig
+from contracts.dnp.topology import EAST, NORTH, SOUTH, WEST, Grid, Topology
 from golden.dnp.arithmetic import Ints
 from golden.dnp.assembler import assemble
-from golden.dnp.config import CoreConfig
 from golden.dnp.layout import DoesNotFitError, Layout
 from golden.dnp.machine import EdgePort, Machine
 from golden.dnp.network import ERROR_SHIFT, Learning, Network, sigmoid_table
 from golden.dnp.placement import Placement
-from golden.dnp.topology import EAST, NORTH, SOUTH, WEST, Grid, Topology
 
 __all__ = ["Mapping", "ProgramText", "map_network"]
 

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from golden.dnp.arithmetic import FRACTION, HIGHEST, LOWEST, WORD, Ints, invert, product, product_rounded, saturate
+from contracts.dnp.config import FRACTION, HIGHEST, LOWEST, WORD
+from golden.dnp.arithmetic import Ints, invert, product, product_rounded, saturate
 from golden.dnp.placement import Placement
 
 __all__ = [

@@ -5,10 +5,10 @@ from enum import IntEnum
 
 import numpy as np
 
+from contracts.dnp.config import CoreConfig
+from contracts.dnp.isa import GENERAL, PORTS, Control
 from golden.dnp.arithmetic import Ints
-from golden.dnp.config import CoreConfig
 from golden.dnp.decode import NONE
-from golden.dnp.isa import GENERAL, PORTS, Control
 
 __all__ = ["COMMIT", "MULTIPLY", "OPERAND", "Slot", "State"]
 

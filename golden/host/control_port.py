@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from golden.contracts.registers import REGISTER_BYTES, REGISTERS, Access
+from contracts.registers import REGISTER_BYTES, REGISTERS, Access
 
 __all__ = ["ControlPort"]
 

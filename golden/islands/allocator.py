@@ -4,13 +4,11 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from golden.errors import InputError
+from contracts.communities import HOPS_MAX
+from contracts.errors import InputError
 from golden.islands.record import Record
 
 __all__ = ["Allocation", "Allocator", "Share", "longest_first", "lower_bound", "work_of"]
-
-#: Farthest neighbour whose load a PE sees, in hops.
-HOPS_MAX = 3
 
 
 @dataclass(frozen=True)

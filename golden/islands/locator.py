@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from golden.errors import InputError
+from contracts.communities import HUB_WORD
+from contracts.errors import InputError
 from golden.graph import Graph, IntArray
-from golden.islands.record import HUB_WORD, Record
+from golden.islands.record import Record
 from golden.islands.schedule import Schedule
 
 __all__ = ["Limits", "Location", "Locator", "locate"]

@@ -5,15 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from golden.contracts import RECORD_HEADER
+from contracts import RECORD_HEADER
 from golden.graph import BoolArray, IntArray
 
-__all__ = ["BEAT_BITS", "HUB_WORD", "Record", "beats_of", "records_of"]
+__all__ = ["BEAT_BITS", "Record", "beats_of", "records_of"]
 
 #: Width of a beat of the record stream.
 BEAT_BITS = 64
-#: `h_max` is a multiple of this many hub columns.
-HUB_WORD = 64
 _VID_BITS = 32
 
 

@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass
 
-from golden.errors import InputError
+from contracts.communities import ROUNDS_MAX
+from contracts.errors import InputError
 from golden.graph import Graph
 
-__all__ = ["ANY", "ROUNDS_MAX", "SLOW", "Choice", "Schedule", "falling", "quarter"]
-
-#: Most rounds of a run: the state of a node has room for this many round numbers.
-ROUNDS_MAX = 1023
+__all__ = ["ANY", "SLOW", "Choice", "Schedule", "falling", "quarter"]
 
 
 @dataclass(frozen=True)

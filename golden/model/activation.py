@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from golden.errors import unknown
+from contracts.errors import unknown
 
 __all__ = ["FUNCTIONS", "RELU", "Function", "function_of"]
 

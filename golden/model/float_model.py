@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from golden.contracts import Model
-from golden.errors import InputError
+from contracts import Model
+from contracts.errors import InputError
 from golden.graph import BoolArray, Graph
 from golden.model.activation import RELU, function_of
 from golden.model.scale import factors

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from scipy import sparse
 
-from golden.errors import InputError
+from contracts.errors import InputError
 from golden.graph import Graph
 from golden.model.float_model import FloatModel, accuracy
 from golden.model.orientation import WHY, names_of

@@ -17,15 +17,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from golden.contracts import ACCUMULATOR_BITS, PARTIAL_BITS, VALUE_BITS, Activation
-from golden.errors import InputError
+from contracts import ACCUMULATOR_BITS, PARTIAL_BITS, VALUE_BITS, Activation
+from contracts.errors import InputError
+from contracts.scale import GIN_FRACTION, Scales
 from golden.graph import Graph
 from golden.model.rounding import SHIFT_MAX, requantise
-from golden.model.scale import Scales
 
 __all__ = [
     "FEATURES_MAX",
-    "GIN_FRACTION",
     "GIN_PARTIAL_BITS",
     "Int16Array",
     "Int32Array",
@@ -43,8 +42,6 @@ Int32Array = npt.NDArray[np.int32]
 
 #: Largest number of input features: a sparse index has 16 bits.
 FEATURES_MAX = 1 << 16
-#: Fraction bits that 1 + eps adds to the aggregation sums of GIN.
-GIN_FRACTION = 8
 #: Width of an aggregation sum of GIN.
 GIN_PARTIAL_BITS = PARTIAL_BITS + GIN_FRACTION
 _EXTREME = 1 << (VALUE_BITS - 1)

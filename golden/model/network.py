@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from golden.contracts import Activation, Model
+from contracts import Activation, Model
+from contracts.errors import InputError
+from contracts.scale import Scales
 from golden.dnp.layer_end import LayerEnd
-from golden.errors import InputError
 from golden.graph import Graph
 from golden.model.layer import Int16Array, QuantisedLayer, aggregate, check_degrees, combine
-from golden.model.scale import Scales, scales_of_model
+from golden.model.scale import scales_of_model
 
 __all__ = ["Fractions", "LayerResult", "Problem", "QuantisedModel", "infer", "predictions", "problem_of"]
 

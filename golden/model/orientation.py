@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from golden.errors import InputError
+from contracts.errors import InputError
 from golden.graph import Graph
 
 __all__ = ["WHY", "check_orientation", "names_of"]

@@ -7,25 +7,19 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from golden.contracts import Activation, Model
-from golden.dnp.config import CoreConfig
+from contracts import Activation, Model
+from contracts.dnp.config import CoreConfig
+from contracts.errors import InputError
+from contracts.scale import GIN_FRACTION, MANTISSA_FRACTION
 from golden.dnp.layer_end import LayerEnd
 from golden.dnp.network import table_of
-from golden.errors import InputError
 from golden.graph import Graph
 from golden.model.activation import RELU, function_of
 from golden.model.float_model import FloatModel, accuracy
-from golden.model.layer import (
-    GIN_FRACTION,
-    QuantisedLayer,
-    aggregate,
-    aggregation_sums,
-    combination_sums,
-    combine,
-)
+from golden.model.layer import QuantisedLayer, aggregate, aggregation_sums, combination_sums, combine
 from golden.model.network import Fractions, Problem, QuantisedModel, infer, predictions, problem_of
 from golden.model.rounding import SHIFT_MAX, VALUE_MAX
-from golden.model.scale import MANTISSA_FRACTION, scales_of_model
+from golden.model.scale import scales_of_model
 
 __all__ = ["DNP_FRACTION", "HEADROOM", "Agreement", "compare", "fraction_of", "outline", "quantise"]
 

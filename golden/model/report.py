@@ -2,9 +2,9 @@
 
 import sys
 
-from golden.contracts import Model
+from contracts import Model
+from contracts.errors import InputError
 from golden.datasets import load
-from golden.errors import InputError
 from golden.model.quantise import compare, quantise
 from golden.model.training import Training, train
 

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from golden.contracts import VALUE_BITS
-from golden.errors import InputError
-from golden.model.scale import EXPONENT_MAX
+from contracts import VALUE_BITS
+from contracts.errors import InputError
+from contracts.scale import EXPONENT_MAX
 
 __all__ = ["SHIFT_MAX", "VALUE_MAX", "VALUE_MIN", "requantise"]
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from golden.contracts import Model
-from golden.errors import InputError
+from contracts import Model
+from contracts.errors import InputError
 from golden.graph import BoolArray, Graph
 from golden.model.activation import RELU, function_of
 from golden.model.float_model import FloatArray, FloatModel, propagation

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from golden.contracts import Model
+from contracts import Model
+from contracts.errors import InputError, nearest, unknown
 from golden.datasets.archive import read_archive
-from golden.errors import InputError, nearest, unknown
 from golden.graph import Graph
 from golden.model.activation import FUNCTIONS, RELU
 from golden.model.float_model import FloatModel

@@ -7,14 +7,14 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from contracts import LINE_BYTES, ROW_BYTES, SPARSE_ENTRY, RegionKind
+from contracts.errors import InputError
+from contracts.scale import Scales
 from golden.community.tiles import Tile
-from golden.contracts import LINE_BYTES, ROW_BYTES, SPARSE_ENTRY, RegionKind
 from golden.dnp.layer_end import ROWS
-from golden.errors import InputError
 from golden.graph import Graph, IntArray
 from golden.image_format import Image, row_bytes, scale_words
 from golden.model.network import Problem, QuantisedModel
-from golden.model.scale import Scales
 from golden.program.features import place_sparse
 from golden.program.layer import End, Exchange, LayerPlan, Part, Search, Shared, Sums, layer
 from golden.program.program import Program, Reference, Section

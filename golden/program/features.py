@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from golden.contracts import ROW_BYTES, SPARSE_ENTRY, RegionKind
+from contracts import ROW_BYTES, SPARSE_ENTRY, RegionKind
 from golden.graph import IntArray
 from golden.program.program import Program, Section
 

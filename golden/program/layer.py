@@ -4,15 +4,15 @@ A layer with gather PEs is LOAD_WEIGHTS, COMBINE of every part and AGGREGATE; wi
 and ends with PROCESS, of every tile if there are several. On a ring, barriers, SCATTER and REDUCE bring other chiplets'
 rows; a layer that ends on the neural chip has NEURAL behind all that.
 
-Operands are named as in `golden.contracts.COMMANDS`: a field of a part of the plan is the operand of that name in every
+Operands are named as in `contracts.COMMANDS`: a field of a part of the plan is the operand of that name in every
 command that is made from it. What has another name, or depends on more, stands in the function of the opcode.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from contracts import Opcode
 from golden.community.plan import Kind
-from golden.contracts import Opcode
 from golden.islands.locator import Limits
 from golden.islands.schedule import Schedule
 from golden.model.layer import QuantisedLayer

@@ -13,23 +13,12 @@ from typing import NamedTuple, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from golden.contracts import (
-    COMMANDS,
-    HEADER,
-    LINE_BYTES,
-    MAGIC,
-    REGION,
-    VALUE_BITS,
-    VERSION,
-    Layout,
-    Opcode,
-    RegionKind,
-)
-from golden.errors import InputError
+from contracts import COMMANDS, HEADER, LINE_BYTES, MAGIC, REGION, VALUE_BITS, VERSION, Layout, Opcode, RegionKind
+from contracts.errors import InputError
+from contracts.scale import Scales
 from golden.image_format import Command, Image, Region, Section, row_bytes, scale_words
 from golden.model.layer import Int16Array
 from golden.model.network import Problem
-from golden.model.scale import Scales
 
 __all__ = ["Operand", "Placed", "Program", "Reference", "Section"]
 

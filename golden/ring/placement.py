@@ -6,7 +6,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from golden.errors import InputError
+from contracts.errors import InputError
 from golden.graph import Graph, IntArray
 
 __all__ = ["CHIPLETS_MAX", "Placement"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from golden.contracts import PARTIAL_BITS, VALUE_BITS
+from contracts import PARTIAL_BITS, VALUE_BITS
 from golden.graph import BoolArray, Graph, IntArray
 from golden.ring.placement import Placement
 

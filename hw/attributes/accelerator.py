@@ -5,14 +5,14 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import ceil_log2
 
-from golden.contracts import COMMAND_BYTES, COMPLETION
+from contracts import COMMAND_BYTES, COMPLETION
 from hw.attributes.command_processor import CommandProcessor
 from hw.attributes.core import AttributeCore, CoreConfig
 from hw.contracts import struct
 from hw.memory.axi import AXI4Signature, connect_flat, flat_members
+from hw.memory.axi_merge import AXIMerge
 from hw.memory.formats import line_address_width
 from hw.memory.unit_port import UNIT_ID_WIDTH, attach_unit
-from hw.ring.axi_merge import AXIMerge
 from hw.stream.once import Once
 
 __all__ = ["CORE_MODULE", "AttributeAccelerator"]

@@ -4,7 +4,7 @@ from amaranth import Elaboratable, Module, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.contracts import VID_BITS
+from contracts import VID_BITS
 from hw.memory.formats import WORD_BYTES, RangeRequest
 from hw.stream.slice import Slice
 

@@ -6,7 +6,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from golden.attributes.cache import LARGEST_LEAVES
+from contracts.cache import LARGEST_LEAVES
 from hw.attributes.formats import AttributeConfig
 
 __all__ = ["AttributeCache", "VictimFinder"]

@@ -14,7 +14,7 @@ from amaranth.hdl import Assert, Cover
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from golden.contracts import Error, Flow, Policy
+from contracts import Error, Flow, Policy
 from hw.attributes.attribute_cache import AttributeCache
 from hw.attributes.fill_unit import FillUnit
 from hw.attributes.formats import AttributeConfig, AttributeSettings, MoveKind

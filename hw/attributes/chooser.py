@@ -6,7 +6,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import ceil_log2
 
-from golden.attributes.lfsr import WORD
+from contracts.sampling import WORD
 from hw.attributes.state_mixer import leap
 from hw.stream.slice import Slice
 

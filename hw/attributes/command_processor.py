@@ -5,7 +5,7 @@ from amaranth.hdl import Cover
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from golden.contracts import COMMAND_BYTES, COMMANDS, COMPLETION, Error, Opcode
+from contracts import COMMAND_BYTES, COMMANDS, COMPLETION, Error, Opcode
 from hw.contracts import struct
 from hw.graph.csr_reader import ErrorReport
 from hw.stream.arbiter import Arbiter
@@ -31,7 +31,7 @@ class CommandProcessor(wiring.Component):
     Attributes
     ----------
     i : stream of unsigned(512)
-        Commands, see `golden.contracts.COMMANDS`.
+        Commands, see `contracts.COMMANDS`.
     o : stream of `COMPLETION`
         One for each command.
     commands : streams of unsigned(512)

@@ -8,9 +8,9 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from golden.attributes.sampler import HOPS_MAX
-from golden.contracts import BATCH, COMMAND_BYTES, COMMANDS, LINE_BYTES, Error, Flow, Opcode
-from golden.model.scale import scales_of
+from contracts import BATCH, COMMAND_BYTES, COMMANDS, LINE_BYTES, Error, Flow, Opcode
+from contracts.sampling import HOPS_MAX
+from contracts.scale import scales_of
 from hw.attributes.attribute_processor import AttributeProcessor
 from hw.attributes.formats import AttributeConfig
 from hw.attributes.negative_sampler import NegativeSampler
@@ -21,7 +21,7 @@ from hw.contracts import struct
 from hw.graph.csr_reader import ErrorReport
 from hw.memory.formats import WORD_BYTES, ReadBeat, ReadRequest, WriteRequest, beat_address_width, line_address_width
 from hw.memory.range_reader import RangeReader
-from hw.ring.word_writer import WordWriter
+from hw.memory.word_writer import WordWriter
 from hw.stream.arbiter import Arbiter
 
 __all__ = ["AttributeCore", "CoreConfig"]

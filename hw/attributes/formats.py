@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from amaranth import unsigned
 from amaranth.lib import data, enum
 
-from golden.attributes.cache import KEY_BITS
-from golden.contracts import VID_BITS, Flow, Policy
+from contracts import VID_BITS, Flow, Policy
+from contracts.cache import KEY_BITS
 from hw.memory.formats import WORD_BYTES, check_port
 
 __all__ = ["AttributeConfig", "AttributeSettings", "MoveKind"]
@@ -130,7 +130,7 @@ class AttributeConfig:
 
     @property
     def response(self) -> data.StructLayout:
-        """The end of a request: its tag, what it met, and 0 or why it failed (`golden.contracts.Error`)."""
+        """The end of a request: its tag, what it met, and 0 or why it failed (`contracts.Error`)."""
         return data.StructLayout({"tag": unsigned(self.tag_bits), "flow": unsigned(FLOW_BITS), "error": unsigned(8)})
 
     @property

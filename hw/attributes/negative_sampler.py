@@ -7,8 +7,8 @@ from amaranth.hdl import Cover
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from golden.attributes.sampler import NEGATIVE_HOP
-from golden.contracts import VID_BITS, Error
+from contracts import VID_BITS, Error
+from contracts.sampling import NEGATIVE_HOP
 from hw.attributes.chooser import Chooser
 from hw.attributes.row_finder import FoundRow, RowFinder
 from hw.attributes.state_mixer import StateMixer

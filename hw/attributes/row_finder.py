@@ -4,7 +4,7 @@ from amaranth import Elaboratable, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from golden.contracts import VID_BITS, Error
+from contracts import VID_BITS, Error
 from hw.attributes.address_mapper import AddressMapper
 from hw.memory.formats import WORD_BYTES, ReadBeat, ReadRequest
 from hw.memory.range_reader import RangeReader
@@ -26,7 +26,7 @@ class RowFinderSettings(data.StructLayout):
         super().__init__({"offsets": word, "edge_count": 32, "tiles": TILE_BITS})
 
 
-#: Edges of a node: the first one, how many, and 0 or why they are not known (`golden.contracts.Error`).
+#: Edges of a node: the first one, how many, and 0 or why they are not known (`contracts.Error`).
 FoundRow = data.StructLayout({"start": unsigned(32), "length": unsigned(32), "error": unsigned(8)})
 
 

@@ -1,6 +1,6 @@
 """Bits of memory that the attribute RAM takes, by part."""
 
-from golden.contracts import Policy
+from contracts import Policy
 from hw.attributes.formats import AttributeConfig
 from hw.attributes.id_table import CELLS
 

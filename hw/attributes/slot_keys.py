@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from golden.contracts import Policy
+from contracts import Policy
 from hw.attributes.formats import AttributeConfig
 
 __all__ = ["SlotKeys"]

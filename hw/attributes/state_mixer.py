@@ -4,7 +4,7 @@ from amaranth import Array, Cat, Elaboratable, Module, Mux, Signal, Value, unsig
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.attributes.lfsr import FINAL_ROUNDS, FINAL_WORD, WORD, leap_masks
+from contracts.sampling import FINAL_ROUNDS, FINAL_WORD, WORD, leap_masks
 
 __all__ = ["MixRequest", "StateMixer", "leap"]
 

@@ -7,9 +7,8 @@ from amaranth.hdl import Assert, Cover
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from golden.attributes.lfsr import WORD
-from golden.attributes.sampler import HOPS_MAX
-from golden.contracts import VID_BITS, Error
+from contracts import VID_BITS, Error
+from contracts.sampling import HOPS_MAX, WORD
 from hw.attributes.chooser import COUNT_BITS, Chooser
 from hw.attributes.row_finder import RowFinder
 from hw.attributes.state_mixer import StateMixer

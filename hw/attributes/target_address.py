@@ -4,8 +4,8 @@ from amaranth import Elaboratable, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from golden.attributes.cache import HASH_FACTOR
-from golden.contracts import VID_BITS
+from contracts import VID_BITS
+from contracts.cache import HASH_FACTOR
 from hw.attributes.formats import AttributeConfig
 from hw.stream.slice import Slice
 

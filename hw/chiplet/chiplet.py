@@ -4,7 +4,7 @@ from amaranth import Cat, Elaboratable, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from golden.contracts import COMPLETION, Error, Opcode
+from contracts import COMPLETION, Error, Opcode
 from hw.chiplet.command_reader import COMMANDS_AHEAD, CommandReader
 from hw.chiplet.command_router import offload_members, route_commands
 from hw.chiplet.config import ChipletConfig
@@ -49,7 +49,7 @@ class Chiplet(wiring.Component):
     ----------
     start : stream of line addresses (byte address / 64)
         Where an image lies.
-    done : stream of `golden.contracts.COMPLETION`
+    done : stream of `contracts.COMPLETION`
         How its run ended; one for each start.
     opcode, layer : Out(8)
         Command under way, `Opcode.NOP` between commands.

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from golden.contracts import COMMAND_BYTES, COMMANDS, COMPLETION, HEADER, LINE_BYTES, MAGIC, VERSION, Error, Opcode
+from contracts import COMMAND_BYTES, COMMANDS, COMPLETION, HEADER, LINE_BYTES, MAGIC, VERSION, Error, Opcode
 from hw.contracts import struct
 from hw.graph.csr_reader import ErrorReport
 from hw.memory.fetcher import Fetcher

@@ -6,7 +6,7 @@ from amaranth.hdl import Elaboratable, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from golden.contracts import COMMAND_BYTES, COMMANDS, Opcode
+from contracts import COMMAND_BYTES, COMMANDS, Opcode
 from hw.contracts import struct
 from hw.graph.csr_reader import ErrorReport
 from hw.memory.formats import line_address_width

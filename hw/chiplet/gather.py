@@ -4,7 +4,7 @@ from amaranth import Elaboratable, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from golden.contracts import Error
+from contracts import Error
 from hw.graph.csr_reader import ErrorReport
 from hw.memory.fetcher import Fetcher
 from hw.memory.formats import ReadBeat, ReadRequest, Word, beat_address_width

@@ -7,11 +7,11 @@ from amaranth import Elaboratable, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out, connect, flipped
 
-from golden.contracts import Opcode
+from contracts import Opcode
 from hw.chiplet.command_router import CommandRouter, offload_members
 from hw.memory.axi import AXI4Signature, connect_flat, flat_members
+from hw.memory.axi_merge import AXIMerge
 from hw.memory.unit_port import UNIT_ID_WIDTH, attach_unit
-from hw.ring.axi_merge import AXIMerge
 from hw.stream.once import modules_of
 
 __all__ = ["Machine", "opcodes_of", "with_units"]

@@ -4,7 +4,7 @@ from amaranth import Array, Elaboratable, Module, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.contracts import VALUE_BITS
+from contracts import VALUE_BITS
 from hw.graph.csr_reader import RowBeat
 from hw.pe.formats import PEConfig
 

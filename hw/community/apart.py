@@ -7,7 +7,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import ceil_log2
 
-from golden.contracts import VID_BITS
+from contracts import VID_BITS
 from hw.lowest import next_one
 from hw.stream.arbiter import Arbiter
 from hw.stream.queue import Queue

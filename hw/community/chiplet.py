@@ -8,7 +8,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from golden.contracts import COMPLETION, VID_BITS, Error, Opcode
+from contracts import COMPLETION, VID_BITS, Error, Opcode
 from hw.chiplet.command_reader import COMMANDS_AHEAD, CommandReader
 from hw.chiplet.command_router import offload_members, route_commands
 from hw.chiplet.weight_loader import WeightLoader

@@ -7,8 +7,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import bits_for, exact_log2
 
-from golden.contracts import COMMAND_BYTES, COMMANDS, LINE_BYTES, ROW_BYTES, VALUE_BITS, Activation, Error, Opcode
-from golden.model.scale import MANTISSA_FRACTION
+from contracts import COMMAND_BYTES, COMMANDS, LINE_BYTES, ROW_BYTES, VALUE_BITS, Activation, Error, Opcode
+from contracts.scale import MANTISSA_FRACTION
 from hw.community.feature_reader import FeatureSettings
 from hw.community.formats import CommunityConfig
 from hw.community.load_sequencer import LoadSequencer

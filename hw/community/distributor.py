@@ -6,7 +6,7 @@ from amaranth.hdl import Array, Cat, Const, Cover, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from golden.contracts import RECORD_HEADER
+from contracts import RECORD_HEADER
 from hw.community.keeper import Keeper
 from hw.community.sharer import Sharer
 from hw.contracts import struct

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from golden.contracts import ROW_BYTES, SCALE, VID_BITS, Error
+from contracts import ROW_BYTES, SCALE, VID_BITS, Error
 from hw.community.formats import CommunityConfig
 from hw.community.node_table import Lookup
 from hw.contracts import struct

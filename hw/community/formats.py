@@ -6,8 +6,8 @@ from amaranth import signed, unsigned
 from amaranth.lib import data
 from amaranth.utils import ceil_log2
 
-from golden.community.plan import K_VALUES, PARTNERS_MAX
-from golden.contracts import PARTIAL_BITS, SCALE, VALUE_BITS, VID_BITS
+from contracts import PARTIAL_BITS, SCALE, VALUE_BITS, VID_BITS
+from contracts.communities import K_VALUES, PARTNERS_MAX
 from hw.contracts import struct
 from hw.pe.formats import PEConfig
 

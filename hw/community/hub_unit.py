@@ -5,7 +5,7 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import ceil_log2, exact_log2
 
-from golden.contracts import PARTIAL_BITS, VALUE_BITS, VID_BITS
+from contracts import PARTIAL_BITS, VALUE_BITS, VID_BITS
 from hw.community.formats import RECORDS, CommunityConfig, HubConfig
 from hw.community.row_finisher import RowFinisher
 from hw.stream.arbiter import merge

@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.contracts import Error
+from contracts import Error
 from hw.graph.formats import ErrorReport
 from hw.memory.formats import RangeRequest
 

@@ -5,7 +5,7 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from golden.contracts import SCALE
+from contracts import SCALE
 from hw.contracts import struct
 from hw.memory.formats import RangeRequest, ReadBeat, ReadRequest
 from hw.memory.range_reader import RangeReader

@@ -4,7 +4,7 @@ from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal, Value
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.community.plan import K_VALUES
+from contracts.communities import K_VALUES
 from hw.community.formats import CommunityConfig
 from hw.community.places import read_signature
 from hw.lowest import without_lowest

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from golden.contracts import RECORD_HEADER, VID_BITS
+from contracts import RECORD_HEADER, VID_BITS
 from hw.community.formats import RECORDS, CommunityConfig
 from hw.community.places import read_signature, write_signature
 from hw.contracts import struct

@@ -7,8 +7,8 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from golden.contracts import ACCUMULATOR_BITS, VALUE_BITS
-from golden.model.layer import GIN_FRACTION
+from contracts import ACCUMULATOR_BITS, VALUE_BITS
+from contracts.scale import GIN_FRACTION
 from hw.community.feeder import kept_scale
 from hw.community.filler import own_chunk
 from hw.community.formats import CommunityConfig

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Cover, Module, Mux, Signal, signed
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.contracts import VALUE_BITS
+from contracts import VALUE_BITS
 from hw.community.formats import RECORDS, CommunityConfig
 from hw.community.places import read_signature, write_signature
 from hw.stream.queue import Queue

@@ -7,8 +7,8 @@ from amaranth.hdl import Array, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.dnp.arithmetic import WORD
-from golden.dnp.isa import MODES
+from contracts.dnp.config import WORD
+from contracts.dnp.isa import MODES
 from hw.dnp.isa import ADDRESS
 
 __all__ = ["POINTERS", "STAGES", "AddressGenerator", "address_bits", "write_layout"]

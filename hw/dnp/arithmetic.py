@@ -9,9 +9,8 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.dnp.arithmetic import FRACTION, HIGHEST, LOWEST, WORD
-from golden.dnp.config import CoreConfig
-from golden.dnp.isa import GENERAL, PORTS
+from contracts.dnp.config import FRACTION, HIGHEST, LOWEST, WORD, CoreConfig
+from contracts.dnp.isa import GENERAL, PORTS
 from hw.dnp.address import address_bits
 from hw.dnp.isa import ADDRESS, SIGNED_WORD, STOP_BITS, Left, Logic, Multiplicand, Multiplier, Right, Slot, Value
 from hw.reset import partly_reset

@@ -7,8 +7,8 @@ from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.dnp.config import CoreConfig
-from golden.dnp.topology import NORTH, SOUTH, Grid, Topology
+from contracts.dnp.config import CoreConfig
+from contracts.dnp.topology import NORTH, SOUTH, Grid, Topology
 from hw.dnp.ccb import G_BUS
 from hw.dnp.chip import CORE_MODULE, NeuralChip
 from hw.dnp.core import Core

@@ -7,8 +7,8 @@ from amaranth.hdl import Module, Signal, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.dnp.arithmetic import WORD
-from golden.dnp.gbus import HEADER, Operation
+from contracts.dnp.config import WORD
+from contracts.dnp.gbus import HEADER, Operation
 from hw.dnp.core import Access
 from hw.dnp.isa import ADDRESS
 
@@ -19,7 +19,7 @@ G_BUS = stream.Signature(unsigned(WORD))
 
 
 class ChipControl(wiring.Component):
-    """Takes frames (`golden.dnp.gbus`) and carries out those for its chip.
+    """Takes frames (`contracts.dnp.gbus`) and carries out those for its chip.
 
     Parameters
     ----------

@@ -7,9 +7,9 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.dnp.config import CoreConfig
-from golden.dnp.isa import StopCode
-from golden.dnp.topology import Grid
+from contracts.dnp.config import CoreConfig
+from contracts.dnp.isa import StopCode
+from contracts.dnp.topology import Grid
 from hw.dnp.ccb import G_BUS, ChipControl
 from hw.dnp.core import COUNTER_BITS, Core
 from hw.dnp.port import WORD_STREAM

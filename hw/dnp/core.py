@@ -7,9 +7,8 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import enum, memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.dnp.arithmetic import WORD
-from golden.dnp.config import CoreConfig
-from golden.dnp.isa import GENERAL, PORTS, Control, StopCode
+from contracts.dnp.config import WORD, CoreConfig
+from contracts.dnp.isa import GENERAL, PORTS, Control, StopCode
 from hw.dnp.address import address_bits
 from hw.dnp.arithmetic import Arithmetic
 from hw.dnp.isa import ADDRESS

@@ -8,8 +8,8 @@ from amaranth.hdl import Cat, Module, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.dnp.arithmetic import WORD
-from golden.dnp.isa import CODES, GENERAL, INSTRUCTIONS, REPEAT_BIT, SET_TARGETS, Instruction, Kind, Operand
+from contracts.dnp.config import WORD
+from contracts.dnp.isa import CODES, GENERAL, INSTRUCTIONS, REPEAT_BIT, SET_TARGETS, Instruction, Kind, Operand
 from hw.dnp.isa import DEFINED_PARTS, Decoded, Left, Logic, Multiplicand, Multiplier, Right, Value
 
 __all__ = ["Decoder"]

@@ -1,11 +1,11 @@
 # mypy: disable-error-code="valid-type,call-arg,attr-defined,index,dict-item,misc"
-"""Types of the hardware that follow from the table of instructions (`golden.dnp.isa`)."""
+"""Types of the hardware that follow from the table of instructions (`contracts.dnp.isa`)."""
 
 from amaranth.hdl import signed, unsigned
 from amaranth.lib import data, enum
 
-from golden.dnp.arithmetic import WORD
-from golden.dnp.isa import GENERAL, PORTS, Control, StopCode
+from contracts.dnp.config import WORD
+from contracts.dnp.isa import GENERAL, PORTS, Control, StopCode
 
 __all__ = [
     "ADDRESS",

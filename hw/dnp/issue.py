@@ -7,9 +7,8 @@ from amaranth.hdl import Array, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.dnp.arithmetic import WORD
-from golden.dnp.config import CoreConfig
-from golden.dnp.isa import GENERAL, IOPR_CODE, PORTS, Control, StopCode
+from contracts.dnp.config import WORD, CoreConfig
+from contracts.dnp.isa import GENERAL, IOPR_CODE, PORTS, Control, StopCode
 from hw.dnp.address import STAGES, AddressGenerator
 from hw.dnp.arithmetic import entry_layout, flight_layout
 from hw.dnp.decoder import Decoder

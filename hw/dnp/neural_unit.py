@@ -9,11 +9,11 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from golden.contracts import COMMAND_BYTES, COMMANDS, LINE_BYTES, ROW_BYTES, VALUE_BITS, Error, Opcode
-from golden.dnp.chip_rows import CHIP, PROGRAM_WORDS, edge_ports
-from golden.dnp.config import CoreConfig
-from golden.dnp.gbus import on
-from golden.dnp.isa import StopCode
+from contracts import COMMAND_BYTES, COMMANDS, LINE_BYTES, ROW_BYTES, VALUE_BITS, Error, Opcode
+from contracts.dnp.config import CoreConfig
+from contracts.dnp.gbus import on
+from contracts.dnp.isa import StopCode
+from contracts.dnp.topology import CHIP, PROGRAM_WORDS, edge_ports
 from hw.contracts import struct
 from hw.dnp.chip import CORE_MODULE, NeuralChip
 from hw.dnp.core import Core
@@ -74,7 +74,7 @@ class NeuralConfig:
 class NeuralUnit(wiring.Component):
     """Loads a program into the chip, streams rows through its processors, writes what they make of them.
 
-    Row r goes to processor r mod 4, at the port that `golden.dnp.chip_rows.edge_ports` names; what leaves at the
+    Row r goes to processor r mod 4, at the port that `contracts.dnp.topology.edge_ports` names; what leaves at the
     other port named there is row r of the results. The command ends when all of these are in memory.
 
     Parameters

@@ -7,7 +7,7 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.dnp.arithmetic import WORD
+from contracts.dnp.config import WORD
 
 __all__ = ["WORD_STREAM", "Port"]
 

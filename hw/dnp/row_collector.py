@@ -4,7 +4,7 @@ from amaranth.hdl import Cover, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.dnp.arithmetic import WORD
+from contracts.dnp.config import WORD
 from hw.dnp.port import WORD_STREAM
 from hw.memory.formats import WriteRequest, beat_address_width
 

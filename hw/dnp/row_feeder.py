@@ -4,7 +4,7 @@ from amaranth.hdl import Cover, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from golden.dnp.arithmetic import WORD
+from contracts.dnp.config import WORD
 from hw.dnp.port import WORD_STREAM
 from hw.memory.formats import Word
 from hw.stream.queue import Queue

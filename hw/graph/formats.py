@@ -11,7 +11,7 @@ __all__ = ["WORD_BITS", "CsrRequest", "ErrorReport", "RowBeat", "Segment"]
 #: Bits of a word of an array.
 WORD_BITS = 8 * WORD_BYTES
 
-#: What a block says of bad data: a code of `golden.contracts.Error` and its info.
+#: What a block says of bad data: a code of `contracts.Error` and its info.
 ErrorReport = data.StructLayout({"code": unsigned(8), "info": unsigned(32)})
 
 

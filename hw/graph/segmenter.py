@@ -4,7 +4,7 @@ from amaranth import Elaboratable, Module, Mux, Signal, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from golden.contracts import Error
+from contracts import Error
 from hw.graph.formats import CsrRequest, ErrorReport, Segment
 from hw.stream.slice import Slice
 

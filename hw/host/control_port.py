@@ -7,8 +7,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for
 
-from golden.contracts import COMPLETION
-from golden.contracts.registers import COUNTERS, REGISTER_BITS, REGISTER_BYTES, REGISTERS, register
+from contracts import COMPLETION
+from contracts.registers import COUNTERS, REGISTER_BITS, REGISTER_BYTES, REGISTERS, register
 from hw.contracts import struct
 from hw.host.axi_lite import AXI4LiteSignature, AXILiteSubordinate
 from hw.memory.axi import connect_flat, flat_members
@@ -21,7 +21,7 @@ ADDRESS_WIDTH = bits_for(max(entry.address for entry in REGISTERS))
 
 
 class ControlPort(wiring.Component):
-    """Registers of `golden.contracts.registers` between a host and what runs images.
+    """Registers of `contracts.registers` between a host and what runs images.
 
     Accesses are refused with SLVERR, without any effect: those of an address without a register, writes of a register
     that cannot be written, a start during a run, and an image's address that the memory port cannot reach.
@@ -39,7 +39,7 @@ class ControlPort(wiring.Component):
     irq : Out(1)
         High while a run is done, not acknowledged, and the interrupt is enabled.
     start : stream of line addresses
-    done : stream of `golden.contracts.COMPLETION`
+    done : stream of `contracts.COMPLETION`
         One for each start; always taken.
     opcode, layer : In(8)
         Command under way.

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from golden.islands.allocator import HOPS_MAX
+from contracts.communities import HOPS_MAX
 
 __all__ = ["Allocator", "AllocatorSettings", "Retired", "Share", "WorkTask"]
 

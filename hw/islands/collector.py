@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Cover, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.contracts import RECORD_HEADER
+from contracts import RECORD_HEADER
 from hw.contracts import struct
 from hw.islands.config import LocatorConfig
 from hw.islands.formats import Descriptor, RecordBeat, Settings

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from amaranth.utils import ceil_log2, exact_log2
 
-from golden.contracts import LINE_BYTES
-from golden.islands.schedule import ROUNDS_MAX
+from contracts import LINE_BYTES
+from contracts.communities import ROUNDS_MAX
 
 __all__ = ["LocatorConfig"]
 

@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.contracts import COMMANDS, LINE_BYTES, Error, Opcode
+from contracts import COMMANDS, LINE_BYTES, Error, Opcode
 from hw.contracts import struct
 from hw.graph.csr_reader import ErrorReport
 from hw.islands.adjacency_store import LineWrite

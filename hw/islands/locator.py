@@ -4,9 +4,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.contracts import COMMANDS, LINE_BYTES, VID_BITS, Error, Opcode
-from golden.islands.record import HUB_WORD
-from golden.islands.schedule import ROUNDS_MAX
+from contracts import COMMANDS, LINE_BYTES, VID_BITS, Error, Opcode
+from contracts.communities import HUB_WORD, ROUNDS_MAX
 from hw.contracts import struct
 from hw.graph.csr_reader import ErrorReport
 from hw.islands.adjacency_port import AdjacencyPort
@@ -58,7 +57,7 @@ class Locator(wiring.Component):
     command
         LOCATE commands, one at a time.
     completion
-        How it ended: a code of `golden.contracts.Error` and its info. Every record stream has ended by then.
+        How it ended: a code of `contracts.Error` and its info. Every record stream has ended by then.
     first_hubs
         Vertices whose degree is above the first threshold, as they are loaded: all hubs of the first round, unless
         the run fails.

@@ -4,7 +4,7 @@ from amaranth.hdl import Array, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.contracts import RECORD_HEADER
+from contracts import RECORD_HEADER
 from hw.islands.formats import RecordBeat
 from hw.stream.slice import Slice
 

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from golden.contracts import LINE_BYTES
+from contracts import LINE_BYTES
 from hw.islands.config import LocatorConfig
 from hw.islands.formats import Kind
 from hw.islands.state_bank import Held

@@ -3,7 +3,7 @@
 from amaranth.lib import data
 from amaranth.utils import exact_log2
 
-from golden.contracts import LINE_BYTES
+from contracts import LINE_BYTES
 
 __all__ = [
     "BURST_BEATS",

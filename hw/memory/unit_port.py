@@ -5,7 +5,7 @@ from typing import Any, Protocol
 from amaranth import Module
 from amaranth.lib.wiring import Out, connect
 
-from golden.contracts import Error
+from contracts import Error
 from hw.memory.read_arbiter import ReadArbiter
 from hw.memory.write_port import WritePort
 

@@ -8,7 +8,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from golden.contracts import ACCUMULATOR_BITS, VALUE_BITS
+from contracts import ACCUMULATOR_BITS, VALUE_BITS
 from hw.pe.formats import PEConfig
 from hw.pe.requantiser import Requantiser
 from hw.reset import partly_reset

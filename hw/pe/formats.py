@@ -6,7 +6,7 @@ from amaranth import signed, unsigned
 from amaranth.lib import data, enum
 from amaranth.utils import ceil_log2
 
-from golden.contracts import ACCUMULATOR_BITS, LINE_BYTES, SCALE, VALUE_BITS
+from contracts import ACCUMULATOR_BITS, LINE_BYTES, SCALE, VALUE_BITS
 from hw.contracts import struct
 
 __all__ = ["Coefficient", "Mode", "PEConfig", "RequantiseInput"]

@@ -8,7 +8,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from golden.contracts import VALUE_BITS
+from contracts import VALUE_BITS
 from hw.bits import several
 from hw.pe.formats import Coefficient, Mode, PEConfig
 from hw.reset import partly_reset

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from golden.contracts import ACCUMULATOR_BITS, VALUE_BITS
+from contracts import ACCUMULATOR_BITS, VALUE_BITS
 from hw.pe.formats import PEConfig
 from hw.reset import partly_reset
 

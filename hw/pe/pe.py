@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from golden.contracts import VALUE_BITS
+from contracts import VALUE_BITS
 from hw.pe.drain import Drain
 from hw.pe.formats import Mode, PEConfig
 from hw.pe.issue import Issue, elements_to_combine

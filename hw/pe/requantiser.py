@@ -10,7 +10,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from golden.contracts import VALUE_BITS
+from contracts import VALUE_BITS
 from hw.pe.formats import RequantiseInput
 
 __all__ = ["Requantiser"]

@@ -4,7 +4,7 @@ from amaranth.hdl import Elaboratable, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.contracts import PACKET_HEADER, PacketKind
+from contracts import PACKET_HEADER, PacketKind
 from hw.contracts import struct
 from hw.ring.formats import Flit
 

@@ -4,7 +4,7 @@ from amaranth.hdl import Elaboratable, Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.contracts import Error
+from contracts import Error
 from hw.graph.csr_reader import ErrorReport
 
 __all__ = ["FirstError"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.contracts import PARTIAL_BITS, VALUE_BITS
+from contracts import PARTIAL_BITS, VALUE_BITS
 
 __all__ = ["Flit", "LinkSignature", "LinkState", "RingConfig", "Verdict"]
 
@@ -79,7 +79,7 @@ class RingConfig:
 class Flit(data.StructLayout):
     """What crosses a link in a cycle.
 
-    ``data``: a header (`golden.contracts.PACKET_HEADER`, in the lowest bits) or elements, the first lowest.
+    ``data``: a header (`contracts.PACKET_HEADER`, in the lowest bits) or elements, the first lowest.
     ``last``: last of its packet.
     """
 

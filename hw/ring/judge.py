@@ -4,7 +4,7 @@ from amaranth.hdl import Elaboratable, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.contracts import PACKET_HEADER, Error, PacketKind
+from contracts import PACKET_HEADER, Error, PacketKind
 from hw.contracts import struct
 from hw.graph.csr_reader import ErrorReport
 from hw.ring.formats import POSITION_BITS, Verdict
@@ -21,7 +21,7 @@ class Judge(wiring.Component):
     Attributes
     ----------
     header : In
-        Lowest bits of the packet's first flit (`golden.contracts.PACKET_HEADER`).
+        Lowest bits of the packet's first flit (`contracts.PACKET_HEADER`).
     begins : In(1)
         The packet moves by the verdict, in this cycle.
     position, chiplets : In

@@ -6,7 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from golden.contracts import Error
+from contracts import Error
 from hw.graph.csr_reader import ErrorReport
 from hw.memory.formats import RangeRequest, Word
 from hw.stream.slice import Slice

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Cover, Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from golden.contracts import PACKET_HEADER, PARTIAL_BITS, VALUE_BITS, Error, PacketKind
+from contracts import PACKET_HEADER, PARTIAL_BITS, VALUE_BITS, Error, PacketKind
 from hw.contracts import struct
 from hw.graph.csr_reader import ErrorReport
 from hw.memory.formats import Word, WriteRequest
@@ -56,7 +56,7 @@ class Reducer(wiring.Component):
     first_partial : In(32)
         Row for the low halves of hub 0's sum; the high halves come in the row after it.
     hubs : stream of `Word`
-        Home and start of every hub (`golden.contracts.RegionKind.HUB_HOMES`).
+        Home and start of every hub (`contracts.RegionKind.HUB_HOMES`).
     share : stream of `Flit`
         This chiplet's sums, for every hub.
     i : stream of `Flit`

@@ -4,7 +4,7 @@ from amaranth.hdl import Cover, Elaboratable, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from golden.contracts import Error
+from contracts import Error
 from hw.graph.csr_reader import ErrorReport
 from hw.memory.formats import Word
 from hw.ring.formats import POSITION_BITS

@@ -6,17 +6,17 @@ from amaranth.hdl import Elaboratable, Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from golden.contracts import COMPLETION, Error, Opcode
+from contracts import COMPLETION, Error, Opcode
 from hw.chiplet.chiplet import Chiplet
 from hw.chiplet.command_router import CommandRouter, offload_members
 from hw.chiplet.config import ChipletConfig
 from hw.community.chiplet import CommunityChiplet, MachineConfig
 from hw.contracts import struct
 from hw.memory.axi import AXI4Signature, connect_flat, flat_members
+from hw.memory.axi_merge import AXIMerge
 from hw.memory.formats import line_address_width
 from hw.memory.read_arbiter import ReadArbiter
 from hw.memory.write_port import WritePort
-from hw.ring.axi_merge import AXIMerge
 from hw.ring.formats import POSITION_BITS, LinkSignature, RingConfig
 from hw.ring.ring_unit import RING_OPCODES, RingUnit
 from hw.stream.once import modules_of

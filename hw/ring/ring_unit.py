@@ -7,12 +7,13 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from golden.contracts import COMMAND_BYTES, LINE_BYTES, PACKET_HEADER, ROW_BYTES, VALUE_BITS, Error, Opcode
+from contracts import COMMAND_BYTES, LINE_BYTES, PACKET_HEADER, ROW_BYTES, VALUE_BITS, Error, Opcode
 from hw.chiplet.gather import GatherUnit
 from hw.contracts import struct
 from hw.graph.csr_reader import CsrReader, ErrorReport
 from hw.memory.formats import WORD_BYTES, ReadBeat, ReadRequest, WriteRequest, line_address_width
 from hw.memory.word_serialiser import WordSerialiser
+from hw.memory.word_writer import WordWriter
 from hw.ring.boundary_table import BoundaryTable
 from hw.ring.control import RING_OPCODES, Control, Phase, operands
 from hw.ring.distributor import Distributor
@@ -31,7 +32,6 @@ from hw.ring.share_adder import ShareAdder
 from hw.ring.shared_reader import SharedReader
 from hw.ring.station import Station
 from hw.ring.tokens import Tokens
-from hw.ring.word_writer import WordWriter
 
 __all__ = ["RING_OPCODES", "RingUnit"]
 

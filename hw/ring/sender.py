@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from golden.contracts import PACKET_HEADER, PacketKind
+from contracts import PACKET_HEADER, PacketKind
 from hw.contracts import struct
 from hw.memory.fetcher import Fetcher
 from hw.memory.formats import ReadBeat, ReadRequest, beat_address_width

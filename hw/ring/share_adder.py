@@ -6,7 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from golden.contracts import PARTIAL_BITS, VALUE_BITS
+from contracts import PARTIAL_BITS, VALUE_BITS
 from hw.chiplet.gather import GatherBeat
 from hw.pe.formats import Coefficient
 from hw.ring.formats import Flit

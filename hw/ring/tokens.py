@@ -4,7 +4,7 @@ from amaranth.hdl import Cover, Elaboratable, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.contracts import PACKET_CONTROL, PACKET_HEADER, PacketKind, Token
+from contracts import PACKET_CONTROL, PACKET_HEADER, PacketKind, Token
 from hw.contracts import struct
 from hw.ring.formats import POSITION_BITS, Flit
 

@@ -10,19 +10,19 @@ from typing import Any
 
 import numpy as np
 
+from contracts import Policy
 from golden.attributes.belady import belady_misses
 from golden.attributes.cache import AttributeRam, hashed_slot, replay
 from golden.attributes.lookahead import LookAheadRam, replay_ahead
 from golden.attributes.orders import ORDERS, islands, small_world
 from golden.attributes.sampler import Plan, sample
-from golden.contracts import Policy
 from golden.datasets import load
 from golden.graph import Graph, IntArray
 from hw.attributes.formats import AttributeConfig
 from hw.attributes.sizes import memory_bits
 from scripts.flows.outputs import checked_folder, publishing
 from scripts.flows.table import show
-from tb.harness import ROOT
+from sim.harness import ROOT
 
 __all__ = ["bench"]
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from golden.contracts import Flow, Policy
+from contracts import Flow, Policy
 from hw.attributes.formats import AttributeConfig
 from scripts.flows.outputs import checked_folder, publishing
 from scripts.flows.table import show
-from tb.attributes.trace_bench import Phase, Played, play
-from tb.harness import ROOT
+from sim.attributes.trace_bench import Phase, Played, play
+from sim.harness import ROOT
 
 __all__ = ["bench"]
 

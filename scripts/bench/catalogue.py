@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from golden.errors import unknown
+from contracts.errors import unknown
 from scripts.bench import cache_2050, cache_rates, community, islands, latency, machine, ring
 from scripts.dnp.bench import BENCHES as DNP_BENCHES
 

@@ -29,8 +29,8 @@ from hw.islands.config import LocatorConfig
 from scripts.bench.names import named
 from scripts.flows.outputs import checked_folder, write
 from scripts.flows.table import show
-from tb.chiplet.jobs import Job, mismatches, run_jobs
-from tb.harness import ROOT
+from sim.chiplet.jobs import Job, mismatches, run_jobs
+from sim.harness import ROOT
 
 __all__ = ["DATASETS", "bench"]
 

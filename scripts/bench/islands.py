@@ -20,8 +20,8 @@ from scripts.bench.names import named
 from scripts.flows.islands import find, fitting
 from scripts.flows.outputs import checked_folder, publishing
 from scripts.flows.table import show
-from tb.harness import ROOT
-from tb.harness.expected import expected_area
+from sim.harness import ROOT
+from sim.harness.expected import expected_area
 
 __all__ = ["DATASETS", "ENGINES", "bench"]
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
 
-from golden.errors import InputError
+from contracts.errors import InputError
 from scripts.bench import aims, latency, ring
 from scripts.bench.names import named
 from scripts.flows.outputs import checked_folder, write
@@ -17,7 +17,7 @@ from scripts.flows.run import Request, run
 from scripts.flows.synth import routed
 from scripts.flows.table import show
 from scripts.machine import machine_block, make_machine
-from tb.harness.build import to_rtlil, to_verilog
+from sim.harness.build import to_rtlil, to_verilog
 
 __all__ = ["MACHINES", "bench"]
 

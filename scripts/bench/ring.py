@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from golden.contracts import VALUE_BITS
+from contracts import VALUE_BITS
 from golden.datasets import load
 from golden.graph import Graph
 from golden.ring.by_communities import communities_apart
@@ -18,7 +18,7 @@ from golden.ring.traffic import Traffic, traffic
 from scripts.bench.names import named
 from scripts.flows.outputs import checked_folder, publishing, scratch
 from scripts.flows.table import show
-from tb.harness import ROOT
+from sim.harness import ROOT
 
 __all__ = ["DATASETS", "bench"]
 
@@ -52,13 +52,13 @@ def _figures(name: str, graph: Graph, placement: Placement, how: str, cost: Traf
 
 def _measured(graph: Graph, placement: Placement, directory: Path) -> dict[str, Any]:
     """Run one layer with `ELEMENTS` features in RTL and count words on the links."""
-    from golden.contracts import Model
+    from contracts import Model
     from golden.ring.image import build_images
     from hw.chiplet.config import ChipletConfig
     from hw.pe.formats import PEConfig
     from hw.ring.formats import RingConfig
-    from tb.chiplet.problems import random_problem
-    from tb.ring.jobs import RingJob, RingSettings, mismatches, run_ring
+    from sim.chiplet.problems import random_problem
+    from sim.ring.jobs import RingJob, RingSettings, mismatches, run_ring
 
     problem = random_problem(graph, Model.GCN, [ELEMENTS], 1)
     pe = PEConfig(lanes=4, data_width=64, max_out=ELEMENTS, weight_rows=1 << 14)
@@ -162,7 +162,7 @@ def bench(
     )
     result: dict[str, Any] = {"schema": 1, "traffic": figures}
     if rtl:
-        from tb.ring.saturation import measure
+        from sim.ring.saturation import measure
 
         with scratch(folder) as own:
             result["links"] = links = measure(own, stations=CHIPLETS)

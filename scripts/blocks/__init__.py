@@ -4,7 +4,7 @@ A new block needs one entry in the file of its area. Parameters are keyword argu
 representable in JSON, because the bench reads the same ones inside the simulator.
 """
 
-from golden.errors import unknown
+from contracts.errors import unknown
 from scripts.blocks import attributes, community, dnp, foundation, islands, ring
 from scripts.blocks.block import Block
 

@@ -10,7 +10,7 @@ BLOCKS: tuple[Block, ...] = (
     *(
         Block(
             name=f"attributes.{part}",
-            factory="tb.attributes.parts:part",
+            factory="hw.attributes.factories:part",
             parameters={"name": part},
             formal=f"tb.attributes.formal_{part}" if part in ("id_table", "attribute_cache", "row_store") else None,
         )
@@ -27,7 +27,7 @@ BLOCKS: tuple[Block, ...] = (
     Block(
         # Measures table, cache, keys, rows and fills; its bench has the smallest table, so that IDs find no cell.
         name="attributes.attribute_processor",
-        factory="tb.attributes.parts:part",
+        factory="hw.attributes.factories:part",
         parameters={"name": "attribute_processor"},
         bench="tb.attributes.processor_bench",
         bench_factory="tb.attributes.processor_bench:machine",
@@ -43,14 +43,14 @@ BLOCKS: tuple[Block, ...] = (
     Block(name="attributes.structure_processor", factory="hw.attributes.structure_processor:StructureProcessor"),
     Block(name="attributes.negative_sampler", factory="hw.attributes.negative_sampler:NegativeSampler"),
     Block(name="attributes.command_processor", factory="hw.attributes.command_processor:CommandProcessor"),
-    Block(name="attributes.core", factory="tb.attributes.parts:core"),
+    Block(name="attributes.core", factory="hw.attributes.factories:core"),
     Block(
         # Measures chooser, mixer, row finder and both samplers.
         name="attributes.sampler",
-        factory="tb.attributes.parts:sampler",
+        factory="sim.attributes.sampler_bench:SamplerBench",
         bench="tb.attributes.test_sampler",
         synth=False,
-        launch="tb.attributes.parts:launch_sampler",
+        launch="tb.attributes.launches:launch_sampler",
         measures=tuple(
             f"attributes.{part}"
             for part in ("chooser", "state_mixer", "row_finder", "structure_processor", "negative_sampler")
@@ -59,11 +59,11 @@ BLOCKS: tuple[Block, ...] = (
     Block(
         # Measures command processor, core and the attribute RAM within.
         name="attributes.accelerator",
-        factory="tb.attributes.parts:accelerator",
+        factory="hw.attributes.factories:accelerator",
         parameters={"cores": 1},
         bench="tb.attributes.test_accelerator",
         bench_parameters={"cores": 1},
         synth=False,
-        launch="tb.attributes.parts:launch_accelerator",
+        launch="tb.attributes.launches:launch_accelerator",
     ),
 )

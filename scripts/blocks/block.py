@@ -7,14 +7,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tb.harness import simulate
+from contracts.errors import InputError
+from sim.harness import simulate
 
 __all__ = ["Block"]
 
 
 def _load(path: str) -> Any:
+    """Return the module, or what is called ``module:name``; benches are loaded only here, by name."""
     module, _, name = path.partition(":")
-    return getattr(importlib.import_module(module), name)
+    try:
+        loaded = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != "tb":
+            raise
+        raise InputError(path, "benches are not installed", "the folder tb/ beside hw/") from None
+    return getattr(loaded, name) if name else loaded
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,7 @@ class Block:
         Names of the bench's tests that count; default: all.
     launch
         ``module:callable`` that runs the bench on a component, called as ``launch(component, parameters)``; needed
-        where :func:`tb.harness.simulate` alone does not do, for example because of memories around the design.
+        where :func:`sim.harness.simulate` alone does not do, for example because of memories around the design.
     shown
         Parameters to write at the top of the generated file; default: `parameters`.
     measures
@@ -85,6 +93,10 @@ class Block:
         """Return the component as its bench wants it."""
         return _load(self.bench_factory or self.factory)(**parameters)
 
+    def proofs(self) -> list[Any]:
+        """Return its proofs; none if it has no module of them."""
+        return list(_load(self.formal).PROOFS) if self.formal else []
+
     def run_bench(self, parameters: Mapping[str, Any]) -> None:
         """Run the block's bench on the component with these `parameters`.
 
@@ -98,4 +110,5 @@ class Block:
             _load(self.launch)(component, parameters)
         else:
             assert self.bench is not None, f"{self.name} has no bench"
+            _load(self.bench)
             simulate(component, self.bench, name=self.module, parameters=parameters, testcase=self.testcase)

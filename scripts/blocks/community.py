@@ -49,7 +49,7 @@ BLOCKS: tuple[Block, ...] = (
     ),
     Block(
         name="community.feature_reader",
-        factory="tb.community.factories:feature_reader",
+        factory="hw.community.factories:feature_reader",
         parameters={"clients": 4},
         bench="tb.community.test_feature_reader",
         bench_parameters={"clients": 3, "data_width": 128, "lanes": 4, "depth": 64},
@@ -74,7 +74,7 @@ BLOCKS: tuple[Block, ...] = (
     ),
     Block(
         name="community.controller",
-        factory="tb.community.factories:controller",
+        factory="hw.community.factories:controller",
         parameters={"nodes": 4096, "address_width": 32, "error_sources": 25, "row_memory": True},
         bench="tb.community.test_controller",
         bench_parameters={
@@ -104,7 +104,7 @@ BLOCKS: tuple[Block, ...] = (
     ),
     Block(
         name="community.hub_port",
-        factory="tb.community.factories:hub_port",
+        factory="hw.community.factories:hub_port",
         parameters={"units": 4, "rows": 32},
         formal="tb.community.formal_hub_port",
         bench="tb.community.test_hub_port",
@@ -113,13 +113,13 @@ BLOCKS: tuple[Block, ...] = (
     ),
     Block(
         name="community.row_finisher",
-        factory="tb.community.factories:row_finisher",
+        factory="hw.community.factories:row_finisher",
         parameters={"hubs": 512, "ways": 8},
     ),
     Block(
         # Measures the row finisher, too.
         name="community.hub_unit",
-        factory="tb.community.factories:hub_unit",
+        factory="hw.community.factories:hub_unit",
         parameters={"clients": 8, "nodes": 4096, "hubs": 512, "units": 4, "ways": 8},
         bench="tb.community.test_hub_unit",
         bench_parameters={
@@ -154,7 +154,7 @@ BLOCKS: tuple[Block, ...] = (
     ),
     Block(
         name="community.record_reader",
-        factory="tb.community.factories:reader",
+        factory="hw.community.factories:reader",
         bench="tb.community.test_record_reader",
         bench_factory="tb.community.test_record_reader:reader",
         bench_parameters={"width": 128, "columns": 256},
@@ -163,7 +163,7 @@ BLOCKS: tuple[Block, ...] = (
     ),
     Block(
         name="community.planner",
-        factory="tb.community.factories:planner",
+        factory="hw.community.factories:planner",
         bench="tb.community.test_planner",
         bench_factory="tb.community.test_planner:planner",
         bench_parameters={"width": 16, "columns": 32, "partners": 5},
@@ -172,7 +172,7 @@ BLOCKS: tuple[Block, ...] = (
     Block(
         # Measures the row finisher, too.
         name="community.finisher",
-        factory="tb.community.factories:finisher",
+        factory="hw.community.factories:finisher",
         parameters={"ways": 4},
         bench="tb.community.test_finisher",
         bench_factory="tb.community.test_finisher:finisher",
@@ -180,10 +180,10 @@ BLOCKS: tuple[Block, ...] = (
         narrow={"lanes": 4, "width": 8, "columns": 16, "max_out": 6, "weight_rows": 16, "data_width": 64, "ways": 4},
         measures=("community.row_finisher",),
     ),
-    Block(name="community.scanner", factory="tb.community.factories:scanner", formal="tb.community.formal_scanner"),
+    Block(name="community.scanner", factory="hw.community.factories:scanner", formal="tb.community.formal_scanner"),
     Block(
         name="community.summer",
-        factory="tb.community.factories:summer",
+        factory="hw.community.factories:summer",
         bench="tb.community.test_summer",
         bench_factory="tb.community.test_summer:summer",
         bench_parameters={
@@ -199,7 +199,7 @@ BLOCKS: tuple[Block, ...] = (
     Block(
         # Measures its parts that have no bench of their own, too.
         name="community.pe",
-        factory="tb.community.factories:pe",
+        factory="hw.community.factories:pe",
         parameters={"ways": 4},
         bench="tb.community.test_pe",
         bench_parameters={"lanes": 8, "width": 64, "columns": 128, "partners": 8, "max_out": 19, "weight_rows": 64},

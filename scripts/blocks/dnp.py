@@ -17,7 +17,7 @@ BLOCKS: tuple[Block, ...] = (
         formal="tb.dnp.formal_instructions",
         measures=("dnp.issue", "dnp.port", "dnp.address", "dnp.arithmetic", "dnp.decoder"),
     ),
-    Block(name="dnp.issue", factory="tb.dnp.formal_issue:issue", formal="tb.dnp.formal_issue", synth=False),
+    Block(name="dnp.issue", factory="hw.dnp.factories:issue", formal="tb.dnp.formal_issue", synth=False),
     Block(name="dnp.port", factory="hw.dnp.port:Port", bench="tb.dnp.test_port", formal="tb.dnp.formal_port"),
     Block(
         name="dnp.address",

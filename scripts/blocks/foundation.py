@@ -63,10 +63,13 @@ BLOCKS: tuple[Block, ...] = (
         factory="hw.memory.write_port:WritePort",
         parameters={"data_width": 256},
     ),
+    # Measured with the parts of the ring unit.
+    Block(name="memory.axi_merge", factory="hw.memory.axi_merge:AXIMerge"),
+    Block(name="memory.word_writer", factory="hw.memory.word_writer:WordWriter"),
     Block(
-        # All of them at one port; measures the benches of the five above.
+        # All at one port; measures the benches of fetcher, range reader, serialiser, arbiter and write port.
         name="memory.memory_side",
-        factory="tb.memory.memory_bench:configured",
+        factory="sim.memory.memory_side:configured",
         parameters={"configuration": "narrow"},
         bench="tb.memory.test_memory_side",
         bench_parameters={"configuration": "narrow"},
@@ -84,17 +87,17 @@ BLOCKS: tuple[Block, ...] = (
         name="pe.requantiser",
         factory="hw.pe.requantiser:Requantiser",
         bench="tb.pe.test_requantiser",
-        bench_factory="tb.pe.factories:requantiser",
+        bench_factory="hw.pe.factories:requantiser",
         bench_parameters={"count": 20_000, "corners": 20_000, "idle": 0.2},
         narrow={"count": 2_000, "corners": 2_000, "idle": 0.2},
     ),
-    Block(name="pe.issue", factory="tb.pe.factories:issue"),
-    Block(name="pe.lanes", factory="tb.pe.factories:lanes"),
-    Block(name="pe.drain", factory="tb.pe.factories:drain"),
+    Block(name="pe.issue", factory="hw.pe.factories:issue"),
+    Block(name="pe.lanes", factory="hw.pe.factories:lanes"),
+    Block(name="pe.drain", factory="hw.pe.factories:drain"),
     Block(
         # Measures the benches of the four above, too.
         name="pe.pe",
-        factory="tb.pe.factories:pe",
+        factory="hw.pe.factories:pe",
         bench="tb.pe.test_pe",
         bench_parameters={"lanes": 4, "data_width": 256, "weight_rows": 64, "max_out": 37, "queue": 3},
         narrow={"lanes": 2, "data_width": 64, "weight_rows": 16, "max_out": 7, "queue": 2},
@@ -103,7 +106,7 @@ BLOCKS: tuple[Block, ...] = (
     ),
     Block(
         name="pe.router",
-        factory="tb.pe.factories:router",
+        factory="hw.pe.factories:router",
         parameters={"takers": 4},
         bench="tb.pe.test_router",
         bench_factory="tb.pe.test_router:router",
@@ -112,7 +115,7 @@ BLOCKS: tuple[Block, ...] = (
     ),
     Block(
         name="pe.group",
-        factory="tb.pe.factories:group",
+        factory="hw.pe.factories:group",
         parameters={"pes": 2},
         bench="tb.pe.test_group",
         bench_parameters={"pes": 3, "lanes": 4, "data_width": 64, "weight_rows": 32, "max_out": 9, "queue": 16},
@@ -144,7 +147,7 @@ BLOCKS: tuple[Block, ...] = (
     ),
     Block(
         name="chiplet.task_builder",
-        factory="tb.chiplet.parts:part",
+        factory="hw.chiplet.factories:part",
         parameters={"name": "builder"},
         bench="tb.chiplet.test_task_builder",
         bench_factory="tb.chiplet.parts:Parts",
@@ -152,7 +155,7 @@ BLOCKS: tuple[Block, ...] = (
     ),
     Block(
         name="chiplet.weight_loader",
-        factory="tb.chiplet.parts:part",
+        factory="hw.chiplet.factories:part",
         parameters={"name": "loader"},
         bench="tb.chiplet.test_weight_loader",
         bench_factory="tb.chiplet.parts:Parts",
@@ -168,7 +171,7 @@ BLOCKS: tuple[Block, ...] = (
     ),
     Block(
         name="chiplet.executor",
-        factory="tb.chiplet.parts:part",
+        factory="hw.chiplet.factories:part",
         parameters={"name": "executor"},
         bench="tb.chiplet.test_executor",
         bench_factory="tb.chiplet.parts:Parts",
@@ -196,5 +199,5 @@ BLOCKS: tuple[Block, ...] = (
         measures=("host.axi_lite",),
     ),
     # The chiplet with a control port in front: the top level for a system on chip.
-    Block(name="host.hosted", factory="tb.host.factories:hosted_chiplet", synth=False),
+    Block(name="host.hosted", factory="hw.host.factories:hosted_chiplet", synth=False),
 )

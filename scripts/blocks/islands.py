@@ -31,25 +31,29 @@ BLOCKS: tuple[Block, ...] = (
         formal="tb.islands.formal_bank_arbiter",
     ),
     Block(
-        name="islands.column_table", factory="tb.islands.parts:column_table", formal="tb.islands.formal_column_table"
+        name="islands.column_table",
+        factory="hw.islands.factories:column_table",
+        formal="tb.islands.formal_column_table",
     ),
-    Block(name="islands.resolver", factory="tb.islands.parts:resolver", formal="tb.islands.formal_resolver"),
+    Block(name="islands.resolver", factory="hw.islands.factories:resolver", formal="tb.islands.formal_resolver"),
     *(
-        Block(name=f"islands.{part}", factory=f"tb.islands.parts:{part}", formal=f"tb.islands.formal_{part}")
+        Block(name=f"islands.{part}", factory=f"hw.islands.factories:{part}", formal=f"tb.islands.formal_{part}")
         for part in ("dispatcher", "task_generator")
     ),
-    Block(name="islands.state_pager", factory="tb.islands.parts:state_pager", formal="tb.islands.formal_state_pager"),
+    Block(
+        name="islands.state_pager", factory="hw.islands.factories:state_pager", formal="tb.islands.formal_state_pager"
+    ),
     Block(
         name="islands.record_merger",
         factory="hw.islands.record_merger:RecordMerger",
         parameters={"count": 4},
         formal="tb.islands.formal_record_merger",
     ),
-    *(Block(name=f"islands.{part}", factory=f"tb.islands.parts:{part}") for part in _ISLAND_PARTS),
+    *(Block(name=f"islands.{part}", factory=f"hw.islands.factories:{part}") for part in _ISLAND_PARTS),
     Block(
         # Measures the benches of its parts, too.
         name="islands.locator",
-        factory="tb.islands.parts:locator",
+        factory="hw.islands.factories:locator",
         bench="tb.islands.test_locator",
         bench_factory="tb.islands.test_locator:machine",
         bench_parameters={

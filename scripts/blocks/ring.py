@@ -6,8 +6,8 @@ __all__ = ["BLOCKS"]
 
 #: Parts of the ring unit that are tried alone, side by side, and synthesised as ``configs/default.toml`` has them.
 _RING_PARTS = (
-    "axi_merge", "boundary_table", "control", "distributor", "first_error", "halo_writer", "judge", "packet_guard",
-    "packet_queue", "reducer", "sender", "share_adder", "shared_reader", "tokens", "word_writer",
+    "boundary_table", "control", "distributor", "first_error", "halo_writer", "judge", "packet_guard",
+    "packet_queue", "reducer", "sender", "share_adder", "shared_reader", "tokens",
 )  # fmt: skip
 
 #: In the order of the tables.
@@ -17,14 +17,14 @@ BLOCKS: tuple[Block, ...] = (
         factory="hw.ring.station:Station",
         parameters={"link_width": 64, "slots": 4, "max_flits": 9},
         bench="tb.ring.test_station",
-        bench_factory="tb.ring.stations:RingOfStations",
+        bench_factory="sim.ring.stations:RingOfStations",
         bench_parameters={"stations": 4, "slots": 4, "max_flits": 4},
         formal="tb.ring.formal_station",
     ),
     Block(
         # Side by side; measures the benches of all parts that can be tried alone.
         name="ring.parts",
-        factory="tb.ring.parts:RingParts",
+        factory="sim.ring.parts:RingParts",
         bench="tb.ring.test_parts",
         synth=False,
         measures=(
@@ -36,6 +36,8 @@ BLOCKS: tuple[Block, ...] = (
             "ring.filter_generator",
             "ring.link_watch",
             *(f"ring.{part}" for part in _RING_PARTS),
+            "memory.axi_merge",
+            "memory.word_writer",
         ),
     ),
     Block(name="ring.remote_array", factory="hw.ring.remote_array:RemoteArray"),
@@ -45,8 +47,8 @@ BLOCKS: tuple[Block, ...] = (
     Block(name="ring.filter_feed", factory="hw.ring.filter_feed:FilterFeed"),
     Block(name="ring.filter_generator", factory="hw.ring.filter_generator:FilterGenerator"),
     Block(name="ring.link_watch", factory="hw.ring.link_watch:LinkWatch"),
-    *(Block(name=f"ring.{part}", factory="tb.ring.parts:made", parameters={"name": part}) for part in _RING_PARTS),
-    Block(name="ring.ring_unit", factory="tb.ring.parts:ring_unit", parameters={"max_out": 16, "data_width": 64}),
+    *(Block(name=f"ring.{part}", factory="hw.ring.factories:made", parameters={"name": part}) for part in _RING_PARTS),
+    Block(name="ring.ring_unit", factory="hw.ring.factories:ring_unit", parameters={"max_out": 16, "data_width": 64}),
     Block(
         # Measures the ring unit, which connects the parts, and what connects it with a chiplet.
         name="ring.ring_chiplet",

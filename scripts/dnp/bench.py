@@ -15,19 +15,19 @@ from typing import Any
 
 import numpy as np
 
+from contracts.dnp.config import CoreConfig
+from contracts.dnp.isa import INSTRUCTIONS
+from contracts.dnp.topology import Grid, Topology
+from golden.dnp import digits as data
 from golden.dnp.assembler import assemble
-from golden.dnp.config import CoreConfig
-from golden.dnp.isa import INSTRUCTIONS
 from golden.dnp.mapper import Mapping, map_network
 from golden.dnp.network import Network, NetworkModel
-from golden.dnp.topology import Grid, Topology
 from hw.dnp.array import ProcessorArray
-from scripts.dnp import digits as data
 from scripts.dnp.gates import chip_gates
 from scripts.dnp.programs import run_rtl
 from scripts.flows.outputs import checked_folder, publishing
 from scripts.flows.table import show
-from tb.dnp.array import simulate_array
+from sim.dnp.array import simulate_array
 
 __all__ = ["BENCHES", "Bench", "gates", "learning", "rates", "scaling"]
 
@@ -158,12 +158,12 @@ def _forward_rtl(side: int, neurons: int, config: CoreConfig) -> dict[str, Any]:
 
 
 def _in_rtl(side: int, config: CoreConfig, testcase: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Let an array of `side` x `side` carry out a test of `tb.dnp.run_mapping`, and return what that leaves."""
+    """Let an array of `side` x `side` carry out a test of `sim.dnp.run_mapping`, and return what that leaves."""
     with TemporaryDirectory() as folder:
         result = Path(folder).resolve() / "result.json"
         simulate_array(
             ProcessorArray(side, side, config),
-            "tb.dnp.run_mapping",
+            "sim.dnp.run_mapping",
             testcase=testcase,
             parameters={**parameters, "result": str(result)},
         )

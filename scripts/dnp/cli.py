@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from golden.dnp.config import CoreConfig
+from contracts.dnp.config import CoreConfig
+from contracts.errors import InputError
 from golden.dnp.machine import DeadlockError
-from golden.errors import InputError
 from scripts.dnp import programs
 from scripts.flows.outputs import checked_file, write
 from scripts.options import Strict

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from golden.dnp.config import CoreConfig
+from contracts.dnp.config import CoreConfig
 from hw.dnp.chip import NeuralChip
 from scripts.flows.yosys import yosys
-from tb.harness.build import ROOT, digest, to_rtlil
+from sim.harness.build import ROOT, digest, to_rtlil
 
 __all__ = ["PAPER", "WEIGHTS", "chip_gates"]
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from golden.dnp.arithmetic import WORD
+from contracts.dnp.config import WORD, CoreConfig
+from contracts.dnp.gbus import HEADER, Operation, Space
+from contracts.dnp.isa import CONTROLS, INSTRUCTIONS, Kind, Operand, StopCode
 from golden.dnp.assembler import assemble
-from golden.dnp.config import CoreConfig
-from golden.dnp.gbus import HEADER, Operation, Space
-from golden.dnp.isa import CONTROLS, INSTRUCTIONS, Kind, Operand, StopCode
 from golden.dnp.machine import DeadlockError
 from scripts.dnp import programs
 

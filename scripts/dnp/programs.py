@@ -8,16 +8,16 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from contracts.dnp.config import CoreConfig
+from contracts.dnp.isa import PORTS, Control, StopCode
+from contracts.errors import InputError
 from golden.dnp.assembler import AssemblyError, Image, assemble
-from golden.dnp.config import CoreConfig
 from golden.dnp.disassembler import disassemble, one
-from golden.dnp.isa import PORTS, Control, StopCode
 from golden.dnp.machine import DeadlockError, EdgePort, Machine
 from golden.dnp.state import COMMIT, Slot
-from golden.errors import InputError
 from golden.files import read_text
 from scripts.blocks import UserError
-from tb.harness.run import simulate
+from sim.harness.run import simulate
 
 __all__ = [
     "dump",
@@ -222,7 +222,7 @@ def run_rtl(image: Image, inputs: dict[str, list[int]], config: CoreConfig) -> N
         "inputs": inputs,
         "config": [config.wm_depth, config.xm_depth, config.p_depth, config.table_bits],
     }
-    simulate(Core(config), "tb.dnp.run_program", name="dnp_core", parameters=parameters)
+    simulate(Core(config), "sim.dnp.run_program", name="dnp_core", parameters=parameters)
 
 
 def show(found: dict[str, Any]) -> str:

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from contracts import Error
+from contracts.errors import InputError, unknown
 from golden.attributes.batch import BatchImage, batch_results, batches_of, dense
 from golden.attributes.orders import ORDERS
 from golden.attributes.sampler import Batch, Plan
-from golden.contracts import Error
-from golden.errors import InputError, unknown
 from golden.graph import Graph, IntArray
 from golden.image import row_bytes
 from golden.model.float_model import accuracy
@@ -26,7 +26,7 @@ from scripts.config import Sizes
 from scripts.flows.progress import Steps
 from scripts.flows.simulations import Placed, limits_of, simulate_batches
 from scripts.flows.table import accuracies
-from tb.attributes.batch_jobs import Ran
+from sim.attributes.batch_jobs import Ran
 
 __all__ = ["Sampling", "batch_rows", "parse_fan_out", "plan_batches"]
 

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from contracts.errors import InputError, unknown
 from golden.dnp.head import Head
-from golden.errors import InputError, unknown
 from golden.graph import Graph
 from golden.head import check_head, head_of
 from golden.model.float_model import FloatModel

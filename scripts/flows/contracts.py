@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import IntEnum
 
-from golden import contracts
-from golden.contracts.layout import Layout
-from golden.contracts.registers import REGISTERS
+import contracts
+from contracts.layout import Layout
+from contracts.registers import REGISTERS
 from scripts.flows.yosys import ROOT as ROOT
 
 #: Codes in the order of the document.
@@ -63,7 +63,7 @@ def markdown() -> str:
     lines = [
         "# Contracts between blocks",
         "",
-        "Written by `atoll contracts` from `golden/contracts`; hardware, models, image writer and driver use the same",
+        "Written by `atoll contracts` from `contracts`; hardware, models, image writer and driver use the same",
         "table. Byte order is little-endian; the first field of a layout is at the least significant bit.",
         "",
         "## Constants",

@@ -16,8 +16,8 @@ from scripts.flows.modules import own_modules
 from scripts.flows.ports import flat_ports
 from scripts.flows.table import show
 from scripts.flows.yosys import BUILD, ROOT, yosys
-from tb.harness.build import digest, locked, to_rtlil
-from tb.harness.override import Override, overriding
+from sim.harness.build import digest, locked, to_rtlil
+from sim.harness.override import Override, overriding
 
 #: What may stay uncovered, each with a reason.
 EXCEPTIONS = ROOT / "tb" / "exceptions.toml"

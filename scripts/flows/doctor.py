@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from scripts.blocks import UserError
 from scripts.flows.table import show
 from scripts.flows.yosys import program
-from tb.harness.build import FORBIDDEN, PROGRAMS, missing_programs, unusable, verilator_path
+from sim.harness.build import FORBIDDEN, PROGRAMS, missing_programs, unusable, verilator_path
 
 #: Packages whose versions decide what is built and measured.
 PACKAGES = (

@@ -13,8 +13,8 @@ from amaranth.hdl import Shape
 
 from scripts.flows.ports import flat_ports
 from scripts.flows.yosys import ToolError, program, yosys
-from tb.harness.formal import environment
-from tb.harness.ports import StreamPort, stream_ports
+from sim.harness.formal import environment
+from sim.harness.ports import StreamPort, stream_ports
 
 Verdict = Literal["proved", "bounded", "different"]
 #: Cycles over which registers are assumed equal in the proof.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Iterator
 
 from scripts.blocks import Block
 from scripts.flows.table import show
-from tb.harness.formal import Verdict, check
+from sim.harness.formal import Verdict, check
 
 
 def formal(blocks: Iterable[Block]) -> Iterator[tuple[Block, Verdict]]:
@@ -19,9 +18,8 @@ def formal(blocks: Iterable[Block]) -> Iterator[tuple[Block, Verdict]]:
         One for each proof, when it is done.
     """
     for block in blocks:
-        if block.formal:
-            for proof in importlib.import_module(block.formal).PROOFS:
-                yield block, check(block.module, proof)
+        for proof in block.proofs():
+            yield block, check(block.module, proof)
 
 
 def report(verdicts: Iterable[tuple[Block, Verdict]]) -> bool:

@@ -23,7 +23,7 @@ from scripts.flows.outputs import checked_folder, publishing
 from scripts.flows.ports import flat_ports
 from scripts.flows.table import show
 from scripts.flows.yosys import ToolError, yosys
-from tb.harness.build import WAIVED, to_rtlil, verilator_path
+from sim.harness.build import WAIVED, to_rtlil, verilator_path
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from amaranth.utils import ceil_log2
 
-from golden.contracts import Error
+from contracts import Error
+from contracts.errors import InputError
 from golden.datasets import load
-from golden.errors import InputError
 from golden.graph import Graph
 from golden.islands.locator import Limits
 from golden.islands.order import check_order
@@ -26,18 +26,18 @@ from hw.islands.config import LocatorConfig
 from scripts.flows.doctor import require_simulator
 from scripts.flows.outputs import checked_folder, publishing
 from scripts.flows.table import show
-from tb.harness import BuildOptions
-from tb.harness.build import Build
-from tb.harness.modules import module_sources
-from tb.harness.run import run
-from tb.islands.island_machine import IslandMachine, lay_out, worker_blocks
-from tb.models.memory import LATENCY, plusargs
-from tb.models.simulate import build_with_memory
-from tb.models.wrap import MemoryModel
+from sim.harness import BuildOptions
+from sim.harness.build import Build
+from sim.harness.modules import module_sources
+from sim.harness.run import run
+from sim.islands.island_machine import IslandMachine, lay_out, worker_blocks
+from sim.models.memory import LATENCY, plusargs
+from sim.models.simulate import build_with_memory
+from sim.models.wrap import MemoryModel
 
 __all__ = ["Found", "Request", "draw", "find", "fitting", "islands", "remark", "windowed"]
 
-_BENCH = "tb.islands.one_run"
+_BENCH = "sim.islands.one_run"
 _MODULE = "island_machine"
 
 

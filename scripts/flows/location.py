@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from contracts.errors import InputError
 from golden.community.image import vids_of
-from golden.errors import InputError
 from golden.graph import Graph, IntArray
 from golden.image import Image
 from golden.islands.locator import Limits
@@ -18,7 +18,7 @@ from golden.islands.partition import check_records
 from golden.islands.record import Record
 from golden.islands.schedule import Choice, Schedule
 from hw.community.chiplet import MachineConfig
-from tb.models.records import located
+from sim.models.records import located
 
 __all__ = ["Located", "Search", "limits_of", "read_back", "search_of", "wrong_records"]
 

@@ -22,5 +22,5 @@ def own_modules(model: str, top: str, elsewhere: Collection[str]) -> set[str]:
     files = {name: re.sub(r"^.*/(hw/\S+?):\d+.*$", r"\1", source) for source, name in found}
     others = [name for name, file in files.items() if name != top and file in elsewhere]
     inside = tuple(f"{name}." for name in others)
-    benches = {name for name, file in files.items() if re.search(r"/tb/\S+?:\d+", file)}
+    benches = {name for name, file in files.items() if re.search(r"/(?:sim|tb)/\S+?:\d+", file)}
     return {name for name in files if name not in {*others, *benches} and not name.startswith(inside)}

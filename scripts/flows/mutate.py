@@ -1,7 +1,7 @@
 """`atoll mutate`: how many small faults in a block its own bench notices.
 
 All mutants live in one Verilator program that reads the number of one from a file; the bench runs once for each in a
-process of its own (:mod:`tb.harness.forked`) and stops at its first failure. What survives is compared with the
+process of its own (:mod:`sim.harness.forked`) and stops at its first failure. What survives is compared with the
 original: first all at once, by whether anything depends on the mutated bit; then its module, register by register, for
 all time; failing that the whole block by bounded model checking from reset, for all inputs that keep the rules of
 streams and for all outputs that those rules define.
@@ -27,10 +27,10 @@ from scripts.flows.outputs import write
 from scripts.flows.ports import boxes
 from scripts.flows.table import show
 from scripts.flows.yosys import BUILD, yosys
-from tb.harness.build import digest, locked, to_rtlil
-from tb.harness.forked import SELECTION
-from tb.harness.override import Override, overriding
-from tb.harness.run import passed
+from sim.harness.build import digest, locked, to_rtlil
+from sim.harness.forked import SELECTION
+from sim.harness.override import Override, overriding
+from sim.harness.run import passed
 
 #: Changes when the way mutants are made does.
 RECIPE = "5"

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from golden.errors import InputError
+from contracts.errors import InputError
 
 __all__ = ["checked_file", "checked_folder", "keep", "publishing", "replacing", "scratch", "write"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from golden.contracts import COMMANDS
+from contracts import COMMANDS
 from golden.image_format import Command, Region
 from scripts.config import load_ring
 from scripts.flows.prepare import examine, prepare

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from scripts.flows.outputs import write
-from tb.harness.build import ROOT, digest
+from sim.harness.build import ROOT, digest
 
 __all__ = ["Former", "Steps", "building", "duration", "former", "remember", "simulating"]
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from golden.contracts import Model
+from contracts import Model
 from golden.islands.schedule import ANY, Choice
 from golden.model.activation import RELU
 from golden.model.training import Training

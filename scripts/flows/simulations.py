@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from contracts import Error
 from golden.attributes.batch import BatchImage
 from golden.community.image import build_community_image, build_community_images, tiles_of
 from golden.community.tiles import Room, Share, cut
 from golden.compare import layer_differences
-from golden.contracts import Error
 from golden.graph import Graph, IntArray
 from golden.head import TASKS
 from golden.image import Image, build_image
@@ -30,15 +30,15 @@ from hw.community.chiplet import MachineConfig
 from scripts.config import Sizes
 from scripts.flows.location import Located, Search, limits_of, read_back, search_of, wrong_records
 from scripts.flows.progress import Steps, building, simulating
-from tb.attributes.batch_jobs import Ran, run_batches
-from tb.chiplet.host import Phase
-from tb.chiplet.jobs import Job, Settings, run_jobs
-from tb.chiplet.phases import every_cycle
-from tb.harness import Result
-from tb.models.activity import activity, cycles_so_far
-from tb.models.machine import build_machine
-from tb.models.memory import LATENCY
-from tb.ring.jobs import RingJob, RingSettings, run_ring
+from sim.attributes.batch_jobs import Ran, run_batches
+from sim.chiplet.host import Phase
+from sim.chiplet.jobs import Job, Settings, run_jobs
+from sim.chiplet.phases import every_cycle
+from sim.harness import Result
+from sim.machine import build_machine
+from sim.models.activity import activity, cycles_so_far
+from sim.models.memory import LATENCY
+from sim.ring.jobs import RingJob, RingSettings, run_ring
 
 __all__ = [
     "PLACEMENTS",
@@ -79,7 +79,7 @@ class Simulated:
     phases
         Of every chiplet's commands and of the gaps between them, from its start to its completion.
     working
-        Of every chiplet, see `tb.models.activity.activity`.
+        Of every chiplet, see `sim.models.activity.activity`.
     hidden
         int16 [nodes, features], results of the layer before the last as they lie in memory; None if there is none, or
         they stayed on the chip.

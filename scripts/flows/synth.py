@@ -23,8 +23,8 @@ from scripts.flows.outputs import write
 from scripts.flows.ports import boxes, flat_ports
 from scripts.flows.table import show
 from scripts.flows.yosys import BUILD, ToolError, run_tool, yosys
-from tb.harness.build import digest, locked, to_rtlil
-from tb.harness.expected import AREA_TOLERANCE, expected_area, record
+from sim.harness.build import digest, locked, to_rtlil
+from sim.harness.expected import AREA_TOLERANCE, expected_area, record
 
 #: Device for the frequency, and the one asked of the placer, in MHz.
 DEVICE = "--85k"

@@ -5,11 +5,11 @@ from typing import Any
 from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Array, Assert, Assume, Cover, Elaboratable, Module, Signal
 
-from golden.attributes.cache import LARGEST_LEAVES
-from golden.contracts import Policy
+from contracts import Policy
+from contracts.cache import LARGEST_LEAVES
 from hw.attributes.attribute_cache import GROUP, STAGES, AttributeCache, VictimFinder
 from hw.attributes.formats import AttributeConfig
-from tb.harness.formal import Proof
+from sim.harness.formal import Proof
 
 
 def config(ways: int, policy: Policy) -> AttributeConfig:

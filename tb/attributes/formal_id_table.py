@@ -12,7 +12,7 @@ from amaranth.hdl import Assert, Assume, Cover, Elaboratable, Module, Mux, Signa
 
 from hw.attributes.formats import AttributeConfig
 from hw.attributes.id_table import CELLS, IDTable, TableChange
-from tb.harness.formal import Proof
+from sim.harness.formal import Proof
 
 #: Cycles from presenting a look-up until its results are there.
 LATENCY = 3

@@ -7,7 +7,7 @@ from amaranth.hdl import Assert, Assume, Cover, Elaboratable, Module, Signal
 
 from hw.attributes.formats import AttributeConfig, MoveKind
 from hw.attributes.row_store import RowStore
-from tb.harness.formal import Proof, assert_stream, assume_stream
+from sim.harness.formal import Proof, assert_stream, assume_stream
 
 
 def config(beats: int) -> AttributeConfig:

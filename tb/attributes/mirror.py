@@ -11,11 +11,11 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from contracts import BATCH, LINE_BYTES, Flow, Opcode
+from contracts.scale import scales_of
 from golden.attributes.cache import AttributeRam, hashed_slot
 from golden.attributes.sampler import Batch, Plan, sample
-from golden.contracts import BATCH, LINE_BYTES, Flow, Opcode
 from golden.graph import Graph, IntArray
-from golden.model.scale import scales_of
 
 __all__ = ["Job", "Mirror", "PlainGraph"]
 

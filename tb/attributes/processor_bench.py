@@ -10,27 +10,16 @@ from typing import Any
 import cocotb
 import numpy as np
 
+from contracts import Policy
 from golden.attributes.cache import AttributeRam
-from golden.contracts import Policy
 from hw.attributes.formats import AttributeConfig
-from tb.attributes.trace_bench import (
-    PLAYER,
-    Phase,
-    Player,
-    check,
-    files,
-    image_of,
-    narrow,
-    read,
-    settings_of,
-    write,
-)
-from tb.attributes.trace_machine import TraceMachine
-from tb.harness import parameters
-from tb.harness.expected import expect_cycles
-from tb.harness.run import completed, run
-from tb.models.simulate import build_with_memory
-from tb.models.wrap import MemoryModel
+from sim.attributes.trace_bench import PLAYER, Phase, Player, check, files, image_of, narrow, read, settings_of, write
+from sim.attributes.trace_machine import TraceMachine
+from sim.harness import parameters
+from sim.harness.expected import expect_cycles
+from sim.harness.run import completed, run
+from sim.models.simulate import build_with_memory
+from sim.models.wrap import MemoryModel
 
 #: Bits of byte addresses: all memory that can be addressed is there.
 ADDRESS_BITS = 16

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from golden.attributes.lfsr import FINAL_ROUNDS, FINAL_WORD, WORD, leap_masks
+from contracts.sampling import FINAL_ROUNDS, FINAL_WORD, WORD, leap_masks
 
 __all__ = ["seed_of", "state_before"]
 

@@ -10,29 +10,21 @@ from typing import Any
 import cocotb
 import numpy as np
 
+from contracts import COMMANDS, LINE_BYTES, Error, Flow, Opcode, Policy
 from golden.attributes.cache import AttributeRam, hashed_slot
 from golden.attributes.sampler import Plan
-from golden.contracts import COMMANDS, LINE_BYTES, Error, Flow, Opcode, Policy
 from hw.attributes.accelerator import AttributeAccelerator
-from hw.attributes.core import CoreConfig
-from hw.attributes.formats import AttributeConfig
+from hw.attributes.factories import CORE
+from sim.harness import BuildOptions, parameters
+from sim.harness.bench import Bench, start
+from sim.harness.expected import expect_cycles
+from sim.harness.modules import module_sources
+from sim.models.memory import Memory
+from sim.models.simulate import simulate_with_memory
+from sim.models.wrap import MemoryModel
 from tb.attributes.mirror import Job, Mirror
-from tb.harness import BuildOptions, parameters
-from tb.harness.bench import Bench, start
-from tb.harness.expected import expect_cycles
 from tb.harness.marks import full
-from tb.harness.modules import module_sources
-from tb.models.memory import Memory
-from tb.models.simulate import simulate_with_memory
-from tb.models.wrap import MemoryModel
 
-CORE = CoreConfig(
-    AttributeConfig(
-        slots=12, ways=4, row_beats=8, data_width=64, id_bits=8, tag_bits=10, outstanding=4, depth=16, address_width=20
-    ),
-    5,
-    40,
-)
 #: Bytes of the memory, all that can be addressed.
 MEMORY = 1 << 20
 

@@ -9,12 +9,12 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pytest
 
+from contracts import Error, Flow, Policy
 from golden.attributes.cache import AttributeRam, Step
-from golden.contracts import Error, Flow, Policy
 from hw.attributes.formats import AttributeConfig
+from sim.attributes.trace_bench import Phase, Played, check, narrow, play
+from sim.harness.expected import expect_cycles
 from tb.attributes import processor_bench
-from tb.attributes.trace_bench import Phase, Played, check, narrow, play
-from tb.harness.expected import expect_cycles
 from tb.harness.marks import full
 
 NODES = 60

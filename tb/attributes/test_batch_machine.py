@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from contracts import Error, Model
+from contracts.dnp.config import CoreConfig as ProcessorConfig
+from contracts.errors import InputError
 from golden.attributes.batch import BatchImage, batch_results
 from golden.attributes.sampler import Plan
-from golden.contracts import Error, Model
-from golden.dnp.config import CoreConfig as ProcessorConfig
-from golden.errors import InputError
 from golden.graph import IntArray
 from golden.islands.locator import Limits
 from golden.model.network import Problem
@@ -22,8 +22,8 @@ from hw.dnp.neural_unit import NeuralConfig
 from hw.machine import Units
 from hw.pe.formats import PEConfig
 from hw.ring.formats import RingConfig
-from tb.attributes.batch_jobs import Ran, run_batches
-from tb.chiplet.problems import random_graph, random_problem
+from sim.attributes.batch_jobs import Ran, run_batches
+from sim.chiplet.problems import random_graph, random_problem
 from tb.community.machine import machine
 from tb.harness.marks import full
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contracts import Flow, Policy
 from golden.attributes.belady import belady_misses
 from golden.attributes.cache import AttributeRam, hashed_slot, replay
 from golden.attributes.lookahead import LookAheadRam, replay_ahead
 from golden.attributes.orders import ORDERS, islands, small_world
-from golden.contracts import Flow, Policy
 
 SLOTS, WAYS, NODES = 4, 3, 12
 

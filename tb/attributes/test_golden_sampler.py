@@ -7,10 +7,11 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from golden.attributes.lfsr import TAPS, Generator, leap_masks, mix
+from contracts.errors import InputError
+from contracts.sampling import TAPS, leap_masks
+from golden.attributes.lfsr import Generator, mix
 from golden.attributes.sampler import Plan, sample
 from golden.datasets import load
-from golden.errors import InputError
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """Proofs of the attribute RAM's parts."""
 
+from sim.harness.formal import prove_all
 from tb.attributes import formal_attribute_cache, formal_id_table, formal_row_store
-from tb.harness.formal import prove_all
 
 
 def test_id_table_proofs() -> None:

@@ -9,22 +9,23 @@ from typing import Any, cast
 import cocotb
 import numpy as np
 
+from contracts import VID_BITS, Error
+from contracts.sampling import NEGATIVE_HOP
 from golden.attributes.lfsr import Generator
-from golden.attributes.sampler import NEGATIVE_HOP, Batch, Plan, sample
-from golden.contracts import VID_BITS, Error
+from golden.attributes.sampler import Batch, Plan, sample
 from golden.datasets import load
 from golden.graph import Graph
 from hw.attributes.structure_processor import SampleSettings
+from sim.attributes.sampler_bench import SamplerBench
+from sim.harness import parameters
+from sim.harness.bench import Bench, start
+from sim.harness.codec import Codec
+from sim.harness.expected import expect_cycles
+from sim.models.memory import Memory
+from sim.models.simulate import simulate_with_memory
+from sim.models.wrap import MemoryModel
 from tb.attributes.random_memory import RandomMemory
-from tb.attributes.sampler_bench import SamplerBench
 from tb.attributes.seeds import seed_of, state_before
-from tb.harness import parameters
-from tb.harness.bench import Bench, start
-from tb.harness.codec import Codec
-from tb.harness.expected import expect_cycles
-from tb.models.memory import Memory
-from tb.models.simulate import simulate_with_memory
-from tb.models.wrap import MemoryModel
 
 GRAPHS = (
     "karate",

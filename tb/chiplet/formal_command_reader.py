@@ -6,9 +6,9 @@ from typing import Any
 from amaranth.asserts import AnySeq
 from amaranth.hdl import Assert, Assume, Cover, Elaboratable, Fragment, Module, Shape, Signal
 
-from golden.contracts import LINE_BYTES, Error
+from contracts import LINE_BYTES, Error
 from hw.chiplet.command_reader import CommandReader
-from tb.harness.formal import Proof, assert_stream, assume_stream
+from sim.harness.formal import Proof, assert_stream, assume_stream
 
 DATA_WIDTH = 256
 BEATS = LINE_BYTES * 8 // DATA_WIDTH

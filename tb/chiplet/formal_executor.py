@@ -5,10 +5,10 @@ from typing import Any
 from amaranth.asserts import AnySeq
 from amaranth.hdl import Assert, Assume, Cover, Elaboratable, Module, Mux, Signal
 
-from golden.contracts import Error, Opcode
+from contracts import Error, Opcode
 from hw.chiplet.executor import Executor, Route
 from hw.pe.formats import PEConfig
-from tb.harness.formal import Proof, assert_stream, assume_stream
+from sim.harness.formal import Proof, assert_stream, assume_stream
 
 #: As few bits as can be.
 CONFIG = PEConfig(lanes=4, data_width=64, address_width=20, weight_rows=4, max_out=4)

@@ -2,57 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from amaranth.hdl import Const, Module, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.chiplet.command_reader import CommandReader
-from hw.chiplet.executor import Executor
-from hw.chiplet.gather import GatherUnit
-from hw.chiplet.read_gate import ReadGate
-from hw.chiplet.task_builder import TaskBuilder
-from hw.chiplet.weight_loader import WeightLoader
+from hw.chiplet.factories import PARTS
 from hw.pe.formats import PEConfig
-from tb.harness import Result, parameters, simulate
-from tb.harness.bench import Bench, start
-from tb.harness.codec import Codec
+from sim.harness import Result, parameters, simulate
+from sim.harness.bench import Bench, start
+from sim.harness.codec import Codec
 
-__all__ = [
-    "CONFIGURATIONS",
-    "ERROR_SOURCES",
-    "FETCH_DEPTH",
-    "Part",
-    "Parts",
-    "begin",
-    "config",
-    "part",
-    "simulate_parts",
-]
+__all__ = ["CONFIGURATIONS", "Part", "Parts", "begin", "config", "simulate_parts"]
 
 #: Narrow, with every ratio of widths above 1; and the machine's.
 CONFIGURATIONS = {
     "narrow": PEConfig(lanes=2, data_width=64, address_width=20, weight_rows=32, max_out=12),
     "wide": PEConfig(),
-}
-#: Units that report to the executor.
-ERROR_SOURCES = 3
-#: Commands read ahead, by the width of the port.
-AHEAD = {64: 3, 256: 1}
-#: Beats the gather unit may have asked for: the fewest.
-FETCH_DEPTH = 16
-GATE_CLIENTS = 3
-GATE_MOST = 5
-
-PARTS: dict[str, Callable[[PEConfig], Any]] = {
-    "gather": lambda pe: GatherUnit(pe.address_width, pe.data_width, pe.max_beats, FETCH_DEPTH),
-    "builder": TaskBuilder,
-    "loader": WeightLoader,
-    "commands": lambda pe: CommandReader(pe.address_width, pe.data_width, AHEAD[pe.data_width]),
-    "executor": lambda pe: Executor(pe, ERROR_SOURCES),
-    "gate": lambda pe: ReadGate(pe.address_width, pe.data_width, GATE_CLIENTS, GATE_MOST),
 }
 
 
@@ -82,11 +50,6 @@ class Parts(wiring.Component):
                 if not isinstance(Value.cast(sink), Const):
                     m.d.comb += Value.cast(sink).eq(source)
         return m
-
-
-def part(name: str, **sizes: int) -> Any:
-    """Return one part for a PE of these `sizes` (of `PEConfig`)."""
-    return PARTS[name](PEConfig(**sizes))
 
 
 def config() -> PEConfig:
@@ -166,7 +129,7 @@ async def begin(dut: Any, name: str, **pace: Any) -> Part:
     name
         Name of the part.
     pace
-        As for `tb.harness.bench.start`.
+        As for `sim.harness.bench.start`.
     """
     design = Parts(**parameters())
     for path, part in design.parts.items():

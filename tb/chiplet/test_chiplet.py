@@ -9,20 +9,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from golden.contracts import COMMANDS, HEADER, LINE_BYTES, Error, Model, Opcode, RegionKind
+from contracts import COMMANDS, HEADER, LINE_BYTES, Error, Model, Opcode, RegionKind
+from contracts.dnp.config import CoreConfig
 from golden.datasets import load
-from golden.dnp.config import CoreConfig
 from golden.image import Image, build_image
 from golden.model.network import Problem
 from hw.chiplet.config import ChipletConfig
 from hw.dnp.neural_unit import NeuralConfig
 from hw.machine import Units
 from hw.pe.formats import PEConfig
-from tb.chiplet.jobs import Job, Outcome, Settings, mismatches, run_jobs
-from tb.chiplet.problems import CORNERS, corner_graph, random_graph, random_problem
-from tb.harness import Result
-from tb.harness.expected import expect_cycles
-from tb.models.activity import WINDOW, activity
+from sim.chiplet.jobs import Job, Outcome, Settings, mismatches, run_jobs
+from sim.chiplet.problems import CORNERS, corner_graph, random_graph, random_problem
+from sim.harness import Result
+from sim.harness.expected import expect_cycles
+from sim.models.activity import WINDOW, activity
 
 FULL = bool(os.environ.get("ATOLL_FULL"))
 NARROW = ChipletConfig(

@@ -7,13 +7,13 @@ from typing import Any
 import cocotb
 import pytest
 
-from golden.contracts import COMMANDS, HEADER, LINE_BYTES, MAGIC, VERSION, Error, Opcode
+from contracts import COMMANDS, HEADER, LINE_BYTES, MAGIC, VERSION, Error, Opcode
+from sim.harness import parameters
+from sim.harness.expected import expect_cycles
+from sim.harness.formal import prove_all
 from tb.chiplet.formal_command_reader import PROOFS
 from tb.chiplet.parts import CONFIGURATIONS, Part, begin, config, simulate_parts
 from tb.graph.responder import Responder
-from tb.harness import parameters
-from tb.harness.expected import expect_cycles
-from tb.harness.formal import prove_all
 
 
 @dataclass

@@ -7,24 +7,17 @@ from typing import Any
 import cocotb
 import pytest
 
-from golden.contracts import (
-    COMMANDS,
-    LINE_BYTES,
-    ROW_BYTES,
-    VALUE_BITS,
-    Activation,
-    Error,
-    Opcode,
-)
+from contracts import COMMANDS, LINE_BYTES, ROW_BYTES, VALUE_BITS, Activation, Error, Opcode
 from golden.image import row_bytes
 from hw.chiplet.executor import Route
+from hw.chiplet.factories import ERROR_SOURCES
 from hw.memory.formats import WORD_BYTES
 from hw.pe.formats import Mode
+from sim.harness import parameters
+from sim.harness.expected import expect_cycles
+from sim.harness.formal import prove_all
 from tb.chiplet.formal_executor import PROOFS
-from tb.chiplet.parts import CONFIGURATIONS, ERROR_SOURCES, Part, begin, config, simulate_parts
-from tb.harness import parameters
-from tb.harness.expected import expect_cycles
-from tb.harness.formal import prove_all
+from tb.chiplet.parts import CONFIGURATIONS, Part, begin, config, simulate_parts
 
 #: Line addresses with bits high and low; each port reaches the low ones.
 LINES = {

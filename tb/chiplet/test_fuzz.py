@@ -8,15 +8,15 @@ from random import Random
 
 import pytest
 
-from golden.contracts import COMMANDS, LINE_BYTES, Error, Model, Opcode
+from contracts import COMMANDS, LINE_BYTES, Error, Model, Opcode
 from golden.image import Image, build_image
 from golden.model.network import Problem
 from hw.chiplet.config import ChipletConfig
 from hw.pe.formats import PEConfig
-from tb.chiplet.host import Run
-from tb.chiplet.jobs import Job, Outcome, Settings, mismatches, run_jobs
-from tb.chiplet.problems import random_graph, random_problem
-from tb.models import machine as machines
+from sim import machine as machines
+from sim.chiplet.host import Run
+from sim.chiplet.jobs import Job, Outcome, Settings, mismatches, run_jobs
+from sim.chiplet.problems import random_graph, random_problem
 
 #: The same sizes as in the chiplet's own bench, so that one simulator serves both.
 CONFIG = ChipletConfig(

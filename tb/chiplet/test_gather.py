@@ -7,13 +7,13 @@ from typing import Any
 import cocotb
 import pytest
 
-from golden.contracts import Error
+from contracts import Error
 from hw.chiplet.gather import GatherUnit
 from hw.pe.formats import Coefficient
+from sim.harness import parameters
+from sim.harness.expected import expect_cycles
 from tb.chiplet.parts import CONFIGURATIONS, Part, begin, config, simulate_parts
 from tb.graph.responder import Responder
-from tb.harness import parameters
-from tb.harness.expected import expect_cycles
 
 #: A word that carries no source.
 NOTHING = None

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from golden.contracts import LINE_BYTES, Error, Model, RegionKind
+from contracts import LINE_BYTES, Error, Model, RegionKind
 from golden.head import TASKS, HeadProblem, head_of
 from golden.image import Region
-from tb.chiplet.jobs import Job, Outcome, Settings
-from tb.chiplet.problems import random_graph, random_problem
+from sim.chiplet.jobs import Job, Outcome, Settings
+from sim.chiplet.problems import random_graph, random_problem
 from tb.chiplet.test_chiplet import NARROW, NEURAL, STALLS, simulate
 
 FEATURES, CLASSES, EPOCHS = 3, 2, 2

@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from golden.contracts import COMMANDS, LINE_BYTES, Error, Model, Opcode, RegionKind
+from contracts import COMMANDS, LINE_BYTES, Error, Model, Opcode, RegionKind
 from golden.image import Image, build_image
 from golden.model.activation import FUNCTIONS, RELU
 from golden.model.network import Problem
-from tb.chiplet.jobs import Job, Settings, mismatches
-from tb.chiplet.problems import CORNERS, corner_graph, random_graph, random_problem
+from sim.chiplet.jobs import Job, Settings, mismatches
+from sim.chiplet.problems import CORNERS, corner_graph, random_graph, random_problem
 from tb.chiplet.test_chiplet import NARROW, NEURAL, STALLS, simulate, with_command, with_word
 
 CORE = NEURAL[NARROW].core

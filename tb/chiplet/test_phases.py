@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tb.chiplet.host import Phase
-from tb.chiplet.phases import Gap, every_cycle
+from sim.chiplet.host import Phase
+from sim.chiplet.phases import Gap, every_cycle
 
 
 def test_gaps_between_commands_have_names() -> None:

@@ -5,8 +5,9 @@ from typing import Any
 import cocotb
 import pytest
 
+from hw.chiplet.factories import GATE_CLIENTS, GATE_MOST
 from hw.chiplet.read_gate import ReadGate
-from tb.chiplet.parts import CONFIGURATIONS, GATE_CLIENTS, GATE_MOST, Part, begin, config, simulate_parts
+from tb.chiplet.parts import CONFIGURATIONS, Part, begin, config, simulate_parts
 
 
 class Gate:

@@ -6,11 +6,11 @@ from typing import Any
 import cocotb
 import pytest
 
-from golden.contracts import SCALE
+from contracts import SCALE
 from hw.pe.formats import Coefficient
+from sim.harness import parameters
+from sim.harness.expected import expect_cycles
 from tb.chiplet.parts import CONFIGURATIONS, Part, begin, config, simulate_parts
-from tb.harness import parameters
-from tb.harness.expected import expect_cycles
 
 
 @dataclass

@@ -7,9 +7,9 @@ import pytest
 from amaranth.hdl import Shape
 
 from golden.image import row_bytes
+from sim.harness import parameters
+from sim.harness.expected import expect_cycles
 from tb.chiplet.parts import CONFIGURATIONS, Part, begin, config, simulate_parts
-from tb.harness import parameters
-from tb.harness.expected import expect_cycles
 
 
 async def load(part: Part, rows: int, f_out: int) -> None:

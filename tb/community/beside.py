@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.community.formats import CommunityConfig
 from hw.community.places import Places, read_signature
-from tb.harness.codec import Codec
+from sim.harness.codec import Codec
 
 __all__ = ["Beside", "settings_of"]
 

@@ -7,7 +7,7 @@ from amaranth.hdl import Array, Assert, Assume, Cat, Const, Cover, Elaboratable,
 
 from hw.community.formats import CommunityConfig
 from hw.community.hub_port import HubPort
-from tb.harness.formal import Proof, assert_stream, assume_stream
+from sim.harness.formal import Proof, assert_stream, assume_stream
 
 #: The shortest rows, of up to four beats.
 CONFIG = CommunityConfig(lanes=1, width=8, columns=16, partners=1, max_out=1, weight_rows=2, data_width=64)

@@ -5,10 +5,10 @@ from typing import Any
 from amaranth.asserts import AnySeq
 from amaranth.hdl import Assert, Assume, Cover, Elaboratable, Module, Mux, Signal
 
-from golden.contracts import Error
+from contracts import Error
 from hw.community.load_sequencer import LoadSequencer
 from hw.graph.formats import ErrorReport
-from tb.harness.formal import Proof, assert_stream
+from sim.harness.formal import Proof, assert_stream
 
 #: Width of an address, in bits, and words of a row; what is proved does not depend on them.
 ADDRESS_WIDTH, ROW_WORDS = 13, 8

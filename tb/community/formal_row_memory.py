@@ -6,7 +6,7 @@ from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Assert, Assume, Cover, Elaboratable, Module, Signal
 
 from hw.community.row_memory import RowMemory
-from tb.harness.formal import Proof, assume_stream
+from sim.harness.formal import Proof, assume_stream
 
 _CLIENTS, _LINES, _WIDTH = 2, 2, 64
 

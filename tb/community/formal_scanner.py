@@ -7,7 +7,7 @@ from amaranth.hdl import Assert, Assume, Cover, Elaboratable, Module, Signal
 
 from hw.community.formats import CommunityConfig
 from hw.community.scanner import Scanner
-from tb.harness.formal import Proof, assert_stream, assume_stream
+from sim.harness.formal import Proof, assert_stream, assume_stream
 
 #: The fewest rows; what is proved does not depend on the rest.
 CONFIG = CommunityConfig(lanes=1, width=8, columns=16, partners=1, max_out=1, weight_rows=2, data_width=64)

@@ -11,13 +11,13 @@ from typing import Any
 import cocotb
 import numpy as np
 
-from golden.model.layer import GIN_FRACTION
+from contracts.scale import GIN_FRACTION
 from golden.model.rounding import requantise
+from hw.community import factories
 from hw.community.hub_unit import HubUnit
-from tb.community import factories
-from tb.harness import parameters
-from tb.harness.bench import Bench, start
-from tb.harness.codec import Codec
+from sim.harness import parameters
+from sim.harness.bench import Bench, start
+from sim.harness.codec import Codec
 
 #: Layers until their numbers begin again.
 EPOCHS = 15

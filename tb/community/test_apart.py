@@ -8,8 +8,8 @@ import cocotb
 import pytest
 
 from hw.community.apart import Apart
-from tb.harness import parameters, simulate
-from tb.harness.bench import Bench, start
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
 
 _VIDS = 1 << 32
 

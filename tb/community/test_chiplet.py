@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from contracts import COMMANDS, LINE_BYTES, Error, Model, Opcode, RegionKind
+from contracts.dnp.config import CoreConfig
 from golden.community.image import build_community_image, tiles_of
 from golden.community.layer import operations_of
 from golden.community.plan import Kind, Operations, Scheme, columns_of, plan
 from golden.community.tiles import Room, Share, cut
-from golden.contracts import COMMANDS, LINE_BYTES, Error, Model, Opcode, RegionKind
 from golden.datasets import load
-from golden.dnp.config import CoreConfig
 from golden.graph import Graph
 from golden.image import Image
 from golden.islands.locator import Limits, locate
@@ -23,12 +23,12 @@ from golden.model.activation import RELU
 from golden.model.network import Problem
 from hw.dnp.neural_unit import NeuralConfig
 from hw.machine import Units
-from tb.chiplet.jobs import Job, Outcome, Settings, mismatches, run_jobs
-from tb.chiplet.problems import CORNERS, corner_graph, random_problem
+from sim.chiplet.jobs import Job, Outcome, Settings, mismatches, run_jobs
+from sim.chiplet.problems import CORNERS, corner_graph, random_problem
+from sim.models.activity import WINDOW, activity
 from tb.community.machine import machine
 from tb.harness.marks import full
 from tb.islands.graphs import many_hubs
-from tb.models.activity import WINDOW, activity
 
 #: Lines of the row memory, for images whose rows stay on the chip between layers.
 ROWS = 128

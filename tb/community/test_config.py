@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from golden.errors import InputError
+from contracts.errors import InputError
 from hw.community.chiplet import MachineConfig
 from scripts.cli import app
 from scripts.config import as_dict, load_config, load_machine, load_ring

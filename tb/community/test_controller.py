@@ -6,17 +6,17 @@ from typing import Any
 import cocotb
 import pytest
 
-from golden.contracts import COMMANDS, Activation, Error, Opcode
+from contracts import COMMANDS, Activation, Error, Opcode
+from hw.community import factories
 from hw.community.controller import Controller
 from hw.community.feature_reader import FeatureSettings
 from hw.contracts import struct
 from hw.graph.formats import ErrorReport
 from hw.memory.formats import RangeRequest, beat_address_width, line_address_width
-from tb.community import factories
-from tb.harness import parameters, simulate, stream_ports
-from tb.harness.bench import Bench, start
-from tb.harness.codec import Codec, codec
-from tb.harness.expected import expect_cycles
+from sim.harness import parameters, simulate, stream_ports
+from sim.harness.bench import Bench, start
+from sim.harness.codec import Codec, codec
+from sim.harness.expected import expect_cycles
 from tb.harness.marks import full
 
 Fields = dict[str, int]

@@ -8,12 +8,12 @@ from typing import Any
 import cocotb
 import pytest
 
-from golden.contracts import RECORD_HEADER
+from contracts import RECORD_HEADER
 from golden.islands.allocator import Allocator
 from hw.community.distributor import Distributor
-from tb.harness import parameters, simulate
-from tb.harness.bench import Bench, start
-from tb.harness.expected import expect_cycles
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
+from sim.harness.expected import expect_cycles
 
 Words = list[dict[str, int]]
 #: The end of a stream, and what stands for a record of which only the header matters here.

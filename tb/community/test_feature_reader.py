@@ -9,16 +9,16 @@ import cocotb
 import pytest
 from amaranth.hdl import Const
 
-from golden.contracts import Error
+from contracts import Error
+from hw.community.factories import feature_reader
 from hw.community.feature_reader import FeatureReader, FeatureSettings
 from hw.community.node_table import Lookup
 from hw.pe.formats import Coefficient
-from tb.community.factories import feature_reader
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
+from sim.harness.codec import codec
+from sim.harness.expected import expect_cycles
 from tb.graph.responder import Responder
-from tb.harness import parameters, simulate
-from tb.harness.bench import Bench, start
-from tb.harness.codec import codec
-from tb.harness.expected import expect_cycles
 from tb.harness.marks import full
 
 _NUMBERS = 1 << 32

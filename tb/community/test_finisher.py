@@ -10,9 +10,9 @@ import pytest
 from golden.model.rounding import requantise
 from hw.community.finisher import Finisher
 from hw.community.formats import CommunityConfig
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
 from tb.community.beside import Beside, settings_of
-from tb.harness import parameters, simulate
-from tb.harness.bench import Bench, start
 from tb.harness.marks import full
 
 SIZES: tuple[dict[str, Any], ...] = (

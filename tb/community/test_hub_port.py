@@ -9,11 +9,11 @@ from typing import Any
 import cocotb
 import pytest
 
+from hw.community import factories
 from hw.community.hub_port import HubPort
 from hw.stream.queue import Queue
-from tb.community import factories
-from tb.harness import parameters, simulate
-from tb.harness.bench import Bench, start
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
 from tb.harness.marks import full
 
 #: As in a chiplet, but for shorter beats; as little as there can be; one unit.

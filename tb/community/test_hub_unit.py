@@ -8,15 +8,15 @@ from typing import Any
 import cocotb
 import pytest
 
+from hw.community import factories
 from hw.community.formats import RECORDS
 from hw.community.hub_unit import HubUnit
 from hw.pe.requantiser import Requantiser
-from tb.community import factories
+from sim.harness import simulate
+from sim.harness.bench import Bench
+from sim.harness.codec import Codec
+from sim.harness.expected import expect_cycles
 from tb.community.hubs import EPOCHS, Layer, ask_all, begin, clearing, random_layer, rest, some_layer
-from tb.harness import simulate
-from tb.harness.bench import Bench
-from tb.harness.codec import Codec
-from tb.harness.expected import expect_cycles
 from tb.harness.marks import full
 
 #: Two chunks in a beat, up to three beats in a row, halves of sums; one of two units.

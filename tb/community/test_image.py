@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from golden.contracts import ROW_BYTES, SPARSE_ENTRY
+from contracts import ROW_BYTES, SPARSE_ENTRY
 from golden.program.features import place_sparse
 from golden.program.program import Program
 

@@ -6,8 +6,8 @@ import cocotb
 import pytest
 
 from hw.community.keeper import Keeper
-from tb.harness import parameters, simulate
-from tb.harness.bench import Bench, start
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
 
 #: From the cycle in which a word is taken to the one in which it is offered.
 LATENCY = 2

@@ -6,9 +6,9 @@ import cocotb
 
 from hw.community.load_sequencer import LoadSequencer
 from hw.graph.formats import ErrorReport
-from tb.harness import parameters, simulate
-from tb.harness.bench import Bench, start
-from tb.harness.codec import codec
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
+from sim.harness.codec import codec
 
 #: Most rows of weights, and most biases.
 ROWS, BIASES = 1 << 16, (1 << 16) - 1

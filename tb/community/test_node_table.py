@@ -5,14 +5,14 @@ from typing import Any
 import cocotb
 import pytest
 
-from golden.contracts import SCALE
+from contracts import SCALE
 from hw.community.node_table import ARRAYS, Lookup, NodeTable
 from hw.contracts import struct
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
+from sim.harness.codec import codec
+from sim.harness.expected import expect_cycles
 from tb.graph.responder import Responder
-from tb.harness import parameters, simulate
-from tb.harness.bench import Bench, start
-from tb.harness.codec import codec
-from tb.harness.expected import expect_cycles
 from tb.harness.marks import full
 
 #: Where each array begins, in words, and how many it has.

@@ -8,17 +8,17 @@ from typing import Any
 import cocotb
 import numpy as np
 
+from contracts import RECORD_HEADER, Activation
 from golden.community.plan import Kind, Scheme
-from golden.contracts import RECORD_HEADER, Activation
 from golden.datasets import load
 from golden.islands.record import Record
 from golden.islands.schedule import Schedule
+from hw.community.factories import pe
 from hw.community.formats import CommunityConfig
-from tb.community.factories import pe
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
+from sim.harness.expected import expect_cycles
 from tb.community.work import Layer, PEPorts, layer_of
-from tb.harness import parameters, simulate
-from tb.harness.bench import Bench, start
-from tb.harness.expected import expect_cycles
 
 #: Configuration of most tests, and the narrowest.
 DEFAULT: dict[str, Any] = {"lanes": 8, "width": 64, "columns": 128, "partners": 8, "max_out": 19, "weight_rows": 64}

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contracts.errors import InputError
 from golden.community.bound import greedy_saving
 from golden.community.layer import aggregate_records, execute, operations_of
 from golden.community.plan import Kind, Operations, Scheme, Task, columns_of, plan
 from golden.datasets import load
-from golden.errors import InputError
 from golden.islands.locator import Limits, locate
 from golden.islands.record import Record
 from golden.islands.schedule import Schedule

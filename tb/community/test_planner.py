@@ -8,13 +8,14 @@ from typing import Any
 import cocotb
 import pytest
 
-from golden.community.plan import K_VALUES, Kind, Scheme, plan
+from contracts.communities import K_VALUES
+from golden.community.plan import Kind, Scheme, plan
 from hw.community.formats import CommunityConfig
 from hw.community.planner import Planner
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
+from sim.harness.expected import expect_cycles
 from tb.community.beside import Beside, settings_of
-from tb.harness import parameters, simulate
-from tb.harness.bench import Bench, start
-from tb.harness.expected import expect_cycles
 from tb.harness.marks import full
 
 #: The narrowest, one whose rows are counted in two groups, and odd numbers of partners.

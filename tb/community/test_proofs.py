@@ -1,10 +1,10 @@
 """Proofs of the community processor's blocks."""
 
+from sim.harness.formal import prove_all
 from tb.community.formal_hub_port import PROOFS as HUB_PORT
 from tb.community.formal_load_sequencer import PROOFS as LOAD_SEQUENCER
 from tb.community.formal_row_memory import PROOFS as ROW_MEMORY
 from tb.community.formal_scanner import PROOFS as SCANNER
-from tb.harness.formal import prove_all
 
 
 def test_load_sequencer_proofs() -> None:

@@ -9,16 +9,16 @@ import cocotb
 import numpy as np
 import pytest
 
+from contracts import RECORD_HEADER
 from golden.community.plan import columns_of
-from golden.contracts import RECORD_HEADER
 from golden.islands.record import Record
 from hw.community.formats import RECORDS, CommunityConfig
 from hw.community.record_reader import RecordReader
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
+from sim.harness.expected import expect_cycles
 from tb.community.beside import Beside
 from tb.community.work import record_words
-from tb.harness import parameters, simulate
-from tb.harness.bench import Bench, start
-from tb.harness.expected import expect_cycles
 
 #: The narrowest, the narrowest with room for as many records as may be, and one whose rows take two beats.
 SIZES: tuple[dict[str, Any], ...] = (

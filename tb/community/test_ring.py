@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from contracts import COMMANDS, LINE_BYTES, Error, Model, Opcode, RegionKind
+from contracts.dnp.config import CoreConfig
+from contracts.errors import InputError
 from golden.community.image import build_community_images, tiles_of
 from golden.community.plan import Kind
 from golden.community.tiles import Room
-from golden.contracts import COMMANDS, LINE_BYTES, Error, Model, Opcode, RegionKind
 from golden.datasets import load
-from golden.dnp.config import CoreConfig
-from golden.errors import InputError
 from golden.graph import Graph
 from golden.image import PART_ROWS, Image
 from golden.islands.locator import Limits
@@ -25,11 +25,11 @@ from hw.dnp.neural_unit import NeuralConfig
 from hw.machine import Units
 from hw.ring.formats import RingConfig
 from hw.ring.ring_chiplet import RingChiplet
-from tb.chiplet.problems import CORNERS, corner_graph, random_problem
+from sim.chiplet.problems import CORNERS, corner_graph, random_problem
+from sim.ring.jobs import RingJob, RingOutcome, RingSettings, mismatches, run_ring
 from tb.community.machine import machine
 from tb.islands.graphs import GRAPHS
 from tb.ring.cases import commanded, highest, patched, uneven
-from tb.ring.jobs import RingJob, RingOutcome, RingSettings, mismatches, run_ring
 
 #: Most chiplets of the simulated ring; a run may use fewer.
 MOST = 16 if os.environ.get("ATOLL_FULL") else 3

@@ -6,8 +6,8 @@ import cocotb
 import pytest
 
 from hw.community.row_memory import RowMemory
-from tb.harness import parameters, simulate
-from tb.harness.bench import Bench, start
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
 
 #: From the cycle in which a request is taken to that of its first beat.
 LATENCY = 3

@@ -5,12 +5,12 @@ from typing import Any
 import cocotb
 import pytest
 
-from golden.contracts import RECORD_HEADER
+from contracts import RECORD_HEADER
 from hw.community.sharer import Sharer
 from hw.islands.formats import RecordBeat
-from tb.harness import parameters, simulate
-from tb.harness.bench import Bench, start
-from tb.harness.codec import codec
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
+from sim.harness.codec import codec
 
 #: Records that a PE can have under way.
 MOST = 32

@@ -7,13 +7,13 @@ from typing import Any
 import cocotb
 import pytest
 
-from golden.contracts import VALUE_BITS
+from contracts import VALUE_BITS
 from hw.community.formats import CommunityConfig
 from hw.community.summer import Summer
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
+from sim.harness.codec import Codec
 from tb.community.beside import Beside, settings_of
-from tb.harness import parameters, simulate
-from tb.harness.bench import Bench, start
-from tb.harness.codec import Codec
 
 SIZES: tuple[dict[str, Any], ...] = (
     {"lanes": 4, "width": 8, "columns": 16, "max_out": 6, "weight_rows": 16, "data_width": 64},

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contracts import COMMANDS, LINE_BYTES, Model, Opcode, RegionKind
+from contracts.errors import InputError
 from golden.community.image import build_community_image, build_community_images, tiles_of, vids_of
 from golden.community.tiles import Room, Share, Tile, cut
-from golden.contracts import COMMANDS, LINE_BYTES, Model, Opcode, RegionKind
 from golden.datasets import load
-from golden.errors import InputError
 from golden.graph import Graph, IntArray
 from golden.image import Image
 from golden.islands.locator import Limits, locate
@@ -20,7 +20,7 @@ from golden.islands.partition import partition
 from golden.islands.schedule import SLOW, Schedule
 from golden.model.network import Problem
 from golden.ring.placement import Placement
-from tb.chiplet.problems import corner_graph, random_graph, random_problem
+from sim.chiplet.problems import corner_graph, random_graph, random_problem
 from tb.islands.graphs import many_hubs
 
 AMPLE = Room(1024, 1 << 14, 4, 256)

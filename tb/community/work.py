@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from contracts import Activation
+from contracts.scale import Scales
 from golden.community.layer import Aggregation, aggregate_records
 from golden.community.plan import Kind, Scheme
-from golden.contracts import Activation
 from golden.graph import Graph
 from golden.islands.locator import Limits, locate
 from golden.islands.record import Record, beats_of
 from golden.islands.schedule import Schedule
 from golden.model.layer import Int16Array, QuantisedLayer, combine
-from golden.model.scale import Scales
 from golden.pe.pe import Mode
 from hw.community.formats import CommunityConfig
-from tb.harness.bench import Bench
-from tb.harness.codec import Codec
+from sim.harness.bench import Bench
+from sim.harness.codec import Codec
 
 __all__ = ["Layer", "PEPorts", "layer_of", "record_words"]
 

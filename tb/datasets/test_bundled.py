@@ -2,9 +2,9 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from contracts.errors import InputError
 from golden.datasets import bundled, digits, load
 from golden.datasets.common import compact, stratified_split
-from golden.errors import InputError
 
 
 @pytest.mark.parametrize("name", bundled.GRAPHS)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from golden.errors import InputError
+from contracts.errors import InputError
 from golden.graph import Graph
 
 NODES = st.integers(1, 10)

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from contracts.errors import InputError
 from golden.datasets import load
-from golden.errors import InputError
 
 
 def parts() -> dict[str, Any]:

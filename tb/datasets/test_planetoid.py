@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from contracts.errors import InputError
 from golden.datasets import load
-from golden.errors import InputError
 
 FOLDER = os.environ.get("ATOLL_PLANETOID")
 

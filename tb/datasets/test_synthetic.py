@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contracts.errors import InputError
 from golden.datasets import catalogue, load
 from golden.datasets.synthetic import KINDS
-from golden.errors import InputError
 from golden.graph import Graph
 
 

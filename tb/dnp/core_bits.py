@@ -13,14 +13,14 @@ from typing import Any
 import cocotb
 from cocotb.triggers import ClockCycles
 
+from contracts.dnp.isa import GENERAL, PORTS, Control, StopCode
 from golden.dnp.assembler import assemble
-from golden.dnp.isa import GENERAL, PORTS, Control, StopCode
 from golden.dnp.machine import EdgePort, Machine
 from hw.dnp.core import COUNTER_BITS, Space, Status
+from sim.dnp.driver import CoreDriver
+from sim.harness import parameters
 from tb.dnp.core_runs import CONFIG, FOR_MANY, LIMIT, Job, Run, check, compare, run_all
 from tb.dnp.dense import dense_programs, instruction
-from tb.dnp.driver import CoreDriver
-from tb.harness import parameters
 
 __all__ = [
     "all_operands_of_every_instruction",

@@ -8,12 +8,12 @@ from typing import Any
 
 import cocotb
 
+from contracts.dnp.isa import GENERAL, PORTS, Control
 from golden.dnp.assembler import assemble
-from golden.dnp.isa import GENERAL, PORTS, Control
 from golden.dnp.machine import EdgePort
 from hw.dnp.core import Space
+from sim.dnp.driver import CoreDriver
 from tb.dnp.core_runs import CONFIG, FOR_MANY, Job, check, compare, run_all, run_texts
-from tb.dnp.driver import CoreDriver
 
 __all__ = [
     "a_start_clears_registers_and_ports",

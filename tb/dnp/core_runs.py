@@ -13,14 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from contracts.dnp.config import CoreConfig
+from contracts.dnp.isa import PORTS, StopCode
+from contracts.dnp.topology import Grid
 from golden.dnp.arithmetic import signed
 from golden.dnp.assembler import assemble
-from golden.dnp.config import CoreConfig
-from golden.dnp.isa import PORTS, StopCode
 from golden.dnp.machine import EdgePort, Machine
-from golden.dnp.topology import Grid
 from hw.dnp.core import Space
-from tb.dnp.driver import CoreDriver, expected
+from sim.dnp.driver import CoreDriver, expected
 
 __all__ = ["CONFIG", "FOR_MANY", "LIMIT", "Job", "Run", "check", "compare", "ends", "run_all", "run_texts"]
 
@@ -28,7 +28,7 @@ CONFIG = CoreConfig()
 #: Words every port has to offer; more than any program takes.
 SUPPLY = 1500
 LIMIT = 20_000
-#: Whether the process is going to fork for many mutants (`tb.harness.forked`, which forks when it is imported): what is
+#: Whether the process will fork for many mutants (`sim.harness.forked`, which forks when it is imported): what is
 #: the same for all of them is made before.
 FOR_MANY = "ATOLL_MUTANTS" in os.environ
 

@@ -7,9 +7,8 @@ memory, the pointer is sent through a port, which shows all its bits, and loaded
 import random
 from itertools import count
 
-from golden.dnp.config import CoreConfig
-from golden.dnp.decode import NONE, Trait, traits
-from golden.dnp.isa import (
+from contracts.dnp.config import CoreConfig
+from contracts.dnp.isa import (
     CODES,
     GENERAL,
     INSTRUCTIONS,
@@ -21,6 +20,7 @@ from golden.dnp.isa import (
     Instruction,
     Kind,
 )
+from golden.dnp.decode import NONE, Trait, traits
 
 __all__ = ["dense_programs", "instruction"]
 

@@ -13,12 +13,12 @@ from typing import Any
 from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Array, Assert, Assume, Cat, Cover, Elaboratable, Module, Mux, Signal, signed
 
-from golden.dnp.arithmetic import FRACTION, HIGHEST, LOWEST, WORD
-from golden.dnp.isa import ACCUMULATOR_CLEARED, GENERAL, INSTRUCTIONS, Instruction, Kind
+from contracts.dnp.config import FRACTION, HIGHEST, LOWEST, WORD
+from contracts.dnp.isa import ACCUMULATOR_CLEARED, GENERAL, INSTRUCTIONS, Instruction, Kind
 from hw.dnp.arithmetic import EFFECTS, Arithmetic
 from hw.dnp.decoder import Decoder
 from hw.dnp.isa import Right, Value
-from tb.harness.formal import Proof
+from sim.harness.formal import Proof
 
 _SUM = signed(WORD + 3)
 #: Products of two words.

@@ -14,9 +14,8 @@ from typing import Any
 from amaranth.asserts import AnySeq
 from amaranth.hdl import Array, Assert, Assume, Const, Cover, Elaboratable, Module, Mux, Signal
 
-from golden.dnp.arithmetic import WORD
-from golden.dnp.config import CoreConfig
-from golden.dnp.isa import (
+from contracts.dnp.config import WORD
+from contracts.dnp.isa import (
     CODES,
     GENERAL,
     INSTRUCTIONS,
@@ -30,21 +29,15 @@ from golden.dnp.isa import (
     StopCode,
 )
 from hw.dnp.decoder import Decoder
+from hw.dnp.factories import CONFIG
 from hw.dnp.isa import STOP_BITS
 from hw.dnp.issue import Issue
-from tb.harness.formal import Proof
+from sim.harness.formal import Proof
 
-#: Small memories keep the comparisons of addresses small.
-CONFIG = CoreConfig(wm_depth=6, xm_depth=4, p_depth=12, table_bits=2)
 _BRANCHES = ("BN", "BP", "BZ", "BNZ")
 _ISSUE_ONLY = ("NOP", "JMP", "MOV.C", "SET", "LOOP", *_BRANCHES)
 #: Flights whose results come too late for the operand stage.
 _LATE = 2
-
-
-def issue() -> Issue:
-    """Make the issue stage as it is proved."""
-    return Issue(CONFIG)
 
 
 def _any(values: Any) -> Any:

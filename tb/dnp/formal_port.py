@@ -6,9 +6,9 @@ from amaranth.asserts import AnySeq
 from amaranth.hdl import Assert, Cover, Elaboratable, Module, Signal, signed
 from amaranth.lib import wiring
 
-from golden.dnp.arithmetic import WORD
+from contracts.dnp.config import WORD
 from hw.dnp.port import Port
-from tb.harness.formal import Proof, assert_stream
+from sim.harness.formal import Proof, assert_stream
 
 
 class LinkSpec(Elaboratable):

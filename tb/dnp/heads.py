@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from golden.dnp.config import CoreConfig
+from contracts.dnp.config import CoreConfig
 from golden.dnp.head import Head
 from golden.dnp.network import Learning, Network
 from golden.graph import Graph

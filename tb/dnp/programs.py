@@ -2,8 +2,8 @@
 
 import random
 
-from golden.dnp.config import CoreConfig
-from golden.dnp.isa import INSTRUCTIONS, PORTS, SET_TARGETS, Control, Instruction, Kind
+from contracts.dnp.config import CoreConfig
+from contracts.dnp.isa import INSTRUCTIONS, PORTS, SET_TARGETS, Control, Instruction, Kind
 
 __all__ = ["random_program"]
 

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 from cocotb.triggers import ClockCycles
 
-from golden.dnp import gbus
+from contracts.dnp import gbus
+from contracts.dnp.config import CoreConfig
+from contracts.dnp.isa import StopCode
+from contracts.dnp.topology import EAST, NORTH, SOUTH, WEST, Grid, Topology
 from golden.dnp.assembler import assemble
-from golden.dnp.config import CoreConfig
 from golden.dnp.hopfield import hebbian, map_hopfield
-from golden.dnp.isa import StopCode
 from golden.dnp.machine import EdgePort, Machine
-from golden.dnp.topology import EAST, NORTH, SOUTH, WEST, Grid, Topology
 from hw.dnp.array import ProcessorArray
-from tb.dnp.array import ArrayDriver, exchange, hosts, lint_array, simulate_array
+from sim.dnp.array import ArrayDriver, exchange, hosts, lint_array, simulate_array
+from sim.harness import parameters
+from sim.harness.run import CLOCK_NS
 from tb.dnp.programs import random_program
-from tb.harness import parameters
-from tb.harness.run import CLOCK_NS
 
 CONFIG = CoreConfig(wm_depth=200, xm_depth=72, p_depth=1024, table_bits=5)
 #: Processors per side; a board has 8.

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from contracts.dnp.config import CoreConfig
+from contracts.dnp.isa import INSTRUCTIONS, REPEAT_BIT, Instruction, Kind, lookup
+from contracts.errors import InputError
 from golden.dnp.assembler import AssemblyError, assemble
-from golden.dnp.config import CoreConfig
 from golden.dnp.decode import Trait, traits
 from golden.dnp.disassembler import disassemble
-from golden.dnp.isa import INSTRUCTIONS, REPEAT_BIT, Instruction, Kind, lookup
 from golden.dnp.machine import DeadlockError
-from golden.errors import InputError
 from scripts.cli import app
 from scripts.dnp import programs
 from tb.dnp.programs import random_program

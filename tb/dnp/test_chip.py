@@ -10,19 +10,18 @@ import numpy as np
 import pytest
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from golden.dnp import gbus
-from golden.dnp.arithmetic import HIGHEST, LOWEST
+from contracts.dnp import gbus
+from contracts.dnp.config import HIGHEST, LOWEST, CoreConfig
+from contracts.dnp.gbus import HEADER, Operation, Space
+from contracts.dnp.topology import Grid
 from golden.dnp.assembler import assemble
-from golden.dnp.config import CoreConfig
-from golden.dnp.gbus import HEADER, Operation, Space
 from golden.dnp.layer_end import LayerEnd
 from golden.dnp.machine import EdgePort, Machine
-from golden.dnp.topology import Grid
 from hw.dnp.ccb import ChipControl
 from hw.dnp.chip import NeuralChip
 from hw.dnp.core import Status
-from tb.dnp.array import ArrayDriver, exchange, hosts, simulate_chip
-from tb.harness.run import CLOCK_NS
+from sim.dnp.array import ArrayDriver, exchange, hosts, simulate_chip
+from sim.harness.run import CLOCK_NS
 
 CONFIG = CoreConfig(wm_depth=24, xm_depth=12, p_depth=64, table_bits=3)
 GRID = Grid(2, 2)

@@ -10,12 +10,14 @@ import cocotb
 import numpy as np
 import pytest
 
+from contracts.dnp.isa import INSTRUCTIONS, TABLE_POINTER, Control, Instruction, StopCode
 from golden.dnp.arithmetic import signed
 from golden.dnp.assembler import assemble
 from golden.dnp.decode import NONE, Trait, traits
-from golden.dnp.isa import INSTRUCTIONS, TABLE_POINTER, Control, Instruction, StopCode
 from golden.dnp.machine import EdgePort
 from hw.dnp.core import COUNTER_BITS, Core, Space, Status
+from sim.dnp.driver import CoreDriver
+from sim.harness import parameters, simulate
 from tb.dnp.core_bits import (
     all_operands_of_every_instruction,
     counters_go_on_past_16_bits,
@@ -32,10 +34,8 @@ from tb.dnp.core_hazards import (
     words_that_come_late_are_written_where_they_belong,
 )
 from tb.dnp.core_runs import CONFIG, FOR_MANY, LIMIT, Job, compare, ends, run_all, run_texts
-from tb.dnp.driver import CoreDriver
 from tb.dnp.figure4 import PROGRAMS
 from tb.dnp.programs import random_program
-from tb.harness import parameters, simulate
 
 #: cocotb finds them here.
 __all__ = [

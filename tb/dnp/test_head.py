@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from golden.contracts import LINE_BYTES, Error
-from golden.dnp.arithmetic import HIGHEST, LOWEST, Ints
+from contracts import LINE_BYTES, Error
+from contracts.dnp.config import HIGHEST, LOWEST, CoreConfig
+from contracts.dnp.topology import CHIP
+from golden.dnp.arithmetic import Ints
 from golden.dnp.assembler import AssemblyError
-from golden.dnp.chip_rows import CHIP
-from golden.dnp.config import CoreConfig
 from golden.dnp.head import Head, Task
 from golden.dnp.network import Learning, Network, NetworkModel
 from golden.image_format import row_bytes
+from sim.harness.expected import expect_cycles
 from tb.dnp.test_neural_unit import CORE, PROGRAM, RESULTS, ROWS, Unit, begin
 from tb.dnp.test_neural_unit import run as simulate
 from tb.dnp.test_neural_unit import unit as design
-from tb.harness.expected import expect_cycles
 
 #: Of the memory port, in bits.
 WIDTH = 64

@@ -7,18 +7,19 @@ import numpy as np
 import pytest
 
 import golden.head
-from golden.contracts import COMMANDS, LINE_BYTES, Model, Opcode
-from golden.dnp.chip_rows import CHIP, collect, feed
-from golden.dnp.config import CoreConfig
-from golden.dnp.gbus import HEADER, Operation, Space
+from contracts import COMMANDS, LINE_BYTES, Model, Opcode
+from contracts.dnp.config import CoreConfig
+from contracts.dnp.gbus import HEADER, Operation, Space
+from contracts.dnp.topology import CHIP
+from contracts.errors import InputError
+from golden.dnp.chip_rows import collect, feed
 from golden.dnp.machine import Machine
-from golden.errors import InputError
 from golden.head import HeadProblem, check_head, head_of
 from golden.image import Image
 from golden.image_format import row_bytes
 from golden.model.layer import Int16Array
 from golden.model.network import infer
-from tb.chiplet.problems import random_graph, random_problem
+from sim.chiplet.problems import random_graph, random_problem
 from tb.dnp.heads import head_problem, labelled
 
 CORE = CoreConfig(wm_depth=96, xm_depth=20, p_depth=256, table_bits=5)

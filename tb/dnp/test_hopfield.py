@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from golden.dnp.config import CoreConfig
+from contracts.dnp.config import CoreConfig
 from golden.dnp.hopfield import hebbian, map_hopfield
 
 NEURONS, PATTERNS, SWEEPS = 40, 3, 4

@@ -1,8 +1,8 @@
 """Every instruction does what the table says: proofs."""
 
-from golden.dnp.isa import INSTRUCTIONS
+from contracts.dnp.isa import INSTRUCTIONS
+from sim.harness.formal import prove_all
 from tb.dnp.formal_instructions import _FORMULAS, PROOFS
-from tb.harness.formal import prove_all
 
 #: Rows that end in the issue stage; the bench of the core compares them with the golden machine.
 _ISSUE_ONLY = {"NOP", "HALT", "JMP", "MOV.C", "SET", "BN", "BP", "BZ", "BNZ", "LOOP"}

@@ -1,7 +1,7 @@
 """The issue stage: proofs."""
 
+from sim.harness.formal import prove_all
 from tb.dnp.formal_issue import PROOFS
-from tb.harness.formal import prove_all
 
 
 def test_proofs() -> None:

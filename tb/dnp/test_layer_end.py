@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from golden.contracts import Model
+from contracts import Model
+from contracts.dnp.config import CoreConfig
 from golden.datasets import load
-from golden.dnp.config import CoreConfig
 from golden.dnp.layer_end import LayerEnd
 from golden.dnp.network import sigmoid_table, table_of
 from golden.model.layer import aggregate, combine

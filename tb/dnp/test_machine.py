@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contracts.dnp.config import CoreConfig
+from contracts.dnp.isa import INSTRUCTIONS, StopCode, lookup
+from contracts.dnp.topology import EAST, NORTH, SOUTH, WEST, Grid, Topology
 from golden.dnp.arithmetic import invert, product, product_rounded, saturate
 from golden.dnp.assembler import assemble
-from golden.dnp.config import CoreConfig
-from golden.dnp.isa import INSTRUCTIONS, StopCode, lookup
 from golden.dnp.machine import DeadlockError, EdgePort, Machine
-from golden.dnp.topology import EAST, NORTH, SOUTH, WEST, Grid, Topology
 from tb.dnp.figure4 import PROGRAMS
 
 PORTS = "NESW"

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from scripts.cli import app
 from scripts.dnp.manual import manual
-from tb.harness.build import ROOT
+from sim.harness.build import ROOT
 
 _BLOCK = re.compile(r"```(\w+)\n(.*?)\n```", re.DOTALL)
 

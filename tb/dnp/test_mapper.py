@@ -7,13 +7,13 @@ import pytest
 from sklearn.datasets import load_iris
 from sklearn.neural_network import MLPClassifier
 
+from contracts.dnp.config import CoreConfig
+from contracts.dnp.topology import Grid, Topology
 from golden.dnp.arithmetic import saturate
-from golden.dnp.config import CoreConfig
 from golden.dnp.layout import DoesNotFitError
 from golden.dnp.mapper import map_network
 from golden.dnp.network import Learning, Network, NetworkModel, saturating_sum, sigmoid_table
 from golden.dnp.placement import Axis, Placement
-from golden.dnp.topology import Grid, Topology
 
 CONFIG = CoreConfig(wm_depth=2048, xm_depth=256, p_depth=4096)
 SHAPES = [(1, Topology.TORUS), (2, Topology.TORUS), (3, Topology.TORUS), (3, Topology.MESH), (2, Topology.PASF),

@@ -10,24 +10,24 @@ import cocotb
 import numpy as np
 import pytest
 
-from golden.contracts import COMMANDS, LINE_BYTES, Error, Opcode
-from golden.dnp.arithmetic import HIGHEST, LOWEST, Ints, saturate
+from contracts import COMMANDS, LINE_BYTES, Error, Opcode
+from contracts.dnp.config import HIGHEST, LOWEST, CoreConfig
+from contracts.dnp.gbus import Space, read, write
+from contracts.dnp.isa import StopCode
+from contracts.dnp.topology import CHIP, PROGRAM_WORDS
+from golden.dnp.arithmetic import Ints, saturate
 from golden.dnp.assembler import assemble
-from golden.dnp.chip_rows import CHIP, PROGRAM_WORDS
-from golden.dnp.config import CoreConfig
-from golden.dnp.gbus import Space, read, write
-from golden.dnp.isa import StopCode
 from golden.dnp.layer_end import LayerEnd
 from golden.image_format import row_bytes
 from hw.dnp.neural_unit import NeuralConfig
+from sim.harness import parameters
+from sim.harness.bench import Bench, start
+from sim.harness.expected import expect_cycles
+from sim.models.memory import Memory
+from sim.models.simulate import simulate_with_memory
+from sim.models.wrap import MemoryModel
 from tb.dnp.unit_bench import NeuralUnitBench
-from tb.harness import parameters
-from tb.harness.bench import Bench, start
-from tb.harness.expected import expect_cycles
 from tb.harness.marks import full
-from tb.models.memory import Memory
-from tb.models.simulate import simulate_with_memory
-from tb.models.wrap import MemoryModel
 
 #: Small memories, with room for the head of `tb.dnp.test_head`, and a queue that is shorter than the longest rows.
 CORE = CoreConfig(wm_depth=96, xm_depth=20, p_depth=256, table_bits=5)

@@ -10,10 +10,10 @@ from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 
 from hw.dnp.port import Port
+from sim.harness import simulate
+from sim.harness.formal import prove_all
+from sim.harness.run import CLOCK_NS
 from tb.dnp.formal_port import PROOFS
-from tb.harness import simulate
-from tb.harness.formal import prove_all
-from tb.harness.run import CLOCK_NS
 
 CLOCKS = 800
 #: Words with runs of equal bits among random ones.

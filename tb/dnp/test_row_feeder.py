@@ -5,11 +5,11 @@ from typing import Any
 import cocotb
 import pytest
 
-from golden.dnp.arithmetic import HIGHEST, LOWEST, WORD
+from contracts.dnp.config import HIGHEST, LOWEST, WORD
 from hw.dnp.row_feeder import RowFeeder
 from hw.stream.queue import Queue
-from tb.harness import parameters, simulate
-from tb.harness.bench import Bench, start
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
 
 
 def rows(bench: Bench, design: RowFeeder, count: int, elements: int) -> None:

@@ -6,7 +6,7 @@ from amaranth import Elaboratable, Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from golden.contracts import COMMAND_BYTES
+from contracts import COMMAND_BYTES
 from hw.dnp.neural_unit import NeuralConfig, NeuralUnit
 from hw.graph.csr_reader import ErrorReport
 from hw.memory.axi import AXI4Signature, connect_flat, flat_members

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from golden.contracts import Model
+from contracts import Model
+from contracts.errors import InputError
 from golden.datasets import load
-from golden.errors import InputError
 from golden.model.float_model import FloatModel
 from golden.model.weights import write_weights
 from scripts.cli import app

@@ -12,7 +12,7 @@ import typer.main
 from scripts.bench.catalogue import BENCHES
 from scripts.blocks import BLOCKS
 from scripts.cli import app
-from tb.harness import ROOT
+from sim.harness import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FOLDERS = {"configs", "docs", "golden", "hw", "scripts", "tb"}

@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from contracts import HEADER, LINE_BYTES, Model
+from contracts.dnp.config import CoreConfig
+from contracts.errors import InputError
 from golden.attributes.sampler import Plan
-from golden.contracts import HEADER, LINE_BYTES, Model
 from golden.datasets import load
-from golden.dnp.config import CoreConfig
 from golden.dnp.machine import DeadlockError
-from golden.errors import InputError
 from golden.image import build_image
 from golden.image_format import Image
 from golden.model.quantise import quantise
@@ -34,7 +34,7 @@ from scripts.cli import main
 from scripts.config import CONFIGS, load_ring
 from scripts.dnp import programs
 from scripts.flows.batch import parse_fan_out
-from tb.chiplet.problems import random_problem
+from sim.chiplet.problems import random_problem
 from tb.dnp.programs import random_program
 from tb.flows.strange import ARRAYS, NUMBERS, Rng, changed, damaged, renumbered
 

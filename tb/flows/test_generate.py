@@ -7,7 +7,7 @@ import pytest
 
 from scripts.blocks import find
 from scripts.flows.generate import generate, lint
-from tb.harness import ROOT
+from sim.harness import ROOT
 
 
 def test_a_block_of_other_sizes_as_the_document_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

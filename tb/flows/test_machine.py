@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from golden.errors import InputError
+from contracts.errors import InputError
 from hw.chiplet.chiplet import Chiplet
 from hw.chiplet.machine import Machine
 from hw.community.chiplet import CommunityChiplet, MachineConfig

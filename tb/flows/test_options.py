@@ -8,10 +8,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from golden.errors import InputError
+from contracts.errors import InputError
 from scripts.cli import app
 from scripts.version import commit, described
-from tb.harness import ROOT
+from sim.harness import ROOT
 
 
 def refusal(arguments: list[str]) -> str:

@@ -10,7 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import same_color
 from matplotlib.figure import Figure
 
-from golden.contracts import Opcode
+from contracts import Opcode
 from golden.datasets import load
 from golden.graph import Graph
 from golden.islands.locator import Limits, locate
@@ -21,7 +21,7 @@ from scripts.report.adjacency import BLOCKS, adjacency, blocks_of
 from scripts.report.drawing import drawing
 from scripts.report.figures import Timeline, timeline
 from scripts.report.glossary import PHASES, phase_title
-from tb.chiplet.phases import Gap
+from sim.chiplet.phases import Gap
 
 #: A point with one edge is darker than this in one of its colours, and what is tinted is not.
 DARK = 0.75

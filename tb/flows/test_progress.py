@@ -10,7 +10,7 @@ from rich.console import Console
 
 from scripts.flows import progress
 from scripts.flows.progress import Former, Steps, building, duration, former, remember, simulating
-from tb.models.activity import WINDOW, activity_plusarg, cycles_so_far
+from sim.models.activity import WINDOW, activity_plusarg, cycles_so_far
 
 NAMES = ["training", building(), simulating(), building("the head"), simulating("the head"), "report"]
 

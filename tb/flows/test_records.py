@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from contracts.errors import InputError
 from golden.datasets import load
-from golden.errors import InputError
 from golden.islands.locator import Limits, locate
 from golden.islands.record import Record, beats_of
 from golden.islands.schedule import ANY, Choice, Schedule
@@ -26,7 +26,7 @@ from scripts.flows.location import Search
 from scripts.flows.progress import Steps, building, simulating
 from scripts.flows.run import Request, run
 from scripts.flows.simulations import Simulated, place, simulate
-from tb.models.records import located, record_source, records_plusarg
+from sim.models.records import located, record_source, records_plusarg
 
 #: A small chiplet with community PEs, with room for karate at once.
 SMALL = """

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from golden.errors import InputError
+from contracts.errors import InputError
 from scripts import cli
 from scripts.blocks import UserError
 from scripts.flows.outputs import checked_file, checked_folder, keep, publishing, replacing, scratch, write
 from scripts.flows.run import Request, run
 from scripts.flows.yosys import ToolError
-from tb.harness.build import FORBIDDEN, ROOT
+from sim.harness.build import FORBIDDEN, ROOT
 
 ATOLL = [sys.executable, "-m", "scripts.cli", "run", "--config", "small"]
 
@@ -203,7 +203,7 @@ def test_a_checkout_that_make_cannot_use_is_refused(name: str, tmp_path: Path, m
     assert done.returncode == 1
     assert done.stderr.startswith(f"atoll: '{tmp_path / name}': make cannot build simulators")
     assert done.stderr.count("\n") == 1
-    monkeypatch.setattr(import_module("tb.harness.build"), "ROOT", tmp_path / name)
+    monkeypatch.setattr(import_module("sim.harness.build"), "ROOT", tmp_path / name)
     with pytest.raises(UserError, match="make cannot work in a folder of this name"):
         run(Request("karate", out=tmp_path))
 

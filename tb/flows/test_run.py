@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from contracts import Model, Opcode
+from contracts.errors import InputError
 from golden.community.tiles import Share, cut
-from golden.contracts import Model, Opcode
 from golden.datasets import load
-from golden.errors import InputError
 from golden.metrics import Bound, limit_cycles
 from golden.model.network import infer
 from hw.chiplet.config import ChipletConfig
@@ -23,11 +23,11 @@ from scripts.config import load_config, load_machine, load_ring, names
 from scripts.flows.batch import Sampling
 from scripts.flows.run import Request, run
 from scripts.flows.simulations import HeadRun, Simulated, place, room_of
-from tb.chiplet.phases import Gap
-from tb.chiplet.problems import random_problem
+from sim.chiplet.phases import Gap
+from sim.chiplet.problems import random_problem
+from sim.models.memory import LATENCY
 from tb.community.machine import machine
 from tb.harness.marks import full
-from tb.models.memory import LATENCY
 
 KEYS = {
     "schema", "dataset", "model", "config", "bit_exact", "differences", "cycles", "cycles_by_phase", "macs",

@@ -7,7 +7,7 @@ from amaranth.hdl import Assert, Assume, Cover, Elaboratable, Module, Signal
 from amaranth.utils import exact_log2
 
 from hw.graph.segmenter import Segmenter
-from tb.harness.formal import Proof, assert_stream, assume_stream
+from sim.harness.formal import Proof, assert_stream, assume_stream
 
 ADDRESS_WIDTH = 13
 #: Rows and tiles of the requests followed, at most.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from golden.contracts import Error
+from contracts import Error
 
 __all__ = ["Request", "Segment", "pieces", "segments"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import cocotb
 
-from tb.harness.bench import Bench
+from sim.harness.bench import Bench
 
 __all__ = ["Responder"]
 

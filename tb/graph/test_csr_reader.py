@@ -8,14 +8,14 @@ import cocotb
 import pytest
 from amaranth.utils import exact_log2
 
-from golden.contracts import LINE_BYTES, Error
+from contracts import LINE_BYTES, Error
 from hw.graph.csr_reader import CsrReader
 from hw.memory.formats import WORD_BYTES
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
+from sim.harness.expected import expect_cycles
 from tb.graph.reference import Request, pieces, segments
 from tb.graph.responder import Responder
-from tb.harness import parameters, simulate
-from tb.harness.bench import Bench, start
-from tb.harness.expected import expect_cycles
 
 #: Narrow and shallow, and the machine's.
 CONFIGURATIONS = {

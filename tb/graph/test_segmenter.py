@@ -5,16 +5,16 @@ from typing import Any
 
 import cocotb
 
-from golden.contracts import Error
+from contracts import Error
 from hw.graph.formats import CsrRequest
 from hw.graph.segmenter import Segmenter
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
+from sim.harness.codec import codec
+from sim.harness.expected import expect_cycles
+from sim.harness.formal import prove_all
 from tb.graph.formal_segmenter import PROOFS
 from tb.graph.reference import Request, segments
-from tb.harness import parameters, simulate
-from tb.harness.bench import Bench, start
-from tb.harness.codec import codec
-from tb.harness.expected import expect_cycles
-from tb.harness.formal import prove_all
 
 _MOST = (1 << 32) - 1
 

@@ -12,7 +12,7 @@ from amaranth import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from golden.errors import InputError
+from contracts.errors import InputError
 from hw.stream.queue import Queue
 from hw.stream.slice import Slice
 from scripts import blocks
@@ -20,8 +20,8 @@ from scripts.blocks import BLOCKS, find, measured_elsewhere
 from scripts.flows import contracts, cover, equivalence, generate, mutate, synth
 from scripts.flows.modules import own_modules
 from scripts.flows.yosys import ToolError, yosys
-from tb.harness import expected
-from tb.harness.build import to_rtlil
+from sim.harness import expected
+from sim.harness.build import to_rtlil
 from tb.harness.marks import full
 
 

@@ -10,12 +10,12 @@ from amaranth.hdl import Assert, Cover, Elaboratable, Module, Signal, signed
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from tb.harness import BuildOptions, parameters, simulate, stream_ports
-from tb.harness.bench import start
-from tb.harness.build import build
-from tb.harness.codec import Codec
-from tb.harness.formal import Proof, assert_stream, assume_stream, check
-from tb.harness.run import run
+from sim.harness import BuildOptions, parameters, simulate, stream_ports
+from sim.harness.bench import start
+from sim.harness.build import build
+from sim.harness.codec import Codec
+from sim.harness.formal import Proof, assert_stream, assume_stream, check
+from sim.harness.run import run
 
 
 class Colour(enum.Enum, shape=2):  # type: ignore[call-arg]
@@ -126,7 +126,7 @@ def test_a_block_that_is_compiled_once_runs_and_fails_like_others(fault: str, pa
 
 def test_a_bench_without_tests_fails() -> None:
     with pytest.raises(AssertionError, match="no cocotb test was run"):
-        simulate(Hop("none"), "tb.harness.codec")
+        simulate(Hop("none"), "sim.harness.codec")
 
 
 def test_payloads_are_packed_as_amaranth_does() -> None:

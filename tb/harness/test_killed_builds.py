@@ -7,14 +7,14 @@ import sys
 import time
 from pathlib import Path
 
-from tb.harness.build import ROOT
+from sim.harness.build import ROOT
 
 #: Builds a small design in the folder given, and runs it.
 PROGRAM = """
 import sys
 from importlib import import_module
 from pathlib import Path
-import_module("tb.harness.build").SIM_DIR = Path(sys.argv[1])
+import_module("sim.harness.build").SIM_DIR = Path(sys.argv[1])
 from scripts.blocks import find
 (block,) = find("stream.queue")
 block.run_bench(block.bench_parameters)

@@ -6,9 +6,9 @@ from typing import Any
 from amaranth.asserts import AnySeq
 from amaranth.hdl import Assert, Assume, Cat, Cover, Elaboratable, Module, Signal, Value
 
-from golden.contracts.registers import register
+from contracts.registers import register
 from hw.host.control_port import ControlPort
-from tb.harness.formal import Proof, assert_stream, assume_stream
+from sim.harness.formal import Proof, assert_stream, assume_stream
 
 #: Width of the memory port's addresses.
 ADDRESS_WIDTH = 8

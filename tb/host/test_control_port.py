@@ -9,13 +9,13 @@ import cocotb
 import pytest
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
 
-from golden.contracts import COMPLETION
-from golden.contracts.registers import COUNTERS, REGISTERS, Access, register
+from contracts import COMPLETION
+from contracts.registers import COUNTERS, REGISTERS, Access, register
 from golden.host.control_port import ControlPort as Model
 from hw.host.control_port import ADDRESS_WIDTH, ControlPort
-from tb.harness import parameters, simulate
-from tb.harness.bench import Bench, start
-from tb.harness.formal import prove_all
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
+from sim.harness.formal import prove_all
 from tb.host.formal_control_port import PROOFS
 
 CONTROL = register("CONTROL")

@@ -14,22 +14,22 @@ from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
 
-from golden.contracts import HEADER, LINE_BYTES, MAGIC, VERSION, Error, Model
-from golden.contracts.registers import REGISTERS, register
+from contracts import HEADER, LINE_BYTES, MAGIC, VERSION, Error, Model
+from contracts.registers import REGISTERS, register
 from golden.image import Image, build_image
 from golden.model.network import Problem, infer
+from hw.host.factories import NARROW, hosted_chiplet
 from hw.host.hosted import Hosted
 from hw.ring.formats import RingConfig
 from hw.ring.ring_chiplet import RingChiplet
-from scripts.driver import Bus, Driver, DriverError, Finished, MappedBus, now
-from tb.chiplet.problems import random_graph, random_problem
-from tb.harness import CLOCK_NS, parameters
-from tb.harness.build import to_rtlil
-from tb.host.bus import SimulatedBus
-from tb.host.factories import NARROW, hosted_chiplet
-from tb.models.memory import Memory
-from tb.models.simulate import simulate_with_memory
-from tb.models.wrap import MemoryModel
+from sim.chiplet.problems import random_graph, random_problem
+from sim.driver import Bus, Driver, DriverError, Finished, MappedBus, now
+from sim.harness import CLOCK_NS, parameters
+from sim.harness.build import to_rtlil
+from sim.host.bus import SimulatedBus
+from sim.models.memory import Memory
+from sim.models.simulate import simulate_with_memory
+from sim.models.wrap import MemoryModel
 
 BEAT_BYTES = NARROW.pe.data_width // 8
 MEMORY_BYTES = 1 << 16

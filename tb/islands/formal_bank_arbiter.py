@@ -6,7 +6,7 @@ from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Array, Assert, Assume, Cover, Elaboratable, Module, Mux, Signal
 
 from hw.islands.bank_arbiter import BankArbiter
-from tb.harness.formal import Proof
+from sim.harness.formal import Proof
 
 
 class BankArbiterSpec(Elaboratable):

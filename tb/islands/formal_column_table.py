@@ -7,7 +7,7 @@ from amaranth.hdl import Assert, Assume, Cover, Elaboratable, Module, Mux, Reset
 
 from hw.islands.column_table import ColumnTable
 from hw.islands.config import LocatorConfig
-from tb.harness.formal import Proof
+from sim.harness.formal import Proof
 
 
 class _Crowded(LocatorConfig):

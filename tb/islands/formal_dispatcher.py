@@ -7,7 +7,7 @@ from amaranth.hdl import Assert, Cat, Cover, Elaboratable, Module, Signal
 
 from hw.islands.config import LocatorConfig
 from hw.islands.dispatcher import Dispatcher
-from tb.harness.formal import Proof
+from sim.harness.formal import Proof
 
 _CONFIG = LocatorConfig(
     engines=3, searches=2, lanes=1, nodes=64, edges=64, banks=2, line_banks=2, data_width=128, tag_bits=4

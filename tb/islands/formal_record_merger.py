@@ -5,9 +5,9 @@ from typing import Any
 from amaranth.asserts import AnySeq
 from amaranth.hdl import Array, Assert, Assume, Cover, Elaboratable, Module, Mux, Signal
 
-from golden.contracts import RECORD_HEADER
+from contracts import RECORD_HEADER
 from hw.islands.record_merger import RecordMerger
-from tb.harness.formal import Proof
+from sim.harness.formal import Proof
 
 _COUNT = 2
 _NUMBER_BITS = 4

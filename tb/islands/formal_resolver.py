@@ -7,7 +7,7 @@ from amaranth.hdl import Array, Assert, Assume, Cover, Elaboratable, Module, Mux
 
 from hw.islands.config import LocatorConfig
 from hw.islands.resolver import Judge
-from tb.harness.formal import Proof
+from sim.harness.formal import Proof
 
 _CONFIG = LocatorConfig(
     engines=3, searches=1, lanes=1, nodes=64, edges=256, banks=2, line_banks=2, data_width=64, tag_bits=4

@@ -11,7 +11,7 @@ from hw.islands.config import LocatorConfig
 from hw.islands.formats import Kind
 from hw.islands.state_bank import Held
 from hw.islands.state_pager import StatePager
-from tb.harness.formal import Proof
+from sim.harness.formal import Proof
 
 _CONFIG = LocatorConfig(
     engines=1, searches=2, lanes=1, nodes=64, window=32, page=16, edges=64, banks=8, line_banks=2, tag_bits=5

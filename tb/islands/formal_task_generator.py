@@ -8,7 +8,7 @@ from amaranth.utils import exact_log2
 
 from hw.islands.config import LocatorConfig
 from hw.islands.task_generator import TaskGenerator
-from tb.harness.formal import Proof
+from sim.harness.formal import Proof
 
 _CONFIG = LocatorConfig(
     engines=1, searches=1, lanes=1, nodes=64, edges=64, banks=2, line_banks=2, data_width=128, tag_bits=4, tasks=2

@@ -10,19 +10,19 @@ from typing import Any
 
 import cocotb
 
-from golden.contracts import Error
+from contracts import Error
 from golden.graph import Graph
 from golden.islands.locator import Limits
 from golden.islands.partition import check_records
 from golden.islands.record import Record, beats_of, records_of
 from golden.islands.schedule import Schedule
 from hw.islands.config import LocatorConfig
-from tb.harness import parameters
-from tb.harness.bench import Bench, start
-from tb.harness.codec import Codec
-from tb.harness.expected import expect_cycles
-from tb.islands.island_machine import IslandMachine, Layout, lay_out
-from tb.models.memory import Memory
+from sim.harness import parameters
+from sim.harness.bench import Bench, start
+from sim.harness.codec import Codec
+from sim.harness.expected import expect_cycles
+from sim.islands.island_machine import IslandMachine, Layout, lay_out
+from sim.models.memory import Memory
 
 __all__ = ["HALVING", "LIMIT", "SIZE", "SLOW", "Machine", "begin", "brief", "expect", "limits_of"]
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import cocotb
 
-from golden.contracts import LINE_BYTES, Error
+from contracts import LINE_BYTES, Error
 from golden.datasets import load
 from golden.islands.locator import locate
 from golden.islands.partition import partition
 from golden.islands.schedule import Schedule
-from tb.harness import parameters
+from sim.harness import parameters
+from sim.islands.island_machine import IslandMachine, lay_out
 from tb.islands.graphs import GRAPHS
-from tb.islands.island_machine import IslandMachine, lay_out
 from tb.islands.locator_driver import HALVING, LIMIT, begin, brief, limits_of
 
 

@@ -12,15 +12,15 @@ from cocotb.triggers import RisingEdge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contracts.errors import InputError
 from golden.datasets import load
-from golden.errors import InputError
 from golden.islands.allocator import Allocator as Golden
 from golden.islands.allocator import longest_first, lower_bound, work_of
 from golden.islands.locator import locate
 from golden.islands.schedule import Schedule
 from hw.islands.allocator import Allocator
-from tb.harness import parameters, simulate
-from tb.harness.bench import Bench, start
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
 
 
 def drive(bench: Bench, golden: Golden, tasks: list[tuple[int, int]]) -> None:

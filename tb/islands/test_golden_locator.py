@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contracts.errors import InputError
 from golden.datasets import load
-from golden.errors import InputError
 from golden.graph import Graph, IntArray
 from golden.islands.locator import Limits, Location, locate
 from golden.islands.order import check_order, reorder

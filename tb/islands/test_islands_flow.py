@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from contracts.errors import InputError
 from golden.datasets import load
-from golden.errors import InputError
 from golden.graph import Graph
 from golden.islands.locator import Limits, locate
 from golden.islands.partition import check_records

@@ -14,7 +14,7 @@ import cocotb
 import numpy as np
 import pytest
 
-from golden.contracts import Error
+from contracts import Error
 from golden.datasets import load
 from golden.graph import Graph
 from golden.islands.locator import locate
@@ -22,9 +22,12 @@ from golden.islands.partition import check_records, partition
 from golden.islands.record import beats_of
 from golden.islands.schedule import Schedule
 from hw.islands.config import LocatorConfig
-from tb.harness import BuildOptions, parameters
+from sim.harness import BuildOptions, parameters
+from sim.harness.modules import module_sources
+from sim.islands.island_machine import IslandMachine, lay_out, worker_blocks
+from sim.models.simulate import simulate_with_memory
+from sim.models.wrap import MemoryModel
 from tb.harness.marks import full
-from tb.harness.modules import module_sources
 from tb.islands.graphs import (
     GRAPHS,
     bound_stars,
@@ -39,11 +42,8 @@ from tb.islands.graphs import (
     stars,
     tangled,
 )
-from tb.islands.island_machine import IslandMachine, lay_out, worker_blocks
 from tb.islands.locator_driver import HALVING, LIMIT, SIZE, SLOW, begin, brief, expect, limits_of
 from tb.islands.locator_error_tests import *  # noqa: F403  # cocotb looks for tests in this module
-from tb.models.simulate import simulate_with_memory
-from tb.models.wrap import MemoryModel
 
 
 @cocotb.test()

@@ -5,7 +5,7 @@ import gc
 import pytest
 
 from hw.islands.bank_arbiter import BankArbiter
-from tb.harness.formal import prove_all
+from sim.harness.formal import prove_all
 from tb.islands import (
     formal_bank_arbiter,
     formal_column_table,

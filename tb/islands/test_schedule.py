@@ -2,11 +2,12 @@
 
 import pytest
 
+from contracts.communities import ROUNDS_MAX
+from contracts.errors import InputError
 from golden.datasets import load
-from golden.errors import InputError
 from golden.islands.locator import Limits, locate
 from golden.islands.partition import partition
-from golden.islands.schedule import ANY, ROUNDS_MAX, SLOW, Choice, Schedule, falling, quarter
+from golden.islands.schedule import ANY, SLOW, Choice, Schedule, falling, quarter
 
 
 def thresholds(schedule: Schedule) -> list[int]:

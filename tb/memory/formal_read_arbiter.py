@@ -6,7 +6,7 @@ from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Array, Assert, Assume, Cat, Cover, Elaboratable, Module, Mux, Signal
 
 from hw.memory.read_arbiter import ReadArbiter
-from tb.harness.formal import Proof, assume_stream
+from sim.harness.formal import Proof, assume_stream
 
 CLIENTS = 2
 OUTSTANDING = 2

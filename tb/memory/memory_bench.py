@@ -1,7 +1,7 @@
 """What the benches of the memory side share: its streams, the contents of its memory, what is expected of them."""
 
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -9,12 +9,12 @@ from typing import Any
 import cocotb
 
 from hw.memory.formats import BURST_BEATS
-from tb.harness import Result, parameters
-from tb.harness.bench import Bench, start
-from tb.memory.memory_side import MemorySide
-from tb.models.memory import Memory
-from tb.models.simulate import simulate_with_memory
-from tb.models.wrap import MemoryModel
+from sim.harness import Result, parameters
+from sim.harness.bench import Bench, start
+from sim.memory.memory_side import CONFIGURATIONS, MemorySide, configured
+from sim.models.memory import Memory
+from sim.models.simulate import simulate_with_memory
+from sim.models.wrap import MemoryModel
 
 #: Size of the memory, in bytes.
 SIZE = 1 << 16
@@ -23,11 +23,6 @@ BENCHES = tuple(
     f"tb.memory.test_{name}"
     for name in ("fetcher", "range_reader", "word_serialiser", "read_arbiter", "write_port", "memory_side")
 )
-#: Designs that all benches of the area run on: narrow and shallow, so that every limit is met, and the machine's.
-CONFIGURATIONS: dict[str, Callable[[], MemorySide]] = {
-    "narrow": lambda: MemorySide(data_width=64, depth=16, outstanding=4, address_width=18),
-    "wide": lambda: MemorySide(data_width=256, depth=128, outstanding=128),
-}
 
 
 class MemoryBench:
@@ -141,7 +136,7 @@ async def begin(dut: Any, **pace: Any) -> MemoryBench:
     dut
         cocotb's handle of the top.
     pace
-        As for `tb.harness.bench.start`.
+        As for `sim.harness.bench.start`.
     """
     component = design()
     memory = Memory(dut, component.beat_bytes, Path(parameters()["directory"]))
@@ -150,11 +145,6 @@ async def begin(dut: Any, **pace: Any) -> MemoryBench:
     image = bench.random.randbytes(SIZE)
     await memory.load(image)
     return MemoryBench(bench, memory, image)
-
-
-def configured(configuration: str) -> MemorySide:
-    """Return the design under test by the name of its configuration."""
-    return CONFIGURATIONS[configuration]()
 
 
 def simulate_memory_side(configuration: str, bench: str, directory: Path) -> Result:

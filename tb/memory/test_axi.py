@@ -15,7 +15,7 @@ from hw.memory.axi import (
     connect_flat,
     flat_members,
 )
-from tb.harness.build import to_rtlil
+from sim.harness.build import to_rtlil
 
 
 class Bridge(wiring.Component):

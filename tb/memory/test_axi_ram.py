@@ -9,10 +9,10 @@ from typing import Any
 import cocotb
 from cocotbext.axi import AxiBus, AxiRam
 
-from tb.harness import simulate
-from tb.harness.bench import start
+from sim.harness import simulate
+from sim.harness.bench import start
+from sim.memory.memory_side import MemorySide
 from tb.memory.memory_bench import SIZE, MemoryBench, random_bursts, random_ranges
-from tb.memory.memory_side import MemorySide
 from tb.memory.test_write_port import random_writes
 
 

@@ -8,9 +8,10 @@ import pytest
 
 from hw.memory.fetcher import Fetcher
 from hw.memory.formats import BURST_BEATS, LINE_BYTES
-from tb.harness.formal import prove_all
+from sim.harness.formal import prove_all
+from sim.memory.memory_side import CONFIGURATIONS
 from tb.memory.formal_fetcher import PROOFS
-from tb.memory.memory_bench import CONFIGURATIONS, SIZE, begin, design, random_bursts, simulate_memory_side
+from tb.memory.memory_bench import SIZE, begin, design, random_bursts, simulate_memory_side
 
 #: Cycles of a burst from ``fetch_i`` to ``fetch_o`` beyond the memory's latency and the FIFO's: slice, arbiter, R.
 OVERHEAD = 2

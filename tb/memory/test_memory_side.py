@@ -6,15 +6,8 @@ from typing import Any
 import cocotb
 import pytest
 
-from tb.memory.memory_bench import (
-    CONFIGURATIONS,
-    SIZE,
-    MemoryBench,
-    begin,
-    random_bursts,
-    random_ranges,
-    simulate_memory_side,
-)
+from sim.memory.memory_side import CONFIGURATIONS
+from tb.memory.memory_bench import SIZE, MemoryBench, begin, random_bursts, random_ranges, simulate_memory_side
 
 
 def start_everything(bench: MemoryBench, count: int) -> None:

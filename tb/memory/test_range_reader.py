@@ -8,7 +8,8 @@ import pytest
 
 from hw.memory.formats import BURST_BEATS, LINE_BYTES
 from hw.memory.range_reader import RangeMasker, RangeReader, RangeSplitter
-from tb.memory.memory_bench import CONFIGURATIONS, SIZE, begin, design, random_ranges, simulate_memory_side
+from sim.memory.memory_side import CONFIGURATIONS
+from tb.memory.memory_bench import SIZE, begin, design, random_ranges, simulate_memory_side
 from tb.memory.test_fetcher import fifo_latency
 
 #: Cycles of a range from ``range_i`` to ``range_o`` beyond the memory's latency and the FIFO's.

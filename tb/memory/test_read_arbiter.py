@@ -8,10 +8,10 @@ import pytest
 
 from hw.memory.formats import LINE_BYTES
 from hw.memory.read_arbiter import ReadArbiter
-from tb.harness.formal import prove_all
+from sim.harness.formal import prove_all
+from sim.memory.memory_side import CLIENTS, CONFIGURATIONS
 from tb.memory.formal_read_arbiter import PROOFS
 from tb.memory.memory_bench import (
-    CONFIGURATIONS,
     SIZE,
     begin,
     design,
@@ -20,7 +20,6 @@ from tb.memory.memory_bench import (
     ranges_anywhere,
     simulate_memory_side,
 )
-from tb.memory.memory_side import CLIENTS
 
 
 @cocotb.test()

@@ -8,7 +8,8 @@ import pytest
 
 from hw.memory.formats import LINE_BYTES
 from hw.memory.word_serialiser import WordSerialiser
-from tb.memory.memory_bench import CONFIGURATIONS, begin, random_ranges, simulate_memory_side
+from sim.memory.memory_side import CONFIGURATIONS
+from tb.memory.memory_bench import begin, random_ranges, simulate_memory_side
 from tb.memory.test_fetcher import fifo_latency
 
 #: Cycles of a range from ``word_i`` to ``word_o`` beyond the memory's latency and the FIFO's.

@@ -8,7 +8,8 @@ import pytest
 
 from hw.memory.formats import LINE_BYTES
 from hw.memory.write_port import WritePort
-from tb.memory.memory_bench import CONFIGURATIONS, SIZE, MemoryBench, begin, design, simulate_memory_side
+from sim.memory.memory_side import CONFIGURATIONS
+from tb.memory.memory_bench import SIZE, MemoryBench, begin, design, simulate_memory_side
 
 
 def random_writes(bench: MemoryBench, count: int) -> list[tuple[int, int, int]]:

@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from golden.contracts import Activation
+from contracts import Activation
+from contracts.scale import Scales
 from golden.model.layer import QuantisedLayer
-from golden.model.scale import Scales
 
 __all__ = ["CORNERS", "layer_by_hand", "random_layer", "rounded"]
 

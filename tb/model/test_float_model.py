@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from golden.contracts import Model
+from contracts import Model
+from contracts.errors import InputError
 from golden.datasets import load
-from golden.errors import InputError
 from golden.graph import Graph
 from golden.model.activation import FUNCTIONS
 from golden.model.float_model import FloatModel, accuracy, propagation

@@ -6,13 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from golden.contracts import Activation, Model
+from contracts import Activation, Model
+from contracts.errors import InputError
+from contracts.scale import scales_of
 from golden.dnp.layer_end import LayerEnd
-from golden.errors import InputError
 from golden.graph import Graph
 from golden.model.layer import QuantisedLayer, aggregate, aggregation_sums, check_degrees, combination_sums, combine
 from golden.model.network import Fractions, Problem, QuantisedModel, infer, predictions, problem_of
-from golden.model.scale import scales_of, scales_of_model
+from golden.model.scale import scales_of_model
 from tb.model.reference import CORNERS, layer_by_hand, random_layer
 
 EXTREMES = np.array([-32768, 32767], dtype=np.int16)

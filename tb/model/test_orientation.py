@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from golden.contracts import Model
+from contracts import Model
+from contracts.errors import InputError
 from golden.datasets import load
-from golden.errors import InputError
 from golden.model.float_model import FloatModel
 from golden.model.hints import hints, hints_of_weights
 from golden.model.training import Training, train

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from golden.contracts import Activation, Model
+from contracts import Activation, Model
+from contracts.dnp.config import CoreConfig
+from contracts.errors import InputError
 from golden.datasets import load
-from golden.dnp.config import CoreConfig
-from golden.errors import InputError
 from golden.model.float_model import FloatModel
 from golden.model.network import infer
 from golden.model.quantise import Agreement, compare, fraction_of, quantise

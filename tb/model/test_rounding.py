@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from golden.errors import InputError
+from contracts.errors import InputError
 from golden.model.rounding import requantise
 from tb.model.reference import rounded
 

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from golden.contracts import Model
-from golden.errors import InputError
-from golden.model.scale import Scales, scales_of, scales_of_model
+from contracts import Model
+from contracts.errors import InputError
+from contracts.scale import Scales, scales_of
+from golden.model.scale import scales_of_model
 
 
 def test_one_is_8000_and_0() -> None:

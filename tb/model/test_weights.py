@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from golden.contracts import Model
-from golden.errors import InputError
+from contracts import Model
+from contracts.errors import InputError
 from golden.model.weights import model_of, read_weights, write_weights
 from tb.model.test_float_model import network
 

@@ -8,8 +8,8 @@ import pytest
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 
-from tb.harness import CLOCK_NS, parameters, simulate
-from tb.models.wrap import SOURCES
+from sim.harness import CLOCK_NS, parameters, simulate
+from sim.models.wrap import SOURCES
 
 #: A cycle: values of signals that are not 0.
 Cycle = dict[str, int]

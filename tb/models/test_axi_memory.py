@@ -11,9 +11,9 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
 from hw.memory.axi import AXI4Signature, flat_members
+from sim.memory.memory_side import MemorySide
+from sim.models.wrap import CONTROLS, MemoryModel, wrapper
 from tb.memory.memory_bench import SIZE, MemoryBench, begin, simulate_memory_side
-from tb.memory.memory_side import MemorySide
-from tb.models.wrap import CONTROLS, MemoryModel, wrapper
 
 
 @cocotb.test()

@@ -10,7 +10,7 @@ from amaranth.hdl import Assert, Assume, Elaboratable, Module, Signal, Value
 from hw.pe.drain import Drain
 from hw.pe.formats import PEConfig
 from hw.pe.lanes import LaneArray
-from tb.harness.formal import Proof
+from sim.harness.formal import Proof
 
 #: The narrowest PE with rows of several beats.
 CONFIG = PEConfig(lanes=1, data_width=64, address_width=20, weight_rows=2, max_out=6)

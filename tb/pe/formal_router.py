@@ -7,7 +7,7 @@ from amaranth.hdl import Assert, Assume, Cover, Elaboratable, Module, Mux, Signa
 
 from hw.pe.formats import PEConfig
 from hw.pe.router import TaskRouter
-from tb.harness.formal import Proof, assert_stream, assume_stream
+from sim.harness.formal import Proof, assert_stream, assume_stream
 
 #: Narrowest beats: what is proved does not depend on the payload, which only passes.
 CONFIG = PEConfig(lanes=1, data_width=64, address_width=20, weight_rows=2, max_out=1)

@@ -8,12 +8,12 @@ import cocotb
 import pytest
 
 from golden.pe.pe import Layer, Mode, Task, operations, row_beats
+from hw.pe.factories import group
 from hw.pe.formats import PEConfig
 from hw.pe.group import PEGroup
-from tb.harness import parameters, simulate
-from tb.harness.bench import Bench, start
-from tb.harness.expected import expect_cycles
-from tb.pe.factories import group
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
+from sim.harness.expected import expect_cycles
 from tb.pe.work import SELF, Maker, Ports, at, unpacked
 
 GROUP = {"pes": 3, "lanes": 4, "data_width": 64, "weight_rows": 32, "max_out": 9, "queue": 16}

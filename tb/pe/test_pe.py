@@ -8,13 +8,13 @@ import cocotb
 import pytest
 
 from golden.pe.pe import Layer, Mode, Task, cycles, operations
+from hw.pe.factories import pe
 from hw.pe.formats import PEConfig
 from hw.pe.pe import PE
-from tb.harness import parameters, simulate
-from tb.harness.bench import Bench, start
-from tb.harness.expected import expect_cycles
-from tb.harness.formal import check, prove_all
-from tb.pe.factories import pe
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
+from sim.harness.expected import expect_cycles
+from sim.harness.formal import check, prove_all
 from tb.pe.formal_pe import PROOFS, REFUTED
 from tb.pe.work import FACTORS, HIGH, NEIGHBOUR, SELF, Maker, Ports
 

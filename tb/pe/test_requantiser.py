@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from golden.model.rounding import VALUE_MAX, VALUE_MIN, requantise
 from hw.pe.requantiser import Requantiser
-from tb.harness import parameters, simulate
-from tb.harness.bench import Bench, start
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
 
 #: Columns of the operands: signed 48 and 32 bits, then unsigned 16, 5, 6 and 1 bit.
 FIELDS = ("value", "bias", "mantissa", "exponent", "shift", "relu")

@@ -8,9 +8,9 @@ import pytest
 
 from hw.pe.formats import PEConfig
 from hw.pe.router import TaskRouter
-from tb.harness import parameters, simulate
-from tb.harness.bench import Bench, start
-from tb.harness.formal import prove_all
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
+from sim.harness.formal import prove_all
 from tb.pe.formal_router import PROOFS
 
 #: What is routed only passes, so the narrowest beats do.

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from golden.pe.pe import Beat, Layer, Mode, RowBeat, Task, row_beats
 from hw.pe.formats import Coefficient, PEConfig
-from tb.harness.bench import Bench
-from tb.harness.codec import Codec
+from sim.harness.bench import Bench
+from sim.harness.codec import Codec
 
 #: What a PE is written before every layer.
 WEIGHT, BIAS = "weight_write", "bias_write"

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from golden.contracts import COMMANDS, LINE_BYTES, REGION, Opcode, RegionKind
+from contracts import COMMANDS, LINE_BYTES, REGION, Opcode, RegionKind
 from golden.image_format import Image
 
 __all__ = ["KINDS", "check_image"]

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from contracts import Model, Opcode
+from contracts.dnp.config import CoreConfig
 from golden.community.image import build_community_image, build_community_images, tiles_of
 from golden.community.tiles import Room
-from golden.contracts import Model, Opcode
-from golden.dnp.config import CoreConfig
 from golden.graph import Graph
 from golden.image_format import Image
 from golden.islands.schedule import Schedule
@@ -21,7 +21,7 @@ from golden.ring.image import build_images
 from golden.ring.placement import Placement
 from scripts.flows.program import listing, operands
 from scripts.flows.request import Request
-from tb.chiplet.problems import random_graph, random_problem
+from sim.chiplet.problems import random_graph, random_problem
 from tb.dnp.heads import head_problem, labelled
 from tb.program.images import KINDS, check_image
 

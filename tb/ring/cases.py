@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from golden.contracts import COMMANDS, HEADER, LINE_BYTES, Opcode, RegionKind
+from contracts import COMMANDS, HEADER, LINE_BYTES, Opcode, RegionKind
 from golden.graph import Graph
 from golden.image import Image
 from golden.ring.placement import Placement

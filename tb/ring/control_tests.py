@@ -8,11 +8,11 @@ from typing import Any
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from golden.contracts import COMMANDS, LINE_BYTES, ROW_BYTES, Error, Opcode
+from contracts import COMMANDS, LINE_BYTES, ROW_BYTES, Error, Opcode
 from hw.ring.control import Phase
-from tb.harness.bench import Bench
+from sim.harness.bench import Bench
+from sim.ring.parts import CHIPLETS, DATA, LINK, MAX_OUT
 from tb.ring.part_bench import ADDRESSES, ROWS, begin
-from tb.ring.parts import CHIPLETS, DATA, LINK, MAX_OUT
 
 __all__ = ["commands_step_through_their_phases"]
 

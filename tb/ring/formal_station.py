@@ -9,7 +9,7 @@ from amaranth.lib.wiring import connect
 
 from hw.ring.formats import LinkState
 from hw.ring.station import Station
-from tb.harness.formal import Proof, assert_stream, assume_stream
+from sim.harness.formal import Proof, assert_stream, assume_stream
 
 STATIONS = 3
 SLOTS = 2

@@ -9,8 +9,8 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from hw.memory.axi import AXI4Signature
+from sim.ring.parts import CLIENTS, DATA, IDS, OUTSTANDING
 from tb.ring.part_bench import begin
-from tb.ring.parts import CLIENTS, DATA, IDS, OUTSTANDING
 
 __all__ = ["a_reader_serves_who_is_selected", "two_managers_share_a_port"]
 

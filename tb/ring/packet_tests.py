@@ -6,9 +6,9 @@ from typing import Any
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from golden.contracts import PACKET_HEADER, Error, PacketKind
+from contracts import PACKET_HEADER, Error, PacketKind
+from sim.ring.parts import DATA, LINK, ROW_BEATS
 from tb.ring.part_bench import ADDRESSES, ROWS, WHOLE, beats_of, begin, row_settings, words
-from tb.ring.parts import DATA, LINK, ROW_BEATS
 
 __all__ = [
     "a_packet_is_given_to_the_unit_for_its_kind",

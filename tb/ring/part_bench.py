@@ -10,9 +10,9 @@ from amaranth.lib.wiring import In
 from cocotb.triggers import RisingEdge
 
 from hw.ring.sender import RowSettings
-from tb.harness.bench import Bench, start
-from tb.harness.codec import Codec
-from tb.ring.parts import DATA, LINK, ROW_BEATS, RingParts
+from sim.harness.bench import Bench, start
+from sim.harness.codec import Codec
+from sim.ring.parts import DATA, LINK, ROW_BEATS, RingParts
 
 __all__ = ["ADDRESSES", "ROWS", "WHOLE", "beats_of", "begin", "pack", "pulse", "rises", "row_settings", "words"]
 

@@ -6,10 +6,10 @@ from typing import Any
 import cocotb
 from amaranth.hdl import Const
 
-from golden.contracts import PACKET_HEADER, Error, PacketKind
+from contracts import PACKET_HEADER, Error, PacketKind
 from hw.pe.formats import Coefficient
+from sim.ring.parts import LINK
 from tb.ring.part_bench import ADDRESSES, ROWS, WHOLE, begin, pulse, row_settings, words
-from tb.ring.parts import LINK
 
 __all__ = ["hubs_without_entries_end_at_once", "shares_are_sums_of_rows", "sums_go_home_with_every_share"]
 

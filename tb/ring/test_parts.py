@@ -10,16 +10,16 @@ import numpy as np
 from amaranth.hdl import Const
 from cocotb.triggers import RisingEdge
 
-from golden.contracts import Error
+from contracts import Error
 from golden.ring.matching import FilterWindow, bound_of, departures, filter_requests, needed_list
 from hw.ring.formats import LinkState
-from tb.harness import simulate
-from tb.harness.bench import Bench
+from sim.harness import simulate
+from sim.harness.bench import Bench
+from sim.ring.parts import BITMAP, CHIPLETS, ENTRIES, RingParts
 from tb.ring.control_tests import *  # noqa: F403  # cocotb looks for tests in this module
 from tb.ring.memory_tests import *  # noqa: F403
 from tb.ring.packet_tests import *  # noqa: F403
 from tb.ring.part_bench import begin, pack, pulse, rises
-from tb.ring.parts import BITMAP, CHIPLETS, ENTRIES, RingParts
 from tb.ring.sum_tests import *  # noqa: F403
 from tb.ring.unit_tests import *  # noqa: F403
 

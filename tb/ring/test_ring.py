@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from golden.contracts import Error, Model, Opcode, RegionKind
+from contracts import Error, Model, Opcode, RegionKind
 from golden.datasets import load
 from golden.graph import Graph
 from golden.image import PART_ROWS, Image
@@ -19,9 +19,9 @@ from golden.ring.traffic import traffic
 from hw.chiplet.config import ChipletConfig
 from hw.pe.formats import PEConfig
 from hw.ring.formats import RingConfig
-from tb.chiplet.problems import CORNERS, corner_graph, random_graph, random_problem
+from sim.chiplet.problems import CORNERS, corner_graph, random_graph, random_problem
+from sim.ring.jobs import RingJob, RingOutcome, RingSettings, mismatches, run_ring
 from tb.ring.cases import commanded, highest, patched, uneven
-from tb.ring.jobs import RingJob, RingOutcome, RingSettings, mismatches, run_ring
 
 FULL = bool(os.environ.get("ATOLL_FULL"))
 #: Most chiplets of the simulated ring; a run may use fewer. ``make sim-full`` simulates the largest.

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from golden.contracts import LINE_BYTES, Error, Model, Opcode, RegionKind
+from contracts import LINE_BYTES, Error, Model, Opcode, RegionKind
 from golden.graph import Graph
 from golden.image import PART_ROWS
 from golden.model.network import Problem, infer
@@ -17,9 +17,9 @@ from hw.chiplet.config import ChipletConfig
 from hw.pe.formats import PEConfig
 from hw.ring.formats import RingConfig
 from hw.ring.ring_chiplet import RingChiplet
-from tb.chiplet.problems import random_graph, random_problem
+from sim.chiplet.problems import random_graph, random_problem
+from sim.ring.jobs import Expected, RingJob, RingSettings, simulate_ring
 from tb.ring.cases import commanded, commands, highest, patched
-from tb.ring.jobs import Expected, RingJob, RingSettings, simulate_ring
 
 #: Most chiplets of the simulated ring.
 CHIPLETS = 3

@@ -7,13 +7,13 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from golden.contracts import COMMANDS, EDGE_WEIGHTED, PACKET_HEADER, VALUE_BITS, Opcode
+from contracts import COMMANDS, EDGE_WEIGHTED, PACKET_HEADER, VALUE_BITS, Opcode
+from contracts.errors import InputError
 from golden.datasets import load
-from golden.errors import InputError
 from golden.graph import Graph
 from golden.ring.placement import Placement
 from golden.ring.traffic import plan, traffic
-from tb.harness import ROOT
+from sim.harness import ROOT
 
 
 def random_graph(seed: int, nodes: int = 40, edges: int = 150) -> Graph:

@@ -6,9 +6,9 @@ from typing import Any
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from golden.contracts import PACKET_CONTROL, PACKET_HEADER, Error, PacketKind, Token
+from contracts import PACKET_CONTROL, PACKET_HEADER, Error, PacketKind, Token
+from sim.ring.parts import CHIPLETS
 from tb.ring.part_bench import ADDRESSES, begin, pack, pulse, rises
-from tb.ring.parts import CHIPLETS
 
 __all__ = [
     "each_header_is_judged_by_its_fields",

@@ -6,7 +6,7 @@ from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Assert, Cover, Elaboratable, Module, Signal
 
 from hw.stream.queue import Queue
-from tb.harness.formal import Proof, assert_stream, assume_stream
+from sim.harness.formal import Proof, assert_stream, assume_stream
 
 WIDTH = 2
 COUNTER = 5

@@ -6,7 +6,7 @@ from amaranth.asserts import AnySeq
 from amaranth.hdl import Assert, Cover, Elaboratable, Module, Signal
 
 from hw.stream.slice import Slice
-from tb.harness.formal import Proof, assert_stream, assume_stream
+from sim.harness.formal import Proof, assert_stream, assume_stream
 
 WIDTH = 3
 

@@ -6,10 +6,10 @@ import cocotb
 import pytest
 
 from hw.stream.arbiter import Arbiter
-from tb.harness import parameters, simulate
-from tb.harness.bench import Bench, start
-from tb.harness.expected import expect_cycles
-from tb.harness.formal import prove_all
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
+from sim.harness.expected import expect_cycles
+from sim.harness.formal import prove_all
 from tb.stream.formal_arbiter import PROOFS
 
 WIDTH = 12

@@ -7,9 +7,9 @@ import pytest
 from amaranth.lib import data
 
 from hw.stream.queue import Queue
-from tb.harness import parameters, simulate
-from tb.harness.bench import Bench, start
-from tb.harness.formal import prove_all
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
+from sim.harness.formal import prove_all
 from tb.stream.formal_queue import PROOFS
 
 

@@ -6,9 +6,9 @@ import cocotb
 from amaranth.lib import data
 
 from hw.stream.slice import Slice
-from tb.harness import parameters, simulate
-from tb.harness.bench import Bench, start
-from tb.harness.formal import prove_all
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
+from sim.harness.formal import prove_all
 from tb.stream.formal_slice import PROOFS
 
 

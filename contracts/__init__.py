@@ -1,0 +1,75 @@
+"""The contracts between blocks, as one table (printed in ``docs/contracts.md``).
+
+Hardware, golden models, the image writer, the driver and the documentation take every format, code
+and constant from here. Byte order is little-endian throughout; a *line* is 64 bytes, the alignment of
+every region of an image; a *row* of dense features is padded with zeros to a multiple of 32 bytes.
+"""
+
+from contracts.codes import Activation, Error, Flow, Model, Opcode, PacketKind, Policy, RegionKind, Token
+from contracts.formats import (
+    BATCH,
+    COMMANDS,
+    COMPLETION,
+    EDGE_WEIGHTED,
+    HEADER,
+    MAGIC,
+    PACKET_CONTROL,
+    PACKET_HEADER,
+    RECORD_HEADER,
+    REGION,
+    SCALE,
+    SPARSE_ENTRY,
+    STREAMS,
+    VERSION,
+)
+from contracts.layout import Field, Layout
+
+__all__ = [
+    "ACCUMULATOR_BITS",
+    "BATCH",
+    "COMMANDS",
+    "COMMAND_BYTES",
+    "COMPLETION",
+    "EDGE_WEIGHTED",
+    "HEADER",
+    "LINE_BYTES",
+    "MAGIC",
+    "PACKET_CONTROL",
+    "PACKET_HEADER",
+    "PARTIAL_BITS",
+    "RECORD_HEADER",
+    "REGION",
+    "ROW_BYTES",
+    "SCALE",
+    "SPARSE_ENTRY",
+    "STREAMS",
+    "VALUE_BITS",
+    "VERSION",
+    "VID_BITS",
+    "Activation",
+    "Error",
+    "Field",
+    "Flow",
+    "Layout",
+    "Model",
+    "Opcode",
+    "PacketKind",
+    "Policy",
+    "RegionKind",
+    "Token",
+]
+
+#: Alignment of regions and unit of every address in a command, in bytes.
+LINE_BYTES = 64
+#: Rows of dense features, weights and results are padded to a multiple of this, in bytes.
+ROW_BYTES = 32
+#: Size of a command in an image, in bytes.
+COMMAND_BYTES = 64
+#: Width of a vertex ID (VID).
+VID_BITS = 32
+#: Width of a feature, weight or result (two's complement).
+VALUE_BITS = 16
+#: Width of a combination sum.
+ACCUMULATOR_BITS = 48
+#: Width of an aggregation sum and of the elements of a partial-sum packet.
+PARTIAL_BITS = 32

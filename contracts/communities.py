@@ -1,0 +1,17 @@
+"""Limits of the search for communities and of the plans made of them (I1, I4, I5, I7)."""
+
+__all__ = ["HOPS_MAX", "HUB_WORD", "K_VALUES", "PARTNERS_MAX", "ROUNDS_MAX"]
+
+#: Farthest neighbour whose load a PE sees, in hops.
+HOPS_MAX = 3
+
+#: Most rounds of a run: the state of a node has room for this many round numbers.
+ROUNDS_MAX = 1023
+
+#: `h_max` is a multiple of this many hub columns.
+HUB_WORD = 64
+
+#: Widths of the literal window.
+K_VALUES = (2, 4, 8)
+#: Most columns that one is compared with.
+PARTNERS_MAX = 64

@@ -1,0 +1,390 @@
+"""Layouts of everything that crosses a block's boundary or lies in an image."""
+
+from collections.abc import Iterable
+
+from contracts.codes import Activation, Error, Model, Opcode, PacketKind, RegionKind, Token
+from contracts.layout import Field, Layout
+
+__all__ = [
+    "BATCH",
+    "COMMANDS",
+    "COMPLETION",
+    "EDGE_WEIGHTED",
+    "HEADER",
+    "MAGIC",
+    "PACKET_CONTROL",
+    "PACKET_HEADER",
+    "RECORD_HEADER",
+    "REGION",
+    "SCALE",
+    "SPARSE_ENTRY",
+    "STREAMS",
+    "VERSION",
+]
+
+#: First word of an image: "ATOL".
+MAGIC = int.from_bytes(b"ATOL", "little")
+#: Version of all formats together.
+VERSION = 1
+
+
+def _u(name: str, bits: int, doc: str) -> Field:
+    return Field(name, bits, doc)
+
+
+def _line(name: str, doc: str) -> Field:
+    return Field(name, 32, f"{doc}; in lines from the start of the image", line=True)
+
+
+def _padded(name: str, doc: str, bits: int, fields: Iterable[Field]) -> Layout:
+    fields = tuple(fields)
+    rest = bits - sum(field.bits for field in fields)
+    if rest < 0:
+        raise ValueError(f"layout {name} exceeds {bits} bits by {-rest}")
+    return Layout(name, doc, (*fields, Field("reserved", rest, "written as 0")) if rest else fields)
+
+
+HEADER = _padded(
+    "Header",
+    "First 64 bytes of an image. One image holds everything one chiplet needs.",
+    512,
+    [
+        _u("magic", 32, '"ATOL"'),
+        _u("version", 16, "version of all formats"),
+        Field("model", 8, "graph neural network", enum=Model),
+        _u("layers", 8, "number of layers"),
+        _u("chiplet", 8, "position of the chiplet on the ring"),
+        _u("chiplets", 8, "number of chiplets on the ring"),
+        _u("regions", 16, "entries of the region table"),
+        _line("region_table", "region table"),
+        _line("command_list", "command list"),
+        _u("commands", 32, "entries of the command list"),
+        _u("vertices", 32, "vertices of the whole graph"),
+        _u("first_vertex", 32, "first VID of this chiplet"),
+        _u("owned", 32, "vertices of this chiplet"),
+        _u("edges", 32, "directed edges stored for this chiplet"),
+        _u("lines", 32, "size of the image, in lines"),
+        _u("checksum", 32, "CRC-32 of all lines after the header, checked by the host"),
+    ],
+)
+
+REGION = _padded(
+    "Region",
+    "Entry of the region table.",
+    256,
+    [
+        Field("kind", 16, "what it holds", enum=RegionKind),
+        _u("layer", 16, "layer it belongs to, 0 where that has no meaning"),
+        _line("line", "where it starts"),
+        _u("bytes", 32, "size without padding to a line, in bytes"),
+        _u("rows", 32, "number of rows"),
+        _u("row_elements", 32, "elements of a row without padding"),
+        _u("row_bytes", 32, "distance of rows, in bytes"),
+    ],
+)
+
+SCALE = _padded(
+    "Scale",
+    "A normalisation factor: mantissa * 2^-(15 + exponent). 1.0 is (0x8000, 0).",
+    32,
+    [_u("mantissa", 16, "unsigned; its top bit is set unless the factor is 0"), _u("exponent", 5, "right shift")],
+)
+
+SPARSE_ENTRY = Layout(
+    "SparseEntry",
+    "A non-zero feature of a vertex.",
+    (_u("index", 16, "column"), Field("value", 16, "feature, at the scale of the tensor", signed=True)),
+)
+
+EDGE_WEIGHTED = _padded(
+    "WeightedEdge",
+    "Room for models with a weight per edge (R18): such an EDGES region has rows of 8 bytes. No block reads it yet.",
+    64,
+    [_u("vid", 32, "vertex at the other end"), Field("weight", 16, "Q0.15", signed=True)],
+)
+
+_COMMAND_HEAD = (
+    Field("opcode", 8, "what to do", enum=Opcode),
+    _u("layer", 8, "layer, for counters and messages"),
+    _u("tag", 16, "returned with the completion"),
+)
+
+
+def _command(opcode: Opcode, fields: Iterable[Field] = ()) -> Layout:
+    name = opcode.name.title().replace("_", "")
+    return _padded(name, f"Command {opcode.name}: {opcode.doc}.", 512, [*_COMMAND_HEAD, *fields])
+
+
+_VERTICES = (_u("first_vertex", 32, "first VID"), _u("vertices", 32, "number of vertices"))
+_GRAPH = (
+    _line("offsets", "tiled offsets"),
+    _line("edges", "source VIDs"),
+    _u("edge_count", 32, "length of the edges array, in edges"),
+    _u("tiles", 8, "source tiles, at least 1 (R9)"),
+)
+
+#: Operands of every opcode; all are 64 bytes and begin with opcode, layer and tag.
+COMMANDS: dict[Opcode, Layout] = {
+    Opcode.NOP: _command(Opcode.NOP),
+    Opcode.LOAD_WEIGHTS: _command(
+        Opcode.LOAD_WEIGHTS,
+        [
+            _u("f_in", 32, "rows of the weight matrix"),
+            _u("f_out", 16, "columns of the weight matrix"),
+            _u("reserved0", 16, "written as 0"),
+            _line("weights", "weight rows"),
+            _line("biases", "biases"),
+        ],
+    ),
+    Opcode.COMBINE: _command(
+        Opcode.COMBINE,
+        [
+            _u("f_in", 32, "features of a vertex"),
+            _u("f_out", 16, "combined features of a vertex"),
+            _u("shift", 6, "first rounding point: right shift before the exponent of s_src is added"),
+            _u("sparse", 1, "1: features are sparse entries, 0: dense rows"),
+            _u("reserved0", 9, "written as 0"),
+            _u("vertices", 32, "number of vertices"),
+            _u("entries", 32, "length of the sparse features, in entries"),
+            _line("features", "dense rows or sparse entries"),
+            _line("feature_offsets", "first entry of every vertex, if sparse"),
+            _line("scales", "s_src"),
+            _line("combined", "row 0 of the combined rows"),
+            _u("first_row", 32, "row of the first vertex"),
+        ],
+    ),
+    Opcode.AGGREGATE: _command(
+        Opcode.AGGREGATE,
+        [
+            *_VERTICES,
+            *_GRAPH,
+            _u("shift", 6, "second rounding point: right shift before the exponent of s_dst is added"),
+            Field("activation", 2, "what happens to a result", enum=Activation),
+            _u("f_out", 16, "features of a row"),
+            Field("self_weight", 16, "factor of the vertex's own row: 1, or 256 * (1 + eps) for GIN", signed=True),
+            Field("neighbour_weight", 16, "factor of its neighbours' rows: 1, or 256 for GIN", signed=True),
+            _line("scales", "s_dst"),
+            _line("combined", "combined rows of VIDs first_source and up"),
+            _line("results", "where the rows go"),
+            _u("first_source", 32, "VID of the first combined row"),
+            _u("sources", 32, "number of combined rows: no VID may reach first_source + sources"),
+            _u("partials", 32, "the last so many of them are partial sums' halves, low and high in turn"),
+        ],
+    ),
+    Opcode.LOCATE: _command(
+        Opcode.LOCATE,
+        [
+            *_VERTICES,
+            *_GRAPH,
+            _u("halving", 1, "1: the threshold halves every round, 0: it falls by `step`"),
+            _u("differences", 1, "1: the degrees are the differences of the offsets, and are not read"),
+            _u("reserved0", 22, "written as 0"),
+            _line("degrees", "degrees"),
+            _u("threshold", 32, "threshold of the first round (I1)"),
+            _u("step", 16, "fall of the threshold a round"),
+            _u("rounds", 16, "rounds after which the watchdog stops the search"),
+            _u("c_max", 16, "largest community, in vertices"),
+            _u("h_max", 16, "largest number of hubs in a record"),
+            _u("records", 32, "reserved for keeping records in memory, written as 0: no block reads it"),
+            _line("state", "working space for graphs that exceed the state on the chip"),
+        ],
+    ),
+    Opcode.PROCESS: _command(
+        Opcode.PROCESS,
+        [
+            *_VERTICES,
+            _u("f_in", 32, "features of a vertex"),
+            _u("f_out", 16, "features of a result"),
+            _u("shift_source", 6, "first rounding point"),
+            _u("shift_destination", 6, "second rounding point"),
+            Field("activation", 2, "what happens to a result", enum=Activation),
+            _u("sparse", 1, "1: features are sparse entries"),
+            _u("window", 1, "1: improved window scheme, 0: literal"),
+            Field("self_weight", 16, "factor of the vertex's own row", signed=True),
+            Field("neighbour_weight", 16, "factor of its neighbours' rows", signed=True),
+            _line("features", "dense rows or sparse entries"),
+            _line(
+                "feature_offsets", "first entry of every vertex, if sparse; place of every position, if there are some"
+            ),
+            _line("scales_source", "s_src"),
+            _line("scales_destination", "s_dst"),
+            _line("results", "where the rows go"),
+            _u("partials", 32, "reserved for hub sums that exceed the chip, written as 0: no block reads it"),
+            _u("combined", 1, "1: features are combined rows, row 0 that of VID 0; nothing is combined"),
+            _u("read_inside", 1, "1: features are dense rows in the row memory, from this line of it on"),
+            _u("write_inside", 1, "1: results go to the row memory, from this line of it on"),
+            _u("reserved0", 29, "written as 0"),
+            _u("first_partial", 32, "VID of the first partial sum's low halves; its high halves have the next VID"),
+            _u(
+                "positions",
+                32,
+                "0, or so many combined rows lie at places, in granules from `features`, not at their VIDs'",
+            ),
+            _u("first_row", 32, "row of the first vertex's result"),
+        ],
+    ),
+    Opcode.SCATTER: _command(
+        Opcode.SCATTER,
+        [
+            *_VERTICES,
+            _line("offsets", "tiled offsets of the out-edges: an empty tile needs nothing of the vertex"),
+            _line("needed", "what LIST has found"),
+            _line("combined", "row of VID 0: own rows are sent, rows of others are put at their places"),
+            _u("f_out", 16, "features of a row"),
+            _u("tiles", 8, "chiplets of the ring"),
+            _u("more", 1, "1: more parts of the chiplet's rows follow, of higher VIDs"),
+            _u("in_order", 1, "1: in-order matching (R7)"),
+            _u("backward", 1, "1: gradients along transposed edges (R16)"),
+        ],
+    ),
+    Opcode.LIST: _command(
+        Opcode.LIST,
+        [
+            _line("boundaries", "boundary table"),
+            _line("edges", "source VIDs of the in-edges"),
+            _u("edge_count", 32, "length of the edges array, in edges"),
+            _u("partials", 32, "so many VIDs behind those of the graph stand for partial sums' halves"),
+            _line("needed", "where the sorted VIDs of other chiplets go that are among the sources"),
+            _u("tiles", 8, "chiplets of the ring"),
+        ],
+    ),
+    Opcode.REDUCE: _command(
+        Opcode.REDUCE,
+        [
+            _u("hub_count", 32, "entries of the hub table"),
+            _line("hub_homes", "home and start of every hub"),
+            _line("offsets", "offsets of the shared edges, a row a hub"),
+            _line("edges", "source VIDs of the shared edges"),
+            _u("edge_count", 32, "length of that array, in edges"),
+            _line("combined", "row of VID 0"),
+            _u("first_source", 32, "first VID of this chiplet"),
+            _u("sources", 32, "vertices of this chiplet"),
+            _u("first_partial", 32, "row of hub 0's sum: its low halves, and its high halves in the row after it"),
+            _u("f_out", 16, "elements of a partial sum"),
+        ],
+    ),
+    Opcode.BARRIER: _command(Opcode.BARRIER),
+    Opcode.SAMPLE: _command(
+        Opcode.SAMPLE,
+        [
+            *_VERTICES,
+            *_GRAPH,
+            _u("slotted", 1, "1: target address by position in the batch, 0: by hash (A4)"),
+            _u("hops", 3, "hops of positive sampling"),
+            _u("flush", 1, "1: forget the attributes of earlier commands, 0: they are still those of this graph"),
+            _u("span", 19, "length of each of the four arrays behind `tree`, in lines"),
+            _line("roots", "roots"),
+            _u("root_count", 16, "number of roots"),
+            _u("negatives", 16, "negative samples a root"),
+            _u("fan_out", 32, "fan-out of up to four hops, 8 bits each, first hop lowest"),
+            _u("seed", 32, "seed (A2)"),
+            _u("batch", 32, "number of the batch"),
+            _line("attributes", "dense rows"),
+            _u("row_bytes", 32, "distance of rows, in bytes"),
+            _line("tree", "a Batch, then offsets, edges, factors (1/(children+1)) and VIDs of the positions"),
+            _line("rows", "the positions' attributes, at the same distance"),
+        ],
+    ),
+    Opcode.COPY: _command(
+        Opcode.COPY, [_line("source", "from"), _line("target", "to"), _u("lines", 32, "length in lines")]
+    ),
+    Opcode.NEURAL: _command(
+        Opcode.NEURAL,
+        [
+            _line("program", "frames that load the chip"),
+            _u("words", 32, "length of the program region, in words"),
+            _line("rows", "input rows"),
+            _line("results", "output rows"),
+            _u("vertices", 32, "number of rows"),
+            _u("f_in", 16, "elements of an input row"),
+            _u("f_out", 16, "elements of an output row"),
+        ],
+    ),
+}
+
+COMPLETION = Layout(
+    "Completion",
+    "Says how a run ended: after the last command, or at the first one that failed.",
+    (
+        Field("error", 8, "0, or why it stopped", enum=Error),
+        _u("layer", 8, "layer of the command that failed"),
+        _u("tag", 16, "tag of the command that failed, or of the last one"),
+        _u("info", 32, "what the error's entry says"),
+    ),
+)
+
+BATCH = _padded(
+    "Batch",
+    "What a SAMPLE command leaves in front of its arrays. Positions are counted hop by hop: roots, then the samples of "
+    "the first hop in the order of the roots, and so on; the negative samples of all roots come last.",
+    512,
+    [
+        _u("positions", 32, "rows written"),
+        *(_u(f"hop{n}", 32, f"of them sampled in hop {n}" + ", counting roots as hop 0" * (n == 0)) for n in range(5)),
+        _u("negatives", 32, "of them sampled as not joined to their root"),
+        _u("requests", 32, "requests for attributes"),
+        _u("in_place", 32, "of them with the flow IN_PLACE"),
+        _u("cached", 32, "CACHED"),
+        _u("moved", 32, "MOVED"),
+        _u("missed", 32, "MISSED: rows read from memory"),
+    ],
+)
+
+PACKET_HEADER = _padded(
+    "PacketHeader",
+    "First flit of a ring packet (R3). It leaves the ring at `destination`, having passed all that need it.",
+    64,
+    [
+        Field("kind", 2, "what it carries", enum=PacketKind),
+        _u("source", 5, "chiplet that sent it"),
+        _u("destination", 5, "farthest chiplet that needs it"),
+        _u("pass_", 1, "parity of the pass, so that a late packet of the last pass is recognised"),
+        _u("backward", 1, "gradient instead of feature (R16)"),
+        _u("weighted", 1, "elements carry a trailing edge weight (R18)"),
+        _u("elements", 12, "number of elements that follow; 0 for control"),
+        _u("vid", 32, "vertex; for a partial sum its place in the hub table, for control a PacketControl"),
+    ],
+)
+
+PACKET_CONTROL = _padded(
+    "PacketControl",
+    "What a control packet carries in place of the VID.",
+    32,
+    [
+        Field("token", 4, "what it says", enum=Token),
+        _u("phase", 1, "parity of the barrier"),
+        Field("error", 8, "error of the sender", enum=Error),
+    ],
+)
+
+RECORD_HEADER = _padded(
+    "RecordHeader",
+    "First beat of a community record (I4). Node VIDs follow, two a beat, then hub VIDs from a new beat, then for "
+    "every node one bitmap row of ceil((nodes + hubs) / 64) beats: columns nodes then hubs, column 0 lowest, "
+    "diagonal set. A record with more than h_max hubs is split by hub columns into parts; only part 0 has the "
+    "node columns set.",
+    64,
+    [
+        _u("nodes", 16, "community nodes"),
+        _u("hubs", 16, "hubs of this part"),
+        _u("round", 16, "round in which it was found"),
+        _u("part", 8, "number of the part"),
+        _u("last_part", 1, "1: no part follows"),
+        _u("hub_edges", 1, "1: `nodes` are hubs too and the bitmap holds hub-hub edges"),
+        _u("end", 1, "1: not a record but the end of the stream"),
+    ],
+)
+
+#: Formats that travel on streams, or lie in images beside the commands, for the documentation.
+STREAMS: tuple[Layout, ...] = (
+    HEADER,
+    REGION,
+    SCALE,
+    SPARSE_ENTRY,
+    EDGE_WEIGHTED,
+    COMPLETION,
+    BATCH,
+    PACKET_HEADER,
+    PACKET_CONTROL,
+    RECORD_HEADER,
+)

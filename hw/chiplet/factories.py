@@ -1,0 +1,38 @@
+"""Small parts of a chiplet by name, for the list of blocks and the benches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hw.chiplet.command_reader import CommandReader
+from hw.chiplet.executor import Executor
+from hw.chiplet.gather import GatherUnit
+from hw.chiplet.read_gate import ReadGate
+from hw.chiplet.task_builder import TaskBuilder
+from hw.chiplet.weight_loader import WeightLoader
+from hw.pe.formats import PEConfig
+
+__all__ = ["AHEAD", "ERROR_SOURCES", "FETCH_DEPTH", "GATE_CLIENTS", "GATE_MOST", "PARTS", "part"]
+
+#: Units that report to the executor.
+ERROR_SOURCES = 3
+#: Commands read ahead, by the width of the port.
+AHEAD = {64: 3, 256: 1}
+#: Beats the gather unit may have asked for: the fewest.
+FETCH_DEPTH = 16
+GATE_CLIENTS = 3
+GATE_MOST = 5
+PARTS: dict[str, Callable[[PEConfig], Any]] = {
+    "gather": lambda pe: GatherUnit(pe.address_width, pe.data_width, pe.max_beats, FETCH_DEPTH),
+    "builder": TaskBuilder,
+    "loader": WeightLoader,
+    "commands": lambda pe: CommandReader(pe.address_width, pe.data_width, AHEAD[pe.data_width]),
+    "executor": lambda pe: Executor(pe, ERROR_SOURCES),
+    "gate": lambda pe: ReadGate(pe.address_width, pe.data_width, GATE_CLIENTS, GATE_MOST),
+}
+
+
+def part(name: str, **sizes: int) -> Any:
+    """Return one part for a PE of these `sizes` (of `PEConfig`)."""
+    return PARTS[name](PEConfig(**sizes))

@@ -1,0 +1,50 @@
+"""Parts of the ring unit by name, for the list of blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from amaranth.lib import wiring
+
+from hw.ring.boundary_table import BoundaryTable
+from hw.ring.control import Control
+from hw.ring.distributor import Distributor
+from hw.ring.first_error import FirstError
+from hw.ring.formats import RingConfig
+from hw.ring.halo_writer import HaloWriter
+from hw.ring.judge import Judge
+from hw.ring.packet_guard import PacketGuard
+from hw.ring.packet_queue import PacketQueue
+from hw.ring.reducer import Reducer
+from hw.ring.ring_unit import RingUnit
+from hw.ring.sender import Sender
+from hw.ring.share_adder import ShareAdder
+from hw.ring.shared_reader import SharedReader
+from hw.ring.tokens import Tokens
+
+__all__ = ["made", "ring_unit"]
+
+
+def ring_unit(max_out: int, data_width: int) -> RingUnit:
+    """Ring unit of a chiplet with rows of up to `max_out` features behind a port of `data_width` bits."""
+    return RingUnit(RingConfig(max_out=max_out), data_width=data_width)
+
+
+def made(name: str) -> wiring.Component:
+    """Make a part of the ring unit as a chiplet of ``configs/default.toml`` has it."""
+    parts: dict[str, Callable[[], wiring.Component]] = {
+        "boundary_table": BoundaryTable,
+        "control": lambda: Control(RingConfig()),
+        "distributor": Distributor,
+        "first_error": lambda: FirstError(12),
+        "halo_writer": HaloWriter,
+        "judge": Judge,
+        "packet_guard": PacketGuard,
+        "packet_queue": PacketQueue,
+        "reducer": Reducer,
+        "sender": Sender,
+        "share_adder": ShareAdder,
+        "shared_reader": lambda: SharedReader(3),
+        "tokens": Tokens,
+    }
+    return parts[name]()

@@ -1,0 +1,1 @@
+"""Simulation: building simulators, running them, memory models, hosts and jobs, and the driver."""

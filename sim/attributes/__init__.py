@@ -1,0 +1,1 @@
+"""Simulated mini-batches, and traces of requests through the attribute cache."""

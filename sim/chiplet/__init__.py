@@ -1,0 +1,1 @@
+"""Jobs on a simulated chiplet, and its host."""

@@ -1,0 +1,1 @@
+"""Simulated processors and arrays of the DNP-II."""

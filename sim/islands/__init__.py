@@ -1,0 +1,1 @@
+"""The locator in a simulator."""

@@ -1,0 +1,1 @@
+"""The memory side in a simulator."""

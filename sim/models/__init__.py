@@ -1,0 +1,1 @@
+"""Models of what stands around a design: memories, checkers, recorders."""

@@ -1,0 +1,112 @@
+"""The records that the locator of a simulated machine has handed out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from contracts import RECORD_HEADER
+from golden.islands.record import BEAT_BITS, Record, records_of
+from hw.community.chiplet import CommunityChiplet
+
+__all__ = ["Source", "located", "record_source", "records_plusarg"]
+
+#: Attributes with which what stands around a chiplet names the part that it is in; instances in Verilog are called so.
+_AROUND = ("machine", "chiplet")
+
+
+class Source(NamedTuple):
+    """Where records are handed out in a design.
+
+    Attributes
+    ----------
+    path
+        Of the instance, from the design on.
+    streams
+        Streams of records that it has.
+    """
+
+    path: str
+    streams: int
+
+    def signals(self, design: str, name: str) -> str:
+        """Return the signal `name` of all streams, that of stream 0 lowest, in a design of this instance name."""
+        wires = [f"{design}.{self.path}.records__{n}__{name}" for n in reversed(range(self.streams))]
+        return f"{{{', '.join(wires)}}}"
+
+
+def record_source(component: Any) -> Source | None:
+    """Find the locator of a chiplet with community PEs in whatever stands around it.
+
+    Parameters
+    ----------
+    component
+        A machine, or anything else.
+
+    Returns
+    -------
+    Source or None
+        None if there is no such chiplet.
+    """
+    path: list[str] = []
+    while not isinstance(component, CommunityChiplet):
+        name = next((name for name in _AROUND if hasattr(component, name)), None)
+        if name is None:
+            return None
+        component = getattr(component, name)
+        path.append(name)
+    return Source(".".join([*path, "locator"]), component.config.locator.outputs)
+
+
+def _path(directory: Path, number: int | None) -> Path:
+    return directory / f"records{'' if number is None else number}.txt"
+
+
+def records_plusarg(directory: Path, number: int | None = None) -> str:
+    """Plusarg that lets a machine's `record_recorder` write into `directory`.
+
+    Parameters
+    ----------
+    directory
+        It must exist.
+    number
+        Of the machine on a ring; None: it is alone.
+    """
+    return f"+records{'' if number is None else number}={_path(directory, number)}"
+
+
+def located(directory: Path, number: int | None = None) -> list[list[Record]]:
+    """Return what a machine has located since the start of the simulation.
+
+    Parameters
+    ----------
+    directory, number
+        As for `records_plusarg`.
+
+    Returns
+    -------
+    list
+        For each location that has come to its end its records, streams one after another, with VIDs as they are in the
+        machine's memory.
+    """
+    streams: dict[int, list[int]] = {}
+    for line in _path(directory, number).read_text().splitlines():
+        stream, beat = line.split()
+        streams.setdefault(int(stream), []).append(int(beat, 16))
+    # Each stream of a location ends, also without a record.
+    ended = zip(*(_ended(beats) for _, beats in sorted(streams.items())), strict=False)
+    return [[record for beats in location for record in records_of(beats)] for location in ended]
+
+
+def _ended(beats: Iterable[int]) -> Iterator[list[int]]:
+    """Cut a stream behind the beats that end it; those with which it breaks off are dropped."""
+    held: list[int] = []
+    inside = False
+    for beat in beats:
+        held.append(beat & ((1 << BEAT_BITS) - 1))
+        if not inside and RECORD_HEADER.unpack(held[-1])["end"]:
+            yield held
+            held = []
+            continue
+        inside = not beat >> BEAT_BITS

@@ -1,0 +1,168 @@
+"""A top module with a design and the AXI4 memories at its ports, as Verilog text."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from amaranth.hdl import Const, Value
+from amaranth.lib import wiring
+
+from sim.models.activity import WINDOW
+from sim.models.records import record_source
+from sim.models.verilog import Pin, held, instance, vector
+
+__all__ = ["CONTROLS", "COUNTERS", "SOURCES", "MemoryModel", "ports_of", "wrapper"]
+
+#: Sources to be compiled with the wrapper.
+SOURCES = tuple(
+    Path(__file__).parent / name
+    for name in ("axi_memory.sv", "axi_checker.sv", "activity_recorder.sv", "record_recorder.sv")
+)
+#: Inputs of the model that a bench drives, with their widths in bits; 0 stands for the width of addresses.
+CONTROLS: dict[str, int] = {
+    "origin": 0,
+    "latency": 16,
+    "bandwidth_beats": 8,
+    "bandwidth_cycles": 8,
+    "stall": 40,
+    "out_of_order": 1,
+    "read_error_first": 0,
+    "read_error_last": 0,
+    "write_error_first": 0,
+    "write_error_last": 0,
+    "seed": 32,
+    "load": 1,
+    "dump": 1,
+    "dump_first": 32,
+    "dump_beats": 32,
+}
+#: Outputs of the model, with their widths in bits.
+COUNTERS: dict[str, int] = {
+    "beats_read": 64,
+    "beats_written": 64,
+    "bytes_read": 64,
+    "bytes_written": 64,
+    "busy_cycles": 64,
+    "idle": 1,
+}
+#: Port of a design that says which parts work.
+WATCHED = "working"
+#: Signals of AXI4 that the model drives.
+_ANSWERS = ("arready", "rid", "rdata", "rresp", "rlast", "rvalid", "awready", "wready", "bid", "bresp", "bvalid")
+#: Signals of AXI4 that the model receives.
+_REQUESTS = (
+    *(f"{channel}{signal}" for channel in ("ar", "aw") for signal in ("id", "addr", "len", "size", "burst", "prot")),
+    *("arvalid", "rready", "awvalid", "wdata", "wstrb", "wlast", "wvalid", "bready"),
+)
+
+
+@dataclass(frozen=True)
+class MemoryModel:
+    """A memory behind one AXI4 port.
+
+    Attributes
+    ----------
+    depth
+        Size in beats.
+    name
+        Prefix of the model's controls and counters at the top, and of its plusargs.
+    """
+
+    depth: int = 131072
+    name: str = "mem"
+
+
+def ports_of(component: Any) -> Iterator[Pin]:
+    """Every Verilog port but clock and reset."""
+    for path, member, value in component.signature.flatten(component):
+        signal = Value.cast(value)
+        if not isinstance(signal, Const) and len(signal):
+            yield Pin("__".join(map(str, path)), member.flow is wiring.In, len(signal))
+
+
+def wrapper(
+    component: Any,
+    design: str,
+    toplevel: str,
+    memories: Mapping[str, MemoryModel] | None = None,
+    *,
+    number: str = "",
+    lively: Collection[str] = (),
+) -> str:
+    """Return a Verilog top with the design, a memory at each of its AXI4 ports and all other ports passed through.
+
+    Parameters
+    ----------
+    component
+        The design, an Amaranth component with flat AXI4 members (`hw.memory.axi.flat_members`); read channels,
+        write channels or both.
+    design
+        Name of its module.
+    toplevel
+        Name of the wrapper.
+    memories
+        Model behind each port by the port's prefix; default: one behind ``m_axi``.
+    number
+        A port of the design whose value follows all names in plusargs, where the wrapper stands several times in a top;
+        none if empty.
+    lively
+        As for `held`.
+
+    Returns
+    -------
+    str
+        Verilog; to be compiled with `SOURCES`. Every control and counter of a memory is a port of the top, as
+        ``mem_latency``. A port ``working`` goes to a recorder (`sim.models.activity`),
+        and so do the records of a locator inside (`sim.models.records`).
+
+    Raises
+    ------
+    ValueError
+        If the design has no such AXI4 port.
+    """
+    memories = memories or {"m_axi": MemoryModel()}
+    ports = {pin.name: pin for pin in ports_of(component)}
+    inner = {f"{prefix}_{signal}" for prefix in memories for signal in _REQUESTS + _ANSWERS}
+    common = {"clk": "clk", "rst": "rst"}
+    numbering = {"number": f"8'({number})" if number else "'0"}
+    if WATCHED in ports:
+        inner.add(WATCHED)
+    outer = [Pin("rst", True), *(pin for name, pin in ports.items() if name not in inner)]
+    body = [f"  wire {vector(pin.width)}{name};" for name, pin in ports.items() if name in inner]
+    body.append(instance(design, "dut", {**common, **{name: name for name in ports}}))
+    for prefix, model in memories.items():
+        widths = {
+            signal: ports[f"{prefix}_{signal}"].width
+            for signal in _REQUESTS + _ANSWERS
+            if f"{prefix}_{signal}" in ports
+        }
+        sides = [side for side in ("ar", "aw") if f"{side}addr" in widths]
+        if not sides:
+            raise ValueError(f"memories: the design has no AXI4 port {prefix!r}")
+        address = widths[f"{sides[0]}addr"]
+        own = [Pin(f"{model.name}_{control}", True, width or address) for control, width in CONTROLS.items()]
+        own += [Pin(f"{model.name}_{counter}", False, width) for counter, width in COUNTERS.items()]
+        outer += own
+        parameters: dict[str, int | str] = {
+            "DATA_WIDTH": widths["rdata"] if "rdata" in widths else widths["wdata"],
+            "ADDR_WIDTH": address,
+            "ID_WIDTH": widths[f"{sides[0]}id"],
+            "DEPTH": model.depth,
+            "NAME": f'"{model.name}"',
+            "NUMBERED": int(bool(number)),
+        }
+        pins = {f"s_axi_{signal}": f"{prefix}_{signal}" if signal in widths else "'0" for signal in _REQUESTS}
+        pins |= {f"s_axi_{signal}": f"{prefix}_{signal}" if signal in widths else "" for signal in _ANSWERS}
+        pins |= {pin.name.removeprefix(f"{model.name}_"): pin.name for pin in own}
+        body.append(instance("axi_memory", model.name, {**common, **pins, **numbering}, parameters))
+    if WATCHED in ports:
+        parameters = {"PARTS": ports[WATCHED].width, "WINDOW": WINDOW, "NUMBERED": int(bool(number))}
+        body.append(instance("activity_recorder", "activity", {**common, WATCHED: WATCHED, **numbering}, parameters))
+    if source := record_source(component):
+        streams = {name: source.signals("dut", name) for name in ("valid", "ready", "payload")}
+        parameters = {"STREAMS": source.streams, "NUMBERED": int(bool(number))}
+        body.append(instance("record_recorder", "records", {**common, **streams, **numbering}, parameters))
+    return held(toplevel, outer, body, lively=lively)

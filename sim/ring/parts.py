@@ -1,0 +1,107 @@
+"""Design under test: the blocks that decide what travels, side by side in one simulator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+
+from hw.memory.axi_merge import AXIMerge
+from hw.memory.word_writer import WordWriter
+from hw.ring.boundary_table import BoundaryTable
+from hw.ring.control import Control
+from hw.ring.distributor import Distributor
+from hw.ring.filter_array import FilterArray
+from hw.ring.filter_generator import FilterGenerator
+from hw.ring.first_error import FirstError
+from hw.ring.formats import RingConfig
+from hw.ring.halo_writer import HaloWriter
+from hw.ring.judge import Judge
+from hw.ring.link_watch import LinkWatch
+from hw.ring.needed_list import NeededList
+from hw.ring.packet_guard import PacketGuard
+from hw.ring.packet_queue import PacketQueue
+from hw.ring.reducer import Reducer
+from hw.ring.remote_array import RemoteArray
+from hw.ring.sender import Sender
+from hw.ring.share_adder import ShareAdder
+from hw.ring.shared_reader import SharedReader
+from hw.ring.tokens import Tokens
+
+__all__ = [
+    "BITMAP",
+    "CHIPLETS",
+    "CLIENTS",
+    "DATA",
+    "ENTRIES",
+    "IDS",
+    "LINK",
+    "MAX_OUT",
+    "OUTSTANDING",
+    "ROW_BEATS",
+    "RingParts",
+]
+
+CHIPLETS = 4
+#: Entries of a filter window.
+ENTRIES = 3
+#: Vertices of the needed list's window: the smallest, so that small graphs take several.
+BITMAP = 64
+#: Bits of a memory beat and of a flit: two flits a beat, so that they have to be packed.
+DATA, LINK = 128, 64
+#: Beats of the longest row, and its elements.
+ROW_BEATS, MAX_OUT = 4, 32
+#: Clients of a shared reader; bits of a manager's IDs and bursts under way in the merge.
+CLIENTS, IDS, OUTSTANDING = 3, 3, 16
+
+
+def _parts() -> dict[str, Any]:
+    return {
+        "remote": RemoteArray(),
+        "needed": NeededList(32, CHIPLETS, BITMAP),
+        "filter": FilterArray(32, CHIPLETS, ENTRIES),
+        "generator": FilterGenerator(groups=4, pes=2, sources=3),
+        "watch": LinkWatch(),
+        "sender": Sender(32, DATA, LINK, ROW_BEATS, 16),
+        "halo": HaloWriter(32, DATA, LINK, ROW_BEATS),
+        "adder": ShareAdder(DATA, LINK, ROW_BEATS),
+        "reducer": Reducer(32, DATA, LINK, ROW_BEATS),
+        "guard": PacketGuard(LINK),
+        "queue": PacketQueue(LINK, 3, 4),
+        "distributor": Distributor(LINK),
+        "judge": Judge(),
+        "tokens": Tokens(LINK, CHIPLETS),
+        "first": FirstError(3),
+        "table": BoundaryTable(32, CHIPLETS),
+        "writer": WordWriter(32, DATA),
+        "control": Control(RingConfig(chiplets=CHIPLETS, link_width=LINK, max_out=MAX_OUT), 32, DATA, ROW_BEATS),
+        "reader": SharedReader(CLIENTS, 32, DATA),
+        "merge": AXIMerge(32, DATA, IDS, OUTSTANDING),
+    }
+
+
+class RingParts(wiring.Component):
+    """All parts of a ring unit that can be tried alone; ports are called ``remote_i`` and so on."""
+
+    def __init__(self) -> None:
+        members = {}
+        for prefix, part in _parts().items():
+            for name, member in part.signature.members.items():
+                members[f"{prefix}_{name}"] = member
+        super().__init__(members)
+
+    def elaborate(self, platform: object) -> Module:
+        """Pass every port through."""
+        m = Module()
+        for prefix, part in _parts().items():
+            m.submodules[prefix] = part
+            for name, member in part.signature.members.items():
+                outer, inner = getattr(self, f"{prefix}_{name}"), getattr(part, name)
+                if member.is_signature:
+                    pairs = zip(outer, inner, strict=True) if member.dimensions else [(outer, inner)]
+                    for one, other in pairs:
+                        wiring.connect(m, wiring.flipped(one), other)
+                else:
+                    m.d.comb += inner.eq(outer) if member.flow == wiring.In else outer.eq(inner)
+        return m
