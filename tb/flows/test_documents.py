@@ -15,7 +15,7 @@ from scripts.cli import app
 from sim.harness import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-FOLDERS = {"configs", "docs", "golden", "hw", "scripts", "tb"}
+FOLDERS = {"configs", "contracts", "docs", "golden", "hw", "scripts", "sim", "tb"}
 #: Rows of the four sources.
 ROWS = [f"{letter}{n}" for letter, last in (("R", 19), ("I", 11), ("A", 10), ("D", 14)) for n in range(1, last + 1)]
 #: Columns of tables of areas, and what `tb/expected.toml` calls them.
@@ -87,7 +87,7 @@ def module_exists(dotted: str) -> bool:
 def block_exists(dotted: str) -> bool:
     """Whether a name is a block of `atoll generate`, or a module in one of the trees that have the same folders."""
     return any(block.name == dotted for block in BLOCKS) or any(
-        module_exists(f"{tree}.{dotted}") for tree in ("hw", "golden")
+        module_exists(f"{tree}.{dotted}") for tree in ("hw", "golden", "contracts", "sim")
     )
 
 
@@ -272,7 +272,7 @@ def test_every_requirement_is_traced() -> None:
 def test_a_row_names_modules_and_tests_that_exist_and_says_what_is_open(row: str) -> None:
     hardware, golden, tests, open_ = traced()[row]
     assert all((hardware, golden, tests, open_)), f"{row} has an empty cell"
-    modules = [*modules_of("hw", hardware), *modules_of("golden", golden)]
+    modules = [*modules_of(("hw",), hardware), *modules_of(("golden", "contracts"), golden)]
     assert modules, f"{row} names no module"
     missing = [module for module in modules if not module_exists(module)]
     named = [token for token in _SPAN.findall(tests) if re.fullmatch(r"[\w/.]+", token)]
@@ -284,15 +284,20 @@ def test_a_row_names_modules_and_tests_that_exist_and_says_what_is_open(row: str
     assert not missing, f"{row} names what does not exist: {missing}"
 
 
-def modules_of(tree: str, cell: str) -> Iterator[str]:
-    """Yield the modules of a cell; one without an area lies in that of the one before, or in the tree itself."""
+def modules_of(trees: tuple[str, ...], cell: str) -> Iterator[str]:
+    """Yield the modules of a cell; one without an area lies in that of the one before, or in the tree itself.
+
+    A name is looked for in the trees in their order; one that is in none of them counts as of the first.
+    """
     area = ""
     for token in _SPAN.findall(cell):
-        if "/" in token:
+        if "/" in token or token.partition(".")[0] in trees:
             yield token.removesuffix(".py").replace("/", ".")
-        elif "." in token:
+            continue
+        if "." in token:
             area = token.partition(".")[0]
-            yield f"{tree}.{token}"
+            names = [token]
         else:
-            inside = f"{tree}.{area}.{token}" if area else f"{tree}.{token}"
-            yield inside if module_exists(inside) else f"{tree}.{token}"
+            names = [f"{area}.{token}", token] if area else [token]
+        places = [f"{tree}.{name}" for name in names for tree in trees]
+        yield next((place for place in places if module_exists(place)), places[-1])
