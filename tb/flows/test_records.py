@@ -27,36 +27,9 @@ from scripts.flows.progress import Steps, building, simulating
 from scripts.flows.run import Request, run
 from scripts.flows.simulations import Simulated, place, simulate
 from sim.models.records import located, record_source, records_plusarg
+from tb.flows.configurations import small_community
 
-#: A small chiplet with community PEs, with room for karate at once.
-SMALL = """
-pe = "community"
-[chiplet]
-pes = 2
-units = 2
-hubs = 128
-kept = 64
-depth = 32
-[community]
-ways = 2
-lanes = 4
-width = 128
-columns = 256
-partners = 2
-max_out = 16
-weight_rows = 256
-data_width = 64
-[locator]
-engines = 2
-searches = 1
-lanes = 1
-nodes = 256
-edges = 512
-banks = 4
-line_banks = 4
-outputs = 2
-data_width = 64
-"""
+SMALL = small_community(512)
 GRAPH = load("karate")
 LIMITS = Limits(6)
 

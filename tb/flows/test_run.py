@@ -27,6 +27,7 @@ from sim.chiplet.phases import Gap
 from sim.chiplet.problems import random_problem
 from sim.models.memory import LATENCY
 from tb.community.machine import machine
+from tb.flows.configurations import small_community
 from tb.harness.marks import full
 
 KEYS = {
@@ -74,34 +75,9 @@ def test_a_list_in_the_background_has_a_name(tmp_path: Path) -> None:
 
 
 #: A small chiplet with everything: community PEs, a neural chip, an attribute core. Half of karate has too many edges.
-WHOLE = """
-pe = "community"
-[chiplet]
-pes = 2
-units = 2
-hubs = 128
-kept = 64
-depth = 32
-[community]
-ways = 2
-lanes = 4
-width = 128
-columns = 256
-partners = 2
-max_out = 16
-weight_rows = 256
-data_width = 64
-[locator]
-engines = 2
-searches = 1
-lanes = 1
-nodes = 256
-edges = 64
-banks = 4
-line_banks = 4
-outputs = 2
-data_width = 64
-[ring]
+WHOLE = (
+    small_community(64)
+    + """[ring]
 chiplets = 2
 nodes = 512
 [neural]
@@ -115,6 +91,7 @@ row_beats = 16
 outstanding = 4
 depth = 64
 """
+)
 
 
 def test_one_run_has_everything(tmp_path: Path) -> None:
