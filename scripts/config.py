@@ -49,6 +49,11 @@ class Sizes(NamedTuple):
     units: Units
 
     @property
+    def community(self) -> MachineConfig | None:
+        """Sizes of each chiplet if it has community PEs; None with gather PEs."""
+        return self.chiplet if isinstance(self.chiplet, MachineConfig) else None
+
+    @property
     def ring(self) -> RingConfig | None:
         """Sizes of the ring interface of each chiplet; None if there is only one."""
         return RingConfig(chiplets=self.chiplets, max_out=self.chiplet.pe.max_out) if self.chiplets > 1 else None
@@ -58,7 +63,7 @@ class Sizes(NamedTuple):
         """Name of the design."""
         if self.chiplets > 1:
             return f"ring_{self.chiplets}"
-        return "community_chiplet" if isinstance(self.chiplet, MachineConfig) else "chiplet"
+        return "community_chiplet" if self.community else "chiplet"
 
 
 @dataclass(frozen=True)

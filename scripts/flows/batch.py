@@ -21,7 +21,6 @@ from golden.model.float_model import accuracy
 from golden.model.layer import Int16Array
 from golden.model.network import predictions
 from hw.attributes.core import CoreConfig
-from hw.community.chiplet import MachineConfig
 from scripts.config import Sizes
 from scripts.flows.progress import Steps
 from scripts.flows.simulations import Placed, limits_of, simulate_batches
@@ -200,7 +199,7 @@ def plan_batches(sampling: Sampling, placed: Placed, sizes: Sizes, config: str, 
         what = "has no attribute core for mini-batches"
         raise InputError(f"configuration {config}", what, "one with a section attributes")
     plan = Plan(sampling.fan_out, seed=seed)
-    limits = limits_of(sizes.chiplet) if isinstance(sizes.chiplet, MachineConfig) else None
+    limits = limits_of(sizes.community) if sizes.community else None
     image = BatchImage(placed.problem, plan, sampling.size, sampling.slotted, limits)
     _check_fits(image, sizes)
     roots = _roots(placed.problem.graph, sampling.order)
@@ -238,9 +237,9 @@ def _check_fits(image: BatchImage, sizes: Sizes) -> None:
         what = f"of {size} roots expands {inner} positions"
         raise InputError("batch", what, f"at most {core.frontier} ([attributes] frontier)")
     most, why = 1 << attribute.tag_bits, "[attributes] tag_bits"
-    if isinstance(sizes.chiplet, MachineConfig):
+    if community := sizes.community:
         # Rows that are summed up are kept like those of hubs; VIDs of what is computed come behind them.
-        hubs, nodes = sizes.chiplet.units * sizes.chiplet.hubs, sizes.chiplet.locator.nodes - inner
+        hubs, nodes = community.units * community.hubs, community.locator.nodes - inner
         most, why = min((most, why), (hubs, "[chiplet] units times hubs"), (nodes, "[locator] nodes"))
     if positions > most:
         raise InputError("batch", f"of {size} roots has {positions} positions", f"at most {most} ({why})")

@@ -15,7 +15,6 @@ from golden.head import check_head, head_of
 from golden.model.float_model import FloatModel
 from golden.model.quantise import outline
 from golden.model.training import learnable
-from hw.community.chiplet import MachineConfig
 from hw.host.hosted import Hosted
 from hw.machine import Units, machine_of
 from scripts.config import Sizes, load_ring, names
@@ -103,7 +102,7 @@ def _untrained(request: Request, graph: Graph) -> FloatModel:
 
 def _try(request: Request, graph: Graph, network: FloatModel, sizes: Sizes) -> None:
     """Refuse what does not fit; `network` has the shapes of the one that will run."""
-    community = sizes.chiplet if isinstance(sizes.chiplet, MachineConfig) else None
+    community = sizes.community
     if request.placement not in PLACEMENTS:
         raise unknown("placement", request.placement, PLACEMENTS, " or ".join(PLACEMENTS))
     if request.placement != "tiles" and sizes.chiplets == 1 and community is None:
@@ -145,7 +144,7 @@ def _that_would_do(request: Request, graph: Graph, network: FloatModel, sizes: S
 
 def _check_layers(network: FloatModel, sizes: Sizes) -> None:
     """Refuse a layer that the PEs have no room for; the hardware would refuse it too."""
-    pe, section = sizes.chiplet.pe, "community" if isinstance(sizes.chiplet, MachineConfig) else "pe"
+    pe, section = sizes.chiplet.pe, "community" if sizes.community else "pe"
     for number, weight in enumerate(network.weights):
         f_in, f_out = weight.shape
         if f_out > pe.max_out:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from hw.community.chiplet import MachineConfig
 from scripts.config import Sizes
 from scripts.flows.progress import Steps, building, duration, simulating
 from scripts.flows.request import Request
@@ -56,7 +55,7 @@ def introduce(request: Request, sizes: Sizes, steps: Steps) -> None:
         more = f", up to {duration(built)} more if the simulator has to be built" if built > took / 10 else ""
         lines.append(f"{len(steps.names)} steps, about {duration(took)} by the last such run{more}")
     elif request.rtl:
-        minutes = _MINUTES[isinstance(sizes.chiplet, MachineConfig)]
+        minutes = _MINUTES[sizes.community is not None]
         lines.append(
             f"{len(steps.names)} steps; the first time most of it is building the simulator, {minutes} on two cores"
         )

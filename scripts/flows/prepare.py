@@ -14,7 +14,6 @@ from golden.model.network import Problem
 from golden.model.quantise import quantise
 from golden.model.training import train
 from golden.model.weights import model_of, read_weights
-from hw.community.chiplet import MachineConfig
 from scripts.config import Sizes
 from scripts.flows.checks import check, head_wanted, used
 from scripts.flows.request import Request
@@ -109,7 +108,6 @@ def prepare(
     stage("quantisation")
     problem = quantise(network, graph, core=neural.core if neural else None)
     head = head_wanted(request, graph, network, sizes)
-    community = sizes.chiplet if isinstance(sizes.chiplet, MachineConfig) else None
-    placed = place(problem, sizes.chiplets, request.placement, community, request.choice)
+    placed = place(problem, sizes.chiplets, request.placement, sizes.community, request.choice)
     sizes = used(sizes, bool(problem.model.ends), head is not None, request.sampling is not None)
     return Prepared(sizes, graph, network, problem, head, placed)

@@ -230,8 +230,7 @@ def simulate(
         If a vertex with its neighbours is too large for the configuration, or the graph is not symmetric where
         communities are needed.
     """
-    config = sizes.chiplet if isinstance(sizes.chiplet, MachineConfig) else None
-    placed = placed or place(problem, sizes.chiplets, config=config)
+    placed = placed or place(problem, sizes.chiplets, config=sizes.community)
     images = images_of(sizes, placed, hidden=hidden)
     ran = _run(sizes, images, folder, steps, least=least_cycles(sizes, problem, exact))
     steps.step("comparison")
@@ -253,7 +252,7 @@ def simulate(
         working=[activity(folder, n if sizes.ring else None) for n in range(sizes.chiplets)],
         hidden=results.get(layers - 2),
         ring=_traffic(placed, ran.links) if sizes.ring else None,
-        aggregation=_aggregation(problem.graph, layers, ran.counters) if config else None,
+        aggregation=_aggregation(problem.graph, layers, ran.counters) if sizes.community else None,
         communities=_communities(ran.counters, images, placed.search) if placed.search else None,
         located=found,
     )
@@ -447,9 +446,9 @@ def images_of(sizes: Sizes, placed: Placed, *, hidden: bool = False) -> list[Ima
     InputError
         As for :func:`simulate`.
     """
-    config, problem, placement = sizes.chiplet, placed.problem, placed.placement
+    config, problem, placement = sizes.community, placed.problem, placed.placement
     alone = sizes.ring is None
-    if not isinstance(config, MachineConfig):
+    if config is None:
         return [build_image(problem)] if alone else build_images(problem, placement)
     assert placed.search is not None
     schedule, limits = placed.search
