@@ -156,6 +156,8 @@ def test_what_cannot_be_is_refused() -> None:
     for features, classes in ((60, 5), (6, 40)):
         with pytest.raises(InputError, match=f"head: {features} features and {classes} classes need wm_depth of at"):
             head_of(features, classes, CORE)
-    with pytest.raises(InputError, match="head: has programs of more than 100 words; expected a larger p_depth"):
+    with pytest.raises(
+        InputError, match=r"head: has programs of more than 100 words; expected a larger \[neural\] p_depth"
+    ):
         head_of(6, 5, replace(CORE, p_depth=100))
     assert head_of(6, 5, CORE, 3).network.weights[0].any()
