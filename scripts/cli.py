@@ -348,6 +348,8 @@ add_dnp_to(app)
 
 def main() -> None:
     """Run the program; a request that cannot be carried out ends in one line and status 2, SIGINT in one and 130."""
+    from typer.exceptions import TyperException
+
     from contracts.errors import InputError
     from scripts.flows.yosys import ToolError
     from sim.harness.build import BuildError
@@ -355,7 +357,12 @@ def main() -> None:
     # Components are also made only to ask for their ports.
     warnings.simplefilter("ignore", UnusedElaboratable)
     try:
-        app()
+        status = app(standalone_mode=False)
+    except TyperException as error:
+        # The command line itself is wrong. A verb that was called without anything has shown its help already.
+        if said := " ".join(error.format_message().split()).rstrip("."):
+            print(f"atoll: {said}; expected what `atoll --help`, `atoll VERB --help` list", file=sys.stderr)
+        sys.exit(REFUSED)
     except (UserError, InputError) as error:
         print(f"atoll: {error}", file=sys.stderr)
         sys.exit(REFUSED)
@@ -367,10 +374,9 @@ def main() -> None:
         where = f"{error.filename}: " if error.filename else ""
         print(f"atoll: {where}{error.strerror or error}", file=sys.stderr)
         sys.exit(REFUSED)
-    except SystemExit as end:
-        if end.code == INTERRUPTED:
-            print("atoll: interrupted", file=sys.stderr)
-        raise
+    if status == INTERRUPTED:
+        print("atoll: interrupted", file=sys.stderr)
+    sys.exit(status)
 
 
 if __name__ == "__main__":

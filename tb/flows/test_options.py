@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from contracts.errors import InputError
-from scripts.cli import app
+from scripts.cli import app, main
 from scripts.version import commit, described
 from sim.harness import ROOT
 
@@ -92,3 +92,26 @@ def test_version_has_the_commit_of_a_checkout(monkeypatch: pytest.MonkeyPatch, t
 def test_the_shell_can_complete_verbs() -> None:
     words = {"_ATOLL_COMPLETE": "complete_bash", "COMP_WORDS": "atoll isl", "COMP_CWORD": "1"}
     assert CliRunner().invoke(app, [], env=words, prog_name="atoll").output.split() == ["islands"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("run --chiplets 99", "Invalid value for '--chiplets': Input should be less than or equal to 16; expected"),
+        ("run --chiplet 4", "No such option: --chiplet (Possible options: --chiplets, --placement); expected"),
+        ("rum", "No such command 'rum'. Did you mean 'run'?; expected"),
+        ("dnp run", "Missing argument 'PROGRAM'; expected"),
+        ("", ""),
+    ],
+)
+def test_a_command_line_that_does_not_exist_ends_in_one_line(
+    arguments: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without any arguments the help is on the screen, and there is no line."""
+    monkeypatch.setattr("sys.argv", ["atoll", *arguments.split()])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == bool(said)
+    assert "".join(lines).startswith(f"atoll: {said}" if said else "")
