@@ -16,11 +16,11 @@ class InputError(ValueError):
     Parameters
     ----------
     where
-        What the user named: a file, a data set, a field.
+        Place that the user named: a file, a data set, a field.
     what
-        What is wrong with it, with the offending value.
+        Fault of it, with the offending value.
     expected
-        What would have been accepted.
+        Input that is accepted.
     """
 
     def __init__(self, where: object, what: str, expected: str) -> None:
@@ -54,7 +54,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     Parameters
     ----------
     name
-        What was written.
+        Name as the user wrote it.
     known
         Names that exist. Case does not matter.
     """
@@ -71,13 +71,13 @@ def unknown(where: object, name: str, known: Iterable[str], expected: str | None
     Parameters
     ----------
     where
-        What kind of thing the name stands for.
+        Kind of thing that the name stands for.
     name
-        What was written.
+        Name as the user wrote it.
     known
         Names that exist.
     expected
-        What would have been accepted; default: one of the known names.
+        Input that is accepted; default: one of the known names.
     """
     known = list(known)
     return InputError(where, f"there is no {name!r}{nearest(name, known)}", expected or f"one of {', '.join(known)}")
