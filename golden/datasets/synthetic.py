@@ -27,7 +27,7 @@ class Options:
     nodes
         1..10,000,000 (clique: at most 4,096); a grid takes the nearest square.
     degree
-        Mean degree of the kinds that have one, less than nodes.
+        Mean degree of the kinds that have one, less than nodes; other kinds say what it is.
     features
         1..65,536.
     classes
@@ -37,7 +37,7 @@ class Options:
     seed
         Of everything that is drawn.
     mixing
-        Share of a community graph's edges that leave their community.
+        Share of a community graph's edges that leave their community, or of a small world's edges with a random end.
     exponent
         Of the degree distribution of a configuration graph, above 1.
     """
@@ -133,6 +133,59 @@ def _clique(options: Options, rng: np.random.Generator) -> Pairs:
     return source.astype(np.int64), destination.astype(np.int64)
 
 
+def _small_world(options: Options, rng: np.random.Generator) -> Pairs:
+    node = np.arange(options.nodes)
+    # Neighbours further than half of the ring away are those on the other side.
+    reach = np.arange(1, min(round(options.degree / 2), options.nodes // 2) + 1)
+    source, near = np.repeat(node, reach.size), (node[:, None] + reach).ravel() % options.nodes
+    return source, np.where(rng.random(source.size) < options.mixing, rng.integers(options.nodes, size=source.size), near)
+
+
+def _groups(options: Options) -> int:
+    """Nodes of a clique of degree `degree`."""
+    return max(1, min(round(options.degree) + 1, options.nodes))
+
+
+def _cliques(size: int, firsts: IntArray, nodes: int) -> Pairs:
+    """Edges of cliques of `size` nodes from each first one on; nodes from `nodes` on are missing."""
+    low, high = np.triu_indices(size, 1)
+    source, destination = (firsts[:, None] + low).ravel(), (firsts[:, None] + high).ravel()
+    there = destination < nodes
+    return source[there], destination[there]
+
+
+def _caveman(options: Options, rng: np.random.Generator) -> Pairs:
+    size = _groups(options)
+    firsts = np.arange(0, options.nodes, size)
+    source, destination = _cliques(size, firsts, options.nodes)
+    lasts = np.minimum(firsts + size, options.nodes) - 1
+    return np.concatenate([source, lasts]), np.concatenate([destination, np.roll(firsts, -1)])
+
+
+def _windmill(options: Options, rng: np.random.Generator) -> Pairs:
+    size = max(1, _groups(options) - 1)
+    source, destination = _cliques(size, np.arange(1, options.nodes, size), options.nodes)
+    hub, others = _star(options, rng)
+    return np.concatenate([hub, source]), np.concatenate([others, destination])
+
+
+def _lollipop(options: Options, rng: np.random.Generator) -> Pairs:
+    size = _groups(options)
+    source, destination = _cliques(size, np.zeros(1, dtype=np.int64), options.nodes)
+    path = np.arange(size - 1, options.nodes - 1)
+    return np.concatenate([source, path]), np.concatenate([destination, path + 1])
+
+
+def _bipartite(options: Options, rng: np.random.Generator) -> Pairs:
+    few = min(round(options.degree), options.nodes)
+    return np.tile(np.arange(few), options.nodes - few), np.repeat(np.arange(few, options.nodes), few)
+
+
+def _tree(options: Options, rng: np.random.Generator) -> Pairs:
+    child = np.arange(1, options.nodes)
+    return (child - 1) // max(1, round(options.degree)), child
+
+
 def _none(options: Options, rng: np.random.Generator) -> Pairs:
     return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
 
@@ -148,6 +201,12 @@ KINDS = {
     "cycle": Kind("one cycle", _cycle),
     "star": Kind("node 0 joined to all others", _star),
     "clique": Kind("every node joined to every other", _clique),
+    "small-world": Kind("ring of the nearest `degree` neighbours, `mixing` of the edges to a random node", _small_world),
+    "caveman": Kind("cliques of degree `degree`, joined in a ring by an edge each", _caveman),
+    "windmill": Kind("cliques of degree `degree` that share node 0", _windmill),
+    "lollipop": Kind("one clique of degree `degree`, and all other nodes on a path that begins in it", _lollipop),
+    "bipartite": Kind("`degree` nodes, each joined to all others", _bipartite),
+    "tree": Kind("every node has `degree` children", _tree),
     "empty": Kind("no edges", _none),
 }
 

@@ -14,7 +14,13 @@ def joined(graph: Graph) -> nx.Graph:
     return nx.from_scipy_sparse_array(graph.adjacency)
 
 
-@settings(deadline=None, max_examples=60)
+def cliques_in_a_ring(cliques: int, size: int) -> nx.Graph:
+    ring = nx.disjoint_union_all([nx.complete_graph(size)] * cliques)
+    ring.add_edges_from((size * n + size - 1, size * ((n + 1) % cliques)) for n in range(cliques))
+    return ring
+
+
+@settings(deadline=None, max_examples=100)
 @given(
     st.sampled_from(sorted(KINDS)),
     st.integers(1, 60),
@@ -45,6 +51,12 @@ def test_every_kind_has_the_sizes_asked_for_and_repeats_itself(
         ("star,nodes=9", nx.star_graph(8)),
         ("clique,nodes=9", nx.complete_graph(9)),
         ("empty,nodes=9", nx.empty_graph(9)),
+        ("small-world,nodes=12,degree=4,mixing=0", nx.watts_strogatz_graph(12, 4, 0)),
+        ("caveman,nodes=12,degree=3", cliques_in_a_ring(3, 4)),
+        ("windmill,nodes=13,degree=4", nx.windmill_graph(3, 5)),
+        ("lollipop,nodes=9,degree=4", nx.lollipop_graph(5, 4)),
+        ("bipartite,nodes=9,degree=2", nx.complete_bipartite_graph(2, 7)),
+        ("tree,nodes=13,degree=3", nx.full_rary_tree(3, 13)),
     ],
 )
 def test_regular_kinds_are_those_of_networkx(spec: str, reference: nx.Graph) -> None:
@@ -55,6 +67,18 @@ def test_regular_kinds_are_those_of_networkx(spec: str, reference: nx.Graph) -> 
 def test_random_kinds_have_about_the_degree_asked_for(kind: str) -> None:
     graph = load(f"synthetic:{kind},nodes=3000,degree=8,classes=6")
     assert 5.5 <= graph.degrees.mean() <= 8.1
+
+
+def test_a_small_world_has_long_edges() -> None:
+    ring, small = (load(f"synthetic:small-world,nodes=2000,degree=6,mixing={share}") for share in (0, 0.1))
+    reach = [np.abs((graph.edges - graph.destinations + 1000) % 2000 - 1000) for graph in (ring, small)]
+    assert reach[0].max() == 3
+    assert 0.08 <= (reach[1] > 3).mean() <= 0.12
+
+
+def test_cliques_that_do_not_divide_the_nodes_end_in_a_smaller_one() -> None:
+    graph = load("synthetic:caveman,nodes=10,degree=3")
+    assert sorted(graph.degrees.tolist()) == [2, 2, 3, 3, 3, 3, 4, 4, 4, 4]
 
 
 @pytest.mark.parametrize("kind", ["power-law", "configuration"])
