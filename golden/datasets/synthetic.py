@@ -138,7 +138,9 @@ def _small_world(options: Options, rng: np.random.Generator) -> Pairs:
     # Neighbours further than half of the ring away are those on the other side.
     reach = np.arange(1, min(round(options.degree / 2), options.nodes // 2) + 1)
     source, near = np.repeat(node, reach.size), (node[:, None] + reach).ravel() % options.nodes
-    return source, np.where(rng.random(source.size) < options.mixing, rng.integers(options.nodes, size=source.size), near)
+    return source, np.where(
+        rng.random(source.size) < options.mixing, rng.integers(options.nodes, size=source.size), near
+    )
 
 
 def _groups(options: Options) -> int:
@@ -201,7 +203,9 @@ KINDS = {
     "cycle": Kind("one cycle", _cycle),
     "star": Kind("node 0 joined to all others", _star),
     "clique": Kind("every node joined to every other", _clique),
-    "small-world": Kind("ring of the nearest `degree` neighbours, `mixing` of the edges to a random node", _small_world),
+    "small-world": Kind(
+        "ring of the nearest `degree` neighbours, `mixing` of the edges to a random node", _small_world
+    ),
     "caveman": Kind("cliques of degree `degree`, joined in a ring by an edge each", _caveman),
     "windmill": Kind("cliques of degree `degree` that share node 0", _windmill),
     "lollipop": Kind("one clique of degree `degree`, and all other nodes on a path that begins in it", _lollipop),
