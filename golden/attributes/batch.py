@@ -1,7 +1,7 @@
 """Sampled networks on mini-batches: the exact results, and the images that make the hardware compute them."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -9,8 +9,8 @@ from scipy import sparse
 
 from contracts import LINE_BYTES, SPARSE_ENTRY, Model, Opcode, RegionKind
 from contracts.errors import InputError
-from contracts.sampling import HOPS_MAX
 from contracts.scale import scales_of
+from contracts.weights import WeightRoom
 from golden.attributes.sampler import Batch, Plan, sample
 from golden.dnp.layer_end import ROWS
 from golden.graph import Graph, IntArray
@@ -19,13 +19,13 @@ from golden.islands.locator import Limits
 from golden.islands.schedule import Schedule
 from golden.model.layer import Int16Array
 from golden.model.network import Problem, infer, problem_of
-from golden.program.layer import End, LayerPlan, Part, Search, Sums, layer
+from golden.program.layer import Block, End, LayerPlan, Part, Search, Sums, layer
 from golden.program.program import Program, Reference, Section
 
 __all__ = ["BatchImage", "batch_results", "batches_of", "sampled_graph"]
 
-#: Lines for the header and the commands of a run: those of as many layers as there are hops.
-FRONT_LINES = 1 + 7 * HOPS_MAX
+#: Most commands of a block of columns of a layer, its end on the neural chip among them.
+_BLOCK_COMMANDS = 7
 
 
 def batches_of(roots: IntArray, size: int) -> Iterator[IntArray]:
@@ -96,8 +96,7 @@ class _Sections:
     tree: Section
     rows: Section
     combined: Section
-    weights: list[Section]
-    biases: list[Section]
+    blocks: list[list[Block]]
     results: list[Section]
 
     @property
@@ -129,6 +128,8 @@ class BatchImage:
         Target addresses by position, not by hash (A4).
     limits
         Of the locator, if the layers are computed by community PEs; None: by gather PEs.
+    weight_room
+        As for `golden.program.chiplet.chiplet_image`.
 
     Attributes
     ----------
@@ -146,7 +147,13 @@ class BatchImage:
     """
 
     def __init__(
-        self, problem: Problem, plan: Plan, size: int, slotted: bool = True, limits: Limits | None = None
+        self,
+        problem: Problem,
+        plan: Plan,
+        size: int,
+        slotted: bool = True,
+        limits: Limits | None = None,
+        weight_room: WeightRoom | None = None,
     ) -> None:
         model = problem.model
         if model.model != Model.SAGE:
@@ -162,7 +169,8 @@ class BatchImage:
             raise InputError("fan-out", f"is {max(plan.fan_out)}", f"at most {limits.hubs}, hubs of a community")
         if inner > ROWS and model.ends:
             raise InputError("batch", f"of {size} roots ends {inner} rows on the neural chip", f"at most {ROWS}")
-        p = Program(FRONT_LINES)
+        blocks = [weight_room.blocks(each.f_in, each.f_out) if weight_room else [range(each.f_out)] for each in layers]
+        p = Program(1 + sum(_BLOCK_COMMANDS * len(each) for each in blocks))
         roots, programs = p.reserve(RegionKind.ROOTS, 0, size * 4, size, 1, 4), {}
         for number, end in model.ends.items():
             words = end.words(inner).size
@@ -170,7 +178,7 @@ class BatchImage:
         features = dense(problem)
         self.row_bytes = row_bytes(features.shape[1])
         span = most * 4 // LINE_BYTES + 1
-        widest = max(layer.f_out for layer in layers)
+        widest = max(len(block) for each in blocks for block in each)
         # Community PEs find what they compute behind all that it is computed from.
         rows = most + (inner if limits is not None else 0)
         self._sections = at = _Sections(
@@ -183,8 +191,7 @@ class BatchImage:
             tree=p.reserve(RegionKind.RECORDS, 0, (1 + 4 * span) * LINE_BYTES, 1, 1, LINE_BYTES),
             rows=p.reserve(RegionKind.FEATURES, 1, most * self.row_bytes, most, features.shape[1], self.row_bytes),
             combined=p.reserve_rows(RegionKind.COMBINED, rows, widest),
-            weights=[p.rows(RegionKind.WEIGHTS, layer.weights, n) for n, layer in enumerate(layers)],
-            biases=[p.words(RegionKind.BIASES, layer.biases, n, dtype="<i4") for n, layer in enumerate(layers)],
+            blocks=[[Block.place(p, n, layer, block) for block in blocks[n]] for n, layer in enumerate(layers)],
             results=[p.reserve_rows(RegionKind.HIDDEN, most, layer.f_out, n) for n, layer in enumerate(layers)],
         )
         regions = p.layout().regions
@@ -240,7 +247,5 @@ class BatchImage:
         combined = [Part(count, features, count * entries, at.ones, first_row) for count, first_row in rows]
         partial = first + vertices if search else sources
         sums = Sums(first, vertices, offsets, edges, sources - roots, means, partial)
-        return LayerPlan(
-            number, model.layers[number], at.weights[number], at.biases[number], combined, [sums], at.combined,
-            at.results[number], search=search, ends=ends,
-        )  # fmt: skip
+        blocks = [replace(block, sums=[sums]) for block in at.blocks[number]]
+        return LayerPlan(number, blocks, combined, at.combined, at.results[number], search=search, ends=ends)

@@ -6,16 +6,17 @@ on beside all that. What the chip has no room for is done in the same way, too: 
 tiles are located and processed one after the other (`golden.community.tiles`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from contracts import LINE_BYTES, ROW_BYTES, Opcode
+from contracts.weights import WeightRoom
 from golden.community.plan import Kind
 from golden.community.tiles import Room, Share, cut
 from golden.graph import IntArray
-from golden.image_format import Command, Image, row_bytes
+from golden.image_format import Image, row_bytes
 from golden.islands.locator import Limits
 from golden.islands.schedule import Schedule
 from golden.model.network import Problem
@@ -30,7 +31,7 @@ __all__ = ["build_community_image", "build_community_images", "tiles_of", "vids_
 
 def tiles_of(image: Image) -> int:
     """Return in how many tiles an image computes a layer: one if it is not cut, none if it has no vertices to cut."""
-    return sum(command.opcode == Opcode.LOCATE for command in _first_layer(image))
+    return sum(1 for _ in _tiles(image))
 
 
 def vids_of(image: Image) -> list[IntArray | None]:
@@ -48,10 +49,7 @@ def vids_of(image: Image) -> list[IntArray | None]:
         vertices is half of a partial sum.
     """
     vids: list[IntArray | None] = []
-    for command in _first_layer(image):
-        if command.opcode != Opcode.PROCESS:
-            continue
-        operands = command.fields
+    for operands in _tiles(image):
         if not operands.get("positions"):
             vids.append(None)
             continue
@@ -61,9 +59,11 @@ def vids_of(image: Image) -> list[IntArray | None]:
     return vids
 
 
-def _first_layer(image: Image) -> Iterator[Command]:
-    """Commands of the first layer."""
-    return (command for command in image.commands if command.fields["layer"] == 0)
+def _tiles(image: Image) -> Iterator[Mapping[str, int]]:
+    """Yield the operands that process a tile in the first layer, or in the first block of its columns."""
+    for command in image.commands:
+        if command.opcode == Opcode.PROCESS and not command.fields["layer"] and not command.fields["first_granule"]:
+            yield command.fields
 
 
 def build_community_images(
@@ -76,6 +76,7 @@ def build_community_images(
     room: Room | None = None,
     names: IntArray | None = None,
     part: int = PART,
+    weight_room: WeightRoom | None = None,
 ) -> list[Image]:
     """Images of all chiplets of a ring; a ring of one has the image of a chiplet that works alone.
 
@@ -91,6 +92,8 @@ def build_community_images(
         int64 [nodes], what the user calls each VID, for messages; default: the VIDs.
     part
         As for `golden.ring.image.parts_of`.
+    weight_room
+        As for `golden.program.chiplet.chiplet_image`.
 
     Raises
     ------
@@ -100,9 +103,12 @@ def build_community_images(
     search = _search(problem, schedule, limits, kind)
     placement.check(problem.graph)
     if placement.chiplets == 1:
-        return [build_community_image(problem, schedule, limits, kind, room=room, names=names)]
+        return [build_community_image(problem, schedule, limits, kind, room=room, names=names, weight_room=weight_room)]
     shares = owned_of(problem, placement, plan(problem.graph, placement))
-    return [_image(problem, owned, parts_of(owned.count, part), search, room, names) for owned in shares]
+    return [
+        _image(problem, owned, parts_of(owned.count, part), search, room, names, weight_room=weight_room)
+        for owned in shares
+    ]
 
 
 def _image(
@@ -138,6 +144,7 @@ def build_community_image(
     row_lines: int = 0,
     room: Room | None = None,
     names: IntArray | None = None,
+    weight_room: WeightRoom | None = None,
 ) -> Image:
     """Image of one chiplet that owns the whole graph.
 
@@ -159,6 +166,8 @@ def build_community_image(
         Of the chiplet: a graph that does not fit is computed in tiles, in stages. Default: it fits.
     names
         int64 [nodes], what the user calls each VID, for messages; default: the VIDs.
+    weight_room
+        As for `golden.program.chiplet.chiplet_image`.
 
     Raises
     ------
@@ -167,5 +176,7 @@ def build_community_image(
         vertex with its neighbours does not fit into `room`.
     """
     search, owned = _search(problem, schedule, limits, kind), Owned.whole(problem.graph)
-    how = {"in_stages": in_stages, "row_lines": 0 if in_stages else row_lines}
-    return _image(problem, owned, [range(owned.count)], search, room, names, **how)
+    parts, lines = [range(owned.count)], 0 if in_stages else row_lines
+    return _image(
+        problem, owned, parts, search, room, names, in_stages=in_stages, row_lines=lines, weight_room=weight_room
+    )

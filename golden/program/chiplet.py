@@ -10,13 +10,14 @@ import numpy.typing as npt
 from contracts import LINE_BYTES, ROW_BYTES, SPARSE_ENTRY, RegionKind
 from contracts.errors import InputError
 from contracts.scale import Scales
+from contracts.weights import WeightRoom
 from golden.community.tiles import Tile
 from golden.dnp.layer_end import ROWS
 from golden.graph import Graph, IntArray
 from golden.image_format import Image, row_bytes, scale_words
 from golden.model.network import Problem, QuantisedModel
 from golden.program.features import place_sparse
-from golden.program.layer import End, Exchange, LayerPlan, Part, Search, Shared, Sums, layer
+from golden.program.layer import Block, End, Exchange, LayerPlan, Part, Search, Shared, Sums, layer
 from golden.program.program import Program, Reference, Section
 
 __all__ = ["Owned", "Travel", "chiplet_image"]
@@ -114,6 +115,7 @@ def chiplet_image(
     in_stages: bool = True,
     tiles: Sequence[Tile] | None = None,
     row_lines: int = 0,
+    weight_room: WeightRoom | None = None,
 ) -> Image:
     """Place all that a chiplet owns, and add the commands of every layer.
 
@@ -131,6 +133,8 @@ def chiplet_image(
         Own vertices and their sources that are summed up one after another; None: all together.
     row_lines
         Lines of the row memory where a layer before the last may leave its results, if not in stages.
+    weight_room
+        Of every PE: a layer that exceeds it is computed in blocks of columns. Default: all layers fit.
 
     Raises
     ------
@@ -146,7 +150,9 @@ def chiplet_image(
     edges = p.words(RegionKind.EDGES, owned.sources)
     departures = p.words(RegionKind.OUT_OFFSETS, travel.departures) if travel else None
     ours, theirs = owned.scales(problem.scale_source), owned.scales(problem.scale_destination)
-    cut = None if tiles is None else _tiles(p, problem, owned, tiles, theirs)
+    blocks = [weight_room.blocks(each.f_in, each.f_out) if weight_room else [range(each.f_out)] for each in layers]
+    distances = {row_bytes(len(block)) for each in blocks for block in each}
+    cut = None if tiles is None else _tiles(p, problem, owned, tiles, theirs, sorted(distances))
     degrees: Section | int = 0
     if in_stages:
         # A chiplet of a ring does not count the neighbours elsewhere when it searches.
@@ -163,16 +169,19 @@ def chiplet_image(
     if travel and departures:
         exchange = _exchange(p, owned, travel, departures, boundaries, edges, graph.nodes)
     if in_stages:
-        widest = max(each.f_out for each in layers)
+        widest = max(len(block) for each in blocks for block in each)
         combined = p.reserve_rows(RegionKind.COMBINED, graph.nodes + owned.halves, widest)
     whole = Sums(
         owned.first, owned.count, offsets, edges, owned.sources.size, destination, graph.nodes,
         tiles=owned.chiplets, halves=owned.halves, degrees=degrees,
     )  # fmt: skip
+
+    def summed(f_out: int) -> list[Sums]:
+        return [whole] if cut is None else cut[row_bytes(f_out)]
+
     inside: range | None = None  # lines of the row memory with the features of the layer
     for number, each in enumerate(layers):
-        weights = p.rows(RegionKind.WEIGHTS, each.weights, number)
-        biases = p.words(RegionKind.BIASES, each.biases, number, dtype="<i4")
+        columns = [Block.place(p, number, each, block, summed) for block in blocks[number]]
         last, distance = number == len(layers) - 1, row_bytes(each.f_out)
         stay = None
         if not last and number not in model.ends:
@@ -181,8 +190,8 @@ def chiplet_image(
         results = stay.start if stay else p.reserve_rows(kind, owned.count, each.f_out, number)
         p.spare += stay is not None
         plan = LayerPlan(
-            number, each, weights, biases, given, [whole] if cut is None else cut[distance], combined, results,
-            inside=inside is not None, search=search, exchange=exchange, ends=_ends(p, model, number, owned.count),
+            number, columns, given, combined, results, inside=inside is not None,
+            search=search, exchange=exchange, ends=_ends(p, model, number, owned.count),
         )  # fmt: skip
         layer(p, plan)
         # The results are the next layer's dense features.
@@ -249,9 +258,10 @@ def _exchange(
     return Exchange(boundaries, edges, count, needed, chiplets, travel.in_order, departures, shared)
 
 
-def _tiles(p: Program, problem: Problem, owned: Owned, tiles: Sequence[Tile], scales: Scales) -> dict[int, list[Sums]]:
+def _tiles(
+    p: Program, problem: Problem, owned: Owned, tiles: Sequence[Tile], scales: Scales, distances: Sequence[int]
+) -> dict[int, list[Sums]]:
     """Place the tiles; return them by the distance of combined rows, in bytes."""
-    distances = sorted({row_bytes(each.f_out) for each in problem.model.layers})
     size = (problem.graph.nodes + owned.halves) * distances[-1]
     if size > _PLACES:
         raise InputError("combined rows", f"have {size} bytes", f"at most {_PLACES} if they lie in tiles")

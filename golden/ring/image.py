@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from contracts.weights import WeightRoom
 from golden.graph import IntArray
 from golden.image import build_image
 from golden.image_format import PART_ROWS, Image
@@ -119,7 +120,13 @@ def _shared(wanted: Plan, summed: IntArray, first: int, end: int) -> tuple[IntAr
 
 
 def build_images(
-    problem: Problem, placement: Placement, *, by_source: bool = False, in_order: bool = False, part: int = PART
+    problem: Problem,
+    placement: Placement,
+    *,
+    by_source: bool = False,
+    in_order: bool = False,
+    part: int = PART,
+    weight_room: WeightRoom | None = None,
 ) -> list[Image]:
     """Images of all chiplets; a ring of one has the image of a chiplet that works alone.
 
@@ -135,6 +142,8 @@ def build_images(
         The filters match in order (R7).
     part
         As for :func:`parts_of`.
+    weight_room
+        As for `golden.program.chiplet.chiplet_image`.
 
     Raises
     ------
@@ -143,9 +152,9 @@ def build_images(
     """
     placement.check(problem.graph)
     if placement.chiplets == 1:
-        return [build_image(problem)]
+        return [build_image(problem, weight_room)]
     shares = owned_of(problem, placement, plan(problem.graph, placement, by_source=by_source), in_order=in_order)
-    return [chiplet_image(problem, owned, parts_of(owned.count, part)) for owned in shares]
+    return [chiplet_image(problem, owned, parts_of(owned.count, part), weight_room=weight_room) for owned in shares]
 
 
 def joined(parts: Sequence[Int16Array], position: npt.ArrayLike | None = None) -> Int16Array:
