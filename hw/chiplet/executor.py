@@ -213,6 +213,8 @@ class Executor(wiring.Component):
         """Check operands; each check is registered, one cycle after its inputs."""
         front = self._front
         combine, aggregate = front.view(Opcode.COMBINE), front.view(Opcode.AGGREGATE)
+        wrong_columns = Signal()
+        m.d.sync += wrong_columns.eq(aggregate.first_granule + sizes.granules > aggregate.row_granules)
         # Every destination has a row of its own among the combined ones.
         first, end, no_row = Signal(33, reset_less=True), Signal(34, reset_less=True), Signal()
         m.d.sync += [
@@ -222,7 +224,11 @@ class Executor(wiring.Component):
         ]
         rows = (Check(sizes.wrong_out, sizes.f_out), Check(sizes.wrong_in, sizes.f_in))
         many = Check(sizes.many, sizes.vertices)
-        tiles = (Check(aggregate.tiles == 0, aggregate.tiles), Check(no_row, aggregate.first_vertex))
+        tiles = (
+            Check(wrong_columns, aggregate.row_granules),
+            Check(aggregate.tiles == 0, aggregate.tiles),
+            Check(no_row, aggregate.first_vertex),
+        )
         refuse(
             m,
             front,
@@ -243,8 +249,10 @@ class Executor(wiring.Component):
         task = Signal.like(self.task_settings, reset_less=True)
         gather = Signal.like(self.gather_settings, reset_less=True)
         m.d.comb += [self.settings.eq(settings), self.task_settings.eq(task), self.gather_settings.eq(gather)]
-        stride = sizes.granules * (ROW_BYTES * 8 // config.data_width)
-        results = front.beats(Opcode.AGGREGATE, "results", config.data_width)
+        beats_of_granule = ROW_BYTES * 8 // config.data_width
+        stride = sizes.granules * beats_of_granule
+        columns = aggregate.first_granule * beats_of_granule
+        results = columns + front.beats(Opcode.AGGREGATE, "results", config.data_width)
         combined = front.beats(Opcode.COMBINE, "combined", config.data_width)
         gathers = front.opcode == Opcode.AGGREGATE
         m.d.sync += [
@@ -258,7 +266,7 @@ class Executor(wiring.Component):
             settings.shift.eq(Mux(gathers, aggregate.shift, combine.shift)),
             settings.relu.eq(gathers & (aggregate.activation == Activation.RELU)),
             settings.bias.eq(gathers & (aggregate.activation != Activation.DNP)),
-            task.stride.eq(stride),
+            task.stride.eq(Mux(gathers, aggregate.row_granules * beats_of_granule, stride)),
             task.gather.eq(gathers),
             task.results.eq(Mux(gathers, results, combined + sizes.product)),
             gather.stride.eq(stride),

@@ -7,6 +7,7 @@ from amaranth.lib import data, enum
 from amaranth.utils import ceil_log2
 
 from contracts import ACCUMULATOR_BITS, LINE_BYTES, SCALE, VALUE_BITS
+from contracts.weights import WeightRoom
 from hw.contracts import struct
 
 __all__ = ["Coefficient", "Mode", "PEConfig", "RequantiseInput"]
@@ -115,6 +116,11 @@ class PEConfig:
         With 2, a bank's way through issue unit, lanes and drain limits tasks about as long as their row.
         """
         return min(4, max(2, 16 // self.max_chunks))
+
+    @property
+    def weight_room(self) -> WeightRoom:
+        """Room for the weights of a layer; one that exceeds it is computed in blocks of columns."""
+        return WeightRoom(self.lanes, self.weight_rows, self.max_out)
 
     @property
     def max_beats(self) -> int:
