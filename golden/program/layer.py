@@ -15,8 +15,8 @@ from typing import Self
 from contracts import Opcode, RegionKind
 from contracts.weights import GRANULE
 from golden.community.plan import Kind
-from golden.islands.locator import Limits
-from golden.islands.schedule import Schedule
+from golden.locator.locator import Limits
+from golden.locator.schedule import Schedule
 from golden.model.layer import QuantisedLayer
 from golden.program.program import Operand, Program, Reference, Section
 
