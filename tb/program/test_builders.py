@@ -1,6 +1,7 @@
 """Every way to make an image: nothing overlaps, each operand refers to what its name says, reserved operands are 0."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,7 +47,7 @@ def problem_of(
 
 def images_of(problem: Problem, chiplets: int, weight_room: WeightRoom | None = None) -> list[Image]:
     """Return images of every kind, on a ring with as many chiplets and two hubs."""
-    fits = {"weight_room": weight_room}
+    fits: Any = {"weight_room": weight_room}
     nodes, schedule = problem.graph.nodes, Schedule(4)
     placement = Placement.ranges(nodes, chiplets, range(min(2, nodes)))
     return [
