@@ -15,7 +15,7 @@ from golden.ring.placement import CHIPLETS_MAX
 from hw.attributes.core import CoreConfig
 from hw.attributes.formats import AttributeConfig
 from hw.chiplet.config import ChipletConfig
-from hw.community.chiplet import MachineConfig
+from hw.community.config import MachineConfig
 from hw.community.formats import CommunityConfig
 from hw.dnp.neural_unit import NeuralConfig
 from hw.islands.config import LocatorConfig

@@ -23,7 +23,7 @@ from golden.model.quantise import quantise
 from golden.model.training import Training, train
 from golden.model.weights import model_of
 from hw.chiplet.config import ChipletConfig
-from hw.community.chiplet import MachineConfig
+from hw.community.config import MachineConfig
 from hw.community.formats import CommunityConfig
 from hw.islands.config import LocatorConfig
 from scripts.bench.names import named

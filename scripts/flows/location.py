@@ -17,7 +17,7 @@ from golden.islands.order import check_order
 from golden.islands.partition import check_records
 from golden.islands.record import Record
 from golden.islands.schedule import Choice, Schedule
-from hw.community.chiplet import MachineConfig
+from hw.community.config import MachineConfig
 from sim.models.records import located
 
 __all__ = ["Located", "Search", "limits_of", "read_back", "search_of", "wrong_records"]

@@ -17,7 +17,7 @@ from golden.model.network import Problem
 from hw.attributes.core import CoreConfig
 from hw.attributes.formats import AttributeConfig
 from hw.chiplet.config import ChipletConfig
-from hw.community.chiplet import MachineConfig
+from hw.community.config import MachineConfig
 from hw.dnp.neural_unit import NeuralConfig
 from hw.machine import Units
 from hw.pe.formats import PEConfig

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hw.community.chiplet import MachineConfig
+from hw.community.config import MachineConfig
 from hw.community.formats import CommunityConfig
 from hw.islands.config import LocatorConfig
 
