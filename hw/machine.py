@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from hw.attributes.core import AttributeCore, CoreConfig
+from hw.attributes.core import AttributeCore, AttributeCoreConfig
 from hw.chiplet.chiplet import Chiplet
-from hw.chiplet.config import ChipletConfig
+from hw.chiplet.config import GatherChipletConfig
 from hw.chiplet.gather_engine import GatherEngine
 from hw.chiplet.unit import Unit
-from hw.community.config import MachineConfig
+from hw.community.config import CommunityChipletConfig
 from hw.community.engine import CommunityEngine
 from hw.dnp.neural_unit import NeuralConfig, NeuralUnit
 from hw.ring.formats import RingConfig
@@ -33,7 +33,7 @@ class Units:
     """
 
     neural: NeuralConfig | None = None
-    attributes: CoreConfig | None = None
+    attributes: AttributeCoreConfig | None = None
 
     def make(self, port: tuple[int, int], *, once: bool = False) -> dict[str, Unit]:
         """Make them by name, for this memory port; with `once`, what repeats is generated apart."""
@@ -46,7 +46,7 @@ class Units:
 
 
 def machine_of(
-    config: ChipletConfig | MachineConfig,
+    config: GatherChipletConfig | CommunityChipletConfig,
     units: Units | None = None,
     ring: RingConfig | None = None,
     *,

@@ -16,7 +16,7 @@ from hw.memory.axi import AXI4Signature, connect_flat, connect_manager, flat_mem
 from hw.memory.axi_merge import AXIMerge
 from hw.memory.formats import line_address_width
 from hw.memory.unit_port import attach_unit
-from hw.stream.once import modules_of
+from hw.stream.black_box import black_boxes_of
 
 __all__ = ["Chiplet"]
 
@@ -86,7 +86,9 @@ class Chiplet(wiring.Component):
     @property
     def modules(self) -> dict[str, wiring.Component]:
         """Components that are left to be generated apart, by the name of their module."""
-        return {name: part for unit in (self.engine, *self.units.values()) for name, part in modules_of(unit).items()}
+        return {
+            name: part for unit in (self.engine, *self.units.values()) for name, part in black_boxes_of(unit).items()
+        }
 
     def elaborate(self, platform: object) -> Elaboratable:
         """Connect the command reader, the engine and the units with each other and the ports."""

@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import connect, flipped
 
 from contracts import Error, Opcode
-from hw.chiplet.config import ChipletConfig
+from hw.chiplet.config import GatherChipletConfig
 from hw.chiplet.executor import Executor, Route
 from hw.chiplet.gather import GatherUnit
 from hw.chiplet.read_gate import ReadGate
@@ -37,7 +37,7 @@ class GatherEngine(wiring.Component):
 
     Parameters
     ----------
-    config : ChipletConfig
+    config : GatherChipletConfig
     once
         Leave out what repeats, to be generated apart: nothing does.
 
@@ -50,8 +50,8 @@ class GatherEngine(wiring.Component):
     OPCODES: tuple[Opcode, ...] = ()
     id_width = 3
 
-    def __init__(self, config: ChipletConfig | None = None, *, once: bool = False) -> None:
-        self.config, self.clients = config or ChipletConfig(), _READ_CLIENTS
+    def __init__(self, config: GatherChipletConfig | None = None, *, once: bool = False) -> None:
+        self.config, self.clients = config or GatherChipletConfig(), _READ_CLIENTS
         self.port, self.outstanding = self.config.port, self.config.depth
         self.modules: dict[str, wiring.Component] = {}
         super().__init__(engine_members(self.config, self.clients))

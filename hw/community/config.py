@@ -4,14 +4,14 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from hw.community.formats import CommunityConfig, HubConfig
-from hw.islands.config import LocatorConfig
+from hw.locator.config import LocatorConfig
 from hw.pe.formats import PEConfig
 
-__all__ = ["MachineConfig"]
+__all__ = ["CommunityChipletConfig"]
 
 
 @dataclass(frozen=True)
-class MachineConfig:
+class CommunityChipletConfig:
     """Sizes of a chiplet with community PEs.
 
     Parameters
@@ -44,7 +44,7 @@ class MachineConfig:
         If a parameter is out of its range.
     """
 
-    #: As in `ChipletConfig`.
+    #: As in `GatherChipletConfig`.
     kind: ClassVar[Literal["community"]] = "community"
     counters: ClassVar[tuple[str, ...]] = (
         "gross", "formed", "worked", "smoothed", "replayed", "communities", "hubs", "rounds", "edges_read",

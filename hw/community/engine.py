@@ -11,10 +11,8 @@ from amaranth.utils import exact_log2
 
 from contracts import VID_BITS, Error, Opcode
 from hw.chiplet.unit import engine_members
-from hw.community.apart import Apart
-from hw.community.config import MachineConfig
+from hw.community.config import CommunityChipletConfig
 from hw.community.controller import Controller
-from hw.community.distributor import Distributor
 from hw.community.feature_reader import FeatureReader
 from hw.community.hub_port import HubPort
 from hw.community.hub_unit import HubUnit
@@ -22,13 +20,15 @@ from hw.community.location_counters import LOCATION_COUNTERS, LocationCounters
 from hw.community.node_table import NodeTable
 from hw.community.parameter_reader import ParameterReader
 from hw.community.pe import CommunityPE
+from hw.community.record_dispatcher import Distributor
 from hw.community.result_writer import ResultWriter
 from hw.community.row_memory import RowMemory
-from hw.islands.engine import WORKER_MODULE
-from hw.islands.locator import Locator
-from hw.islands.worker import Worker
+from hw.community.vertex_dispatcher import Apart
+from hw.locator.engine import WORKER_MODULE
+from hw.locator.locator import Locator
+from hw.locator.worker import Worker
 from hw.stream.arbiter import merge
-from hw.stream.once import Once
+from hw.stream.black_box import BlackBox
 from hw.stream.queue import Queue
 
 __all__ = ["HUB_MODULE", "PE_MODULE", "CommunityEngine"]
@@ -72,7 +72,7 @@ class CommunityEngine(wiring.Component):
 
     Parameters
     ----------
-    config : MachineConfig
+    config : CommunityChipletConfig
     once
         Leave out what is inside PEs, hub units and the locator's workers: these are generated apart, see `modules`.
 
@@ -90,8 +90,8 @@ class CommunityEngine(wiring.Component):
     OPCODES: tuple[Opcode, ...] = ()
     id_width = 4
 
-    def __init__(self, config: MachineConfig | None = None, *, once: bool = False) -> None:
-        self.config, self.once = config or MachineConfig(), once
+    def __init__(self, config: CommunityChipletConfig | None = None, *, once: bool = False) -> None:
+        self.config, self.once = config or CommunityChipletConfig(), once
         self.port, self.outstanding = self.config.port, self.config.depth
         self.clients = _LOCATOR_CLIENTS + 2 + self.config.readers
         super().__init__(engine_members(self.config, self.clients))
@@ -159,10 +159,10 @@ class CommunityEngine(wiring.Component):
         for n, features in enumerate(blocks.readers):
             m.submodules[f"features_{n}"] = features
         for n, (pe, port) in enumerate(zip(blocks.pes, blocks.ports, strict=True)):
-            m.submodules[f"pe_{n}"] = Once(pe, PE_MODULE) if self.once else pe
+            m.submodules[f"pe_{n}"] = BlackBox(pe, PE_MODULE) if self.once else pe
             m.submodules[f"hub_port_{n}"] = port
         for n, unit in enumerate(blocks.units):
-            m.submodules[f"hub_unit_{n}"] = Once(unit, HUB_MODULE) if self.once else unit
+            m.submodules[f"hub_unit_{n}"] = BlackBox(unit, HUB_MODULE) if self.once else unit
         return blocks
 
     def _connect_commands(self, m: Module, blocks: _Blocks) -> None:

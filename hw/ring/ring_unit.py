@@ -18,19 +18,19 @@ from hw.memory.word_serialiser import WordSerialiser
 from hw.memory.word_writer import WordWriter
 from hw.ring.boundary_table import BoundaryTable
 from hw.ring.control import RING_OPCODES, Control, Phase, operands
-from hw.ring.distributor import Distributor
 from hw.ring.filter_array import FilterArray
 from hw.ring.first_error import FirstError
 from hw.ring.formats import POSITION_BITS, LinkSignature, RingConfig
 from hw.ring.halo_writer import HaloWriter
-from hw.ring.judge import Judge
+from hw.ring.local_adder import LocalAdder
 from hw.ring.needed_list import NeededList
 from hw.ring.packet_guard import PacketGuard
 from hw.ring.packet_queue import PacketQueue
+from hw.ring.packet_router import PacketRouter
 from hw.ring.reducer import Reducer
 from hw.ring.remote_array import RemoteArray
+from hw.ring.route_decision import RouteDecision
 from hw.ring.sender import Sender
-from hw.ring.share_adder import ShareAdder
 from hw.ring.shared_reader import SharedReader
 from hw.ring.station import Station
 from hw.ring.tokens import Tokens
@@ -53,9 +53,9 @@ class _Units:
     # On the ring.
     control: Control
     station: Station
-    judge: Judge
+    decision: RouteDecision
     filter: FilterArray
-    distributor: Distributor
+    router: PacketRouter
     tokens: Tokens
     packets: PacketQueue
     # Rows: what must travel and what is needed, from memory to the ring and back.
@@ -69,7 +69,7 @@ class _Units:
     csr: CsrReader
     source_words: WordSerialiser
     gather: GatherUnit
-    adder: ShareAdder
+    adder: LocalAdder
     reducer: Reducer
     guard: PacketGuard
     lists: SharedReader
@@ -173,9 +173,9 @@ class RingUnit(wiring.Component):
         units = _Units(
             control=Control(config, *port, self.max_beats),
             station=Station(link, config.slots, config.max_flits),
-            judge=Judge(),
+            decision=RouteDecision(),
             filter=FilterArray(self.address_width, most, config.window),
-            distributor=Distributor(link),
+            router=PacketRouter(link),
             tokens=Tokens(link, most),
             packets=PacketQueue(link, 3, config.max_flits),
             boundaries=BoundaryTable(self.address_width, most),
@@ -187,7 +187,7 @@ class RingUnit(wiring.Component):
             csr=CsrReader(*port, self.depth, _LIST_DEPTH),
             source_words=WordSerialiser(self.data_width),
             gather=GatherUnit(*port, self.max_beats, self.depth),
-            adder=ShareAdder(self.data_width, link, self.max_beats),
+            adder=LocalAdder(self.data_width, link, self.max_beats),
             reducer=Reducer(*port, link, self.max_beats),
             guard=PacketGuard(link),
             lists=SharedReader(3, *port, _LIST_DEPTH),
@@ -220,13 +220,13 @@ class RingUnit(wiring.Component):
 
     def _connect_packets(self, m: Module, units: _Units) -> None:
         """Lead packets from the ring to those that take them, and from those that send them to the ring."""
-        station, distributor, packets = units.station, units.distributor, units.packets
+        station, router, packets = units.station, units.router, units.packets
         connect(m, flipped(self.s_axis), station.s_axis)
         connect(m, station.m_axis, flipped(self.m_axis))
-        connect(m, station.o, distributor.i)
-        connect(m, distributor.features, units.halo.i)
-        connect(m, distributor.partials, units.reducer.i)
-        connect(m, distributor.control, units.tokens.i)
+        connect(m, station.o, router.i)
+        connect(m, router.features, units.halo.i)
+        connect(m, router.partials, units.reducer.i)
+        connect(m, router.control, units.tokens.i)
         for n, source in enumerate((units.tokens.o, units.sender.o, units.guard.o)):
             connect(m, source, packets.i[n])
         connect(m, packets.o, station.i)
@@ -287,7 +287,7 @@ class RingUnit(wiring.Component):
         control, station, tokens = units.control, units.station, units.tokens
         # From the most telling to the least.
         reports = [control.refused, *(flipped(error) for error in self.errors)]
-        failing = (units.remote_array, units.needed, units.csr, units.gather, units.halo, units.reducer, units.judge)
+        failing = (units.remote_array, units.needed, units.csr, units.gather, units.halo, units.reducer, units.decision)
         reports += [unit.error for unit in failing]
         m.submodules.first_error = first_error = FirstError(len(reports) + 2)
         for n, report in enumerate(reports):
@@ -308,7 +308,7 @@ class RingUnit(wiring.Component):
             tokens.code.eq(first_error.tell.payload.code),
             # A list concerns this chiplet alone; the others may still be in reset.
             station.works.eq(self.command.valid & self.command.ready & (self.command.payload[:8] != Opcode.LIST)),
-            *(unit.stopped.eq(first_error.stopped) for unit in (units.judge, units.distributor, units.guard)),
+            *(unit.stopped.eq(first_error.stopped) for unit in (units.decision, units.router, units.guard)),
             # Only with the token that says why; an error of a list is reported by the command after it.
             station.stop.eq(first_error.halted),
             control.failed.eq(first_error.failed),
@@ -317,28 +317,28 @@ class RingUnit(wiring.Component):
 
     def _decide(self, m: Module, units: _Units) -> None:
         """Decide about the packet at the station's head: take it, forward it, or both."""
-        station, judge, filter_, control = units.station, units.judge, units.filter, units.control
+        station, decision, filter_, control = units.station, units.decision, units.filter, units.control
         header, following = (
             data.View(struct(PACKET_HEADER), flit[: PACKET_HEADER.bits]) for flit in (station.header, station.following)
         )
         m.d.comb += [
-            judge.header.eq(header),
-            judge.begins.eq(station.begins),
-            judge.elements.eq(control.rows.elements),
-            judge.receiving.eq(control.phase == Phase.FLOW),
-            judge.reducing.eq(control.phase == Phase.REDUCE),
-            judge.found.eq(filter_.decided),
-            judge.hit.eq(filter_.hit),
-            judge.late.eq(filter_.late),
-            judge.outside.eq(filter_.outside),
+            decision.header.eq(header),
+            decision.begins.eq(station.begins),
+            decision.elements.eq(control.rows.elements),
+            decision.receiving.eq(control.phase == Phase.FLOW),
+            decision.reducing.eq(control.phase == Phase.REDUCE),
+            decision.found.eq(filter_.decided),
+            decision.hit.eq(filter_.hit),
+            decision.late.eq(filter_.late),
+            decision.outside.eq(filter_.outside),
             filter_.owner.eq(header.source),
             filter_.vid.eq(header.vid),
             filter_.next_owner.eq(following.source),
             filter_.next_vid.eq(following.vid),
             filter_.advances.eq(station.advances),
-            filter_.take.eq(judge.take),
-            station.decided.eq(judge.decided),
-            station.verdict.eq(judge.verdict),
+            filter_.take.eq(decision.take),
+            station.decided.eq(decision.decided),
+            station.verdict.eq(decision.verdict),
         ]
 
     def _report_progress(self, m: Module, units: _Units) -> None:
@@ -358,9 +358,9 @@ class RingUnit(wiring.Component):
     def _spread_position(self, m: Module, units: _Units) -> None:
         """Tell units the place on the ring and the boundaries of chiplets."""
         remote, reducer = units.remote_array, units.reducer
-        for unit in (units.judge, remote, units.sender, units.tokens, reducer, units.needed):
+        for unit in (units.decision, remote, units.sender, units.tokens, reducer, units.needed):
             m.d.comb += unit.position.eq(self.position)
-        for unit in (units.control, units.judge, units.boundaries, remote, units.tokens, reducer):
+        for unit in (units.control, units.decision, units.boundaries, remote, units.tokens, reducer):
             m.d.comb += unit.chiplets.eq(self.chiplets)
         for unit in (units.needed, units.filter):
             m.d.comb += unit.boundaries.eq(units.boundaries.boundaries)

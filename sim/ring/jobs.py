@@ -16,8 +16,8 @@ from golden.image import Image
 from golden.model.layer import Int16Array
 from golden.model.network import LayerResult, Problem, infer
 from hw.chiplet.chiplet import Chiplet
-from hw.chiplet.config import ChipletConfig
-from hw.community.config import MachineConfig
+from hw.chiplet.config import GatherChipletConfig
+from hw.community.config import CommunityChipletConfig
 from hw.machine import Units
 from hw.ring.formats import RingConfig
 from sim.chiplet.host import Phase
@@ -105,7 +105,7 @@ class RingOutcome:
 
 
 def run_ring(
-    config: ChipletConfig | MachineConfig,
+    config: GatherChipletConfig | CommunityChipletConfig,
     ring: RingConfig,
     jobs: Sequence[RingJob],
     directory: Path,

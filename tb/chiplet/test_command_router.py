@@ -9,7 +9,7 @@ from contracts import COMMAND_BYTES, COMMANDS, Opcode
 from hw.attributes.core import AttributeCore
 from hw.chiplet.chiplet import Chiplet
 from hw.chiplet.command_router import CommandRouter
-from hw.chiplet.config import ChipletConfig
+from hw.chiplet.config import GatherChipletConfig
 from hw.chiplet.gather_engine import GatherEngine
 from hw.pe.formats import PEConfig
 from sim.harness import simulate
@@ -77,6 +77,6 @@ def test_every_opcode_has_one_target(opcodes: tuple[tuple[Opcode, ...], ...]) ->
 
 
 def test_units_share_the_memory_port_of_the_engine() -> None:
-    engine = GatherEngine(ChipletConfig(pe=PEConfig(lanes=2, data_width=64)))
+    engine = GatherEngine(GatherChipletConfig(pe=PEConfig(lanes=2, data_width=64)))
     with pytest.raises(ValueError, match=r"core must have a memory port of \(32, 64\) bits, the engine's, not"):
         Chiplet(engine, {"core": AttributeCore()})
