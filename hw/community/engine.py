@@ -20,10 +20,10 @@ from hw.community.location_counters import LOCATION_COUNTERS, LocationCounters
 from hw.community.node_table import NodeTable
 from hw.community.parameter_reader import ParameterReader
 from hw.community.pe import CommunityPE
-from hw.community.record_dispatcher import Distributor
+from hw.community.record_dispatcher import RecordDispatcher
 from hw.community.result_writer import ResultWriter
 from hw.community.row_memory import RowMemory
-from hw.community.vertex_dispatcher import Apart
+from hw.community.vertex_dispatcher import VertexDispatcher
 from hw.locator.engine import WORKER_MODULE
 from hw.locator.locator import Locator
 from hw.locator.worker import Worker
@@ -50,8 +50,8 @@ class _Blocks:
 
     controller: Controller
     locator: Locator
-    dispatcher: Distributor
-    vertices: Apart
+    dispatcher: RecordDispatcher
+    vertices: VertexDispatcher
     table: NodeTable
     readers: Sequence[FeatureReader]
     parameters: ParameterReader
@@ -141,8 +141,8 @@ class CommunityEngine(wiring.Component):
         blocks = _Blocks(
             controller=Controller(community, nodes, self.port[0], errors, row_memory=config.row_lines > 0),
             locator=Locator(config.locator, once=self.once),
-            dispatcher=Distributor(config.pes, config.kept, config.locator.outputs),
-            vertices=Apart(config.pes, config.units, nodes),
+            dispatcher=RecordDispatcher(config.pes, config.kept, config.locator.outputs),
+            vertices=VertexDispatcher(config.pes, config.units, nodes),
             table=NodeTable(nodes, *self.port, ports=config.readers),
             readers=[FeatureReader(community, len(share), self.port[0], config.depth) for share in shares],
             parameters=ParameterReader(community.pe, self.port[0]),
