@@ -51,7 +51,7 @@ class CommandFrontEnd(wiring.Component):
     Attributes
     ----------
     base : In
-        Line address that a command's addresses count from.
+        Line address that a command's addresses count from; constant while one is under way.
     command : stream of unsigned(512)
     executed : stream of `ErrorReport`
         The first error, or code 0.
@@ -82,7 +82,8 @@ class CommandFrontEnd(wiring.Component):
     failed : Out(1), report : Out
         The first error of the command under way.
     early : In(1)
-        Answer with code 0 although work goes on, in the cycle of `start` or later; errors are then lost unless `sticky`.
+        Answer with code 0 although work goes on, in the cycle of `start` or later. Only the next command can report a
+        later error, and only if errors are `sticky`.
     answered : Out(1)
         The command has been answered early.
     done : In(1)
