@@ -6,18 +6,16 @@ from typing import Any
 from amaranth.hdl import Elaboratable, Module, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
-from amaranth.utils import exact_log2
 
-from contracts import COMMAND_BYTES, LINE_BYTES, Error, Opcode
+from contracts import COMMAND_BYTES, Error, Opcode
 from hw.command.first_error import FirstError
 from hw.command.operands import Operands
-from hw.command.relocator import Relocator, Slots, slots_of
+from hw.command.relocator import Relocator, Slots, in_beats, in_words, slots_of
 from hw.graph.formats import ErrorReport
-from hw.memory.formats import WORD_BYTES, line_address_width
+from hw.memory.formats import line_address_width
 
 __all__ = ["CommandFrontEnd"]
 
-_WORDS_OF_LINE = exact_log2(LINE_BYTES // WORD_BYTES)
 #: Cycles after a command is taken until its addresses have been checked, by `registered`.
 _CHECKED = {False: 2, True: 4}
 
@@ -157,11 +155,11 @@ class CommandFrontEnd(wiring.Component):
 
     def words(self, opcode: Opcode, name: str) -> Value:
         """Return an address of a command in words of 32 bits."""
-        return self.line(opcode, name) << _WORDS_OF_LINE
+        return in_words(self.line(opcode, name))
 
     def beats(self, opcode: Opcode, name: str, data_width: int) -> Value:
         """Return an address of a command in beats of `data_width` bits."""
-        return self.line(opcode, name) << exact_log2(8 * LINE_BYTES // data_width)
+        return in_beats(self.line(opcode, name), data_width)
 
     def elaborate(self, platform: object) -> Elaboratable:
         """Take, decide, wait, answer."""
