@@ -11,9 +11,9 @@ from hw.chiplet.config import GatherChipletConfig
 from hw.machine import machine_of
 from hw.ring.boundary_table import BoundaryTable
 from hw.ring.control import Control
-from hw.ring.first_error import FirstError
 from hw.ring.formats import RingConfig
 from hw.ring.halo_writer import HaloWriter
+from hw.ring.halt import Halt
 from hw.ring.local_adder import LocalAdder
 from hw.ring.packet_guard import PacketGuard
 from hw.ring.packet_queue import PacketQueue
@@ -39,7 +39,7 @@ def made(name: str) -> wiring.Component:
         "boundary_table": BoundaryTable,
         "control": lambda: Control(RingConfig()),
         "packet_router": PacketRouter,
-        "first_error": lambda: FirstError(12),
+        "halt": Halt,
         "halo_writer": HaloWriter,
         "route_decision": RouteDecision,
         "packet_guard": PacketGuard,

@@ -6,22 +6,20 @@ from typing import Any, Self
 from amaranth.hdl import Elaboratable, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
-from amaranth.utils import exact_log2
 
-from contracts import LINE_BYTES, PACKET_HEADER, ROW_BYTES, VALUE_BITS, Error, Opcode
+from contracts import PACKET_HEADER, ROW_BYTES, VALUE_BITS, Error, Opcode
 from hw.chiplet.gather import GatherUnit
 from hw.chiplet.unit import unit_members
 from hw.contracts import struct
 from hw.graph.csr_reader import CsrReader, ErrorReport
-from hw.memory.formats import WORD_BYTES
 from hw.memory.word_serialiser import WordSerialiser
 from hw.memory.word_writer import WordWriter
 from hw.ring.boundary_table import BoundaryTable
-from hw.ring.control import RING_OPCODES, Control, Phase, operands
+from hw.ring.control import RING_OPCODES, Control, Phase
 from hw.ring.filter_array import FilterArray
-from hw.ring.first_error import FirstError
 from hw.ring.formats import POSITION_BITS, LinkSignature, RingConfig
 from hw.ring.halo_writer import HaloWriter
+from hw.ring.halt import Halt
 from hw.ring.local_adder import LocalAdder
 from hw.ring.needed_list import NeededList
 from hw.ring.packet_guard import PacketGuard
@@ -37,13 +35,14 @@ from hw.ring.tokens import Tokens
 
 __all__ = ["RING_OPCODES", "RingUnit"]
 
-_WORDS_OF_LINE = exact_log2(LINE_BYTES // WORD_BYTES)
 #: Beats that a reader of lists may have asked for.
 _LIST_DEPTH = 64
 #: Clients of the reader of lists, in the order of the phases; of the reader of offsets and hubs.
 _BOUNDARIES, _EDGES, _NEEDED = range(3)
 _OFFSETS, _HUBS = range(2)
 _READ_CLIENTS = 6
+#: Inputs for reports: of the memory port, of the units, of other chiplets and of the links.
+_REPORTS = 2 + 7 + 2
 
 
 @dataclass(frozen=True)
@@ -171,7 +170,7 @@ class RingUnit(wiring.Component):
         config, link, most = self.config, self.config.link_width, self.config.chiplets
         port = self.port
         units = _Units(
-            control=Control(config, *port, self.max_beats),
+            control=Control(config, *port, self.max_beats, _REPORTS),
             station=Station(link, config.slots, config.max_flits),
             decision=RouteDecision(),
             filter=FilterArray(self.address_width, most, config.window),
@@ -283,17 +282,17 @@ class RingUnit(wiring.Component):
         ]
 
     def _connect_errors(self, m: Module, units: _Units) -> None:
-        """Keep the first error, tell the control and the other chiplets, and stop what takes part in the ring."""
+        """Lead reports to the control; with an error, stop what takes part in the ring and tell the other chiplets."""
         control, station, tokens = units.control, units.station, units.tokens
         # From the most telling to the least.
-        reports = [control.refused, *(flipped(error) for error in self.errors)]
+        reports = [flipped(error) for error in self.errors]
         failing = (units.remote_array, units.needed, units.csr, units.gather, units.halo, units.reducer, units.decision)
         reports += [unit.error for unit in failing]
-        m.submodules.first_error = first_error = FirstError(len(reports) + 2)
-        for n, report in enumerate(reports):
-            connect(m, report, first_error.i[n])
-        connect(m, flipped(self.stop), first_error.halt)
-        peer, lost = first_error.i[-2:]
+        *inputs, peer, lost = control.errors
+        for report, port in zip(reports, inputs, strict=True):
+            connect(m, report, port)
+        m.submodules.halt = halt = Halt()
+        connect(m, flipped(self.stop), halt.halt)
         before, after = Signal(POSITION_BITS), Signal(POSITION_BITS)
         m.d.comb += [
             before.eq(Mux(self.position == 0, self.chiplets, self.position) - 1),
@@ -304,15 +303,14 @@ class RingUnit(wiring.Component):
             lost.valid.eq(station.lost.any()),
             lost.payload.code.eq(Error.LINK),
             lost.payload.info.eq(Mux(station.lost[0], before, after)),
-            tokens.stop.eq(first_error.tell.valid),
-            tokens.code.eq(first_error.tell.payload.code),
+            halt.failed.eq(control.failed),
+            tokens.stop.eq(halt.tell.valid),
+            tokens.code.eq(halt.tell.payload.code),
             # A list concerns this chiplet alone; the others may still be in reset.
             station.works.eq(self.command.valid & self.command.ready & (self.command.payload[:8] != Opcode.LIST)),
-            *(unit.stopped.eq(first_error.stopped) for unit in (units.decision, units.router, units.guard)),
+            *(unit.stopped.eq(halt.stopped) for unit in (units.decision, units.router, units.guard)),
             # Only with the token that says why; an error of a list is reported by the command after it.
-            station.stop.eq(first_error.halted),
-            control.failed.eq(first_error.failed),
-            control.report.eq(first_error.report),
+            station.stop.eq(halt.halted),
         ]
 
     def _decide(self, m: Module, units: _Units) -> None:
@@ -368,25 +366,20 @@ class RingUnit(wiring.Component):
     def _start_units(self, m: Module, units: _Units) -> None:
         """Start units in their phases, with the command's operands."""
         control, rows = units.control, units.control.rows
-        scatter, reduce = operands(control.bits, Opcode.SCATTER), operands(control.bits, Opcode.REDUCE)
-        list_ = operands(control.bits, Opcode.LIST)
+        scatter, reduce, list_ = (control.view(opcode) for opcode in (Opcode.SCATTER, Opcode.REDUCE, Opcode.LIST))
         needed, list_writer, filter_, gather = units.needed, units.list_writer, units.filter, units.gather
-
-        def in_words(line: Any) -> Any:
-            return (self.base + line) << _WORDS_OF_LINE
-
         m.d.comb += [
             units.boundaries.start.eq(control.load),
-            units.boundaries.address.eq(in_words(list_.boundaries)),
+            units.boundaries.address.eq(control.words(Opcode.LIST, "boundaries")),
             needed.start.eq(control.build),
-            needed.edges.address.eq(in_words(list_.edges)),
+            needed.edges.address.eq(control.words(Opcode.LIST, "edges")),
             needed.edges.words.eq(list_.edge_count),
             needed.partials.eq(list_.partials),
             list_writer.start.eq(control.build),
-            list_writer.address.eq((self.base + list_.needed) << exact_log2(8 * LINE_BYTES // self.data_width)),
+            list_writer.address.eq(control.beats(Opcode.LIST, "needed")),
             list_writer.ended.eq(needed.done),
             filter_.start.eq(control.flow),
-            filter_.address.eq(in_words(scatter.needed)),
+            filter_.address.eq(control.words(Opcode.SCATTER, "needed")),
             filter_.counts.eq(needed.counts),
             filter_.in_order.eq(scatter.in_order),
             units.remote_array.start.eq(control.send),
