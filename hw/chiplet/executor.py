@@ -238,8 +238,7 @@ class Executor(wiring.Component):
                 Opcode.AGGREGATE: (*rows, *tiles, many),
             },
         )
-        dense = (front.opcode == Opcode.COMBINE) & ~combine.sparse
-        m.d.comb += front.unused[front.slot(Opcode.COMBINE, "feature_offsets")].eq(dense)
+        m.d.comb += front.unused.eq(front.among((Opcode.COMBINE, "feature_offsets", ~combine.sparse)))
 
     def _set_up(self, m: Module, sizes: LayerSizes) -> None:
         """Derive the settings; they follow the command, which is constant while units work."""

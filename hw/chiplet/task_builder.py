@@ -3,20 +3,14 @@
 from amaranth import Cat, Elaboratable, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
-from amaranth.utils import exact_log2
 
-from contracts import COMMANDS, ROW_BYTES, Opcode
 from hw.chiplet.gather import GatherBeat
-from hw.contracts import struct
 from hw.graph.csr_reader import RowBeat
-from hw.memory.formats import Word
+from hw.memory.formats import Word, row_beats_width
 from hw.pe.formats import PEConfig
 from hw.stream.slice import Slice
 
 __all__ = ["TaskBuilder", "TaskSettings"]
-
-#: Results are written at the distance of whole rows, of which a command may compute a block of columns.
-_ROW_GRANULES = struct(COMMANDS[Opcode.AGGREGATE])["row_granules"].width
 
 
 class TaskSettings(data.StructLayout):
@@ -31,7 +25,7 @@ class TaskSettings(data.StructLayout):
             {
                 "gather": unsigned(1),
                 "results": unsigned(config.beat_address_width),
-                "stride": unsigned(_ROW_GRANULES + exact_log2(8 * ROW_BYTES // config.data_width)),
+                "stride": row_beats_width(config.data_width),
             }
         )
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from amaranth.hdl import Elaboratable, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Elaboratable, Module, Signal, Value, ValueLike
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -62,7 +62,7 @@ class CommandFrontEnd(wiring.Component):
     lines : Out
         Relocated addresses; `line`, `words` and `beats` return them by name.
     from_zero, unused : In
-        As for `hw.command.relocator.Relocator`.
+        As for `hw.command.relocator.Relocator`; `among` makes them.
     wrong : In(1), refusal : In
         A check of the unit fails, and the error; looked at in the cycle of the decision.
     hold : In(1)
@@ -160,6 +160,20 @@ class CommandFrontEnd(wiring.Component):
     def beats(self, opcode: Opcode, name: str, data_width: int) -> Value:
         """Return an address of a command in beats of `data_width` bits."""
         return in_beats(self.line(opcode, name), data_width)
+
+    def among(self, *cases: tuple[Opcode, str, ValueLike]) -> Value:
+        """Return a bit for each adder, for `from_zero` and `unused`.
+
+        Parameters
+        ----------
+        cases
+            Opcode, operand and condition: the bit is 1 if the adder has that operand and the condition holds.
+        """
+        bits: list[Value] = [Const(0, 1)] * len(self.lines)
+        for opcode, name, condition in cases:
+            slot = self.slot(opcode, name)
+            bits[slot] = bits[slot] | ((self.opcode == opcode) & condition)
+        return Cat(*bits)
 
     def elaborate(self, platform: object) -> Elaboratable:
         """Take, decide, wait, answer."""

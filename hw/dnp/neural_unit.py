@@ -23,6 +23,7 @@ from hw.dnp.result_writer import ResultWriter
 from hw.dnp.row_feeder import RowFeeder
 from hw.graph.csr_reader import ErrorReport
 from hw.memory.formats import WORD_BYTES, ReadBeat, ReadRequest, WriteRequest, line_address_width
+from hw.memory.unit_port import UNIT_ID_WIDTH, UNIT_OUTSTANDING
 from hw.reset import Resettable
 
 __all__ = ["NeuralConfig", "NeuralUnit"]
@@ -102,6 +103,7 @@ class NeuralUnit(wiring.Component):
 
     #: What it carries out.
     OPCODES = (Opcode.NEURAL,)
+    id_width, outstanding = UNIT_ID_WIDTH, UNIT_OUTSTANDING
 
     def __init__(
         self, config: NeuralConfig | None = None, address_width: int = 32, data_width: int = 256, *, once: bool = False

@@ -53,8 +53,9 @@ class Case:
     @property
     def job(self) -> RingJob:
         """Its run."""
-        how = {"by_source": self.by_source, "in_order": self.in_order}
-        images = build_images(self.problem, self.placement, **how, part=self.part)
+        images = build_images(
+            self.problem, self.placement, by_source=self.by_source, in_order=self.in_order, part=self.part
+        )
         return RingJob(images, self.settings)
 
     def check(self, outcome: RingOutcome) -> None:
