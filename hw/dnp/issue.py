@@ -26,8 +26,8 @@ _LATE_FOR_OPERANDS = 2
 class _Stage(NamedTuple):
     """Decisions about the word in the stage, without ``go``.
 
-    ``live``: it is valid and the processor is not stopping. ``first_half``: it is the first of two words. ``simple``: it
-    acts, if its addresses allow; ``hold``: they do not; ``act``: it acts. ``ahead``, ``does``: like ``simple`` and
+    ``live``: it is valid and the processor is not stopping. ``first_half``: it is the first of two words. ``simple``:
+    it acts, if its addresses allow; ``hold``: they do not; ``act``: it acts. ``ahead``, ``does``: like ``simple`` and
     ``act``, unless the instruction is skipped. ``stop``, ``code``: the processor stops, and the cause. ``moves``: the
     next clock has another instruction or another pass.
     """
