@@ -20,6 +20,7 @@ from hw.ring.ring_unit import RingUnit
 from hw.ring.sender import Sender
 from hw.ring.share_adder import ShareAdder
 from hw.ring.shared_reader import SharedReader
+from hw.ring.sum_writer import SumWriter
 from hw.ring.tokens import Tokens
 
 __all__ = ["made", "ring_unit"]
@@ -45,6 +46,7 @@ def made(name: str) -> wiring.Component:
         "sender": Sender,
         "share_adder": ShareAdder,
         "shared_reader": lambda: SharedReader(3),
+        "sum_writer": SumWriter,
         "tokens": Tokens,
     }
     return parts[name]()

@@ -7,7 +7,7 @@ __all__ = ["BLOCKS"]
 #: Parts of the ring unit that are tried alone, side by side, and synthesised as ``configs/default.toml`` has them.
 _RING_PARTS = (
     "boundary_table", "control", "distributor", "first_error", "halo_writer", "judge", "packet_guard",
-    "packet_queue", "reducer", "sender", "share_adder", "shared_reader", "tokens",
+    "packet_queue", "reducer", "sender", "share_adder", "shared_reader", "sum_writer", "tokens",
 )  # fmt: skip
 
 #: In the order of the tables.
