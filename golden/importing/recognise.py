@@ -20,6 +20,11 @@ READ = "GCNConv, SAGEConv, GINConv, GATConv, Linear and BatchNorm (docs/models.m
 _Arrays = Mapping[str, npt.NDArray[Any]]
 #: Prefix of the arrays of PyTorch Geometric's own BatchNorm.
 _INNER = "module."
+#: Arrays that layers have beside modules inside them; any other is one that the user's own module has.
+_OWN = {
+    "weight", "bias", "eps", "att", "att_src", "att_dst", "running_mean", "mean_scale", "root", "weight1",
+    "init_weight", "in_proj_weight", "weight_ih_l0",
+}  # fmt: skip
 #: Members of a `SAGEConv`.
 _SAGE = ("lin_l", "lin_r", "lin", "aggr_module")
 
@@ -131,7 +136,7 @@ def _modules(path: str, arrays: _Arrays, name: str = "") -> Iterator[tuple[str, 
 def _is_layer(name: str, arrays: _Arrays) -> bool:
     """Return whether arrays are those of one module, known or not, and not those of several."""
     keys = set(arrays)
-    if any("." not in key.removeprefix(_INNER) for key in keys) or keys == {"lin.weight"}:
+    if any(key.removeprefix(_INNER) in _OWN for key in keys) or keys <= {"", "lin.weight"}:
         return True
     if "lin_l.weight" in keys and all(key.partition(".")[0] in _SAGE for key in keys):
         return True

@@ -35,7 +35,8 @@ class StateDict(NamedTuple):
     arrays
         By name, each of a real type: ``conv1.lin.weight`` and so on.
     in_order
-        Whether the arrays stand in the order in which the network's modules were defined. A safetensors file is sorted.
+        Whether the arrays stand in the order in which the network's modules were defined. A safetensors file has none;
+        its arrays are sorted by name.
     """
 
     arrays: Mapping[str, npt.NDArray[Any]]
@@ -83,7 +84,7 @@ def _read_safetensors(path: str) -> StateDict:
     except Exception as error:  # a damaged file can raise anything
         raise InputError(path, f"cannot be used ({error})", _EXPECTED) from None
     arrays = {}
-    for name, member in members:
+    for name, member in sorted(members, key=lambda member: member[0]):
         kind = member["dtype"]
         if kind not in _TYPES:
             raise InputError(f"{path}, {name}", f"is {kind}", f"one of {', '.join(_TYPES)}")
