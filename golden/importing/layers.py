@@ -5,6 +5,8 @@ Matrices are [f_in, f_out], the transposes of those in a state dict.
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from golden.model.activation import RELU
 from golden.model.float_model import FloatArray
 
@@ -92,8 +94,9 @@ class Norm:
     shift: FloatArray
 
     def behind(self, linear: Linear) -> Linear:
-        """Return a linear map followed by this as one linear map."""
-        return Linear(linear.weight * self.scale, linear.bias * self.scale + self.shift)
+        """Return a linear map followed by this as one linear map; numbers that overflow become infinite."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return Linear(linear.weight * self.scale, linear.bias * self.scale + self.shift)
 
 
 @dataclass(frozen=True, eq=False)

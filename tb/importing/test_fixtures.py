@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from golden.datasets.archive import read_archive
 from golden.importing.convert import RefusalsError
 from golden.importing.evaluate import evaluate
 from golden.importing.importer import Imported, import_model
@@ -17,7 +18,7 @@ from tb.importing.graphs import checksum, graph_of
 
 FOLDER = Path(__file__).parent / "fixtures"
 NETWORKS: dict[str, dict[str, Any]] = json.loads((FOLDER / "fixtures.json").read_text())["networks"]
-RESULTS = dict(np.load(FOLDER / "results.npz"))
+RESULTS = read_archive(str(FOLDER / "results.npz"), "logits and classes")
 CONVERTED = [name for name, network in NETWORKS.items() if network["model"]]
 #: Largest difference of two logits, in float.
 EXACT = 1e-5
