@@ -78,7 +78,7 @@ def weight_archive(rng: Rng, folder: Path) -> None:
 
 
 def state_dict(rng: Rng, folder: Path) -> None:
-    """Read a state dict of any kind of layer; where PyTorch is installed, half of the time from its own format."""
+    """Read a state dict of any kind of layer, where PyTorch is installed half of the time from its own format."""
     arrays: dict[str, Any] = {}
     for make, *widths in (
         ((gcn, 34, 4), (gcn, 4, 2)),
@@ -91,11 +91,12 @@ def state_dict(rng: Rng, folder: Path) -> None:
         arrays |= batch_norm("bn0", 4)
     if rng.random() < 0.7:
         arrays = changed(rng, arrays)
-    kept = {name: array for name, array in arrays.items() if array.dtype.kind in "iufb" and array.dtype.isnative}
-    path = Path(saved(folder, {name: array for name, array in kept.items() if array.dtype != np.longdouble}))
+    kinds = "?bhiqBHIQefd"
+    kept = {name: np.array(array) for name, array in arrays.items() if array.dtype.char in kinds}
+    path = Path(saved(folder, kept))
     if rng.random() < 0.5 and TORCH is not None:
         path = folder / "net.pt"
-        TORCH.save({name: TORCH.from_numpy(array.copy()) for name, array in kept.items()}, path)
+        TORCH.save({name: TORCH.from_numpy(array) for name, array in kept.items()}, path)
     if rng.random() < 0.4:
         path.write_bytes(damaged(rng, path.read_bytes()))
     network = import_model(str(path))
