@@ -45,7 +45,7 @@ def convert(path: str, layers: Sequence[Layer], options: Options) -> FloatModel:
         If a number is not finite once norms are folded.
     """
     found = [
-        InputError(f"{path}, {layer.name}", what, expected)
+        InputError(f"{path}, {layer.name}" if layer.name else path, what, expected)
         for layer in layers
         for what, expected in _faults(layer, options, layer is layers[-1])
     ]
@@ -93,7 +93,8 @@ def _faults(layer: Layer, options: Options, last: bool) -> list[tuple[str, str]]
             elif stages[0].activation is not None:
                 faults.append(("has an activation inside", "GINConv(Linear(f_in, f_out))"))
         case GATConv(source=source):
-            faults.append((f"computes attention with {len(source)} heads", "GCNConv, or SAGEConv with a mean"))
+            heads = f"{len(source)} head{'s' * (len(source) > 1)}"
+            faults.append((f"computes attention with {heads}", "GCNConv, or SAGEConv with a mean"))
     if layer.norm is not None and layer.act_first and layer.activation is not None:
         faults.append(("has its BatchNorm behind the activation", "act_first=False, which folds into the layer"))
     if not last and layer.activation is None:

@@ -8,6 +8,7 @@ from itertools import pairwise, permutations
 from contracts.errors import InputError, unknown
 from golden.importing.layers import GATConv, Layer, Linear, Norm, Operation, Options
 from golden.importing.recognise import Found
+from golden.model.weights import LAYERS_MAX
 
 __all__ = ["layers_of"]
 
@@ -43,6 +44,8 @@ def layers_of(path: str, found: Sequence[Found], in_order: bool, options: Option
     norms = [module for module in found if isinstance(module.part, Norm)]
     if not operations:
         raise InputError(path, "has no layer", "GCNConv, SAGEConv, GINConv, GATConv or Linear")
+    if len(found) > LAYERS_MAX:
+        raise InputError(path, f"has {len(found)} layers and norms", f"at most {LAYERS_MAX}")
     if options.order:
         ordered = _as_asked(found, options.order)
     elif len({_stem(module.name) for module in found}) == 1:
@@ -234,6 +237,6 @@ def _layers(path: str, ordered: Sequence[Found], options: Options) -> tuple[Laye
 
 def _gap(modules: Sequence[Found]) -> bool:
     """Return whether something without arrays stands between: always, but where a Sequential shows that it does not."""
-    found = [re.fullmatch(r"(?:.*\.)?module_(\d+)", module.name) for module in modules]
+    found = [re.fullmatch(r"(?:.*\.)?module_(\d{1,9})", module.name) for module in modules]
     places = [int(match[1]) for match in found if match]
     return len(places) < len(modules) or places[-1] - places[0] >= len(modules)

@@ -25,6 +25,8 @@ _OWN = {
     "weight", "bias", "eps", "att", "att_src", "att_dst", "running_mean", "mean_scale", "root", "weight1",
     "init_weight", "in_proj_weight", "weight_ih_l0",
 }  # fmt: skip
+#: Most modules in each other.
+_DEPTH_MAX = 32
 #: Members of a `SAGEConv`.
 _SAGE = ("lin_l", "lin_r", "lin", "aggr_module")
 
@@ -63,6 +65,9 @@ def recognise(path: str, arrays: _Arrays, options: Options) -> tuple[list[Found]
     """
     found: list[Found] = []
     refused: list[InputError] = []
+    deep = [key for key in arrays if key.count(".") > _DEPTH_MAX]
+    if deep:
+        return [], [InputError(f"{path}, {deep[0]}", "is too deep", f"at most {_DEPTH_MAX} modules in each other")]
     kept = {key: array for key, array in arrays.items() if not key.endswith("num_batches_tracked")}
     for name, own in _modules(path, kept):
         try:

@@ -68,6 +68,14 @@ def test_what_the_machine_lacks_is_named_with_a_way_out(
     assert "\n" not in str(refused.value)
 
 
+def test_a_network_of_one_layer_has_no_name(tmp_path: Path) -> None:
+    arrays = {key.removeprefix("conv."): array for key, array in gat("conv", 34, 2, 1, bias=2).items()}
+    with pytest.raises(InputError, match=r"net\.safetensors: computes attention with 1 head;"):
+        read(tmp_path, arrays).network()
+    arrays = {key.removeprefix("conv."): array for key, array in gcn("conv", 34, 2).items()}
+    assert read(tmp_path, arrays).network().model == Model.GCN
+
+
 def test_layers_without_an_activation_between_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RefusalsError, match="module_0: has no activation behind it"):
         read(tmp_path, gcn("module_0", 34, 3) | gcn("module_1", 3, 2)).network()

@@ -68,6 +68,19 @@ def test_very_many_orders_are_given_up(tmp_path: Path) -> None:
         layers(tmp_path, arrays)
 
 
+def test_strange_names_are_refused_in_one_line(tmp_path: Path) -> None:
+    many: dict[str, Any] = {}
+    for number in range(256):
+        many |= gcn(f"convs.{number}", 3, 3)
+    with pytest.raises(InputError, match="has 256 layers and norms; expected at most 255"):
+        layers(tmp_path, many)
+    with pytest.raises(InputError, match="is too deep; expected at most 32 modules in each other"):
+        layers(tmp_path, gcn(".".join("a" * 5000), 3, 3))
+    digits = "9" * 5000
+    found = layers(tmp_path, gcn(f"module_{digits}", 3, 3) | gcn(f"module_{digits}9", 3, 2))
+    assert found[0].activation == "relu"
+
+
 def test_norms_stand_behind_the_layers_of_their_numbers_or_ranks(tmp_path: Path) -> None:
     convs = gcn("conv1", 8, 4) | gcn("conv2", 4, 4) | gcn("conv3", 4, 2)
     for norms, behind in (
