@@ -22,6 +22,7 @@ from hw.dnp.row_feeder import RowFeeder
 from hw.graph.csr_reader import ErrorReport
 from hw.memory.formats import WORD_BYTES, ReadBeat, ReadRequest, Word, WriteRequest, line_address_width
 from hw.memory.range_reader import RangeReader
+from hw.memory.unit_port import UNIT_ID_WIDTH, UNIT_OUTSTANDING
 from hw.memory.word_serialiser import WordSerialiser
 from hw.reset import Resettable
 from hw.stream.arbiter import Arbiter
@@ -105,6 +106,7 @@ class NeuralUnit(wiring.Component):
 
     #: What it carries out.
     OPCODES = (Opcode.NEURAL,)
+    id_width, outstanding = UNIT_ID_WIDTH, UNIT_OUTSTANDING
 
     def __init__(
         self, config: NeuralConfig | None = None, address_width: int = 32, data_width: int = 256, *, once: bool = False

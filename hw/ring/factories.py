@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 from amaranth.lib import wiring
 
+from hw.chiplet.chiplet import Chiplet
+from hw.chiplet.config import GatherChipletConfig
+from hw.machine import machine_of
 from hw.ring.boundary_table import BoundaryTable
 from hw.ring.control import Control
 from hw.ring.first_error import FirstError
@@ -22,7 +25,7 @@ from hw.ring.sender import Sender
 from hw.ring.shared_reader import SharedReader
 from hw.ring.tokens import Tokens
 
-__all__ = ["made", "ring_unit"]
+__all__ = ["made", "ring_chiplet", "ring_unit"]
 
 
 def ring_unit(max_out: int, data_width: int) -> RingUnit:
@@ -48,3 +51,8 @@ def made(name: str) -> wiring.Component:
         "tokens": Tokens,
     }
     return parts[name]()
+
+
+def ring_chiplet() -> Chiplet:
+    """Return a chiplet of ``configs/default.toml`` with a ring interface."""
+    return machine_of(GatherChipletConfig(), ring=RingConfig())

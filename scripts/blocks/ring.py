@@ -52,7 +52,7 @@ BLOCKS: tuple[Block, ...] = (
     Block(
         # Measures the ring unit, which connects the parts, and what connects it with a chiplet.
         name="ring.ring_chiplet",
-        factory="hw.ring.ring_chiplet:RingChiplet",
+        factory="hw.ring.factories:ring_chiplet",
         bench="tb.ring.test_ring_chiplet",
         bench_factory="tb.ring.test_ring_chiplet:chiplet",
         bench_parameters={"chiplets": 3},
