@@ -44,10 +44,9 @@ class Step:
 
 @dataclass
 class Counts:
-    """Requests by flow, and evictions."""
+    """Requests by flow."""
 
     flows: dict[Flow, int] = field(default_factory=lambda: dict.fromkeys(Flow, 0))
-    evictions: int = 0
 
     @property
     def requests(self) -> int:
@@ -116,7 +115,6 @@ class AttributeRam:
         """
         step = self._carry_out(node, slot, fails)
         self.counts.flows[step.flow] += 1
-        self.counts.evictions += step.evicted is not None
         return step
 
     def _carry_out(self, node: int, slot: int, fails: bool) -> Step:

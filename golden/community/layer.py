@@ -10,7 +10,6 @@ from contracts import Activation
 from contracts.errors import InputError
 from contracts.scale import Scales
 from golden.community.plan import Operations, Scheme, Task, columns_of, plan
-from golden.graph import Graph
 from golden.locator.record import Record
 from golden.model.layer import Int16Array, QuantisedLayer
 from golden.model.rounding import requantise
@@ -102,7 +101,6 @@ def finish(sums: Int64Array, combined: Int16Array, scales: Scales, layer: Quanti
 
 
 def aggregate_records(
-    graph: Graph,
     records: Iterable[Record],
     combined: Int16Array,
     scales: Scales,
@@ -113,10 +111,8 @@ def aggregate_records(
 
     Parameters
     ----------
-    graph
-        The graph the records were found in.
     records
-        All of them, in any order.
+        All records of a graph, in any order.
     combined
         int16 [nodes, f_out], see `golden.model.layer.combine`.
     scales

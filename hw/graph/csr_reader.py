@@ -16,34 +16,34 @@ __all__ = ["CsrReader", "CsrRequest", "ErrorReport", "RowBeat"]
 
 
 class CsrReader(wiring.Component):
-    """Streams an array row by row, cut where the offsets say.
+    """Streams an array row by row, cut at the offsets.
 
-    Offsets and array are both read ahead in order, so a row costs as many cycles as it has beats. Rows
-    that the offsets put out of order, or past the end, are reported and read as empty or cut short: every
-    request yields exactly ``rows`` rows and ends.
+    Offsets and array are both prefetched in order, so a row costs as many cycles as it has beats. Rows whose offsets
+    are out of order or past the end are reported and read as empty or truncated: every request yields exactly ``rows``
+    rows and ends.
 
     Parameters
     ----------
     address_width, data_width
         Widths of the memory port, in bits.
     depth
-        Beats of the array asked for or waiting, see `hw.memory.fetcher.Fetcher`.
+        Beats of the array requested or waiting, see `hw.memory.fetcher.Fetcher`.
     offsets_depth
         The same for the offsets, of which a beat serves many rows.
 
     Attributes
     ----------
     i : stream of `CsrRequest`
-        Taken when the one before has ended.
+        Taken when the previous request has ended.
     o : stream of `RowBeat`
         At least one beat a tile of every row.
     error : stream of `ErrorReport`, always ready
         ``OFFSET_ORDER``, or ``EDGE_RANGE`` also where the last offset is not the length of the array; the info is
         the row.
     busy : Out(1)
-        A request is under way.
+        A request is in progress.
     requests, beats
-        Two clients' ends of the read arbiter: 0 for the offsets, 1 for the array.
+        Two ports of the read arbiter: 0 for the offsets, 1 for the array.
 
     Raises
     ------
@@ -75,9 +75,9 @@ class CsrReader(wiring.Component):
         m.submodules.offsets = offsets = self._offsets
         m.submodules.array = array = self._array
         m.submodules.serialiser = serialiser = WordSerialiser(self.data_width)
-        # Between choosing a word of a beat and comparing it.
+        # Between the selection of a word from a beat and its comparison.
         m.submodules.cut = cut = Slice(unsigned(32))
-        # Between a beat and the search for its segments' ends: whether it is used up is known late.
+        # Between a beat and the search for its segments' ends: the end of a beat is decided late in the cycle.
         m.submodules.beats = beats = Slice(RangeBeat(self.data_width))
         m.submodules.segmenter = segmenter = self._segmenter
         m.submodules.out = out = Slice(RowBeat(self.data_width))
@@ -97,7 +97,7 @@ class CsrReader(wiring.Component):
 
         request = Signal.like(self.i.payload, reset_less=True)
         m.d.comb += [segmenter.request.eq(request), self.busy.eq(1)]
-        entries = Signal(32, reset_less=True)  # of the offsets array, but for the last
+        entries = Signal(32, reset_less=True)  # of the offsets array, except for the last
         m.d.comb += [
             array.i.payload.address.eq(request.array),
             array.i.payload.words.eq(request.words),
@@ -107,7 +107,7 @@ class CsrReader(wiring.Component):
 
         segment, beat = segmenter.o.payload, beats.o.payload
         # Words already passed on: `low` of the beat before beat `ahead`. A segment never ends before them, so one
-        # comparison tells all.
+        # comparison suffices.
         words = self.data_width // WORD_BITS
         word_bits = exact_log2(words)
         low, ahead = Signal(word_bits), Signal(33 - word_bits)
@@ -142,7 +142,7 @@ class CsrReader(wiring.Component):
                 m.d.sync += entries.eq(request.rows * request.tiles)
                 m.next = "START"
             with m.State("START"):
-                # Both readers have handed over all they read for the request before, so both take their range at once.
+                # Both readers have delivered the previous request completely, so both take their range at once.
                 m.d.comb += [array.i.valid.eq(1), offsets.i.valid.eq(~request.uniform), segmenter.start.eq(1)]
                 m.d.sync += Assert(array.i.ready & offsets.i.ready, "a reader is still busy")
                 m.next = "CUT"
@@ -150,7 +150,7 @@ class CsrReader(wiring.Component):
                 m.d.comb += [
                     out.i.valid.eq(segmenter.o.valid & (none | beats.o.valid)),
                     segmenter.o.ready.eq(out.i.ready & (none | beats.o.valid) & ends),
-                    # A beat is used up when its last word has been passed on; the rest is left to the flush.
+                    # A beat is consumed when its last word has been passed on; the flush drops the rest.
                     beats.o.ready.eq(out.i.ready & segmenter.o.valid & full & ~(beat.last & ends)),
                 ]
                 with m.If(piece):

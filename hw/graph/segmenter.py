@@ -1,4 +1,4 @@
-"""Segmenter: where every tile of every row ends in an array (R9, R10)."""
+"""Segmenter: computes where each tile of each row ends in an array (R9, R10)."""
 
 from amaranth import Elaboratable, Module, Mux, Signal, unsigned
 from amaranth.lib import stream, wiring
@@ -22,7 +22,7 @@ class Segmenter(wiring.Component):
     Attributes
     ----------
     start : In(1)
-        The request begins; `request` is constant from here on.
+        Start of a request; `request` is constant from here on.
     request : In(CsrRequest)
     offset : stream of unsigned(32)
         The offsets array.
@@ -42,7 +42,7 @@ class Segmenter(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Count rows and tiles; replace an offset that is out of order by the one before it."""
+        """Count rows and tiles; replace an offset that is out of order by its predecessor."""
         m = Module()
         m.submodules.out = out = Slice(Segment)
         connect(m, out.o, flipped(self.o))
@@ -53,8 +53,7 @@ class Segmenter(wiring.Component):
         running = Signal()
         primed = Signal()  # the first offset, which must be 0, has been read
         offset, end = Signal(33), Signal(32)
-        # Where the next segment of uniform ones ends, ready before it is asked for; once it was past the array's end,
-        # it means nothing.
+        # End of the next uniform segment, computed in advance; meaningless once it has passed the end of the array.
         ahead, beyond = Signal(33, reset_less=True), Signal(reset_less=True)
         step = Signal()
         # Numbers of the last tile and row, in registers because the comparison is long.
@@ -75,7 +74,7 @@ class Segmenter(wiring.Component):
             out.i.payload.final.eq(final),
             self.error.payload.info.eq(row),
         ]
-        # Both are compared before one of them is chosen: comparisons are long.
+        # Both are compared before the selection: comparisons are long paths.
         given = self.offset.payload
         past = beyond | Mux(request.uniform, ahead > request.words, given > request.words)
         disordered = ~beyond & Mux(request.uniform, ahead < position, given < position)

@@ -1,4 +1,4 @@
-"""Control port: the registers through which a host starts runs and learns how they ended."""
+"""Control port: registers through which a host starts runs and reads their results."""
 
 from typing import Any
 
@@ -21,17 +21,17 @@ ADDRESS_WIDTH = bits_for(max(entry.address for entry in REGISTERS))
 
 
 class ControlPort(wiring.Component):
-    """Registers of `contracts.registers` between a host and what runs images.
+    """Registers of `contracts.registers` between a host and a machine.
 
-    Accesses are refused with SLVERR, without any effect: those of an address without a register, writes of a register
-    that cannot be written, a start during a run, and an image's address that the memory port cannot reach.
+    Accesses are refused with SLVERR, without any effect: those to an address without a register, writes to a
+    read-only register, a start during a run, and an image's address that the memory port cannot reach.
 
     Parameters
     ----------
     address_width
         Width of the memory port's byte addresses, in bits.
     counter_bits
-        Bits of each counter, 1..64; after the last value it begins again at 0.
+        Bits of each counter, 1..64; it wraps to 0.
 
     Attributes
     ----------
@@ -40,9 +40,9 @@ class ControlPort(wiring.Component):
         High while a run is done, not acknowledged, and the interrupt is enabled.
     start : stream of line addresses
     done : stream of `contracts.COMPLETION`
-        One for each start; always taken.
+        One for each start; always accepted.
     opcode, layer : In(8)
-        Command under way.
+        Command in progress.
     read_beat, write_beat : In(1)
         A beat passes at the memory port.
 
@@ -110,7 +110,7 @@ class ControlPort(wiring.Component):
         with m.If(self.start.ready):
             m.d.sync += self.start.valid.eq(0)
 
-        # A byte that is not written keeps what it was; of a register that acts it is 0.
+        # An unwritten byte keeps its value; in a register with side effects it is 0.
         mask = Cat(bit.replicate(8) for bit in bus.write_strobe)
         written = (bus.write_data & mask) | (image & ~mask)
         control = data.View(struct(register("CONTROL").layout), bus.write_data & mask)
@@ -138,7 +138,7 @@ class ControlPort(wiring.Component):
                 with m.Case(_index("INTERRUPT")):
                     with m.If(bus.write_strobe[0]):
                         m.d.sync += enabled.eq(bus.write_data[0])
-        # After the host's writes: what ends in the same cycle is not lost.
+        # After the host's writes, so that a completion in the same cycle is not lost.
         with m.If(self.done.valid):
             m.d.sync += [busy.eq(0), done.eq(1), last.eq(self.done.payload)]
             with m.If((sticky == 0) | cleared):
