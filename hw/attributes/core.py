@@ -21,6 +21,7 @@ from hw.contracts import struct
 from hw.graph.csr_reader import ErrorReport
 from hw.memory.formats import WORD_BYTES, ReadBeat, ReadRequest, WriteRequest, beat_address_width, line_address_width
 from hw.memory.range_reader import RangeReader
+from hw.memory.unit_port import UNIT_ID_WIDTH, UNIT_OUTSTANDING
 from hw.memory.word_writer import WordWriter
 from hw.stream.arbiter import Arbiter
 
@@ -89,6 +90,7 @@ class AttributeCore(wiring.Component):
 
     #: What it carries out.
     OPCODES = (Opcode.SAMPLE, Opcode.COPY)
+    id_width, outstanding = UNIT_ID_WIDTH, UNIT_OUTSTANDING
 
     def __init__(self, config: AttributeCoreConfig | None = None) -> None:
         self.config = config = config or AttributeCoreConfig()

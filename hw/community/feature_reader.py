@@ -230,7 +230,7 @@ class FeatureReader(wiring.Component):
                 task.scale.eq(owner.source),
                 # A combined row has the factor 1.
                 task.coefficient.eq(Coefficient.SELF),
-                task.address.eq(owner.tag),
+                config.tag_of(task).eq(owner.tag),
             ]
         with m.If(moves):
             m.d.sync += fresh.eq(beat.last)

@@ -55,7 +55,8 @@ class Feeder(wiring.Component):
         # Records of hub edges have no nodes.
         m.d.comb += [queue.i.valid.eq(self.begun.valid & (self.begun.payload.nodes != 0))]
         m.d.comb += queue.i.payload.eq(self.begun.payload)
-        beat, tag = self.i.payload, data.View(config.tag, self.i.payload.address)
+        beat = self.i.payload
+        tag = config.tag_of(beat)
         own = ~tag.apart
         # A record is announced a cycle before the request of its first node.
         m.d.comb += [

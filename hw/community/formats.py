@@ -1,6 +1,7 @@
 """Sizes and payloads of the community PE."""
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from amaranth import signed, unsigned
 from amaranth.lib import data
@@ -97,6 +98,19 @@ class CommunityConfig:
         ``apart``: the row is for another unit, not for a record of this PE. ``beat``: of the row.
         """
         return self._tag(self.pe.max_beats)
+
+    def tag_of(self, beat: Any) -> Any:
+        """Return the `tag` of a beat of features or of a combined row.
+
+        The PE that combines returns it with the row as the row's address, and counts its lowest field, ``beat``, up
+        from beat to beat.
+
+        Parameters
+        ----------
+        beat
+            Payload of ``pe.task_beat`` or ``pe.row_beat``.
+        """
+        return data.View(self.tag, beat.address)
 
     @property
     def chunks(self) -> int:

@@ -219,9 +219,9 @@ class HubUnit(wiring.Component):
         beat_end = (part == parts - 1) | row_end
         # A beat whose slot has been read.
         held, row_beat = Signal(), Signal(config.pe.row_beat)
-        tag = data.View(config.tag, row_beat.address)
+        tag = config.tag_of(row_beat)
         stores, beat_slot = held & ~adds, row_slot.data.slot
-        comes = data.View(config.tag, self.combined.payload.address)
+        comes = config.tag_of(self.combined.payload)
         row_data = data.ArrayLayout(data.ArrayLayout(signed(VALUE_BITS), config.lanes), parts)
         row_parts = Signal(row_data)
         m.d.comb += [

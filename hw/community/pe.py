@@ -1,7 +1,7 @@
 """Community PE: combines the nodes of a record, sums its rows with shared sums, finishes them (I6-I9)."""
 
 from amaranth.hdl import Module, Mux, unsigned
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.community.feeder import Feeder
@@ -132,7 +132,7 @@ class CommunityPE(wiring.Component):
         connect(m, feeder.scale, finisher.scale)
         connect(m, flipped(self.weight_write), pe.weight_write)
         connect(m, pe.index_error, flipped(self.index_error))
-        apart = data.View(config.tag, pe.o.payload.address).apart
+        apart = config.tag_of(pe.o.payload).apart
         m.d.comb += [
             filler.rows.payload.eq(pe.o.payload),
             filler.rows.valid.eq(pe.o.valid & ~apart),
