@@ -1,4 +1,4 @@
-"""Formats of what reads graphs: requests, rows, segments and reports of bad data."""
+"""Formats of the graph readers: requests, rows, segments and error reports."""
 
 from amaranth import unsigned
 from amaranth.lib import data
@@ -11,7 +11,7 @@ __all__ = ["WORD_BITS", "CsrRequest", "ErrorReport", "RowBeat", "Segment"]
 #: Bits of a word of an array.
 WORD_BITS = 8 * WORD_BYTES
 
-#: What a block says of bad data: a code of `contracts.Error` and its info.
+#: Report of bad data: a code of `contracts.Error` and its info.
 ErrorReport = data.StructLayout({"code": unsigned(8), "info": unsigned(32)})
 
 
@@ -42,9 +42,8 @@ class CsrRequest(data.StructLayout):
 class RowBeat(data.StructLayout):
     """Part of a row.
 
-    ``data``: a beat as it lies in memory. ``mask``: which of its words belong to this tile of the row; none if the
-    tile is empty. ``first``, ``last``: first and last beat of the row. ``tile``: source tile.
-    ``tile_last``: last beat of the tile.
+    ``data``: a beat of memory. ``mask``: its words that belong to this tile of the row; 0 for an empty tile. ``first``,
+    ``last``: first and last beat of the row. ``tile``: source tile. ``tile_last``: last beat of the tile.
     """
 
     def __init__(self, data_width: int) -> None:
@@ -60,5 +59,5 @@ class RowBeat(data.StructLayout):
         )
 
 
-#: One tile of one row: where it ends in the array, in words. It begins where the one before ended.
+#: One tile of one row: where it ends in the array, in words. It begins where the previous one ended.
 Segment = data.StructLayout({"end": 32, "tile": 8, "first": 1, "last": 1, "final": 1})
