@@ -75,7 +75,8 @@ class Outcome:
     results
         int16 [vertices, f_out] by layer, all chiplets together; results that stayed on the chip are missing.
     combined
-        int16 [vertices, f_out] of the last layer, in the working space of a gather chiplet alone; else None.
+        int16 [vertices, f_out] of the last layer, in the working space of a gather chiplet alone that computes the
+        layer in one block; else None.
     cut_off
         Whether ``reset_after`` came before the end of the first run.
     """
@@ -198,9 +199,15 @@ class Job:
 
     @property
     def _combined(self) -> Region | None:
-        """Region of the last layer's combined rows: in the working space, at the distance of its results."""
+        """Region of the last layer's combined rows: in the working space, at the distance of its results.
+
+        Of a layer that is computed in blocks of columns, none is left: the working space has those of the last block.
+        """
         (image, *_) = self.images
         last = image.results_region(image.header["layers"] - 1)
+        commands = (command.fields for command in image.commands if command.fields["layer"] == last.layer)
+        if any(fields.get("first_granule") for fields in commands):
+            return None
         spaces = (space for space in image.regions if space.kind == RegionKind.COMBINED)
         return next((replace(last, line=space.line) for space in spaces), None)
 
