@@ -136,7 +136,7 @@ def run(
         dataset, model, config, chiplets, placement, layers, hidden, seed, activation, model_file, rtl, out, head,
         sampling, Choice(threshold, step, halving, c_max),
     )  # fmt: skip
-    _finish(flow.run(request)["bit_exact"] is not False)
+    _finish(flow.run(request).bit_exact is not False)
 
 
 @app.command()

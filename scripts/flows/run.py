@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 from rich.markup import escape
 
@@ -19,8 +18,10 @@ from scripts.flows.prepare import Examined, examine, prepare
 from scripts.flows.progress import Steps
 from scripts.flows.request import Request
 from scripts.flows.result import Learnt, make_result
+from scripts.flows.schema import Result
 from scripts.flows.simulations import classes_of, simulate, simulate_head
 from scripts.flows.summary import print_summary
+from scripts.flows.typed_json import plain, schema_of
 from scripts.flows.yosys import ToolError
 from scripts.report import Run, Timeline, write_report
 from sim.attributes.batch_jobs import Ran
@@ -32,13 +33,13 @@ __all__ = ["Request", "run"]
 _LITTLE = 1 << 16
 
 
-def run(request: Request) -> dict[str, Any]:
+def run(request: Request) -> Result:
     """Carry out a request.
 
     Returns
     -------
-    dict
-        What is in `result.json`. ``bit_exact`` is False if a value differs or the run ended with an error, None
+    Result
+        Contents of `result.json`. ``bit_exact`` is False if a value differs or the run ended with an error, None
         without RTL.
 
     Raises
@@ -71,13 +72,13 @@ def run(request: Request) -> dict[str, Any]:
             # The simulation's own message ends in its log.
             what, kept = str(error).splitlines()[0], keep(folder, request.out)
             raise ToolError(what.replace(str(folder.resolve()), str(kept))) from None
-        if result["bit_exact"] is False:
+        if result.bit_exact is False:
             keep(folder, request.out)
     print_summary(result, request.out / "result.json")
     return result
 
 
-def _carry_out(request: Request, sizes: Sizes, examined: Examined, folder: Path, steps: Steps) -> dict[str, Any]:
+def _carry_out(request: Request, sizes: Sizes, examined: Examined, folder: Path, steps: Steps) -> Result:
     """Go through all steps, with `folder` for what is needed on the way, and write the results."""
     sizes, graph, network, problem, head, placed = prepare(request, sizes, examined, steps.step)
     batches = None
@@ -109,7 +110,8 @@ def _carry_out(request: Request, sizes: Sizes, examined: Examined, folder: Path,
     rows, floating = simulated.results if simulated else exact[-1].results, network.predictions(graph)
     timeline = Timeline(simulated.phases, sizes.chiplet.parts, simulated.working, WINDOW) if simulated else None
     with publishing(request.out) as results:
-        (results / "result.json").write_text(json.dumps(result, indent=2) + "\n")
+        (results / "result.json").write_text(json.dumps(plain(result), indent=2) + "\n")
+        (results / "result.schema.json").write_text(json.dumps(schema_of(Result), indent=1) + "\n")
         write_predictions(results / "predictions.npz", problem, rows, floating)
         search = placed.search
         shown = Run(

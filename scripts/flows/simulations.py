@@ -30,6 +30,7 @@ from hw.community.chiplet import MachineConfig
 from scripts.config import Sizes
 from scripts.flows.location import Located, Search, limits_of, read_back, search_of, wrong_records
 from scripts.flows.progress import Steps, building, simulating
+from scripts.flows.schema import Aggregation, Communities, RingTraffic, Thresholds
 from sim.attributes.batch_jobs import Ran, run_batches
 from sim.chiplet.host import Phase
 from sim.chiplet.jobs import Job, Settings, run_jobs
@@ -84,7 +85,7 @@ class Simulated:
         int16 [nodes, features], results of the layer before the last as they lie in memory; None if there is none, or
         they stayed on the chip.
     ring, aggregation, communities
-        What `result.json` says under these names, or None.
+        Figures of these names in `result.json`, or None.
     located
         Records that the hardware found for the first layer, by chiplet and tile of its share, with VIDs of the graph as
         given. To a part of the graph vertices that are not its own are hubs, and halves of partial sums are left out.
@@ -100,9 +101,9 @@ class Simulated:
     phases: Sequence[list[Phase]]
     working: Sequence[npt.NDArray[np.uint8]]
     hidden: Any = None
-    ring: dict[str, Any] | None = None
-    aggregation: dict[str, Any] | None = None
-    communities: dict[str, Any] | None = None
+    ring: RingTraffic | None = None
+    aggregation: Aggregation | None = None
+    communities: Communities | None = None
     located: Located | None = None
 
     @property
@@ -400,35 +401,35 @@ def room_of(config: MachineConfig) -> Room:
     return Room(config.locator.nodes, config.locator.edges, config.units, config.hubs)
 
 
-def _aggregation(graph: Graph, layers: int, counters: Sequence[dict[str, int]]) -> dict[str, int]:
+def _aggregation(graph: Graph, layers: int, counters: Sequence[dict[str, int]]) -> Aggregation:
     gross = sum(counts["gross"] for counts in counters)
-    return {
-        "baseline": layers * (graph.nodes + graph.edge_count),
-        "gross": gross,
-        "net": gross + sum(counts["formed"] for counts in counters),
-    }
+    return Aggregation(
+        baseline=layers * (graph.nodes + graph.edge_count),
+        gross=gross,
+        net=gross + sum(counts["formed"] for counts in counters),
+    )
 
 
-def _communities(counters: Sequence[dict[str, int]], images: Sequence[Image], search: Search) -> dict[str, Any]:
-    """Of all chiplets together; each takes the vertices of others for hubs that it does not count, as a tile does."""
+def _communities(counters: Sequence[dict[str, int]], images: Sequence[Image], search: Search) -> Communities:
+    """Add up all chiplets; each takes the vertices of others for hubs that it does not count, as a tile does."""
     found = {name: sum(counts[name] for counts in counters) for name in ("hubs", "communities", "edges_read")}
     rounds = max(counts["rounds"] for counts in counters)
     schedule, limits = search
-    how = {"threshold": schedule.threshold, "halving": schedule.halving, "step": schedule.step, "c_max": limits.c_max}
-    return {**found, "rounds": rounds, "tiles": [tiles_of(image) for image in images], "schedule": how}
+    thresholds = Thresholds(schedule.threshold, schedule.halving, schedule.step, limits.c_max)
+    return Communities(**found, rounds=rounds, tiles=[tiles_of(image) for image in images], schedule=thresholds)
 
 
-def _traffic(placed: Placed, links: Sequence[dict[str, int]]) -> dict[str, Any]:
-    """Words on the links, and how many they would be in other ways to bring each feature where it is needed."""
+def _traffic(placed: Placed, links: Sequence[dict[str, int]]) -> RingTraffic:
+    """Count words on the links, beside the words of other ways to bring each feature where it is needed."""
     least = traffic(placed.problem.graph, placed.placement)
     elements = sum(layer.f_out for layer in placed.problem.model.layers)
-    return {
-        "placement": placed.name,
-        "words_by_link": [link["feature_words"] + link["partial_words"] for link in links],
-        "minimum": least.words(elements).tolist(),
-        "unicast": least.unicast * elements,
-        "broadcast": least.broadcast * elements,
-    }
+    return RingTraffic(
+        placement=placed.name,
+        words_by_link=[link["feature_words"] + link["partial_words"] for link in links],
+        minimum=least.words(elements).tolist(),
+        unicast=least.unicast * elements,
+        broadcast=least.broadcast * elements,
+    )
 
 
 def images_of(sizes: Sizes, placed: Placed, *, hidden: bool = False) -> list[Image]:

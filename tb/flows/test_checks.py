@@ -16,7 +16,7 @@ from scripts.cli import app
 from scripts.config import load_ring
 from scripts.flows.checks import check
 from scripts.flows.request import Request
-from scripts.flows.run import run
+from tb.flows.results import run
 from tb.harness.marks import full
 
 #: Names, nodes, mean degrees, features and classes as in the usual benchmarks.

@@ -23,10 +23,12 @@ from scripts.config import Sizes, load_ring
 from scripts.flows import location
 from scripts.flows.location import Search
 from scripts.flows.progress import Steps, building, simulating
-from scripts.flows.run import Request, run
+from scripts.flows.run import Request
+from scripts.flows.schema import Thresholds
 from scripts.flows.simulations import Simulated, place, simulate
 from sim.models.records import located, record_source, records_plusarg
 from tb.flows.configurations import small_community
+from tb.flows.results import run
 
 SMALL = small_community(512)
 GRAPH = load("karate")
@@ -66,15 +68,12 @@ def test_a_run_with_any_thresholds_is_exact_and_says_what_it_found(
     found = simulated(sizes, problem, choice, tmp_path)
     assert found.differences == []
     assert found.communities is not None
-    how = {"threshold": schedule.threshold, "halving": schedule.halving, "step": schedule.step, "c_max": 6}
-    assert found.communities["schedule"] == how
+    how = Thresholds(schedule.threshold, schedule.halving, schedule.step, c_max=6)
+    assert found.communities.schedule == how
     golden = locate(GRAPH, schedule, LIMITS)
     # Parts of a hub's row are cut where lines of its edges are; communities are the same.
     assert keys(found.records or []) == keys(golden.records)
-    assert (found.communities["hubs"], found.communities["communities"]) == (
-        len(golden.hubs),
-        len(golden.communities),
-    )
+    assert (found.communities.hubs, found.communities.communities) == (len(golden.hubs), len(golden.communities))
 
 
 def keys(records: list[Record]) -> set[tuple[object, ...]]:
