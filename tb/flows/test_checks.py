@@ -115,7 +115,7 @@ def test_a_run_is_refused_before_training_with_and_without_rtl(arguments: str, m
     assert lines[0] == lines[1]
     assert message in lines[0]
     assert "\n" not in lines[0]
-    assert not any((tmp_path / "out").glob("*"))
+    assert not (tmp_path / "out").exists()
 
 
 def test_nothing_is_recommended_that_would_not_do() -> None:

@@ -245,3 +245,19 @@ def test_scratch_is_removed_unless_it_is_kept_or_in_use(tmp_path: Path) -> None:
         assert keep(mine, tmp_path) == tmp_path / "failed"
     assert [path.name for path in tmp_path.iterdir()] == ["failed"]
     assert (tmp_path / "failed" / "log").exists()
+
+
+def test_a_folder_that_a_command_made_goes_unless_it_has_results(tmp_path: Path) -> None:
+    out = tmp_path / "new" / "out"
+    assert checked_folder(out) == out
+    assert not (tmp_path / "new").exists()
+    with contextlib.suppress(RuntimeError), scratch(out):
+        raise RuntimeError
+    assert not (tmp_path / "new").exists()
+    with scratch(out), publishing(out) as files:
+        (files / "a.txt").touch()
+    assert [path.name for path in out.iterdir()] == ["a.txt"]
+    out.joinpath("a.txt").unlink()
+    with scratch(out):
+        pass
+    assert out.exists()
