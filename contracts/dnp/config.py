@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from contracts.parameters import Parameters, size
 
-__all__ = ["FRACTION", "HIGHEST", "LOWEST", "WORD", "CoreConfig"]
+__all__ = ["FRACTION", "HIGHEST", "LOWEST", "WORD", "ProcessorConfig"]
 
 #: Bits of a word.
 WORD = 16
@@ -18,7 +18,7 @@ _ADDRESSES = 1 << 16
 
 
 @dataclass(frozen=True)
-class CoreConfig(Parameters):
+class ProcessorConfig(Parameters):
     """Memory sizes of one processor.
 
     Attributes

@@ -19,7 +19,7 @@ from hw.attributes.attribute_cache import AttributeCache
 from hw.attributes.fill_unit import FillUnit
 from hw.attributes.formats import AttributeConfig, AttributeSettings, MoveKind
 from hw.attributes.id_table import IDTable, TableChange
-from hw.attributes.request_window import RequestWindow
+from hw.attributes.request_queue import RequestQueue
 from hw.attributes.row_finder import RowFinder
 from hw.attributes.row_store import RowStore
 from hw.attributes.slot_keys import SlotKeys
@@ -91,14 +91,14 @@ class AttributeProcessor(wiring.Component):
         """Connect the parts; the decision is the only place where their state changes."""
         m = Module()
         config = self.config
-        m.submodules.window = window = RequestWindow(config)
+        m.submodules.request_queue = requests = RequestQueue(config)
         m.submodules.table = table = IDTable(config)
         m.submodules.cache = cache = AttributeCache(config)
         m.submodules.slot_keys = keys = SlotKeys(config)
         m.submodules.store = store = RowStore(config)
         m.submodules.fills = fills = FillUnit(config)
         m.submodules.responses = responses = Queue(config.response, _RESPONSES)
-        connect(m, flipped(self.i), window.i)
+        connect(m, flipped(self.i), requests.i)
         connect(m, store.rows, flipped(self.rows))
         connect(m, fills.fill, store.fill)
         connect(m, fills.request, flipped(self.requests[0]))
@@ -120,7 +120,7 @@ class AttributeProcessor(wiring.Component):
         valid = Signal(stages)
         run, flushed = Signal(), Signal()
         m.d.comb += [
-            window.advance.eq(run & window.ahead_valid & table.ready),
+            requests.advance.eq(run & requests.ahead_valid & table.ready),
             table.run.eq(run),
             table.id.eq(pipe[int(config.sequential)].request.id),
             table.slot.eq(pipe[int(config.sequential)].request.slot),
@@ -129,10 +129,12 @@ class AttributeProcessor(wiring.Component):
         ]
         with m.If(run):
             m.d.sync += [
-                pipe[0].request.eq(window.ahead),
+                pipe[0].request.eq(requests.ahead),
                 # IDs that do not fit must not look like others.
-                pipe[0].refused.eq((window.ahead.id >= self.settings.nodes) | window.ahead.id[config.id_bits :].any()),
-                valid.eq((valid << 1) | window.advance),
+                pipe[0].refused.eq(
+                    (requests.ahead.id >= self.settings.nodes) | requests.ahead.id[config.id_bits :].any()
+                ),
+                valid.eq((valid << 1) | requests.advance),
             ]
             m.d.sync += [pipe[n].eq(pipe[n - 1]) for n in range(1, stages)]
         with m.If(flushed):
@@ -223,8 +225,8 @@ class AttributeProcessor(wiring.Component):
             stay.eq((deciding & ~commits & ~waits) | follows),
             flushed.eq(change | waits | clearing),
             run.eq(table.ready & ~(stay | change | searching)),
-            window.retire.eq(commits),
-            window.rewind.eq(flushed),
+            requests.retire.eq(commits),
+            requests.rewind.eq(flushed),
         ]
         m.d.sync += [second.eq(change), checked.eq(deciding & stay)]
 
@@ -359,7 +361,7 @@ class AttributeProcessor(wiring.Component):
         ]
 
         m.d.sync += under_way.eq(under_way + (commits & missed) - landing)
-        m.d.comb += self.idle.eq(window.empty & (under_way == 0) & ~second & ~follows & ~store.busy & table.ready)
+        m.d.comb += self.idle.eq(requests.empty & (under_way == 0) & ~second & ~follows & ~store.busy & table.ready)
         m.d.sync += [
             Assert(~(valid[-1] & cached & table.found & ~refused), "an ID is in both levels"),
             Cover(waits, "a request waits for a row on its way"),

@@ -25,7 +25,7 @@ from hw.memory.range_reader import RangeReader
 from hw.memory.word_writer import WordWriter
 from hw.stream.arbiter import Arbiter
 
-__all__ = ["AttributeCore", "CoreConfig"]
+__all__ = ["AttributeCore", "AttributeCoreConfig"]
 
 _LINE_WORDS = LINE_BYTES // WORD_BYTES
 #: Arrays behind the line of the batch, in their order.
@@ -33,7 +33,7 @@ _ARRAYS = ("offsets", "edges", "scales", "nodes")
 
 
 @dataclass(frozen=True)
-class CoreConfig(Parameters):
+class AttributeCoreConfig(Parameters):
     """Sizes of a core.
 
     Parameters
@@ -61,7 +61,7 @@ class AttributeCore(wiring.Component):
 
     Parameters
     ----------
-    config : CoreConfig
+    config : AttributeCoreConfig
 
     Attributes
     ----------
@@ -85,8 +85,8 @@ class AttributeCore(wiring.Component):
     #: What it carries out.
     OPCODES = (Opcode.SAMPLE, Opcode.COPY)
 
-    def __init__(self, config: CoreConfig | None = None) -> None:
-        self.config = config = config or CoreConfig()
+    def __init__(self, config: AttributeCoreConfig | None = None) -> None:
+        self.config = config = config or AttributeCoreConfig()
         attribute = config.attribute
         port = self.port = (attribute.address_width, attribute.data_width)
         self._processor = AttributeProcessor(attribute)

@@ -6,11 +6,11 @@ from typing import ClassVar, Literal
 from contracts.parameters import Parameters, part, size
 from hw.pe.formats import PEConfig
 
-__all__ = ["ChipletConfig"]
+__all__ = ["GatherChipletConfig"]
 
 
 @dataclass(frozen=True)
-class ChipletConfig(Parameters):
+class GatherChipletConfig(Parameters):
     """Sizes of a chiplet with gather PEs, fixed at generation.
 
     Parameters

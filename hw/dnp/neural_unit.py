@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from contracts import COMMAND_BYTES, COMMANDS, LINE_BYTES, ROW_BYTES, VALUE_BITS, Error, Opcode
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.dnp.gbus import on
 from contracts.dnp.isa import StopCode
 from contracts.dnp.topology import CHIP, PROGRAM_WORDS, edge_ports
@@ -61,7 +61,7 @@ class NeuralConfig(Parameters):
         If a parameter is out of its range.
     """
 
-    core: CoreConfig = part(CoreConfig, flat=True)
+    core: ProcessorConfig = part(ProcessorConfig, flat=True)
     queue: int = size(128, 3, 4096)
     depth: int = size(64, 16, 1024)
     patience: int = size(1 << 20, 1, 1 << 31)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hw.attributes.core import CoreConfig
-from hw.chiplet.config import ChipletConfig
-from hw.community.chiplet import MachineConfig
+from hw.attributes.core import AttributeCoreConfig
+from hw.chiplet.config import GatherChipletConfig
+from hw.community.chiplet import CommunityChipletConfig
 from hw.dnp.neural_unit import NeuralConfig
 from scripts.flows.typed_json import INLINE
 
@@ -92,10 +92,10 @@ class Config:
 
     name: str
     chiplets: int
-    chiplet: ChipletConfig | MachineConfig = field(metadata={INLINE: True})
+    chiplet: GatherChipletConfig | CommunityChipletConfig = field(metadata={INLINE: True})
     lanes: int
     neural: NeuralConfig | None
-    attributes: CoreConfig | None
+    attributes: AttributeCoreConfig | None
 
 
 @dataclass(frozen=True)

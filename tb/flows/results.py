@@ -6,7 +6,7 @@ from typing import Any
 
 import fastjsonschema
 
-from hw.chiplet.config import ChipletConfig
+from hw.chiplet.config import GatherChipletConfig
 from scripts.flows import schema
 from scripts.flows.run import Request
 from scripts.flows.run import run as flow
@@ -45,7 +45,7 @@ _RESULT = schema.Result(
     schema=1,
     dataset=schema.Dataset(name="karate", nodes=34, edges=156, features=34, classes=2),
     model=schema.Model(name="gcn", layers=[[34, 16], [16, 2]], activation="relu", file=None),
-    config=schema.Config("default", 2, ChipletConfig(), 128, None, None),
+    config=schema.Config("default", 2, GatherChipletConfig(), 128, None, None),
     bit_exact=True,
     differences=[],
     cycles=4000,
