@@ -1,11 +1,13 @@
 """The contents of `result.json`, typed.
 
-Each class is an object of the file, with a key for each field. None (null) is a figure that the run does not have.
+Each class is an object of the file; each field is a key, annotated with its meaning. None (null) is a figure that
+the run does not have.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from hw.attributes.core import AttributeCoreConfig
 from hw.chiplet.config import GatherChipletConfig
@@ -25,116 +27,56 @@ Share = float | None
 
 @dataclass(frozen=True)
 class Dataset:
-    """The graph.
+    """The graph."""
 
-    Attributes
-    ----------
-    name
-        Name of the data set.
-    nodes
-        Nodes.
-    edges
-        Directed edges, without self loops.
-    features
-        Features of a node.
-    classes
-        Classes of nodes.
-    """
-
-    name: str
-    nodes: int
-    edges: int
-    features: int
-    classes: int
+    name: Annotated[str, "Name of the data set."]
+    nodes: Annotated[int, "Nodes."]
+    edges: Annotated[int, "Directed edges, without self loops."]
+    features: Annotated[int, "Features of a node."]
+    classes: Annotated[int, "Classes of nodes."]
 
 
 @dataclass(frozen=True)
 class Model:
-    """The network.
+    """The network."""
 
-    Attributes
-    ----------
-    name
-        gcn, sage or gin.
-    layers
-        Input and output features of each layer.
-    activation
-        Activation between layers.
-    file
-        File of weights; None: trained by the run.
-    """
-
-    name: str
-    layers: list[list[int]]
-    activation: str
-    file: str | None
+    name: Annotated[str, "gcn, sage or gin."]
+    layers: Annotated[list[list[int]], "Input and output features of each layer."]
+    activation: Annotated[str, "Activation between layers."]
+    file: Annotated[str | None, "File of weights; None: trained by the run."]
 
 
 @dataclass(frozen=True)
 class Config:
-    """The machine.
+    """The machine."""
 
-    Attributes
-    ----------
-    name
-        Configuration as the user named it.
-    chiplets
-        Chiplets of the ring; 1: a chiplet alone.
-    chiplet
-        Sizes of each chiplet, whose keys stand beside the others.
-    lanes
-        Multipliers of all chiplets.
-    neural
-        Sizes of the neural unit, if the run needs it.
-    attributes
-        Sizes of the attribute core, if the run needs it.
-    """
-
-    name: str
-    chiplets: int
+    name: Annotated[str, "Configuration as the user named it."]
+    chiplets: Annotated[int, "Chiplets of the ring; 1: a chiplet alone."]
     chiplet: GatherChipletConfig | CommunityChipletConfig = field(metadata={INLINE: True})
-    lanes: int
-    neural: NeuralConfig | None
-    attributes: AttributeCoreConfig | None
+    lanes: Annotated[int, "Multipliers of all chiplets."]
+    neural: Annotated[NeuralConfig | None, "Sizes of the neural unit, if the run needs it."]
+    attributes: Annotated[AttributeCoreConfig | None, "Sizes of the attribute core, if the run needs it."]
 
 
 @dataclass(frozen=True)
 class Macs:
-    """Work of the multipliers.
+    """Work of the multipliers."""
 
-    Attributes
-    ----------
-    useful
-        Multiply-accumulates with a non-zero feature, and additions over A + I, of all layers.
-    lanes
-        Multiply-accumulate units.
-    limit_cycles
-        Cycles below which no such machine computes the network: the larger of ``useful / lanes`` and compulsory bytes
-        over the ports' width.
-    utilisation
-        ``useful / (lanes * cycles)``.
-    """
-
-    useful: int
-    lanes: int
-    limit_cycles: int
-    utilisation: float | None
+    useful: Annotated[int, "Multiply-accumulates with a non-zero feature, and additions over A + I, of all layers."]
+    lanes: Annotated[int, "Multiply-accumulate units."]
+    limit_cycles: Annotated[
+        int,
+        "Least cycles of such a machine: the larger of useful / lanes and compulsory bytes over the ports' width.",
+    ]
+    utilisation: Annotated[float | None, "useful / (lanes * cycles)."]
 
 
 @dataclass(frozen=True)
 class Moved:
-    """Bytes through memory ports.
+    """Bytes through memory ports."""
 
-    Attributes
-    ----------
-    read
-        Bytes read.
-    written
-        Bytes written.
-    """
-
-    read: int | None
-    written: int | None
+    read: Annotated[int | None, "Bytes read."]
+    written: Annotated[int | None, "Bytes written."]
 
     @property
     def total(self) -> int:
@@ -144,43 +86,23 @@ class Moved:
 
 @dataclass(frozen=True)
 class ExternalBytes(Moved):
-    """Bytes through all memory ports, beside the least there can be.
+    """Bytes through all memory ports, beside the least there can be."""
 
-    Attributes
-    ----------
-    compulsory
-        Bytes if every feature, edge, offset and weight is read once and every result written once.
-    limit_cycles
-        Cycles that the memory ports need for these.
-    """
-
-    compulsory: int
-    limit_cycles: int
+    compulsory: Annotated[
+        int, "Bytes if every feature, edge, offset and weight is read once and every result written once."
+    ]
+    limit_cycles: Annotated[int, "Cycles that the memory ports need for these."]
 
 
 @dataclass(frozen=True)
 class RingTraffic:
-    """Traffic of the links, in 16-bit words.
+    """Traffic of the links, in 16-bit words."""
 
-    Attributes
-    ----------
-    placement
-        tiles or communities.
-    words_by_link
-        Words that crossed the link behind each chiplet.
-    minimum
-        Least words of each link.
-    unicast
-        Words over all links if rows were sent to each consumer separately.
-    broadcast
-        Words over all links if every row went round the whole ring.
-    """
-
-    placement: str
-    words_by_link: list[int]
-    minimum: list[int]
-    unicast: int
-    broadcast: int
+    placement: Annotated[str, "tiles or communities."]
+    words_by_link: Annotated[list[int], "Words that crossed the link behind each chiplet."]
+    minimum: Annotated[list[int], "Least words of each link."]
+    unicast: Annotated[int, "Words over all links if rows were sent to each consumer separately."]
+    broadcast: Annotated[int, "Words over all links if every row went round the whole ring."]
 
     @property
     def words(self) -> int:
@@ -195,384 +117,171 @@ class RingTraffic:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Request to the locator.
+    """Request to the locator."""
 
-    Attributes
-    ----------
-    threshold
-        Degree above which a vertex is a hub in the first round.
-    halving
-        Whether the threshold is halved every round.
-    step
-        Otherwise, fall of the threshold a round.
-    c_max
-        Largest community, in vertices.
-    """
-
-    threshold: int
-    halving: bool
-    step: int
-    c_max: int
+    threshold: Annotated[int, "Degree above which a vertex is a hub in the first round."]
+    halving: Annotated[bool, "Whether the threshold is halved every round."]
+    step: Annotated[int, "Otherwise, fall of the threshold a round."]
+    c_max: Annotated[int, "Largest community, in vertices."]
 
 
 @dataclass(frozen=True)
 class Communities:
-    """Result of the last location, of all chiplets and their tiles together.
+    """Result of the last location, of all chiplets and their tiles together."""
 
-    Attributes
-    ----------
-    hubs
-        Hubs.
-    communities
-        Communities.
-    edges_read
-        Edges that the locator read.
-    rounds
-        Most rounds of one location.
-    tiles
-        Parts in which each chiplet computes a layer; 1 if its share fits on the chip.
-    schedule
-        Thresholds of the rounds.
-    """
-
-    hubs: int
-    communities: int
-    edges_read: int
-    rounds: int
-    tiles: list[int]
-    schedule: Thresholds
+    hubs: Annotated[int, "Hubs."]
+    communities: Annotated[int, "Communities."]
+    edges_read: Annotated[int, "Edges that the locator read."]
+    rounds: Annotated[int, "Most rounds of one location."]
+    tiles: Annotated[list[int], "Parts in which each chiplet computes a layer; 1 if its share fits on the chip."]
+    schedule: Annotated[Thresholds, "Thresholds of the rounds."]
 
 
 @dataclass(frozen=True)
 class Aggregation:
-    """Additions of rows, of all layers.
+    """Additions of rows, of all layers."""
 
-    Attributes
-    ----------
-    baseline
-        Additions without shared sums.
-    gross
-        Additions to rows with shared sums.
-    net
-        Additions to rows and those that form shared sums.
-    """
-
-    baseline: int
-    gross: int
-    net: int
+    baseline: Annotated[int, "Additions without shared sums."]
+    gross: Annotated[int, "Additions to rows with shared sums."]
+    net: Annotated[int, "Additions to rows and those that form shared sums."]
 
 
 @dataclass(frozen=True)
 class AttributeCache:
-    """Requests to the attribute RAMs of all chiplets, of all mini-batches.
+    """Requests to the attribute RAMs of all chiplets, of all mini-batches."""
 
-    Attributes
-    ----------
-    requests
-        Requests.
-    misses
-        Requests that read external memory.
-    in_place
-        Requests whose attribute is in its slot.
-    cached
-        Requests whose attribute is in the victim cache.
-    moved
-        Requests whose attribute is in another slot.
-    missed
-        As `misses`.
-    slots
-        Slots of each attribute RAM.
-    ways
-        Ways of its victim cache.
-    policy
-        Replacement policy.
-    sub_batches
-        Fillings of the slots.
-    """
-
-    requests: int
-    misses: int
-    in_place: int
-    cached: int
-    moved: int
-    missed: int
-    slots: int
-    ways: int
-    policy: str
-    sub_batches: int
+    requests: Annotated[int, "Requests."]
+    misses: Annotated[int, "Requests that read external memory."]
+    in_place: Annotated[int, "Requests whose attribute is in its slot."]
+    cached: Annotated[int, "Requests whose attribute is in the victim cache."]
+    moved: Annotated[int, "Requests whose attribute is in another slot."]
+    missed: Annotated[int, "As `misses`."]
+    slots: Annotated[int, "Slots of each attribute RAM."]
+    ways: Annotated[int, "Ways of its victim cache."]
+    policy: Annotated[str, "Replacement policy."]
+    sub_batches: Annotated[int, "Fillings of the slots."]
 
 
 @dataclass(frozen=True)
 class BatchCycles:
-    """Cycles of mini-batches on the chiplet that ends last.
+    """Cycles of mini-batches on the chiplet that ends last."""
 
-    Attributes
-    ----------
-    total
-        All.
-    sample
-        Cycles of sampling and attributes.
-    layers
-        Cycles of the layers.
-    """
-
-    total: int
-    sample: int
-    layers: int
+    total: Annotated[int, "All."]
+    sample: Annotated[int, "Cycles of sampling and attributes."]
+    layers: Annotated[int, "Cycles of the layers."]
 
 
 @dataclass(frozen=True)
 class SampledAccuracy:
-    """Accuracy on the roots.
+    """Accuracy on the roots."""
 
-    Attributes
-    ----------
-    float
-        Accuracy of the float model without sampling.
-    machine
-        Accuracy of the hardware.
-    """
-
-    float: Share
-    machine: Share
+    float: Annotated[Share, "Accuracy of the float model without sampling."]
+    machine: Annotated[Share, "Accuracy of the hardware."]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Mini-batches.
+    """Mini-batches."""
 
-    Attributes
-    ----------
-    size
-        Roots of a batch.
-    fan_out
-        Neighbours in each hop.
-    order
-        Order of each chiplet's roots.
-    batches
-        Batches of each chiplet.
-    positions
-        Roots and samples of all batches.
-    bit_exact
-        Whether samples and results are those of the golden model.
-    cycles
-        Cycles of the chiplet that ends last.
-    external_bytes
-        Bytes of all chiplets.
-    accuracy
-        Accuracy on the roots.
-    """
-
-    size: int
-    fan_out: list[int]
-    order: str
-    batches: list[int]
-    positions: int
-    bit_exact: bool | None
-    cycles: BatchCycles | None
-    external_bytes: Moved
-    accuracy: SampledAccuracy
+    size: Annotated[int, "Roots of a batch."]
+    fan_out: Annotated[list[int], "Neighbours in each hop."]
+    order: Annotated[str, "Order of each chiplet's roots."]
+    batches: Annotated[list[int], "Batches of each chiplet."]
+    positions: Annotated[int, "Roots and samples of all batches."]
+    bit_exact: Annotated[bool | None, "Whether samples and results are those of the golden model."]
+    cycles: Annotated[BatchCycles | None, "Cycles of the chiplet that ends last."]
+    external_bytes: Annotated[Moved, "Bytes of all chiplets."]
+    accuracy: Annotated[SampledAccuracy, "Accuracy on the roots."]
 
 
 @dataclass(frozen=True)
 class Vertices:
-    """Vertices of a head.
+    """Vertices of a head."""
 
-    Attributes
-    ----------
-    learnt
-        Vertices of each epoch.
-    scored
-        Vertices that are scored.
-    """
-
-    learnt: int
-    scored: int
+    learnt: Annotated[int, "Vertices of each epoch."]
+    scored: Annotated[int, "Vertices that are scored."]
 
 
 @dataclass(frozen=True)
 class HeadCycles:
-    """Cycles of a head, each with the load of its program.
+    """Cycles of a head, each with the load of its program."""
 
-    Attributes
-    ----------
-    learning
-        Cycles of all epochs.
-    reading
-        Cycles of the read-back of weights.
-    scoring
-        Cycles of scoring.
-    commands
-        Cycles before, between and after these.
-    total
-        All, from the start of the image.
-    """
-
-    learning: int
-    reading: int
-    scoring: int
-    commands: int
-    total: int
+    learning: Annotated[int, "Cycles of all epochs."]
+    reading: Annotated[int, "Cycles of the read-back of weights."]
+    scoring: Annotated[int, "Cycles of scoring."]
+    commands: Annotated[int, "Cycles before, between and after these."]
+    total: Annotated[int, "All, from the start of the image."]
 
 
 @dataclass(frozen=True)
 class HeadAccuracy:
-    """Accuracy of a head on the test nodes.
+    """Accuracy of a head on the test nodes."""
 
-    Attributes
-    ----------
-    machine
-        Accuracy of the head in hardware.
-    network
-        Accuracy of the network's own last layer.
-    float
-        Accuracy of the same head in floating point.
-    """
-
-    machine: Share
-    network: Share
-    float: Share
+    machine: Annotated[Share, "Accuracy of the head in hardware."]
+    network: Annotated[Share, "Accuracy of the network's own last layer."]
+    float: Annotated[Share, "Accuracy of the same head in floating point."]
 
 
 @dataclass(frozen=True)
 class Head:
-    """A head that learns.
+    """A head that learns."""
 
-    Attributes
-    ----------
-    epochs
-        Passes over the training vertices.
-    features
-        Features of a vertex.
-    classes
-        Classes.
-    shift
-        Bits by which features are shifted to the left into Q0.15.
-    rate
-        Learning rate η of eq. 4; momentum is 1.
-    vertices
-        Vertices of an epoch, and of the scoring.
-    chiplet
-        Chiplet whose neural chip learns.
-    cycles
-        Cycles by part.
-    bit_exact
-        Whether outputs of the last epoch, weights and scores are those of the golden model.
-    accuracy
-        Accuracy on the test nodes.
-    """
-
-    epochs: int
-    features: int
-    classes: int
-    shift: int
-    rate: float
-    vertices: Vertices
-    chiplet: int
-    cycles: HeadCycles | None
-    bit_exact: bool | None
-    accuracy: HeadAccuracy
+    epochs: Annotated[int, "Passes over the training vertices."]
+    features: Annotated[int, "Features of a vertex."]
+    classes: Annotated[int, "Classes."]
+    shift: Annotated[int, "Bits by which features are shifted to the left into Q0.15."]
+    rate: Annotated[float, "Learning rate η of eq. 4; momentum is 1."]
+    vertices: Annotated[Vertices, "Vertices of an epoch, and of the scoring."]
+    chiplet: Annotated[int, "Chiplet whose neural chip learns."]
+    cycles: Annotated[HeadCycles | None, "Cycles by part."]
+    bit_exact: Annotated[
+        bool | None, "Whether outputs of the last epoch, weights and scores are those of the golden model."
+    ]
+    accuracy: Annotated[HeadAccuracy, "Accuracy on the test nodes."]
 
 
 @dataclass(frozen=True)
 class Accuracy(SampledAccuracy):
-    """Accuracy on the test nodes.
+    """Accuracy on the test nodes."""
 
-    Attributes
-    ----------
-    float
-        Accuracy of the float model.
-    agreement
-        Share of all nodes for which both predict the same class.
-    """
-
-    agreement: float
+    agreement: Annotated[float, "Share of all nodes for which both predict the same class."]
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """The simulator.
+    """The simulator."""
 
-    Attributes
-    ----------
-    wall_seconds
-        Seconds of the simulation.
-    cycles_per_second
-        Simulated cycles a second.
-    """
-
-    wall_seconds: float | None
-    cycles_per_second: float | None
+    wall_seconds: Annotated[float | None, "Seconds of the simulation."]
+    cycles_per_second: Annotated[float | None, "Simulated cycles a second."]
 
 
 @dataclass(frozen=True)
 class Result:
-    """Figures of a run.
+    """Figures of a run."""
 
-    Attributes
-    ----------
-    schema
-        Version of the keys.
-    dataset
-        The graph.
-    model
-        The network.
-    config
-        The machine.
-    bit_exact
-        Whether every value is that of the golden model; None: nothing was simulated.
-    differences
-        A line for each layer that differs, for an error that the hardware reported, or for a wrong record.
-    cycles
-        Cycles from the start of the run to its completion.
-    cycles_by_phase
-        Cycles by phase, on a ring of the chiplet that takes longest.
-    macs
-        Work of the multipliers.
-    external_bytes
-        Bytes through the memory ports.
-    ring
-        Traffic of the links, with several chiplets.
-    communities
-        Hubs and communities, with community PEs.
-    aggregation
-        Additions of rows, with community PEs.
-    attribute_cache
-        Requests to the attribute RAMs, with mini-batches that were simulated.
-    batch
-        Mini-batches; None also if the network's own run differs.
-    head
-        A head that learns; None also if the network's own run differs.
-    accuracy
-        Accuracy on the test nodes.
-    simulation
-        The simulator.
-    tools
-        Versions of tools.
-    seed
-        Seed of the training.
-    commit
-        Commit of the project.
-    """
-
-    schema: int
-    dataset: Dataset
-    model: Model
-    config: Config
-    bit_exact: bool | None
-    differences: list[str] | None
-    cycles: int | None
-    cycles_by_phase: dict[str, int] | None
-    macs: Macs
-    external_bytes: ExternalBytes
-    ring: RingTraffic | None
-    communities: Communities | None
-    aggregation: Aggregation | None
-    attribute_cache: AttributeCache | None
-    batch: Batch | None
-    head: Head | None
-    accuracy: Accuracy
-    simulation: Simulation
-    tools: dict[str, str]
-    seed: int
-    commit: str | None
+    schema: Annotated[int, "Version of the keys."]
+    dataset: Annotated[Dataset, "The graph."]
+    model: Annotated[Model, "The network."]
+    config: Annotated[Config, "The machine."]
+    bit_exact: Annotated[bool | None, "Whether every value is that of the golden model; None: nothing was simulated."]
+    differences: Annotated[
+        list[str] | None,
+        "A line for each layer that differs, for an error that the hardware reported, or for a wrong record.",
+    ]
+    cycles: Annotated[int | None, "Cycles from the start of the run to its completion."]
+    cycles_by_phase: Annotated[dict[str, int] | None, "Cycles by phase, on a ring of the chiplet that takes longest."]
+    macs: Annotated[Macs, "Work of the multipliers."]
+    external_bytes: Annotated[ExternalBytes, "Bytes through the memory ports."]
+    ring: Annotated[RingTraffic | None, "Traffic of the links, with several chiplets."]
+    communities: Annotated[Communities | None, "Hubs and communities, with community PEs."]
+    aggregation: Annotated[Aggregation | None, "Additions of rows, with community PEs."]
+    attribute_cache: Annotated[
+        AttributeCache | None, "Requests to the attribute RAMs, with mini-batches that were simulated."
+    ]
+    batch: Annotated[Batch | None, "Mini-batches; None also if the network's own run differs."]
+    head: Annotated[Head | None, "A head that learns; None also if the network's own run differs."]
+    accuracy: Annotated[Accuracy, "Accuracy on the test nodes."]
+    simulation: Annotated[Simulation, "The simulator."]
+    tools: Annotated[dict[str, str], "Versions of tools."]
+    seed: Annotated[int, "Seed of the training."]
+    commit: Annotated[str | None, "Commit of the project."]

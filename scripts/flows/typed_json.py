@@ -1,4 +1,7 @@
-"""Dataclasses as JSON, and the JSON schema that follows from their annotations and docstrings."""
+"""Dataclasses as JSON, and the JSON schema that follows from their annotations.
+
+The meaning of a field is the text of its `typing.Annotated` type, or that of the class's docstring.
+"""
 
 from __future__ import annotations
 
@@ -64,13 +67,15 @@ def _schema(kind: Any) -> dict[str, Any]:
 
 def _choices(kind: Any) -> list[dict[str, Any]]:
     """Return the schema of an object for each choice of the dataclasses that are inline in it."""
-    hints, said, alternatives = get_type_hints(kind), meanings(kind), []
+    hints, annotated, said = get_type_hints(kind), get_type_hints(kind, include_extras=True), meanings(kind)
+    alternatives = []
     for entry in fields(kind):
         hint = hints[entry.name]
         if entry.metadata.get(INLINE):
             alternatives.append([choice["properties"] for one in get_args(hint) or (hint,) for choice in _choices(one)])
         else:
-            alternatives.append([{entry.name: {**_schema(hint), "description": said[entry.name]}}])
+            meaning = getattr(annotated[entry.name], "__metadata__", (said.get(entry.name),))[0]
+            alternatives.append([{entry.name: {**_schema(hint), "description": meaning}}])
     objects = []
     for chosen in product(*alternatives):
         properties = {name: inside for part in chosen for name, inside in part.items()}
