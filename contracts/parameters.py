@@ -91,20 +91,21 @@ def size(
     return field(default=default, metadata={RANGE: Range(low, high, step, power, values, zero), **more})
 
 
-def part(kind: Callable[[], Any], *, flat: bool = False, follows: tuple[str, ...] = ()) -> Any:
-    """Return the field of a configuration inside another, of class `kind`, by default with that class's defaults.
+def part(kind: Callable[[], Any] | None = None, *, flat: bool = False, follows: tuple[str, ...] = ()) -> Any:
+    """Return the field of a configuration inside another, by default with the defaults of its class.
 
     Parameters
     ----------
     kind
-        Dataclass of the part.
+        Dataclass of the part; None: by default there is no such part.
     flat
         Its keys stand in the same section of a file as those of the configuration that it is part of; otherwise in a
         section with the field's name.
     follows
         Parameters of the part that follow from the rest of a machine, so that a file does not set them.
     """
-    return field(default_factory=kind, metadata={FLAT: flat, FOLLOWS: follows})
+    metadata = {FLAT: flat, FOLLOWS: follows}
+    return field(default_factory=kind, metadata=metadata) if kind else field(default=None, metadata=metadata)
 
 
 @dataclass(frozen=True)

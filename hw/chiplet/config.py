@@ -22,7 +22,7 @@ class GatherChipletConfig(Parameters):
     pe
         Sizes of a PE, and of the memory port.
     depth
-        Beats a reader may have asked for: the memory's latency in cycles plus a burst keeps it busy.
+        Most outstanding beats of a reader; as many as the memory's latency in cycles plus a burst keep it busy.
 
     Raises
     ------

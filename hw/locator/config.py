@@ -85,7 +85,7 @@ class LocatorConfig(Parameters):
     tasks: int = size(16, 1)
     outputs: int = size(1, 1, lambda locator: locator.workers)
     tag_bits: int = size(12, 3, 16)
-    address_width: int = 32
+    address_width: int = size(32, 13, 64)
     data_width: int = size(256, values=(64, 128, 256))
     external: bool = False
 

@@ -57,15 +57,15 @@ class PEConfig(Parameters):
     data_width
         Bits of a memory beat.
     address_width
-        Bits of a byte address; of what comes back with each row, if that is something else.
+        Bits of a byte address, or of the tag that returns with each row.
     weight_rows
-        Rows of L weights in the weight memory: a layer needs the number of input features times that of the
-        chunks of an output row (rounded up to a power of two).
+        Rows of L weights in the weight memory: a layer needs its input features times the chunks of an output row,
+        rounded up to a power of two.
     max_out
         Largest number of output features.
     queue
-        Beats that wait in front of the PE. A task longer than that holds up those for other PEs; 16 cost no more than
-        4 in distributed RAM.
+        Beats queued in front of the PE. A longer task stalls the tasks of other PEs; 16 beats cost no more than 4 in
+        distributed RAM.
 
     Raises
     ------

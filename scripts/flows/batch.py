@@ -20,7 +20,7 @@ from golden.model.float_model import accuracy
 from golden.model.layer import Int16Array
 from golden.model.network import predictions
 from hw.attributes.core import AttributeCoreConfig
-from scripts.config import Sizes
+from hw.config import MachineConfig
 from scripts.flows import schema
 from scripts.flows.progress import Steps
 from scripts.flows.simulations import Placed, limits_of, simulate_batches
@@ -88,7 +88,7 @@ class Batches:
 
     sampling: Sampling
     placed: Placed
-    sizes: Sizes
+    sizes: MachineConfig
     image: BatchImage
     shares: Sequence[Sequence[IntArray]]
 
@@ -177,7 +177,7 @@ class Batches:
         )
 
 
-def plan_batches(sampling: Sampling, placed: Placed, sizes: Sizes, config: str, seed: int) -> Batches:
+def plan_batches(sampling: Sampling, placed: Placed, sizes: MachineConfig, config: str, seed: int) -> Batches:
     """Share the roots out: each chiplet samples for those that it owns.
 
     Parameters
@@ -198,7 +198,7 @@ def plan_batches(sampling: Sampling, placed: Placed, sizes: Sizes, config: str, 
         raise InputError("batch", f"is {sampling.size}", "at least 1 root")
     if sampling.order not in ORDERS:
         raise unknown("order", sampling.order, ORDERS)
-    if sizes.units.attributes is None:
+    if sizes.attributes is None:
         what = "has no attribute core for mini-batches"
         raise InputError(f"configuration {config}", what, "one with a section attributes")
     plan = Plan(sampling.fan_out, seed=seed)
@@ -211,9 +211,9 @@ def plan_batches(sampling: Sampling, placed: Placed, sizes: Sizes, config: str, 
     return Batches(sampling, placed, sizes, image, [share[: sampling.most or None] for share in shares])
 
 
-def _core(sizes: Sizes) -> AttributeCoreConfig:
-    assert sizes.units.attributes is not None
-    return sizes.units.attributes
+def _core(sizes: MachineConfig) -> AttributeCoreConfig:
+    assert sizes.attributes is not None
+    return sizes.attributes
 
 
 def _roots(graph: Graph, order: str) -> IntArray:
@@ -223,7 +223,7 @@ def _roots(graph: Graph, order: str) -> IntArray:
     return nodes[chosen[nodes]]
 
 
-def _check_fits(image: BatchImage, sizes: Sizes) -> None:
+def _check_fits(image: BatchImage, sizes: MachineConfig) -> None:
     """Refuse what the machine has no room for; the hardware would refuse it too."""
     core, plan, problem = _core(sizes), image.plan, image.problem
     attribute, size = core.attribute, image.size

@@ -12,7 +12,7 @@ from golden.head import HeadProblem
 from golden.metrics import compulsory_bytes, limit_cycles, port_cycles, useful_operations
 from golden.model.float_model import FloatModel, accuracy
 from golden.model.network import LayerResult, Problem
-from scripts.config import Sizes
+from hw.config import MachineConfig
 from scripts.flows import schema
 from scripts.flows.batch import Batches
 from scripts.flows.request import Request
@@ -87,7 +87,7 @@ def cycles_by_phase(phases: Sequence[Sequence[Phase]]) -> dict[str, int]:
 
 def make_result(
     request: Request,
-    sizes: Sizes,
+    sizes: MachineConfig,
     network: FloatModel,
     problem: Problem,
     exact: list[LayerResult],
@@ -139,8 +139,8 @@ def make_result(
             chiplets=chiplets,
             chiplet=config,
             lanes=lanes,
-            neural=sizes.units.neural,
-            attributes=sizes.units.attributes,
+            neural=sizes.neural,
+            attributes=sizes.attributes,
         ),
         bit_exact=not differences if done else None,
         differences=differences,

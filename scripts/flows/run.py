@@ -8,7 +8,8 @@ from rich.markup import escape
 
 from golden.head import HeadProblem
 from golden.model.network import infer
-from scripts.config import Sizes, load_ring
+from hw.config import MachineConfig
+from scripts.config import load_machine
 from scripts.flows.batch import plan_batches
 from scripts.flows.doctor import require_simulator
 from scripts.flows.outputs import checked_folder, keep, publishing, scratch
@@ -52,7 +53,7 @@ def run(request: Request) -> Result:
         If the simulation ends without a result. What it left is kept, as it is if a value differs.
     """
     checked_folder(request.out)
-    sizes = load_ring(request.config, request.chiplets)
+    sizes = load_machine(request.config, request.chiplets)
     if request.rtl:
         require_simulator()
     # What is refused ends in one line, before anything else is said.
@@ -78,7 +79,7 @@ def run(request: Request) -> Result:
     return result
 
 
-def _carry_out(request: Request, sizes: Sizes, examined: Examined, folder: Path, steps: Steps) -> Result:
+def _carry_out(request: Request, sizes: MachineConfig, examined: Examined, folder: Path, steps: Steps) -> Result:
     """Go through all steps, with `folder` for what is needed on the way, and write the results."""
     sizes, graph, network, problem, head, placed = prepare(request, sizes, examined, steps.step)
     batches = None

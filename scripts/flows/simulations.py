@@ -27,7 +27,7 @@ from golden.ring.image import build_images
 from golden.ring.placement import CHIPLETS_MAX, Placement
 from golden.ring.traffic import traffic
 from hw.community.chiplet import CommunityChipletConfig
-from scripts.config import Sizes
+from hw.config import MachineConfig
 from scripts.flows.location import Located, Search, limits_of, read_back, search_of, wrong_records
 from scripts.flows.progress import Steps, building, simulating
 from scripts.flows.schema import Aggregation, Communities, RingTraffic, Thresholds
@@ -199,7 +199,7 @@ def _apart(graph: Graph, parts: int, moves: bool) -> tuple[IntArray, Placement]:
 
 
 def simulate(
-    sizes: Sizes,
+    sizes: MachineConfig,
     problem: Problem,
     exact: list[LayerResult],
     folder: Path,
@@ -259,7 +259,7 @@ def simulate(
     )
 
 
-def least_cycles(sizes: Sizes, problem: Problem, exact: list[LayerResult]) -> int:
+def least_cycles(sizes: MachineConfig, problem: Problem, exact: list[LayerResult]) -> int:
     """Return the cycles below which no machine with these lanes and memory ports computes a network."""
     lanes, beat_bytes = sizes.chiplet.lanes, sizes.chiplet.pe.data_width // 8
     useful, bound = useful_operations(problem, exact), compulsory_bytes(problem)
@@ -267,7 +267,7 @@ def least_cycles(sizes: Sizes, problem: Problem, exact: list[LayerResult]) -> in
 
 
 def simulate_batches(
-    sizes: Sizes, image: BatchImage, shares: Sequence[Sequence[IntArray]], folder: Path, steps: Steps
+    sizes: MachineConfig, image: BatchImage, shares: Sequence[Sequence[IntArray]], folder: Path, steps: Steps
 ) -> list[Ran]:
     """Simulate mini-batches on the machine of `simulate`.
 
@@ -310,7 +310,7 @@ class HeadRun:
     cycles: dict[str, int]
 
 
-def simulate_head(sizes: Sizes, image: Image, folder: Path, steps: Steps) -> HeadRun:
+def simulate_head(sizes: MachineConfig, image: Image, folder: Path, steps: Steps) -> HeadRun:
     """Let a head learn and score on the neural chip of the first chiplet, in the machine of `simulate`.
 
     Parameters
@@ -344,13 +344,15 @@ class _Ran:
     results: dict[int, Int16Array]
 
 
-def _build(sizes: Sizes, size: int, steps: Steps, what: str) -> None:
+def _build(sizes: MachineConfig, size: int, steps: Steps, what: str) -> None:
     """Build the simulator with `size` bytes of memory behind each chiplet; to be found when it is run."""
     steps.step(building(what))
     build_machine(sizes.chiplet, sizes.units, sizes.ring, name=sizes.name, size=size, hosted=True)
 
 
-def _run(sizes: Sizes, images: Sequence[Image], folder: Path, steps: Steps, what: str = "", *, least: int = 0) -> _Ran:
+def _run(
+    sizes: MachineConfig, images: Sequence[Image], folder: Path, steps: Steps, what: str = "", *, least: int = 0
+) -> _Ran:
     """Simulate a run of an image for each chiplet, or for the first of them; `least` cycles or more.
 
     Nobody waits for a reset before an inference: filling the memories takes longer.
@@ -362,7 +364,7 @@ def _run(sizes: Sizes, images: Sequence[Image], folder: Path, steps: Steps, what
     return ran
 
 
-def _simulated(sizes: Sizes, images: Sequence[Image], folder: Path) -> tuple[_Ran, Result]:
+def _simulated(sizes: MachineConfig, images: Sequence[Image], folder: Path) -> tuple[_Ran, Result]:
     """Run the simulator that has been built."""
     config, units, settle = sizes.chiplet, sizes.units, sizes.chiplet.settling
     if sizes.ring:
@@ -432,7 +434,7 @@ def _traffic(placed: Placed, links: Sequence[dict[str, int]]) -> RingTraffic:
     )
 
 
-def images_of(sizes: Sizes, placed: Placed, *, hidden: bool = False) -> list[Image]:
+def images_of(sizes: MachineConfig, placed: Placed, *, hidden: bool = False) -> list[Image]:
     """Make an image for each chiplet.
 
     Parameters

@@ -13,7 +13,7 @@ from golden.datasets import load
 from golden.model.float_model import FloatModel
 from golden.model.weights import write_weights
 from scripts.cli import app
-from scripts.config import load_ring
+from scripts.config import load_machine
 from scripts.flows.checks import check
 from scripts.flows.request import Request
 from tb.flows.results import run
@@ -123,7 +123,7 @@ def test_nothing_is_recommended_that_would_not_do() -> None:
     graph = load("karate")
     for wrong in (Request(hidden=129), Request(head=0), Request(placement="best"), Request(config="wide", hidden=200)):
         with pytest.raises(InputError) as refused:
-            check(wrong, graph, None, load_ring(wrong.config))
+            check(wrong, graph, None, load_machine(wrong.config))
         assert "--config" not in str(refused.value)
 
 
@@ -133,9 +133,9 @@ def test_nothing_is_recommended_that_would_not_do() -> None:
 def test_the_usual_benchmarks_fit(name: str, config: str, hidden: int) -> None:
     request = Request(f"synthetic:erdos,{BENCHMARKS[name]}", config=config, hidden=hidden, activation="tanh")
     graph = load(request.dataset)
-    check(request, graph, None, load_ring(config))
+    check(request, graph, None, load_machine(config))
     if name == "citeseer":
-        check(replace(request, head=1, chiplets=1), graph, None, load_ring(config, 1))
+        check(replace(request, head=1, chiplets=1), graph, None, load_machine(config, 1))
 
 
 @full

@@ -10,7 +10,7 @@ from hw.chiplet.machine import Machine
 from hw.community.chiplet import CommunityChiplet
 from hw.host.hosted import Hosted
 from hw.ring.ring_chiplet import RingChiplet
-from scripts.config import load_ring, names
+from scripts.config import load_machine, names
 from scripts.flows.generate import header, port_list
 from scripts.machine import machine_block
 
@@ -22,7 +22,7 @@ def test_every_configuration_is_a_machine_with_the_buses_of_its_kind(config: str
     assert isinstance(machine, Hosted)
     ports = {port["name"] for port in port_list(machine)}
     assert {"s_axil_awvalid", "m_axi_araddr", "irq"} <= ports
-    sizes, inside = load_ring(config), machine.machine
+    sizes, inside = load_machine(config), machine.machine
     units = {"attribute_core": sizes.units.attributes, "neural_unit": sizes.units.neural}
     there = {name for name, parts in units.items() if parts}
     assert isinstance(inside, Machine) == bool(there)

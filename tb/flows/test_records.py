@@ -16,10 +16,11 @@ from golden.model.quantise import quantise
 from golden.model.training import Training, train
 from golden.model.weights import model_of
 from hw.chiplet.config import GatherChipletConfig
+from hw.config import MachineConfig
 from hw.host.hosted import Hosted
 from hw.machine import machine_of
 from scripts.cli import app
-from scripts.config import Sizes, load_ring
+from scripts.config import load_machine
 from scripts.flows import location
 from scripts.flows.location import Search
 from scripts.flows.progress import Steps, building, simulating
@@ -36,10 +37,10 @@ LIMITS = Limits(6)
 
 
 @pytest.fixture(scope="module")
-def sizes(tmp_path_factory: pytest.TempPathFactory) -> Sizes:
+def sizes(tmp_path_factory: pytest.TempPathFactory) -> MachineConfig:
     file = tmp_path_factory.mktemp("config") / "small.toml"
     file.write_text(SMALL)
-    return load_ring(str(file), 1)
+    return load_machine(str(file), 1)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ def problem() -> Problem:
     return quantise(train(GRAPH, model_of("gcn"), Training(layers=2, hidden=16, epochs=5)), GRAPH)
 
 
-def simulated(sizes: Sizes, problem: Problem, choice: Choice, folder: Path) -> Simulated:
+def simulated(sizes: MachineConfig, problem: Problem, choice: Choice, folder: Path) -> Simulated:
     assert sizes.chiplet.kind == "community"
     placed = place(problem, 1, config=sizes.chiplet, choice=choice)
     with Steps([building(), simulating(), "comparison"]) as steps:
@@ -63,7 +64,7 @@ def simulated(sizes: Sizes, problem: Problem, choice: Choice, folder: Path) -> S
     ],
 )
 def test_a_run_with_any_thresholds_is_exact_and_says_what_it_found(
-    sizes: Sizes, problem: Problem, choice: Choice, schedule: Schedule, tmp_path: Path
+    sizes: MachineConfig, problem: Problem, choice: Choice, schedule: Schedule, tmp_path: Path
 ) -> None:
     found = simulated(sizes, problem, choice, tmp_path)
     assert found.differences == []
@@ -97,7 +98,7 @@ def test_a_step_beside_halving_is_refused(verb: str, tmp_path: Path) -> None:
 
 
 def test_a_wrong_record_is_a_difference(
-    sizes: Sizes, problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sizes: MachineConfig, problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def first_lost(directory: Path, number: int | None = None) -> list[list[Record]]:
         return [records[1:] for records in located(directory, number)]
@@ -146,7 +147,7 @@ def test_streams_are_cut_into_locations_at_their_ends(tmp_path: Path) -> None:
     assert found == [[records[0].key], [records[1].key, records[3].key]]
 
 
-def test_a_locator_is_found_in_whatever_stands_around_it(sizes: Sizes) -> None:
+def test_a_locator_is_found_in_whatever_stands_around_it(sizes: MachineConfig) -> None:
     source = record_source(Hosted(machine_of(sizes.chiplet, once=True)))
     assert source is not None
     assert source.signals("dut", "valid") == (
