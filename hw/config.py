@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from contracts.parameters import Parameters, part, size
 from hw.attributes.core import AttributeCoreConfig
 from hw.chiplet.config import GatherChipletConfig
-from hw.community.chiplet import CommunityChipletConfig
+from hw.community.config import CommunityChipletConfig
 from hw.dnp.neural_unit import NeuralConfig
 from hw.machine import Units
 from hw.ring.formats import RingConfig

@@ -19,7 +19,7 @@ from golden.files import read_text
 from golden.ring.placement import CHIPLETS_MAX
 from hw.attributes.formats import AttributeConfig
 from hw.chiplet.config import GatherChipletConfig
-from hw.community.chiplet import CommunityChipletConfig
+from hw.community.config import CommunityChipletConfig
 from hw.community.formats import CommunityConfig
 from hw.config import MachineConfig
 from hw.ring.formats import RingConfig

@@ -11,15 +11,15 @@ from contracts.parameters import Parameters, size
 __all__ = ["LocatorConfig"]
 
 _WORD_BITS = 32
-#: Cycles the resolver takes for a conflict.
+#: Cycles that the resolver takes for a conflict.
 CONFLICT_CYCLES = 4
-#: Fewest cycles from the begin of a worker's search to the begin of its next one.
+#: Fewest cycles between the starts of two searches of a worker.
 _SEARCH_CYCLES = 8
-#: Lines that a search asks for ahead.
+#: Lines that a search prefetches.
 LINES = 4
-#: Bundles of neighbours that can be on their way when a search ends; see `hw.locator.state_lookup`.
+#: Most bundles of neighbours in flight when a search ends; see `hw.locator.state_lookup`.
 BUNDLES = 4
-#: Entries of the column table for each vertex it may have to hold.
+#: Entries of the column table for each vertex that it may hold.
 _SPARSE = 4
 
 
@@ -113,12 +113,12 @@ class LocatorConfig(Parameters):
 
     @property
     def paged(self) -> bool:
-        """Whether states are exchanged with the external memory."""
+        """Whether pages of states are swapped with the external memory."""
         return self.window != 0
 
     @property
     def page_rows(self) -> int:
-        """Vertices of a bank that are exchanged at a time."""
+        """Vertices of a bank in a page."""
         return self.page // self.banks
 
     @property
@@ -183,12 +183,12 @@ class LocatorConfig(Parameters):
 
     @property
     def lines_asked(self) -> int:
-        """Most lines that are asked for at a time."""
+        """Most outstanding line requests."""
         return self.workers * LINES
 
     @property
     def clients(self) -> int:
-        """Clients of the read arbiter: offsets, degrees, edges, lines that are read when needed, and pages."""
+        """Clients of the read arbiter: offsets, degrees, edges, lines read on demand, and pages."""
         return 3 + self.external + self.paged
 
     @property
@@ -203,7 +203,7 @@ class LocatorConfig(Parameters):
 
     @property
     def epoch_bits(self) -> int:
-        """Width of the number that tells a worker's searches apart; see `hw.locator.resolver`."""
+        """Width of the epoch that distinguishes a worker's searches; see `hw.locator.resolver`."""
         return ceil_log2(max(64, 2 * CONFLICT_CYCLES * (self.workers + 1) // _SEARCH_CYCLES))
 
     @property
@@ -213,12 +213,12 @@ class LocatorConfig(Parameters):
 
     @property
     def value_bits(self) -> int:
-        """Width of what a state says beside its kind: an owner, or a round."""
+        """Width of a state's value: an owner or a round."""
         return max(self.round_bits, self.worker_bits + self.epoch_bits)
 
     @property
     def list_bits(self) -> int:
-        """Width of an index into an engine's list of nodes, which also holds what was claimed too late."""
+        """Width of an index into an engine's list of nodes, which also holds late claims."""
         return ceil_log2(self.c_max + BUNDLES * self.lanes)
 
     @property
@@ -233,5 +233,5 @@ class LocatorConfig(Parameters):
 
     @property
     def table_bits(self) -> int:
-        """Width of an address of the column table: sparse, or with a place for every vertex."""
+        """Address width of the column table: sparse, or with a cell for every vertex."""
         return min(ceil_log2(_SPARSE * self.columns), self.node_bits)

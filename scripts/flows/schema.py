@@ -11,7 +11,7 @@ from typing import Annotated
 
 from hw.attributes.core import AttributeCoreConfig
 from hw.chiplet.config import GatherChipletConfig
-from hw.community.chiplet import CommunityChipletConfig
+from hw.community.config import CommunityChipletConfig
 from hw.dnp.neural_unit import NeuralConfig
 from scripts.flows.typed_json import INLINE
 
