@@ -16,7 +16,7 @@ from golden.model.float_model import FloatArray, FloatModel, propagation
 __all__ = ["LAYERS_MAX", "Training", "learnable", "train"]
 
 #: Most layers that are trained here; a weight file may have more.
-LAYERS_MAX = 3
+LAYERS_MAX = 32
 
 
 @dataclass(frozen=True)
