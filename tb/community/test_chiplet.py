@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from scipy import sparse
 
 from contracts import COMMANDS, LINE_BYTES, Error, Model, Opcode, RegionKind
 from contracts.dnp.config import ProcessorConfig
+from contracts.weights import WeightRoom
 from golden.community.image import build_community_image, tiles_of
 from golden.community.layer import operations_of
 from golden.community.plan import Kind, Operations, Scheme, columns_of, plan
@@ -54,6 +56,7 @@ SMALL = {
 }
 LIMITS = Limits(64, 64, 64, 8)
 #: What the small chiplet has room for, and less.
+WEIGHTS = WeightRoom(8, 128, 20)
 ROOM, TINY = Room(128, 1024, 2, 32), Room(48, 96, 2, 20)
 #: Beside the chiplet.
 NEURAL = NeuralConfig(ProcessorConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5), queue=8, depth=16)
@@ -177,6 +180,30 @@ def _in_tiles() -> tuple[list[Problem], Work]:
     return problems, [Job([image], memories[n % 2]) for n, image in enumerate(images)]
 
 
+def _in_blocks() -> tuple[list[Problem], Work]:
+    """Layers wider than the PEs: combined in PROCESS, in stages, in tiles, ended on the neural chip."""
+    problems = [
+        larger(8, [40, 33, 5], Model.GIN, 0.3),
+        larger(9, [21, 50], Model.GCN, 1.0),
+        larger(10, [28, 18, 4], Model.SAGE, 0.4, "tanh"),
+        problem("path", 11),
+    ]
+    problems[-1] = random_problem(problems[-1].graph, Model.GCN, [40, 17], 11)
+    ways: list[dict[str, Any]] = [
+        {"row_lines": ROWS, "kind": Kind.WINDOW},
+        {"row_lines": 2 * ROWS},
+        {"in_stages": True},
+        {"room": TINY},
+    ]
+    memories = (Settings(latency=5), Settings(latency=25, stall=0.3, seed=3))
+    jobs = [
+        Job([build_community_image(given, Schedule(7), LIMITS, **way, weight_room=WEIGHTS)], memories[n % 2])
+        for n, way in enumerate(ways)
+        for given in problems
+    ]
+    return problems, jobs
+
+
 def _first(image: Image, opcode: Opcode) -> dict[str, int]:
     """Return the first command of an opcode."""
     lines = (image.header["command_list"] + n for n in range(image.header["commands"]))
@@ -258,7 +285,13 @@ def _resets() -> tuple[Problem, Work]:
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Outcome]]:
     """Return what came of all work below, done in one simulation, since generating the chiplet takes longest."""
     parts = {"corners": _corners()[-1], "larger": _larger()[-1], "errors": _errors()[-1], "resets": _resets()[-1]}
-    parts |= {"deep": _deep()[-1], "in stages": _in_stages()[-1], "ends": _ends()[-1], "tiles": _in_tiles()[-1]}
+    parts |= {
+        "blocks": _in_blocks()[-1],
+        "deep": _deep()[-1],
+        "in stages": _in_stages()[-1],
+        "ends": _ends()[-1],
+        "tiles": _in_tiles()[-1],
+    }
     found = run([image for work in parts.values() for image in work], tmp_path_factory.mktemp("chiplet"))
     done: dict[str, list[Outcome]] = {}
     for name, work in parts.items():
@@ -302,6 +335,24 @@ def test_layers_in_stages_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
     assert not any(found), found
 
 
+def test_layers_wider_than_the_pes_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
+    """In blocks of columns, for which communities are found once if their records are kept."""
+    problems, work = _in_blocks()
+    found = [mismatches(problems[n % len(problems)], out) for n, out in enumerate(outcomes["blocks"])]
+    assert not any(found), found
+    for n, (job, out) in enumerate(zip(work, outcomes["blocks"], strict=True)):
+        (image,) = job.images
+        given = problems[n % len(problems)]
+        blocks = sum(command.opcode == Opcode.LOAD_WEIGHTS for command in image.commands)
+        assert blocks > len(given.model.layers)
+        tiles = tiles_of(image)
+        if given is problems[-1] and tiles == 1:
+            assert out.run.counters["replayed"] == blocks - 1
+        if tiles > 1:
+            parts = _partitions(given.graph, TINY, Schedule(7))
+            assert out.run.counters["communities"] == sum(len(communities) for _, communities in parts)
+
+
 def test_graphs_beyond_the_chip_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
     """Tile by tile, with the same bits as on a chip that has room for all at once."""
     problems, work = _in_tiles()
@@ -313,18 +364,22 @@ def test_graphs_beyond_the_chip_are_exact(outcomes: dict[str, list[Outcome]]) ->
     assert [phase.layer for phase in ended.phases if phase.opcode == "neural"] == list(problems[-1].model.ends)
 
 
+def _partitions(graph: Graph, room: Room, schedule: Schedule) -> list[tuple[Any, Any]]:
+    """Hubs and communities of each tile of a graph by itself."""
+    found = []
+    for tile in cut(Subgraph.whole(graph), room):
+        owners = np.repeat(np.arange(tile.vertices), np.diff(tile.offsets))
+        part = Graph.from_edges("tile", tile.rows.size, tile.edges, owners)
+        found.append(partition(part, schedule, LIMITS, elsewhere=np.arange(tile.rows.size) >= tile.vertices))
+    return found
+
+
 def test_the_counts_of_all_tiles_are_added_up(outcomes: dict[str, list[Outcome]]) -> None:
     """Hubs and communities are those of each tile by itself, in the last layer only."""
     problems, _ = _in_tiles()
     for given, out in list(zip(problems, outcomes["tiles"], strict=True))[-4:]:
-        subgraph = Subgraph.whole(given.graph)
-        hubs = communities = 0
-        for tile in cut(subgraph, ROOM):
-            owners = np.repeat(np.arange(tile.vertices), np.diff(tile.offsets))
-            graph = Graph.from_edges("tile", tile.rows.size, tile.edges, owners)
-            schedule = Schedule((7, 2)[problems.index(given) % 2])
-            own, found = partition(graph, schedule, LIMITS, elsewhere=np.arange(tile.rows.size) >= tile.vertices)
-            hubs, communities = hubs + len(own), communities + len(found)
+        parts = _partitions(given.graph, ROOM, Schedule((7, 2)[problems.index(given) % 2]))
+        hubs, communities = (sum(len(part) for part in kind) for kind in zip(*parts, strict=True))
         assert (out.run.counters["hubs"], out.run.counters["communities"]) == (hubs, communities)
 
 
