@@ -380,7 +380,8 @@ class Controller(wiring.Component):
     def _refuse(self, m: Module, sizes: _Sizes, location: _Location) -> None:
         """Check each command against the configuration and the commands before it."""
         config, front = self.config, self._front
-        load, combine, locate, process = (front.view(opcode) for opcode in _SLOTS)
+        load, combine = front.view(Opcode.LOAD_WEIGHTS), front.view(Opcode.COMBINE)
+        locate, process = front.view(Opcode.LOCATE), front.view(Opcode.PROCESS)
         # The spacing of the weights follows a cycle after the operands.
         last_chunk, chunk_shift = Signal(16), Signal.like(self.combination.chunk_shift)
         m.d.sync += last_chunk.eq((load.f_out - 1) >> exact_log2(config.lanes))
