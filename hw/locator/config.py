@@ -6,62 +6,64 @@ from amaranth.utils import ceil_log2, exact_log2
 
 from contracts import LINE_BYTES
 from contracts.communities import ROUNDS_MAX
+from contracts.parameters import Parameters, size
 
 __all__ = ["LocatorConfig"]
 
 _WORD_BITS = 32
-#: Cycles the resolver takes for a conflict.
+#: Cycles that the resolver takes for a conflict.
 CONFLICT_CYCLES = 4
-#: Fewest cycles from the begin of a worker's search to the begin of its next one.
+#: Fewest cycles between the starts of two searches of a worker.
 _SEARCH_CYCLES = 8
-#: Lines that a search asks for ahead.
+#: Lines that a search prefetches.
 LINES = 4
-#: Bundles of neighbours that can be on their way when a search ends; see `hw.locator.state_lookup`.
+#: Most bundles of neighbours in flight when a search ends; see `hw.locator.state_lookup`.
 BUNDLES = 4
-#: Entries of the column table for each vertex it may have to hold.
+#: Entries of the column table for each vertex that it may hold.
 _SPARSE = 4
 
 
 @dataclass(frozen=True)
-class LocatorConfig:
+class LocatorConfig(Parameters):
     """Parameters of the locator; all widths follow from them.
 
     Attributes
     ----------
     engines
-        Search engines, 1 to 64: each has one port to the node state and one to the adjacency.
+        Search engines; each has one port to the node state and one to the adjacency.
     searches
-        Searches that take turns at an engine's ports, 1 to 8: while one waits for an answer, another goes on.
+        Searches that take turns at an engine's ports: while one waits for an answer, another proceeds.
     lanes
-        Neighbours that an engine looks at in a cycle, a power of two up to the edges of a line.
+        Neighbours that an engine examines in a cycle, at most the edges of a line.
     nodes
-        Vertices that can be told apart, a power of two from ``2 * banks``.
+        Most vertices, at least two a bank.
     window
-        Vertices whose state is on the chip, a power of two below `nodes` in whole pages; the others' lie in the
-        external memory and are exchanged with them. 0: all.
+        Vertices whose state is on the chip, a power of two below `nodes` in whole pages; the state of others is in
+        external memory and is exchanged with theirs. 0: all.
     page
-        Vertices that are exchanged at a time, a power of two from `banks`, of at least a line.
+        Vertices exchanged at a time, a power of two from `banks`, of at least a line.
     edges
-        Directed edges that are on the chip, a power of two.
+        Most directed edges on the chip, at least two lines a bank of the adjacency.
     c_max
-        Largest community a search can hold, in nodes: a multiple of 64.
+        Largest community a search can hold, in nodes.
     hubs
-        Most hubs of a community: a multiple of 64.
+        Most hubs of a community.
     banks
-        Banks of the node state, a power of two; also degrees compared per cycle.
+        Banks of the node state; also degrees compared per cycle.
     line_banks
-        Banks of the adjacency, a power of two.
+        Banks of the adjacency.
     external
-        The adjacency stays in the external memory and is read when it is needed; `edges` are then as many as can be
-        addressed.
+        The adjacency stays in external memory and is read on demand; `edges` are then as many as can be addressed.
     tasks
-        Tasks that wait for an engine.
+        Tasks that can wait for an engine.
     outputs
-        Record streams, 1 to all searches; search *n* emits on stream *n* modulo `outputs`.
+        Record streams, at most one a search; search *n* emits on stream *n* modulo `outputs`.
     tag_bits
         Width of a record's number in an engine's tables, which are cleared when it wraps.
-    address_width, data_width
-        Of the memory port, in bits. A line of the adjacency is a beat.
+    address_width
+        Bits of a byte address at the memory port.
+    data_width
+        Bits of a beat of the memory port, which is a line of the adjacency.
 
     Raises
     ------
@@ -69,53 +71,32 @@ class LocatorConfig:
         If a parameter is out of range.
     """
 
-    engines: int = 8
-    searches: int = 2
-    lanes: int = 2
-    nodes: int = 4096
+    engines: int = size(8, 1, 64)
+    searches: int = size(2, 1, 8)
+    lanes: int = size(2, 1, lambda locator: min(8, locator.line_words), power=True)
+    nodes: int = size(4096, lambda locator: 2 * locator.banks, power=True)
     window: int = 0
     page: int = 256
-    edges: int = 16384
-    c_max: int = 64
-    hubs: int = 64
-    banks: int = 32
-    line_banks: int = 16
-    tasks: int = 16
-    outputs: int = 1
-    tag_bits: int = 12
-    address_width: int = 32
-    data_width: int = 256
+    edges: int = size(16384, 16, power=True)
+    c_max: int = size(64, 64, 4096, step=64)
+    hubs: int = size(64, 64, 4096, step=64)
+    banks: int = size(32, 2, power=True)
+    line_banks: int = size(16, 2, power=True)
+    tasks: int = size(16, 1)
+    outputs: int = size(1, 1, lambda locator: locator.workers)
+    tag_bits: int = size(12, 3, 16)
+    address_width: int = size(32, 13, 64)
+    data_width: int = size(256, values=(64, 128, 256))
     external: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= self.engines <= 64:
-            raise ValueError(f"engines must be in 1..64, not {self.engines!r}")
-        if not 1 <= self.searches <= 8:
-            raise ValueError(f"searches must be in 1..8, not {self.searches!r}")
-        if not 1 <= self.outputs <= self.workers:
-            raise ValueError(f"outputs must be in 1..{self.workers}, not {self.outputs!r}")
-        for name, least in (("banks", 2), ("line_banks", 2), ("nodes", 2 * self.banks), ("edges", 16)):
-            value = getattr(self, name)
-            if value < least or value & (value - 1):
-                raise ValueError(f"{name} must be a power of two from {least}, not {value!r}")
+        super().__post_init__()
         if self.paged:
             self._check_pages()
-        for name in ("c_max", "hubs"):
-            value = getattr(self, name)
-            if not 64 <= value <= 4096 or value % 64:
-                raise ValueError(f"{name} must be a multiple of 64 in 64..4096, not {value!r}")
-        if self.data_width not in (64, 128, 256):
-            raise ValueError(f"data_width must be 64, 128 or 256, not {self.data_width!r}")
-        if self.lanes not in (1, 2, 4, 8) or self.lanes > self.line_words:
-            raise ValueError(f"lanes must be a power of two in 1..{self.line_words}, not {self.lanes!r}")
         if self.edges < 2 * self.line_banks * self.line_words:
             raise ValueError(f"edges must be at least {2 * self.line_banks * self.line_words}, not {self.edges!r}")
-        if not 3 <= self.tag_bits <= 16:
-            raise ValueError(f"tag_bits must be in 3..16, not {self.tag_bits!r}")
         if (1 << self.tag_bits) < 2 * (self.line_words + 2):
             raise ValueError(f"tag_bits must leave room for {self.line_words + 2} records, not {self.tag_bits!r}")
-        if self.tasks < 1:
-            raise ValueError(f"tasks must be at least 1, not {self.tasks!r}")
 
     def _check_pages(self) -> None:
         least_page = max(self.banks, 8 * LINE_BYTES // self.slot_bits)
@@ -132,12 +113,12 @@ class LocatorConfig:
 
     @property
     def paged(self) -> bool:
-        """Whether states are exchanged with the external memory."""
+        """Whether pages of states are swapped with the external memory."""
         return self.window != 0
 
     @property
     def page_rows(self) -> int:
-        """Vertices of a bank that are exchanged at a time."""
+        """Vertices of a bank in a page."""
         return self.page // self.banks
 
     @property
@@ -202,12 +183,12 @@ class LocatorConfig:
 
     @property
     def lines_asked(self) -> int:
-        """Most lines that are asked for at a time."""
+        """Most outstanding line requests."""
         return self.workers * LINES
 
     @property
     def clients(self) -> int:
-        """Clients of the read arbiter: offsets, degrees, edges, lines that are read when needed, and pages."""
+        """Clients of the read arbiter: offsets, degrees, edges, lines read on demand, and pages."""
         return 3 + self.external + self.paged
 
     @property
@@ -222,7 +203,7 @@ class LocatorConfig:
 
     @property
     def epoch_bits(self) -> int:
-        """Width of the number that tells a worker's searches apart; see `hw.locator.resolver`."""
+        """Width of the epoch that distinguishes a worker's searches; see `hw.locator.resolver`."""
         return ceil_log2(max(64, 2 * CONFLICT_CYCLES * (self.workers + 1) // _SEARCH_CYCLES))
 
     @property
@@ -232,12 +213,12 @@ class LocatorConfig:
 
     @property
     def value_bits(self) -> int:
-        """Width of what a state says beside its kind: an owner, or a round."""
+        """Width of a state's value: an owner or a round."""
         return max(self.round_bits, self.worker_bits + self.epoch_bits)
 
     @property
     def list_bits(self) -> int:
-        """Width of an index into an engine's list of nodes, which also holds what was claimed too late."""
+        """Width of an index into an engine's list of nodes, which also holds late claims."""
         return ceil_log2(self.c_max + BUNDLES * self.lanes)
 
     @property
@@ -252,5 +233,5 @@ class LocatorConfig:
 
     @property
     def table_bits(self) -> int:
-        """Width of an address of the column table: sparse, or with a place for every vertex."""
+        """Address width of the column table: sparse, or with a cell for every vertex."""
         return min(ceil_log2(_SPARSE * self.columns), self.node_bits)
