@@ -8,6 +8,7 @@ from amaranth.utils import ceil_log2, exact_log2
 from contracts import PARTIAL_BITS, VALUE_BITS, VID_BITS
 from hw.community.formats import RECORDS, CommunityConfig, HubConfig
 from hw.community.row_finisher import RowFinisher
+from hw.graph.formats import is_high_half
 from hw.stream.arbiter import merge
 from hw.stream.queue import Queue
 
@@ -267,7 +268,7 @@ class HubUnit(wiring.Component):
             m.d.comb += [
                 high_write.en.eq(new & settles),
                 high_write.addr.eq(count),
-                high_write.data.eq((vid >= self.first_partial) & (vid[0] ^ self.first_partial[0])),
+                high_write.data.eq(is_high_half(vid, self.first_partial)),
                 high_read.en.eq(1),
                 high_read.addr.eq(served.o.payload.slot),
             ]

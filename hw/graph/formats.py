@@ -1,12 +1,14 @@
 """Formats of the graph readers: requests, rows, segments and error reports."""
 
+from typing import Any
+
 from amaranth import unsigned
 from amaranth.lib import data
 from amaranth.utils import exact_log2
 
 from hw.memory.formats import WORD_BYTES
 
-__all__ = ["WORD_BITS", "CsrRequest", "ErrorReport", "RowBeat", "Segment"]
+__all__ = ["WORD_BITS", "CsrRequest", "ErrorReport", "RowBeat", "Segment", "is_high_half"]
 
 #: Bits of a word of an array.
 WORD_BITS = 8 * WORD_BYTES
@@ -61,3 +63,17 @@ class RowBeat(data.StructLayout):
 
 #: One tile of one row: where it ends in the array, in words. It begins where the previous one ended.
 Segment = data.StructLayout({"end": 32, "tile": 8, "first": 1, "last": 1, "final": 1})
+
+
+def is_high_half(vid: Any, first_partial: Any) -> Any:
+    """Return whether the row of a vertex holds the high halves of a partial sum, which count 2^16 times.
+
+    Parameters
+    ----------
+    vid
+        Of the vertex.
+    first_partial
+        VID of the first row of halves. Such rows lie behind those of all vertices, for each hub its low halves and then
+        its high halves.
+    """
+    return (vid >= first_partial) & (vid[0] != first_partial[0])

@@ -23,6 +23,7 @@ from hw.ring.ring_unit import RingUnit
 from hw.ring.route_decision import RouteDecision
 from hw.ring.sender import Sender
 from hw.ring.shared_reader import SharedReader
+from hw.ring.sum_writer import SumWriter
 from hw.ring.tokens import Tokens
 
 __all__ = ["made", "ring_chiplet", "ring_unit"]
@@ -48,6 +49,7 @@ def made(name: str) -> wiring.Component:
         "sender": Sender,
         "local_adder": LocalAdder,
         "shared_reader": lambda: SharedReader(3),
+        "sum_writer": SumWriter,
         "tokens": Tokens,
     }
     return parts[name]()
