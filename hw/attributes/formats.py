@@ -1,6 +1,6 @@
 """Sizes of the attribute access, and what its streams carry."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from amaranth import unsigned
 from amaranth.lib import data, enum
@@ -9,7 +9,7 @@ from contracts import VID_BITS, Flow, Policy
 from contracts.cache import KEY_BITS
 from hw.memory.formats import WORD_BYTES, check_port
 
-__all__ = ["AttributeConfig", "AttributeSettings", "MoveKind"]
+__all__ = ["AttributeConfig", "AttributeSettings", "CoreConfig", "MoveKind"]
 
 #: Bits of a flow.
 FLOW_BITS = max(Flow).bit_length()
@@ -159,6 +159,41 @@ class AttributeConfig:
         return data.StructLayout(
             {"kind": MoveKind, "first": range(self.rows), "second": range(self.rows), "tag": unsigned(self.tag_bits)}
         )
+
+
+@dataclass(frozen=True)
+class CoreConfig:
+    """Sizes of a core.
+
+    Parameters
+    ----------
+    attribute
+        Sizes of the attribute RAM and of the memory port.
+    most
+        Largest fan-out and largest number of negatives of a root, 1..255.
+    frontier
+        Largest number of positions that a batch expands, 2..65536: roots and the samples of all hops but the last.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+    """
+
+    attribute: AttributeConfig = field(default_factory=AttributeConfig)
+    most: int = 16
+    frontier: int = 1024
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.most <= 255:
+            raise ValueError(f"most must be in 1..255, not {self.most!r}")
+        if not 2 <= self.frontier <= 1 << 16:
+            raise ValueError(f"frontier must be in 2..65536, not {self.frontier!r}")
+
+    @property
+    def fan_out_max(self) -> int:
+        """Largest fan-out and number of negatives of a command; the samples of a position have a slot each."""
+        return min(self.most, self.attribute.slots)
 
 
 class AttributeSettings(data.StructLayout):
