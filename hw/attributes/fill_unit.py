@@ -1,35 +1,20 @@
 """Fill unit: rows that are missing, asked for in order, written into their slots as they come (A3, A7c)."""
 
-from amaranth import Elaboratable, Module, Mux, Signal, unsigned
+from amaranth import Elaboratable, Module, Mux, Signal
 from amaranth.hdl import Cover
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.attributes.address_mapper import AddressMapper
+from hw.attributes.flows import Missing
 from hw.attributes.formats import AttributeConfig, AttributeSettings
-from hw.attributes.id_table import CELLS
 from hw.attributes.row_store import FillBeat
 from hw.memory.formats import RangeBeat, ReadBeat, ReadRequest
 from hw.memory.range_reader import RangeReader
 from hw.stream.queue import Queue
 from hw.stream.slice import Slice
 
-__all__ = ["FillUnit", "Missing"]
-
-
-class Missing(data.StructLayout):
-    """A row on its way: its ID, slot and cell in the ID table, and what its request wants."""
-
-    def __init__(self, config: AttributeConfig) -> None:
-        super().__init__(
-            {
-                "id": unsigned(config.id_bits),
-                "slot": range(config.slots),
-                "cell": range(CELLS + 1),
-                "read": 1,
-                "tag": unsigned(config.tag_bits),
-            }
-        )
+__all__ = ["FillUnit"]
 
 
 class FillUnit(wiring.Component):

@@ -69,12 +69,13 @@ class Sampler(wiring.Component):
         for n, (request, beat) in enumerate(clients):
             connect(m, request, flipped(self.requests[n]))
             connect(m, flipped(self.beats[n]), beat)
-        for n, part in enumerate((positive, negative)):
-            connect(m, part.error, flipped(self.errors[n]))
-            m.d.comb += part.settings.eq(self.settings)
+        connect(m, positive.error, flipped(self.errors[0]))
+        connect(m, negative.error, flipped(self.errors[1]))
 
         negatives = Signal()  # `o` carries negatives
         m.d.comb += [
+            positive.settings.eq(self.settings),
+            negative.settings.eq(self.settings),
             self.o.valid.eq(Mux(negatives, negative.o.valid, positive.o.valid)),
             self.o.payload.eq(Mux(negatives, negative.o.payload, positive.o.payload)),
             positive.o.ready.eq(self.o.ready & ~negatives),
