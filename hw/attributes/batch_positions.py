@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from contracts.sampling import HOPS_MAX, NEGATIVE_HOP
 from contracts.scale import scales_of
 from hw.attributes.formats import CoreConfig
-from hw.attributes.structure_processor import Sample
+from hw.attributes.sampling_formats import Sample
 from hw.attributes.target_address import Placed
 
 __all__ = ["ARRAYS", "BatchPositions"]

@@ -10,7 +10,7 @@ from contracts.sampling import HOPS_MAX
 from hw.attributes.batch_positions import ARRAYS, BatchPositions
 from hw.attributes.formats import CoreConfig
 from hw.attributes.request_counts import RequestTotals
-from hw.attributes.structure_processor import Sample
+from hw.attributes.sampling_formats import Sample
 from hw.attributes.target_address import Placed
 from hw.contracts import struct
 from hw.memory.formats import WriteRequest, line_address_width

@@ -13,7 +13,7 @@ from hw.attributes.batch_check import BatchCheck
 from hw.attributes.batch_writer import BatchSettings
 from hw.attributes.copier import CopyRequest
 from hw.attributes.formats import AttributeSettings, CoreConfig
-from hw.attributes.structure_processor import SampleSettings
+from hw.attributes.sampling_formats import SampleSettings
 from hw.contracts import struct
 from hw.graph.csr_reader import ErrorReport
 from hw.memory.formats import WORD_BYTES, line_address_width

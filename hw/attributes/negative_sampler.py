@@ -11,8 +11,8 @@ from contracts import VID_BITS, Error
 from contracts.sampling import NEGATIVE_HOP
 from hw.attributes.chooser import Chooser
 from hw.attributes.row_finder import FoundRow, RowFinder
+from hw.attributes.sampling_formats import Sample, SampleSettings
 from hw.attributes.state_mixer import StateMixer
-from hw.attributes.structure_processor import Sample, SampleSettings
 from hw.graph.csr_reader import ErrorReport
 from hw.memory.formats import ReadBeat, ReadRequest
 from hw.memory.range_reader import RangeReader

@@ -6,7 +6,8 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.attributes.formats import CoreConfig
 from hw.attributes.negative_sampler import NegativeSampler
-from hw.attributes.structure_processor import Sample, SampleSettings, StructureProcessor
+from hw.attributes.sampling_formats import Sample, SampleSettings
+from hw.attributes.structure_processor import StructureProcessor
 from hw.graph.csr_reader import ErrorReport
 from hw.memory.formats import ReadBeat, ReadRequest
 
