@@ -5,7 +5,7 @@ from amaranth.lib import data
 
 from contracts import Flow
 from hw.attributes.formats import AttributeConfig
-from hw.attributes.id_table import CELLS
+from hw.attributes.table_formats import CELLS
 
 __all__ = ["Effect", "FlowBits", "Found", "Marks", "Missing", "way_shape"]
 

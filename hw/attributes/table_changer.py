@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.attributes.flows import Effect, FlowBits, Found, way_shape
 from hw.attributes.formats import AttributeConfig
-from hw.attributes.id_table import TableChange
+from hw.attributes.table_formats import TableChange
 
 __all__ = ["TableChanger"]
 
