@@ -51,7 +51,7 @@ class Sizes(NamedTuple):
     @property
     def community(self) -> MachineConfig | None:
         """Sizes of each chiplet if it has community PEs; None with gather PEs."""
-        return self.chiplet if isinstance(self.chiplet, MachineConfig) else None
+        return self.chiplet if self.chiplet.kind == "community" else None
 
     @property
     def ring(self) -> RingConfig | None:
@@ -113,7 +113,7 @@ def load_config(name: str) -> ChipletConfig:
         another kind of chiplet.
     """
     config = load_machine(name)
-    if isinstance(config, MachineConfig):
+    if config.kind == "community":
         raise InputError(f"configuration {name}", 'has pe = "community"', "a chiplet with gather PEs")
     return config
 

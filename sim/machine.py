@@ -58,7 +58,7 @@ def build_machine(
 
     def make() -> Build:
         # A chiplet with gather PEs that is alone is small enough to be compiled as one.
-        once = ring is not None or isinstance(config, MachineConfig)
+        once = ring is not None or config.kind == "community"
         component = machine_of(config, units, ring, once=once)
         component = Hosted(component) if hosted else component
         if ring is not None:

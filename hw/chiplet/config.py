@@ -1,6 +1,7 @@
 """Sizes of a chiplet."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
 from hw.pe.formats import PEConfig
 
@@ -27,6 +28,11 @@ class ChipletConfig:
     ValueError
         If a parameter is out of its range.
     """
+
+    #: Kind of its PEs, by which code that serves both kinds tells them apart (``config.kind == "community"``).
+    kind: ClassVar[Literal["gather"]] = "gather"
+    #: Names of the ports on which the chiplet counts its work.
+    counters: ClassVar[tuple[str, ...]] = ()
 
     groups: int = 2
     pes: int = 2

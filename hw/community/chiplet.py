@@ -1,7 +1,7 @@
 """A chiplet with community PEs: locates and processes communities of the graph in its memory, layer by layer."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
@@ -84,6 +84,12 @@ class MachineConfig:
     ValueError
         If a parameter is out of its range.
     """
+
+    #: As in `ChipletConfig`.
+    kind: ClassVar[Literal["community"]] = "community"
+    counters: ClassVar[tuple[str, ...]] = (
+        "gross", "formed", "worked", "smoothed", "replayed", "communities", "hubs", "rounds", "edges_read",
+    )  # fmt: skip
 
     community: CommunityConfig = field(default_factory=CommunityConfig)
     locator: LocatorConfig = field(default_factory=LocatorConfig)
@@ -173,9 +179,6 @@ class CommunityChiplet(wiring.Component):
         What the last layer that was located had: all its tiles together, but the most rounds of one.
     """
 
-    #: What is counted; ports of that name.
-    COUNTERS = ("gross", "formed", "worked", "smoothed", "replayed", "communities", "hubs", "rounds", "edges_read")
-
     def __init__(
         self, config: MachineConfig | None = None, *, once: bool = False, offload: tuple[Opcode, ...] = ()
     ) -> None:
@@ -189,7 +192,7 @@ class CommunityChiplet(wiring.Component):
                 "opcode": Out(8),
                 "layer": Out(8),
                 "working": Out(len(self.config.parts)),
-                **{name: Out(32) for name in self.COUNTERS},
+                **{name: Out(32) for name in self.config.counters},
                 **flat_members("m_axi", Out(self.m_axi)),
                 **(offload_members(locator.address_width) if offload else {}),
             }

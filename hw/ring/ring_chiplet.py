@@ -79,7 +79,7 @@ class RingChiplet(wiring.Component):
         else:
             self.chiplet = Chiplet(self.config, offload=RING_OPCODES + offload)
         #: What is counted; ports of that name.
-        self.counters: tuple[str, ...] = getattr(self.chiplet, "COUNTERS", ())
+        self.counters = self.config.counters
         #: Bits of the IDs of the chiplet's own port and of the ring unit's.
         self._id_width = len(self.chiplet.m_axi_arid)
         self._link = LinkSignature(self.ring.link_width)

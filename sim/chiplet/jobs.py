@@ -22,7 +22,7 @@ from golden.image import Image, Region
 from golden.model.layer import Int16Array
 from golden.model.network import Problem, infer
 from hw.chiplet.config import ChipletConfig
-from hw.community.chiplet import CommunityChiplet, MachineConfig
+from hw.community.chiplet import MachineConfig
 from hw.machine import Units
 from sim.chiplet.host import Host, Run
 from sim.harness import CLOCK_NS, BuildOptions, Result, parameters
@@ -140,7 +140,7 @@ def run_jobs(
         If a run does not complete.
     """
     directory = directory.resolve()
-    counters = CommunityChiplet.COUNTERS if isinstance(config, MachineConfig) else ()
+    counters = config.counters
     size = max((len(job.image.data) for job in jobs), default=1)
     places = []
     for number, job in enumerate(jobs):

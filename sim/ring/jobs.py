@@ -16,7 +16,7 @@ from golden.image import Image
 from golden.model.layer import Int16Array
 from golden.model.network import LayerResult, Problem, infer
 from hw.chiplet.config import ChipletConfig
-from hw.community.chiplet import CommunityChiplet, MachineConfig
+from hw.community.chiplet import MachineConfig
 from hw.machine import Units
 from hw.ring.formats import RingConfig
 from hw.ring.ring_chiplet import RingChiplet
@@ -140,7 +140,7 @@ def run_ring(
         If a chiplet does not complete.
     """
     made = build_machine(config, units, ring, name=name, size=_size(jobs), hosted=hosted, options=options)
-    counters = CommunityChiplet.COUNTERS if isinstance(config, MachineConfig) else ()
+    counters = config.counters
     result = _simulate(made, config.port, ring.chiplets, counters, jobs, directory)
     completed.append(result)
     if result.message:

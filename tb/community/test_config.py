@@ -6,14 +6,13 @@ import pytest
 from typer.testing import CliRunner
 
 from contracts.errors import InputError
-from hw.community.chiplet import MachineConfig
 from scripts.cli import app
 from scripts.config import as_dict, load_config, load_machine, load_ring
 
 
 def test_a_configuration_says_which_pe() -> None:
-    assert isinstance(load_machine("community"), MachineConfig)
-    assert not isinstance(load_machine("default"), MachineConfig)
+    assert load_machine("community").kind == "community"
+    assert load_machine("default").kind == "gather"
     assert as_dict(load_machine("community"))["lanes"] == 64
     with pytest.raises(InputError, match="gather PEs"):
         load_config("community")
@@ -40,8 +39,7 @@ def test_bad_configurations_are_refused(text: str, message: str, tmp_path: Path)
 def test_chiplets_of_a_ring_have_sizes_of_their_own() -> None:
     alone, count, *_ = load_ring("community", 1)
     several, four, *_ = load_ring("community", 4)
-    assert isinstance(alone, MachineConfig)
-    assert isinstance(several, MachineConfig)
+    assert alone.kind == several.kind == "community"
     assert (count, alone.lanes, alone.community.partials) == (1, 64, False)
     assert (four, several.lanes, several.community.partials) == (4, 16, True)
 

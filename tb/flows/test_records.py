@@ -16,7 +16,6 @@ from golden.model.quantise import quantise
 from golden.model.training import Training, train
 from golden.model.weights import model_of
 from hw.chiplet.config import ChipletConfig
-from hw.community.chiplet import MachineConfig
 from hw.host.hosted import Hosted
 from hw.machine import machine_of
 from scripts.cli import app
@@ -47,7 +46,7 @@ def problem() -> Problem:
 
 
 def simulated(sizes: Sizes, problem: Problem, choice: Choice, folder: Path) -> Simulated:
-    assert isinstance(sizes.chiplet, MachineConfig)
+    assert sizes.chiplet.kind == "community"
     placed = place(problem, 1, config=sizes.chiplet, choice=choice)
     with Steps([building(), simulating(), "comparison"]) as steps:
         return simulate(sizes, problem, infer(problem), folder, steps, placed=placed)

@@ -1,0 +1,1 @@
+"""The command front end: all that units which take commands have in common."""

@@ -1,0 +1,1 @@
+"""Bench and proofs of the command front end."""
