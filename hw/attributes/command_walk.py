@@ -1,26 +1,26 @@
-"""Command walk: carries a SAMPLE or COPY command from its operands to its answer (A9)."""
+"""Command walk: carries SAMPLE and COPY commands from their operands to their answer (A9)."""
 
 from typing import Any
 
-from amaranth import Elaboratable, Module, Signal, unsigned
+from amaranth import Elaboratable, Module, unsigned
+from amaranth.hdl import Assert
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from contracts import COMMAND_BYTES, COMMANDS, LINE_BYTES, ROW_BYTES, Error, Opcode
+from contracts import COMMAND_BYTES, LINE_BYTES, ROW_BYTES, Error, Opcode
 from contracts.sampling import HOPS_MAX
 from hw.attributes.batch_check import BatchCheck
 from hw.attributes.batch_writer import BatchSettings
 from hw.attributes.copier import CopyRequest
 from hw.attributes.formats import AttributeSettings, CoreConfig
 from hw.attributes.sampling_formats import SampleSettings
-from hw.contracts import struct
-from hw.graph.csr_reader import ErrorReport
+from hw.command.checks import Check, refuse
+from hw.command.front_end import CommandFrontEnd
+from hw.graph.formats import ErrorReport
 from hw.memory.formats import WORD_BYTES, line_address_width
 
 __all__ = ["CommandWalk", "CoreSettings"]
-
-_LINE_WORDS = LINE_BYTES // WORD_BYTES
 
 
 class CoreSettings(data.StructLayout):
@@ -43,7 +43,7 @@ class CoreSettings(data.StructLayout):
 
 
 class CommandWalk(wiring.Component):
-    """Checks a command, has it carried out, waits until its writes are in memory, and answers with its first error.
+    """Has a command checked and carried out, and waits until its writes are in memory.
 
     Parameters
     ----------
@@ -51,10 +51,8 @@ class CommandWalk(wiring.Component):
 
     Attributes
     ----------
-    command : stream of unsigned(512)
-    executed : stream of `ErrorReport`
-    base : In
-        Line address that addresses in commands count from.
+    command, executed, base, errors
+        As of `CommandFrontEnd`. Sources of errors: structure processor, negative sampler, reads, writes.
     settings : Out
         `CoreSettings`, constant from the cycle before `flush` to the answer.
     idle : In(1)
@@ -66,15 +64,14 @@ class CommandWalk(wiring.Component):
     batch_done : In(1)
         It has ended.
     copy : stream of `CopyRequest`
+        To the copier, which is idle and takes it at once.
     copy_done : In(1)
         The copier has ended.
-    errors : streams of `ErrorReport`, always ready
-        Of two in one cycle, the first in this array counts: structure processor, negative sampler, reads, writes.
     writing : In(1)
-        Beats are on their way to memory, or have no answer yet; a beat counts from the cycle after it has been offered.
+        Beats are on their way to memory, or have no answer yet.
     """
 
-    #: Streams in `errors`.
+    #: Sources of errors.
     SOURCES = 4
 
     def __init__(self, config: CoreConfig) -> None:
@@ -98,72 +95,51 @@ class CommandWalk(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Latch a command, then walk: decode, check, count, flush, sample or copy, wait for writes, answer."""
+        """Walk: count, flush, sample or copy, wait for writes."""
         m = Module()
+        m.submodules.front = front = CommandFrontEnd(
+            {Opcode.SAMPLE: 2, Opcode.COPY: 2}, self.config.attribute.address_width, self.SOURCES
+        )
         m.submodules.check = check = BatchCheck(self.config)
-        held = Signal(8 * COMMAND_BYTES, reset_less=True)
-        command = data.View(struct(COMMANDS[Opcode.SAMPLE]), held)
-        m.d.comb += check.command.eq(command)
-        self._relocate(m, command)
-        copy = self._copy(m, held)
-
-        code, info = Signal(range(max(Error) + 1), reset_less=True), Signal(32, reset_less=True)
-        busy = Signal()
-        for source in self.errors:
-            with m.If(source.valid & busy & (code == Error.NONE)):
-                m.d.sync += [code.eq(source.payload.code), info.eq(source.payload.info)]
-
-        def fail(error: Any, where: Any) -> None:
-            m.d.sync += [code.eq(error), info.eq(where)]
-            m.next = "ANSWER"
-
+        sample, copy = front.view(Opcode.SAMPLE), front.view(Opcode.COPY)
+        connect(m, flipped(self.command), front.command)
+        connect(m, front.executed, flipped(self.executed))
+        for source, end in zip(self.errors, front.errors, strict=True):
+            connect(m, flipped(source), end)
+        refuse(m, front, {Opcode.SAMPLE: self._sample_checks(sample), Opcode.COPY: [self._copy_check(copy)]})
+        samples = front.opcode == Opcode.SAMPLE
         m.d.comb += [
-            busy.eq(1),
-            self.executed.payload.code.eq(code),
-            self.executed.payload.info.eq(info),
+            front.base.eq(self.base),
+            # Addresses wrap round the end of the memory.
+            front.unused.eq(~0),
+            check.command.eq(sample),
+            check.start.eq(front.start & samples),
+            front.own.payload.eq(check.error),
+            self.copy.valid.eq(front.start & ~samples),
         ]
+        m.d.sync += Assert(self.copy.ready | ~self.copy.valid, "the copier is not idle")
+        self._settings(m, front, sample)
+        self._copy(m, front, copy)
         with m.FSM():
             with m.State("IDLE"):
-                m.d.comb += [busy.eq(0), self.command.ready.eq(1)]
-                m.d.sync += [held.eq(self.command.payload), code.eq(Error.NONE), info.eq(0)]
-                with m.If(self.command.valid):
-                    m.next = "DECODE"
-            with m.State("DECODE"):
-                with m.Switch(command.opcode):
-                    with m.Case(Opcode.NOP):
-                        m.next = "ANSWER"
-                    with m.Case(Opcode.COPY):
-                        m.next = "COPY"
-                    with m.Case(Opcode.SAMPLE):
-                        m.next = "CHECK"
-                    with m.Default():
-                        fail(Error.BAD_OPCODE, command.opcode)
-            with m.State("CHECK"):
-                for n, (wrong, error, operand) in enumerate(self._checks(command)):
-                    with m.Elif(wrong) if n else m.If(wrong):
-                        fail(error, operand)
-                with m.Else():
-                    m.d.comb += check.start.eq(1)
-                    m.next = "COUNT"
+                with m.If(front.start):
+                    m.next = "COPY"
+                    with m.If(samples):
+                        m.next = "COUNT"
             with m.State("COUNT"):
                 with m.If(check.done):
                     m.next = "FLUSH"
                     with m.If(check.error.code != Error.NONE):
-                        fail(check.error.code, check.error.info)
+                        m.d.comb += [front.own.valid.eq(1), front.done.eq(1)]
+                        m.next = "IDLE"
             with m.State("FLUSH"):
                 with m.If(self.idle):
-                    m.d.comb += [self.flush.eq(command.flush), self.batch.eq(1)]
+                    m.d.comb += [self.flush.eq(sample.flush), self.batch.eq(1)]
                     m.next = "BATCH"
             with m.State("BATCH"):
                 with m.If(self.batch_done):
                     m.next = "WRITE"
             with m.State("COPY"):
-                m.d.comb += self.copy.valid.eq(copy.lines <= 1 << len(self.base))
-                with m.If(~self.copy.valid):
-                    fail(Error.BAD_OPERAND, copy.lines)
-                with m.Elif(self.copy.ready):
-                    m.next = "COPYING"
-            with m.State("COPYING"):
                 with m.If(self.copy_done):
                     m.next = "WRITE"
             with m.State("WRITE"):
@@ -173,79 +149,62 @@ class CommandWalk(wiring.Component):
             with m.State("WRITTEN"):
                 m.next = "WRITE"
                 with m.If(~self.writing):
-                    m.next = "ANSWER"
-            with m.State("ANSWER"):
-                m.d.comb += self.executed.valid.eq(1)
-                with m.If(self.executed.ready):
+                    m.d.comb += front.done.eq(1)
                     m.next = "IDLE"
         return m
 
-    def _checks(self, command: Any) -> list[tuple[Any, Error, Any]]:
-        """Operands that need no counting: whether one is wrong, its error and its value; the first wrong one counts."""
+    def _sample_checks(self, command: Any) -> list[Check]:
+        """Operands of a SAMPLE that need no counting."""
         config, attribute = self.config, self.config.attribute
-        beat_bytes = attribute.data_width // 8
-        row_bytes = command.row_bytes
+        beat_bytes, row_bytes = attribute.data_width // 8, command.row_bytes
         row = (
             (row_bytes > attribute.row_beats * beat_bytes)
             | (row_bytes == 0)
             | row_bytes[: exact_log2(max(beat_bytes, ROW_BYTES))].any()
         )
         return [
-            (row, Error.BAD_OPERAND, row_bytes),
-            (command.vertices > (1 << attribute.id_bits), Error.BAD_OPERAND, command.vertices),
-            (command.first_vertex != 0, Error.BAD_OPERAND, command.first_vertex),
-            (command.tiles == 0, Error.BAD_OPERAND, command.tiles),
-            (command.hops > HOPS_MAX, Error.BAD_OPERAND, command.hops),
-            (command.negatives > config.fan_out_max, Error.FAN_OUT, command.negatives),
+            Check(row, row_bytes),
+            Check(command.vertices > (1 << attribute.id_bits), command.vertices),
+            Check(command.first_vertex != 0, command.first_vertex),
+            Check(command.tiles == 0, command.tiles),
+            Check(command.hops > HOPS_MAX, command.hops),
+            Check(command.negatives > config.fan_out_max, command.negatives, Error.FAN_OUT),
         ]
 
-    def _word(self, line: Any) -> Any:
-        """Word address of a line of the image."""
-        return (self.base + line) << exact_log2(_LINE_WORDS)
+    def _copy_check(self, command: Any) -> Check:
+        """Refuse a copy of more lines than the memory has."""
+        return Check(command.lines > 1 << len(self.base), command.lines)
 
-    def _copy(self, m: Module, held: Any) -> Any:
-        """Drive the copier's request from the operands of a COPY; return them."""
-        copy, request = data.View(struct(COMMANDS[Opcode.COPY]), held), self.copy.payload
-        line_beats = 8 * LINE_BYTES // self.config.attribute.data_width
+    def _copy(self, m: Module, front: CommandFrontEnd, command: Any) -> None:
+        """Drive `copy` from the operands of a COPY."""
+        request = self.copy.payload
         m.d.comb += [
-            request.source.address.eq(self._word(copy.source)),
-            request.source.words.eq(copy.lines << exact_log2(_LINE_WORDS)),
-            request.target.eq((self.base + copy.target) << exact_log2(line_beats)),
+            request.source.address.eq(front.words(Opcode.COPY, "source")),
+            request.source.words.eq(command.lines << exact_log2(LINE_BYTES // WORD_BYTES)),
+            request.target.eq(front.beats(Opcode.COPY, "target", self.config.attribute.data_width)),
         ]
-        return copy
 
-    def _relocate(self, m: Module, command: Any) -> None:
-        """Drive `settings` from the operands of a SAMPLE; addresses, relative to `base`, go through registers."""
-        settings, batch, attribute = self.settings, self.settings.batch, self.settings.attribute
-        sample = Signal.like(settings.sample, name="sample", reset_less=True)
-        attributes = Signal(len(attribute.attributes), reset_less=True)
-        rows, tree = (Signal(len(self.base), name=name, reset_less=True) for name in ("rows", "tree"))
-        m.d.sync += [
-            sample.nodes.eq(command.vertices),
-            sample.offsets.eq(self._word(command.offsets)),
-            sample.edges.eq(self._word(command.edges)),
-            sample.edge_count.eq(command.edge_count),
-            sample.tiles.eq(command.tiles),
-            sample.roots.eq(self._word(command.roots)),
-            sample.root_count.eq(command.root_count),
-            *(sample.fan_out[n].eq(command.fan_out[8 * n : 8 * (n + 1)]) for n in range(HOPS_MAX)),
-            sample.hops.eq(command.hops),
-            sample.negatives.eq(command.negatives),
-            sample.seed.eq(command.seed),
-            sample.batch.eq(command.batch),
-            attributes.eq(self._word(command.attributes)),
-            rows.eq(self.base + command.rows),
-            tree.eq(self.base + command.tree),
-        ]
+    def _settings(self, m: Module, front: CommandFrontEnd, command: Any) -> None:
+        """Drive `settings` from the operands of a SAMPLE."""
+        settings, sample, attribute = self.settings, self.settings.sample, self.settings.attribute
+        graph = {
+            "nodes": command.vertices,
+            "offsets": front.words(Opcode.SAMPLE, "offsets"),
+            "edges": front.words(Opcode.SAMPLE, "edges"),
+            "edge_count": command.edge_count,
+            "tiles": command.tiles,
+        }
+        plan = ("root_count", "fan_out", "hops", "negatives", "seed", "batch")
         beat_bytes = self.config.attribute.data_width // 8
         m.d.comb += [
-            settings.sample.eq(sample),
-            *(attribute[name].eq(sample[name]) for name in ("nodes", "offsets", "edges", "edge_count", "tiles")),
-            attribute.attributes.eq(attributes),
+            *(part[name].eq(value) for name, value in graph.items() for part in (sample, attribute)),
+            *(sample[name].eq(command[name]) for name in plan),
+            sample.roots.eq(front.words(Opcode.SAMPLE, "roots")),
+            attribute.attributes.eq(front.words(Opcode.SAMPLE, "attributes")),
             attribute.row_words.eq(command.row_bytes >> exact_log2(WORD_BYTES)),
             attribute.beats.eq(command.row_bytes >> exact_log2(beat_bytes)),
-            batch.tree.eq(tree),
-            batch.span.eq(command.span),
-            settings.rows.eq(rows),
+            settings.batch.tree.eq(front.line(Opcode.SAMPLE, "tree")),
+            settings.batch.span.eq(command.span),
+            settings.rows.eq(front.line(Opcode.SAMPLE, "rows")),
             settings.slotted.eq(command.slotted),
         ]
