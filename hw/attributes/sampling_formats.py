@@ -8,7 +8,7 @@ from contracts.sampling import HOPS_MAX, WORD
 from hw.attributes.chooser import COUNT_BITS
 from hw.memory.formats import WORD_BYTES
 
-__all__ = ["ChosenEdge", "ExpandedNode", "NodeSample", "Sample", "SampleSettings"]
+__all__ = ["ChosenEdge", "ExpandedNode", "NodeSample", "Sample", "SampleSettings", "word_address"]
 
 _HOP_BITS = 3
 #: A position. ``node``: its VID. ``hop``: 0 for roots, `contracts.sampling.NEGATIVE_HOP` for negatives. ``last``: the
@@ -16,7 +16,7 @@ _HOP_BITS = 3
 Sample = data.StructLayout({"node": unsigned(VID_BITS), "hop": unsigned(_HOP_BITS), "last": 1, "empty": 1})
 
 
-def _word_address(address_width: int) -> int:
+def word_address(address_width: int) -> int:
     """Bits of a word address."""
     return address_width - (WORD_BYTES.bit_length() - 1)
 
@@ -31,7 +31,7 @@ class SampleSettings(data.StructLayout):
     """
 
     def __init__(self, address_width: int, id_bits: int) -> None:
-        word = unsigned(_word_address(address_width))
+        word = unsigned(word_address(address_width))
         super().__init__(
             {
                 "nodes": range((1 << id_bits) + 1),
@@ -63,7 +63,7 @@ class ChosenEdge(data.StructLayout):
     def __init__(self, address_width: int, id_bits: int) -> None:
         super().__init__(
             {
-                "address": _word_address(address_width),
+                "address": word_address(address_width),
                 "root": id_bits,
                 "hop": _HOP_BITS,
                 "last": 1,
