@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contracts import RegionKind
-from contracts.dnp.config import FRACTION, HIGHEST, CoreConfig
+from contracts.dnp.config import FRACTION, HIGHEST, ProcessorConfig
 from contracts.dnp.topology import CHIP
 from contracts.errors import InputError
 from golden.compare import value_differences
@@ -57,7 +57,7 @@ class HeadResults(NamedTuple):
     scoring: Int16Array
 
 
-def head_of(features: int, classes: int, core: CoreConfig, seed: int = 0) -> Head:
+def head_of(features: int, classes: int, core: ProcessorConfig, seed: int = 0) -> Head:
     """Return a head with small random weights.
 
     Raises

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from contracts import Opcode
-from hw.attributes.core import AttributeCore, CoreConfig
+from hw.attributes.core import AttributeCore, AttributeCoreConfig
 from hw.chiplet.chiplet import Chiplet
-from hw.chiplet.config import ChipletConfig
+from hw.chiplet.config import GatherChipletConfig
 from hw.chiplet.machine import with_units
-from hw.community.chiplet import CommunityChiplet, MachineConfig
+from hw.community.chiplet import CommunityChiplet, CommunityChipletConfig
 from hw.dnp.neural_unit import NeuralConfig, NeuralUnit
 from hw.ring.formats import RingConfig
 from hw.ring.ring_chiplet import RingChiplet
@@ -29,7 +29,7 @@ class Units:
     """
 
     neural: NeuralConfig | None = None
-    attributes: CoreConfig | None = None
+    attributes: AttributeCoreConfig | None = None
 
     def make(self, port: tuple[int, int], *, once: bool = False) -> dict[str, Any]:
         """Make them by name, for a chiplet with this memory port; with `once`, what repeats is generated apart."""
@@ -42,7 +42,7 @@ class Units:
 
 
 def machine_of(
-    config: ChipletConfig | MachineConfig,
+    config: GatherChipletConfig | CommunityChipletConfig,
     units: Units | None = None,
     ring: RingConfig | None = None,
     *,
@@ -70,7 +70,7 @@ def machine_of(
     def chiplet(offload: tuple[Opcode, ...]) -> Any:
         if ring is not None:
             return RingChiplet(config, ring, once=once, offload=offload)
-        if isinstance(config, MachineConfig):
+        if isinstance(config, CommunityChipletConfig):
             return CommunityChiplet(config, once=once, offload=offload)
         return Chiplet(config, offload=offload)
 

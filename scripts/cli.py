@@ -27,7 +27,9 @@ BlockName = Annotated[str, typer.Argument(help="A block as <area>.<block>, an ar
 BlockOrMachine = Annotated[
     str, typer.Argument(help="A block as <area>.<block>, an area, 'all', or 'machine'.", metavar="BLOCK|machine")
 ]
-MachineConfig = Annotated[str, typer.Option("--config", help="Configuration of the machine: a name or a TOML file.")]
+CommunityChipletConfig = Annotated[
+    str, typer.Option("--config", help="Configuration of the machine: a name or a TOML file.")
+]
 MachineChiplets = Annotated[
     int | None, typer.Option("--chiplets", help="Chiplets of the machine; default: as configured.", min=1, max=16)
 ]
@@ -127,7 +129,7 @@ def run(
 
     Exit status 0 only if every value is the same, 1 if not, 2 if the input cannot be used.
     """
-    from golden.islands.schedule import Choice
+    from golden.locator.schedule import Choice
     from scripts.flows import batch as sampled
     from scripts.flows import run as flow
 
@@ -184,7 +186,7 @@ def islands(
 
     Exit status 1 if a record is wrong, 2 if the input cannot be used.
     """
-    from golden.islands.schedule import Choice
+    from golden.locator.schedule import Choice
     from scripts.flows import islands as flow
 
     choice = Choice(threshold, step, halving, c_max)
@@ -214,7 +216,7 @@ def _chosen(block: str, config: str, chiplets: int | None) -> list[Block]:
 @app.command(cls=Strict)
 def generate(
     block: BlockOrMachine = "all",
-    config: MachineConfig = "default",
+    config: CommunityChipletConfig = "default",
     chiplets: MachineChiplets = None,
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the files.")] = Path("build/verilog"),
     lint: Annotated[bool, typer.Option("--lint", help="Read the result with Verilator's lint and Yosys.")] = False,
@@ -230,7 +232,7 @@ def generate(
 @app.command(cls=Strict)
 def synth(
     block: BlockOrMachine = "all",
-    config: MachineConfig = "default",
+    config: CommunityChipletConfig = "default",
     chiplets: MachineChiplets = None,
     fmax: Annotated[bool, typer.Option(help="Place and route too, for the maximum clock frequency.")] = True,
     check: Annotated[bool, typer.Option("--check", help="Compare areas with tb/expected.toml.")] = False,

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from contracts import Policy
-from contracts.dnp.config import CoreConfig as ProcessorConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.errors import InputError, nearest
 from golden.files import read_text
 from golden.ring.placement import CHIPLETS_MAX
-from hw.attributes.core import CoreConfig
+from hw.attributes.core import AttributeCoreConfig
 from hw.attributes.formats import AttributeConfig
-from hw.chiplet.config import ChipletConfig
-from hw.community.chiplet import MachineConfig
+from hw.chiplet.config import GatherChipletConfig
+from hw.community.chiplet import CommunityChipletConfig
 from hw.community.formats import CommunityConfig
 from hw.dnp.neural_unit import NeuralConfig
-from hw.islands.config import LocatorConfig
+from hw.locator.config import LocatorConfig
 from hw.machine import Units
 from hw.pe.formats import PEConfig
 from hw.ring.formats import RingConfig
@@ -44,12 +44,12 @@ class Sizes(NamedTuple):
         Sizes of what stands beside each.
     """
 
-    chiplet: ChipletConfig | MachineConfig
+    chiplet: GatherChipletConfig | CommunityChipletConfig
     chiplets: int
     units: Units
 
     @property
-    def community(self) -> MachineConfig | None:
+    def community(self) -> CommunityChipletConfig | None:
         """Sizes of each chiplet if it has community PEs; None with gather PEs."""
         return self.chiplet if self.chiplet.kind == "community" else None
 
@@ -98,7 +98,7 @@ def names() -> list[str]:
     return sorted(path.stem for path in CONFIGS.glob("*.toml"))
 
 
-def load_config(name: str) -> ChipletConfig:
+def load_config(name: str) -> GatherChipletConfig:
     """Read a configuration of a chiplet with gather PEs.
 
     Parameters
@@ -118,7 +118,7 @@ def load_config(name: str) -> ChipletConfig:
     return config
 
 
-def load_machine(name: str) -> ChipletConfig | MachineConfig:
+def load_machine(name: str) -> GatherChipletConfig | CommunityChipletConfig:
     """Read a configuration of a chiplet that works alone; see :func:`load_ring`."""
     return load_ring(name, 1).chiplet
 
@@ -156,14 +156,14 @@ def load_ring(name: str, chiplets: int | None = None) -> Sizes:
             return _with_units(path, beside, *_community(path, table, chiplets))
         if kind != "gather":
             raise InputError(f"{path}, pe", f"is {kind!r}", '"gather" or "community"')
-    chiplet = _section(path, table, "chiplet", ChipletConfig, frozenset({"pe"}))
+    chiplet = _section(path, table, "chiplet", GatherChipletConfig, frozenset({"pe"}))
     pe = _section(path, table, "pe", PEConfig)
     section = _section(path, table, "ring", RingSection, frozenset({"units", "hubs", "nodes"}))
     if table:
         raise _extra(path, table, ("chiplet", "pe", "ring", "neural", "attributes"))
     try:
         count = _on_ring(chiplet, RingSection(**section), chiplets)
-        made = ChipletConfig(**chiplet, pe=PEConfig(**pe))
+        made = GatherChipletConfig(**chiplet, pe=PEConfig(**pe))
     except ValueError as error:
         raise InputError(path, str(error), "a value in that range") from None
     return _with_units(path, beside, made, count)
@@ -184,8 +184,8 @@ def _on_ring(chiplet: dict[str, int], ring: RingSection, chiplets: int | None) -
     return count
 
 
-def _community(path: Path, table: dict[str, Any], chiplets: int | None) -> tuple[MachineConfig, int]:
-    machine = _section(path, table, "chiplet", MachineConfig, frozenset({"community", "locator"}))
+def _community(path: Path, table: dict[str, Any], chiplets: int | None) -> tuple[CommunityChipletConfig, int]:
+    machine = _section(path, table, "chiplet", CommunityChipletConfig, frozenset({"community", "locator"}))
     community: dict[str, Any] = _section(path, table, "community", CommunityConfig, frozenset({"partials"}))
     locator: dict[str, Any] = _section(path, table, "locator", LocatorConfig)
     section = _section(path, table, "ring", RingSection, frozenset({"groups"}))
@@ -199,12 +199,14 @@ def _community(path: Path, table: dict[str, Any], chiplets: int | None) -> tuple
         if "nodes" in machine:
             locator["nodes"] = machine.pop("nodes")
         sizes = CommunityConfig(**community, partials=count > 1)
-        return MachineConfig(sizes, LocatorConfig(**locator), **machine), count
+        return CommunityChipletConfig(sizes, LocatorConfig(**locator), **machine), count
     except ValueError as error:
         raise InputError(path, str(error), "a value in that range") from None
 
 
-def _with_units(path: Path, beside: dict[str, Any], chiplet: ChipletConfig | MachineConfig, count: int) -> Sizes:
+def _with_units(
+    path: Path, beside: dict[str, Any], chiplet: GatherChipletConfig | CommunityChipletConfig, count: int
+) -> Sizes:
     """Sizes with those of the units beside a chiplet, whose parts stand side by side in their sections."""
     name, neural, attributes = "", None, None
     try:
@@ -218,9 +220,9 @@ def _with_units(path: Path, beside: dict[str, Any], chiplet: ChipletConfig | Mac
             policy = policies.get(str(given).upper())
             if policy is None:
                 raise InputError(f"{path}, attributes.policy", f"is {given!r}", f"one of {', '.join(policies).lower()}")
-            section, inner = _nested(path, beside, name, CoreConfig, "attribute", AttributeConfig, _PORT)
+            section, inner = _nested(path, beside, name, AttributeCoreConfig, "attribute", AttributeConfig, _PORT)
             inner |= dict(zip(_PORT, chiplet.port, strict=True))
-            attributes = CoreConfig(AttributeConfig(**inner, policy=policy), **section)
+            attributes = AttributeCoreConfig(AttributeConfig(**inner, policy=policy), **section)
     except InputError:
         raise
     except ValueError as error:
@@ -257,6 +259,6 @@ def _section(
     return dict(section)
 
 
-def as_dict(config: ChipletConfig | MachineConfig) -> dict[str, Any]:
+def as_dict(config: GatherChipletConfig | CommunityChipletConfig) -> dict[str, Any]:
     """Return a configuration as nested dictionaries, with its number of lanes."""
     return {**asdict(config), "lanes": config.lanes}

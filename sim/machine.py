@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hw.chiplet.config import ChipletConfig
-from hw.community.chiplet import MachineConfig
+from hw.chiplet.config import GatherChipletConfig
+from hw.community.chiplet import CommunityChipletConfig
 from hw.host.hosted import Hosted
 from hw.machine import Units, machine_of
 from hw.ring.formats import RingConfig
-from hw.stream.once import modules_of
+from hw.stream.black_box import black_boxes_of
 from sim.harness import BuildOptions
 from sim.harness.build import Build, remembered
 from sim.harness.modules import module_sources
@@ -29,7 +29,7 @@ def depth_of(size: int, port: tuple[int, int]) -> int:
 
 
 def build_machine(
-    config: ChipletConfig | MachineConfig,
+    config: GatherChipletConfig | CommunityChipletConfig,
     units: Units | None = None,
     ring: RingConfig | None = None,
     *,
@@ -68,7 +68,7 @@ def build_machine(
             name,
             memories={"m_axi": MemoryModel(depth=depth)},
             sources=module_sources(component, name),
-            options=replace(options, blocks=tuple(modules_of(component))),
+            options=replace(options, blocks=tuple(black_boxes_of(component))),
         )
 
     return remembered((config, units, ring, name, depth, hosted, options), make)

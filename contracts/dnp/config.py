@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-__all__ = ["FRACTION", "HIGHEST", "LOWEST", "WORD", "CoreConfig"]
+__all__ = ["FRACTION", "HIGHEST", "LOWEST", "WORD", "ProcessorConfig"]
 
 #: Bits of a word.
 WORD = 16
@@ -18,7 +18,7 @@ _TABLE_BITS = (1, 12)
 
 
 @dataclass(frozen=True)
-class CoreConfig:
+class ProcessorConfig:
     """Memory sizes of one processor.
 
     Attributes

@@ -15,8 +15,8 @@ from golden.attributes.sampler import Batch, Plan, sample
 from golden.dnp.layer_end import ROWS
 from golden.graph import Graph, IntArray
 from golden.image_format import Region, row_bytes
-from golden.islands.locator import Limits
-from golden.islands.schedule import Schedule
+from golden.locator.locator import Limits
+from golden.locator.schedule import Schedule
 from golden.model.layer import Int16Array
 from golden.model.network import Problem, infer, problem_of
 from golden.program.layer import End, LayerPlan, Part, Search, Sums, layer

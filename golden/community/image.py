@@ -13,11 +13,11 @@ import numpy as np
 
 from contracts import LINE_BYTES, ROW_BYTES, Opcode
 from golden.community.plan import Kind
-from golden.community.tiles import Room, Share, cut
+from golden.community.tiles import Room, Subgraph, cut
 from golden.graph import IntArray
 from golden.image_format import Command, Image, row_bytes
-from golden.islands.locator import Limits
-from golden.islands.schedule import Schedule
+from golden.locator.locator import Limits
+from golden.locator.schedule import Schedule
 from golden.model.network import Problem
 from golden.program.chiplet import Owned, chiplet_image
 from golden.program.layer import Search
@@ -86,7 +86,7 @@ def build_community_images(
     placement
         Who owns what, and which vertices are hubs whose sums come home.
     schedule, limits, kind, room
-        As for :func:`build_community_image`; a chiplet's share is cut into tiles if it does not fit.
+        As for :func:`build_community_image`; a chiplet's subgraph is cut into tiles if it does not fit.
     names
         int64 [nodes], what the user calls each VID, for messages; default: the VIDs.
     part
@@ -101,8 +101,8 @@ def build_community_images(
     placement.check(problem.graph)
     if placement.chiplets == 1:
         return [build_community_image(problem, schedule, limits, kind, room=room, names=names)]
-    shares = owned_of(problem, placement, plan(problem.graph, placement))
-    return [_image(problem, owned, parts_of(owned.count, part), search, room, names) for owned in shares]
+    subgraphs = owned_of(problem, placement, plan(problem.graph, placement))
+    return [_image(problem, owned, parts_of(owned.count, part), search, room, names) for owned in subgraphs]
 
 
 def _image(
@@ -112,13 +112,13 @@ def _image(
     """Image of a chiplet, in tiles if what it owns does not fit."""
     graph = problem.graph
     called = np.arange(graph.nodes) if names is None else names
-    share = Share(graph.name, owned.first, owned.untiled, owned.sources, graph.nodes, called)
-    if room is None or share.fits(room, search.schedule, search.limits):
+    subgraph = Subgraph(graph.name, owned.first, owned.untiled, owned.sources, graph.nodes, called)
+    if room is None or subgraph.fits(room, search.schedule, search.limits):
         return chiplet_image(problem, owned, parts, search=search, **how)
     # No part has more vertices than the node table has room for.
     step = room.block
     blocks = [part[first : first + step] for part in parts for first in range(0, max(1, len(part)), step)]
-    return chiplet_image(problem, owned, blocks, search=search, tiles=list(cut(share, room)))
+    return chiplet_image(problem, owned, blocks, search=search, tiles=list(cut(subgraph, room)))
 
 
 def _search(problem: Problem, schedule: Schedule | None, limits: Limits | None, kind: Kind) -> Search:

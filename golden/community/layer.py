@@ -11,7 +11,7 @@ from contracts.errors import InputError
 from contracts.scale import Scales
 from golden.community.plan import Operations, Scheme, Task, columns_of, plan
 from golden.graph import Graph
-from golden.islands.record import Record
+from golden.locator.record import Record
 from golden.model.layer import Int16Array, QuantisedLayer
 from golden.model.rounding import requantise
 

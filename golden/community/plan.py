@@ -13,7 +13,7 @@ import numpy as np
 
 from contracts.communities import K_VALUES, PARTNERS_MAX
 from contracts.errors import InputError
-from golden.islands.record import Record
+from golden.locator.record import Record
 
 __all__ = ["Kind", "Operations", "Scheme", "Task", "columns_of", "plan"]
 

@@ -1,4 +1,4 @@
-"""Tiles: parts of a chiplet's share of a graph that fit on the chip, one after the other.
+"""Tiles: parts of a chiplet's subgraph that fit on the chip, one after the other.
 
 A tile is some of the chiplet's own vertices, next to each other, with all their sources. These have *positions*: the
 own ones first, then the other sources, then halves of partial sums. To the locator what is not the tile's own are hubs,
@@ -14,11 +14,11 @@ import numpy as np
 from contracts.errors import InputError
 from golden.graph import BoolArray, Graph, IntArray
 from golden.image_format import PART_ROWS
-from golden.islands.locator import Limits
-from golden.islands.partition import partition
-from golden.islands.schedule import Schedule
+from golden.locator.locator import Limits
+from golden.locator.partition import partition
+from golden.locator.schedule import Schedule
 
-__all__ = ["Room", "Share", "Tile", "cut"]
+__all__ = ["Room", "Subgraph", "Tile", "cut"]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Room:
 
 
 @dataclass(frozen=True, eq=False)
-class Share:
+class Subgraph:
     """What a chiplet owns of a graph.
 
     Attributes
@@ -131,12 +131,12 @@ class Share:
 
 @dataclass(frozen=True, eq=False)
 class Tile:
-    """A part of a share, by positions.
+    """A part of a subgraph, by positions.
 
     Attributes
     ----------
     first, vertices
-        Own vertices of the share, from `first` on, counted from the first one.
+        Own vertices of the subgraph, from `first` on, counted from the first one.
     rows
         int64 [positions], the source that each position stands for: the own VIDs, then other VIDs, ascending, then
         halves of partial sums, ascending.
@@ -154,8 +154,8 @@ class Tile:
     edges: IntArray
 
 
-def cut(share: Share, room: Room) -> Iterator[Tile]:
-    """Cut a share into tiles, each with as many vertices as fit; as few as there can be in the order of VIDs.
+def cut(subgraph: Subgraph, room: Room) -> Iterator[Tile]:
+    """Cut a subgraph into tiles, each with as many vertices as fit; as few as there can be in the order of VIDs.
 
     Adding a vertex never makes a tile smaller: what it has positions for is its vertices and all their sources.
 
@@ -165,30 +165,30 @@ def cut(share: Share, room: Room) -> Iterator[Tile]:
         If a vertex does not fit alone, naming it.
     """
     first = 0
-    while first < share.owned:
-        count = _fitting(share, first, room)
+    while first < subgraph.owned:
+        count = _fitting(subgraph, first, room)
         if not count:
             most = min(room.positions - 1, room.edges - 1)
-            sources = int(share.offsets[first + 1] - share.offsets[first])
+            sources = int(subgraph.offsets[first + 1] - subgraph.offsets[first])
             raise InputError(
-                f"{share.name}, vertex {share.names[share.first + first]}",
+                f"{subgraph.name}, vertex {subgraph.names[subgraph.first + first]}",
                 f"has {sources} neighbours",
                 f"at most {most} ([locator] nodes and edges, [chiplet] units times hubs, each less 1)",
             )
-        yield _tile(share, first, count)
+        yield _tile(subgraph, first, count)
         first += count
 
 
-def _fitting(share: Share, first: int, room: Room) -> int:
+def _fitting(subgraph: Subgraph, first: int, room: Room) -> int:
     """Return how many vertices from the own one `first` on fit together."""
-    begin = share.offsets[first]
-    stop = int(np.searchsorted(share.offsets, begin + room.edges - 1, side="right")) - 1
+    begin = subgraph.offsets[first]
+    stop = int(np.searchsorted(subgraph.offsets, begin + room.edges - 1, side="right")) - 1
     stop = min(stop, first + room.positions)
     # Who comes first with which vertex: the vertex itself, or one of its sources.
     steps = np.arange(max(0, stop - first))
-    edges = share.edges[begin : share.offsets[max(first, stop)]]
-    degrees = np.diff(share.offsets[first : first + steps.size + 1])
-    vids = np.concatenate([share.first + first + steps, edges])
+    edges = subgraph.edges[begin : subgraph.offsets[max(first, stop)]]
+    degrees = np.diff(subgraph.offsets[first : first + steps.size + 1])
+    vids = np.concatenate([subgraph.first + first + steps, edges])
     step = np.concatenate([steps, np.repeat(steps, degrees)])
     order = np.lexsort((step, vids))
     vids, step = vids[order], step[order]
@@ -198,13 +198,13 @@ def _fitting(share: Share, first: int, room: Room) -> int:
     return int(np.searchsorted(positions, room.positions, side="right"))
 
 
-def _tile(share: Share, first: int, count: int) -> Tile:
-    offsets = share.offsets[first : first + count + 1] - share.offsets[first]
-    edges = share.edges[share.offsets[first] : share.offsets[first + count]]
-    vid = share.first + first
+def _tile(subgraph: Subgraph, first: int, count: int) -> Tile:
+    offsets = subgraph.offsets[first : first + count + 1] - subgraph.offsets[first]
+    edges = subgraph.edges[subgraph.offsets[first] : subgraph.offsets[first + count]]
+    vid = subgraph.first + first
     elsewhere = np.unique(edges[(edges < vid) | (edges >= vid + count)])
     rows = np.concatenate([np.arange(vid, vid + count), elsewhere])
     own = (edges >= vid) & (edges < vid + count)
     positions = np.where(own, edges - vid, count + np.searchsorted(elsewhere, edges))
     order = np.lexsort((positions, np.repeat(np.arange(count), np.diff(offsets))))
-    return Tile(first, count, rows, int((rows < share.vertices).sum()), offsets, positions[order])
+    return Tile(first, count, rows, int((rows < subgraph.vertices).sum()), offsets, positions[order])

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from contracts import Activation, Model
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.errors import InputError
 from contracts.scale import GIN_FRACTION, MANTISSA_FRACTION
 from golden.dnp.layer_end import LayerEnd
@@ -73,7 +73,7 @@ def quantise(
     graph: Graph,
     *,
     headroom: int = HEADROOM,
-    core: CoreConfig | None = None,
+    core: ProcessorConfig | None = None,
 ) -> Problem:
     """Quantise a network for a graph.
 
@@ -161,7 +161,7 @@ def quantise(
             neighbour_weight,
         )
         if layer.activation == Activation.DNP:
-            ends[number] = _end(number, layer, network.activation, core or CoreConfig())
+            ends[number] = _end(number, layer, network.activation, core or ProcessorConfig())
             rows = ends[number](rows).astype(np.int16)
             result_fraction = function_of(network.activation).fraction
         fractions.append(Fractions(weight_fraction, combined_fraction, result_fraction))
@@ -170,7 +170,7 @@ def quantise(
     return Problem(graph, features, source, destination, model)
 
 
-def outline(network: FloatModel, graph: Graph, *, core: CoreConfig | None = None) -> Problem:
+def outline(network: FloatModel, graph: Graph, *, core: ProcessorConfig | None = None) -> Problem:
     """Return a problem of the same sizes, all of whose numbers are without meaning.
 
     What fits into a machine, and how an image is laid out, depends on nothing else; so it is known before a network is
@@ -194,7 +194,7 @@ def outline(network: FloatModel, graph: Graph, *, core: CoreConfig | None = None
         self_weight, neighbour_weight, _ = _members(network, number)
         layer = QuantisedLayer(weights, biases, 0, 0, activation, self_weight, neighbour_weight)
         if activation == Activation.DNP:
-            ends[number] = _end(number, layer, network.activation, core or CoreConfig())
+            ends[number] = _end(number, layer, network.activation, core or ProcessorConfig())
         layers.append(layer)
     features: Any = np.zeros(graph.features.shape, np.int16)
     if sparse.issparse(graph.features):
@@ -226,7 +226,7 @@ def _check_features(network: FloatModel, graph: Graph) -> None:
         raise InputError(f"graph {graph.name}, features", f"there are {graph.feature_count}", expected)
 
 
-def _end(number: int, layer: QuantisedLayer, activation: str, core: CoreConfig) -> LayerEnd:
+def _end(number: int, layer: QuantisedLayer, activation: str, core: ProcessorConfig) -> LayerEnd:
     """Biases and table of a layer."""
     function = function_of(activation)
     table = table_of(function.value, core.table_bits, function.fraction)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from contracts import Opcode
 from golden.community.plan import Kind
-from golden.islands.locator import Limits
-from golden.islands.schedule import Schedule
+from golden.locator.locator import Limits
+from golden.locator.schedule import Schedule
 from golden.model.layer import QuantisedLayer
 from golden.program.program import Operand, Program, Reference, Section
 

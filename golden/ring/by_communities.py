@@ -7,8 +7,8 @@ import numpy as np
 from scipy import sparse
 
 from golden.graph import Graph, IntArray
-from golden.islands.locator import Limits, locate
-from golden.islands.schedule import SLOW, Schedule
+from golden.locator.locator import Limits, locate
+from golden.locator.schedule import SLOW, Schedule
 from golden.ring.placement import Placement
 
 __all__ = ["communities_apart"]

@@ -55,8 +55,8 @@ class Placement:
             )
 
     @classmethod
-    def tiles(cls, vertices: int, chiplets: int, hubs: npt.ArrayLike = ()) -> Self:
-        """Equal tiles: chiplet c begins at ceil(c * vertices / chiplets)."""
+    def ranges(cls, vertices: int, chiplets: int, hubs: npt.ArrayLike = ()) -> Self:
+        """Equal ranges: chiplet c begins at ceil(c * vertices / chiplets)."""
         table = -(-np.arange(chiplets + 1, dtype=np.int64) * vertices // chiplets)
         return cls(table, np.asarray(hubs, dtype=np.int64))
 

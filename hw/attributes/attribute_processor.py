@@ -16,7 +16,7 @@ from hw.attributes.decision import Decision
 from hw.attributes.directory import Directory
 from hw.attributes.formats import AttributeConfig, AttributeSettings
 from hw.attributes.look_up import LookUp
-from hw.attributes.request_window import RequestWindow
+from hw.attributes.request_queue import RequestQueue
 from hw.attributes.responder import Responder
 from hw.attributes.row_unit import RowUnit
 from hw.memory.formats import ReadBeat, ReadRequest
@@ -82,13 +82,13 @@ class AttributeProcessor(wiring.Component):
         """Connect the parts; the decision is the only place where their state changes."""
         m = Module()
         config = self.config
-        m.submodules.window = window = RequestWindow(config)
+        m.submodules.request_queue = requests = RequestQueue(config)
         m.submodules.look_up = look_up = LookUp(config)
         m.submodules.directory = directory = self._directory
         m.submodules.decision = decision = Decision(config)
         m.submodules.rows = rows = RowUnit(config)
         m.submodules.responder = responder = Responder(config)
-        connect(m, flipped(self.i), window.i)
+        connect(m, flipped(self.i), requests.i)
         connect(m, rows.rows, flipped(self.rows))
         connect(m, responder.o, flipped(self.responses))
         clients = [(rows.request, rows.beat), *zip(directory.requests, directory.beats, strict=True)]
@@ -102,13 +102,13 @@ class AttributeProcessor(wiring.Component):
         m.d.comb += [
             drop.eq(effect.change | decision.waits | clearing),
             run.eq(directory.ready & ~(decision.stays | rows.pending | effect.change | directory.searching)),
-            window.advance.eq(run & window.ahead_valid),
-            window.retire.eq(effect.commits),
-            window.rewind.eq(drop),
+            requests.advance.eq(run & requests.ahead_valid),
+            requests.retire.eq(effect.commits),
+            requests.rewind.eq(drop),
             look_up.nodes.eq(self.settings.nodes),
             look_up.run.eq(run),
-            look_up.enter.eq(window.advance),
-            look_up.request.eq(window.ahead),
+            look_up.enter.eq(requests.advance),
+            look_up.request.eq(requests.ahead),
             look_up.drop.eq(drop),
             directory.settings.eq(self.settings),
             directory.flush.eq(self.flush),
@@ -152,7 +152,7 @@ class AttributeProcessor(wiring.Component):
             responder.answers.eq(effect.commits & effect.answers),
             responder.tag.eq(decided.tag),
             responder.flow.eq(decision.flow),
-            self.idle.eq(window.empty & rows.idle & ~directory.second & directory.ready),
+            self.idle.eq(requests.empty & rows.idle & ~directory.second & directory.ready),
         ]
         m.d.sync += [
             self.event_valid.eq(effect.commits),

@@ -9,7 +9,7 @@ from amaranth.utils import exact_log2
 
 from contracts import COMMANDS, LINE_BYTES, Error, Opcode
 from contracts.sampling import HOPS_MAX
-from hw.attributes.formats import CoreConfig
+from hw.attributes.formats import AttributeCoreConfig
 from hw.contracts import struct
 from hw.graph.csr_reader import ErrorReport
 from hw.memory.formats import WORD_BYTES
@@ -24,7 +24,7 @@ class BatchCheck(wiring.Component):
 
     Parameters
     ----------
-    config : CoreConfig
+    config : AttributeCoreConfig
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class BatchCheck(wiring.Component):
         positions to expand, or of all positions, if there is no room for them.
     """
 
-    def __init__(self, config: CoreConfig) -> None:
+    def __init__(self, config: AttributeCoreConfig) -> None:
         self.config = config
         super().__init__(
             {

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from contracts.sampling import HOPS_MAX, NEGATIVE_HOP
 from contracts.scale import scales_of
-from hw.attributes.formats import CoreConfig
+from hw.attributes.formats import AttributeCoreConfig
 from hw.attributes.sampling_formats import Sample
 from hw.attributes.target_address import Placed
 
@@ -28,7 +28,7 @@ class BatchPositions(wiring.Component):
 
     Parameters
     ----------
-    config : CoreConfig
+    config : AttributeCoreConfig
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class BatchPositions(wiring.Component):
         Of these, positions of every hop, then negatives.
     """
 
-    def __init__(self, config: CoreConfig) -> None:
+    def __init__(self, config: AttributeCoreConfig) -> None:
         self.config = config
         attribute = config.attribute
         # There are at most as many positions as tags, and each expanded one has at most `most` samples.

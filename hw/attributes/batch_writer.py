@@ -8,7 +8,7 @@ from amaranth.utils import exact_log2
 from contracts import BATCH, COMMANDS, LINE_BYTES, Opcode
 from contracts.sampling import HOPS_MAX
 from hw.attributes.batch_positions import ARRAYS, BatchPositions
-from hw.attributes.formats import CoreConfig
+from hw.attributes.formats import AttributeCoreConfig
 from hw.attributes.request_counts import RequestTotals
 from hw.attributes.sampling_formats import Sample
 from hw.attributes.target_address import Placed
@@ -34,7 +34,7 @@ class BatchWriter(wiring.Component):
 
     Parameters
     ----------
-    config : CoreConfig
+    config : AttributeCoreConfig
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class BatchWriter(wiring.Component):
     #: Streams in `writes`.
     WRITES = len(ARRAYS) + 1
 
-    def __init__(self, config: CoreConfig) -> None:
+    def __init__(self, config: AttributeCoreConfig) -> None:
         self.config = config
         attribute = config.attribute
         self._port = port = (attribute.address_width, attribute.data_width)

@@ -13,7 +13,7 @@ from contracts.sampling import HOPS_MAX
 from hw.attributes.batch_check import BatchCheck
 from hw.attributes.batch_writer import BatchSettings
 from hw.attributes.copier import CopyRequest
-from hw.attributes.formats import AttributeSettings, CoreConfig
+from hw.attributes.formats import AttributeSettings, AttributeCoreConfig
 from hw.attributes.sampling_formats import SampleSettings
 from hw.command.checks import Check, refuse
 from hw.command.front_end import CommandFrontEnd
@@ -29,7 +29,7 @@ class CoreSettings(data.StructLayout):
     ``rows``: line address of the row of position 0. ``slotted``: target addresses follow positions, not a hash.
     """
 
-    def __init__(self, config: CoreConfig) -> None:
+    def __init__(self, config: AttributeCoreConfig) -> None:
         attribute = config.attribute
         super().__init__(
             {
@@ -47,7 +47,7 @@ class CommandWalk(wiring.Component):
 
     Parameters
     ----------
-    config : CoreConfig
+    config : AttributeCoreConfig
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class CommandWalk(wiring.Component):
     #: Sources of errors.
     SOURCES = 4
 
-    def __init__(self, config: CoreConfig) -> None:
+    def __init__(self, config: AttributeCoreConfig) -> None:
         self.config = config
         attribute = config.attribute
         super().__init__(

@@ -10,7 +10,7 @@ from hw.attributes.attribute_processor import AttributeProcessor
 from hw.attributes.batch_writer import BatchWriter
 from hw.attributes.command_walk import CommandWalk
 from hw.attributes.copier import Copier
-from hw.attributes.formats import CoreConfig
+from hw.attributes.formats import AttributeCoreConfig
 from hw.attributes.request_counts import RequestCounts
 from hw.attributes.row_writer import RowWriter
 from hw.attributes.sampler import Sampler
@@ -19,7 +19,7 @@ from hw.graph.csr_reader import ErrorReport
 from hw.memory.formats import ReadBeat, ReadRequest, WriteRequest, line_address_width
 from hw.stream.arbiter import Arbiter
 
-__all__ = ["AttributeCore", "CoreConfig"]
+__all__ = ["AttributeCore", "AttributeCoreConfig"]
 
 
 class AttributeCore(wiring.Component):
@@ -27,7 +27,7 @@ class AttributeCore(wiring.Component):
 
     Parameters
     ----------
-    config : CoreConfig
+    config : AttributeCoreConfig
 
     Attributes
     ----------
@@ -51,8 +51,8 @@ class AttributeCore(wiring.Component):
     #: What it carries out.
     OPCODES = (Opcode.SAMPLE, Opcode.COPY)
 
-    def __init__(self, config: CoreConfig | None = None) -> None:
-        self.config = config = config or CoreConfig()
+    def __init__(self, config: AttributeCoreConfig | None = None) -> None:
+        self.config = config = config or AttributeCoreConfig()
         attribute = config.attribute
         port = self.port = (attribute.address_width, attribute.data_width)
         self._processor = AttributeProcessor(attribute)

@@ -8,7 +8,7 @@ from typing import Any
 from hw.attributes.accelerator import AttributeAccelerator
 from hw.attributes.attribute_cache import AttributeCache
 from hw.attributes.attribute_processor import AttributeProcessor
-from hw.attributes.core import AttributeCore, CoreConfig
+from hw.attributes.core import AttributeCore, AttributeCoreConfig
 from hw.attributes.fill_unit import FillUnit
 from hw.attributes.formats import AttributeConfig
 from hw.attributes.id_table import IDTable
@@ -20,7 +20,7 @@ from hw.attributes.target_address import TargetAddress
 __all__ = ["CORE", "PARTS", "SOURCE", "accelerator", "core", "part"]
 
 #: Small, for the bench: few slots, rows of eight beats.
-CORE = CoreConfig(
+CORE = AttributeCoreConfig(
     AttributeConfig(
         slots=12, ways=4, row_beats=8, data_width=64, id_bits=8, tag_bits=10, outstanding=4, depth=16, address_width=20
     ),
@@ -50,7 +50,7 @@ def part(name: str) -> Any:
 
 def core() -> AttributeCore:
     """Return a core with the source's sizes."""
-    return AttributeCore(CoreConfig(SOURCE))
+    return AttributeCore(AttributeCoreConfig(SOURCE))
 
 
 def accelerator(cores: int) -> AttributeAccelerator:

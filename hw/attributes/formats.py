@@ -9,7 +9,7 @@ from contracts import VID_BITS, Flow, Policy
 from contracts.cache import KEY_BITS
 from hw.memory.formats import WORD_BYTES, check_port
 
-__all__ = ["AttributeConfig", "AttributeSettings", "CoreConfig", "MoveKind"]
+__all__ = ["AttributeConfig", "AttributeSettings", "MoveKind", "AttributeCoreConfig"]
 
 #: Bits of a flow.
 FLOW_BITS = max(Flow).bit_length()
@@ -162,7 +162,7 @@ class AttributeConfig:
 
 
 @dataclass(frozen=True)
-class CoreConfig:
+class AttributeCoreConfig:
     """Sizes of a core.
 
     Parameters

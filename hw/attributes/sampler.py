@@ -4,7 +4,7 @@ from amaranth import Elaboratable, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw.attributes.formats import CoreConfig
+from hw.attributes.formats import AttributeCoreConfig
 from hw.attributes.negative_sampler import NegativeSampler
 from hw.attributes.sampling_formats import Sample, SampleSettings
 from hw.attributes.structure_processor import StructureProcessor
@@ -19,7 +19,7 @@ class Sampler(wiring.Component):
 
     Parameters
     ----------
-    config : CoreConfig
+    config : AttributeCoreConfig
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Sampler(wiring.Component):
 
     CLIENTS = StructureProcessor.CLIENTS + NegativeSampler.CLIENTS
 
-    def __init__(self, config: CoreConfig) -> None:
+    def __init__(self, config: AttributeCoreConfig) -> None:
         self.config = config
         attribute = config.attribute
         port = self._port = (attribute.address_width, attribute.data_width)

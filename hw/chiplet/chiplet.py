@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from contracts import COMPLETION, Error, Opcode
 from hw.chiplet.command_reader import COMMANDS_AHEAD, CommandReader
 from hw.chiplet.command_router import offload_members, route_commands
-from hw.chiplet.config import ChipletConfig
+from hw.chiplet.config import GatherChipletConfig
 from hw.chiplet.executor import Executor, Route
 from hw.chiplet.gather import GatherUnit
 from hw.chiplet.read_gate import ReadGate
@@ -41,7 +41,7 @@ class Chiplet(wiring.Component):
 
     Parameters
     ----------
-    config : ChipletConfig
+    config : GatherChipletConfig
     offload
         Opcodes that a unit outside carries out; none by default.
 
@@ -62,8 +62,8 @@ class Chiplet(wiring.Component):
         `offload` names opcodes.
     """
 
-    def __init__(self, config: ChipletConfig | None = None, offload: tuple[Opcode, ...] = ()) -> None:
-        self.config, self.offloads = config or ChipletConfig(), offload
+    def __init__(self, config: GatherChipletConfig | None = None, offload: tuple[Opcode, ...] = ()) -> None:
+        self.config, self.offloads = config or GatherChipletConfig(), offload
         pe = self.config.pe
         self.m_axi = AXI4Signature(pe.address_width, pe.data_width, _ID_WIDTH)
         super().__init__(

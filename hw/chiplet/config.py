@@ -5,11 +5,11 @@ from typing import ClassVar, Literal
 
 from hw.pe.formats import PEConfig
 
-__all__ = ["ChipletConfig"]
+__all__ = ["GatherChipletConfig"]
 
 
 @dataclass(frozen=True)
-class ChipletConfig:
+class GatherChipletConfig:
     """Sizes of a chiplet with gather PEs, fixed at generation.
 
     Parameters

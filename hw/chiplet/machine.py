@@ -12,7 +12,7 @@ from hw.chiplet.command_router import CommandRouter, offload_members
 from hw.memory.axi import AXI4Signature, connect_flat, flat_members
 from hw.memory.axi_merge import AXIMerge
 from hw.memory.unit_port import UNIT_ID_WIDTH, attach_unit
-from hw.stream.once import modules_of
+from hw.stream.black_box import black_boxes_of
 
 __all__ = ["Machine", "opcodes_of", "with_units"]
 
@@ -73,7 +73,7 @@ class Machine(wiring.Component):
     def modules(self) -> dict[str, wiring.Component]:
         """Components that are left out because of ``once``, by the name of their module."""
         whole = (self.chiplet, *self.units.values())
-        return {name: part for one in whole for name, part in modules_of(one).items()}
+        return {name: part for one in whole for name, part in black_boxes_of(one).items()}
 
     def elaborate(self, platform: object) -> Elaboratable:
         """Merge the memory ports one after another; route commands likewise."""

@@ -12,21 +12,21 @@ from contracts import COMPLETION, VID_BITS, Error, Opcode
 from hw.chiplet.command_reader import COMMANDS_AHEAD, CommandReader
 from hw.chiplet.command_router import offload_members, route_commands
 from hw.chiplet.weight_loader import WeightLoader
-from hw.community.apart import Apart
 from hw.community.controller import Controller
-from hw.community.distributor import Distributor
 from hw.community.feature_reader import FeatureReader
 from hw.community.formats import CommunityConfig, HubConfig
 from hw.community.hub_port import HubPort
 from hw.community.hub_unit import HubUnit
 from hw.community.node_table import NodeTable
 from hw.community.pe import CommunityPE
+from hw.community.record_dispatcher import RecordDispatcher
 from hw.community.row_memory import RowMemory
+from hw.community.vertex_dispatcher import VertexDispatcher
 from hw.contracts import struct
-from hw.islands.config import LocatorConfig
-from hw.islands.engine import WORKER_MODULE
-from hw.islands.locator import Locator
-from hw.islands.worker import Worker
+from hw.locator.config import LocatorConfig
+from hw.locator.engine import WORKER_MODULE
+from hw.locator.locator import Locator
+from hw.locator.worker import Worker
 from hw.memory.axi import AXI4Signature, connect_flat, flat_members
 from hw.memory.formats import WriteRequest, line_address_width
 from hw.memory.range_reader import RangeReader
@@ -35,11 +35,11 @@ from hw.memory.word_serialiser import WordSerialiser
 from hw.memory.write_port import WritePort
 from hw.pe.formats import PEConfig
 from hw.stream.arbiter import Arbiter, merge
-from hw.stream.once import Once
+from hw.stream.black_box import BlackBox
 from hw.stream.queue import Queue
 from hw.stream.slice import Slice
 
-__all__ = ["HUB_MODULE", "PE_MODULE", "CommunityChiplet", "MachineConfig"]
+__all__ = ["HUB_MODULE", "PE_MODULE", "CommunityChiplet", "CommunityChipletConfig"]
 
 #: Names of the modules that are generated apart if they are emitted once.
 PE_MODULE, HUB_MODULE = "community_pe", "community_hub_unit"
@@ -52,7 +52,7 @@ _EARLY = 128
 
 
 @dataclass(frozen=True)
-class MachineConfig:
+class CommunityChipletConfig:
     """Sizes of a chiplet with community PEs.
 
     Parameters
@@ -85,7 +85,7 @@ class MachineConfig:
         If a parameter is out of its range.
     """
 
-    #: As in `ChipletConfig`.
+    #: As in `GatherChipletConfig`.
     kind: ClassVar[Literal["community"]] = "community"
     counters: ClassVar[tuple[str, ...]] = (
         "gross", "formed", "worked", "smoothed", "replayed", "communities", "hubs", "rounds", "edges_read",
@@ -162,7 +162,7 @@ class CommunityChiplet(wiring.Component):
 
     Parameters
     ----------
-    config : MachineConfig
+    config : CommunityChipletConfig
     once
         Leave out what is inside PEs, hub units and the locator's workers: these are generated apart, see `modules`.
     offload
@@ -180,9 +180,9 @@ class CommunityChiplet(wiring.Component):
     """
 
     def __init__(
-        self, config: MachineConfig | None = None, *, once: bool = False, offload: tuple[Opcode, ...] = ()
+        self, config: CommunityChipletConfig | None = None, *, once: bool = False, offload: tuple[Opcode, ...] = ()
     ) -> None:
-        self.config, self.once, self.offloads = config or MachineConfig(), once, offload
+        self.config, self.once, self.offloads = config or CommunityChipletConfig(), once, offload
         locator = self.config.locator
         self.m_axi = AXI4Signature(locator.address_width, locator.data_width, _ID_WIDTH + 1)
         super().__init__(
@@ -238,7 +238,7 @@ class CommunityChiplet(wiring.Component):
         m.submodules.read_arbiter = arbiter = ReadArbiter(*port, clients=clients, outstanding=config.depth, silent=(0,))
         m.submodules.write_port = write_port = WritePort(*port, id_width=_ID_WIDTH + 1)
         m.submodules.locator = locator = Locator(config.locator, once=self.once)
-        m.submodules.distributor = distributor = Distributor(config.pes, config.kept, config.locator.outputs)
+        m.submodules.dispatcher = dispatcher = RecordDispatcher(config.pes, config.kept, config.locator.outputs)
         m.submodules.table = table = NodeTable(config.locator.nodes, *port, ports=config.readers)
         shares = [range(n, config.pes, config.readers) for n in range(config.readers)]
         readers = [FeatureReader(community, len(share), port[0], config.depth) for share in shares]
@@ -271,17 +271,17 @@ class CommunityChiplet(wiring.Component):
         connect(m, locator.completion, controller.located)
         m.d.comb += [
             controller.base.eq(reader.base),
-            distributor.start.eq(begins),
-            distributor.hops.eq(config.hops),
-            distributor.replay.eq(controller.replay),
-            controller.records_whole.eq(distributor.whole),
+            dispatcher.start.eq(begins),
+            dispatcher.hops.eq(config.hops),
+            dispatcher.replay.eq(controller.replay),
+            controller.records_whole.eq(dispatcher.whole),
             controller.forget.eq(starts),
         ]
 
         # A location of the same layer is another tile of it.
         counts = {
-            "communities": distributor.communities,
-            "hubs": distributor.hubs,
+            "communities": dispatcher.communities,
+            "hubs": dispatcher.hubs,
             "rounds": locator.counters.rounds,
             "edges_read": locator.counters.edges_read,
         }
@@ -367,13 +367,13 @@ class CommunityChiplet(wiring.Component):
             ]
 
         # Vertices apart: all of COMBINE, and hubs.
-        m.submodules.apart = apart = Apart(config.pes, config.units, config.locator.nodes)
+        m.submodules.vertices = vertices = VertexDispatcher(config.pes, config.units, config.locator.nodes)
         m.d.comb += [
-            apart.start.eq(controller.start & controller.combining),
-            apart.first.eq(controller.first),
-            apart.vertices.eq(controller.vertices),
-            apart.go.eq(controller.open),
-            controller.vertices_ended.eq(apart.ended),
+            vertices.start.eq(controller.start & controller.combining),
+            vertices.first.eq(controller.first),
+            vertices.vertices.eq(controller.vertices),
+            vertices.go.eq(controller.open),
+            controller.vertices_ended.eq(vertices.ended),
         ]
         combined, combined_row, _ = merge(m, "combined", [pe.apart for pe in pes], community.pe.row_beat)
         tag = data.View(community.tag, combined_row.address)
@@ -401,24 +401,24 @@ class CommunityChiplet(wiring.Component):
                 unit.ahead.valid.eq(early.o.valid & sums & (early.o.payload[:unit_bits] == number)),
             ]
         for n in range(config.locator.outputs):
-            connect(m, locator.records[n], distributor.i[n])
+            connect(m, locator.records[n], dispatcher.i[n])
         for n, (pe, hub_port) in enumerate(zip(pes, ports, strict=True)):
-            m.submodules[f"pe_{n}"] = Once(pe, PE_MODULE) if self.once else pe
+            m.submodules[f"pe_{n}"] = BlackBox(pe, PE_MODULE) if self.once else pe
             m.submodules[f"hub_port_{n}"] = hub_port
             m.d.comb += [
                 self.working.word_select(n, 2).eq(Cat(pe.multiplying, pe.adding)),
-                pe.records.payload.eq(distributor.o[n].payload),
-                pe.records.valid.eq(distributor.o[n].valid & sums),
-                distributor.o[n].ready.eq((pe.records.ready & sums) | controller.discard),
-                distributor.retired[n].eq(
-                    pe.retired | (controller.discard & distributor.o[n].valid & distributor.o[n].payload.last)
+                pe.records.payload.eq(dispatcher.o[n].payload),
+                pe.records.valid.eq(dispatcher.o[n].valid & sums),
+                dispatcher.o[n].ready.eq((pe.records.ready & sums) | controller.discard),
+                dispatcher.retired[n].eq(
+                    pe.retired | (controller.discard & dispatcher.o[n].valid & dispatcher.o[n].payload.last)
                 ),
-                apart.returned[n].eq(pe.apart.valid & pe.apart.ready & pe.apart.payload.last),
+                vertices.returned[n].eq(pe.apart.valid & pe.apart.ready & pe.apart.payload.last),
             ]
             features, client = readers[n % config.readers], n // config.readers
             connect(m, pe.node_request, features.i[client])
-            connect(m, apart.o[n], features.apart[client])
-            m.d.comb += apart.hungry[n].eq(features.hungry[client])
+            connect(m, vertices.o[n], features.apart[client])
+            m.d.comb += vertices.hungry[n].eq(features.hungry[client])
             self._feed(m, features.o[client], pe.features, controller.weights_there)
             connect(m, pe.hub_request, hub_port.i)
             connect(m, hub_port.o, pe.hub_rows)
@@ -428,8 +428,8 @@ class CommunityChiplet(wiring.Component):
                 connect(m, unit.rows[n], hub_port.rows[number])
                 connect(m, hub_port.partials[number], unit.partials[n])
         for number, unit in enumerate(units):
-            m.submodules[f"hub_unit_{number}"] = Once(unit, HUB_MODULE) if self.once else unit
-            connect(m, unit.wanted, apart.wanted[number])
+            m.submodules[f"hub_unit_{number}"] = BlackBox(unit, HUB_MODULE) if self.once else unit
+            connect(m, unit.wanted, vertices.wanted[number])
             m.d.comb += [
                 unit.start.eq(controller.start),
                 unit.finish.eq(controller.finish),
@@ -447,9 +447,9 @@ class CommunityChiplet(wiring.Component):
             table.forget.eq(starts),
             *(table.addresses[n].eq(address) for n, address in enumerate(controller.table_addresses)),
             *(table.words[n].eq(words) for n, words in enumerate(controller.table_words)),
-            controller.records_ended.eq(distributor.ended),
+            controller.records_ended.eq(dispatcher.ended),
             controller.records_asking.eq(Cat(source.asking for source in sources).any() | early_waits),
-            controller.records_busy.eq(Cat(source.busy for source in sources).any() | apart.busy),
+            controller.records_busy.eq(Cat(source.busy for source in sources).any() | vertices.busy),
             controller.ready.eq(~table.busy & ~Cat(unit.busy for unit in units).any()),
         ]
 
@@ -514,7 +514,7 @@ class CommunityChiplet(wiring.Component):
         for name in ("gross", "formed", "worked"):
             m.d.sync += getattr(self, name).eq(sum(getattr(pe, name) for pe in pes))
         m.d.sync += [
-            self.smoothed.eq(self.smoothed + distributor.smoothed),
+            self.smoothed.eq(self.smoothed + dispatcher.smoothed),
             self.replayed.eq(self.replayed + controller.replay),
         ]
         return m

@@ -12,7 +12,7 @@ __all__ = ["Feeder", "kept_scale"]
 
 def kept_scale(config: CommunityConfig) -> data.StructLayout:
     """Layout of a node's s_dst and where it is kept."""
-    return data.StructLayout({"place": range(config.places), "scale": config.scale})
+    return data.StructLayout({"slot": range(config.slots), "scale": config.scale})
 
 
 class Feeder(wiring.Component):
@@ -63,7 +63,7 @@ class Feeder(wiring.Component):
             self.o.valid.eq(self.i.valid),
             self.i.ready.eq(self.o.ready),
             self.scale.valid.eq(self.o.valid & beat.first & own),
-            self.scale.payload.place.eq(record.base + column),
+            self.scale.payload.slot.eq(record.base + column),
             self.scale.payload.scale.eq(tag.scale),
         ]
         with m.If(self.o.valid & self.o.ready & beat.last & own):

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from hw.community.feeder import kept_scale
 from hw.community.filler import own_chunk
 from hw.community.formats import CommunityConfig
-from hw.community.places import read_signature
+from hw.community.multi_read_memory import read_signature
 from hw.community.row_finisher import RowFinisher
 from hw.stream.queue import Queue
 
@@ -36,7 +36,7 @@ class Finisher(wiring.Component):
     i : stream of ``config.record``
         Records whose sums are there.
     sums
-        The sums, by place and chunk.
+        The sums, by slot and chunk.
     freed, retired : Out(1)
         A row, and the last one of a record, is done: what was kept of it is not needed any more.
     o : stream of ``config.result``
@@ -55,7 +55,7 @@ class Finisher(wiring.Component):
                 "scale": In(stream.Signature(kept_scale(config), always_ready=True)),
                 "own": In(stream.Signature(own_chunk(config), always_ready=True)),
                 "i": In(stream.Signature(config.record)),
-                "sums": Out(read_signature(config.chunk, config.places * config.chunks)),
+                "sums": Out(read_signature(config.chunk, config.slots * config.chunks)),
                 "freed": Out(1),
                 "retired": Out(1),
                 "o": Out(stream.Signature(config.result)),
@@ -76,20 +76,20 @@ class Finisher(wiring.Component):
         connect(m, partials.o, flipped(self.partial))
 
         # Groups of a node's row, or chunks of a hub's.
-        record, row, place = self.i.payload, Signal(config.row_bits), Signal(range(config.places))
+        record, row, slot = self.i.payload, Signal(config.row_bits), Signal(range(config.slots))
         chunk = Signal(range(config.chunks))
         node, row_end, last_row, hub_reads = Signal(), Signal(), Signal(), Signal()
         room = Signal(range(_WAITING + 1), init=_WAITING)
         m.d.comb += [
             node.eq(row < record.nodes),
             last_row.eq(row + 1 == record.rows),
-            place.eq(record.base + row),
+            slot.eq(record.base + row),
             finisher.settings.eq(settings),
             finisher.i.valid.eq(self.i.valid & node),
-            finisher.i.payload.eq(place),
+            finisher.i.payload.eq(slot),
             finisher.sums_free.eq(node),
             finisher.sums.data.eq(self.sums.data),
-            self.sums.address.eq(Mux(node, finisher.sums.address, Cat(chunk, place))),
+            self.sums.address.eq(Mux(node, finisher.sums.address, Cat(chunk, slot))),
             hub_reads.eq(self.i.valid & ~node & (room != 0)),
             row_end.eq(Mux(node, finisher.i.ready, hub_reads & (chunk == settings.last_chunk))),
             self.i.ready.eq(row_end & last_row),

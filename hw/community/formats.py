@@ -74,7 +74,7 @@ class CommunityConfig:
             raise ValueError(f"ways must be a power of two in 1..{self.lanes}, not {self.ways!r}")
 
     @property
-    def places(self) -> int:
+    def slots(self) -> int:
         """Rows of all records under way: two of the widest, or many small ones. A record's rows go round a ring."""
         return 2 * self.width
 
@@ -167,17 +167,17 @@ class CommunityConfig:
 
     @property
     def request(self) -> data.StructLayout:
-        """What a column's vector is: that of the vertex ``vid``; the ``place`` it has in the PE."""
-        return data.StructLayout({"vid": VID_BITS, "place": range(self.places)})
+        """What a column's vector is: that of the vertex ``vid``; the ``slot`` it has in the PE."""
+        return data.StructLayout({"vid": VID_BITS, "slot": range(self.slots)})
 
     @property
     def record(self) -> data.StructLayout:
-        """A record under way: the place of its first row, ``rows``, and how many, the first ones, are ``nodes``.
+        """A record under way: the slot of its first row, ``rows``, and how many, the first ones, are ``nodes``.
 
         ``single``: its bitmap has one row, so no two columns have more than that one in common.
         """
         return data.StructLayout(
-            {"base": range(self.places), "rows": self.row_bits + 1, "nodes": self.row_bits + 1, "single": 1}
+            {"base": range(self.slots), "rows": self.row_bits + 1, "nodes": self.row_bits + 1, "single": 1}
         )
 
     @property
@@ -271,7 +271,7 @@ class HubConfig(CommunityConfig):
         return cls(**{**asdict(config), "width": hubs, "ways": ways})
 
     @property
-    def places(self) -> int:
+    def slots(self) -> int:
         """One record."""
         return self.width
 

@@ -142,8 +142,8 @@ class HubUnit(wiring.Component):
             self.ahead.ready.eq(ahead.ready),
         ]
         asks, asked, asker = merge(m, "requests", [*(flipped(port) for port in self.i), ahead], config.request)
-        place = data.StructLayout({"slot": slot_bits, "client": range(max(2, self.clients))})
-        m.submodules.served = served = Queue(place, _SERVED)
+        served_layout = data.StructLayout({"slot": slot_bits, "client": range(max(2, self.clients))})
+        m.submodules.served = served = Queue(served_layout, _SERVED)
         m.submodules.wants = wanted = Queue(VID_BITS, 4)
         connect(m, wanted.o, flipped(self.wanted))
         looks, vid, client = Signal(), Signal(32), Signal(range(self.clients + 1))
@@ -170,7 +170,7 @@ class HubUnit(wiring.Component):
             wanted.i.payload.eq(vid),
             finisher.vertex.valid.eq(new & settles),
             finisher.vertex.payload.vid.eq(vid),
-            finisher.vertex.payload.place.eq(count),
+            finisher.vertex.payload.slot.eq(count),
             self.overflow.valid.eq(settles & ~known & full),
             self.overflow.payload.eq(vid),
         ]
@@ -221,7 +221,7 @@ class HubUnit(wiring.Component):
         # A beat, when its slot is known.
         held, row_beat = Signal(), Signal(config.pe.row_beat)
         tag = data.View(config.tag, row_beat.address)
-        stores, place = held & ~adds, row_slot.data.slot
+        stores, beat_slot = held & ~adds, row_slot.data.slot
         comes = data.View(config.tag, self.combined.payload.address)
         row_data = data.ArrayLayout(data.ArrayLayout(signed(VALUE_BITS), config.lanes), parts)
         row_parts = Signal(row_data)
@@ -232,13 +232,13 @@ class HubUnit(wiring.Component):
             row_parts.eq(row_beat.data),
             chunk.eq((tag.beat << exact_log2(parts)) | part),
             finisher.scale.valid.eq(stores),
-            finisher.scale.payload.place.eq(place),
+            finisher.scale.payload.slot.eq(beat_slot),
             finisher.scale.payload.scale.eq(tag.scale),
             finisher.own.valid.eq(stores),
-            finisher.own.payload.place.eq(Cat(chunk, place)),
+            finisher.own.payload.slot.eq(Cat(chunk, beat_slot)),
             finisher.own.payload.data.eq(Array(row_parts[n].as_value() for n in range(parts))[part]),
             kept_write.en.eq(stores & beat_end),
-            kept_write.addr.eq(Cat(tag.beat[:beat_bits], place)),
+            kept_write.addr.eq(Cat(tag.beat[:beat_bits], beat_slot)),
             kept_write.data.eq(row_beat.data),
         ]
         with m.If(self.combined.ready):
@@ -246,7 +246,7 @@ class HubUnit(wiring.Component):
         with m.If(stores):
             m.d.sync += part.eq(Mux(beat_end, 0, part + 1))
             with m.If(row_end):
-                m.d.comb += [there_write.en.eq(1), there_write.addr.eq(place), there_write.data.eq(epoch)]
+                m.d.comb += [there_write.en.eq(1), there_write.addr.eq(beat_slot), there_write.data.eq(epoch)]
 
         # Rows to those who asked, once they are combined.
         serves, serving, to = Signal(), Signal(), Signal(range(max(2, self.clients)))
@@ -287,8 +287,8 @@ class HubUnit(wiring.Component):
         # Partial sums: their slot, then the sum there, then the new sum.
         part_stream, partial, _ = merge(m, "partial_sums", [flipped(port) for port in self.partials], config.partial)
         first, second = (Signal(config.partial, name=name) for name in ("first_partial", "second_partial"))
-        first_valid, second_place = Signal(), Signal(range(hubs.width * config.chunks))
-        second_slot = second_place >> exact_log2(config.chunks)
+        first_valid, second_address = Signal(), Signal(range(hubs.width * config.chunks))
+        second_slot = second_address >> exact_log2(config.chunks)
         # How many have been added, of each slot.
         m.submodules.sums_added = sums_added = memory.Memory(shape=self._owed_bits, depth=hubs.width, init=[])
         added_write = sums_added.write_port()
@@ -302,11 +302,11 @@ class HubUnit(wiring.Component):
             finisher.sums_free.eq(~first_valid),
             finisher.sums.data.eq(sum_read.data),
             sum_write.en.eq(adds | stores),
-            sum_write.addr.eq(Mux(adds, second_place, Cat(chunk, place))),
+            sum_write.addr.eq(Mux(adds, second_address, Cat(chunk, beat_slot))),
             added_read.en.eq(1),
             added_read.addr.eq(partial_slot.data.slot),
             added_write.en.eq((adds & second.last) | stores),
-            added_write.addr.eq(Mux(adds, second_slot, place)),
+            added_write.addr.eq(Mux(adds, second_slot, beat_slot)),
             added_write.data.eq(Mux(adds, added_read.data + 1, 0)),
         ]
         m.d.sync += [
@@ -314,7 +314,7 @@ class HubUnit(wiring.Component):
             first_valid.eq(part_stream.valid),
             second.eq(first),
             adds.eq(first_valid & (partial_slot.data.epoch == epoch)),
-            second_place.eq(Cat(first.chunk, partial_slot.data.slot)),
+            second_address.eq(Cat(first.chunk, partial_slot.data.slot)),
         ]
         for lane in range(config.lanes):
             m.d.comb += sum_write.data[lane].eq(Mux(adds, sum_read.data[lane] + second.data[lane], 0))

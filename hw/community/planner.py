@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from contracts.communities import K_VALUES
 from hw.community.formats import CommunityConfig
-from hw.community.places import read_signature
+from hw.community.multi_read_memory import read_signature
 from hw.lowest import without_lowest
 from hw.stream.slice import Slice
 
@@ -52,7 +52,7 @@ class Planner(wiring.Component):
     i : stream of ``config.record``
         Records whose columns are complete.
     column
-        The columns of the matrix, by place.
+        The columns of the matrix, by slot.
     o : stream of ``config.task``
         Tasks, `golden.community.plan.plan`; one with ``last`` and no rows ends a record.
     """
@@ -63,7 +63,7 @@ class Planner(wiring.Component):
             {
                 "settings": In(config.settings),
                 "i": In(stream.Signature(config.record)),
-                "column": Out(read_signature(config.width, config.places)),
+                "column": Out(read_signature(config.width, config.slots)),
                 "o": Out(stream.Signature(config.task)),
             }
         )

@@ -7,9 +7,9 @@ from amaranth.utils import ceil_log2
 
 from contracts import RECORD_HEADER, VID_BITS
 from hw.community.formats import RECORDS, CommunityConfig
-from hw.community.places import read_signature, write_signature
+from hw.community.multi_read_memory import read_signature, write_signature
 from hw.contracts import struct
-from hw.islands.formats import RecordBeat
+from hw.locator.formats import RecordBeat
 from hw.lowest import lowest_one, without_lowest
 from hw.stream.slice import Slice
 
@@ -23,7 +23,7 @@ class RecordReader(wiring.Component):
 
     Every column of a record has a row at least, since it came with an edge or is a node itself.
 
-    Begins a record when there are places for its rows, which it keeps until they are finished; so many small records
+    Begins a record when there are slots for its rows, which it keeps until they are finished; so many small records
     are under way, and their vertices are asked for long before they are summed. A record that is too wide, or part
     of a community, is passed over and reported.
 
@@ -42,11 +42,11 @@ class RecordReader(wiring.Component):
     begun : stream of ``config.record``, always ready
         A record's sizes, before any of its vertices.
     columns, column
-        Where the columns of its matrix go, by place, and one of them read.
+        Where the columns of its matrix go, by slot, and one of them read.
     o : stream of ``config.record``
         A record whose columns are complete.
     freed, retired : In(1)
-        A row of the oldest record, and its last one, is finished: its place is free.
+        A row of the oldest record, and its last one, is finished: its slot is free.
     asking : Out(1)
         Hubs may still be asked for, of the records that have begun.
     busy : Out(1)
@@ -64,8 +64,8 @@ class RecordReader(wiring.Component):
                 "node_request": Out(stream.Signature(config.request)),
                 "hub_request": Out(stream.Signature(config.request)),
                 "begun": Out(stream.Signature(config.record, always_ready=True)),
-                "columns": Out(write_signature(config.width, config.places)),
-                "column": Out(read_signature(config.width, config.places)),
+                "columns": Out(write_signature(config.width, config.slots)),
+                "column": Out(read_signature(config.width, config.slots)),
                 "o": Out(stream.Signature(config.record)),
                 "freed": In(1),
                 "retired": In(1),
@@ -86,21 +86,21 @@ class RecordReader(wiring.Component):
             wiring.connect(m, out.o, wiring.flipped(port))
             requests.append(out.i)
 
-        records, room = Signal(range(RECORDS + 1), init=RECORDS), Signal(range(config.places + 1), init=config.places)
+        records, room = Signal(range(RECORDS + 1), init=RECORDS), Signal(range(config.slots + 1), init=config.slots)
         begins, rows = Signal(), Signal(17)
         m.d.sync += [
             records.eq(records - begins + self.retired),
             room.eq(room - Mux(begins, rows, 0) + self.freed),
         ]
 
-        record, hub_edges, base = Signal(config.record), Signal(), Signal(range(config.places))
+        record, hub_edges, base = Signal(config.record), Signal(), Signal(range(config.slots))
         index, lane = Signal(config.row_bits + 1), Signal()
         vid = self.i.payload.data.word_select(lane, VID_BITS)
         request = Signal(config.request)
         m.d.comb += [
             header.eq(self.i.payload.data),
             request.vid.eq(vid),
-            request.place.eq(record.base + index),
+            request.slot.eq(record.base + index),
             self.vertex.payload.eq(request),
             *(out.payload.eq(request) for out in requests),
             rows.eq(header.nodes + header.hubs),
@@ -233,7 +233,7 @@ class RecordReader(wiring.Component):
             Cover(reads & spread, "hub columns written in a row"),
             Cover(reads & (row_before != index), "a hub column is written behind its row"),
             Cover(records == 0, "as many records as may be"),
-            Cover(self.i.valid & begins & (rows == room), "every place is taken"),
-            Cover(begins & (base + rows > config.places), "a record goes round the end of the ring"),
+            Cover(self.i.valid & begins & (rows == room), "every slot is taken"),
+            Cover(begins & (base + rows > config.slots), "a record goes round the end of the ring"),
         ]
         return m

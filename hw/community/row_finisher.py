@@ -12,7 +12,7 @@ from contracts.scale import GIN_FRACTION
 from hw.community.feeder import kept_scale
 from hw.community.filler import own_chunk
 from hw.community.formats import CommunityConfig
-from hw.community.places import read_signature
+from hw.community.multi_read_memory import read_signature
 from hw.pe.requantiser import Requantiser
 from hw.stream.queue import Queue
 
@@ -28,7 +28,7 @@ class RowFinisher(wiring.Component):
     """A group of ``config.ways`` elements a cycle.
 
     Nothing hides the time of hubs, which are finished at the end of a layer, nor that of a large record, whose rows are
-    finished when all of its sums are there and keep their places until then.
+    finished when all of its sums are there and keep their slots until then.
 
     Parameters
     ----------
@@ -42,13 +42,13 @@ class RowFinisher(wiring.Component):
     vertex : stream of ``config.request``, always ready
     scale : stream of `kept_scale`, always ready
     own : stream of `own_chunk`, always ready
-        What is needed of every row at the end, by its place.
-    i : stream of range(places)
+        What is needed of every row at the end, by its slot.
+    i : stream of range(slots)
         Places of rows whose sums are complete; taken with the last group of a row.
     vid : Out(32)
         VID of the row that `i` had in the cycle before, valid or not.
     sums
-        The sums, by place and chunk.
+        The sums, by slot and chunk.
     sums_free : In(1)
         They may be read in this cycle.
     o : stream of ``config.result``
@@ -65,9 +65,9 @@ class RowFinisher(wiring.Component):
                 "vertex": In(stream.Signature(config.request, always_ready=True)),
                 "scale": In(stream.Signature(kept_scale(config), always_ready=True)),
                 "own": In(stream.Signature(own_chunk(config), always_ready=True)),
-                "i": In(stream.Signature(range(config.places))),
+                "i": In(stream.Signature(range(config.slots))),
                 "vid": Out(32),
-                "sums": Out(read_signature(config.chunk, config.places * config.chunks)),
+                "sums": Out(read_signature(config.chunk, config.slots * config.chunks)),
                 "sums_free": In(1),
                 "o": Out(stream.Signature(config.result)),
                 "busy": Out(1),
@@ -81,9 +81,9 @@ class RowFinisher(wiring.Component):
         way_bits = exact_log2(ways)
         memories = {}
         for name, shape, depth, granularity in (
-            ("vids", 32, config.places, None),
-            ("scales", config.scale, config.places, None),
-            ("owns", config.vector, config.places * config.chunks, None),
+            ("vids", 32, config.slots, None),
+            ("scales", config.scale, config.slots, None),
+            ("owns", config.vector, config.slots * config.chunks, None),
             ("biases", data.ArrayLayout(signed(32), ways), max(2, -(-config.max_out // ways)), 1),
         ):
             m.submodules[name] = words = memory.Memory(shape=shape, depth=depth, init=[])
@@ -100,13 +100,13 @@ class RowFinisher(wiring.Component):
         bias = self.bias_write.payload
         m.d.comb += [
             vid_write.en.eq(self.vertex.valid),
-            vid_write.addr.eq(self.vertex.payload.place),
+            vid_write.addr.eq(self.vertex.payload.slot),
             vid_write.data.eq(self.vertex.payload.vid),
             scale_write.en.eq(self.scale.valid),
-            scale_write.addr.eq(self.scale.payload.place),
+            scale_write.addr.eq(self.scale.payload.slot),
             scale_write.data.eq(self.scale.payload.scale),
             own_write.en.eq(self.own.valid),
-            own_write.addr.eq(self.own.payload.place),
+            own_write.addr.eq(self.own.payload.slot),
             own_write.data.eq(self.own.payload.data),
             bias_write.en.eq(self.bias_write.valid << bias.address[:way_bits]),
             bias_write.addr.eq(bias.address[way_bits:]),

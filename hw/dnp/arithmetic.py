@@ -9,7 +9,7 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from contracts.dnp.config import FRACTION, HIGHEST, LOWEST, WORD, CoreConfig
+from contracts.dnp.config import FRACTION, HIGHEST, LOWEST, WORD, ProcessorConfig
 from contracts.dnp.isa import GENERAL, PORTS
 from hw.dnp.address import address_bits
 from hw.dnp.isa import ADDRESS, SIGNED_WORD, STOP_BITS, Left, Logic, Multiplicand, Multiplier, Right, Slot, Value
@@ -26,7 +26,7 @@ _SUM = signed(WORD + 2)
 EFFECTS = ("write_a", "clear_a", "write_general", "write_wm", "write_xm")
 
 
-def entry_layout(config: CoreConfig) -> data.StructLayout:
+def entry_layout(config: ProcessorConfig) -> data.StructLayout:
     """Return what the issue stage sends: an instruction (``valid``), or a stop with its code, or neither."""
     return data.StructLayout(
         {
@@ -43,7 +43,7 @@ def entry_layout(config: CoreConfig) -> data.StructLayout:
     )
 
 
-def flight_layout(config: CoreConfig) -> data.StructLayout:
+def flight_layout(config: ProcessorConfig) -> data.StructLayout:
     """Return what the issue stage has to know about an instruction on its way."""
     return data.StructLayout(
         {
@@ -117,8 +117,8 @@ class Arithmetic(wiring.Component):
     a: Signal
     general: Any
 
-    def __init__(self, config: CoreConfig | None = None, multiply: Callable[[Any, Any], Any] = mul) -> None:
-        self.config = config or CoreConfig()
+    def __init__(self, config: ProcessorConfig | None = None, multiply: Callable[[Any, Any], Any] = mul) -> None:
+        self.config = config or ProcessorConfig()
         self.multiply = multiply
         self.from_a = Signal()
         self.layout = entry_layout(self.config)

@@ -7,13 +7,13 @@ from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.dnp.topology import NORTH, SOUTH, Grid, Topology
 from hw.dnp.ccb import G_BUS
 from hw.dnp.chip import CORE_MODULE, NeuralChip
 from hw.dnp.core import Core
 from hw.dnp.port import WORD_STREAM
-from hw.stream.once import Once
+from hw.stream.black_box import BlackBox
 
 __all__ = ["CHIP_MODULE", "ProcessorArray"]
 
@@ -64,10 +64,10 @@ class ProcessorArray(wiring.Component):
     online: Signal
     halted: Signal
 
-    def __init__(self, rows: int, columns: int, config: CoreConfig | None = None) -> None:
+    def __init__(self, rows: int, columns: int, config: ProcessorConfig | None = None) -> None:
         if (rows, columns) != (1, 1) and (rows % 2 or columns % 2):
             raise ValueError(f"rows and columns must be even, or both 1, not {rows} and {columns}")
-        self.config = config or CoreConfig()
+        self.config = config or ProcessorConfig()
         self.grid = Grid(rows, columns)
         self.side = 1 if rows == 1 else 2
         edges = len(self.grid.edges())
@@ -106,7 +106,7 @@ class ProcessorArray(wiring.Component):
         chips = []
         for index in range(chip_rows * chip_columns):
             chip = self.chip()
-            m.submodules[f"chip_{index}"] = Once(chip, CHIP_MODULE)
+            m.submodules[f"chip_{index}"] = BlackBox(chip, CHIP_MODULE)
             m.d.comb += chip.identity.eq(index)
             chips.append(chip)
 

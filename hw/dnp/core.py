@@ -7,12 +7,12 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import enum, memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from contracts.dnp.config import WORD, CoreConfig
+from contracts.dnp.config import WORD, ProcessorConfig
 from contracts.dnp.isa import GENERAL, PORTS, Control, StopCode
 from hw.dnp.address import address_bits
 from hw.dnp.arithmetic import Arithmetic
+from hw.dnp.instruction_issue import InstructionIssue
 from hw.dnp.isa import ADDRESS
-from hw.dnp.issue import Issue
 from hw.dnp.port import WORD_STREAM, Port
 from hw.reset import Resettable
 
@@ -99,10 +99,10 @@ class Core(wiring.Component):
     halted: Signal
     stop: Signal
 
-    def __init__(self, config: CoreConfig | None = None, *, counters: int = COUNTER_BITS) -> None:
+    def __init__(self, config: ProcessorConfig | None = None, *, counters: int = COUNTER_BITS) -> None:
         if not 0 <= counters <= COUNTER_BITS:
             raise ValueError(f"counters must be in 0..{COUNTER_BITS}, not {counters!r}")
-        self.config = config or CoreConfig()
+        self.config = config or ProcessorConfig()
         self.counters = counters
         super().__init__(
             {
@@ -120,7 +120,7 @@ class Core(wiring.Component):
         """Connect the stages; block, stop and count."""
         m = Module()
         clear = Resettable(m, "started", self.start)
-        issue, arithmetic = Issue(self.config), Arithmetic(self.config)
+        issue, arithmetic = InstructionIssue(self.config), Arithmetic(self.config)
         m.submodules.issue = clear(issue)
         m.submodules.arithmetic = clear(arithmetic)
         ports = [Port() for _ in PORTS]
@@ -185,7 +185,7 @@ class Core(wiring.Component):
             m.d.sync += counter.eq(counter + 1)
         return counter
 
-    def _memories(self, m: Module, issue: Issue, arithmetic: Arithmetic, go: Any) -> dict[Space, Any]:
+    def _memories(self, m: Module, issue: InstructionIssue, arithmetic: Arithmetic, go: Any) -> dict[Space, Any]:
         """One read and one write port each; off-line they belong to the access; the first word is read at the start.
 
         What a word gives that is read while it is written nobody uses: the issue stage waits for it. Words that the
@@ -236,7 +236,7 @@ class Core(wiring.Component):
     def _status(
         self,
         m: Module,
-        issue: Issue,
+        issue: InstructionIssue,
         arithmetic: Arithmetic,
         reads: dict[Space, Any],
         counters: dict[Any, Any],

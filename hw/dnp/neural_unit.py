@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from contracts import COMMAND_BYTES, COMMANDS, LINE_BYTES, ROW_BYTES, VALUE_BITS, Error, Opcode
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.dnp.gbus import on
 from contracts.dnp.isa import StopCode
 from contracts.dnp.topology import CHIP, PROGRAM_WORDS, edge_ports
@@ -60,7 +60,7 @@ class NeuralConfig:
         If a parameter is out of its range.
     """
 
-    core: CoreConfig = field(default_factory=CoreConfig)
+    core: ProcessorConfig = field(default_factory=ProcessorConfig)
     queue: int = 128
     depth: int = 64
     patience: int = 1 << 20

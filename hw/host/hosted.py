@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from hw.host.axi_lite import AXI4LiteSignature
 from hw.host.control_port import ADDRESS_WIDTH, ControlPort
 from hw.memory.axi import flat_members
-from hw.stream.once import modules_of
+from hw.stream.black_box import black_boxes_of
 
 __all__ = ["Hosted"]
 
@@ -57,7 +57,7 @@ class Hosted(wiring.Component):
     @property
     def modules(self) -> dict[str, Any]:
         """What the machine leaves to be generated apart, by the name of its module."""
-        return modules_of(self.machine)
+        return black_boxes_of(self.machine)
 
     def elaborate(self, platform: Any) -> Module:
         """Put the control port in front of the machine and watch its memory port."""

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from contracts import VALUE_BITS
 from hw.pe.drain import Drain
 from hw.pe.formats import Mode, PEConfig
-from hw.pe.issue import Issue, elements_to_combine
+from hw.pe.lane_issue import LaneIssue, elements_to_combine
 from hw.pe.lanes import LaneArray
 from hw.stream.queue import Queue
 
@@ -35,7 +35,7 @@ class PE(wiring.Component):
     o : stream of ``config.row_beat``
         Result rows in the order of the tasks.
     index_error : stream of unsigned(17), always ready
-        See `hw.pe.issue.Issue`.
+        See `hw.pe.lane_issue.LaneIssue`.
     working : Out(1)
         The lanes multiply.
     """
@@ -59,7 +59,7 @@ class PE(wiring.Component):
         m = Module()
         config = self.config
         m.submodules.queue = queue = Queue(config.task_beat, config.queue)
-        m.submodules.issue = issue = Issue(config)
+        m.submodules.issue = issue = LaneIssue(config)
         m.submodules.lanes = lanes = LaneArray(config)
         m.submodules.drain = drain = Drain(config)
         row = data.ArrayLayout(signed(VALUE_BITS), config.lanes)

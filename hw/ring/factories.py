@@ -8,17 +8,17 @@ from amaranth.lib import wiring
 
 from hw.ring.boundary_table import BoundaryTable
 from hw.ring.control import Control
-from hw.ring.distributor import Distributor
 from hw.ring.first_error import FirstError
 from hw.ring.formats import RingConfig
 from hw.ring.halo_writer import HaloWriter
-from hw.ring.judge import Judge
+from hw.ring.local_adder import LocalAdder
 from hw.ring.packet_guard import PacketGuard
 from hw.ring.packet_queue import PacketQueue
+from hw.ring.packet_router import PacketRouter
 from hw.ring.reducer import Reducer
 from hw.ring.ring_unit import RingUnit
+from hw.ring.route_decision import RouteDecision
 from hw.ring.sender import Sender
-from hw.ring.share_adder import ShareAdder
 from hw.ring.shared_reader import SharedReader
 from hw.ring.tokens import Tokens
 
@@ -35,15 +35,15 @@ def made(name: str) -> wiring.Component:
     parts: dict[str, Callable[[], wiring.Component]] = {
         "boundary_table": BoundaryTable,
         "control": lambda: Control(RingConfig()),
-        "distributor": Distributor,
+        "packet_router": PacketRouter,
         "first_error": lambda: FirstError(12),
         "halo_writer": HaloWriter,
-        "judge": Judge,
+        "route_decision": RouteDecision,
         "packet_guard": PacketGuard,
         "packet_queue": PacketQueue,
         "reducer": Reducer,
         "sender": Sender,
-        "share_adder": ShareAdder,
+        "local_adder": LocalAdder,
         "shared_reader": lambda: SharedReader(3),
         "tokens": Tokens,
     }

@@ -9,8 +9,8 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from contracts import COMPLETION, Error, Opcode
 from hw.chiplet.chiplet import Chiplet
 from hw.chiplet.command_router import CommandRouter, offload_members
-from hw.chiplet.config import ChipletConfig
-from hw.community.chiplet import CommunityChiplet, MachineConfig
+from hw.chiplet.config import GatherChipletConfig
+from hw.community.chiplet import CommunityChiplet, CommunityChipletConfig
 from hw.contracts import struct
 from hw.memory.axi import AXI4Signature, connect_flat, flat_members
 from hw.memory.axi_merge import AXIMerge
@@ -19,7 +19,7 @@ from hw.memory.read_arbiter import ReadArbiter
 from hw.memory.write_port import WritePort
 from hw.ring.formats import POSITION_BITS, LinkSignature, RingConfig
 from hw.ring.ring_unit import RING_OPCODES, RingUnit
-from hw.stream.once import modules_of
+from hw.stream.black_box import black_boxes_of
 
 __all__ = ["RingChiplet"]
 
@@ -29,7 +29,7 @@ class RingChiplet(wiring.Component):
 
     Parameters
     ----------
-    config : ChipletConfig or MachineConfig
+    config : GatherChipletConfig or CommunityChipletConfig
         Of a chiplet with gather PEs, or with community PEs that know ``partials``.
     ring : RingConfig
         ``max_out`` is the one of `config`.
@@ -57,13 +57,13 @@ class RingChiplet(wiring.Component):
 
     def __init__(
         self,
-        config: ChipletConfig | MachineConfig | None = None,
+        config: GatherChipletConfig | CommunityChipletConfig | None = None,
         ring: RingConfig | None = None,
         *,
         once: bool = False,
         offload: tuple[Opcode, ...] = (),
     ) -> None:
-        self.config, self.offloads = config or ChipletConfig(), offload
+        self.config, self.offloads = config or GatherChipletConfig(), offload
         pe, (address_width, data_width) = self.config.pe, self.config.port
         self.ring = ring or RingConfig(max_out=pe.max_out)
         if self.ring.max_out != pe.max_out:
@@ -72,7 +72,7 @@ class RingChiplet(wiring.Component):
             raise ValueError(f"link_width must be at most {data_width}, a beat, not {self.ring.link_width!r}")
         #: What computes, without the ring.
         self.chiplet: Any
-        if isinstance(self.config, MachineConfig):
+        if isinstance(self.config, CommunityChipletConfig):
             if not self.config.community.partials:
                 raise ValueError("community.partials must be True: halves of sums come round the ring")
             self.chiplet = CommunityChiplet(self.config, once=once, offload=RING_OPCODES + offload)
@@ -103,7 +103,7 @@ class RingChiplet(wiring.Component):
     @property
     def modules(self) -> dict[str, wiring.Component]:
         """Components that are left out because of `once`, by the name of their module."""
-        return modules_of(self.chiplet)
+        return black_boxes_of(self.chiplet)
 
     def elaborate(self, platform: object) -> Elaboratable:
         """Put chiplet and ring unit behind one memory port."""

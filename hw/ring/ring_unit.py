@@ -16,19 +16,19 @@ from hw.memory.word_serialiser import WordSerialiser
 from hw.memory.word_writer import WordWriter
 from hw.ring.boundary_table import BoundaryTable
 from hw.ring.control import RING_OPCODES, Control, Phase, operands
-from hw.ring.distributor import Distributor
 from hw.ring.filter_array import FilterArray
 from hw.ring.first_error import FirstError
 from hw.ring.formats import POSITION_BITS, LinkSignature, RingConfig
 from hw.ring.halo_writer import HaloWriter
-from hw.ring.judge import Judge
+from hw.ring.local_adder import LocalAdder
 from hw.ring.needed_list import NeededList
 from hw.ring.packet_guard import PacketGuard
 from hw.ring.packet_queue import PacketQueue
+from hw.ring.packet_router import PacketRouter
 from hw.ring.reducer import Reducer
 from hw.ring.remote_array import RemoteArray
+from hw.ring.route_decision import RouteDecision
 from hw.ring.sender import Sender
-from hw.ring.share_adder import ShareAdder
 from hw.ring.shared_reader import SharedReader
 from hw.ring.station import Station
 from hw.ring.tokens import Tokens
@@ -115,9 +115,9 @@ class RingUnit(wiring.Component):
         m.submodules.control = control = Control(config, *port, self.max_beats)
         # On the ring.
         m.submodules.station = station = Station(link, config.slots, config.max_flits)
-        m.submodules.judge = judge = Judge()
+        m.submodules.decision = decision = RouteDecision()
         m.submodules.filter = filter_ = FilterArray(self.address_width, most, config.window)
-        m.submodules.distributor = distributor = Distributor(link)
+        m.submodules.router = router = PacketRouter(link)
         m.submodules.tokens = tokens = Tokens(link, most)
         m.submodules.packets = packets = PacketQueue(link, 3, config.max_flits)
         # Rows: what must travel and what is needed, from memory to the ring and back.
@@ -131,7 +131,7 @@ class RingUnit(wiring.Component):
         m.submodules.csr = csr = CsrReader(*port, self.depth, _LIST_DEPTH)
         m.submodules.source_words = source_words = WordSerialiser(self.data_width)
         m.submodules.gather = gather = GatherUnit(*port, self.max_beats, self.depth)
-        m.submodules.adder = adder = ShareAdder(self.data_width, link, self.max_beats)
+        m.submodules.adder = adder = LocalAdder(self.data_width, link, self.max_beats)
         m.submodules.reducer = reducer = Reducer(*port, link, self.max_beats)
         m.submodules.guard = guard = PacketGuard(link)
         m.submodules.lists = lists = SharedReader(3, *port, _LIST_DEPTH)
@@ -142,10 +142,10 @@ class RingUnit(wiring.Component):
         connect(m, control.executed, flipped(self.executed))
         connect(m, flipped(self.s_axis), station.s_axis)
         connect(m, station.m_axis, flipped(self.m_axis))
-        connect(m, station.o, distributor.i)
-        connect(m, distributor.features, halo.i)
-        connect(m, distributor.partials, reducer.i)
-        connect(m, distributor.control, tokens.i)
+        connect(m, station.o, router.i)
+        connect(m, router.features, halo.i)
+        connect(m, router.partials, reducer.i)
+        connect(m, router.control, tokens.i)
         for n, source in enumerate((tokens.o, sender.o, guard.o)):
             connect(m, source, packets.i[n])
         connect(m, packets.o, station.i)
@@ -187,7 +187,7 @@ class RingUnit(wiring.Component):
 
         # Errors, from the most telling to the least.
         reports = [control.refused, *(flipped(error) for error in self.errors)]
-        reports += [unit.error for unit in (remote, needed, csr, gather, halo, reducer, judge)]
+        reports += [unit.error for unit in (remote, needed, csr, gather, halo, reducer, decision)]
         m.submodules.first_error = first_error = FirstError(len(reports) + 2)
         for n, report in enumerate(reports):
             connect(m, report, first_error.i[n])
@@ -208,35 +208,35 @@ class RingUnit(wiring.Component):
             tokens.code.eq(first_error.tell.payload.code),
             # What is listed is the chiplet's own affair; the others may still be in reset.
             station.works.eq(self.command.valid & self.command.ready & (self.command.payload[:8] != Opcode.LIST)),
-            *(unit.stopped.eq(stopped) for unit in (judge, distributor, guard)),
+            *(unit.stopped.eq(stopped) for unit in (decision, router, guard)),
             # Only with the token that says why; what goes wrong with a list is told by the command after it.
             station.stop.eq(first_error.halted),
         ]
 
-        # What the judge and the control look at.
+        # What the route decision and the control look at.
         rows = control.rows
         header, following = (
             data.View(struct(PACKET_HEADER), flit[: PACKET_HEADER.bits]) for flit in (station.header, station.following)
         )
         m.d.comb += [
-            judge.header.eq(header),
-            judge.begins.eq(station.begins),
-            judge.elements.eq(rows.elements),
-            judge.receiving.eq(receiving),
-            judge.reducing.eq(reducing),
-            judge.found.eq(filter_.decided),
-            judge.hit.eq(filter_.hit),
-            judge.late.eq(filter_.late),
-            judge.outside.eq(filter_.outside),
+            decision.header.eq(header),
+            decision.begins.eq(station.begins),
+            decision.elements.eq(rows.elements),
+            decision.receiving.eq(receiving),
+            decision.reducing.eq(reducing),
+            decision.found.eq(filter_.decided),
+            decision.hit.eq(filter_.hit),
+            decision.late.eq(filter_.late),
+            decision.outside.eq(filter_.outside),
             filter_.boundaries.eq(boundaries.boundaries),
             filter_.owner.eq(header.source),
             filter_.vid.eq(header.vid),
             filter_.next_owner.eq(following.source),
             filter_.next_vid.eq(following.vid),
             filter_.advances.eq(station.advances),
-            filter_.take.eq(judge.take),
-            station.decided.eq(judge.decided),
-            station.verdict.eq(judge.verdict),
+            filter_.take.eq(decision.take),
+            station.decided.eq(decision.decided),
+            station.verdict.eq(decision.verdict),
             control.base.eq(self.base),
             control.failed.eq(first_error.failed),
             control.report.eq(first_error.report),
@@ -250,9 +250,9 @@ class RingUnit(wiring.Component):
             control.arrived.eq(tokens.arrived),
         ]
         self._settings(m, control, boundaries, needed, list_writer, filter_, remote, sender, gather, adder, reducer)
-        for unit in (judge, remote, sender, tokens, reducer, needed):
+        for unit in (decision, remote, sender, tokens, reducer, needed):
             m.d.comb += unit.position.eq(self.position)
-        for unit in (control, judge, boundaries, remote, tokens, reducer):
+        for unit in (control, decision, boundaries, remote, tokens, reducer):
             m.d.comb += unit.chiplets.eq(self.chiplets)
         for unit in (sender, halo, reducer):
             m.d.comb += unit.rows.eq(rows)
@@ -292,7 +292,7 @@ class RingUnit(wiring.Component):
         remote: RemoteArray,
         sender: Sender,
         gather: GatherUnit,
-        adder: ShareAdder,
+        adder: LocalAdder,
         reducer: Reducer,
     ) -> None:
         """Start units in their phases, with the command's operands."""

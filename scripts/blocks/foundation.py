@@ -91,7 +91,7 @@ BLOCKS: tuple[Block, ...] = (
         bench_parameters={"count": 20_000, "corners": 20_000, "idle": 0.2},
         narrow={"count": 2_000, "corners": 2_000, "idle": 0.2},
     ),
-    Block(name="pe.issue", factory="hw.pe.factories:issue"),
+    Block(name="pe.lane_issue", factory="hw.pe.factories:lane_issue"),
     Block(name="pe.lanes", factory="hw.pe.factories:lanes"),
     Block(name="pe.drain", factory="hw.pe.factories:drain"),
     Block(
@@ -102,7 +102,7 @@ BLOCKS: tuple[Block, ...] = (
         bench_parameters={"lanes": 4, "data_width": 256, "weight_rows": 64, "max_out": 37, "queue": 3},
         narrow={"lanes": 2, "data_width": 64, "weight_rows": 16, "max_out": 7, "queue": 2},
         formal="tb.pe.formal_pe",
-        measures=("pe.issue", "pe.lanes", "pe.drain"),
+        measures=("pe.lane_issue", "pe.lanes", "pe.drain"),
     ),
     Block(
         name="pe.router",

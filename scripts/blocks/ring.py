@@ -6,8 +6,8 @@ __all__ = ["BLOCKS"]
 
 #: Parts of the ring unit that are tried alone, side by side, and synthesised as ``configs/default.toml`` has them.
 _RING_PARTS = (
-    "boundary_table", "control", "distributor", "first_error", "halo_writer", "judge", "packet_guard",
-    "packet_queue", "reducer", "sender", "share_adder", "shared_reader", "tokens",
+    "boundary_table", "control", "packet_router", "first_error", "halo_writer", "route_decision", "packet_guard",
+    "packet_queue", "reducer", "sender", "local_adder", "shared_reader", "tokens",
 )  # fmt: skip
 
 #: In the order of the tables.

@@ -20,7 +20,7 @@ from golden.image import row_bytes
 from golden.model.float_model import accuracy
 from golden.model.layer import Int16Array
 from golden.model.network import predictions
-from hw.attributes.core import CoreConfig
+from hw.attributes.core import AttributeCoreConfig
 from scripts.config import Sizes
 from scripts.flows.progress import Steps
 from scripts.flows.simulations import Placed, limits_of, simulate_batches
@@ -208,7 +208,7 @@ def plan_batches(sampling: Sampling, placed: Placed, sizes: Sizes, config: str, 
     return Batches(sampling, placed, sizes, image, [share[: sampling.most or None] for share in shares])
 
 
-def _core(sizes: Sizes) -> CoreConfig:
+def _core(sizes: Sizes) -> AttributeCoreConfig:
     assert sizes.units.attributes is not None
     return sizes.units.attributes
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contracts import Model
-from golden.islands.schedule import ANY, Choice
+from golden.locator.schedule import ANY, Choice
 from golden.model.activation import RELU
 from golden.model.training import Training
 from golden.model.weights import model_of

@@ -12,13 +12,13 @@ import numpy.typing as npt
 from contracts import Error
 from golden.attributes.batch import BatchImage
 from golden.community.image import build_community_image, build_community_images, tiles_of
-from golden.community.tiles import Room, Share, cut
+from golden.community.tiles import Room, Subgraph, cut
 from golden.compare import layer_differences
 from golden.graph import Graph, IntArray
 from golden.head import TASKS
 from golden.image import Image, build_image
-from golden.islands.record import Record
-from golden.islands.schedule import ANY, Choice
+from golden.locator.record import Record
+from golden.locator.schedule import ANY, Choice
 from golden.metrics import compulsory_bytes, limit_cycles, useful_operations
 from golden.model.layer import Int16Array
 from golden.model.network import LayerResult, Problem, predictions, problem_of
@@ -26,7 +26,7 @@ from golden.ring.by_communities import communities_apart
 from golden.ring.image import build_images
 from golden.ring.placement import CHIPLETS_MAX, Placement
 from golden.ring.traffic import traffic
-from hw.community.chiplet import MachineConfig
+from hw.community.chiplet import CommunityChipletConfig
 from scripts.config import Sizes
 from scripts.flows.location import Located, Search, limits_of, read_back, search_of, wrong_records
 from scripts.flows.progress import Steps, building, simulating
@@ -86,7 +86,7 @@ class Simulated:
     ring, aggregation, communities
         What `result.json` says under these names, or None.
     located
-        Records that the hardware found for the first layer, by chiplet and tile of its share, with VIDs of the graph as
+        Records that the hardware found for the first layer, by chiplet and tile, with VIDs of the graph as
         given. To a part of the graph vertices that are not its own are hubs, and halves of partial sums are left out.
         None with gather PEs, or if the run ended with an error.
     """
@@ -150,7 +150,7 @@ def place(
     problem: Problem,
     chiplets: int,
     name: str = "tiles",
-    config: MachineConfig | None = None,
+    config: CommunityChipletConfig | None = None,
     choice: Choice = ANY,
 ) -> Placed:
     """Share a graph out to chiplets; one has all of it, as it is if it fits.
@@ -177,16 +177,16 @@ def place(
     parts = chiplets
     search = search_of(graph, config, choice)
     if chiplets == 1 and config and search and name != "tiles":
-        share, room = Share.whole(graph), room_of(config)
-        if not share.fits(room, *search):
-            parts = min(CHIPLETS_MAX, len(list(cut(share, room))))
+        subgraph, room = Subgraph.whole(graph), room_of(config)
+        if not subgraph.fits(room, *search):
+            parts = min(CHIPLETS_MAX, len(list(cut(subgraph, room))))
     if name == "tiles" or parts == 1:
-        return Placed("tiles", problem, np.arange(graph.nodes), Placement.tiles(graph.nodes, chiplets), search)
+        return Placed("tiles", problem, np.arange(graph.nodes), Placement.ranges(graph.nodes, chiplets), search)
     graph.require_symmetric("placement by communities")
     # Moves make words on a ring fewer, of which there are none with one chiplet.
     position, placement = _apart(graph, parts, chiplets > 1)
     if chiplets == 1:
-        placement = Placement.tiles(graph.nodes, 1)
+        placement = Placement.ranges(graph.nodes, 1)
     moved = problem_of(graph.relabelled(position), problem.features[np.argsort(position)], problem.model)
     return Placed(name, moved, position, placement, search)
 
@@ -395,7 +395,7 @@ def _simulated(sizes: Sizes, images: Sequence[Image], folder: Path) -> tuple[_Ra
     return ran, simulation
 
 
-def room_of(config: MachineConfig) -> Room:
+def room_of(config: CommunityChipletConfig) -> Room:
     """Return what a chiplet can hold of a graph at a time."""
     return Room(config.locator.nodes, config.locator.edges, config.units, config.hubs)
 

@@ -13,7 +13,7 @@ PHASES = {
     "aggregate": "The PEs add up the combined features of each vertex and its neighbours, add the bias and round.",
     "load_weights": "The weights and biases of a layer are read from the memory into the PEs.",
     "process": "The community PEs combine and aggregate the communities, each as soon as it has been located.",
-    "locate": "The island locator begins to search for hubs and communities; the search goes on beside later commands.",
+    "locate": "The locator begins to search for hubs and communities; the search goes on beside later commands.",
     "list": "The ring unit begins to list the vertices of other chiplets whose features this chiplet needs.",
     "scatter": "A chiplet sends combined features round the ring; with the last part it waits for those that it needs.",
     "reduce": "Partial sums of vertices with many neighbours go round the ring to the chiplets that own the vertices.",

@@ -10,9 +10,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from golden.graph import Graph, IntArray
-from golden.islands.locator import Limits, locate
-from golden.islands.record import Record
-from golden.islands.schedule import Schedule, falling, quarter
+from golden.locator.locator import Limits, locate
+from golden.locator.record import Record
+from golden.locator.schedule import Schedule, falling, quarter
 from scripts.report import figures
 from scripts.report.adjacency import BLOCKS, adjacency
 from scripts.report.drawing import DRAWN_NODES, drawing

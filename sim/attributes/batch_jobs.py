@@ -17,8 +17,8 @@ from contracts import BATCH, LINE_BYTES, Error
 from golden.attributes.batch import BatchImage
 from golden.graph import IntArray
 from golden.model.layer import Int16Array
-from hw.chiplet.config import ChipletConfig
-from hw.community.chiplet import MachineConfig
+from hw.chiplet.config import GatherChipletConfig
+from hw.community.chiplet import CommunityChipletConfig
 from hw.machine import Units
 from hw.ring.formats import RingConfig
 from sim.chiplet.host import Host, Phase
@@ -71,7 +71,7 @@ class Ran:
 
 
 def run_batches(
-    config: ChipletConfig | MachineConfig,
+    config: GatherChipletConfig | CommunityChipletConfig,
     units: Units,
     image: BatchImage,
     shares: Sequence[Sequence[IntArray]],

@@ -21,8 +21,8 @@ from golden.compare import layer_differences, value_differences
 from golden.image import Image, Region
 from golden.model.layer import Int16Array
 from golden.model.network import Problem, infer
-from hw.chiplet.config import ChipletConfig
-from hw.community.chiplet import MachineConfig
+from hw.chiplet.config import GatherChipletConfig
+from hw.community.chiplet import CommunityChipletConfig
 from hw.machine import Units
 from sim.chiplet.host import Host, Run
 from sim.harness import CLOCK_NS, BuildOptions, Result, parameters
@@ -101,7 +101,7 @@ def _combined(image: Image) -> Region | None:
 
 
 def run_jobs(
-    config: ChipletConfig | MachineConfig,
+    config: GatherChipletConfig | CommunityChipletConfig,
     jobs: Sequence[Job],
     directory: Path,
     *,

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from contracts import Model
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from golden.graph import Graph
 from golden.model.activation import RELU
 from golden.model.float_model import FloatModel
@@ -61,7 +61,7 @@ def random_problem(
     widths: Sequence[int],
     seed: int,
     activation: str = RELU,
-    core: CoreConfig | None = None,
+    core: ProcessorConfig | None = None,
 ) -> Problem:
     """Quantised network with random weights.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from contracts import RECORD_HEADER
-from golden.islands.record import BEAT_BITS, Record, records_of
+from golden.locator.record import BEAT_BITS, Record, records_of
 from hw.community.chiplet import CommunityChiplet
 
 __all__ = ["Source", "located", "record_source", "records_plusarg"]

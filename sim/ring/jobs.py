@@ -15,8 +15,8 @@ from golden.compare import layer_differences
 from golden.image import Image
 from golden.model.layer import Int16Array
 from golden.model.network import LayerResult, Problem, infer
-from hw.chiplet.config import ChipletConfig
-from hw.community.chiplet import MachineConfig
+from hw.chiplet.config import GatherChipletConfig
+from hw.community.chiplet import CommunityChipletConfig
 from hw.machine import Units
 from hw.ring.formats import RingConfig
 from hw.ring.ring_chiplet import RingChiplet
@@ -105,7 +105,7 @@ class RingOutcome:
 
 
 def run_ring(
-    config: ChipletConfig | MachineConfig,
+    config: GatherChipletConfig | CommunityChipletConfig,
     ring: RingConfig,
     jobs: Sequence[RingJob],
     directory: Path,

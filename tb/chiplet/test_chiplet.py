@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from contracts import COMMANDS, HEADER, LINE_BYTES, Error, Model, Opcode, RegionKind
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from golden.datasets import load
 from golden.image import Image, build_image
 from golden.model.network import Problem
-from hw.chiplet.config import ChipletConfig
+from hw.chiplet.config import GatherChipletConfig
 from hw.dnp.neural_unit import NeuralConfig
 from hw.machine import Units
 from hw.pe.formats import PEConfig
@@ -25,11 +25,11 @@ from sim.harness.expected import expect_cycles
 from sim.models.activity import WINDOW, activity
 
 FULL = bool(os.environ.get("ATOLL_FULL"))
-NARROW = ChipletConfig(
+NARROW = GatherChipletConfig(
     groups=1, pes=3, depth=32, pe=PEConfig(lanes=2, data_width=64, weight_rows=128, max_out=12, queue=2)
 )
-DEFAULT = ChipletConfig()
-MIDDLE = ChipletConfig(
+DEFAULT = GatherChipletConfig()
+MIDDLE = GatherChipletConfig(
     groups=3, pes=1, depth=64, pe=PEConfig(lanes=8, data_width=128, weight_rows=256, max_out=32, queue=3)
 )
 CONFIGS = {"narrow": NARROW, "default": DEFAULT}
@@ -44,20 +44,22 @@ STALLS = (
 
 
 #: The narrow chiplet has a neural unit beside it; no other command may notice.
-NEURAL = {NARROW: NeuralConfig(CoreConfig(wm_depth=128, xm_depth=8, p_depth=256, table_bits=6), queue=8, depth=16)}
+NEURAL = {NARROW: NeuralConfig(ProcessorConfig(wm_depth=128, xm_depth=8, p_depth=256, table_bits=6), queue=8, depth=16)}
 
 
-def simulate(config: ChipletConfig, jobs: list[Job], directory: Path) -> tuple[list[Outcome], Result]:
+def simulate(config: GatherChipletConfig, jobs: list[Job], directory: Path) -> tuple[list[Outcome], Result]:
     """Run jobs on the chiplet with what is beside it."""
     return run_jobs(config, jobs, directory, units=Units(NEURAL.get(config)))
 
 
 @pytest.fixture(params=sorted(CONFIGS))
-def config(request: pytest.FixtureRequest) -> ChipletConfig:
+def config(request: pytest.FixtureRequest) -> GatherChipletConfig:
     return CONFIGS[request.param]
 
 
-def check(config: ChipletConfig, problems: list[Problem], settings: list[Settings], directory: Path) -> list[Outcome]:
+def check(
+    config: GatherChipletConfig, problems: list[Problem], settings: list[Settings], directory: Path
+) -> list[Outcome]:
     jobs = [Job(build_image(problem), how) for problem, how in zip(problems, settings, strict=True)]
     outcomes, _ = simulate(config, jobs, directory)
     for number, (problem, outcome) in enumerate(zip(problems, outcomes, strict=True)):
@@ -67,7 +69,7 @@ def check(config: ChipletConfig, problems: list[Problem], settings: list[Setting
     return outcomes
 
 
-def test_corner_graphs_are_bit_exact(config: ChipletConfig, tmp_path: Path) -> None:
+def test_corner_graphs_are_bit_exact(config: GatherChipletConfig, tmp_path: Path) -> None:
     problems, settings = [], []
     models = list(Model)
     for number, name in enumerate(CORNERS):
@@ -79,7 +81,7 @@ def test_corner_graphs_are_bit_exact(config: ChipletConfig, tmp_path: Path) -> N
     check(config, problems, settings, tmp_path)
 
 
-def test_random_graphs_are_bit_exact_under_random_stalls(config: ChipletConfig, tmp_path: Path) -> None:
+def test_random_graphs_are_bit_exact_under_random_stalls(config: GatherChipletConfig, tmp_path: Path) -> None:
     problems, settings = [], []
     for seed in range(40 if FULL else 8):
         random = np.random.default_rng(seed)
@@ -227,7 +229,7 @@ def error_cases(image: Image) -> dict[str, tuple[Job, Error, int]]:
     return cases
 
 
-def test_errors_are_reported_and_the_next_run_is_right(config: ChipletConfig, tmp_path: Path) -> None:
+def test_errors_are_reported_and_the_next_run_is_right(config: GatherChipletConfig, tmp_path: Path) -> None:
     problem = small_problem()
     image = build_image(problem)
     cases = error_cases(image)
@@ -255,7 +257,7 @@ def test_completion_names_the_command_that_failed(tmp_path: Path) -> None:
         assert len(outcome.run.phases) == number + 1
 
 
-def test_reset_in_the_middle_is_followed_by_a_right_run(config: ChipletConfig, tmp_path: Path) -> None:
+def test_reset_in_the_middle_is_followed_by_a_right_run(config: GatherChipletConfig, tmp_path: Path) -> None:
     problem = small_problem(sparse=False)
     image = build_image(problem)
     (whole,), _ = simulate(config, [Job(image)], tmp_path)

@@ -11,7 +11,7 @@ import pytest
 from contracts import COMMANDS, LINE_BYTES, Error, Model, Opcode
 from golden.image import Image, build_image
 from golden.model.network import Problem
-from hw.chiplet.config import ChipletConfig
+from hw.chiplet.config import GatherChipletConfig
 from hw.pe.formats import PEConfig
 from sim import machine as machines
 from sim.chiplet.host import Run
@@ -19,7 +19,7 @@ from sim.chiplet.jobs import Job, Outcome, Settings, mismatches, run_jobs
 from sim.chiplet.problems import random_graph, random_problem
 
 #: The same sizes as in the chiplet's own bench, so that one simulator serves both.
-CONFIG = ChipletConfig(
+CONFIG = GatherChipletConfig(
     groups=1, pes=3, depth=32, pe=PEConfig(lanes=2, data_width=64, weight_rows=128, max_out=12, queue=2)
 )
 #: Damaged words of the header and of each command, and of each other region.

@@ -8,17 +8,17 @@ import pytest
 from scipy import sparse
 
 from contracts import COMMANDS, LINE_BYTES, Error, Model, Opcode, RegionKind
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from golden.community.image import build_community_image, tiles_of
 from golden.community.layer import operations_of
 from golden.community.plan import Kind, Operations, Scheme, columns_of, plan
-from golden.community.tiles import Room, Share, cut
+from golden.community.tiles import Room, Subgraph, cut
 from golden.datasets import load
 from golden.graph import Graph
 from golden.image import Image
-from golden.islands.locator import Limits, locate
-from golden.islands.partition import partition
-from golden.islands.schedule import Schedule
+from golden.locator.locator import Limits, locate
+from golden.locator.partition import partition
+from golden.locator.schedule import Schedule
 from golden.model.activation import RELU
 from golden.model.network import Problem
 from hw.dnp.neural_unit import NeuralConfig
@@ -26,9 +26,9 @@ from hw.machine import Units
 from sim.chiplet.jobs import Job, Outcome, Settings, mismatches, run_jobs
 from sim.chiplet.problems import CORNERS, corner_graph, random_problem
 from sim.models.activity import WINDOW, activity
-from tb.community.machine import machine
+from tb.community.configurations import chiplet_config
 from tb.harness.marks import full
-from tb.islands.graphs import many_hubs
+from tb.locator.graphs import many_hubs
 
 #: Lines of the row memory, for images whose rows stay on the chip between layers.
 ROWS = 128
@@ -55,14 +55,14 @@ LIMITS = Limits(64, 64, 64, 8)
 #: What the small chiplet has room for, and less.
 ROOM, TINY = Room(128, 1024, 2, 32), Room(48, 96, 2, 20)
 #: Beside the chiplet.
-NEURAL = NeuralConfig(CoreConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5), queue=8, depth=16)
+NEURAL = NeuralConfig(ProcessorConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5), queue=8, depth=16)
 Work = list[Job]
 MODELS = (Model.GCN, Model.SAGE, Model.GIN)
 
 
 def run(work: Work, directory: Path, name: str = "community_chiplet", **sizes: object) -> list[Outcome]:
     """Run images on the small chiplet, or on one of other sizes."""
-    config = machine(**{**SMALL, **sizes})  # type: ignore[arg-type]
+    config = chiplet_config(**{**SMALL, **sizes})  # type: ignore[arg-type]
     return run_jobs(config, work, directory, name=name, units=Units(NEURAL))[0]
 
 
@@ -322,9 +322,9 @@ def test_the_counts_of_all_tiles_are_added_up(outcomes: dict[str, list[Outcome]]
     """Hubs and communities are those of each tile by itself, in the last layer only."""
     problems, _ = _in_tiles()
     for given, out in list(zip(problems, outcomes["tiles"], strict=True))[-4:]:
-        share = Share.whole(given.graph)
+        subgraph = Subgraph.whole(given.graph)
         hubs = communities = 0
-        for tile in cut(share, ROOM):
+        for tile in cut(subgraph, ROOM):
             owners = np.repeat(np.arange(tile.vertices), np.diff(tile.offsets))
             graph = Graph.from_edges("tile", tile.rows.size, tile.edges, owners)
             schedule = Schedule((7, 2)[problems.index(given) % 2])
@@ -457,4 +457,4 @@ def test_other_sizes_are_exact(tmp_path: Path, pes: int, units: int, lanes: int)
 )  # fmt: skip
 def test_sizes_are_checked(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"must be"):
-        machine(**wrong)  # type: ignore[arg-type]
+        chiplet_config(**wrong)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from contracts import COMMANDS, LINE_BYTES, Error, Model, Opcode, RegionKind
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.errors import InputError
 from golden.community.image import build_community_images, tiles_of
 from golden.community.plan import Kind
@@ -15,8 +15,8 @@ from golden.community.tiles import Room
 from golden.datasets import load
 from golden.graph import Graph
 from golden.image import PART_ROWS, Image
-from golden.islands.locator import Limits
-from golden.islands.schedule import Schedule
+from golden.locator.locator import Limits
+from golden.locator.schedule import Schedule
 from golden.model.network import Problem, problem_of
 from golden.ring.by_communities import communities_apart
 from golden.ring.placement import Placement
@@ -27,15 +27,15 @@ from hw.ring.formats import RingConfig
 from hw.ring.ring_chiplet import RingChiplet
 from sim.chiplet.problems import CORNERS, corner_graph, random_problem
 from sim.ring.jobs import RingJob, RingOutcome, RingSettings, mismatches, run_ring
-from tb.community.machine import machine
-from tb.islands.graphs import GRAPHS
+from tb.community.configurations import chiplet_config
+from tb.locator.graphs import GRAPHS
 from tb.ring.cases import commanded, highest, patched, uneven
 
 #: Most chiplets of the simulated ring; a run may use fewer.
 MOST = 16 if os.environ.get("ATOLL_FULL") else 3
 COUNTS = [n for n in (2, 3, 4, 8, 16) if n <= MOST]
 #: Two PEs and two hub units with the smallest locator, a port of 64 bits.
-CONFIG = machine(
+CONFIG = chiplet_config(
     community={
         "lanes": 4, "width": 128, "columns": 256, "partners": 2, "max_out": 16, "weight_rows": 128, "data_width": 64,
         "ways": 2, "partials": True,
@@ -47,7 +47,7 @@ CONFIG = machine(
     pes=2, units=2, hubs=128, kept=64, ways=4, depth=32,
 )  # fmt: skip
 #: Beside each chiplet.
-NEURAL = NeuralConfig(CoreConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5), queue=8, depth=16)
+NEURAL = NeuralConfig(ProcessorConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5), queue=8, depth=16)
 RING = RingConfig(chiplets=MOST, link_width=64, slots=2, max_out=16, window=2, bitmap=64)
 LIMITS = Limits(64, 64, 64, CONFIG.locator.line_words)
 #: What each chiplet has room for, and less: as much as the vertex with most neighbours of karate needs.
@@ -103,7 +103,7 @@ def _karate() -> list[Case]:
     return [
         Case(
             random_problem(graph, model, [7, 3], seed),
-            Placement.tiles(graph.nodes, chiplets, highest(graph, (0, 3, 12)[(seed + chiplets) % 3])),
+            Placement.ranges(graph.nodes, chiplets, highest(graph, (0, 3, 12)[(seed + chiplets) % 3])),
             STALLS[seed],
             Schedule((8, 2, 0)[seed]),
             Kind((seed + chiplets) % 2),
@@ -163,7 +163,7 @@ def _in_tiles() -> list[Case]:
     rows = np.random.default_rng(9).normal(size=(graph.nodes, 6)).astype(np.float32)
     problem = random_problem(replace(graph, features=rows), Model.GCN, [9, 4], 9)
     for chiplets, hubs in ((2, 12), (COUNTS[-1], 0)):
-        placement = Placement.tiles(graph.nodes, chiplets, highest(graph, hubs))
+        placement = Placement.ranges(graph.nodes, chiplets, highest(graph, hubs))
         cases.append(Case(problem, placement, STALLS[0], Schedule(6, False, 1), room=ROOM))
     return cases
 
@@ -276,7 +276,7 @@ def test_communities_together_are_exact_with_less_traffic(outcomes: dict[str, li
         position, _ = communities_apart(plain.graph, COUNTS[-1], Schedule(6), Limits(32, 64))
         back = replace(outcome, results=[rows[position] for rows in outcome.results])
         assert mismatches(plain, back) == []
-        tiles = traffic(plain.graph, Placement.tiles(plain.graph.nodes, COUNTS[-1]))
+        tiles = traffic(plain.graph, Placement.ranges(plain.graph.nodes, COUNTS[-1]))
         assert traffic(case.problem.graph, case.placement).bits(1) < tiles.bits(1)
 
 
@@ -343,4 +343,4 @@ def test_a_directed_graph_has_no_communities() -> None:
     graph = Graph.from_edges("arrow", 3, [0, 1], [1, 2])
     problem = random_problem(replace(graph, features=np.ones((3, 2), np.float32)), Model.SAGE, [2], 1)
     with pytest.raises(InputError, match="communities"):
-        build_community_images(problem, Placement.tiles(3, 2))
+        build_community_images(problem, Placement.ranges(3, 2))

@@ -19,11 +19,11 @@ import pytest
 from scipy import sparse
 
 from contracts import HEADER, LINE_BYTES, Model
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.errors import InputError
 from golden.attributes.sampler import Plan
 from golden.datasets import load
-from golden.dnp.machine import DeadlockError
+from golden.dnp.array import DeadlockError
 from golden.image import build_image
 from golden.image_format import Image
 from golden.model.quantise import quantise
@@ -125,7 +125,7 @@ def assembly(rng: Rng, folder: Path) -> None:
     else:
         text = damaged(rng, text.encode()).decode("latin1" if rng.random() < 0.5 else "utf-8", "surrogateescape")
     (folder / "p.asm").write_bytes(text.encode("utf-8", "surrogateescape"))
-    image = programs.load(folder / "p.asm", CoreConfig())
+    image = programs.load(folder / "p.asm", ProcessorConfig())
     programs.listing(image.program)
     execute(image)
 
@@ -140,14 +140,14 @@ def dump(rng: Rng, folder: Path) -> None:
             data[name] = [data[name]]
     text = json.dumps(data).encode()
     (folder / "p.json").write_bytes(damaged(rng, text) if rng.random() < 0.5 else text)
-    image = programs.load(folder / "p.json", CoreConfig())
+    image = programs.load(folder / "p.json", ProcessorConfig())
     programs.listing(image.program)
     execute(image)
 
 
 def execute(image: Any) -> None:
     with suppress(DeadlockError, TimeoutError):
-        programs.run_golden(programs.prepared(image, {"W": [1, 2]}, CoreConfig()), 100)
+        programs.run_golden(programs.prepared(image, {"W": [1, 2]}, ProcessorConfig()), 100)
 
 
 def memory_image(rng: Rng, folder: Path) -> None:
@@ -241,7 +241,7 @@ def test_strange_input_is_taken_or_refused_in_one_line(reader: Callable[[Rng, Pa
         "run synthetic:grid,nodes=nan --no-rtl",
         "run karate --no-rtl --batch 2 --fanout 1,x",
         "islands kartae",
-        "generate islands.state_stor",
+        "generate locator.state_stor",
         "synth machin",
         "formal strem",
         "bench rign",

@@ -8,14 +8,14 @@ import pytest
 
 from contracts.errors import InputError
 from golden.datasets import load
-from golden.islands.locator import Limits, locate
-from golden.islands.record import Record, beats_of
-from golden.islands.schedule import ANY, Choice, Schedule
+from golden.locator.locator import Limits, locate
+from golden.locator.record import Record, beats_of
+from golden.locator.schedule import ANY, Choice, Schedule
 from golden.model.network import Problem, infer
 from golden.model.quantise import quantise
 from golden.model.training import Training, train
 from golden.model.weights import model_of
-from hw.chiplet.config import ChipletConfig
+from hw.chiplet.config import GatherChipletConfig
 from hw.host.hosted import Hosted
 from hw.machine import machine_of
 from scripts.cli import app
@@ -153,7 +153,7 @@ def test_a_locator_is_found_in_whatever_stands_around_it(sizes: Sizes) -> None:
     assert source.signals("dut", "valid") == (
         "{dut.machine.locator.records__1__valid, dut.machine.locator.records__0__valid}"
     )
-    assert record_source(machine_of(ChipletConfig())) is None
+    assert record_source(machine_of(GatherChipletConfig())) is None
 
 
 @pytest.mark.parametrize(

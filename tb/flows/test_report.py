@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from golden.datasets import load
-from golden.islands.locator import Limits, locate
-from golden.islands.schedule import Schedule
+from golden.locator.locator import Limits, locate
+from golden.locator.schedule import Schedule
 from scripts.flows.doctor import BROWSERS
 from scripts.flows.run import Request, run
 from scripts.report import Run, Timeline, predictions, write_report

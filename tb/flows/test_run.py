@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from contracts import Model, Opcode
 from contracts.errors import InputError
-from golden.community.tiles import Share, cut
+from golden.community.tiles import Subgraph, cut
 from golden.datasets import load
 from golden.metrics import Bound, limit_cycles
 from golden.model.network import infer
@@ -25,7 +25,7 @@ from scripts.flows.simulations import HeadRun, Simulated, place, room_of
 from sim.chiplet.phases import Gap
 from sim.chiplet.problems import random_problem
 from sim.models.memory import LATENCY
-from tb.community.machine import machine
+from tb.community.configurations import chiplet_config
 from tb.flows.configurations import small_community
 from tb.harness.marks import full
 
@@ -144,17 +144,17 @@ def test_communities_stay_together_in_tiles() -> None:
     graph = load("synthetic:community,nodes=240,degree=5,classes=30,mixing=0.05")
     rows = np.random.default_rng(0).normal(size=(graph.nodes, 4)).astype(np.float32)
     problem = random_problem(replace(graph, features=rows), Model.GCN, [3], 0)
-    little = machine(locator={"nodes": 64, "edges": 1024, "banks": 4, "line_banks": 4}, units=1, hubs=64)
+    little = chiplet_config(locator={"nodes": 64, "edges": 1024, "banks": 4, "line_banks": 4}, units=1, hubs=64)
     together = place(problem, 1, "communities", little)
     assert together.name == "communities"
     assert together.placement.chiplets == 1
     room = room_of(little)
-    tiles = len(list(cut(Share.whole(graph), room)))
-    assert len(list(cut(Share.whole(together.problem.graph), room))) < tiles
+    tiles = len(list(cut(Subgraph.whole(graph), room)))
+    assert len(list(cut(Subgraph.whole(together.problem.graph), room))) < tiles
     back = infer(together.problem)[-1].results[together.position]
     assert np.array_equal(back, infer(problem)[-1].results)
     # What fits stays as it is.
-    for name, config in (("tiles", little), ("communities", None), ("communities", machine())):
+    for name, config in (("tiles", little), ("communities", None), ("communities", chiplet_config())):
         assert np.array_equal(place(problem, 1, name, config).position, np.arange(graph.nodes))
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from contracts import Activation, Model
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.errors import InputError
 from golden.datasets import load
 from golden.model.float_model import FloatModel
@@ -100,7 +100,7 @@ def test_a_table_ends_layers_that_are_not_relu(name: str, error: float) -> None:
     want = floating.forward(KARATE)[0][1]
     worst = []
     for bits in (8, 11):
-        problem = quantise(floating, KARATE, core=CoreConfig(wm_depth=4096, table_bits=bits))
+        problem = quantise(floating, KARATE, core=ProcessorConfig(wm_depth=4096, table_bits=bits))
         found = np.ldexp(infer(problem)[0].results, -problem.model.fractions[0].results)
         worst.append(float(np.abs(found - want).max()))
     assert worst[1] < worst[0] / 3 < error / 3

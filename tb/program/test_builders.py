@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from contracts import Model, Opcode
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from golden.community.image import build_community_image, build_community_images, tiles_of
 from golden.community.tiles import Room
 from golden.graph import Graph
 from golden.image_format import Image
-from golden.islands.schedule import Schedule
+from golden.locator.schedule import Schedule
 from golden.model.activation import FUNCTIONS
 from golden.model.network import Problem, infer
 from golden.ring.image import build_images
@@ -25,8 +25,8 @@ from sim.chiplet.problems import random_graph, random_problem
 from tb.dnp.heads import head_problem, labelled
 from tb.program.images import KINDS, check_image
 
-CORE = CoreConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5)
-HEAD_CORE = CoreConfig(wm_depth=96, xm_depth=20, p_depth=256, table_bits=5)
+CORE = ProcessorConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5)
+HEAD_CORE = ProcessorConfig(wm_depth=96, xm_depth=20, p_depth=256, table_bits=5)
 ROOM = Room(32, 400, 2, 32)
 
 
@@ -45,7 +45,7 @@ def problem_of(
 def images_of(problem: Problem, chiplets: int) -> list[Image]:
     """Return images of every kind, on a ring with as many chiplets and two hubs."""
     nodes, schedule = problem.graph.nodes, Schedule(4)
-    placement = Placement.tiles(nodes, chiplets, range(min(2, nodes)))
+    placement = Placement.ranges(nodes, chiplets, range(min(2, nodes)))
     return [
         *build_images(problem, placement, part=16),
         *build_community_images(problem, placement, schedule, room=ROOM, part=16),

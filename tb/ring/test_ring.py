@@ -16,7 +16,7 @@ from golden.model.network import Problem, problem_of
 from golden.ring.image import build_images
 from golden.ring.placement import Placement
 from golden.ring.traffic import traffic
-from hw.chiplet.config import ChipletConfig
+from hw.chiplet.config import GatherChipletConfig
 from hw.pe.formats import PEConfig
 from hw.ring.formats import RingConfig
 from sim.chiplet.problems import CORNERS, corner_graph, random_graph, random_problem
@@ -28,7 +28,7 @@ FULL = bool(os.environ.get("ATOLL_FULL"))
 MOST = 16 if FULL else 4
 COUNTS = [n for n in (2, 3, 4, 8, 16) if n <= MOST]
 PE = PEConfig(lanes=4, data_width=64, max_out=16, weight_rows=256)
-CONFIG = ChipletConfig(groups=1, pes=1, pe=PE, depth=32)
+CONFIG = GatherChipletConfig(groups=1, pes=1, pe=PE, depth=32)
 #: The smallest buffers and windows that are legal, so that every limit is met.
 RING = RingConfig(chiplets=MOST, link_width=64, slots=2, max_out=16, window=2, bitmap=64)
 STALLS = (
@@ -80,7 +80,7 @@ def run_cases(cases: Sequence[Case], directory: Path, ring: RingConfig = RING) -
 def test_karate_has_the_same_result_on_every_ring(tmp_path: Path) -> None:
     graph = load("karate")
     cases = [
-        Case(random_problem(graph, model, [7, 3], seed), Placement.tiles(graph.nodes, chiplets), in_order=seed == 1)
+        Case(random_problem(graph, model, [7, 3], seed), Placement.ranges(graph.nodes, chiplets), in_order=seed == 1)
         for chiplets in COUNTS
         for seed, model in enumerate(Model)
     ]
@@ -95,7 +95,7 @@ def test_hubs_sums_come_home_reduced(tmp_path: Path) -> None:
     cases = [
         Case(
             random_problem(graph, model, [7, 3], seed),
-            Placement.tiles(graph.nodes, chiplets, highest(graph, count)),
+            Placement.ranges(graph.nodes, chiplets, highest(graph, count)),
             settings=STALLS[seed],
             by_source=by_source,
         )
@@ -139,7 +139,7 @@ def test_a_relabelled_graph_gives_the_same_rows_in_another_order(tmp_path: Path)
     position = np.random.default_rng(5).permutation(graph.nodes)
     plain = random_problem(graph, Model.GCN, [6], 5)
     moved = problem_of(graph.relabelled(position), plain.features[np.argsort(position)], plain.model)
-    cases = [Case(problem, Placement.tiles(graph.nodes, 3)) for problem in (plain, moved)]
+    cases = [Case(problem, Placement.ranges(graph.nodes, 3)) for problem in (plain, moved)]
     first, second = run_cases(cases, tmp_path)
     assert np.array_equal(first.results[0], second.results[0][position])
 
@@ -147,7 +147,7 @@ def test_a_relabelled_graph_gives_the_same_rows_in_another_order(tmp_path: Path)
 def test_a_reset_in_the_middle_is_followed_by_the_same_work(tmp_path: Path) -> None:
     graph = load("karate")
     problem = random_problem(graph, Model.GCN, [7, 3], 1)
-    placement = Placement.tiles(graph.nodes, COUNTS[-1], highest(graph, 3))
+    placement = Placement.ranges(graph.nodes, COUNTS[-1], highest(graph, 3))
     cases = [
         Case(problem, placement, replace(STALLS[2], reset_after=cycles)) for cycles in (900, 1500, 2100, 2700, 3300)
     ]
@@ -161,7 +161,7 @@ def test_errors_are_told_to_all_and_nothing_hangs(tmp_path: Path) -> None:
     graph = load("karate")
     chiplets = 3
     problem = random_problem(graph, Model.GCN, [7, 3], 1)
-    images = build_images(problem, Placement.tiles(graph.nodes, chiplets))
+    images = build_images(problem, Placement.ranges(graph.nodes, chiplets))
     jobs, expected = [], []
 
     def breaks(
@@ -193,7 +193,7 @@ def test_a_reset_of_one_chiplet_ends_the_work_of_all(tmp_path: Path) -> None:
     jobs = []
     step = 100 if FULL else 300
     for size, chiplets in enumerate(sorted({2, 3, COUNTS[-1]})):
-        images = build_images(problem, Placement.tiles(graph.nodes, chiplets, highest(graph, 3)))
+        images = build_images(problem, Placement.ranges(graph.nodes, chiplets, highest(graph, 3)))
         # Before it comes to the ring, a chiplet may be reset and begin again without harm.
         late = range(900 + size * step // 3, 1601, step)
         times = [(300, 1), (300, 500), *((after, again) for after in late for again in (0, 1, 500))]
@@ -221,7 +221,7 @@ def test_a_reset_of_one_chiplet_ends_the_work_of_all(tmp_path: Path) -> None:
 
 def test_packets_of_another_length_are_refused(tmp_path: Path) -> None:
     graph = load("karate")
-    images = build_images(random_problem(graph, Model.GCN, [7, 3], 1), Placement.tiles(graph.nodes, 3))
+    images = build_images(random_problem(graph, Model.GCN, [7, 3], 1), Placement.ranges(graph.nodes, 3))
     # Chiplet 0 believes that the first layer has 3 features: its packets are short, and those of others too long.
     odd = commanded(images[0], Opcode.SCATTER, f_out=3)
     outcomes, _ = run_ring(CONFIG, RING, [RingJob([odd, *images[1:]], replace(STALLS[1], limit=60_000))], tmp_path)
@@ -233,7 +233,7 @@ def test_packets_of_another_length_are_refused(tmp_path: Path) -> None:
 def test_a_row_that_never_comes_is_missed_with_its_vid(tmp_path: Path) -> None:
     graph = Graph.from_edges("pair", 4, [0, 1], [2, 3])
     problem = random_problem(graph, Model.SAGE, [3], 1)
-    images = build_images(problem, Placement.tiles(4, 2))
+    images = build_images(problem, Placement.ranges(4, 2))
     # Chiplet 0 thinks that nobody needs vertex 1.
     silent = patched(images[0], RegionKind.OUT_OFFSETS, 4, 1)
     outcomes, _ = run_ring(CONFIG, RING, [RingJob([silent, images[1]], replace(STALLS[1], limit=60_000))], tmp_path)
@@ -264,7 +264,7 @@ def test_graphs_of_real_sizes(name: str, most: int, model: Model, tmp_path: Path
     cases = []
     for number, chiplets in enumerate(SIZED_RINGS[most] if FULL else (4,)):
         hubs = highest(graph, 20) if (number + seed) % 2 and chiplets > 1 else []
-        tiles = Placement.tiles(graph.nodes, chiplets, hubs)
+        tiles = Placement.ranges(graph.nodes, chiplets, hubs)
         cases.append(Case(problem, uneven(graph, chiplets, seed, hubs) if seed == 1 else tiles))
     run_cases(cases, tmp_path, replace(RING, chiplets=most))
 
@@ -274,6 +274,6 @@ def test_graphs_of_real_sizes(name: str, most: int, model: Model, tmp_path: Path
 def test_cora_has_the_least_traffic(tmp_path: Path) -> None:
     graph = load(f"planetoid:{os.environ['ATOLL_PLANETOID']}/cora")
     narrow = replace(graph, features=graph.features[:, :60])
-    cases = [Case(random_problem(narrow, Model.GCN, [16, 7], 1), Placement.tiles(graph.nodes, 4))]
+    cases = [Case(random_problem(narrow, Model.GCN, [16, 7], 1), Placement.ranges(graph.nodes, 4))]
     (outcome,) = run_cases(cases, tmp_path)
     assert sum(link["feature_words"] for link in outcome.links) == 6108 * (16 + 7)

@@ -13,7 +13,7 @@ from golden.model.network import Problem, infer
 from golden.ring.image import PART, build_images
 from golden.ring.placement import Placement
 from golden.ring.traffic import traffic
-from hw.chiplet.config import ChipletConfig
+from hw.chiplet.config import GatherChipletConfig
 from hw.pe.formats import PEConfig
 from hw.ring.formats import RingConfig
 from hw.ring.ring_chiplet import RingChiplet
@@ -40,7 +40,7 @@ def chiplet(chiplets: int = CHIPLETS) -> RingChiplet:
     """Return the design under test: two lanes, beats of 64 bits, the smallest buffers that are legal."""
     pe = PEConfig(lanes=2, data_width=64, max_out=MAX_OUT, weight_rows=64)
     ring = RingConfig(chiplets=chiplets, link_width=64, slots=2, max_out=MAX_OUT, window=2, bitmap=64)
-    return RingChiplet(ChipletConfig(groups=1, pes=1, pe=pe, depth=32), ring)
+    return RingChiplet(GatherChipletConfig(groups=1, pes=1, pe=pe, depth=32), ring)
 
 
 def good(
@@ -80,17 +80,17 @@ def good_jobs() -> list[RingJob]:
     # VIDs of ten bits; few of them travel.
     far = random_graph(4, 700, 60, 2, 0.3)
     return [
-        good(random_problem(small, Model.GCN, [7, 3], 1), Placement.tiles(21, 3, hubs), FAST, "hubs"),
+        good(random_problem(small, Model.GCN, [7, 3], 1), Placement.ranges(21, 3, hubs), FAST, "hubs"),
         good(
             random_problem(large, Model.SAGE, [2], 2),
-            Placement.tiles(90, 3, highest(large, 11)),
+            Placement.ranges(90, 3, highest(large, 11)),
             FAST,
             "windows",
             in_order=True,
             part=PART_ROWS,
         ),
         good(random_problem(far, Model.GIN, [1], 6), Placement.at([0, 9, 640, 700]), FAST, "far"),
-        good(random_problem(small, Model.GIN, [8], 3), Placement.tiles(21, 2), STALLED, "stalled", in_order=True),
+        good(random_problem(small, Model.GIN, [8], 3), Placement.ranges(21, 2), STALLED, "stalled", in_order=True),
         good(
             random_problem(small, Model.GCN, [5], 4),
             Placement.at([0, 0, 13, 21]),
@@ -115,7 +115,7 @@ def bad_jobs() -> list[RingJob]:
     graph = random_graph(1, 21, 90, 4, 1.0)
     problem = random_problem(graph, Model.GCN, [7, 3], 1)
     hubs = highest(graph, 4)
-    images = build_images(problem, Placement.tiles(21, CHIPLETS, hubs))
+    images = build_images(problem, Placement.ranges(21, CHIPLETS, hubs))
     jobs = []
 
     def breaks(victim: int, error: Error, info: Info, image: Any = None, **settings: Any) -> None:
@@ -148,7 +148,7 @@ def bad_jobs() -> list[RingJob]:
         breaks(victim, (Error.MEMORY_READ, Error.MEMORY_WRITE)[writes], line, **failing)
 
     pair = Graph.from_edges("pair", 4, [0, 1], [2, 3])
-    two = build_images(random_problem(pair, Model.SAGE, [3], 1), Placement.tiles(4, 2))
+    two = build_images(random_problem(pair, Model.SAGE, [3], 1), Placement.ranges(4, 2))
     silent = patched(two[0], RegionKind.OUT_OFFSETS, 4, 1)
     # Chiplet 0 has all it needs, so it ends before it could hear of that.
     jobs.append(RingJob([silent, two[1]], FAST, Expected([Error.NONE, Error.MISSING], [0, 1])))
@@ -178,7 +178,7 @@ def bad_jobs() -> list[RingJob]:
         }
         reset = replace(FAST, reset_one=(victim, after, 300))
         jobs.append(RingJob(images, reset, Expected([any_] * CHIPLETS, infos)))
-    jobs.append(good(problem, Placement.tiles(21, CHIPLETS, hubs), replace(STALLED, reset_after=900)))
+    jobs.append(good(problem, Placement.ranges(21, CHIPLETS, hubs), replace(STALLED, reset_after=900)))
     return jobs
 
 

@@ -1,4 +1,4 @@
-"""Tests of what decides, tells and keeps account: judge, tokens, errors, tables; `tb.ring.test_parts` runs them."""
+"""Tests of route decision, tokens, errors and tables; `tb.ring.test_parts` runs them."""
 
 import random
 from typing import Any
@@ -52,7 +52,7 @@ def judged(header: dict[str, int], given: dict[str, int]) -> tuple[bool, bool, b
 @cocotb.test()
 async def each_header_is_judged_by_its_fields(dut: Any) -> None:
     """Random headers, most of them good or wrong in one thing."""
-    bench = await begin(dut, manual=("judge_error",))
+    bench = await begin(dut, manual=("route_decision_error",))
     source: random.Random = bench.random
     edge = RisingEdge(dut.clk)
     for _ in range(2000):
@@ -78,18 +78,18 @@ async def each_header_is_judged_by_its_fields(dut: Any) -> None:
         elif chance < 0.3:
             header["elements"] ^= 1 << source.randrange(12)
         for name, value in given.items():
-            getattr(dut, f"judge_{name}").value = value
-        dut.judge_header.value = PACKET_HEADER.pack(header)
+            getattr(dut, f"route_decision_{name}").value = value
+        dut.route_decision_header.value = PACKET_HEADER.pack(header)
         await edge
         decided, take, forward, uses, wrong = judged(header, given)
-        assert int(dut.judge_decided.value) == decided, (header, given)
+        assert int(dut.route_decision_decided.value) == decided, (header, given)
         if decided:
-            assert int(dut.judge_verdict.value) == take | forward << 1, (header, given)
-        assert int(dut.judge_take.value) == uses, (header, given)
+            assert int(dut.route_decision_verdict.value) == take | forward << 1, (header, given)
+        assert int(dut.route_decision_take.value) == uses, (header, given)
         reports = given["begins"] and wrong != Error.NONE and not given["stopped"]
-        assert int(dut.judge_error__valid.value) == reports, (header, given)
+        assert int(dut.route_decision_error__valid.value) == reports, (header, given)
         if reports:
-            assert int(dut.judge_error__payload.value) == wrong | header["vid"] << 8
+            assert int(dut.route_decision_error__payload.value) == wrong | header["vid"] << 8
 
 
 @cocotb.test()

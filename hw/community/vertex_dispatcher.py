@@ -1,0 +1,127 @@
+"""Vertices apart: shared out to the PEs, which combine them for others than their own records (COMBINE, I8)."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Cover, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.utils import ceil_log2
+
+from contracts import VID_BITS
+from hw.lowest import next_one
+from hw.stream.arbiter import Arbiter
+from hw.stream.queue import Queue
+
+__all__ = ["VertexDispatcher"]
+
+#: Vertices that wait in front of a PE: one that can be asked for, and one behind it.
+_WAITING = 2
+#: More rows than a PE can owe.
+_UNDER_WAY = 128
+
+
+class VertexDispatcher(wiring.Component):
+    """Gives hubs, and every vertex of a range, to PEs in turn, but first to those that have little to do.
+
+    Parameters
+    ----------
+    pes
+        PEs, at least 1.
+    units
+        Hub units, at least 1.
+    nodes
+        Vertices of a range at most.
+
+    Attributes
+    ----------
+    start : In(1)
+        Begin with a new range.
+    first : In(32)
+    vertices : In(range(nodes + 1))
+        The range, constant from then on.
+    go : In(1)
+        Vertices of the range may be given out.
+    wanted : streams of unsigned(32)
+        Hubs that the units want.
+    hungry : In(1) for every PE
+        It has little to do.
+    o : streams of unsigned(32)
+        VIDs, for every PE.
+    returned : In(1) for every PE
+        Pulse: a row has left it.
+    ended : Out(1)
+        All of the range have been given out.
+    busy : Out(1)
+        Rows are under way.
+    """
+
+    def __init__(self, pes: int, units: int, nodes: int = 4096) -> None:
+        self.pes, self.units, self.nodes = pes, units, nodes
+        vid = stream.Signature(VID_BITS)
+        super().__init__(
+            {
+                "start": In(1),
+                "first": In(32),
+                "vertices": In(range(self.nodes + 1)),
+                "go": In(1),
+                "wanted": In(vid).array(units),
+                "hungry": In(1).array(pes),
+                "o": Out(vid).array(pes),
+                "returned": In(1).array(pes),
+                "ended": Out(1),
+                "busy": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Give a vertex a cycle to a PE that has room for it."""
+        m = Module()
+        number, left = Signal(VID_BITS), Signal(range(self.nodes + 1))
+        m.submodules.offers = offers = Arbiter(VID_BITS, self.units + 1)
+        for wanted, offer in zip(self.wanted, offers.i, strict=False):
+            connect(m, flipped(wanted), offer)
+        range_: Any = offers.i[self.units]
+        m.d.comb += [
+            range_.valid.eq((left != 0) & self.go),
+            range_.payload.eq(number),
+            self.ended.eq((left == 0) & ~self.start),
+        ]
+        with m.If(self.start):
+            m.d.sync += [number.eq(self.first), left.eq(self.vertices)]
+        with m.Elif(range_.valid & range_.ready):
+            m.d.sync += [number.eq(number + 1), left.eq(left - 1)]
+
+        queues = [Queue(VID_BITS, _WAITING) for _ in range(self.pes)]
+        for n, (queue, port) in enumerate(zip(queues, self.o, strict=True)):
+            m.submodules[f"queue_{n}"] = queue
+            connect(m, queue.o, flipped(port))
+        # Who has room, of those first who are hungry; in turn.
+        bits = max(1, ceil_log2(self.pes))
+        room, best, hungry = (Signal(1 << bits, name=name) for name in ("room", "best", "hungry"))
+        last, chosen = Signal(bits), Signal(bits)
+        gives = Signal()
+        m.d.comb += [
+            room.eq(Cat(queue.i.ready for queue in queues)),
+            hungry.eq(room & Cat(self.hungry)),
+            best.eq(Mux(hungry.any(), hungry, room)),
+            chosen.eq(next_one(best, last)),
+            gives.eq(offers.o.valid & room.any()),
+            offers.o.ready.eq(room.any()),
+        ]
+        for n, queue in enumerate(queues):
+            m.d.comb += [
+                queue.i.payload.eq(offers.o.payload.payload),
+                queue.i.valid.eq(gives & (chosen == n)),
+            ]
+        with m.If(gives):
+            m.d.sync += last.eq(chosen)
+
+        under_way = Signal(range(_UNDER_WAY * self.pes))
+        m.d.sync += under_way.eq(under_way + gives - sum(self.returned))
+        m.d.comb += self.busy.eq(offers.o.valid | Cat(wanted.valid for wanted in self.wanted).any() | (under_way != 0))
+        m.d.sync += [
+            Cover(offers.o.valid & ~room.any(), "no PE has room"),
+            Cover(gives & hungry.any() & (hungry != room), "a hungry PE comes first"),
+            Cover(gives & ~hungry.any() & (room != (1 << self.pes) - 1), "a PE without room is left out"),
+        ]
+        return m

@@ -1,0 +1,256 @@
+"""Sizes of a locator."""
+
+from dataclasses import dataclass
+
+from amaranth.utils import ceil_log2, exact_log2
+
+from contracts import LINE_BYTES
+from contracts.communities import ROUNDS_MAX
+
+__all__ = ["LocatorConfig"]
+
+_WORD_BITS = 32
+#: Cycles the resolver takes for a conflict.
+CONFLICT_CYCLES = 4
+#: Fewest cycles from the begin of a worker's search to the begin of its next one.
+_SEARCH_CYCLES = 8
+#: Lines that a search asks for ahead.
+LINES = 4
+#: Bundles of neighbours that can be on their way when a search ends; see `hw.locator.state_lookup`.
+BUNDLES = 4
+#: Entries of the column table for each vertex it may have to hold.
+_SPARSE = 4
+
+
+@dataclass(frozen=True)
+class LocatorConfig:
+    """Parameters of the locator; all widths follow from them.
+
+    Attributes
+    ----------
+    engines
+        Search engines, 1 to 64: each has one port to the node state and one to the adjacency.
+    searches
+        Searches that take turns at an engine's ports, 1 to 8: while one waits for an answer, another goes on.
+    lanes
+        Neighbours that an engine looks at in a cycle, a power of two up to the edges of a line.
+    nodes
+        Vertices that can be told apart, a power of two from ``2 * banks``.
+    window
+        Vertices whose state is on the chip, a power of two below `nodes` in whole pages; the others' lie in the
+        external memory and are exchanged with them. 0: all.
+    page
+        Vertices that are exchanged at a time, a power of two from `banks`, of at least a line.
+    edges
+        Directed edges that are on the chip, a power of two.
+    c_max
+        Largest community a search can hold, in nodes: a multiple of 64.
+    hubs
+        Most hubs of a community: a multiple of 64.
+    banks
+        Banks of the node state, a power of two; also degrees compared per cycle.
+    line_banks
+        Banks of the adjacency, a power of two.
+    external
+        The adjacency stays in the external memory and is read when it is needed; `edges` are then as many as can be
+        addressed.
+    tasks
+        Tasks that wait for an engine.
+    outputs
+        Record streams, 1 to all searches; search *n* emits on stream *n* modulo `outputs`.
+    tag_bits
+        Width of a record's number in an engine's tables, which are cleared when it wraps.
+    address_width, data_width
+        Of the memory port, in bits. A line of the adjacency is a beat.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+    """
+
+    engines: int = 8
+    searches: int = 2
+    lanes: int = 2
+    nodes: int = 4096
+    window: int = 0
+    page: int = 256
+    edges: int = 16384
+    c_max: int = 64
+    hubs: int = 64
+    banks: int = 32
+    line_banks: int = 16
+    tasks: int = 16
+    outputs: int = 1
+    tag_bits: int = 12
+    address_width: int = 32
+    data_width: int = 256
+    external: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.engines <= 64:
+            raise ValueError(f"engines must be in 1..64, not {self.engines!r}")
+        if not 1 <= self.searches <= 8:
+            raise ValueError(f"searches must be in 1..8, not {self.searches!r}")
+        if not 1 <= self.outputs <= self.workers:
+            raise ValueError(f"outputs must be in 1..{self.workers}, not {self.outputs!r}")
+        for name, least in (("banks", 2), ("line_banks", 2), ("nodes", 2 * self.banks), ("edges", 16)):
+            value = getattr(self, name)
+            if value < least or value & (value - 1):
+                raise ValueError(f"{name} must be a power of two from {least}, not {value!r}")
+        if self.paged:
+            self._check_pages()
+        for name in ("c_max", "hubs"):
+            value = getattr(self, name)
+            if not 64 <= value <= 4096 or value % 64:
+                raise ValueError(f"{name} must be a multiple of 64 in 64..4096, not {value!r}")
+        if self.data_width not in (64, 128, 256):
+            raise ValueError(f"data_width must be 64, 128 or 256, not {self.data_width!r}")
+        if self.lanes not in (1, 2, 4, 8) or self.lanes > self.line_words:
+            raise ValueError(f"lanes must be a power of two in 1..{self.line_words}, not {self.lanes!r}")
+        if self.edges < 2 * self.line_banks * self.line_words:
+            raise ValueError(f"edges must be at least {2 * self.line_banks * self.line_words}, not {self.edges!r}")
+        if not 3 <= self.tag_bits <= 16:
+            raise ValueError(f"tag_bits must be in 3..16, not {self.tag_bits!r}")
+        if (1 << self.tag_bits) < 2 * (self.line_words + 2):
+            raise ValueError(f"tag_bits must leave room for {self.line_words + 2} records, not {self.tag_bits!r}")
+        if self.tasks < 1:
+            raise ValueError(f"tasks must be at least 1, not {self.tasks!r}")
+
+    def _check_pages(self) -> None:
+        least_page = max(self.banks, 8 * LINE_BYTES // self.slot_bits)
+        for name, least, most in (("page", least_page, self.nodes // 4), ("window", 2 * self.page, self.nodes // 2)):
+            value = getattr(self, name)
+            if not least <= value <= most or value & (value - 1):
+                raise ValueError(f"{name} must be a power of two in {least}..{most}, not {value!r}")
+        if self.slot_bits > self.data_width:
+            raise ValueError(
+                f"data_width must be at least the {self.slot_bits} bits of a state, not {self.data_width!r}"
+            )
+        if self.slots > self.banks:
+            raise ValueError(f"banks must be at least {self.slots}, the states of a beat, not {self.banks!r}")
+
+    @property
+    def paged(self) -> bool:
+        """Whether states are exchanged with the external memory."""
+        return self.window != 0
+
+    @property
+    def page_rows(self) -> int:
+        """Vertices of a bank that are exchanged at a time."""
+        return self.page // self.banks
+
+    @property
+    def frames(self) -> int:
+        """Pages on the chip."""
+        return self.window // self.page
+
+    @property
+    def slot_bits(self) -> int:
+        """Bits of a vertex's state and row in the external memory: a power of two."""
+        return 1 << ceil_log2(2 + self.value_bits + self.edge_bits + self.node_bits)
+
+    @property
+    def slots(self) -> int:
+        """States of a beat."""
+        return self.data_width // self.slot_bits
+
+    @property
+    def page_bits(self) -> int:
+        """Width of a page's number."""
+        return exact_log2(self.nodes // self.page) if self.paged else 0
+
+    @property
+    def page_beats(self) -> int:
+        """Beats of a page in the external memory."""
+        return self.page // self.slots
+
+    @property
+    def node_bits(self) -> int:
+        """Width of a vertex and of a degree."""
+        return exact_log2(self.nodes)
+
+    @property
+    def edge_bits(self) -> int:
+        """Width of an edge's address."""
+        return exact_log2(self.edges)
+
+    @property
+    def bank_bits(self) -> int:
+        """Low bits of a vertex that choose its bank."""
+        return exact_log2(self.banks)
+
+    @property
+    def rows(self) -> int:
+        """Vertices of a bank, on the chip or not."""
+        return self.nodes // self.banks
+
+    @property
+    def depth(self) -> int:
+        """Vertices of a bank that are on the chip."""
+        return (self.window or self.nodes) // self.banks
+
+    @property
+    def line_words(self) -> int:
+        """Edges of a line."""
+        return self.data_width // _WORD_BITS
+
+    @property
+    def line_bits(self) -> int:
+        """Width of a line's address."""
+        return self.edge_bits - exact_log2(self.line_words)
+
+    @property
+    def lines_asked(self) -> int:
+        """Most lines that are asked for at a time."""
+        return self.workers * LINES
+
+    @property
+    def clients(self) -> int:
+        """Clients of the read arbiter: offsets, degrees, edges, lines that are read when needed, and pages."""
+        return 3 + self.external + self.paged
+
+    @property
+    def workers(self) -> int:
+        """Searches of all engines."""
+        return self.engines * self.searches
+
+    @property
+    def worker_bits(self) -> int:
+        """Width of a search's number."""
+        return max(1, ceil_log2(self.workers))
+
+    @property
+    def epoch_bits(self) -> int:
+        """Width of the number that tells a worker's searches apart; see `hw.locator.resolver`."""
+        return ceil_log2(max(64, 2 * CONFLICT_CYCLES * (self.workers + 1) // _SEARCH_CYCLES))
+
+    @property
+    def round_bits(self) -> int:
+        """Width of a round's number."""
+        return ROUNDS_MAX.bit_length()
+
+    @property
+    def value_bits(self) -> int:
+        """Width of what a state says beside its kind: an owner, or a round."""
+        return max(self.round_bits, self.worker_bits + self.epoch_bits)
+
+    @property
+    def list_bits(self) -> int:
+        """Width of an index into an engine's list of nodes, which also holds what was claimed too late."""
+        return ceil_log2(self.c_max + BUNDLES * self.lanes)
+
+    @property
+    def hub_bits(self) -> int:
+        """Width of an index into an engine's list of hubs."""
+        return ceil_log2(self.hubs)
+
+    @property
+    def columns(self) -> int:
+        """Bits of a bitmap row."""
+        return self.c_max + self.hubs
+
+    @property
+    def table_bits(self) -> int:
+        """Width of an address of the column table: sparse, or with a place for every vertex."""
+        return min(ceil_log2(_SPARSE * self.columns), self.node_bits)

@@ -1,0 +1,162 @@
+"""Row reader: fetches the lines a row of the adjacency lies in, and hands out its neighbours in bundles."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from hw.locator.config import LINES, LocatorConfig
+from hw.locator.formats import Bundle, Row, Settings
+from hw.stream.queue import Queue
+
+__all__ = ["NumberedRow", "RowReader"]
+
+_WORD_BITS = 32
+
+
+class NumberedRow(data.StructLayout):
+    """A ``row`` to read, and the ``index`` of its node in the record."""
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__({"row": Row(config), "index": config.list_bits})
+
+
+class _Line(data.StructLayout):
+    """The ``names`` of vertices in a line, and which are ``remote``, of another chiplet."""
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__({"names": data.ArrayLayout(config.node_bits, config.line_words), "remote": config.line_words})
+
+
+class _Piece(data.StructLayout):
+    """``count`` neighbours of the ``index``-th node in a line, from word ``first``."""
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__(
+            {
+                "index": config.list_bits,
+                "first": exact_log2(config.line_words),
+                "count": range(config.line_words + 1),
+            }
+        )
+
+
+class RowReader(wiring.Component):
+    """Reads ahead by `LINES` lines; a bundle a cycle: neighbours in one line, one for each lane.
+
+    Parameters
+    ----------
+    config
+        Sizes.
+
+    Attributes
+    ----------
+    settings
+        Of the round.
+    i
+        Rows of at least one edge; taken when their last line has been asked for.
+    request, line
+        Addresses of lines, and the lines in the same order.
+    o
+        Neighbours in order.
+    flush
+        Take back what is offered and drop everything asked for, until ``busy`` is low. No row may be offered
+        meanwhile.
+    busy
+        Something was asked for and not handed out.
+    """
+
+    def __init__(self, config: LocatorConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "settings": In(Settings(config)),
+                "i": In(stream.Signature(NumberedRow(config))),
+                "request": Out(stream.Signature(config.line_bits)),
+                "line": In(stream.Signature(config.data_width, always_ready=True)),
+                "o": Out(stream.Signature(Bundle(config))),
+                "flush": In(1),
+                "busy": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Ask for lines, remember which of their words belong to the row."""
+        m = Module()
+        config = self.config
+        # As many lines as pieces at most, so a line always finds room.
+        m.submodules.lines = lines = Queue(_Line(config), LINES, storage="distributed")
+        # A piece is known long before its line comes, which its first word then selects from.
+        m.submodules.pieces = pieces = Queue(_Piece(config), LINES, storage="block")
+        in_line = exact_log2(config.line_words)
+
+        passed = Signal(config.node_bits)  # edges of the row already asked for
+        row, address, left = self.i.payload.row, Signal(config.edge_bits), Signal(config.node_bits)
+        room, count = Signal(range(config.line_words + 1)), Signal(range(config.line_words + 1))
+        # The row's first line may be its last: its low bits tell. For the others it is known a cycle before, since
+        # whoever offers the next row waits for `ready`.
+        first_room, later, final = Signal.like(room), Signal(), Signal()
+        last, asks = Signal(), Signal()
+        m.d.comb += [
+            address.eq(row.start + passed),
+            left.eq(row.degree - passed),
+            room.eq(config.line_words - address[:in_line]),
+            first_room.eq(config.line_words - row.start[:in_line]),
+            last.eq(Mux(later, final, ~row.degree[len(room) :].any() & (row.degree[: len(room)] <= first_room))),
+            count.eq(Mux(last, left, room)),
+            self.request.valid.eq(self.i.valid & pieces.i.ready & ~self.flush),
+            self.request.payload.eq(address[in_line:]),
+            asks.eq(self.request.valid & self.request.ready),
+            self.i.ready.eq(asks & last),
+            pieces.i.valid.eq(asks),
+            pieces.i.payload.index.eq(self.i.payload.index),
+            pieces.i.payload.first.eq(address[:in_line]),
+            pieces.i.payload.count.eq(count),
+            lines.i.valid.eq(self.line.valid),
+        ]
+        # Which vertices are here is said with the line, so that whoever asks for them can do so at once.
+        end = Signal(config.node_bits + 1)
+        m.d.sync += end.eq(self.settings.first + self.settings.vertices)
+        for n in range(config.line_words):
+            name = Signal(config.node_bits, name=f"name{n}")
+            m.d.comb += [
+                name.eq(self.line.payload.word_select(n, _WORD_BITS)),
+                lines.i.payload.names[n].eq(name),
+                lines.i.payload.remote[n].eq((name < self.settings.first) | (name >= end)),
+            ]
+        with m.If(asks):
+            m.d.sync += [
+                passed.eq(Mux(last, 0, passed + count)),
+                later.eq(~last),
+                final.eq(left <= room + config.line_words),
+            ]
+
+        piece, done = pieces.o.payload, Signal(in_line)  # words of the piece already handed out
+        first, over = Signal(in_line), Signal(range(config.line_words + 1))
+        moves, ends = Signal(), Signal()
+        m.d.comb += [
+            first.eq(piece.first + done),
+            over.eq(piece.count - done),
+            self.busy.eq(pieces.level != 0),
+            self.o.valid.eq(lines.o.valid & ~self.flush),
+            self.o.payload.index.eq(piece.index),
+            moves.eq(self.o.valid & self.o.ready),
+            ends.eq((moves & (over <= config.lanes)) | (self.flush & lines.o.valid)),
+            lines.o.ready.eq(ends),
+            pieces.o.ready.eq(ends),
+        ]
+        for lane in range(config.lanes):
+            word = Signal(in_line, name=f"word{lane}")
+            m.d.comb += [
+                word.eq(first + lane),
+                self.o.payload.mask[lane].eq(lane < over),
+                self.o.payload.vertices[lane].eq(lines.o.payload.names[word]),
+                self.o.payload.remote[lane].eq(lines.o.payload.remote.bit_select(word, 1)),
+            ]
+        with m.If(ends):
+            m.d.sync += done.eq(0)
+        with m.Elif(moves):
+            m.d.sync += done.eq(done + config.lanes)
+        with m.If(self.flush):
+            m.d.sync += [passed.eq(0), later.eq(0)]
+        return m
