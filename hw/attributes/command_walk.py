@@ -13,7 +13,7 @@ from contracts.sampling import HOPS_MAX
 from hw.attributes.batch_check import BatchCheck
 from hw.attributes.batch_writer import BatchSettings
 from hw.attributes.copier import CopyRequest
-from hw.attributes.formats import AttributeSettings, AttributeCoreConfig
+from hw.attributes.formats import AttributeCoreConfig, AttributeSettings
 from hw.attributes.sampling_formats import SampleSettings
 from hw.command.checks import Check, refuse
 from hw.command.front_end import CommandFrontEnd

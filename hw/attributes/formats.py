@@ -9,7 +9,7 @@ from contracts import VID_BITS, Flow, Policy
 from contracts.cache import KEY_BITS
 from hw.memory.formats import WORD_BYTES, check_port
 
-__all__ = ["AttributeConfig", "AttributeSettings", "MoveKind", "AttributeCoreConfig"]
+__all__ = ["AttributeConfig", "AttributeCoreConfig", "AttributeSettings", "MoveKind"]
 
 #: Bits of a flow.
 FLOW_BITS = max(Flow).bit_length()
