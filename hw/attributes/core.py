@@ -7,13 +7,13 @@ from amaranth.utils import exact_log2
 
 from contracts import COMMAND_BYTES, LINE_BYTES, Error, Opcode
 from hw.attributes.attribute_processor import AttributeProcessor
+from hw.attributes.batch_sampler import BatchSampler
 from hw.attributes.batch_writer import BatchWriter
 from hw.attributes.command_walk import CommandWalk
 from hw.attributes.copier import Copier
 from hw.attributes.formats import AttributeCoreConfig
 from hw.attributes.request_counts import RequestCounts
 from hw.attributes.row_writer import RowWriter
-from hw.attributes.sampler import Sampler
 from hw.attributes.target_address import TargetAddress
 from hw.graph.csr_reader import ErrorReport
 from hw.memory.formats import ReadBeat, ReadRequest, WriteRequest, line_address_width
@@ -57,7 +57,7 @@ class AttributeCore(wiring.Component):
         port = self.port = (attribute.address_width, attribute.data_width)
         self._processor = AttributeProcessor(attribute)
         #: Read clients: samplers, attribute processor, copier.
-        self.clients = Sampler.CLIENTS + self._processor.clients + 1
+        self.clients = BatchSampler.CLIENTS + self._processor.clients + 1
         super().__init__(
             {
                 "command": In(stream.Signature(8 * COMMAND_BYTES)),
@@ -76,7 +76,7 @@ class AttributeCore(wiring.Component):
         m = Module()
         config, attribute, port = self.config, self.config.attribute, self.port
         m.submodules.walk = walk = CommandWalk(config)
-        m.submodules.sampler = sampler = Sampler(config)
+        m.submodules.sampler = sampler = BatchSampler(config)
         m.submodules.target = target = TargetAddress(attribute)
         m.submodules.processor = processor = self._processor
         m.submodules.counts = counts = RequestCounts(attribute)

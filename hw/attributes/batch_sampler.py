@@ -1,4 +1,4 @@
-"""Sampler: all positions of a batch in one stream, roots and their neighbourhoods before the negatives (A1, A2)."""
+"""Batch sampler: all positions of a batch in one stream, neighbourhoods of the roots before negatives (A1, A2)."""
 
 from amaranth import Elaboratable, Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -11,10 +11,10 @@ from hw.attributes.structure_processor import StructureProcessor
 from hw.graph.csr_reader import ErrorReport
 from hw.memory.formats import ReadBeat, ReadRequest
 
-__all__ = ["Sampler"]
+__all__ = ["BatchSampler"]
 
 
-class Sampler(wiring.Component):
+class BatchSampler(wiring.Component):
     """Runs the structure processor, then the negative sampler if the batch has negatives.
 
     Parameters
