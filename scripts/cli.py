@@ -96,7 +96,8 @@ def run(
         str, typer.Option(help="Between layers: relu in the PEs; sigmoid, tanh or elu on the neural chip.")
     ] = "relu",
     model_file: Annotated[
-        Path | None, typer.Option(help="Weights to use instead of training (.npz, docs/models.md).")
+        Path | None,
+        typer.Option(help="Weights to use instead of training: .npz, .safetensors or .pt (docs/models.md)."),
     ] = None,
     rtl: Annotated[bool, typer.Option("--rtl/--no-rtl", help="Simulate, or use the golden model alone.")] = True,
     out: Annotated[
@@ -139,6 +140,47 @@ def run(
         sampling, Choice(threshold, step, halving, c_max),
     )  # fmt: skip
     _finish(flow.run(request)["bit_exact"] is not False)
+
+
+@app.command("import")
+def import_model(
+    model: Annotated[
+        Path, typer.Argument(help="State dict of a PyTorch Geometric network: .safetensors, .pt or .pth.")
+    ],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Archive for `atoll run --model-file`.")] = Path("net.npz"),
+    activation: Annotated[str, typer.Option(help="Between layers: relu, sigmoid, tanh or elu.")] = "relu",
+    act_first: Annotated[bool, typer.Option("--act-first", help="The activation is before the BatchNorm.")] = False,
+    aggr: Annotated[str, typer.Option(help="Of SAGEConv: mean, sum or max.")] = "mean",
+    self_loops: Annotated[
+        bool, typer.Option("--self-loops", help="It was trained on add_self_loops(edge_index)[0].")
+    ] = False,
+    heads: Annotated[
+        str, typer.Option(help="Of a last GATConv without bias, whose arrays do not show it: concat or mean.")
+    ] = "concat",
+    negative_slope: Annotated[float, typer.Option(help="Of GATConv.")] = 0.2,
+    plain_last: Annotated[
+        bool, typer.Option("--plain-last/--no-plain-last", help="Perceptrons in GINConv end without activation.")
+    ] = True,
+    norm_eps: Annotated[float, typer.Option(help="Of BatchNorm.", min=0)] = 1e-5,
+    order: Annotated[
+        str, typer.Option(help="Modules in the order of forward(), with commas.  [default: by names and widths]")
+    ] = "",
+) -> None:
+    """Convert a network that was trained with PyTorch Geometric.
+
+    Options say what a state dict does not hold. Exit status 2 if the network cannot be read or converted: a line for
+    each layer says why.
+    """
+    from golden.importing.layers import Options
+    from scripts.flows import importing as flow
+
+    names = tuple(name.strip() for name in order.split(",")) if order else ()
+    options = Options(activation, act_first, aggr, heads, negative_slope, norm_eps, plain_last, self_loops, names)
+    refused = flow.import_network(model, options, out)
+    for error in refused:
+        print(f"atoll: {error}", file=sys.stderr)
+    if refused:
+        raise typer.Exit(REFUSED)
 
 
 @app.command()

@@ -15,7 +15,7 @@ from golden.ring.placement import CHIPLETS_MAX
 from hw.attributes.core import AttributeCoreConfig
 from hw.attributes.formats import AttributeConfig
 from hw.chiplet.config import GatherChipletConfig
-from hw.community.chiplet import CommunityChipletConfig
+from hw.community.config import CommunityChipletConfig
 from hw.community.formats import CommunityConfig
 from hw.dnp.neural_unit import NeuralConfig
 from hw.locator.config import LocatorConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hw.chiplet.config import GatherChipletConfig
-from hw.community.chiplet import CommunityChipletConfig
+from hw.community.config import CommunityChipletConfig
 from hw.host.hosted import Hosted
 from hw.machine import Units, machine_of
 from hw.ring.formats import RingConfig

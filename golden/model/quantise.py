@@ -118,11 +118,10 @@ def quantise(
 
         real = combination_sums(rows, weights) * source.real()[:, None]
         peak = float(np.ldexp(np.abs(real).max(initial=0), -(fraction + weight_fraction)))
-        combined_fraction = min(
-            fraction_of(peak, limit),
-            fraction + weight_fraction + MANTISSA_FRACTION,
-            fraction_of(_peak(bias), _BIAS_MAX) - MANTISSA_FRACTION - extra,
-        )
+        combined_fraction = min(fraction_of(peak, limit), fraction + weight_fraction + MANTISSA_FRACTION)
+        if bias.any():
+            largest = fraction_of(_peak(bias), _BIAS_MAX) - MANTISSA_FRACTION - extra
+            combined_fraction = min(combined_fraction, largest)
         shift_source = MANTISSA_FRACTION + fraction + weight_fraction - combined_fraction
         entering = "inputs" if number else "features"
         sizes = {entering: float(np.ldexp(_peak(rows), -fraction)), "weights": _peak(weight), "biases": _peak(bias)}

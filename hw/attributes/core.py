@@ -1,11 +1,11 @@
 """Attribute core: carries out SAMPLE and COPY commands with its own sampler and attribute RAM (A1-A9)."""
 
 from amaranth import Elaboratable, Module, Mux
-from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib import wiring
+from amaranth.lib.wiring import connect, flipped
 from amaranth.utils import exact_log2
 
-from contracts import COMMAND_BYTES, LINE_BYTES, Error, Opcode
+from contracts import LINE_BYTES, Error, Opcode
 from hw.attributes.attribute_processor import AttributeProcessor
 from hw.attributes.batch_sampler import BatchSampler
 from hw.attributes.batch_writer import BatchWriter
@@ -15,8 +15,9 @@ from hw.attributes.formats import AttributeCoreConfig
 from hw.attributes.request_counts import RequestCounts
 from hw.attributes.row_writer import RowWriter
 from hw.attributes.target_address import TargetAddress
-from hw.graph.csr_reader import ErrorReport
-from hw.memory.formats import ReadBeat, ReadRequest, WriteRequest, line_address_width
+from hw.chiplet.unit import unit_members
+from hw.memory.formats import WriteRequest
+from hw.memory.unit_port import UNIT_ID_WIDTH, UNIT_OUTSTANDING
 from hw.stream.arbiter import Arbiter
 
 __all__ = ["AttributeCore", "AttributeCoreConfig"]
@@ -50,6 +51,7 @@ class AttributeCore(wiring.Component):
 
     #: What it carries out.
     OPCODES = (Opcode.SAMPLE, Opcode.COPY)
+    id_width, outstanding = UNIT_ID_WIDTH, UNIT_OUTSTANDING
 
     def __init__(self, config: AttributeCoreConfig | None = None) -> None:
         self.config = config = config or AttributeCoreConfig()
@@ -58,18 +60,7 @@ class AttributeCore(wiring.Component):
         self._processor = AttributeProcessor(attribute)
         #: Read clients: samplers, attribute processor, copier.
         self.clients = BatchSampler.CLIENTS + self._processor.clients + 1
-        super().__init__(
-            {
-                "command": In(stream.Signature(8 * COMMAND_BYTES)),
-                "executed": Out(stream.Signature(ErrorReport)),
-                "base": In(line_address_width(attribute.address_width)),
-                "write": Out(stream.Signature(WriteRequest(*port))),
-                "writing": In(1),
-                "errors": In(stream.Signature(ErrorReport, always_ready=True)).array(2),
-                "requests": Out(stream.Signature(ReadRequest(*port))).array(self.clients),
-                "beats": In(stream.Signature(ReadBeat(attribute.data_width), always_ready=True)).array(self.clients),
-            }
-        )
+        super().__init__(unit_members(port, self.clients))
 
     def elaborate(self, platform: object) -> Elaboratable:
         """Connect command walk, sampler, attribute processor and writers."""

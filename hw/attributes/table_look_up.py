@@ -61,13 +61,15 @@ class TableLookUp(wiring.Component):
         config, o = self.config, self.o
         request = data.StructLayout({"id": config.id_bits, "slot": range(config.slots)})
         buckets = data.ArrayLayout(unsigned(bucket_bits(config)), 2)
-        asked, compared = Signal(request), Signal(request)
+        asked, compared, held = Signal(request), Signal(request), Signal(request)
         asked_bucket, wanted_bucket, entry_bucket = (
             Signal(buckets, name=f"{n}_bucket") for n in ("asked", "wanted", "entry")
         )
         match, taken = Signal(CELLS), Signal(CELLS)
         addresses = Array(Signal(range(config.slots), name=f"address_{n}") for n in range(CELLS))
-        entry, same = Signal(TableEntry(config), name="entry_held"), Signal()
+        entry, occupant = Signal(TableEntry(config), name="entry_read"), Signal(TableEntry(config))
+        same, in_place, found = Signal(), Signal(), Signal()
+        address, cell_found, free = (Signal.like(o[name], name=f"{name}_found") for name in ("address", "cell", "free"))
         with m.If(self.run):
             m.d.sync += [
                 asked.id.eq(self.id),
@@ -89,25 +91,34 @@ class TableLookUp(wiring.Component):
                 ]
             # At most one cell matches.
             m.d.sync += [
-                o.id.eq(compared.id),
-                o.slot.eq(compared.slot),
-                o.in_place.eq(same),
-                o.occupied.eq(entry.valid),
-                o.occupant.eq(entry.id),
-                o.occupant_cell.eq(entry.cell),
-                o.found.eq(match.any()),
-                o.address.eq(0),
-                o.cell.eq(UNLISTED),
-                o.free.eq(UNLISTED),
+                held.eq(compared),
+                in_place.eq(same),
+                occupant.eq(entry),
+                found.eq(match.any()),
+                address.eq(0),
+                cell_found.eq(UNLISTED),
+                free.eq(UNLISTED),
             ]
             for n in range(CELLS):
                 with m.If(match[n]):
-                    m.d.sync += [o.address.eq(addresses[n]), o.cell.eq(n)]
+                    m.d.sync += [address.eq(addresses[n]), cell_found.eq(n)]
             same_bucket = Cat(entry_bucket[side] == wanted_bucket[side] for side in range(2))
-            self._choose_free(m, taken, entry, same_bucket)
+            self._choose_free(m, free, taken, entry, same_bucket)
+        m.d.comb += [
+            o.id.eq(held.id),
+            o.slot.eq(held.slot),
+            o.found.eq(found),
+            o.address.eq(address),
+            o.cell.eq(cell_found),
+            o.in_place.eq(in_place),
+            o.occupied.eq(occupant.valid),
+            o.occupant.eq(occupant.id),
+            o.occupant_cell.eq(occupant.cell),
+            o.free.eq(free),
+        ]
         return m
 
-    def _choose_free(self, m: Module, taken: Value, entry: Any, same_bucket: Value) -> None:
+    def _choose_free(self, m: Module, free: Signal, taken: Value, entry: Any, same_bucket: Value) -> None:
         """Choose a free cell in the emptier bucket; the cell of the target slot's entry becomes free as well."""
         leaves = Cat(entry.valid & (entry.cell == n) & same_bucket[n // SIDE_CELLS] for n in range(CELLS))
         busy = Signal(CELLS)
@@ -116,4 +127,4 @@ class TableLookUp(wiring.Component):
         for n in reversed(range(CELLS)):
             wanted = fuller if n >= SIDE_CELLS else ~fuller
             with m.If(~busy[n] & wanted):
-                m.d.sync += self.o.free.eq(n)
+                m.d.sync += free.eq(n)

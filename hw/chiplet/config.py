@@ -62,6 +62,11 @@ class GatherChipletConfig:
         return self.groups * self.pes * self.pe.lanes
 
     @property
+    def partials(self) -> bool:
+        """Whether it can work on a ring, where vertices may be halves of partial sums: the ring unit adds them up."""
+        return True
+
+    @property
     def port(self) -> tuple[int, int]:
         """Widths of the memory port: of a byte address and of a beat, in bits."""
         return self.pe.address_width, self.pe.data_width

@@ -1,7 +1,7 @@
 # mypy: disable-error-code="valid-type,call-arg,attr-defined,index,dict-item,misc"
-"""The issue stage: fetch, decode, repetition, addresses, branches, and waiting for operands (D3, D5)."""
+"""The issue stage: fetch, decode, repetition, addresses, branches, and stalls for operands (D3, D5)."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from amaranth.hdl import Array, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import wiring
@@ -23,8 +23,29 @@ _BRANCH_BITS, _LOOP_BITS = 8, 9
 _LATE_FOR_OPERANDS = 2
 
 
+class _Stage(NamedTuple):
+    """Decisions about the word in the stage, without ``go``.
+
+    ``live``: it is valid and the processor is not stopping. ``first_half``: it is the first of two words. ``simple``:
+    it acts, if its addresses allow; ``hold``: they do not; ``act``: it acts. ``ahead``, ``does``: like ``simple`` and
+    ``act``, unless the instruction is skipped. ``stop``, ``code``: the processor stops, and the cause. ``moves``: the
+    next clock has another instruction or another pass.
+    """
+
+    live: Signal
+    first_half: Signal
+    simple: Signal
+    ahead: Signal
+    hold: Signal
+    act: Signal
+    does: Signal
+    stop: Signal
+    code: Any
+    moves: Signal
+
+
 class InstructionIssue(wiring.Component):
-    """One instruction a clock, unless it waits, branches or has a second word.
+    """Issues an instruction a clock, unless it stalls, branches or has a second word.
 
     Parameters
     ----------
@@ -36,22 +57,22 @@ class InstructionIssue(wiring.Component):
     go
         The stage may work in this clock.
     p_address, p_enable, p_word
-        Program memory: address of the word wanted next, read if ``p_enable``; ``p_word`` stands until then. In the
-        first clock it is the word at address 0.
+        Program memory: address of the next word, read if ``p_enable``; ``p_word`` holds until then. In the first clock
+        it is the word at address 0.
     flights
-        Instructions in the stages that follow.
+        Instructions in the later stages.
     a, general
-        Registers, for branches and for what is moved into control registers.
+        Registers, for branches and for moves into control registers.
     wm_address, xm_address
-        Addresses to be read for the instruction that enters the operand stage.
+        Read addresses of the instruction that enters the operand stage.
     entry
-        What enters the operand stage if ``go``.
+        Enters the operand stage if ``go``.
     issued
-        An instruction, or one more pass of it, is on its way.
+        An instruction, or one more pass of it, is issued.
     control
-        Control registers in the order of their codes, to be read back.
-    registers
-        After elaboration: its registers by name, for proofs.
+        Control registers in the order of their codes, for reading back.
+
+    The registers are public attributes, for proofs.
     """
 
     go: Signal
@@ -69,7 +90,24 @@ class InstructionIssue(wiring.Component):
 
     def __init__(self, config: ProcessorConfig) -> None:
         self.config = config
-        self.registers: dict[str, Signal] = {}
+        self.wm = AddressGenerator(config.wm_depth, past_start=1)
+        self.xm = AddressGenerator(config.xm_depth, past_start=0, step=1)
+        # Addresses of the words at the memory's output, in front of the decoder, and behind it.
+        self.pc_fetch, self.pc_read, self.pc = (Signal(ADDRESS, name=name) for name in ("pc_fetch", "pc_read", "pc"))
+        self.raw, self.word = (Signal(WORD, name=name) for name in ("raw", "word"))
+        self.decoded = Signal(Decoded)
+        # The word in front of the decoder is valid; the one behind it is valid, past the end, a second word.
+        flags = ("read", "fetched", "outside", "second")
+        self.read, self.fetched, self.outside, self.second = (Signal(name=name) for name in flags)
+        self.stopping = Signal()
+        # Passes left of a repetition, and whether the last one begins.
+        self.repeating, self.ending = (Signal(name=name) for name in ("repeating", "ending"))
+        self.remaining = Signal(ADDRESS)
+        # Control registers. When RC is written, these flags say that it is 0, and that it is 0 or 1.
+        self.icr, self.rc, self.table = (Signal(ADDRESS, name=name) for name in ("icr", "rc", "tb"))
+        self.rc_none, self.rc_short = (Signal(name=name, init=1) for name in ("rc_none", "rc_short"))
+        self.iopr = Signal(range(len(PORTS)))
+        self.counters = Array([Signal(ADDRESS, name=f"lc{i}") for i in range(2)])
         super().__init__(
             {
                 "go": In(1),
@@ -88,59 +126,111 @@ class InstructionIssue(wiring.Component):
         )
 
     def elaborate(self, platform: Any) -> Module:
-        """Decode, address, wait, act, go on."""
+        """Decode, address, stall or act, fetch."""
         m = Module()
         m.submodules.decoder = decoder = Decoder()
-        decoded, word = Signal(Decoded), Signal(WORD)
-        m.submodules.wm = wm = AddressGenerator(self.config.wm_depth, past_start=1)
-        m.submodules.xm = xm = AddressGenerator(self.config.xm_depth, past_start=0, step=1)
+        m.submodules.wm, m.submodules.xm = self.wm, self.xm
+        m.d.comb += decoder.word.eq(self.raw)
+        self._read_back(m)
+        skip, last = Signal(), Signal()
+        stage = self._decide(m, skip)
+        self._repeat(m, stage, skip, last)
+        passes = Signal()
+        m.d.comb += passes.eq(self.fetched & ~last)
+        self._address(m, stage, skip, last)
+        self._next_pointers(m, passes, decoder.decoded)
+        self._load(m, stage.simple)
+        self._send(m, stage)
+        taken, target = self._branch(m)
+        self._fetch(m, stage, passes, decoder.decoded, self.fetched & taken, target)
+        return m
 
-        # Addresses of the words at the memory's output, in front of the decoder, and behind it.
-        pc_fetch, pc_read, pc = Signal(ADDRESS), Signal(ADDRESS), Signal(ADDRESS)
-        raw = Signal(WORD)
-        read, fetched = Signal(), Signal()
-        second = Signal()
-        repeating, remaining = Signal(), Signal(ADDRESS)
-        stopping = Signal()
-        icr, rc, table = (Signal(ADDRESS, name=name) for name in ("icr", "rc", "tb"))
-        iopr = Signal(range(len(PORTS)))
-        counters = Array([Signal(ADDRESS, name=f"lc{i}") for i in range(2)])
-        for memory, codes in ((wm, _WM_POINTERS), (xm, _XM_POINTERS)):
+    def _read_back(self, m: Module) -> None:
+        """Connect the control registers to `control`."""
+        values = {
+            Control.ICR: self.icr,
+            Control.RC: self.rc,
+            Control.LC0: self.counters[0],
+            Control.LC1: self.counters[1],
+            Control.IOPR: self.iopr,
+            Control.TB: self.table,
+        }
+        for memory, codes in ((self.wm, _WM_POINTERS), (self.xm, _XM_POINTERS)):
             for index, code in enumerate(codes):
                 m.d.comb += self.control[code].eq(memory.pointers[index])
-        for code, value in (
-            (Control.ICR, icr),
-            (Control.RC, rc),
-            (Control.LC0, counters[0]),
-            (Control.LC1, counters[1]),
-            (Control.IOPR, iopr),
-            (Control.TB, table),
-        ):
-            m.d.comb += self.control[code].eq(value)
+        for control, value in values.items():
+            m.d.comb += self.control[control].eq(value)
 
-        live, outside, defined = Signal(), Signal(), Signal()
+    def _decide(self, m: Module, skip: Signal) -> _Stage:
+        """Decide whether the instruction acts, stalls or stops the processor.
+
+        ``go`` is late, and so are conditions on addresses. These do not matter to instructions without memory operands,
+        which are those that branch or load control registers; so ``simple`` leaves them out.
+        """
+        decoded, wm, xm = self.decoded, self.wm, self.xm
+        live, defined, first_half = Signal(), Signal(), Signal()
+        code, considered = Signal(StopCode), Signal()
+        free, simple, ahead, pending, bad, hold = (
+            Signal(name=n) for n in ("free", "simple", "ahead", "pending", "bad", "hold")
+        )
+        act, does, stop, waits, moves = Signal(), Signal(), Signal(), Signal(), Signal()
+        wm_bad, xm_bad = (
+            (memory.reads & memory.source_outside) | (memory.stores & memory.result_outside) for memory in (wm, xm)
+        )
         m.d.comb += [
-            live.eq(fetched & ~stopping),
+            live.eq(self.fetched & ~self.stopping),
             defined.eq(decoded.defined.any()),
-            decoder.word.eq(raw),
+            first_half.eq(live & defined & decoded.two_words & ~self.second & ~self.outside),
+            considered.eq(defined & ~self.outside & ~self.second & ~skip),
+            free.eq(live & ~first_half & ~(considered & self._register_pending(decoded))),
+            simple.eq(free & defined & ~self.outside & ~decoded.halt),
+            pending.eq(wm.source_pending | xm.source_pending),
+            bad.eq(wm_bad | xm_bad),
+            hold.eq(considered & (pending | bad)),
+            act.eq(simple & ~hold),
+            # Past the end nothing is pending, but a stop still waits for the other memory.
+            waits.eq((wm.source_pending & ~wm.source_outside) | (xm.source_pending & ~xm.source_outside)),
+            stop.eq(free & ~(considered & waits) & (self.outside | ~defined | decoded.halt | (considered & bad))),
+            ahead.eq(simple & ~skip),
+            does.eq(ahead & ~hold),
+            self.issued.eq(self.go & does),
+            # At a stop the processor stands still, so it does not matter that the stage moves on.
+            moves.eq(~self.fetched | first_half | (simple & ~(considered & pending))),
         ]
-        first_half = Signal()
-        m.d.comb += first_half.eq(live & defined & decoded.two_words & ~second & ~outside)
+        # The first cause counts.
+        with m.If(self.outside):
+            m.d.comb += code.eq(StopCode.PC_RANGE)
+        with m.Elif(~defined):
+            m.d.comb += code.eq(StopCode.OPCODE)
+        with m.Elif(considered & bad):
+            m.d.comb += code.eq(Mux(wm_bad, StopCode.WM_RANGE, StopCode.XM_RANGE))
+        with m.If(self.go & stop):
+            m.d.sync += self.stopping.eq(1)
+        return _Stage(live, first_half, simple, ahead, hold, act, does, stop, code, moves)
 
-        # Repetition.
-        repeat, count, skip, last = Signal(), Signal(ADDRESS), Signal(), Signal()
-        # Known when RC is written: it is 0, it is 0 or 1.
-        ending, rc_none, rc_short = Signal(), Signal(init=1), Signal(init=1)
+    def _repeat(self, m: Module, stage: _Stage, skip: Signal, last: Signal) -> None:
+        """Count the passes of a repetition; an RC of 0 skips the instruction."""
+        repeat, count = Signal(), Signal(ADDRESS)
         m.d.comb += [
-            repeat.eq(decoded.repeat),
-            count.eq(Mux(repeating, remaining, rc)),
-            skip.eq(repeat & ~repeating & rc_none),
-            last.eq(~repeat | Mux(repeating, ending, rc_short)),
+            repeat.eq(self.decoded.repeat),
+            count.eq(Mux(self.repeating, self.remaining, self.rc)),
+            skip.eq(repeat & ~self.repeating & self.rc_none),
+            last.eq(~repeat | Mux(self.repeating, self.ending, self.rc_short)),
         ]
+        with m.If(self.go & stage.does & repeat):
+            m.d.sync += [self.remaining.eq(count - 1), self.ending.eq(~count[2:].any() & ~count[:2].all())]
+        with m.If(self.go & stage.act):
+            m.d.sync += self.repeating.eq(repeat & ~last)
 
-        # Addresses.
-        m.d.comb += wm.stride.eq(icr)
-        for memory, prefix in ((wm, "wm"), (xm, "xm")):
+    def _address(self, m: Module, stage: _Stage, skip: Signal, last: Signal) -> None:
+        """Connect the address generators."""
+        decoded = self.decoded
+        m.d.comb += [
+            self.wm.stride.eq(self.icr),
+            self.wm_address.eq(self.wm.source_address),
+            self.xm_address.eq(self.xm.source_address),
+        ]
+        for memory, prefix in ((self.wm, "wm"), (self.xm, "xm")):
             m.d.comb += [
                 memory.reads.eq(getattr(decoded, f"{prefix}_source")),
                 memory.source.eq(getattr(decoded, f"{prefix}_source_pointer")),
@@ -148,153 +238,69 @@ class InstructionIssue(wiring.Component):
                 memory.stores.eq(getattr(decoded.slot, f"write_{prefix}")),
                 memory.result.eq(getattr(decoded, f"{prefix}_result_pointer")),
                 memory.result_step.eq(getattr(decoded, f"{prefix}_result_step")),
-                memory.first.eq(~repeating),
+                memory.first.eq(~self.repeating),
                 memory.last.eq(last),
-            ]
-        m.d.comb += [self.wm_address.eq(wm.source_address), self.xm_address.eq(xm.source_address)]
-        for flight, to_wm, to_xm in zip(self.flights, wm.writes, xm.writes, strict=True):
-            m.d.comb += [
-                to_wm.valid.eq(flight.writes_wm),
-                to_wm.address.eq(flight.wm_address),
-                to_xm.valid.eq(flight.writes_xm),
-                to_xm.address.eq(flight.xm_address),
-            ]
-
-        # What happens in this clock, if the stage may work; whether it may is known late. So is what hangs on
-        # addresses, which does not matter to instructions without memory operands: those that branch or load control
-        # registers.
-        code, considered = Signal(StopCode), Signal()
-        free, simple, ahead, pending, bad, hold = (
-            Signal(name=n) for n in ("free", "simple", "ahead", "pending", "bad", "hold")
-        )
-        act, does, stop, waits = Signal(), Signal(), Signal(), Signal()
-        wm_bad, xm_bad = (
-            (memory.reads & memory.source_outside) | (memory.stores & memory.result_outside) for memory in (wm, xm)
-        )
-        m.d.comb += [
-            considered.eq(defined & ~outside & ~second & ~skip),
-            free.eq(live & ~first_half & ~(considered & self._register_pending(decoded))),
-            simple.eq(free & defined & ~outside & ~decoded.halt),
-            pending.eq(wm.source_pending | xm.source_pending),
-            bad.eq(wm_bad | xm_bad),
-            hold.eq(considered & (pending | bad)),
-            act.eq(simple & ~hold),
-            # Past the end nothing is pending, but a stop still waits for the other memory.
-            waits.eq((wm.source_pending & ~wm.source_outside) | (xm.source_pending & ~xm.source_outside)),
-            stop.eq(free & ~(considered & waits) & (outside | ~defined | decoded.halt | (considered & bad))),
-            ahead.eq(simple & ~skip),
-            does.eq(ahead & ~hold),
-            self.issued.eq(self.go & does),
-        ]
-        # The first cause counts.
-        with m.If(outside):
-            m.d.comb += code.eq(StopCode.PC_RANGE)
-        with m.Elif(~defined):
-            m.d.comb += code.eq(StopCode.OPCODE)
-        with m.Elif(considered & bad):
-            m.d.comb += code.eq(Mux(wm_bad, StopCode.WM_RANGE, StopCode.XM_RANGE))
-        with m.If(self.go & stop):
-            m.d.sync += stopping.eq(1)
-        # One more pass uses the same pointers. Past the end the processor stops, and where the stage goes is all one.
-        passes, moves = Signal(), Signal()
-        m.d.comb += [
-            passes.eq(fetched & ~last),
-            moves.eq(~fetched | first_half | (simple & ~(considered & pending))),
-        ]
-        for memory, prefix in ((wm, "wm"), (xm, "xm")):
-            m.d.comb += [
                 memory.go.eq(self.go),
-                memory.ahead.eq(ahead),
-                memory.hold.eq(hold),
-                memory.moves.eq(moves),
-                memory.present.eq(fetched & ~skip),
+                memory.ahead.eq(stage.ahead),
+                memory.hold.eq(stage.hold),
+                memory.moves.eq(stage.moves),
+                memory.present.eq(self.fetched & ~skip),
             ]
+            for flight, write in zip(self.flights, memory.writes, strict=True):
+                m.d.comb += [
+                    write.valid.eq(getattr(flight, f"writes_{prefix}")),
+                    write.address.eq(getattr(flight, f"{prefix}_address")),
+                ]
+
+    def _next_pointers(self, m: Module, passes: Signal, following: Any) -> None:
+        """Select the pointers of the next clock: one more pass uses those of this instruction again."""
+        for memory, prefix in ((self.wm, "wm"), (self.xm, "xm")):
             for kind in ("source", "result"):
                 name = f"{prefix}_{kind}_pointer"
-                used, wanted = getattr(decoded, name), getattr(decoder.decoded, name)
+                used, wanted = getattr(self.decoded, name), getattr(following, name)
                 m.d.comb += getattr(memory, f"next_{kind}").eq(Mux(passes, used, wanted))
-        with m.If(self.go & does & repeat):
-            m.d.sync += [remaining.eq(count - 1), ending.eq(~count[2:].any() & ~count[:2].all())]
-        with m.If(self.go & act):
-            m.d.sync += repeating.eq(repeat & ~last)
 
-        # Control registers; WA3 turns what it is given into the address of a table entry (D8).
+    def _load(self, m: Module, simple: Signal) -> None:
+        """Load a control register; WA3 turns a value into the address of its table entry (D8)."""
+        decoded = self.decoded
         needed, moved, loaded = Signal(WORD), Signal(ADDRESS), Signal(ADDRESS)
         entry_index = Signal(ADDRESS)
-        m.d.comb += needed.eq(
-            Mux(decoded.needed_register[-1], self.a, Array(self.general)[decoded.needed_register[:-1]])
-        )
-        # No pointer is loaded with an instruction's own byte.
-        m.d.comb += [moved.eq(Mux(second, word, needed)), loaded.eq(Mux(decoded.byte, word[:8], moved))]
-        m.d.comb += entry_index.eq((moved ^ (1 << (WORD - 1)))[WORD - self.config.table_bits :])
         writes = Signal()
-        m.d.comb += writes.eq(simple & decoded.write_control)
-        for memory, codes in ((wm, _WM_POINTERS), (xm, _XM_POINTERS)):
+        m.d.comb += [
+            needed.eq(Mux(decoded.needed_register[-1], self.a, Array(self.general)[decoded.needed_register[:-1]])),
+            # No pointer is loaded with an instruction's own byte.
+            moved.eq(Mux(self.second, self.word, needed)),
+            loaded.eq(Mux(decoded.byte, self.word[:8], moved)),
+            entry_index.eq((moved ^ (1 << (WORD - 1)))[WORD - self.config.table_bits :]),
+            writes.eq(simple & decoded.write_control),
+        ]
+        for memory, codes in ((self.wm, _WM_POINTERS), (self.xm, _XM_POINTERS)):
             m.d.comb += [
                 memory.load.eq(writes & memory.loads_pointer),
                 memory.loads_pointer.eq((decoded.control >= codes.start) & (decoded.control < codes.stop)),
                 memory.load_pointer.eq(decoded.control),
                 memory.load_value.eq(moved),
-                memory.load_last.eq(moved if memory is xm else table + entry_index),
+                memory.load_last.eq(moved if memory is self.xm else self.table + entry_index),
                 memory.loads.eq(decoded.write_control),
             ]
         with m.If(self.go & writes):
             with m.Switch(decoded.control):
-                for target, register in (
-                    (Control.ICR, icr),
-                    (Control.RC, rc),
-                    (Control.TB, table),
-                ):
-                    with m.Case(int(target)):
-                        m.d.sync += register.eq(loaded)
-                        if target == Control.RC:
-                            m.d.sync += [rc_none.eq(loaded == 0), rc_short.eq(~loaded[1:].any())]
+                with m.Case(int(Control.ICR)):
+                    m.d.sync += self.icr.eq(loaded)
+                with m.Case(int(Control.RC)):
+                    m.d.sync += [self.rc.eq(loaded), self.rc_none.eq(loaded == 0), self.rc_short.eq(~loaded[1:].any())]
+                with m.Case(int(Control.TB)):
+                    m.d.sync += self.table.eq(loaded)
                 with m.Case(int(Control.IOPR)):
-                    m.d.sync += iopr.eq(loaded)
-
-        self._entry(m, decoded, wm, xm, word, iopr, second=second, does=does, stop=stop, code=code, pc=pc)
-        branches, target, left = self._branch(m, decoded, word, pc, second, counters)
-        taken = fetched & branches
+                    m.d.sync += self.iopr.eq(loaded)
+        left = (self.counters[self.word[_LOOP_BITS]] - 1)[:WORD]
         for index, control in enumerate((Control.LC0, Control.LC1)):
             writes_it = decoded.write_control & (decoded.control == int(control))
-            with m.If(self.go & simple & Mux(decoded.loop, word[_LOOP_BITS] == index, writes_it)):
-                m.d.sync += counters[index].eq(Mux(decoded.loop, left, loaded))
-
-        # On to the next word.
-        advance = Signal()
-        m.d.comb += [
-            advance.eq(self.go & moves & ~passes),
-            self.p_address.eq(Mux(taken, target, (pc_fetch + 1)[:WORD])),
-            self.p_enable.eq(advance),
-        ]
-        with m.If(self.go & live):
-            m.d.sync += second.eq(first_half)
-        with m.If(advance):
-            m.d.sync += [
-                pc_fetch.eq(self.p_address),
-                raw.eq(self.p_word),
-                pc_read.eq(pc_fetch),
-                read.eq(~taken),
-                pc.eq(pc_read),
-                fetched.eq(read & ~taken),
-                outside.eq(pc_read >= self.config.p_depth),
-                word.eq(raw),
-            ]
-            # The second word of an instruction is not decoded; what the first one meant still counts.
-            with m.If(~first_half):
-                m.d.sync += decoded.eq(decoder.decoded)
-        self.registers = {
-            "pc_fetch": pc_fetch, "pc_read": pc_read, "pc": pc, "raw": raw, "word": word,
-            "decoded": decoded, "read": read, "fetched": fetched, "second": second, "outside": outside,
-            "repeating": repeating, "remaining": remaining, "ending": ending, "stopping": stopping,
-            "source_w": wm.source_address, "result_w": wm.result_address,
-            "source_x": xm.source_address, "result_x": xm.result_address,
-            "rc_none": rc_none, "rc_short": rc_short, "began_w": wm.began, "began_x": xm.began,
-        }  # fmt: skip
-        return m
+            with m.If(self.go & simple & Mux(decoded.loop, self.word[_LOOP_BITS] == index, writes_it)):
+                m.d.sync += self.counters[index].eq(Mux(decoded.loop, left, loaded))
 
     def _register_pending(self, decoded: Any) -> Any:
-        """Return whether a register that is needed is still going to be written."""
+        """Return whether a needed register has a pending write."""
         pending: Any = 0
         for stage, flight in enumerate(self.flights):
             needed = decoded.needed_register
@@ -308,52 +314,65 @@ class InstructionIssue(wiring.Component):
                 )
         return pending
 
-    def _entry(
-        self,
-        m: Module,
-        decoded: Any,
-        wm: Any,
-        xm: Any,
-        word: Any,
-        iopr: Any,
-        *,
-        second: Any,
-        does: Any,
-        stop: Any,
-        code: Any,
-        pc: Any,
-    ) -> None:
-        entry = self.entry
+    def _send(self, m: Module, stage: _Stage) -> None:
+        """Form the entry of the operand stage."""
+        decoded, entry = self.decoded, self.entry
         constant = Signal(signed(WORD))
-        with m.If(second):
-            m.d.comb += constant.eq(word)
+        with m.If(self.second):
+            m.d.comb += constant.eq(self.word)
         with m.Elif(decoded.read_control):
             m.d.comb += constant.eq(Array(self.control)[decoded.control])
         with m.Else():
-            m.d.comb += constant.eq(word[:4])
+            m.d.comb += constant.eq(self.word[:4])
         m.d.comb += [
             entry.slot.eq(decoded.slot),
-            entry.slot.receive_port.eq(Mux(decoded.receive_code == IOPR_CODE, iopr, decoded.slot.receive_port)),
-            entry.slot.send_port.eq(Mux(decoded.send_code == IOPR_CODE, iopr, decoded.slot.send_port)),
-            entry.valid.eq(does & ~decoded.issue_only),
-            entry.stop.eq(stop),
-            entry.code.eq(code),
-            entry.pc.eq(pc),
+            entry.slot.receive_port.eq(Mux(decoded.receive_code == IOPR_CODE, self.iopr, decoded.slot.receive_port)),
+            entry.slot.send_port.eq(Mux(decoded.send_code == IOPR_CODE, self.iopr, decoded.slot.send_port)),
+            entry.valid.eq(stage.does & ~decoded.issue_only),
+            entry.stop.eq(stage.stop),
+            entry.code.eq(stage.code),
+            entry.pc.eq(self.pc),
             entry.constant.eq(constant),
-            entry.wm_address.eq(wm.result_address),
-            entry.xm_address.eq(xm.result_address),
+            entry.wm_address.eq(self.wm.result_address),
+            entry.xm_address.eq(self.xm.result_address),
         ]
 
-    def _branch(self, m: Module, decoded: Any, word: Any, pc: Any, second: Any, counters: Any) -> tuple[Any, Any, Any]:
-        """Return whether an instruction, if there is one and it goes ahead, branches, where to, and the loops left."""
+    def _branch(self, m: Module) -> tuple[Signal, Signal]:
+        """Return whether a valid instruction that goes ahead branches, and where to."""
+        decoded, word = self.decoded, self.word
         taken, target, holds = Signal(), Signal(ADDRESS), Signal()
         zero, wanted = self.a == 0, word[_BRANCH_BITS : _BRANCH_BITS + 2]
         m.d.comb += holds.eq(Array([self.a[-1], ~self.a[-1], zero, ~zero])[wanted])
-        counter = counters[word[_LOOP_BITS]]
         with m.If(decoded.jump):
-            m.d.comb += [taken.eq(second), target.eq(word)]
+            m.d.comb += [taken.eq(self.second), target.eq(word)]
         with m.Elif(decoded.loop):
-            m.d.comb += [taken.eq(counter != 1), target.eq(pc + word[:_LOOP_BITS].as_signed())]
+            again = self.counters[word[_LOOP_BITS]] != 1
+            m.d.comb += [taken.eq(again), target.eq(self.pc + word[:_LOOP_BITS].as_signed())]
         with m.Else():
-            m.d.comb += [taken.eq(decoded.branch & holds), target.eq(pc + word[:_BRANCH_BITS].as_signed())]
-        return taken, target, (counter - 1)[:WORD]
+            m.d.comb += [taken.eq(decoded.branch & holds), target.eq(self.pc + word[:_BRANCH_BITS].as_signed())]
+        return taken, target
+
+    def _fetch(self, m: Module, stage: _Stage, passes: Signal, following: Any, taken: Any, target: Signal) -> None:
+        """Move on to the next word, or to the target of a branch."""
+        advance = Signal()
+        m.d.comb += [
+            advance.eq(self.go & stage.moves & ~passes),
+            self.p_address.eq(Mux(taken, target, (self.pc_fetch + 1)[:WORD])),
+            self.p_enable.eq(advance),
+        ]
+        with m.If(self.go & stage.live):
+            m.d.sync += self.second.eq(stage.first_half)
+        with m.If(advance):
+            m.d.sync += [
+                self.pc_fetch.eq(self.p_address),
+                self.raw.eq(self.p_word),
+                self.pc_read.eq(self.pc_fetch),
+                self.read.eq(~taken),
+                self.pc.eq(self.pc_read),
+                self.fetched.eq(self.read & ~taken),
+                self.outside.eq(self.pc_read >= self.config.p_depth),
+                self.word.eq(self.raw),
+            ]
+            # The second word of an instruction is not decoded: the first one stays in effect.
+            with m.If(~stage.first_half):
+                m.d.sync += self.decoded.eq(following)

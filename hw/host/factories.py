@@ -1,8 +1,8 @@
 """Components that the benches of the host interface and the list of blocks share."""
 
-from hw.chiplet.chiplet import Chiplet
 from hw.chiplet.config import GatherChipletConfig
 from hw.host.hosted import Hosted
+from hw.machine import machine_of
 from hw.pe.formats import PEConfig
 
 __all__ = ["NARROW", "hosted_chiplet"]
@@ -15,4 +15,4 @@ NARROW = GatherChipletConfig(
 
 def hosted_chiplet(config: GatherChipletConfig | None = None) -> Hosted:
     """Return a chiplet behind a control port."""
-    return Hosted(Chiplet(config))
+    return Hosted(machine_of(config or GatherChipletConfig()))

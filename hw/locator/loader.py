@@ -20,24 +20,23 @@ _LINE_WORDS = LINE_BYTES // WORD_BYTES
 
 
 class Loader(wiring.Component):
-    """Reads the arrays side by side; nothing of them is prepared by the host.
+    """Reads the arrays in parallel, as they are; the host prepares nothing.
 
-    Degrees that are the differences of the offsets, as where one chiplet has the whole graph, need not be in the
-    memory.
+    Degrees may be left out of the memory where they are the differences of the offsets, as on a single chiplet.
 
-    Bad data is reported, and everything is read to its end all the same.
+    Bad data is reported, and all arrays are still read to their ends.
 
     Parameters
     ----------
     config
         Sizes.
     depth
-        Beats asked for or waiting, of each array; see `hw.memory.fetcher.Fetcher`.
+        Beats requested or waiting, for each array; see `hw.memory.fetcher.Fetcher`.
 
     Attributes
     ----------
     start, command
-        Begin to read what the command names; it stands still until ``busy`` is low.
+        Read the arrays of the command, which is constant until ``busy`` is low.
     busy
         The arrays are being read.
     requests, beats
@@ -97,7 +96,7 @@ class Loader(wiring.Component):
             edges.i.payload.words.eq(command.edge_count),
         ]
 
-        # Lines as they come, a cycle later: to check the VIDs of a beat that has just left a memory takes time.
+        # Lines are registered before their VIDs are checked: the path from the memory is long.
         edges_busy, line = Signal(), Signal(config.line_bits)
         beat, comes = Signal.like(edges.o.payload, reset_less=True), Signal()
         outside, worst = Signal(), Signal(32)
@@ -123,7 +122,7 @@ class Loader(wiring.Component):
         offset, degree = offset_words.o.payload.data, degree_words.o.payload.data
         difference = (offset - start)[:32]
         first, ends, last = Signal(), Signal(), Signal()
-        none_left = Signal()  # the degrees of a graph without vertices, or those that nobody needs
+        none_left = Signal()  # the degrees of a graph without vertices, or unused ones
         m.d.comb += [
             ends.eq(~first & (tile == command.tiles - 1)),
             last.eq(row == command.vertices - 1),
@@ -148,7 +147,7 @@ class Loader(wiring.Component):
             with m.If(Mux(command.vertices == 0, first, ends & last)):
                 m.d.sync += rows_busy.eq(0)
 
-        # Told a cycle later, for the same reason.
+        # Registered for the same reason.
         report, wrong = self.error.payload, Signal(4)
         m.d.comb += [
             wrong[0].eq(offset < Mux(first, 0, before)),

@@ -22,6 +22,7 @@ __all__ = [
     "Response",
     "beat_size",
     "connect_flat",
+    "connect_manager",
     "flat_members",
 ]
 
@@ -191,3 +192,23 @@ def connect_flat(m: Module, component: Any, prefix: str, interface: Any) -> None
             m.d.comb += Value.cast(outer).eq(inner)
         else:
             m.d.comb += Value.cast(inner).eq(outer)
+
+
+def connect_manager(m: Module, manager: Any, port: Any) -> None:
+    """Connect a manager to a port that has at least as many bits of IDs, the upper ones of which are 0.
+
+    Parameters
+    ----------
+    m
+        Module that both belong to.
+    manager
+        Interface of a manager; it may have a part of the signals only, so that a reader and a writer share one port.
+    port
+        Interface of `AXI4Signature`, seen by the subordinate.
+    """
+    for name, member in manager.signature.members.items():
+        outer, inner = getattr(port, name), getattr(manager, name)
+        if member.flow == Out:
+            m.d.comb += outer.eq(inner)
+        else:
+            m.d.comb += inner.eq(outer)

@@ -6,11 +6,14 @@ from collections.abc import Callable
 
 from amaranth.lib import wiring
 
+from hw.chiplet.chiplet import Chiplet
+from hw.chiplet.config import GatherChipletConfig
+from hw.machine import machine_of
 from hw.ring.boundary_table import BoundaryTable
 from hw.ring.control import Control
-from hw.ring.first_error import FirstError
 from hw.ring.formats import RingConfig
 from hw.ring.halo_writer import HaloWriter
+from hw.ring.halt import Halt
 from hw.ring.local_adder import LocalAdder
 from hw.ring.packet_guard import PacketGuard
 from hw.ring.packet_queue import PacketQueue
@@ -20,9 +23,10 @@ from hw.ring.ring_unit import RingUnit
 from hw.ring.route_decision import RouteDecision
 from hw.ring.sender import Sender
 from hw.ring.shared_reader import SharedReader
+from hw.ring.sum_writer import SumWriter
 from hw.ring.tokens import Tokens
 
-__all__ = ["made", "ring_unit"]
+__all__ = ["made", "ring_chiplet", "ring_unit"]
 
 
 def ring_unit(max_out: int, data_width: int) -> RingUnit:
@@ -36,7 +40,7 @@ def made(name: str) -> wiring.Component:
         "boundary_table": BoundaryTable,
         "control": lambda: Control(RingConfig()),
         "packet_router": PacketRouter,
-        "first_error": lambda: FirstError(12),
+        "halt": Halt,
         "halo_writer": HaloWriter,
         "route_decision": RouteDecision,
         "packet_guard": PacketGuard,
@@ -45,6 +49,12 @@ def made(name: str) -> wiring.Component:
         "sender": Sender,
         "local_adder": LocalAdder,
         "shared_reader": lambda: SharedReader(3),
+        "sum_writer": SumWriter,
         "tokens": Tokens,
     }
     return parts[name]()
+
+
+def ring_chiplet() -> Chiplet:
+    """Return a chiplet of ``configs/default.toml`` with a ring interface."""
+    return machine_of(GatherChipletConfig(), ring=RingConfig())

@@ -23,7 +23,7 @@ from golden.model.quantise import quantise
 from golden.model.training import Training, train
 from golden.model.weights import model_of
 from hw.chiplet.config import GatherChipletConfig
-from hw.community.chiplet import CommunityChipletConfig
+from hw.community.config import CommunityChipletConfig
 from hw.community.formats import CommunityConfig
 from hw.locator.config import LocatorConfig
 from scripts.bench.names import named

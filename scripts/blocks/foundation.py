@@ -181,13 +181,13 @@ BLOCKS: tuple[Block, ...] = (
     Block(
         name="chiplet.read_gate",
         factory="hw.chiplet.read_gate:ReadGate",
-        parameters={"data_width": 256, "clients": 5, "most": 130},
+        parameters={"data_width": 256, "clients": 4, "most": 130},
         bench="tb.chiplet.test_read_gate",
         bench_factory="tb.chiplet.parts:Parts",
         bench_parameters={"configuration": "narrow", "parts": ["gate"]},
     ),
     # The chiplet as configs/default.toml has it; its benches are those of its parts and tb/chiplet/test_chiplet.py.
-    Block(name="chiplet.chiplet", factory="hw.chiplet.chiplet:Chiplet"),
+    Block(name="chiplet.chiplet", factory="hw.chiplet.factories:gather_chiplet"),
     Block(name="host.axi_lite", factory="hw.host.axi_lite:AXILiteSubordinate", parameters={"address_width": 7}),
     Block(
         name="host.control_port",

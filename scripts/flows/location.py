@@ -17,7 +17,7 @@ from golden.locator.order import check_order
 from golden.locator.partition import check_records
 from golden.locator.record import Record
 from golden.locator.schedule import Choice, Schedule
-from hw.community.chiplet import CommunityChipletConfig
+from hw.community.config import CommunityChipletConfig
 from sim.models.records import located
 
 __all__ = ["Located", "Search", "limits_of", "read_back", "search_of", "wrong_records"]

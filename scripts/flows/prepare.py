@@ -8,12 +8,13 @@ from typing import NamedTuple
 from golden.datasets import load
 from golden.dnp.head import Head
 from golden.graph import Graph
+from golden.importing.importer import read_network
 from golden.model.float_model import FloatModel
 from golden.model.hints import hints, hints_of_weights
 from golden.model.network import Problem
 from golden.model.quantise import quantise
 from golden.model.training import train
-from golden.model.weights import model_of, read_weights
+from golden.model.weights import model_of
 from scripts.config import Sizes
 from scripts.flows.checks import check, head_wanted, used
 from scripts.flows.request import Request
@@ -55,7 +56,7 @@ class Examined(NamedTuple):
     network
         That of the weight file; None: it is to be trained.
     hints
-        A line for each thing that can be run and is probably not what was meant.
+        A line for each thing that can be run and is probably not what was meant, or that a state dict does not hold.
     """
 
     graph: Graph
@@ -78,9 +79,12 @@ def examine(request: Request, sizes: Sizes) -> Examined:
     """
     graph = load(request.dataset)
     asked = model_of(request.model) if request.model else None
-    given = read_weights(str(request.model_file), asked, graph) if request.model_file else None
+    given, said = None, hints(graph)
+    if request.model_file:
+        given, notes = read_network(str(request.model_file), asked, graph)
+        said += notes + hints_of_weights(given, graph)
     check(request, graph, given, sizes)
-    return Examined(graph, given, hints(graph) + (hints_of_weights(given, graph) if given else []))
+    return Examined(graph, given, said)
 
 
 def prepare(

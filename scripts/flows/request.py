@@ -35,7 +35,7 @@ class Request:
     activation
         Between layers, of training: a name of `golden.model.activation.FUNCTIONS`.
     model_file
-        Weights to use instead of training.
+        Weights to use instead of training: an archive, or a state dict of PyTorch Geometric.
     rtl
         Simulate; otherwise the golden model alone.
     out

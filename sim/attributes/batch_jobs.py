@@ -18,7 +18,7 @@ from golden.attributes.batch import BatchImage
 from golden.graph import IntArray
 from golden.model.layer import Int16Array
 from hw.chiplet.config import GatherChipletConfig
-from hw.community.chiplet import CommunityChipletConfig
+from hw.community.config import CommunityChipletConfig
 from hw.machine import Units
 from hw.ring.formats import RingConfig
 from sim.chiplet.host import Host, Phase

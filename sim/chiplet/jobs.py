@@ -22,7 +22,7 @@ from golden.image import Image, Region
 from golden.model.layer import Int16Array
 from golden.model.network import Problem, infer
 from hw.chiplet.config import GatherChipletConfig
-from hw.community.chiplet import CommunityChipletConfig
+from hw.community.config import CommunityChipletConfig
 from hw.machine import Units
 from sim.chiplet.host import Host, Run
 from sim.harness import CLOCK_NS, BuildOptions, Result, parameters

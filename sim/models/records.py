@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from contracts import RECORD_HEADER
 from golden.locator.record import BEAT_BITS, Record, records_of
-from hw.community.chiplet import CommunityChiplet
+from hw.community.engine import CommunityEngine
 
 __all__ = ["Source", "located", "record_source", "records_plusarg"]
 
-#: Attributes with which what stands around a chiplet names the part that it is in; instances in Verilog are called so.
-_AROUND = ("machine", "chiplet")
+#: Attributes that name the part of a machine that the engine is in; instances in Verilog have the same names.
+_AROUND = ("machine", "engine")
 
 
 class Source(NamedTuple):
@@ -37,7 +37,7 @@ class Source(NamedTuple):
 
 
 def record_source(component: Any) -> Source | None:
-    """Find the locator of a chiplet with community PEs in whatever stands around it.
+    """Find the locator of a community engine in the chiplet or machine around it.
 
     Parameters
     ----------
@@ -47,10 +47,10 @@ def record_source(component: Any) -> Source | None:
     Returns
     -------
     Source or None
-        None if there is no such chiplet.
+        None if there is no such engine.
     """
     path: list[str] = []
-    while not isinstance(component, CommunityChiplet):
+    while not isinstance(component, CommunityEngine):
         name = next((name for name in _AROUND if hasattr(component, name)), None)
         if name is None:
             return None

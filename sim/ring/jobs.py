@@ -15,11 +15,11 @@ from golden.compare import layer_differences
 from golden.image import Image
 from golden.model.layer import Int16Array
 from golden.model.network import LayerResult, Problem, infer
+from hw.chiplet.chiplet import Chiplet
 from hw.chiplet.config import GatherChipletConfig
-from hw.community.chiplet import CommunityChipletConfig
+from hw.community.config import CommunityChipletConfig
 from hw.machine import Units
 from hw.ring.formats import RingConfig
-from hw.ring.ring_chiplet import RingChiplet
 from sim.chiplet.host import Phase
 from sim.harness import BuildOptions, Result
 from sim.harness.build import Build
@@ -161,7 +161,7 @@ def run_ring(
     return outcomes, result
 
 
-def simulate_ring(component: RingChiplet, jobs: Sequence[RingJob], directory: Path, *, name: str = "ring") -> Result:
+def simulate_ring(component: Chiplet, jobs: Sequence[RingJob], directory: Path, *, name: str = "ring") -> Result:
     """Simulate a ring of `component` through all `jobs`; what they leave is in `directory`.
 
     Parameters
@@ -171,9 +171,9 @@ def simulate_ring(component: RingChiplet, jobs: Sequence[RingJob], directory: Pa
     jobs, directory, name
         As for :func:`run_ring`.
     """
-    ring, port = component.ring, component.config.port
+    ring, port = component.units["ring"].config, component.config.port
     made = build_ring(component, ring, name, depth_of(_size(jobs), port), BuildOptions())
-    return _simulate(made, port, ring.chiplets, component.counters, jobs, directory)
+    return _simulate(made, port, ring.chiplets, component.config.counters, jobs, directory)
 
 
 def _size(jobs: Sequence[RingJob]) -> int:

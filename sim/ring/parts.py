@@ -13,9 +13,9 @@ from hw.ring.boundary_table import BoundaryTable
 from hw.ring.control import Control
 from hw.ring.filter_array import FilterArray
 from hw.ring.filter_generator import FilterGenerator
-from hw.ring.first_error import FirstError
 from hw.ring.formats import RingConfig
 from hw.ring.halo_writer import HaloWriter
+from hw.ring.halt import Halt
 from hw.ring.link_watch import LinkWatch
 from hw.ring.local_adder import LocalAdder
 from hw.ring.needed_list import NeededList
@@ -72,7 +72,7 @@ def _parts() -> dict[str, Any]:
         "packet_router": PacketRouter(LINK),
         "route_decision": RouteDecision(),
         "tokens": Tokens(LINK, CHIPLETS),
-        "first": FirstError(3),
+        "halt": Halt(),
         "table": BoundaryTable(32, CHIPLETS),
         "writer": WordWriter(32, DATA),
         "control": Control(RingConfig(chiplets=CHIPLETS, link_width=LINK, max_out=MAX_OUT), 32, DATA, ROW_BEATS),
@@ -98,10 +98,9 @@ class RingParts(wiring.Component):
             m.submodules[prefix] = part
             for name, member in part.signature.members.items():
                 outer, inner = getattr(self, f"{prefix}_{name}"), getattr(part, name)
-                if member.is_signature:
-                    pairs = zip(outer, inner, strict=True) if member.dimensions else [(outer, inner)]
-                    for one, other in pairs:
+                for one, other in zip(outer, inner, strict=True) if member.dimensions else [(outer, inner)]:
+                    if member.is_signature:
                         wiring.connect(m, wiring.flipped(one), other)
-                else:
-                    m.d.comb += inner.eq(outer) if member.flow == wiring.In else outer.eq(inner)
+                    else:
+                        m.d.comb += other.eq(one) if member.flow == wiring.In else one.eq(other)
         return m

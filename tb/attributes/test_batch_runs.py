@@ -17,7 +17,7 @@ from golden.model.network import Problem
 from hw.attributes.core import AttributeCoreConfig
 from hw.attributes.formats import AttributeConfig
 from hw.chiplet.config import GatherChipletConfig
-from hw.community.chiplet import CommunityChipletConfig
+from hw.community.config import CommunityChipletConfig
 from hw.dnp.neural_unit import NeuralConfig
 from hw.machine import Units
 from hw.pe.formats import PEConfig

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hw.community.chiplet import CommunityChipletConfig
+from hw.community.config import CommunityChipletConfig
 from hw.community.formats import CommunityConfig
 from hw.locator.config import LocatorConfig
 

@@ -22,9 +22,8 @@ from golden.ring.by_communities import communities_apart
 from golden.ring.placement import Placement
 from golden.ring.traffic import traffic
 from hw.dnp.neural_unit import NeuralConfig
-from hw.machine import Units
+from hw.machine import Units, machine_of
 from hw.ring.formats import RingConfig
-from hw.ring.ring_chiplet import RingChiplet
 from sim.chiplet.problems import CORNERS, corner_graph, random_problem
 from sim.ring.jobs import RingJob, RingOutcome, RingSettings, mismatches, run_ring
 from tb.community.configurations import chiplet_config
@@ -322,7 +321,7 @@ def test_a_reset_in_the_middle_is_followed_by_the_same_work(outcomes: dict[str, 
 def test_a_ring_needs_pes_that_know_partial_sums() -> None:
     plain = replace(CONFIG, community=replace(CONFIG.community, partials=False))
     with pytest.raises(ValueError, match=r"partials must be True"):
-        RingChiplet(plain, RING)
+        machine_of(plain, ring=RING)
 
 
 @pytest.mark.parametrize("chiplets", [1, 2, 4, 16])

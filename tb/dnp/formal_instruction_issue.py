@@ -123,9 +123,7 @@ class IssueSpec(Elaboratable):
         """Drive both with anything, compare everything."""
         m = Module()
         dut = InstructionIssue(CONFIG)
-        # Elaborated here, so that its registers can be named.
-        m.submodules.dut = dut.elaborate(platform)
-        dut._MustUse__used = True
+        m.submodules.dut = dut
         m.d.comb += [dut.go.eq(AnySeq(1)), dut.p_word.eq(AnySeq(WORD)), dut.a.eq(AnySeq(WORD))]
         m.d.comb += [register.eq(AnySeq(WORD)) for register in dut.general]
         for flight in dut.flights:
@@ -261,31 +259,37 @@ class IssueSpec(Elaboratable):
             m.d.comb += Assert(found == wanted_value)
         m.submodules.reference = reference = Decoder()
         m.d.comb += reference.word.eq(instruction)
-        kept = dut.registers
+        memories = {"w": dut.wm, "x": dut.xm}
         # Where a processor that stands still would go on means nothing.
         m.d.comb += [
-            *(Assert(stopping | (kept[name] == at[i])) for i, name in enumerate(("pc_fetch", "pc_read", "pc"))),
-            Assert(stopping | (kept["raw"] == raw)),
-            Assert(stopping | (kept["word"] == current)),
-            Assert(stopping | ~fetched | (kept["decoded"].as_value() == reference.decoded.as_value())),
-            Assert(stopping | (kept["read"] == wanted)),
-            Assert(stopping | (kept["fetched"] == fetched)),
-            Assert(stopping | (kept["second"] == second)),
-            Assert(stopping | (kept["outside"] == outside)),
-            Assert(kept["repeating"] == repeating),
-            Assert(kept["remaining"] == remaining),
-            Assert(kept["stopping"] == stopping),
-            *(Assert(kept[f"began_{memory}"] == began[memory]) for memory in "wx"),
-            Assert(kept["rc_none"] == (control[Control.RC] == 0)),
-            Assert(kept["rc_short"] == (control[Control.RC] <= 1)),
-            *(Assert(stopping | ~fetched | ~reads[x] | second | (kept[f"source_{x}"] == address[x])) for x in "wx"),
-            *(Assert(stopping | ~fetched | ~writes[x] | second | (kept[f"result_{x}"] == result[x])) for x in "wx"),
+            *(Assert(stopping | (register == at[i])) for i, register in enumerate((dut.pc_fetch, dut.pc_read, dut.pc))),
+            Assert(stopping | (dut.raw == raw)),
+            Assert(stopping | (dut.word == current)),
+            Assert(stopping | ~fetched | (dut.decoded.as_value() == reference.decoded.as_value())),
+            Assert(stopping | (dut.read == wanted)),
+            Assert(stopping | (dut.fetched == fetched)),
+            Assert(stopping | (dut.second == second)),
+            Assert(stopping | (dut.outside == outside)),
+            Assert(dut.repeating == repeating),
+            Assert(dut.remaining == remaining),
+            Assert(dut.stopping == stopping),
+            *(Assert(memories[x].began == began[x]) for x in "wx"),
+            Assert(dut.rc_none == (control[Control.RC] == 0)),
+            Assert(dut.rc_short == (control[Control.RC] <= 1)),
+            *(
+                Assert(stopping | ~fetched | ~reads[x] | second | (memories[x].source_address == address[x]))
+                for x in "wx"
+            ),
+            *(
+                Assert(stopping | ~fetched | ~writes[x] | second | (memories[x].result_address == result[x]))
+                for x in "wx"
+            ),
             # What can be said about all states that are reached, until the processor stands still.
             Assert(~fetched | wanted),
             Assert(~fetched | second | stopping | (current == instruction)),
             Assert(~second | stopping | (fetched & defined & word.named("LDI", "JMP"))),
             Assert(~repeating | stopping | (fetched & instruction[REPEAT_BIT] & ~second & (remaining != 0))),
-            Assert(~repeating | stopping | (kept["ending"] == (remaining <= 1))),
+            Assert(~repeating | stopping | (dut.ending == (remaining <= 1))),
         ]
         self._sent(m, dut, word, control, does=does, second=second, current=current,
                    reads=reads, writes=writes, address=address, result=result)  # fmt: skip

@@ -151,7 +151,7 @@ def test_a_locator_is_found_in_whatever_stands_around_it(sizes: Sizes) -> None:
     source = record_source(Hosted(machine_of(sizes.chiplet, once=True)))
     assert source is not None
     assert source.signals("dut", "valid") == (
-        "{dut.machine.locator.records__1__valid, dut.machine.locator.records__0__valid}"
+        "{dut.machine.engine.locator.records__1__valid, dut.machine.engine.locator.records__0__valid}"
     )
     assert record_source(machine_of(GatherChipletConfig())) is None
 

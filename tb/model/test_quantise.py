@@ -67,6 +67,14 @@ def test_a_large_bias_takes_fraction_bits_from_the_combined_rows() -> None:
     assert np.abs(np.ldexp(result.results, -problem.model.output_fraction) - real).max() < 0.01 * np.abs(real).max()
 
 
+@pytest.mark.parametrize("model", list(Model))
+def test_a_layer_without_bias_uses_all_its_bits(model: Model) -> None:
+    floating = network(model, 34, 8, 4, seed=2)
+    floating = replace(floating, biases=tuple(0 * bias for bias in floating.biases))
+    exact = infer(quantise(floating, KARATE))
+    assert all(np.abs(rows).max() > 32767 / 4 - 1 for layer in exact for rows in layer)
+
+
 def test_sparse_features_stay_sparse_without_zeros() -> None:
     tiny = sparse.csr_array(KARATE.features)
     tiny.data = np.where(np.arange(34) == 3, np.float32(1e-7), tiny.data)

@@ -13,10 +13,11 @@ from golden.model.network import Problem, infer
 from golden.ring.image import PART, build_images
 from golden.ring.placement import Placement
 from golden.ring.traffic import traffic
+from hw.chiplet.chiplet import Chiplet
 from hw.chiplet.config import GatherChipletConfig
+from hw.machine import machine_of
 from hw.pe.formats import PEConfig
 from hw.ring.formats import RingConfig
-from hw.ring.ring_chiplet import RingChiplet
 from sim.chiplet.problems import random_graph, random_problem
 from sim.ring.jobs import Expected, RingJob, RingSettings, simulate_ring
 from tb.ring.cases import commanded, commands, highest, patched
@@ -36,11 +37,11 @@ STALLED = RingSettings(latency=30, stall=0.4, out_of_order=True, seed=3, limit=L
 Info = int | dict[int, list[int] | None] | None
 
 
-def chiplet(chiplets: int = CHIPLETS) -> RingChiplet:
+def chiplet(chiplets: int = CHIPLETS) -> Chiplet:
     """Return the design under test: two lanes, beats of 64 bits, the smallest buffers that are legal."""
     pe = PEConfig(lanes=2, data_width=64, max_out=MAX_OUT, weight_rows=64)
     ring = RingConfig(chiplets=chiplets, link_width=64, slots=2, max_out=MAX_OUT, window=2, bitmap=64)
-    return RingChiplet(GatherChipletConfig(groups=1, pes=1, pe=pe, depth=32), ring)
+    return machine_of(GatherChipletConfig(groups=1, pes=1, pe=pe, depth=32), ring=ring)
 
 
 def good(
@@ -182,7 +183,7 @@ def bad_jobs() -> list[RingJob]:
     return jobs
 
 
-def launch(component: RingChiplet, given: Mapping[str, Any], directory: Path | None = None) -> None:
+def launch(component: Chiplet, given: Mapping[str, Any], directory: Path | None = None) -> None:
     """Run all jobs on a ring of `component`.
 
     Raises
