@@ -1,10 +1,10 @@
 """Attribute processor: brings each attribute to its target address in the buffer (A3-A7, A10).
 
-Requests take effect in their order, on ID table, cache and keys at once; rows follow. So what is hit, missed, swapped
-and evicted does not depend on when the memory answers. A row on its way from memory has its slot and its ID in the
-table already, and the slot is marked: a request that wants that ID or that slot waits, all others go on (hit under
-miss). When the row has arrived the mark goes; if the memory failed, the ID leaves the table again, so no entry is ever
-half written.
+Requests take effect in their order, on ID table, cache and keys at once; rows follow. So hits, misses, swaps and
+evictions do not depend on the latency of the memory. A row under way from memory has its slot and its ID in the table
+already, and the slot is marked: a request for that ID or that slot waits, all others go on (hit under miss). The mark
+is cleared when the row has arrived; if the memory fails, the ID leaves the table again, so no entry is ever half
+written.
 """
 
 from amaranth import Elaboratable, Module, Signal
@@ -25,7 +25,7 @@ __all__ = ["AttributeProcessor"]
 
 
 class AttributeProcessor(wiring.Component):
-    """Attribute RAM of two levels with all that fills it.
+    """Attribute RAM of two levels, with look-up, replacement and fetch.
 
     Parameters
     ----------
@@ -40,10 +40,10 @@ class AttributeProcessor(wiring.Component):
         One for each request, those that wait for memory later than those that hit. ``error``: ``MEMORY_READ`` or
         ``VID_RANGE``.
     rows : stream of ``config.row``
-        Rows of the requests with ``read`` that did not fail, each with its request's tag. Both streams have to be
-        taken independently of each other.
+        Rows of the requests with ``read`` that did not fail, each with its request's tag. Each of the two
+        streams must be taken even if the other one is not.
     event : Out, ``config.event`` and ``event_valid``
-        What every request did, in order (observed by tests and counters).
+        The decision on every request, in order, for counters and tests.
     flush : In(1)
         Forget all attributes; only while `idle`.
     idle : Out(1)

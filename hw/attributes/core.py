@@ -35,9 +35,9 @@ class AttributeCore(wiring.Component):
     command : stream of unsigned(512)
     executed : stream of `ErrorReport`
         ``FAN_OUT`` with a fan-out or number of negatives that is 0 or too large; ``BAD_OPERAND`` with another operand,
-        or with the number of positions, or of lines to copy, when they exceed what there is room for; ``VID_RANGE``;
-        ``OFFSET_ORDER``; ``EDGE_RANGE``; ``MEMORY_READ``; ``MEMORY_WRITE``. A command ends with the first error it
-        met, and the attribute RAM is as exact as before.
+        or with the number of positions, or of lines to copy, if there is no room for them; ``VID_RANGE``;
+        ``OFFSET_ORDER``; ``EDGE_RANGE``; ``MEMORY_READ``; ``MEMORY_WRITE``. A command ends with its first error,
+        and the attribute RAM stays exact.
     base : In
         Line address.
     write : stream of `WriteRequest`
@@ -49,7 +49,7 @@ class AttributeCore(wiring.Component):
         Clients' ends of the read arbiter.
     """
 
-    #: What it carries out.
+    #: Its commands.
     OPCODES = (Opcode.SAMPLE, Opcode.COPY)
     id_width, outstanding = UNIT_ID_WIDTH, UNIT_OUTSTANDING
 

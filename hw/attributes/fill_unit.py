@@ -1,4 +1,4 @@
-"""Fill unit: rows that are missing, asked for in order, written into their slots as they come (A3, A7c)."""
+"""Fill unit: requests missing rows in order, and writes them into their slots (A3, A7c)."""
 
 from amaranth import Elaboratable, Module, Mux, Signal
 from amaranth.hdl import Cover
@@ -18,7 +18,7 @@ __all__ = ["FillUnit"]
 
 
 class FillUnit(wiring.Component):
-    """Fetches rows; up to ``config.outstanding`` are under way, and what comes back is in order.
+    """Fetches rows in order; up to ``config.outstanding`` are under way.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class FillUnit(wiring.Component):
     hold, hold_row : In
         Row that must not be written now.
     landed : stream of `Missing` and ``error``
-        All of a row has been written, or, with ``error``, what has been written is worthless.
+        A row has been written; with ``error``, a beat of it could not be read, and the row must not be used.
     request, beat
         A client's end of the read arbiter.
     """
@@ -56,7 +56,7 @@ class FillUnit(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Remember what was asked for; count the beats that come."""
+        """Queue the requests; count the beats of the oldest."""
         m = Module()
         config = self.config
         port = (config.address_width, config.data_width)
@@ -65,7 +65,7 @@ class FillUnit(wiring.Component):
         m.submodules.waiting = waiting = Queue(Missing(config), config.outstanding)
         m.submodules.done = done = Queue(self.landed_layout, 2)
         connect(m, mapper.o, reader.i)
-        # A beat comes late out of its memory, and whether it may go depends on it.
+        # A beat comes late out of its memory, and its `error` takes part in the handshake, so it is registered.
         m.submodules.beats = beats = Slice(RangeBeat(config.data_width))
         connect(m, reader.o, beats.i)
         connect(m, reader.request, flipped(self.request))
@@ -87,7 +87,7 @@ class FillUnit(wiring.Component):
         row, beat = waiting.o.payload, beats.o.payload
         number, failed = Signal(range(config.row_beats + 1)), Signal()
         error = Signal()
-        free = Signal()  # the last beat has somewhere to go
+        free = Signal()  # the oldest row may be written, and can land
         m.d.comb += [
             free.eq(waiting.o.valid & done.i.ready & ~(self.hold & (self.hold_row == row.slot))),
             self.fill.valid.eq(beats.o.valid & free & ~beat.error),

@@ -1,4 +1,4 @@
-"""Sizes of the attribute access, and what its streams carry."""
+"""Sizes of the attribute access, and formats of its streams."""
 
 from dataclasses import dataclass, field
 
@@ -13,12 +13,12 @@ __all__ = ["AttributeConfig", "AttributeCoreConfig", "AttributeSettings", "MoveK
 
 #: Bits of a flow.
 FLOW_BITS = max(Flow).bit_length()
-#: Bits of the word addresses of a memory port with byte addresses of 32 bits, in settings.
+#: Bits of the number of edges.
 COUNT_BITS = 32
 
 
 class MoveKind(enum.Enum, shape=2):  # type: ignore[call-arg]
-    """What the row store does with one or two rows."""
+    """A move of one or two rows."""
 
     #: The two rows change places.
     SWAP = 0
@@ -47,9 +47,9 @@ class AttributeConfig:
     id_bits
         Width of IDs inside, 4..32; larger IDs are refused.
     tag_bits
-        Width of what a request carries along, 1..32.
+        Width of a request's tag, 1..32.
     outstanding
-        Rows that may be under way from memory, a power of two.
+        Most rows under way from memory, a power of two.
     depth
         Beats of rows that may be under way or waiting, see `hw.memory.fetcher.Fetcher`.
     address_width, data_width
@@ -130,12 +130,12 @@ class AttributeConfig:
 
     @property
     def response(self) -> data.StructLayout:
-        """The end of a request: its tag, what it met, and 0 or why it failed (`contracts.Error`)."""
+        """The end of a request: its tag, its flow, and its `contracts.Error`."""
         return data.StructLayout({"tag": unsigned(self.tag_bits), "flow": unsigned(FLOW_BITS), "error": unsigned(8)})
 
     @property
     def event(self) -> data.StructLayout:
-        """What a request did to the two levels, in the order of the requests; see `golden.attributes.cache.Step`."""
+        """Effect of a request on the two levels, in the order of the requests; see `golden.attributes.cache.Step`."""
         return data.StructLayout(
             {
                 "id": unsigned(VID_BITS),
@@ -197,7 +197,7 @@ class AttributeCoreConfig:
 
 
 class AttributeSettings(data.StructLayout):
-    """Where the graph lies; constant while requests are under way.
+    """Addresses and sizes of the graph and of attribute rows; constant while requests are under way.
 
     ``nodes``: IDs from here on are refused. ``attributes``: word address of row 0. ``row_words``: length and distance
     of rows, in words, a multiple of a beat. ``beats``: the same in beats. ``offsets``: word address of the tiled

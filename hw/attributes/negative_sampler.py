@@ -21,10 +21,10 @@ __all__ = ["NegativeSampler"]
 
 
 class NegativeSampler(wiring.Component):
-    """Chooses ranks among the nodes that are not joined to the root, and counts past those that are.
+    """Chooses ranks among the nodes that are not joined to the root, and moves them past those that are.
 
     The root's row is read once, in order; a rank that a neighbour does not exceed moves up by one. So the choice is
-    uniform without replacement, and takes as long as the row whatever the share of neighbours is. One root at a time.
+    uniform without replacement, and its time depends on the length of the row alone. One root at a time.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class NegativeSampler(wiring.Component):
     most
         Largest number of negatives of a root.
     depth
-        Beats of a row that may be under way.
+        Most beats of a row under way.
     id_bits
         Width of the IDs of nodes in the graph.
 

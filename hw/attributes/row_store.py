@@ -1,4 +1,4 @@
-"""Row store: the one memory with the rows of both levels, and what moves them (A5-A7)."""
+"""Row store: one memory for the rows of both levels, and their moves (A5-A7)."""
 
 from amaranth import Elaboratable, Module, Mux, Signal
 from amaranth.hdl import Assert, Cover
@@ -12,7 +12,7 @@ from hw.stream.queue import Queue
 
 __all__ = ["FillBeat", "RowStore"]
 
-#: Beats that may be on their way to `rows` and wait there.
+#: Most beats that are being read or wait at `rows`.
 READ_QUEUE = 4
 
 
@@ -30,8 +30,8 @@ class RowStore(wiring.Component):
 
     A swap reads beat k of one row and beat k±1 of the other in every cycle, from different banks, and writes them
     crosswise two cycles later: it takes as many cycles as a row has beats, rounded up to an even number, and three
-    more. One move is carried out at a time, in the order they come; rows from memory are written meanwhile
-    where a bank's write port is free.
+    more. Moves are carried out one at a time, in order; rows from memory are written in cycles in which a bank's write
+    port is free.
 
     Parameters
     ----------

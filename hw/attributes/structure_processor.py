@@ -25,9 +25,9 @@ _ROOTS_DEPTH = 16
 class StructureProcessor(wiring.Component):
     """Reads roots, then for every position of every hop but the last its row, and chooses neighbours from it.
 
-    Nodes wait in a queue until their turn; several rows are looked up ahead, and what is chosen from a row depends only
-    on seed, batch, root, hop and node. Every start ends, whatever the data are: a row that cannot be read counts as
-    empty, a VID outside the graph as a node without neighbours.
+    Nodes wait in a queue until their turn; several rows are looked up ahead, and the choice from a row depends only on
+    seed, batch, root, hop and node. A batch ends for any data: a row that cannot be read counts as empty, a VID outside
+    the graph as a node without neighbours.
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ class StructureProcessor(wiring.Component):
     most
         Largest fan-out.
     frontier
-        Nodes that may wait: roots and samples of all hops but the last.
+        Most nodes that wait: roots and samples of all hops but the last.
     depth
-        Beats of edges that may be under way; every sample is a beat.
+        Most beats of edges under way; every sample is a beat.
     id_bits
         Width of the IDs of nodes in the graph.
 
@@ -108,7 +108,7 @@ class StructureProcessor(wiring.Component):
         with m.If(reading):
             m.d.comb += [
                 there.eq(root_words.o.valid & (left != 0)),
-                # An empty list is one word that says so.
+                # An empty list is one word marked `empty`.
                 root_words.o.ready.eq(passes | (left == 0)),
                 current.node.eq(root.data),
                 current.error.eq(root.error),
