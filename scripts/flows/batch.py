@@ -25,7 +25,7 @@ from scripts.config import Sizes
 from scripts.flows.progress import Steps
 from scripts.flows.simulations import Placed, limits_of, simulate_batches
 from scripts.flows.table import accuracies
-from sim.attributes.batch_jobs import Ran
+from sim.runner.batches import Ran
 
 __all__ = ["Sampling", "batch_rows", "parse_fan_out", "plan_batches"]
 
@@ -108,7 +108,7 @@ class Batches:
         """Return a line for each batch that is not bit-exact, or that ended with an error."""
         lines = []
         for number, (out, (batch, rows)) in enumerate(zip(ran, self.exact, strict=True)):
-            failed = [said for said in out.completions if said["error"]]
+            failed = [run.completion for run in out.runs if run.completion["error"]]
             if failed:
                 lines.append(f"batch {number} ended with {Error(failed[0]['error']).name}, info {failed[0]['info']:#x}")
             elif not np.array_equal(out.nodes, batch.nodes):
@@ -139,7 +139,7 @@ class Batches:
         if ran:
             parts = np.zeros((len(self.shares), 2), dtype=np.int64)
             for out in ran:
-                parts[out.chiplet, : len(out.cycles)] += out.cycles
+                parts[out.chiplet, : len(out.runs)] += [run.cycles for run in out.runs]
             last = parts[parts.sum(axis=1).argmax()]
             cycles = {"total": int(last.sum()), "sample": int(last[0]), "layers": int(last[1])}
         return {
@@ -152,7 +152,7 @@ class Batches:
             # Of the chiplet that ends last.
             "cycles": cycles or None,
             "external_bytes": {
-                kind: sum(out.counters[f"bytes_{kind}"] for out in ran) if ran else None for kind in ("read", "written")
+                kind: sum(out.memory[f"bytes_{kind}"] for out in ran) if ran else None for kind in ("read", "written")
             },
             "accuracy": {"float": accuracy(wanted, graph, mine), "machine": accuracy(labelled, graph, mine)},
         }

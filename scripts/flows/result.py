@@ -18,8 +18,8 @@ from scripts.flows.batch import Batches
 from scripts.flows.request import Request
 from scripts.flows.simulations import HeadRun, Simulated, classes_of
 from scripts.version import commit
-from sim.attributes.batch_jobs import Ran
-from sim.chiplet.host import Phase
+from sim.runner.batches import Ran
+from sim.runner.phases import Phase
 
 __all__ = ["SCHEMA", "Learnt", "cycles_by_phase", "make_result"]
 

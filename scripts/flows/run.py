@@ -23,8 +23,8 @@ from scripts.flows.simulations import classes_of, simulate, simulate_head
 from scripts.flows.summary import print_summary
 from scripts.flows.yosys import ToolError
 from scripts.report import Run, Timeline, write_report
-from sim.attributes.batch_jobs import Ran
 from sim.models.activity import WINDOW
+from sim.runner.batches import Ran
 
 __all__ = ["Request", "run"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 __all__ = ["PHASES", "TERMS", "phase_title", "terms_of"]
 
-#: What a chiplet's time goes into: commands by opcode, then the gaps between them (`sim.chiplet.phases.Gap`).
+#: What a chiplet's time goes into: commands by opcode, then the gaps between them (`sim.runner.phases.Gap`).
 PHASES = {
     "combine": "The PEs multiply the features of each vertex by the layer's weights.",
     "aggregate": "The PEs add up the combined features of each vertex and its neighbours, add the bias and round.",

@@ -37,7 +37,7 @@ from scripts.cli import main
 from scripts.config import CONFIGS, load_ring
 from scripts.dnp import programs
 from scripts.flows.batch import parse_fan_out
-from sim.chiplet.problems import random_problem
+from sim.problems import random_problem
 from tb.dnp.programs import random_program
 from tb.flows.strange import ARRAYS, NUMBERS, Rng, changed, damaged, renumbered
 from tb.importing.state_dicts import batch_norm, gat, gcn, gin, linear, sage, saved

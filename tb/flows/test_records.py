@@ -25,7 +25,8 @@ from scripts.flows.location import Search
 from scripts.flows.progress import Steps, building, simulating
 from scripts.flows.run import Request, run
 from scripts.flows.simulations import Simulated, place, simulate
-from sim.models.records import located, record_source, records_plusarg
+from sim.models.recorders import recording
+from sim.models.records import located, record_source
 from tb.flows.configurations import small_community
 
 SMALL = small_community(512)
@@ -100,7 +101,7 @@ def test_a_step_beside_halving_is_refused(verb: str, tmp_path: Path) -> None:
 def test_a_wrong_record_is_a_difference(
     sizes: Sizes, problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def first_lost(directory: Path, number: int | None = None) -> list[list[Record]]:
+    def first_lost(directory: Path, number: int) -> list[list[Record]]:
         return [records[1:] for records in located(directory, number)]
 
     monkeypatch.setattr(location, "located", first_lost)
@@ -141,8 +142,7 @@ def test_streams_are_cut_into_locations_at_their_ends(tmp_path: Path) -> None:
     lines[3:3] = [f"1 {end | last:017x}"]
     lines += [f"1 {beat | last * (n == len(seconds) - 1):017x}" for n, beat in enumerate(seconds)]
     lines += [f"1 {end | last:017x}"]
-    name = records_plusarg(tmp_path, 3).partition("=")[2]
-    Path(name).write_text("\n".join(lines) + "\n")
+    recording("records", tmp_path, 3).write_text("\n".join(lines) + "\n")
     found = [[record.key for record in records] for records in located(tmp_path, 3)]
     assert found == [[records[0].key], [records[1].key, records[3].key]]
 

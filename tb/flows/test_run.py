@@ -22,9 +22,9 @@ from scripts.config import load_config, load_machine, load_ring, names
 from scripts.flows.batch import Sampling
 from scripts.flows.run import Request, run
 from scripts.flows.simulations import HeadRun, Simulated, place, room_of
-from sim.chiplet.phases import Gap
-from sim.chiplet.problems import random_problem
 from sim.models.memory import LATENCY
+from sim.problems import random_problem
+from sim.runner.phases import Gap
 from tb.community.configurations import chiplet_config
 from tb.flows.configurations import small_community
 from tb.harness.marks import full
