@@ -35,7 +35,7 @@ def batches_of(roots: IntArray, size: int) -> Iterator[IntArray]:
 
 
 def sampled_graph(batch: Batch, features: Int16Array) -> tuple[Graph, Int16Array]:
-    """Positions of a batch as a graph with an edge from each sample to what it was sampled for, and their features."""
+    """Positions of a batch as a graph with an edge from each sample to its parent, and their features."""
     count = batch.positives
     nothing = np.zeros(count, dtype=np.bool_)
     graph = Graph(
@@ -64,12 +64,12 @@ def batch_results(problem: Problem, roots: IntArray, plan: Plan, number: int) ->
     plan
         As many hops as the network has layers.
     number
-        Of the batch.
+        Number of the batch.
 
     Returns
     -------
     tuple
-        What was sampled, and int16 [roots, f_out].
+        The batch, and int16 [roots, f_out].
     """
     batch = sample(problem.graph, roots, plan, number)
     graph, rows = sampled_graph(batch, dense(problem))
@@ -85,7 +85,7 @@ def dense(problem: Problem) -> Int16Array:
 
 @dataclass(frozen=True, eq=False)
 class _Sections:
-    """What lies in memory; roots and programs are in front, as they are written anew for every run."""
+    """Sections of the memory; roots and programs are in front, since each run writes them again."""
 
     roots: Section
     programs: dict[int, Section]
@@ -102,12 +102,12 @@ class _Sections:
 
     @property
     def last_in_front(self) -> Section:
-        """What is written last for every run."""
+        """Last section that a run writes."""
         return [self.roots, *self.programs.values()][-1]
 
 
 class Places(NamedTuple):
-    """Where the host finds what was sampled: tree and attributes, and the length of each array of the tree in lines."""
+    """Tree and attribute rows of a batch for the host, and the length of each array of the tree in lines."""
 
     tree: Region
     rows: Region
@@ -122,20 +122,20 @@ class BatchImage:
     problem
         Quantised GraphSAGE network on the whole graph.
     plan
-        What to sample; as many hops as there are layers.
+        Fan-outs, one for each layer.
     size
         Largest number of roots of a batch.
     slotted
         Target addresses by position, not by hash (A4).
     limits
-        Of the locator, if the layers are computed by community PEs; None: by gather PEs.
+        Limits of the locator, if community PEs compute the layers; None for gather PEs.
 
     Attributes
     ----------
     data
         The whole memory, front empty.
     at, results
-        Where the host finds what was sampled, and the roots' results: the first rows.
+        Tree and rows of a batch, and the roots' results, which are its first rows.
     row_bytes
         Distance of attribute rows.
 
@@ -171,7 +171,7 @@ class BatchImage:
         self.row_bytes = row_bytes(features.shape[1])
         span = most * 4 // LINE_BYTES + 1
         widest = max(layer.f_out for layer in layers)
-        # Community PEs find what they compute behind all that it is computed from.
+        # The vertices that community PEs compute have rows behind all their sources.
         rows = most + (inner if limits is not None else 0)
         self._sections = at = _Sections(
             roots=roots,
@@ -209,7 +209,7 @@ class BatchImage:
         return p.front(self.problem, at.last_in_front)
 
     def infer_front(self, roots: IntArray, batch: Mapping[str, int]) -> bytes:
-        """Front whose run computes the layers on what was sampled, whose `Batch` says how much that was."""
+        """Front whose run computes the layers on a batch that has been sampled; `batch` is its `Batch`."""
         at, layers, p = self._sections, self.problem.model.layers, self._run(roots)
         hops = [batch[f"hop{n}"] for n in range(len(layers) + 1)]
         features = at.rows
@@ -222,13 +222,13 @@ class BatchImage:
         return p.front(self.problem, at.last_in_front)
 
     def _plan(self, p: Program, number: int, features: Section, sources: int, vertices: int, roots: int) -> LayerPlan:
-        """Return the layer that computes so many vertices from so many sources, all that were sampled but roots."""
+        """Return a layer that computes `vertices` from `sources`; all positions but the `roots` are samples."""
         at, model = self._sections, self.problem.model
         offsets, edges, means, _ = (Reference(at.tree, 1 + n * self.at.span) for n in range(4))
         ends, parts, first, search = list[End](), [sources], 0, None
         if self.limits is not None:
-            # To the locator, vertices that are not its own are hubs, and edges into them somebody else's. So what is
-            # computed has VIDs behind those of all it is computed from, and a row of its own there.
+            # The locator takes vertices of other chiplets for hubs, and edges into them as not its own. So the vertices
+            # to compute have VIDs behind all their sources, and rows of their own there.
             parts, first = [sources, vertices], sources
             search = Search(Schedule(self.limits.h_max, step=0), self.limits)
         if number in model.ends:

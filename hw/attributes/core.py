@@ -7,13 +7,15 @@ from amaranth.utils import exact_log2
 
 from contracts import LINE_BYTES, Error, Opcode
 from hw.attributes.attribute_processor import AttributeProcessor
-from hw.attributes.batch_sampler import BatchSampler
 from hw.attributes.batch_writer import BatchWriter
 from hw.attributes.command_walk import CommandWalk
 from hw.attributes.copier import Copier
 from hw.attributes.formats import AttributeCoreConfig
+from hw.attributes.negative_sampler import NegativeSampler
 from hw.attributes.request_counts import RequestCounts
 from hw.attributes.row_writer import RowWriter
+from hw.attributes.sample_sequencer import SampleSequencer
+from hw.attributes.structure_processor import StructureProcessor
 from hw.attributes.target_address import TargetAddress
 from hw.chiplet.unit import unit_members
 from hw.memory.formats import WriteRequest
@@ -59,15 +61,18 @@ class AttributeCore(wiring.Component):
         port = self.port = (attribute.address_width, attribute.data_width)
         self._processor = AttributeProcessor(attribute)
         #: Read clients: samplers, attribute processor, copier.
-        self.clients = BatchSampler.CLIENTS + self._processor.clients + 1
+        self.clients = StructureProcessor.CLIENTS + NegativeSampler.CLIENTS + self._processor.clients + 1
         super().__init__(unit_members(port, self.clients))
 
     def elaborate(self, platform: object) -> Elaboratable:
         """Connect command walk, sampler, attribute processor and writers."""
         m = Module()
         config, attribute, port = self.config, self.config.attribute, self.port
+        most, id_bits = config.most, attribute.id_bits
         m.submodules.walk = walk = CommandWalk(config)
-        m.submodules.sampler = sampler = BatchSampler(config)
+        m.submodules.positive = positive = StructureProcessor(*port, most, config.frontier, id_bits=id_bits)
+        m.submodules.negative = negative = NegativeSampler(*port, most, id_bits=id_bits)
+        m.submodules.sequencer = sequencer = SampleSequencer()
         m.submodules.target = target = TargetAddress(attribute)
         m.submodules.processor = processor = self._processor
         m.submodules.counts = counts = RequestCounts(attribute)
@@ -87,20 +92,28 @@ class AttributeCore(wiring.Component):
             walk.copy_done.eq(copier.done),
             walk.writing.eq(self.write.valid | self.writing),
         ]
-        for end, source in zip(walk.errors, (*sampler.errors, *self.errors), strict=True):
-            m.d.comb += [end.valid.eq(source.valid), end.payload.eq(source.payload)]
-        for end, source in zip(walk.errors, sampler.errors, strict=False):
-            m.d.comb += end.valid.eq(source.valid & (source.payload.code != Error.MEMORY_READ))
+        samplers = (positive.error, negative.error)
+        for end, source in zip(walk.errors, (*samplers, *self.errors), strict=True):
+            here = source.payload.code != Error.MEMORY_READ if source in samplers else 1
+            m.d.comb += [end.valid.eq(source.valid & here), end.payload.eq(source.payload)]
 
         # Samples become positions, requests for their attributes, and rows in memory.
-        connect(m, sampler.o, batch.samples)
+        connect(m, positive.o, sequencer.positive)
+        connect(m, negative.o, sequencer.negative)
+        connect(m, sequencer.o, batch.samples)
         connect(m, batch.placed, target.i)
         connect(m, target.o, processor.i)
         connect(m, processor.responses, counts.response)
         connect(m, processor.rows, row_writer.i)
         m.d.comb += [
-            sampler.settings.eq(settings.sample),
-            sampler.start.eq(batch.sample),
+            positive.settings.eq(settings.sample),
+            negative.settings.eq(settings.sample),
+            positive.start.eq(sequencer.start_positive),
+            negative.start.eq(sequencer.start_negative),
+            sequencer.busy_positive.eq(positive.busy),
+            sequencer.busy_negative.eq(negative.busy),
+            sequencer.negatives.eq(settings.sample.negatives != 0),
+            sequencer.start.eq(batch.sample),
             target.slotted.eq(settings.slotted),
             processor.settings.eq(settings.attribute),
             processor.flush.eq(walk.flush),
@@ -113,14 +126,15 @@ class AttributeCore(wiring.Component):
             row_writer.beats.eq(settings.attribute.beats),
             batch.settings.eq(settings.batch),
             batch.start.eq(walk.batch),
-            batch.sampling.eq(sampler.busy),
+            batch.sampling.eq(sequencer.busy),
             batch.totals.eq(counts.totals),
             batch.settled.eq(counts.settled & processor.idle & ~row_writer.o.valid),
         ]
 
         # Memory. Header and copies share an input of the arbiter: they are never written at the same time.
         clients = [
-            *zip(sampler.requests, sampler.beats, strict=True),
+            *zip(positive.requests, positive.beats, strict=True),
+            *zip(negative.requests, negative.beats, strict=True),
             *zip(processor.requests, processor.beats, strict=True),
             (copier.request, copier.beat),
         ]

@@ -11,7 +11,6 @@ from hw.attributes.attribute_cache import AttributeCache
 from hw.attributes.attribute_processor import AttributeProcessor
 from hw.attributes.batch_check import BatchCheck
 from hw.attributes.batch_positions import BatchPositions
-from hw.attributes.batch_sampler import BatchSampler
 from hw.attributes.batch_writer import BatchWriter
 from hw.attributes.command_walk import CommandWalk
 from hw.attributes.core import AttributeCore
@@ -80,7 +79,6 @@ PARTS: dict[str, Callable[[AttributeConfig], Any]] = {
 CORE_PARTS: dict[str, Callable[[AttributeCoreConfig], Any]] = {
     "batch_check": BatchCheck,
     "batch_positions": BatchPositions,
-    "batch_sampler": BatchSampler,
     "batch_writer": BatchWriter,
     "command_walk": CommandWalk,
     "core": AttributeCore,

@@ -45,7 +45,7 @@ _SAMPLER_PARTS = {
     "candidates:Candidates": {"most": 16, "id_bits": 20},
 }
 #: Parts of a core.
-_CORE_PARTS = ("command_walk", "batch_check", "batch_sampler", "batch_positions", "batch_writer")
+_CORE_PARTS = ("command_walk", "batch_check", "batch_positions", "batch_writer")
 
 #: In the order of the tables.
 BLOCKS: tuple[Block, ...] = (
@@ -84,6 +84,7 @@ BLOCKS: tuple[Block, ...] = (
     _core_part("core"),
     *(_core_part(name, synth=False) for name in _CORE_PARTS),
     _part("request_counts", synth=False),
+    Block(name="attributes.sample_sequencer", factory="hw.attributes.sample_sequencer:SampleSequencer", synth=False),
     Block(name="attributes.copier", factory="hw.attributes.copier:Copier", synth=False),
     Block(
         # Measures chooser, mixer, row finder and both samplers.
