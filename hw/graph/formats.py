@@ -1,4 +1,4 @@
-"""Formats of what reads graphs: requests, rows, segments and reports of bad data."""
+"""Formats of the graph readers: requests, rows, segments and reports of bad data."""
 
 from amaranth import unsigned
 from amaranth.lib import data
@@ -11,7 +11,7 @@ __all__ = ["WORD_BITS", "CsrRequest", "ErrorReport", "RowBeat", "Segment"]
 #: Bits of a word of an array.
 WORD_BITS = 8 * WORD_BYTES
 
-#: What a block says of bad data: a code of `contracts.Error` and its info.
+#: Report of bad data: a code of `contracts.Error` and its info.
 ErrorReport = data.StructLayout({"code": unsigned(8), "info": unsigned(32)})
 
 
@@ -60,5 +60,5 @@ class RowBeat(data.StructLayout):
         )
 
 
-#: One tile of one row: where it ends in the array, in words. It begins where the one before ended.
+#: One tile of one row: its end in the array, in words. It begins at the end of the previous one.
 Segment = data.StructLayout({"end": 32, "tile": 8, "first": 1, "last": 1, "final": 1})

@@ -94,10 +94,10 @@ class AXILiteSubordinate(wiring.Component):
         )
 
     def elaborate(self, platform: Any) -> Module:
-        """Hold what has come of a write until it is whole, and each answer until it is taken."""
+        """Hold address and data until a write is complete, and each answer until it is taken."""
         m = Module()
         bus = self.bus
-        # Write: address and data wait for one another, then for the answer before to be taken.
+        # Write: address and data wait for one another, then until the previous answer is taken.
         address_held, data_held = Signal(), Signal()
         m.d.comb += [
             bus.awready.eq(~address_held),

@@ -13,7 +13,7 @@ from hw.stream.black_box import black_boxes_of
 
 __all__ = ["Hosted"]
 
-#: What the control port takes over, and what it looks at.
+#: Ports that the control port drives, and ports that it monitors.
 _CONTROLLED, _WATCHED = ("start", "done"), ("opcode", "layer")
 
 
@@ -56,7 +56,7 @@ class Hosted(wiring.Component):
 
     @property
     def modules(self) -> dict[str, Any]:
-        """What the machine leaves to be generated apart, by the name of its module."""
+        """Modules of the machine that are generated apart, by name."""
         return black_boxes_of(self.machine)
 
     def elaborate(self, platform: Any) -> Module:

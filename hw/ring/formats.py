@@ -21,7 +21,7 @@ class RingConfig:
     Parameters
     ----------
     chiplets
-        Most chiplets of a ring: 2 to 16. How many there are is set at run time.
+        Most chiplets of a ring: 2 to 16. The actual number is set at run time.
     link_width
         Bits of a flit: 64, 128 or 256, at most a memory beat.
     slots
@@ -31,7 +31,7 @@ class RingConfig:
     window
         Needed VIDs of an owner that the filter array holds at a time, at least 1.
     bitmap
-        Vertices that the needed list looks at in one pass over the edges, a power of two from 64.
+        Vertices that the needed list handles in one pass over the edges, a power of two from 64.
 
     Raises
     ------
@@ -77,7 +77,7 @@ class RingConfig:
 
 
 class Flit(data.StructLayout):
-    """What crosses a link in a cycle.
+    """One cycle on a link.
 
     ``data``: a header (`contracts.PACKET_HEADER`, in the lowest bits) or elements, the first lowest.
     ``last``: last of its packet.
@@ -87,12 +87,12 @@ class Flit(data.StructLayout):
         super().__init__({"data": link_width, "last": 1})
 
 
-#: What a station does with the packet at its head. ``take``: a copy for this chiplet. ``forward``: on to the next one.
+#: Verdict on the packet at the head of a station. ``take``: a copy for this chiplet. ``forward``: on to the next one.
 Verdict = data.StructLayout({"take": 1, "forward": 1})
 
 
 class LinkState(enum.Enum, shape=2):  # type: ignore[call-arg]
-    """What a chiplet tells its neighbours of itself."""
+    """State of a chiplet, as reported to its neighbours."""
 
     #: Since its reset, no command has used the ring.
     FRESH = 0
@@ -104,7 +104,7 @@ class LinkState(enum.Enum, shape=2):  # type: ignore[call-arg]
 class LinkSignature(wiring.Signature):
     """A link, seen by its sender; names as in AXI4-Stream.
 
-    The receiver has room for all that is sent: instead of ``tready`` it gives a credit back for every packet that
+    The receiver has room for all flits: instead of ``tready`` it returns a credit for every packet that
     has left its buffer. ``tstate`` and ``tback`` say how sender and receiver are.
 
     Parameters
