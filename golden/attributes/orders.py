@@ -76,7 +76,7 @@ def hub_communities(seed: int = 0) -> tuple[Graph, IntArray]:
 
 
 def small_world(nodes: int = 2050, seed: int = 0) -> Graph:
-    """Ring in which every node has ten neighbours and one edge in ten leads anywhere, numbered at random."""
+    """Ring in which every node has ten neighbours and one edge in ten has a random end, numbered at random."""
     made = nx.watts_strogatz_graph(nodes, 10, 0.1, seed=seed)
     shuffled = np.random.default_rng(seed).permutation(nodes)
     return graph_of("small-world", shuffled[np.asarray(made.edges(), dtype=np.int64)], nodes)
@@ -98,9 +98,8 @@ def breadth_first(graph: Graph) -> IntArray:
 def community_order(graph: Graph) -> IntArray:
     """Nodes community by community, as the locator finds them (threshold 16 falling by 1, at most 64 nodes).
 
-    A community is followed by its hubs, if they have not come yet, and then by the community that shares most with it:
-    every hub counts by the share of its communities that each is. The next in the locator's order follows where nothing
-    is shared.
+    A community is followed by its hubs, unless they are placed already, and then by the community that is joined to it
+    most strongly: a hub of n communities counts 1/n. Without a common hub, the next in the locator's order follows.
     """
     records = [record for record in locate(graph, SLOW, Limits(64)).records if not record.part]
     communities = [record for record in records if not record.hub_edges]

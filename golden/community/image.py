@@ -1,9 +1,9 @@
 """Images for chiplets with community PEs: one alone, or one of a ring.
 
-Alone, every layer is LOCATE, LOAD_WEIGHTS and PROCESS, which combines as it goes. On a ring, others need combined rows
-before anything can be added up: COMBINE first, then what the ring unit does, then PROCESS of combined rows. LOCATE goes
-on beside all that. What the chip has no room for is done in the same way, too: vertices are combined in blocks, then
-tiles are located and processed one after the other (`golden.community.tiles`).
+Alone, every layer is LOCATE, LOAD_WEIGHTS and PROCESS, which also combines. On a ring, other chiplets need
+combined rows before the aggregation: COMBINE first, then the commands of the ring unit, then PROCESS of combined rows.
+LOCATE runs in parallel. Graphs beyond the chip's capacity use the same commands: vertices are combined in blocks, then
+tiles are located and processed one after another (`golden.community.tiles`).
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ __all__ = ["build_community_image", "build_community_images", "tiles_of", "vids_
 
 
 def tiles_of(image: Image) -> int:
-    """Return in how many tiles an image computes a layer: one if it is not cut, none if it has no vertices to cut."""
+    """Return the number of tiles of a layer in an image: 1 without tiles, 0 without vertices."""
     return sum(command.opcode == Opcode.LOCATE for command in _first_layer(image))
 
 
@@ -44,8 +44,8 @@ def vids_of(image: Image) -> list[IntArray | None]:
     Returns
     -------
     list
-        By location int64 [positions], or None where records have VIDs of the image. What is not less than the graph's
-        vertices is half of a partial sum.
+        By location int64 [positions], or None where records have VIDs of the image. Values from the number of
+        vertices on are halves of partial sums.
     """
     vids: list[IntArray | None] = []
     for command in _first_layer(image):
@@ -84,11 +84,11 @@ def build_community_images(
     problem
         Network and graph, which is symmetric, with VIDs as in `placement`.
     placement
-        Who owns what, and which vertices are hubs whose sums come home.
+        Owners of vertices, and the hubs whose partial sums are sent home.
     schedule, limits, kind, room
         As for :func:`build_community_image`; a chiplet's subgraph is cut into tiles if it does not fit.
     names
-        int64 [nodes], what the user calls each VID, for messages; default: the VIDs.
+        int64 [nodes], user's number of each VID, for messages; default: the VIDs.
     part
         As for `golden.ring.image.parts_of`.
 
@@ -109,13 +109,13 @@ def _image(
     problem: Problem, owned: Owned, parts: list[range], search: Search, room: Room | None, names: IntArray | None,
     **how: Any,
 ) -> Image:  # fmt: skip
-    """Image of a chiplet, in tiles if what it owns does not fit."""
+    """Return the image of a chiplet, in tiles if its vertices do not fit."""
     graph = problem.graph
     called = np.arange(graph.nodes) if names is None else names
     subgraph = Subgraph(graph.name, owned.first, owned.untiled, owned.sources, graph.nodes, called)
     if room is None or subgraph.fits(room, search.schedule, search.limits):
         return chiplet_image(problem, owned, parts, search=search, **how)
-    # No part has more vertices than the node table has room for.
+    # No part has more vertices than the node table.
     step = room.block
     blocks = [part[first : first + step] for part in parts for first in range(0, max(1, len(part)), step)]
     return chiplet_image(problem, owned, blocks, search=search, tiles=list(cut(subgraph, room)))
@@ -141,22 +141,22 @@ def build_community_image(
 ) -> Image:
     """Image of one chiplet that owns the whole graph.
 
-    Every layer has a LOCATE of its own, answered when it has begun, so that the weights are loaded meanwhile. Nothing
-    of the location comes from the host (I10); a chiplet that has the records of the layer before may use them.
+    Every layer has a LOCATE of its own, answered when it has begun, so weights are loaded in parallel. The host takes
+    no part in the location (I10); a chiplet that still has the previous layer's records may replay them.
 
     Parameters
     ----------
     problem
         Network and graph, which is symmetric.
     schedule, limits, kind
-        Of the location, and how sums are shared.
+        Parameters of the location, and the kind of shared sums.
     in_stages
-        Combine all rows first, as a chiplet of a ring does.
+        Combine all rows first, as on a ring.
     row_lines
-        Lines of 64 bytes of the chiplet's row memory. Results of a layer before the last that fit beside those it
-        reads stay there, and have no region in the image, unless the layer ends on the neural chip.
+        Lines of 64 bytes of the chiplet's row memory. Results of a hidden layer that fit beside its input stay
+        there and have no region in the image, unless the layer ends on the neural chip.
     room
-        Of the chiplet: a graph that does not fit is computed in tiles, in stages. Default: it fits.
+        Capacity of the chiplet: a larger graph is computed in tiles, in stages. Default: unlimited.
     names
         int64 [nodes], what the user calls each VID, for messages; default: the VIDs.
 

@@ -1,8 +1,9 @@
-"""Tiles: parts of a chiplet's subgraph that fit on the chip, one after the other.
+"""Tiles: parts of a chiplet's subgraph that fit on the chip.
 
-A tile is some of the chiplet's own vertices, next to each other, with all their sources. These have *positions*: the
-own ones first, then the other sources, then halves of partial sums. To the locator what is not the tile's own are hubs,
-as vertices of other chiplets are. Combined rows of all vertices lie in memory, and a table of places says where.
+A tile is a contiguous range of the chiplet's own vertices with all their sources. These have *positions*: the
+own ones first, then the other sources, then halves of partial sums. To the locator, vertices
+outside the tile are hubs, like those of other chiplets. Combined rows of all vertices lie in memory; a table holds the
+granule of each position's row.
 """
 
 from collections.abc import Iterator
@@ -23,21 +24,21 @@ __all__ = ["Room", "Subgraph", "Tile", "cut"]
 
 @dataclass(frozen=True)
 class Room:
-    """What a chiplet has room for at a time.
+    """Capacity of a chiplet.
 
     Attributes
     ----------
     nodes
-        Vertices of the locator and of the node table, those that are known as hubs only among them; at least 16.
+        Vertices of the locator and of the node table, hubs included; at least 16.
     edges
-        Edges of the locator are fewer than that.
+        Bound of the locator's edges, exclusive.
     units, hubs
-        Hub units, a power of two, and hubs of each: that of a vertex is told by the low bits of its VID.
+        Hub units, a power of two, and hubs of each; the low VID bits select the unit.
 
     Raises
     ------
     ValueError
-        If there is no room for 16 nodes, or for none of the others.
+        If `nodes` is below 16, or another value below 1.
     """
 
     nodes: int
@@ -52,7 +53,7 @@ class Room:
 
     @property
     def positions(self) -> int:
-        """Most of a tile: each could be a hub, and of positions that follow each other units get as many each."""
+        """Most positions of a tile: each may be a hub, and consecutive positions are spread evenly over units."""
         return min(self.nodes, self.units * self.hubs)
 
     @property
@@ -63,12 +64,12 @@ class Room:
 
 @dataclass(frozen=True, eq=False)
 class Subgraph:
-    """What a chiplet owns of a graph.
+    """The part of a graph that a chiplet owns.
 
     Attributes
     ----------
     name
-        Of the graph.
+        Name of the graph.
     first
         First own VID.
     offsets
@@ -78,7 +79,7 @@ class Subgraph:
     vertices
         Of the graph.
     names
-        int64 [vertices], what the user calls each VID.
+        int64 [vertices], user's number of each VID.
     """
 
     name: str
@@ -90,7 +91,7 @@ class Subgraph:
 
     @classmethod
     def whole(cls, graph: Graph) -> Self:
-        """All of a graph, of a chiplet that is alone."""
+        """Return the whole graph, for a chiplet that works alone."""
         return cls(graph.name, 0, graph.offsets, graph.edges, graph.nodes, np.arange(graph.nodes))
 
     @property
@@ -99,14 +100,14 @@ class Subgraph:
         return self.offsets.size - 1
 
     def fits(self, room: Room, schedule: Schedule, limits: Limits) -> bool:
-        """Return whether a chiplet has room for all at once, with VIDs as they are.
+        """Return whether the subgraph fits on a chiplet without tiles, with its VIDs.
 
         Parameters
         ----------
         room
-            Of the chiplet.
+            Capacity of the chiplet.
         schedule, limits
-            Of the location, which decides who is a hub.
+            Parameters of the location, which determine the hubs.
         """
         count = max(self.first + self.owned, int(self.edges.max(initial=-1)) + 1)
         if count > room.nodes or self.edges.size >= room.edges:
@@ -116,7 +117,7 @@ class Subgraph:
         hub = own.copy()
         hub[self.edges] = True
         if self._crowded(hub, room):
-            # Not all that could be hubs have room, but those that are ones may.
+            # The possible hubs do not fit; the actual hubs may.
             owners = np.repeat(np.arange(self.owned) + self.first, np.diff(self.offsets))
             graph = Graph.from_edges(self.name, count, self.edges, owners)
             hub &= ~own
@@ -138,7 +139,7 @@ class Tile:
     first, vertices
         Own vertices of the subgraph, from `first` on, counted from the first one.
     rows
-        int64 [positions], the source that each position stands for: the own VIDs, then other VIDs, ascending, then
+        int64 [positions], the source of each position: the own VIDs, then other VIDs, ascending, then
         halves of partial sums, ascending.
     first_partial
         Position of the first of these.
@@ -157,7 +158,7 @@ class Tile:
 def cut(subgraph: Subgraph, room: Room) -> Iterator[Tile]:
     """Cut a subgraph into tiles, each with as many vertices as fit; as few as there can be in the order of VIDs.
 
-    Adding a vertex never makes a tile smaller: what it has positions for is its vertices and all their sources.
+    Adding a vertex never makes a tile smaller: its positions are its vertices and all their sources.
 
     Raises
     ------
@@ -184,7 +185,7 @@ def _fitting(subgraph: Subgraph, first: int, room: Room) -> int:
     begin = subgraph.offsets[first]
     stop = int(np.searchsorted(subgraph.offsets, begin + room.edges - 1, side="right")) - 1
     stop = min(stop, first + room.positions)
-    # Who comes first with which vertex: the vertex itself, or one of its sources.
+    # The first vertex that needs each position: the vertex itself, or a destination of the source.
     steps = np.arange(max(0, stop - first))
     edges = subgraph.edges[begin : subgraph.offsets[max(first, stop)]]
     degrees = np.diff(subgraph.offsets[first : first + steps.size + 1])

@@ -1,4 +1,4 @@
-"""Task allocator: which PE does which rows of which record, and how even that is (I5)."""
+"""Task allocator: assigns rows of records to PEs and measures the balance (I5)."""
 
 import heapq
 from collections.abc import Iterable, Sequence
@@ -13,14 +13,14 @@ __all__ = ["Allocation", "Allocator", "Assignment", "longest_first", "lower_boun
 
 @dataclass(frozen=True)
 class Assignment:
-    """Rows of a record that one PE does.
+    """Rows of a record that are assigned to one PE.
 
     Attributes
     ----------
     task
         Number of the task.
     pe
-        Who does it.
+        Number of the PE.
     first, rows
         Rows of the record.
     """
@@ -33,7 +33,7 @@ class Assignment:
 
 @dataclass
 class Allocation:
-    """What the allocator decided.
+    """Decisions of the allocator.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Allocation:
     loads
         Work of every PE.
     smoothed, remapped
-        Tasks that another PE than the first in turn got, and tasks that were split.
+        Numbers of tasks moved to another PE than their turn's, and of split tasks.
     """
 
     assignments: list[Assignment]
@@ -52,7 +52,7 @@ class Allocation:
 
     @property
     def imbalance(self) -> float:
-        """Load of the busiest PE by the mean load; 1 if there is none."""
+        """Load of the busiest PE over the mean load; 1 without load."""
         return max(self.loads) * len(self.loads) / sum(self.loads) if sum(self.loads) else 1.0
 
 
@@ -75,7 +75,7 @@ class Allocator:
     hops
         Reach of smoothing, 0 (none) to 3.
     threshold
-        Largest difference of loads a task may make whole.
+        Largest difference of loads that a whole task may cause.
     grain
         Rows of a piece, at least 1.
 
@@ -125,7 +125,7 @@ class Allocator:
 def longest_first(works: Iterable[int], pes: int) -> list[int]:
     """Return the loads when whole tasks, the longest first, each go to the least busy PE.
 
-    That takes all tasks beforehand, which hardware that allocates as it finds them does not have.
+    This needs all tasks in advance; the hardware allocates each task as it is found.
     """
     loads = [0] * pes
     for work in sorted(works, reverse=True):

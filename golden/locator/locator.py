@@ -1,4 +1,4 @@
-"""The locator, step by step as one engine does it, and what it found (I1-I4)."""
+"""The locator, step by step as one engine works, and its results (I1-I4)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -24,13 +24,13 @@ class Limits:
     Attributes
     ----------
     c_max
-        Largest community, in nodes, at least 1. A search that would grow past it is given up.
+        Largest community, in nodes, at least 1. A search that exceeds it is given up.
     hubs
-        Most hubs a community may touch, at least 1; a search that meets more is given up as well.
+        Most hubs that a community may touch, at least 1; a search that meets more is given up as well.
     h_max
         Most hubs of a record, a multiple of 64; a community that touches more comes in parts.
     line_words
-        Neighbours of a hub that one task has at most: those in one line of the adjacency.
+        Most neighbours of a hub in one task: those in one line of the adjacency.
 
     Raises
     ------
@@ -54,7 +54,7 @@ class Limits:
 
 @dataclass
 class Location:
-    """What a run found.
+    """Results of a run.
 
     Attributes
     ----------
@@ -63,11 +63,12 @@ class Location:
     rounds
         Rounds that had a pending node at their start.
     edges_read
-        Neighbours looked at: by the task generator in rows of hubs, by searches in rows of nodes.
+        Neighbours read: by the task generator in rows of hubs, by searches in rows of nodes.
     searches, given_up
-        Searches begun, and of them given up.
+        Searches begun, and those given up.
     edges_by_round, longest_by_round
-        Edges read in every round, and in its longest search: no number of engines makes a round shorter than that.
+        Edges read in every round, and in its longest search, which bounds the length of a round for any number of
+        engines.
     """
 
     records: list[Record] = field(default_factory=list)
@@ -80,7 +81,7 @@ class Location:
 
     @property
     def hubs(self) -> list[int]:
-        """VIDs of all hubs in the order they were found."""
+        """VIDs of all hubs in the order of detection."""
         return [int(record.nodes[0]) for record in self.records if record.hub_edges and record.part == 0]
 
     @property
@@ -202,7 +203,7 @@ class Locator:
 
 
 def _growing(nodes: dict[int, int]) -> Iterator[tuple[int, int]]:
-    """Rows and nodes in the order they were visited, also those visited meanwhile."""
+    """Yield rows and nodes in the order of visits, including those visited meanwhile."""
     order: list[int] = []
     row = 0
     while row < len(nodes):

@@ -1,4 +1,4 @@
-"""The order of nodes that a locator finds, and what the adjacency looks like in it (I11)."""
+"""The order of nodes that a locator finds, and the form of the adjacency in it (I11)."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,20 +13,20 @@ __all__ = ["bands", "check_order", "outside", "reorder"]
 def reorder(nodes: int, records: Iterable[Record]) -> tuple[IntArray, IntArray]:
     """Positions that show hubs as L shapes and communities along the diagonal, round by round.
 
-    Every round first has its hubs, then its communities in the order they were found; the next round follows. A round's
-    hubs then make an L around all that comes after them.
+    Each round has its hubs first, then its communities in the order of detection. A round's hubs form an L around
+    everything behind them.
 
     Parameters
     ----------
     nodes
         Number of nodes.
     records
-        Of a run, streams one after another.
+        Records of a run, stream after stream.
 
     Returns
     -------
     tuple
-        int64 [nodes]: position of every node; int64 [nodes]: the group it stands in, -1 for hubs.
+        int64 [nodes]: position of every node; int64 [nodes]: its group, -1 for hubs.
     """
     hubs: dict[int, list[int]] = {}
     communities: dict[int, list[list[int]]] = {}
@@ -52,7 +52,7 @@ def reorder(nodes: int, records: Iterable[Record]) -> tuple[IntArray, IntArray]:
 
 
 def bands(records: Iterable[Record]) -> list[tuple[int, int, int]]:
-    """Sizes of the L shapes that `reorder` makes: every round's number, its hubs, and the nodes of its communities."""
+    """Return the sizes of the L shapes of `reorder`: each round's number, hubs, and nodes in communities."""
     sizes: dict[int, list[int]] = {}
     for record in records:
         if not record.part:
@@ -61,7 +61,7 @@ def bands(records: Iterable[Record]) -> list[tuple[int, int, int]]:
 
 
 def outside(graph: Graph, group: IntArray) -> BoolArray:
-    """Edges that are neither in the row or column of a hub nor within a community.
+    """Mark the edges that are neither in the row or column of a hub nor within a community.
 
     Parameters
     ----------
@@ -81,25 +81,25 @@ def outside(graph: Graph, group: IntArray) -> BoolArray:
 
 
 def check_order(graph: Graph, records: Sequence[Record], position: IntArray | None = None) -> None:
-    """Demand of every round that the adjacency in an order is as the source draws it (I11).
+    """Check for every round that the adjacency in an order has the form that the source shows (I11).
 
-    What is left before a round is a square. Its first rows and columns, an L, are those of the round's hubs; then come
-    the round's communities, each a block on the diagonal; what is left after the round is the rest. Every non-zero of
-    the square lies in the L, in a block, or in the rest.
+    The vertices left before a round form a square. Its first rows and columns, an L, are those of the round's hubs;
+    then come the round's communities, each a block on the diagonal, and then the rest. Every non-zero of the square
+    lies in the L, in a block, or in the rest.
 
     Parameters
     ----------
     graph
         Symmetric.
     records
-        Of all of its hubs and communities.
+        Records of all hubs and communities.
     position
-        int64 [nodes], of every node; default: that of :func:`reorder`.
+        int64 [nodes], position of every node; default: that of :func:`reorder`.
 
     Raises
     ------
     AssertionError
-        Naming the round, and the first edge that lies elsewhere.
+        Naming the round and the first edge outside.
     """
     usual, group = reorder(graph.nodes, records)
     position = usual if position is None else position
@@ -119,7 +119,7 @@ def check_order(graph: Graph, records: Sequence[Record], position: IntArray | No
         assert (groups[:hubs] < 0).all(), f"round {number}: its hubs are no band"
         starts = np.flatnonzero(np.diff(groups[hubs:], prepend=-1))
         assert np.unique(groups[hubs:]).size == starts.size, f"round {number}: a community is torn"
-        # Non-zeros of the square in rows or columns of this round, but for those of the L.
+        # Non-zeros of the square in rows or columns of this round, except those of the L.
         here = np.flatnonzero((first >= begin + hubs) & (first < end))
         wrong = here[group[order[row[here]]] != group[order[column[here]]]]
         ends = [f"{graph.edges[at]} -> {graph.destinations[at]}" for at in wrong[:1]]
@@ -128,7 +128,7 @@ def check_order(graph: Graph, records: Sequence[Record], position: IntArray | No
 
 
 def _rounds(nodes: int, records: Iterable[Record]) -> IntArray:
-    """Round in which every node was identified, int64 [nodes]."""
+    """Return the round in which each node was identified, int64 [nodes]."""
     rounds = np.full(nodes, -1, dtype=np.int64)
     for record in records:
         rounds[record.nodes] = record.round_number

@@ -1,4 +1,4 @@
-"""Communities by sets alone, independent of any search, and the check of what a locator emitted (I1-I4, I8)."""
+"""Communities from sets, without a search, and the check of a locator's records (I1-I4, I8)."""
 
 from collections.abc import Iterable
 
@@ -24,10 +24,10 @@ def partition(
     degrees: IntArray | None = None,
     elsewhere: BoolArray | None = None,
 ) -> tuple[dict[int, int], Communities]:
-    """Hubs and communities with their rounds, by connected components.
+    """Return hubs and communities with their rounds, from connected components.
 
-    In every round the hubs are taken away; what touches one, and has at most ``c_max`` nodes and ``hubs`` hubs,
-    is a community. Isolated nodes are communities of the first round.
+    In every round the hubs are removed; a component that touches one, and has at most ``c_max`` nodes and ``hubs``
+    hubs, is a community. Isolated nodes are communities of the first round.
 
     Parameters
     ----------
@@ -36,8 +36,8 @@ def partition(
     degrees
         int64 [nodes], degrees over all chiplets where the graph is one chiplet's part; default: those of the graph.
     elsewhere
-        bool [nodes], vertices of other chiplets: hubs that are not reported, of whose edges only those to own vertices
-        are in the graph. Default: none.
+        bool [nodes], vertices of other chiplets: unreported hubs; the graph has only their edges to own vertices.
+        Default: none.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def partition(
     while pending.any():
         new = pending & (degrees > threshold)
         threshold, number = schedule.after(threshold), number + 1
-        # Components change with their hubs only.
+        # Components change only with their hubs.
         if not new.any():
             continue
         pending &= ~new
@@ -86,7 +86,7 @@ def check_records(graph: Graph, schedule: Schedule, limits: Limits, records: Ite
     Raises
     ------
     AssertionError
-        Naming what differs.
+        Naming the difference.
     """
     hubs, communities = partition(graph, schedule, limits)
     seen_hubs: dict[int, int] = {}

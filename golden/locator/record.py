@@ -1,4 +1,4 @@
-"""Community records: what the locator emits, as arrays and as beats of the record stream (I4)."""
+"""Community records of the locator, as arrays and as beats of the record stream (I4)."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -17,18 +17,18 @@ _VID_BITS = 32
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """A community, or one hub with hubs it is joined to.
+    """A community, or one hub with the hubs that it is joined to.
 
     Attributes
     ----------
     nodes
         int64 [n], VIDs of the community in the order of the search; one hub if `hub_edges`.
     hubs
-        int64 [h], VIDs of the hubs of this part, in the order they were met.
+        int64 [h], VIDs of the hubs of this part, in the order of discovery.
     bitmap
         bool [n, n + h], local adjacency: columns nodes then hubs. The diagonal is set in part 0.
     round_number
-        Round in which it was found, from 0.
+        Round of detection, from 0.
     part
         0 for the first part; the others have no node columns set.
     last_part
@@ -47,7 +47,7 @@ class Record:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What does not depend on the order of nodes and hubs: equal keys, equal records as sets."""
+        """Key without the order of nodes and hubs: records with equal keys are equal as sets."""
         rows, columns = np.argsort(self.nodes), np.argsort(self.hubs)
         order = np.concatenate([rows, self.nodes.size + columns]).astype(np.int64)
         return (
@@ -89,12 +89,12 @@ def beats_of(record: Record) -> list[int]:
 
 
 def records_of(beats: Iterable[int]) -> Iterator[Record]:
-    """Read records from beats, up to the beat that says ``end``.
+    """Read records from beats, up to the beat with ``end``.
 
     Raises
     ------
     ValueError
-        If the beats end before the stream does, or go on after it.
+        If the beats end before the stream, or continue after it.
     """
     source = iter(beats)
     try:

@@ -16,9 +16,9 @@ class Schedule:
     Attributes
     ----------
     threshold
-        TH of the first round; a pending node of larger degree becomes a hub.
+        TH of the first round; a pending node with a larger degree becomes a hub.
     halving
-        Halve the threshold every round; otherwise it falls by `step`, at most to 0.
+        Halve the threshold every round; otherwise it falls by `step`, down to 0.
     step
         Fall of the threshold a round.
     rounds
@@ -44,12 +44,12 @@ class Schedule:
             raise InputError("schedule, rounds", f"is {self.rounds}", f"1..{ROUNDS_MAX:,}")
 
     def require_end(self) -> None:
-        """Refuse a schedule that can run out of rounds before its threshold is 0.
+        """Refuse a schedule that may run out of rounds before its threshold is 0.
 
         Raises
         ------
         InputError
-            With the number of rounds it needs.
+            With the necessary number of rounds.
         """
         if self.threshold and not self.halving and not self.step:
             raise InputError("schedule, step", "is 0, so the threshold never falls", "at least 1")
@@ -63,29 +63,29 @@ class Schedule:
         return threshold >> 1 if self.halving else max(0, threshold - self.step)
 
     def describe(self) -> str:
-        """Return the thresholds in words."""
+        """Return a description of the thresholds."""
         return f"thresholds from {self.threshold} {'halving' if self.halving else f'falling by {self.step}'}"
 
 
-#: Falls slowly, so that communities share more sums: what placements and sampling orders use.
+#: Falls slowly, so that communities share more sums; used for placements and sampling orders.
 SLOW = Schedule(16, False, 1)
 
 
 def falling(graph: Graph) -> Schedule:
-    """Return the schedule of a run, which falls slowly too, but only from twice the mean degree (I1).
+    """Return the schedule of a run, which falls as slowly, but starts at twice the mean degree (I1).
 
     Rounds with higher thresholds read many edges and find few communities, since hardly any vertex is a hub yet: on
-    Cora those from 16 to 8 read 13,000 edges more, and sums save no more for it.
+    Cora the rounds from 16 to 8 read 13,000 more edges, without a gain in shared sums.
     """
     twice = 2 * graph.edge_count // max(1, graph.nodes)
     return Schedule(min(SLOW.threshold, twice), False, SLOW.step)
 
 
 def quarter(graph: Graph, least: int = 5, most: int = 64) -> int:
-    """Return the largest community that shows something of a graph: a quarter of its vertices.
+    """Return the default limit of a community's size: a quarter of the vertices, within limits.
 
     Without such a limit a small graph is one community once its first hub is gone. With it, thresholds fall until the
-    graph comes apart. From four times `most` vertices on it is no other than `most`.
+    graph splits. From four times `most` vertices on the limit is `most`.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def quarter(graph: Graph, least: int = 5, most: int = 64) -> int:
 
 @dataclass(frozen=True)
 class Choice:
-    """What a user wants of the location (I1); the rest follows from the graph.
+    """A user's choice of thresholds and limits (I1); the rest follows from the graph.
 
     Attributes
     ----------
@@ -110,12 +110,12 @@ class Choice:
     halving
         Halve the threshold every round instead.
     c_max
-        Largest community; None: as large as whoever asks would have it.
+        Largest community; None: the default of the caller.
 
     Raises
     ------
     InputError
-        If both `step` and `halving` are asked for.
+        If both `step` and `halving` are given.
     """
 
     threshold: int | None = None
@@ -128,7 +128,7 @@ class Choice:
             raise InputError("--step", "does nothing where the threshold halves", "either --step or --halving")
 
     def __bool__(self) -> bool:
-        """Whether anything was chosen."""
+        """Whether any value is set."""
         return self != ANY
 
     def schedule(self, graph: Graph) -> Schedule:
@@ -146,5 +146,5 @@ class Choice:
         return schedule
 
 
-#: Nothing is chosen.
+#: No value is set.
 ANY = Choice()

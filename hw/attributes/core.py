@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from amaranth import Array, Cat, Elaboratable, Module, Mux, Signal, unsigned
-from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import connect, flipped
 from amaranth.utils import exact_log2
 
 from contracts import BATCH, COMMAND_BYTES, COMMANDS, LINE_BYTES, Error, Flow, Opcode
@@ -17,9 +17,9 @@ from hw.attributes.negative_sampler import NegativeSampler
 from hw.attributes.row_writer import RowWriter
 from hw.attributes.structure_processor import Sample, SampleSettings, StructureProcessor
 from hw.attributes.target_address import TargetAddress
+from hw.chiplet.unit import unit_members
 from hw.contracts import struct
-from hw.graph.csr_reader import ErrorReport
-from hw.memory.formats import WORD_BYTES, ReadBeat, ReadRequest, WriteRequest, beat_address_width, line_address_width
+from hw.memory.formats import WORD_BYTES, WriteRequest, beat_address_width
 from hw.memory.range_reader import RangeReader
 from hw.memory.unit_port import UNIT_ID_WIDTH, UNIT_OUTSTANDING
 from hw.memory.word_writer import WordWriter
@@ -99,18 +99,7 @@ class AttributeCore(wiring.Component):
         self._processor = AttributeProcessor(attribute)
         #: Read clients: sampler, negative sampler, attributes, copies.
         self.clients = StructureProcessor.CLIENTS + NegativeSampler.CLIENTS + self._processor.clients + 1
-        super().__init__(
-            {
-                "command": In(stream.Signature(8 * COMMAND_BYTES)),
-                "executed": Out(stream.Signature(ErrorReport)),
-                "base": In(line_address_width(attribute.address_width)),
-                "write": Out(stream.Signature(WriteRequest(*port))),
-                "writing": In(1),
-                "errors": In(stream.Signature(ErrorReport, always_ready=True)).array(2),
-                "requests": Out(stream.Signature(ReadRequest(*port))).array(self.clients),
-                "beats": In(stream.Signature(ReadBeat(attribute.data_width), always_ready=True)).array(self.clients),
-            }
-        )
+        super().__init__(unit_members(port, self.clients))
 
     def elaborate(self, platform: object) -> Elaboratable:
         """Connect samplers, attribute processor and writers; walk through a command."""

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from contracts import Error
-from hw.graph.csr_reader import ErrorReport
+from hw.graph.formats import ErrorReport, is_high_half
 from hw.memory.fetcher import Fetcher
 from hw.memory.formats import ReadBeat, ReadRequest, Word, beat_address_width
 from hw.pe.formats import Coefficient
@@ -161,7 +161,7 @@ class GatherUnit(wiring.Component):
             source.eq(word.data - settings.first_source),
             known.eq(~word.empty & (word.data >= settings.first_source) & (source < settings.sources)),
             first_partial.eq(settings.sources - settings.partials),
-            high.eq((source >= first_partial) & (source[0] != first_partial[0])),
+            high.eq(is_high_half(source, first_partial)),
             rows.payload.tag.first.eq(own),
         ]
         with m.If(own):

@@ -1,4 +1,4 @@
-"""Blocks of the community processor from plain numbers, as `scripts/blocks` needs them."""
+"""Factories of the community processor's blocks from plain numbers, for `scripts/blocks`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Filler: puts the combined rows of nodes and hubs where the row accumulator finds them (I6)."""
+"""Filler: writes the combined rows of nodes and hubs into the slots of their records (I6)."""
 
 from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -12,14 +12,14 @@ __all__ = ["Filler", "own_chunk"]
 
 
 def own_chunk(config: CommunityConfig) -> data.StructLayout:
-    """Layout of a chunk of a node's own combined row, which GIN weighs apart, and where it is kept."""
+    """Layout of a chunk of a node's own combined row, which GIN weighs separately, and its address."""
     return data.StructLayout({"slot": range(config.slots * config.chunks), "data": config.vector})
 
 
 class Filler(wiring.Component):
     """Writes a chunk a cycle; nodes and hubs come independently, each in the order of records and columns.
 
-    So nodes of the next records are combined and put in their slots while hubs of the one before are waited for.
+    So nodes of later records are combined and stored while hubs of an earlier one are outstanding.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Filler(wiring.Component):
         Combined rows of nodes; addresses do not matter.
     hub_rows : stream of ``config.hub_row``
     vectors
-        Where they go, by slot and chunk.
+        Write port of the vectors, by slot and chunk.
     own : stream of `own_chunk`, always ready
     o : stream of ``config.record``
         Records whose vectors are complete.
@@ -56,7 +56,7 @@ class Filler(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Walk through records on two sides; a record is complete when both are through with it."""
+        """Step through records on two sides; a record is complete when both sides have finished it."""
         m = Module()
         config = self.config
         m.submodules.records = records = Queue(config.record, RECORDS)
@@ -91,7 +91,7 @@ class Filler(wiring.Component):
             through = queue.o.valid & ends
             with m.If(through):
                 m.d.sync += done.eq(0)
-            # Records that this side is through with and that have not left.
+            # Records that this side has finished and that have not left.
             ahead = Signal(range(RECORDS + 1), name=f"{name}_ahead")
             m.d.sync += ahead.eq(ahead + through - leaves)
             offers.append(queue.o.valid & ~ends & rows.valid)
@@ -100,7 +100,7 @@ class Filler(wiring.Component):
             chosen.append(Array(elements[k].as_value() for k in range(parts))[part])
             filled.append(ahead != 0)
         m.d.comb += [
-            # Nodes first: they hold up the multipliers.
+            # Nodes have priority: they stall the multipliers.
             takes.eq(Cat(offers[0], offers[1] & ~offers[0])),
             self.vectors.enable.eq(takes.any()),
             self.vectors.address.eq(Mux(takes[0], Cat(chunks[0], slots[0]), Cat(chunks[1], slots[1]))),

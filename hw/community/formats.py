@@ -14,7 +14,7 @@ from hw.pe.formats import PEConfig
 
 __all__ = ["RECORDS", "CommunityConfig", "HubConfig"]
 
-#: Records under way in a PE at most: as many as a distributed RAM has rows.
+#: Most records in progress in a PE: the rows of a distributed RAM.
 RECORDS = 32
 
 
@@ -39,10 +39,10 @@ class CommunityConfig:
     data_width
         Bits of a beat of features or results: 64, 128 or 256.
     ways
-        Elements of a node that are taken through the second rounding point in a cycle, a power of two up to the lanes.
+        Elements of a node that the second rounding point takes in a cycle, a power of two up to the lanes.
     partials
-        Whether rows may be halves of partial sums that came round the ring: sums of records are then as wide as whole
-        sums, and high halves count 2^16 times.
+        Whether rows may be halves of partial sums from the ring: sums of records are then as wide as whole sums, and
+        high halves have the weight 2^16.
 
     Raises
     ------
@@ -76,14 +76,14 @@ class CommunityConfig:
 
     @property
     def slots(self) -> int:
-        """Rows of all records under way: two of the widest, or many small ones. A record's rows go round a ring."""
+        """Rows of all records in progress: two of the widest, or many small ones. Slots are allocated as a ring."""
         return 2 * self.width
 
     @property
     def pe(self) -> PEConfig:
-        """Sizes of the PE that combines."""
+        """Sizes of the combining PE."""
         sizes = {"lanes": self.lanes, "data_width": self.data_width, "max_out": self.max_out}
-        # What comes back with a row is its tag, which lies where an address is counted up from beat to beat.
+        # A row returns with its tag, which lies in the address field; the PE increments that field from beat to beat.
         bits = self._tag(PEConfig(**sizes).max_beats).size + ceil_log2(self.data_width // 8)
         return PEConfig(**sizes, weight_rows=self.weight_rows, address_width=bits)
 
@@ -93,9 +93,9 @@ class CommunityConfig:
 
     @property
     def tag(self) -> data.StructLayout:
-        """What goes through the PE that combines beside a vertex: its ``vid`` and its factor s_dst.
+        """Tag of a vertex in the combining PE: its ``vid`` and its factor s_dst.
 
-        ``apart``: somebody else wants the row, not a record of this PE. ``beat``: of the row.
+        ``apart``: the row is for another unit, not for a record of this PE. ``beat``: of the row.
         """
         return self._tag(self.pe.max_beats)
 
@@ -119,12 +119,12 @@ class CommunityConfig:
 
     @property
     def look(self) -> int:
-        """Columns that are seen at once: one with its partners, or the widest window."""
+        """Columns compared at once: one with its partners, or the widest window."""
         return max(self.partners + 1, *K_VALUES)
 
     @property
     def sum_bits(self) -> int:
-        """Width of an element of a sum over a record: `width` values at most, unless some are halves of sums."""
+        """Width of an element of a sum over a record: of `width` values, or a whole sum with `partials`."""
         return PARTIAL_BITS if self.partials else VALUE_BITS + ceil_log2(self.width)
 
     @property
@@ -148,7 +148,7 @@ class CommunityConfig:
 
     @property
     def kept_vector(self) -> data.StructLayout:
-        """L elements of a row of a record; with `partials`, whether it is a ``high`` half, which counts 2^16 times."""
+        """L elements of a row of a record; with `partials`, whether it is a ``high`` half, of weight 2^16."""
         return data.StructLayout({"data": self.vector, **self._high})
 
     @property
@@ -158,11 +158,11 @@ class CommunityConfig:
 
     @property
     def settings(self) -> data.StructLayout:
-        """What a command fixes for all its records, beside the settings of the PE that combines.
+        """Settings of a command for all its records, beside those of the combining PE.
 
         ``windows``: windows of k instead of pairs. ``k``: columns of a window, less one. ``limit``: most columns.
         ``last_chunk``, ``f_out``: of a vector. ``shift``, ``relu``, ``bias``: of the second rounding point. ``wide``:
-        a neighbour counts 256 times. ``own``: what the node itself counts more than a neighbour.
+        a neighbour has the weight 256. ``own``: excess weight of the node itself over a neighbour.
         """
         return data.StructLayout(
             {
@@ -181,14 +181,15 @@ class CommunityConfig:
 
     @property
     def request(self) -> data.StructLayout:
-        """What a column's vector is: that of the vertex ``vid``; the ``slot`` it has in the PE."""
+        """Request of a column's vector: that of the vertex ``vid``, and its ``slot`` in the PE."""
         return data.StructLayout({"vid": VID_BITS, "slot": range(self.slots)})
 
     @property
     def record(self) -> data.StructLayout:
-        """A record under way: the slot of its first row, ``rows``, and how many, the first ones, are ``nodes``.
+        """A record in progress.
 
-        ``single``: its bitmap has one row, so no two columns have more than that one in common.
+        ``base``: slot of its first row. ``rows``: their number, of which the first ``nodes`` are nodes. ``single``: its
+        bitmap has one row, so no two columns have more than that one in common.
         """
         return data.StructLayout(
             {"base": range(self.slots), "rows": self.row_bits + 1, "nodes": self.row_bits + 1, "single": 1}
@@ -215,7 +216,7 @@ class CommunityConfig:
 
         ``form``: column ``index`` becomes the sum of ``left`` and ``index``'s other operand ``right``. Otherwise
         ``right`` is added to ``row``, or with ``negative`` subtracted. ``last``: of its record; without ``active``
-        it is nothing but that.
+        there is no operation.
         """
         return data.StructLayout(
             {
@@ -272,7 +273,7 @@ class CommunityConfig:
 
 
 class HubConfig(CommunityConfig):
-    """Sizes of what finishes hubs: all of them are one record of whole sums."""
+    """Sizes of the end of hubs: all hubs form one record of whole sums."""
 
     def __post_init__(self) -> None:
         if not (8 <= self.width <= 1 << 16 and self.width & (self.width - 1) == 0):
@@ -281,12 +282,12 @@ class HubConfig(CommunityConfig):
 
     @classmethod
     def of(cls, config: CommunityConfig, hubs: int, ways: int) -> "HubConfig":
-        """Return the sizes for so many `hubs` and `ways`, otherwise those of `config`."""
+        """Return the sizes of `config`, with these `hubs` and `ways`."""
         return cls(**{**asdict(config), "width": hubs, "ways": ways})
 
     @property
     def slots(self) -> int:
-        """One record."""
+        """Slots of one record."""
         return self.width
 
     @property

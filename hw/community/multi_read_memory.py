@@ -1,4 +1,4 @@
-"""A memory of a ring of slots: one block writes it, several read it."""
+"""A memory with one writer and several readers."""
 
 from amaranth.hdl import Module, ShapeLike
 from amaranth.lib import memory, wiring
@@ -8,12 +8,12 @@ __all__ = ["MultiReadMemory", "read_signature", "write_signature"]
 
 
 def write_signature(shape: ShapeLike, depth: int) -> wiring.Signature:
-    """Signature of the writing side: with ``enable``, ``data`` goes to ``address``."""
+    """Return the signature of the write port: with ``enable``, ``data`` is written to ``address``."""
     return wiring.Signature({"enable": Out(1), "address": Out(range(depth)), "data": Out(shape)})
 
 
 def read_signature(shape: ShapeLike, depth: int) -> wiring.Signature:
-    """Signature of a reading side: ``data`` is the word of ``address`` in the cycle after it."""
+    """Return the signature of a read port: ``data`` is the word at ``address``, a cycle later."""
     return wiring.Signature({"address": Out(range(depth)), "data": In(shape)})
 
 
@@ -23,11 +23,11 @@ class MultiReadMemory(wiring.Component):
     Parameters
     ----------
     shape
-        Of a word.
+        Shape of a word.
     depth
         Words.
     reads
-        For every reading side: it sees a word that is written in the same cycle.
+        For each read port: whether it sees a write of the same cycle.
 
     Attributes
     ----------

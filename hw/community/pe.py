@@ -19,14 +19,14 @@ from hw.stream.queue import Queue
 
 __all__ = ["CommunityPE"]
 
-#: What is counted of the adders' work.
+#: Counters of the adders' work.
 _COUNTERS = ("worked", "gross", "formed")
 
 
 class CommunityPE(wiring.Component):
-    """Many records at a time: while one is combined, one before it is planned and summed, and one more finished.
+    """Pipelines records: while one is combined, an earlier one is planned and summed, and another one finished.
 
-    Rows of records lie in a ring of slots, from the time their vertices are asked for until they are finished.
+    Rows of records occupy slots of a ring, from the request of their vertices until they are finished.
 
     Parameters
     ----------
@@ -39,20 +39,20 @@ class CommunityPE(wiring.Component):
     settings : In
         ``config.settings``, constant while there are records.
     combination : In
-        ``config.pe.settings`` of the PE that combines, likewise.
+        ``config.pe.settings`` of the combining PE, likewise.
     weight_write, bias_write : streams, always ready
         Written before the first record of a layer. Biases are those of the second rounding point.
     records
         Beats of records.
     node_request, hub_request : streams of ``config.request``
-        Vertices of which features, or the combined row, are wanted.
+        Requests for features of nodes, and for combined rows of hubs.
     features : stream of ``config.pe.task_beat``
-        Features of the nodes that were asked for, in that order, their address being a ``config.tag``; between them
-        those of vertices apart.
+        Features of the requested nodes, in order, with a ``config.tag`` as address; interleaved with those of separate
+        vertices.
     apart : stream of ``config.pe.row_beat``
-        Combined rows of vertices apart, with their tags.
+        Combined rows of separate vertices, with their tags.
     hub_rows : stream of ``config.hub_row``
-        Combined rows of the hubs that were asked for, in that order.
+        Combined rows of the requested hubs, in order.
     o : stream of ``config.result``
         Result rows of nodes.
     partial : stream of ``config.partial``
@@ -62,13 +62,13 @@ class CommunityPE(wiring.Component):
     refused : stream of unsigned(32), always ready
         See `hw.community.record_reader.RecordReader`.
     asking : Out(1)
-        Hubs may still be asked for, of the records that have been taken.
+        The records taken so far may still request hubs.
     busy : Out(1)
-        Something is under way.
+        Work is in progress.
     retired : Out(1)
         Pulse: a record is done.
     multiplying, adding : Out(1)
-        The lanes multiply; the adders add rows up.
+        The lanes multiply; the adders add rows.
     worked, gross, formed : Out(counter_bits)
         Cycles in which the adders worked; vectors added to rows or subtracted; sums formed. All since reset.
     """
@@ -113,7 +113,7 @@ class CommunityPE(wiring.Component):
         m.submodules.scanner = scanner = Scanner(config)
         m.submodules.accumulator = accumulator = RowAccumulator(config)
         m.submodules.finisher = finisher = Finisher(config)
-        # What is kept of the rows of records: their columns, their vectors and their sums, each in its slot.
+        # Memories by slot: columns, vectors and sums of the rows of records.
         m.submodules.columns = columns = MultiReadMemory(config.width, config.slots, (False, False))
         depth = config.slots * config.chunks
         m.submodules.vectors = vectors = MultiReadMemory(config.kept_vector, depth, (False, False))

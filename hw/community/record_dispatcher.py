@@ -1,4 +1,4 @@
-"""Record dispatcher: gives records to PEs as the allocator says, and counts what they have done (I4, I5)."""
+"""Record dispatcher: issues records to the PEs that the allocator selects, and counts completed work (I4, I5)."""
 
 from typing import Any
 
@@ -17,21 +17,21 @@ from hw.stream.queue import Queue
 
 __all__ = ["RecordDispatcher", "RecordQueue"]
 
-#: Beats of records that wait to be given out, of a stream.
+#: Beats of records that wait for dispatch, for each stream.
 _WAITING = 1024
-#: Work of a PE above which it is given no more: enough to have as many records under way as it can have.
+#: Load of a PE above which it gets no more records: enough to keep it full.
 _AHEAD = 512
-#: Work of a node, which is combined, beside that of a row; rows are planned and summed meanwhile.
+#: Work of combining a node, relative to that of a row; rows are planned and summed in parallel.
 _NODE = 8
-#: How far PEs turn for records that are given out again.
+#: Reach of work stealing during a replay.
 _REACH = 3
-#: Difference of loads that no record exceeds: records are never split, since a PE takes whole ones.
+#: Threshold of the allocator that no record exceeds: records are never split, since PEs take whole ones.
 _NEVER_SPLIT = 1 << 31
 _WORK_BITS = 16
 
 
 class RecordQueue(wiring.Component):
-    """Records of a stream wait until it is decided who does them.
+    """Holds the records of a stream until their PEs are selected.
 
     Parameters
     ----------
@@ -43,19 +43,19 @@ class RecordQueue(wiring.Component):
     i
         Beats of records, and the end of the stream.
     work : stream of unsigned(16)
-        Of every record, its work.
+        Work of each record.
     chosen : stream of range(pes)
-        Who does it.
+        PE of each record.
     o
-        Beats, without the end; valid when it is known whose they are.
+        Beats, without the end; valid once their PE is selected.
     pe : Out
-        Who.
+        PE of the beat.
     start : In(1)
-        Forget that the stream has ended.
+        Clear ``ended``: a new stream begins.
     ended : Out(1)
-        It has, and nothing is left of it.
+        The stream has ended and all its records have left.
     community, hub : Out(1)
-        Pulses: the first part of a community, or of a hub's edges, has come.
+        Pulses: the first part of a community, or of a hub's edges, has arrived.
     """
 
     def __init__(self, pes: int) -> None:
@@ -76,7 +76,7 @@ class RecordQueue(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Weigh a record by its header; its beats follow when the answer has come."""
+        """Compute a record's work from its header; release its beats when its PE is selected."""
         m = Module()
         m.submodules.waiting = waiting = Queue(RecordBeat, _WAITING)
         m.submodules.works = works = Queue(_WORK_BITS, 4)
@@ -92,7 +92,7 @@ class RecordQueue(wiring.Component):
             waiting.i.payload.eq(self.i.payload),
             waiting.i.valid.eq(self.i.valid & ~end & (works.i.ready | ~asks)),
             works.i.valid.eq(self.i.valid & asks & waiting.i.ready),
-            # It grows with the rows, most with those of nodes.
+            # Work grows with the rows, most with rows of nodes.
             works.i.payload.eq(header.nodes + header.hubs + Mux(header.hub_edges, 0, header.nodes * _NODE)),
             self.i.ready.eq(waiting.i.ready & (works.i.ready | ~asks)),
             self.o.payload.eq(waiting.o.payload),
@@ -118,9 +118,9 @@ class RecordQueue(wiring.Component):
 
 
 class RecordDispatcher(wiring.Component):
-    """Streams of records go side by side to PEs as the allocator says, and are kept for the next layer.
+    """Issues several streams of records in parallel, as the allocator decides, and keeps them for the next layer.
 
-    They are given out late, when a PE will soon need them: what PEs have done by then says more than any estimate.
+    Records are issued late, when a PE will soon need them, since completed work is a better guide than estimates.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class RecordDispatcher(wiring.Component):
     streams
         Streams of records, at least 1.
     counter_bits
-        Width of what is counted.
+        Width of counters.
 
     Attributes
     ----------
@@ -142,20 +142,20 @@ class RecordDispatcher(wiring.Component):
     o
         Beats for every PE, without the end.
     retired : In
-        For every PE: it has done a record.
+        For each PE: it has retired a record.
     start : In(1)
-        Other streams come: forget those before and that they have ended.
+        New streams begin: drop the previous records and clear ``ended``.
     replay : In(1)
         Replay all records to the PEs that had them; see `hw.community.work_stealer.WorkStealer`. Only after `ended`,
         and only if they are `whole`.
     whole : Out(1)
-        All records of the streams are there.
+        All records of the streams are still stored.
     ended : Out(1)
-        The streams have ended and all of their records have been given out.
+        The streams have ended and all of their records have been issued.
     smoothed : Out(range(pes + 1))
-        Records that went, in this cycle, to another PE than the one in turn.
+        Number of records that, in this cycle, went to a PE other than their turn's.
     communities, hubs : Out(counter_bits)
-        How many the streams have had since `start`.
+        Numbers of communities and hubs in the streams since `start`.
 
     Raises
     ------
@@ -184,7 +184,7 @@ class RecordDispatcher(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Record queues that share the allocator, and a switch to the PEs' fifos."""
+        """Connect the record queues to the allocator, and a crossbar to the PEs' FIFOs."""
         m = Module()
         m.submodules.stealer = stealer = WorkStealer(self.pes, min(_REACH, self.pes - 1))
         fifos = [ReplayFifo(self.depth) for _ in range(self.pes)]
@@ -211,7 +211,7 @@ class RecordDispatcher(wiring.Component):
             self.smoothed.eq(self._decide(m, incoming, replaying) + stealer.stolen),
         ]
 
-        # A fifo that has the beginning of a record takes the rest of it first; of two first beats, that of the lower.
+        # A FIFO completes a record before it accepts another; of two first beats, the lower stream's wins.
         accepts = [Signal(self.pes, name=f"accepts_{n}") for n in range(self.streams)]
         for n, fifo in enumerate(fifos):
             held, holder = Signal(name=f"held_{n}"), Signal(range(max(2, self.streams)), name=f"holder_{n}")
@@ -251,8 +251,8 @@ class RecordDispatcher(wiring.Component):
                 connect(m, source.work, port)
             asked = asking.o
             work, number = asked.payload.payload, asked.payload.source
-        # What each PE has been given, so that it can be taken off its load: a record has a header, an ID and a row at
-        # least. The number of a task is that of its source.
+        # Work of each PE's records, to be subtracted from its load: a record has at least a header, an ID and a row.
+        # The number of a task is that of its source.
         records = self.depth // 3 + 1
         works = [Queue(_WORK_BITS, records) for _ in range(self.pes)]
         m.submodules.sizes = sizes = Queue(_WORK_BITS, 4)
@@ -261,7 +261,7 @@ class RecordDispatcher(wiring.Component):
         listens = Array(source.chosen.ready for source in incoming)[assignment.task]
         answers = allocator.o.valid & room & listens
         needed = Signal()
-        # More than that no load can be: what can be counted, and a record that waits for that.
+        # Upper bound of a load: the records that can be counted, and one that waits for that.
         bits = ((records + 1) * ((1 << _WORK_BITS) - 1)).bit_length()
         m.d.sync += needed.eq(Cat(load[:bits] < _AHEAD for load in allocator.loads).any())
         takes = sizes.i.ready & needed
@@ -286,7 +286,7 @@ class RecordDispatcher(wiring.Component):
                 source.chosen.payload.eq(assignment.pe),
             ]
 
-        # Those of the first are taken off at once, those of others wait for lower numbers.
+        # The lowest PE is subtracted first; the others wait for lower numbers.
         done = [Signal(range(records + 1 if n else 2), name=f"done_{n}") for n in range(self.pes)]
         retires = Signal(self.pes)
         for n in reversed(range(self.pes)):
@@ -303,7 +303,7 @@ class RecordDispatcher(wiring.Component):
             ]
             with m.If(retires[n]):
                 m.d.comb += [retired.payload.pe.eq(n), retired.payload.work.eq(queue.o.payload)]
-            # What is given out again has been taken off before.
+            # Replayed records have already been subtracted.
             m.d.sync += done[n].eq(done[n] + (self.retired[n] & ~replaying) - retires[n])
         m.d.sync += [
             Cover(allocator.o.valid & ~room, "a PE has as many records as can be counted"),

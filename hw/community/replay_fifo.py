@@ -1,4 +1,4 @@
-"""Replay FIFO: a queue of a PE's records that can give all of them out again (I4, I9)."""
+"""Replay FIFO: a queue of a PE's records that can emit all of them again (I4, I9)."""
 
 from amaranth.hdl import Cover, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
@@ -10,10 +10,10 @@ __all__ = ["ReplayFifo"]
 
 
 class ReplayFifo(wiring.Component):
-    """Beats stay where they are after they have been read, until others need the place.
+    """A queue that keeps its beats after they have been read, until newer ones overwrite them.
 
-    So the next layer of an inference has the records of the same graph again if all of them fit; otherwise this is a
-    queue like any other.
+    So the next layer of an inference replays the records of the same graph if all of them fit; otherwise this is an
+    ordinary queue.
 
     Parameters
     ----------
@@ -24,13 +24,13 @@ class ReplayFifo(wiring.Component):
     ----------
     i, o : streams of `RecordBeat`
     start : In(1)
-        Other records come from now on; only while there is nothing to give out.
+        Drop the kept records; only while ``empty``.
     replay : In(1)
-        Give out once more what has come since `start`; likewise, and only if it is there.
+        Emit again all beats since `start`; only while ``empty`` and ``whole``.
     empty : Out(1)
-        There is nothing to give out.
+        No beat is left to emit.
     whole : Out(1)
-        All that has come since `start` is there.
+        All beats since `start` are still stored.
 
     Raises
     ------
@@ -54,12 +54,12 @@ class ReplayFifo(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Two pointers round a memory, and a register behind its read port."""
+        """Keep two pointers into a circular memory, and a register behind its read port."""
         m = Module()
         depth = self.depth
         m.submodules.beats = beats = memory.Memory(shape=RecordBeat, depth=depth, init=[])
         write, read = beats.write_port(), beats.read_port()
-        # With a bit more than an address has; which of them are in the memory is their difference.
+        # One bit wider than an address; their difference is the fill level.
         written, given = Signal(range(2 * depth)), Signal(range(2 * depth))
         full, lost = Signal(), Signal()
         valid, moves, takes = Signal(), Signal(), Signal()
@@ -83,7 +83,7 @@ class ReplayFifo(wiring.Component):
             given.eq(given + takes),
             valid.eq(Mux(takes, 1, valid & ~self.o.ready)),
         ]
-        # The first time round, the highest bit is 0 before a write.
+        # The highest bit is 0 until the memory wraps.
         with m.If(moves & written[-1]):
             m.d.sync += lost.eq(1)
         with m.If(self.replay):

@@ -13,10 +13,10 @@ __all__ = ["RowAccumulator"]
 
 
 class RowAccumulator(wiring.Component):
-    """L elements a cycle: one adder serves rows and shared sums alike.
+    """Adds L elements a cycle; rows and shared sums use the same adders.
 
-    A step reads its operands in one cycle and writes its result in the next; reads see what is written meanwhile, so a
-    step may use the result of the one before.
+    A step reads its operands in one cycle and writes its result in the next; reads see the write of the same cycle, so
+    a step may use the previous step's result.
 
     Parameters
     ----------
@@ -27,15 +27,15 @@ class RowAccumulator(wiring.Component):
     settings : In
         ``config.settings``, constant while there are records.
     record : stream of ``config.record``
-        Records whose vectors are there.
+        Records whose vectors are complete.
     i : stream of ``config.step``
         Their steps.
     vectors
-        Combined rows by slot and chunk, two reads. Shared sums are kept inside.
+        Two read ports of combined rows, by slot and chunk. Shared sums are stored in the block.
     sums, total
-        Where the sums of rows go, by slot and chunk, and one of them read; it sees what is written meanwhile.
+        Write and read port of the sums of rows, by slot and chunk; the read sees a write of the same cycle.
     o : stream of ``config.record``
-        Records whose sums are there.
+        Records whose sums are complete.
     worked, gross, formed : Out
         Pulses: an adder cycle; a step to a row; a sum formed.
     """
@@ -58,10 +58,10 @@ class RowAccumulator(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Two stages: read, add and write."""
+        """Build two stages: read; add and write."""
         m = Module()
         config = self.config
-        # There are never more records than that, so the queue always has room.
+        # At most `RECORDS` are in progress, so the queue always has room.
         m.submodules.done = done = Queue(config.record, RECORDS)
         wiring.connect(m, done.o, wiring.flipped(self.o))
         m.submodules.shared = shared = memory.Memory(shape=config.chunk, depth=config.columns * config.chunks, init=[])
@@ -82,7 +82,7 @@ class RowAccumulator(wiring.Component):
 
         step, chunk = self.i.payload, Signal(range(config.chunks))
         last_chunk, runs = Signal(), Signal()
-        # Of the step that is added, if there is one.
+        # The step in the second stage, if any.
         adding = Signal()
         form, negative, fresh = Signal(reset_less=True), Signal(reset_less=True), Signal(reset_less=True)
         index = Signal(range(config.columns * config.chunks), reset_less=True)

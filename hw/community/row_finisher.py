@@ -1,4 +1,4 @@
-"""Row finisher: takes sums of nodes and hubs through the second rounding point, several elements a cycle (I8)."""
+"""Row finisher: requantises sums of nodes and hubs at the second rounding point, several elements a cycle (I8)."""
 
 from itertools import pairwise
 
@@ -18,17 +18,17 @@ from hw.stream.queue import Queue
 
 __all__ = ["RowFinisher"]
 
-#: Beats of results that wait to be taken.
+#: Depth of the queue of results, in beats.
 _WAITING = 16
 #: Cycles from a read to the requantisers: the memories, the elements, the products, the sums.
 _BEFORE = 4
 
 
 class RowFinisher(wiring.Component):
-    """A group of ``config.ways`` elements a cycle.
+    """Finishes a group of ``config.ways`` elements a cycle.
 
-    Nothing hides the time of hubs, which are finished at the end of a layer, nor that of a large record, whose rows are
-    finished when all of its sums are there and keep their slots until then.
+    Its time is not hidden for hubs, which are finished at the end of a layer, nor for a large record, whose rows are
+    finished when all of its sums are complete and keep their slots until then.
 
     Parameters
     ----------
@@ -42,18 +42,18 @@ class RowFinisher(wiring.Component):
     vertex : stream of ``config.request``, always ready
     scale : stream of `kept_scale`, always ready
     own : stream of `own_chunk`, always ready
-        What is needed of every row at the end, by its slot.
+        Data of each row for its end, by slot.
     i : stream of range(slots)
-        Places of rows whose sums are complete; taken with the last group of a row.
+        Slots of rows whose sums are complete; taken with the last group of a row.
     vid : Out(32)
-        VID of the row that `i` had in the cycle before, valid or not.
+        VID of the row at `i` in the previous cycle, valid or not.
     sums
-        The sums, by slot and chunk.
+        Read port of the sums, by slot and chunk.
     sums_free : In(1)
-        They may be read in this cycle.
+        The sums may be read in this cycle.
     o : stream of ``config.result``
     busy : Out(1)
-        Rows are on their way.
+        Rows are in progress.
     """
 
     def __init__(self, config: CommunityConfig) -> None:
@@ -75,7 +75,7 @@ class RowFinisher(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Walk through rows and groups; weigh, requantise and pack."""
+        """Step through rows and groups; weigh, requantise and pack."""
         m = Module()
         config, settings, ways = self.config, self.settings, self.config.ways
         way_bits = exact_log2(ways)
@@ -114,7 +114,7 @@ class RowFinisher(wiring.Component):
             *(port.en.eq(1) for _, port in memories.values()),
         ]
 
-        # Groups of a row; elements of a group that the row has.
+        # Groups of a row; valid elements of a group.
         lane_bits, beat_bits = exact_log2(config.lanes), exact_log2(config.pe.elements)
         row, group = self.i.payload, Signal(range(-(-config.max_out // ways) + 1))
         element = Signal(range(config.max_out + ways))
@@ -152,7 +152,7 @@ class RowFinisher(wiring.Component):
             tags[1].vid.eq(vid_read.data),
         ]
 
-        # The elements, then the products with what the node counts more than a neighbour, then both together.
+        # The elements, then the products with the node's excess weight, then their sum.
         part = tags[0].element[way_bits:lane_bits]
         parts = range(config.lanes // ways)
         scales = [Signal(config.scale, name=f"scale_{n}") for n in range(_BEFORE - 1)]
@@ -183,7 +183,7 @@ class RowFinisher(wiring.Component):
 
         done = tags[-1]
         filled = Signal(data.ArrayLayout(signed(VALUE_BITS), config.pe.elements))
-        # The last group of a beat leaves with it.
+        # The last group of a beat completes it.
         packed = [Signal(signed(VALUE_BITS), name=f"packed_{n}") for n in range(config.pe.elements - ways)]
         for n in range(config.pe.elements):
             way = n % ways

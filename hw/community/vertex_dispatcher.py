@@ -1,4 +1,4 @@
-"""Vertices apart: shared out to the PEs, which combine them for others than their own records (COMBINE, I8)."""
+"""Vertex dispatcher: issues separate vertices to PEs, which combine them for other units (COMBINE, I8)."""
 
 from typing import Any
 
@@ -14,14 +14,14 @@ from hw.stream.queue import Queue
 
 __all__ = ["VertexDispatcher"]
 
-#: Vertices that wait in front of a PE: one that can be asked for, and one behind it.
+#: Depth of each PE's queue: the vertex being requested, and one behind it.
 _WAITING = 2
-#: More rows than a PE can owe.
+#: Bound of a PE's outstanding rows.
 _UNDER_WAY = 128
 
 
 class VertexDispatcher(wiring.Component):
-    """Gives hubs, and every vertex of a range, to PEs in turn, but first to those that have little to do.
+    """Issues hubs, and all vertices of a range, to PEs in turn; hungry PEs have priority.
 
     Parameters
     ----------
@@ -30,29 +30,29 @@ class VertexDispatcher(wiring.Component):
     units
         Hub units, at least 1.
     nodes
-        Vertices of a range at most.
+        Most vertices of a range.
 
     Attributes
     ----------
     start : In(1)
-        Begin with a new range.
+        Start of a new range.
     first : In(32)
     vertices : In(range(nodes + 1))
         The range, constant from then on.
     go : In(1)
-        Vertices of the range may be given out.
+        Enables the issue of the range.
     wanted : streams of unsigned(32)
-        Hubs that the units want.
+        Hubs to combine, from each unit.
     hungry : In(1) for every PE
-        It has little to do.
+        The PE has little work.
     o : streams of unsigned(32)
-        VIDs, for every PE.
+        VIDs, for each PE.
     returned : In(1) for every PE
-        Pulse: a row has left it.
+        Pulse: a row has left the PE.
     ended : Out(1)
-        All of the range have been given out.
+        The whole range has been issued.
     busy : Out(1)
-        Rows are under way.
+        Rows are in progress.
     """
 
     def __init__(self, pes: int, units: int, nodes: int = 4096) -> None:
@@ -74,7 +74,7 @@ class VertexDispatcher(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Give a vertex a cycle to a PE that has room for it."""
+        """Issue a vertex a cycle to a PE with room."""
         m = Module()
         number, left = Signal(VID_BITS), Signal(range(self.nodes + 1))
         m.submodules.offers = offers = Arbiter(VID_BITS, self.units + 1)
@@ -95,7 +95,7 @@ class VertexDispatcher(wiring.Component):
         for n, (queue, port) in enumerate(zip(queues, self.o, strict=True)):
             m.submodules[f"queue_{n}"] = queue
             connect(m, queue.o, flipped(port))
-        # Who has room, of those first who are hungry; in turn.
+        # PEs with room, hungry ones first; round robin.
         bits = max(1, ceil_log2(self.pes))
         room, best, hungry = (Signal(1 << bits, name=name) for name in ("room", "best", "hungry"))
         last, chosen = Signal(bits), Signal(bits)

@@ -13,32 +13,32 @@ __all__ = ["WorkStealer"]
 
 
 class WorkStealer(wiring.Component):
-    """Whose a record is, is decided when its first beat is there, and stays so until its last.
+    """A record's PE is chosen on its first beat and held until its last.
 
-    A PE without records of its own turns to the nearest PE behind it that still has some. Of those that turn to the
-    same one, and that one itself, the PE with the fewest records under way gets the next, of equal ones the nearest.
+    A PE without records of its own steals from the nearest PE behind it that still has some. Among a PE and those that
+    steal from it, the one with the fewest records in progress gets the next record; of equals, the nearest.
 
     Parameters
     ----------
     pes
         PEs, at least 1.
     reach
-        How far a PE can turn to, 0 to `pes` - 1.
+        Distance over which a PE can steal, 0 to `pes` - 1.
 
     Attributes
     ----------
     i : streams of `RecordBeat`
-        Records of every PE.
+        Records of each PE.
     ended : In(1) for every PE
-        If `steals`: nothing comes any more for it until that falls.
+        With `steals`: the PE's stream has ended, until `steals` falls.
     steals : In(1)
-        Records may go to others than their own PE; constant while there are any.
+        Records may go to other PEs than their own; constant while there are any.
     o : streams of `RecordBeat`
-        To every PE.
+        Records for each PE.
     retired : In(1) for every PE
-        It has done a record.
+        The PE has retired a record.
     stolen : Out(range(pes + 1))
-        Records that another PE than their own gets from this cycle on.
+        Number of records whose issue to another PE starts in this cycle.
 
     Raises
     ------
@@ -62,12 +62,12 @@ class WorkStealer(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Decide; a PE that turns to another has no records of its own, so nothing else comes to it."""
+        """Select; a stealing PE has no records of its own, so its port has one source."""
         m = Module()
         pes, steps = self.pes, range(self.reach + 1)
-        # Records whose beats a PE has all taken, and that it has not done.
+        # Records that a PE has taken completely and not retired.
         under_way = [Signal(range(RECORDS + 2), name=f"under_way_{n}") for n in range(pes)]
-        # How far a PE turns, one bit for each distance.
+        # Distance of a PE's source, one-hot.
         turns = [Signal(self.reach + 1, name=f"turns_{n}") for n in range(pes)]
         for n, turn in enumerate(turns):
             nothing: Any = 1  # up to here

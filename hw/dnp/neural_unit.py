@@ -5,15 +5,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Cover, Module, Signal
-from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib import wiring
+from amaranth.lib.wiring import connect, flipped
 from amaranth.utils import exact_log2
 
-from contracts import COMMAND_BYTES, ROW_BYTES, VALUE_BITS, Error, Opcode
+from contracts import ROW_BYTES, VALUE_BITS, Error, Opcode
 from contracts.dnp.config import ProcessorConfig
 from contracts.dnp.gbus import on
 from contracts.dnp.isa import StopCode
 from contracts.dnp.topology import CHIP, PROGRAM_WORDS, edge_ports
+from hw.chiplet.unit import unit_members
 from hw.command.checks import Check, refuse
 from hw.command.front_end import CommandFrontEnd
 from hw.dnp.chip import CORE_MODULE, NeuralChip
@@ -21,8 +22,7 @@ from hw.dnp.core import Core
 from hw.dnp.range_words import RangeWords
 from hw.dnp.result_writer import ResultWriter
 from hw.dnp.row_feeder import RowFeeder
-from hw.graph.csr_reader import ErrorReport
-from hw.memory.formats import WORD_BYTES, ReadBeat, ReadRequest, WriteRequest, line_address_width
+from hw.memory.formats import WORD_BYTES
 from hw.memory.unit_port import UNIT_ID_WIDTH, UNIT_OUTSTANDING
 from hw.reset import Resettable
 
@@ -111,18 +111,7 @@ class NeuralUnit(wiring.Component):
         self.config, self.port, self.once = config or NeuralConfig(), (address_width, data_width), once
         self.clients = 2
         self._front = CommandFrontEnd(dict.fromkeys(self.OPCODES, _DECIDED), address_width, error_sources=2)
-        super().__init__(
-            {
-                "command": In(stream.Signature(8 * COMMAND_BYTES)),
-                "executed": Out(stream.Signature(ErrorReport)),
-                "base": In(line_address_width(address_width)),
-                "write": Out(stream.Signature(WriteRequest(*self.port))),
-                "writing": In(1),
-                "errors": In(stream.Signature(ErrorReport, always_ready=True)).array(2),
-                "requests": Out(stream.Signature(ReadRequest(*self.port))).array(self.clients),
-                "beats": In(stream.Signature(ReadBeat(data_width), always_ready=True)).array(self.clients),
-            }
-        )
+        super().__init__(unit_members(self.port, self.clients))
 
     @property
     def modules(self) -> dict[str, wiring.Component]:

@@ -13,7 +13,7 @@ from hw.stream.black_box import black_boxes_of
 
 __all__ = ["Hosted"]
 
-#: Ports that the control port drives, and ports that it monitors.
+#: Ports that the control port drives, and those that it observes.
 _CONTROLLED, _WATCHED = ("start", "done"), ("opcode", "layer")
 
 
@@ -31,7 +31,7 @@ class Hosted(wiring.Component):
         See `ControlPort`.
     irq : Out(1)
     m_axi_* : AXI4 manager
-        And every other port of the machine, unchanged; ``opcode`` and ``layer`` say what is under way.
+        And every other port of the machine, unchanged; ``opcode`` and ``layer`` show the command in progress.
 
     Raises
     ------
@@ -56,11 +56,11 @@ class Hosted(wiring.Component):
 
     @property
     def modules(self) -> dict[str, Any]:
-        """Modules of the machine that are generated apart, by name."""
+        """Black boxes of the machine, by the name of their module."""
         return black_boxes_of(self.machine)
 
     def elaborate(self, platform: Any) -> Module:
-        """Put the control port in front of the machine and watch its memory port."""
+        """Put the control port in front of the machine and observe its memory port."""
         m = Module()
         m.submodules.machine = machine = self.machine
         m.submodules.control = control = ControlPort(len(machine.m_axi_araddr))

@@ -13,9 +13,9 @@ __all__ = ["AdjacencyPort"]
 
 
 class AdjacencyPort(wiring.Component):
-    """Requests of all engines in turn to the memory, one a cycle; lines back to whom asked, in the same order.
+    """Sends the engines' requests to the memory in turn, one a cycle, and returns each line to its requester, in order.
 
-    Engines ask only for lines they have room for, so nothing waits on its way back.
+    Engines request only lines that they have room for, so a returning line never stalls.
 
     Parameters
     ----------
@@ -27,9 +27,9 @@ class AdjacencyPort(wiring.Component):
     base
         Address of the first line, in beats.
     requests, lines
-        As of `hw.locator.adjacency_store.AdjacencyStore`; lines come some time later.
+        As in `hw.locator.adjacency_store.AdjacencyStore`, but with any latency.
     request, beat
-        Client of the read arbiter.
+        Port of the read arbiter.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -46,7 +46,7 @@ class AdjacencyPort(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Remember who asked."""
+        """Keep the requesters in a queue until their lines arrive."""
         m = Module()
         config = self.config
         address, source = Signal(config.line_bits), Signal(range(max(2, config.engines)))

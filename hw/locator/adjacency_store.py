@@ -22,9 +22,9 @@ class LineWrite(data.StructLayout):
 
 
 class AdjacencyStore(wiring.Component):
-    """The edges array in banks of lines; every bank serves one engine a cycle.
+    """Keeps the array of edges in banks of lines; every bank serves one engine a cycle.
 
-    Of each edge only the bits that name a vertex are kept; the others of a line are 0.
+    Only the bits of an edge that name a vertex are stored; the other bits of a line read as 0.
 
     Parameters
     ----------
@@ -34,11 +34,11 @@ class AdjacencyStore(wiring.Component):
     Attributes
     ----------
     requests
-        Addresses of lines, of every engine; ``ready`` depends on all requests of the cycle.
+        Line addresses, one stream for each engine; ``ready`` depends on all requests of the cycle.
     lines
-        To every engine its line, in the cycle after the request was taken.
+        Line for each engine, in the cycle after its request was taken.
     write
-        Lines to keep.
+        Lines to store.
     """
 
     def __init__(self, config: LocatorConfig) -> None:

@@ -48,16 +48,16 @@ class Allocator(wiring.Component):
     settings
         Constant while there is work.
     i
-        Records: with up to 8 PEs one takes 6 cycles, 5 if none came for a while; a piece takes 6, and a split record 2
-        more. Each time the number of PEs doubles, records and pieces take a cycle more.
+        Records. With up to 8 PEs a record takes 6 cycles, or 5 after an idle time; a piece takes 6, and a split record
+        2 more. Each doubling of the number of PEs adds a cycle to records and pieces.
     o
-        Who does what.
+        Assignments of rows to PEs.
     retired
-        What PEs have done of it. What comes while a decision is under way may or may not count in it.
+        Work that PEs have completed. An update during a decision may or may not be included in it.
     loads
-        Work that every PE has been given and has not done.
+        Work assigned to each PE and not yet retired.
     smoothed, remapped
-        Pulses: a record went to another PE than the one in turn; a record is split.
+        Pulses: a record was moved to another PE; a record is split.
 
     Raises
     ------
@@ -82,12 +82,12 @@ class Allocator(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Compare loads level by level, decide, give; a step is at most one comparison or sum of loads."""
+        """Compare loads level by level, decide, issue; a step has at most one comparison or sum of loads."""
         m = Module()
         pes, settings, assignment = self.pes, self.settings, self.o.payload
         task, work = Signal(WorkTask), Signal(_LOAD_BITS)
         turn, split = Signal(range(pes)), Signal()
-        left = Signal(16)  # rows that nobody has been given; of them, `assignment.rows` are looked at
+        left = Signal(16)  # rows not yet assigned; `assignment.rows` of them are being decided
 
         # Least busy of all, and least busy within reach.
         least, least_load, levels = _least(
@@ -101,13 +101,13 @@ class Allocator(wiring.Component):
                 places = [(pe + sign * hop) % pes for pe in range(pes)]
                 m.d.comb += [
                     other.eq(Array(places)[turn]),
-                    # What is too far away is never the least busy.
+                    # PEs out of reach are masked with the largest load.
                     load.eq(Mux(hop <= settings.hops, Array(self.loads[pe] for pe in places)[turn], _MOST)),
                 ]
                 reach.append((other, load))
         near, near_load, reach_levels = _least(m, "near", reach)
 
-        # After a decision loads change in the cycle after the next, and then pass the levels. From there, or from new
+        # A decision changes loads two cycles later; they then pass the levels. From there, or from new
         # rows, it takes two cycles more until sums can be compared.
         settle = 1 + max(levels, reach_levels) + 1
         waits = Signal(range(settle + 1))
@@ -173,7 +173,7 @@ def _less(one: Value, other: Value) -> Value:
 
 
 def _least(m: Module, name: str, candidates: list[tuple[Value, Value]]) -> tuple[Value, Value, int]:
-    """Return the least busy of (PE, load), its load, and after how many cycles; of equal ones the first."""
+    """Return the least busy of (PE, load), its load, and the latency in cycles; the first of equals."""
     level = 0
     while len(candidates) > 1:
         winners = []

@@ -1,4 +1,4 @@
-"""Bank arbiter: which of several requesters each bank serves in a cycle."""
+"""Bank arbiter: selects the requester that each bank serves in a cycle."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -9,26 +9,26 @@ __all__ = ["BankArbiter"]
 
 
 class BankArbiter(wiring.Component):
-    """Every bank serves one of those that ask for it: the first from the requester whose turn it is.
+    """Each bank grants one of its requesters: the first from the round-robin pointer on.
 
-    The turn goes on every cycle, for all banks, so a request is served after at most ``requesters - 1`` cycles of
-    waiting. Grants depend on requests in the same cycle: the block is one with the crossbar it steers.
+    All banks share the pointer, which advances every cycle, so a request waits for at most ``requesters - 1`` cycles.
+    Grants depend on requests of the same cycle: the block is combinational with the crossbar that it controls.
 
     Parameters
     ----------
     requesters, banks
-        How many; at least 1 each.
+        Numbers of requesters and banks, at least 1 each.
 
     Attributes
     ----------
     valid
-        A bit for each requester: it asks.
+        One bit for each requester: it has a request.
     bank
-        The bank it asks for.
+        Bank of each request.
     grant
-        A bit for each requester: it is served.
+        One bit for each requester: its request is granted.
     chosen
-        For each bank the requester it serves; one bit or none is set.
+        For each bank the granted requester, one-hot or 0.
 
     Raises
     ------
@@ -42,7 +42,7 @@ class BankArbiter(wiring.Component):
         if banks < 1:
             raise ValueError(f"banks must be at least 1, not {banks!r}")
         self.requesters, self.banks = requesters, banks
-        #: Requester that comes first now (inside; the proof looks at it).
+        #: Round-robin pointer (internal; read by the proof).
         self.turn = Signal(range(max(2, requesters)))
         super().__init__(
             {
@@ -54,7 +54,7 @@ class BankArbiter(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Choose by the lowest bit from the turn on, or else the lowest bit."""
+        """Grant the lowest request from the pointer on, or else the lowest."""
         m = Module()
         from_turn = Signal(self.requesters)
         m.d.comb += from_turn.eq(Cat(self.turn <= n for n in range(self.requesters)))

@@ -15,15 +15,15 @@ __all__ = ["Collector"]
 
 _BEAT = 64
 #: A word of a row, ``valid`` until it is out: its ``bits`` come behind ``place`` others in a beat, which it ``fills``;
-#: some may be left ``over`` for another. ``ends_row``, ``last_row``: where it stands.
+#: the rest is carried ``over`` into the next. ``ends_row``, ``last_row``: its position.
 _WORD = data.StructLayout({"valid": 1, "bits": _BEAT, "place": 6, "fills": 1, "over": 1, "ends_row": 1, "last_row": 1})
 
 
 class Collector(wiring.Component):
     """Emits header, node VIDs, hub VIDs and bitmap rows, part by part.
 
-    In a row the columns of hubs follow those of nodes without a gap.
-    Takes a record when the one before is out, so the half of a record is free once the next was taken.
+    In a row, the hub columns follow the node columns without a gap.
+    A record is taken when the previous one has been emitted, so a buffer half is free once the next record is taken.
 
     Parameters
     ----------
@@ -33,11 +33,11 @@ class Collector(wiring.Component):
     Attributes
     ----------
     settings
-        Of the round: ``h_max`` counts.
+        Settings of the round; ``h_max`` is used.
     i
-        Records.
+        Complete records.
     o
-        Their beats.
+        Their beats, as a record stream.
     busy
         A record is under way.
     buffer
@@ -57,7 +57,7 @@ class Collector(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Walk through the sections of a record."""
+        """Step through the sections of a record."""
         m = Module()
         config, buffer = self.config, self.buffer
         m.submodules.out = out = Slice(RecordBeat)
@@ -70,13 +70,13 @@ class Collector(wiring.Component):
         index = Signal(max(config.list_bits, config.hub_bits) + 1)  # of a node or a hub
         m.d.comb += [self.busy.eq(1), out.i.payload.last.eq(0)]
 
-        # Words of a row: those of node columns, then those of hub columns. Counted out while the header goes.
+        # Words of a row: node columns, then hub columns; computed while the header is sent.
         last_node_word, last_word = Signal(range(config.columns // _BEAT)), Signal(range(config.columns // _BEAT))
-        node_count, hub_count = Signal(7), Signal(7)  # columns in the last one of either kind
+        node_count, hub_count = Signal(7), Signal(7)  # columns in the last word of each kind
         first_hub_word, last_row = Signal.like(last_word), Signal(config.list_bits)
 
-        # A word is taken from the buffer, then turned to its place behind those of its row that wait in `rest`. What
-        # the turn depends on is known when the word is taken, so it follows neither the memory nor a sum.
+        # A word is read from the buffer, then rotated to its place behind the bits of its row in `rest`. The amount is
+        # registered with the word, so the rotation follows neither the memory nor an adder.
         row, word, column = Signal(config.list_bits), Signal.like(last_word), Signal.like(last_word)
         left, place, count, total = Signal(), Signal(6), Signal(7), Signal(8)
         ends_row, next_row, comes, goes = Signal(), Signal.like(row), Signal(), Signal()
@@ -148,7 +148,7 @@ class Collector(wiring.Component):
                     out.i.payload.data.eq(content),
                     buffer.node_read.eq(at_pair(index, config.list_bits)),
                 ]
-                # Columns of hubs begin behind the last that a node can have.
+                # Hub columns begin behind the last possible node column.
                 m.d.sync += [
                     hubs.eq(columns),
                     last_part.eq(fits),
@@ -204,7 +204,7 @@ class Collector(wiring.Component):
                     with m.Elif(taken.ends_row & taken.last_row):
                         m.next = "PART"
             with m.State("TAIL"):
-                # What the last word of a row has left over.
+                # Bits that the last word of a row has left over.
                 m.d.comb += [out.i.valid.eq(1), out.i.payload.data.eq(rest), out.i.payload.last.eq(last_tail)]
                 with m.If(out.i.ready):
                     m.d.sync += rest.eq(0)

@@ -1,4 +1,4 @@
-"""Column table: in which column of the record that is built a vertex stands."""
+"""Column table: maps vertices to their columns in the record under construction."""
 
 from amaranth.hdl import Cat, Cover, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
@@ -10,7 +10,7 @@ __all__ = ["ColumnTable"]
 
 
 class _Entry(data.StructLayout):
-    """A ``vertex`` and its ``column``, empty unless its ``tag`` is that of the record."""
+    """A ``vertex`` and its ``column``; empty unless its ``tag`` is the record's."""
 
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__(
@@ -19,13 +19,13 @@ class _Entry(data.StructLayout):
 
 
 class ColumnTable(wiring.Component):
-    """Looked up by the low bits of a vertex, from there on in order; the vertices of a bundle are looked up at once.
+    """A hash table with linear probing, indexed by the low bits of a vertex; a bundle's vertices are looked up at once.
 
-    At most a quarter of the table is in use if it is smaller than the graph, so a search for a place is short. Every
-    lane has a copy to read. Entries carry the tag of their record, so nothing has to be cleared between records.
+    At most a quarter of a table smaller than the graph is in use, so probe sequences are short. Each lane reads a copy
+    of its own. Entries carry the tag of their record, so the table is not cleared between records.
 
-    The first place of a vertex is read while its bundle is on its way, and compared when that is loaded, so that what
-    is said of a lane comes from registers. What is inserted in those two cycles is compared with it, too.
+    The first cell of a vertex is read before its bundle is loaded and compared as it is loaded, so a lane's outputs
+    come from registers. Insertions during those two cycles are compared as well.
 
     Parameters
     ----------
@@ -35,26 +35,26 @@ class ColumnTable(wiring.Component):
     Attributes
     ----------
     tag
-        Of the record.
+        Tag of the record.
     ahead
         Vertices that may be loaded in the next cycle.
     load, vertices
         Look these up from the next cycle on, until the next ``load``; they were ``ahead`` in the cycle before.
     wanted
-        A bit for each lane: it has to be settled.
+        One bit for each lane: the lane needs a result.
     settled
-        A bit for each lane: what follows is right.
+        One bit for each lane: ``known`` and ``column`` are valid.
     known, column
-        Of every lane.
+        Whether each lane's vertex has a column, and which.
     insert, new_column
-        The vertex of this lane, wanted, settled and not known, gets a column; all that are wanted are settled.
+        Give the vertex of this lane a column. It must be wanted, settled and not known, and all wanted lanes settled.
     clear
-        A place to forget, while nothing else happens.
+        A cell to clear while the table is otherwise idle.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
         self.config = config
-        #: Place of what is inserted (inside; the proof looks at it).
+        #: Cell of the insertion (internal; read by the proof).
         self.address = Signal(config.table_bits)
         column = max(config.list_bits, config.hub_bits)
         super().__init__(
@@ -74,7 +74,7 @@ class ColumnTable(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Make a copy of the memory for each lane; all are written alike."""
+        """Make a copy of the memory for each lane; all copies get the same writes."""
         m = Module()
         config, lanes, home = self.config, range(self.config.lanes), slice(self.config.table_bits)
         vertices = [Signal(config.node_bits, name=f"vertex{lane}") for lane in lanes]
@@ -84,7 +84,7 @@ class ColumnTable(wiring.Component):
         for lane in lanes:
             with m.If(self.insert[lane]):
                 m.d.comb += [address.eq(places[lane]), entry.vertex.eq(vertices[lane])]
-        # What was inserted in the cycle before: a place read in that cycle does not show it.
+        # The previous cycle's insertion: a cell read in that cycle does not show it.
         last_valid, last_place, last = Signal(), Signal(config.table_bits), Signal(_Entry(config))
         m.d.sync += [last_valid.eq(self.insert.any()), last_place.eq(address), last.eq(entry)]
 
@@ -93,9 +93,9 @@ class ColumnTable(wiring.Component):
             m.submodules[f"copy{lane}"] = copy
             write, read = copy.write_port(), copy.read_port()
             vertex, place, incoming = vertices[lane], places[lane], self.vertices[lane]
-            # At its place stood one of this record, which was the vertex. It was inserted since; another was, there.
+            # The cell held this vertex in this record; the vertex was inserted since; another one was, there.
             used, same, added, taken = (Signal(name=f"{name}{lane}") for name in ("used", "same", "added", "taken"))
-            # The next place is asked for, or the same ``again``; it is being read; what was ``ahead`` is.
+            # The next cell is requested, or the same ``again``; it is being read; the ``ahead`` cell is.
             probes, again, reading, fresh = (
                 Signal(name=f"{name}{lane}") for name in ("probes", "again", "reading", "fresh")
             )

@@ -10,15 +10,15 @@ from contracts.communities import ROUNDS_MAX
 __all__ = ["LocatorConfig"]
 
 _WORD_BITS = 32
-#: Cycles the resolver takes for a conflict.
+#: Cycles that the resolver takes for a conflict.
 CONFLICT_CYCLES = 4
-#: Fewest cycles from the begin of a worker's search to the begin of its next one.
+#: Fewest cycles between the starts of two searches of a worker.
 _SEARCH_CYCLES = 8
-#: Lines that a search asks for ahead.
+#: Lines that a search prefetches.
 LINES = 4
-#: Bundles of neighbours that can be on their way when a search ends; see `hw.locator.state_lookup`.
+#: Most bundles of neighbours in flight when a search ends; see `hw.locator.state_lookup`.
 BUNDLES = 4
-#: Entries of the column table for each vertex it may have to hold.
+#: Entries of the column table for each vertex that it may hold.
 _SPARSE = 4
 
 
@@ -33,16 +33,16 @@ class LocatorConfig:
     searches
         Searches that take turns at an engine's ports, 1 to 8: while one waits for an answer, another goes on.
     lanes
-        Neighbours that an engine looks at in a cycle, a power of two up to the edges of a line.
+        Neighbours that an engine looks up in a cycle, a power of two up to the edges of a line.
     nodes
-        Vertices that can be told apart, a power of two from ``2 * banks``.
+        Most vertices of a graph, a power of two from ``2 * banks``.
     window
-        Vertices whose state is on the chip, a power of two below `nodes` in whole pages; the others' lie in the
-        external memory and are exchanged with them. 0: all.
+        Vertices whose state is on the chip, a power of two below `nodes` in whole pages; pages of the others are
+        swapped in from the external memory. 0: all.
     page
-        Vertices that are exchanged at a time, a power of two from `banks`, of at least a line.
+        Vertices of a page, a power of two from `banks`, of at least a line.
     edges
-        Directed edges that are on the chip, a power of two.
+        Directed edges on the chip, a power of two.
     c_max
         Largest community a search can hold, in nodes: a multiple of 64.
     hubs
@@ -52,10 +52,9 @@ class LocatorConfig:
     line_banks
         Banks of the adjacency, a power of two.
     external
-        The adjacency stays in the external memory and is read when it is needed; `edges` are then as many as can be
-        addressed.
+        The adjacency stays in the external memory and is read on demand; `edges` is then the address range.
     tasks
-        Tasks that wait for an engine.
+        Depth of the task queue.
     outputs
         Record streams, 1 to all searches; search *n* emits on stream *n* modulo `outputs`.
     tag_bits
@@ -132,12 +131,12 @@ class LocatorConfig:
 
     @property
     def paged(self) -> bool:
-        """Whether states are exchanged with the external memory."""
+        """Whether pages of states are swapped with the external memory."""
         return self.window != 0
 
     @property
     def page_rows(self) -> int:
-        """Vertices of a bank that are exchanged at a time."""
+        """Vertices of a bank in a page."""
         return self.page // self.banks
 
     @property
@@ -202,12 +201,12 @@ class LocatorConfig:
 
     @property
     def lines_asked(self) -> int:
-        """Most lines that are asked for at a time."""
+        """Most outstanding line requests."""
         return self.workers * LINES
 
     @property
     def clients(self) -> int:
-        """Clients of the read arbiter: offsets, degrees, edges, lines that are read when needed, and pages."""
+        """Clients of the read arbiter: offsets, degrees, edges, lines read on demand, and pages."""
         return 3 + self.external + self.paged
 
     @property
@@ -222,7 +221,7 @@ class LocatorConfig:
 
     @property
     def epoch_bits(self) -> int:
-        """Width of the number that tells a worker's searches apart; see `hw.locator.resolver`."""
+        """Width of the epoch that distinguishes a worker's searches; see `hw.locator.resolver`."""
         return ceil_log2(max(64, 2 * CONFLICT_CYCLES * (self.workers + 1) // _SEARCH_CYCLES))
 
     @property
@@ -232,12 +231,12 @@ class LocatorConfig:
 
     @property
     def value_bits(self) -> int:
-        """Width of what a state says beside its kind: an owner, or a round."""
+        """Width of a state's value: an owner or a round."""
         return max(self.round_bits, self.worker_bits + self.epoch_bits)
 
     @property
     def list_bits(self) -> int:
-        """Width of an index into an engine's list of nodes, which also holds what was claimed too late."""
+        """Width of an index into an engine's list of nodes, which also holds late claims."""
         return ceil_log2(self.c_max + BUNDLES * self.lanes)
 
     @property
@@ -252,5 +251,5 @@ class LocatorConfig:
 
     @property
     def table_bits(self) -> int:
-        """Width of an address of the column table: sparse, or with a place for every vertex."""
+        """Address width of the column table: sparse, or with a cell for every vertex."""
         return min(ceil_log2(_SPARSE * self.columns), self.node_bits)

@@ -1,4 +1,4 @@
-"""Dispatcher: gives each task to a worker that has nothing to do (I3)."""
+"""Dispatcher: gives each task to an idle worker (I3)."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream, wiring
@@ -11,10 +11,10 @@ __all__ = ["Dispatcher"]
 
 
 class Dispatcher(wiring.Component):
-    """The lowest worker that is ready gets the task.
+    """Gives the task to the lowest ready worker.
 
     Workers are numbered across engines first, so that every engine has one search before any has two.
-    A worker's ``ready`` must not depend on its ``valid``: it chooses who is offered the task.
+    A worker's ``ready`` must not depend on its ``valid``: it selects the worker.
 
     Parameters
     ----------
@@ -24,11 +24,11 @@ class Dispatcher(wiring.Component):
     Attributes
     ----------
     active
-        Engines that get tasks, from the first; 0: all. Constant during a run.
+        Number of engines that get tasks, from the first; 0: all. Constant during a run.
     i
         Tasks.
     o
-        To every worker.
+        Tasks for each worker.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -42,7 +42,7 @@ class Dispatcher(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Choose by priority."""
+        """Select by priority."""
         m = Module()
         ready = Signal(self.config.workers)
         engines = self.config.engines

@@ -1,4 +1,4 @@
-"""Engine: searches that take turns at the lanes to the node state and at one port to the adjacency (I3)."""
+"""Engine: searches that share the lanes to the node state and one port to the adjacency (I3)."""
 
 from functools import reduce
 from operator import or_
@@ -17,30 +17,30 @@ from hw.stream.queue import Queue
 
 __all__ = ["WORKER_MODULE", "Engine"]
 
-#: Name of the module that is generated apart if workers are emitted once.
+#: Module of a worker where workers are black boxes.
 WORKER_MODULE = "locator_worker"
 
 
 class Engine(wiring.Component):
-    """Its workers share each lane a request at a time, so that one search's waiting is another's time.
+    """Workers share each lane request by request, so one search proceeds while another waits.
 
     Parameters
     ----------
     config
         Sizes.
     number
-        Of the engine; its workers are every ``config.engines``-th from there.
+        Number of the engine; its workers are every ``config.engines``-th from there.
     once
-        Leave out what is inside the workers: `hw.locator.worker.Worker` is generated apart, once, as `WORKER_MODULE`.
+        Make each worker a black box; `hw.locator.worker.Worker` is then generated separately, as `WORKER_MODULE`.
 
     Attributes
     ----------
     searches, o
-        Of every worker.
+        Ports of each worker to the rest of the locator; records of each worker.
     access
         The shared ports.
     emitting
-        A record is under way.
+        A record is being emitted.
     """
 
     def __init__(self, config: LocatorConfig, number: int, *, once: bool = False) -> None:
@@ -55,7 +55,7 @@ class Engine(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Connect workers; give each port to one of those that want it."""
+        """Connect workers; arbitrate each port."""
         m = Module()
         config, access = self.config, self.access
         workers = [Worker(config) for _ in range(config.searches)]
@@ -64,7 +64,7 @@ class Engine(wiring.Component):
             wiring.connect(m, worker.search, wiring.flipped(self.searches[n]))
             wiring.connect(m, worker.o, wiring.flipped(self.o[n]))
         for lane in range(config.lanes):
-            # The first lane is used most: it is another one for every worker.
+            # The first lane is used most, so lanes are rotated from worker to worker.
             own = [(lane - n) % config.lanes for n in range(config.searches)]
             ports = [worker.access.request[own[n]] for n, worker in enumerate(workers)]
             _share(m, f"lane{lane}", access.request[lane], ports)
@@ -72,7 +72,7 @@ class Engine(wiring.Component):
         chosen = _share(m, "lines", access.line_request, [worker.access.line_request for worker in workers])
         awaits: Any = [1]
         if config.searches > 1:
-            # Lines come in the order in which they were asked for; a search has room for all it asks for.
+            # Lines return in the order of requests; a search has room for all lines that it requests.
             m.submodules.order = order = Queue(config.searches, LINES * config.searches, storage="distributed")
             m.d.comb += [
                 order.i.payload.eq(chosen),
@@ -90,7 +90,7 @@ class Engine(wiring.Component):
 
 
 def _share(m: Module, name: str, shared: stream.Interface, ports: list[stream.Interface]) -> Signal:
-    """Connect one of the ports that ask; return which."""
+    """Arbitrate `ports` onto the shared one; return the granted index."""
     if len(ports) == 1:
         m.d.comb += [
             shared.valid.eq(ports[0].valid),

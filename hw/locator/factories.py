@@ -1,9 +1,8 @@
-"""Parts of the locator, in the sizes with which they are synthesised: two engines of two searches and two lanes."""
+"""Parts of the locator in the sizes used for synthesis: two engines of two searches and two lanes."""
 
 from dataclasses import replace
 from functools import partial
 
-from hw.locator.adjacency_port import AdjacencyPort
 from hw.locator.adjacency_store import AdjacencyStore
 from hw.locator.collector import Collector
 from hw.locator.column_table import ColumnTable
@@ -30,7 +29,6 @@ CONFIG = LocatorConfig(engines=2, searches=2, lanes=2, nodes=4096, edges=16384, 
 #: The same with a quarter of the states on the chip.
 PAGED = replace(CONFIG, window=1024, page=64)
 
-adjacency_port = partial(AdjacencyPort, CONFIG)
 adjacency_store = partial(AdjacencyStore, CONFIG)
 collector = partial(Collector, CONFIG)
 column_table = partial(ColumnTable, CONFIG)
@@ -45,7 +43,6 @@ record_buffer = partial(RecordBuffer, CONFIG)
 resolver = partial(Resolver, CONFIG)
 row_reader = partial(RowReader, CONFIG)
 searcher = partial(Searcher, CONFIG)
-paged_state_store = partial(StateStore, PAGED)
 state_bank = partial(StateBank, CONFIG)
 state_pager = partial(StatePager, PAGED, CONFIG.engines * CONFIG.lanes + 2)
 state_store = partial(StateStore, CONFIG)

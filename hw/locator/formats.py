@@ -1,4 +1,4 @@
-"""What the blocks of the locator say to each other."""
+"""Formats between the blocks of the locator."""
 
 from amaranth.hdl import Module, Mux, Value
 from amaranth.lib import data, enum, stream, wiring
@@ -36,39 +36,39 @@ PEAK_BITS = 5
 
 
 class Kind(enum.Enum, shape=2):  # type: ignore[call-arg]
-    """What a vertex that is no hub is; hubs are known by their degree."""
+    """State of a vertex that is no hub; hubs are recognised by their degree."""
 
     #: Pending and in no search.
     FREE = 0
-    #: Claimed by the search its value names.
+    #: Claimed by the search that its value names.
     OWNED = 1
-    #: Visited in the round its value names by a search that was given up; in later rounds as `FREE`.
+    #: Visited, in the round that its value names, by a search that was given up; in later rounds the same as `FREE`.
     MARKED = 2
     #: In a community.
     DONE = 3
 
 
 class Operation(enum.Enum, shape=2):  # type: ignore[call-arg]
-    """What is asked of the state of a vertex."""
+    """Operation on the state of a vertex."""
 
-    #: Only look.
+    #: Read only.
     LOOK = 0
-    #: Make it one's own if it is free.
+    #: Claim it if it is free.
     CLAIM = 1
     #: Write it.
     SET = 2
 
 
 class Outcome(enum.Enum, shape=3):  # type: ignore[call-arg]
-    """What the state of a vertex was."""
+    """State of a vertex as found."""
 
-    #: Free; with `Operation.CLAIM` now one's own.
+    #: Free; with `Operation.CLAIM` now the requester's.
     FREE = 0
     #: A hub of an earlier round, or of another chiplet.
     OLD_HUB = 1
     #: A hub of this round.
     NEW_HUB = 2
-    #: Already one's own.
+    #: Already the requester's.
     MINE = 3
     #: Another search's.
     OTHER = 4
@@ -79,7 +79,7 @@ class Outcome(enum.Enum, shape=3):  # type: ignore[call-arg]
 
 
 class Settings(data.StructLayout):
-    """What stands still during a round.
+    """Settings that are constant during a round.
 
     ``threshold``, ``previous``: of this round and of the one before. ``peak``: the threshold's `peak`. ``round``: its
     number. ``c_max``, ``h_max``: limits of records. ``first``, ``vertices``: range of the vertices that are searched.
@@ -101,7 +101,7 @@ class Settings(data.StructLayout):
 
 
 def peak(degree: Value) -> Value:
-    """Cut a degree to what is remembered of the largest one in a word; from ``2**PEAK_BITS - 1`` on all are alike."""
+    """Saturate a degree at ``2**PEAK_BITS - 1``, the form in which the largest degree of a word is kept."""
     top = (1 << PEAK_BITS) - 1
     return Mux(degree >= top, top, degree[:PEAK_BITS])
 
@@ -155,7 +155,7 @@ class Task(data.StructLayout):
 
 
 class Status(data.StructLayout):
-    """A search as others see it: whether there is one, its epoch, how many nodes it has, its task's number."""
+    """Status of a search: whether it is running, its epoch, its number of nodes, its task's number."""
 
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__(
@@ -208,7 +208,7 @@ class AccessSignature(wiring.Signature):
     Members
     -------
     request, answer
-        Of every lane to the state store, and what it answers in the cycle after. A request may be withdrawn.
+        Request of each lane to the state store, and its answer in the next cycle. A request may be withdrawn.
     line_request, line
         Addresses of lines, and the lines in the same order.
     """
@@ -234,7 +234,7 @@ def pass_through(m: Module, inside: wiring.PureInterface, outside: wiring.PureIn
 
 
 class SearchSignature(wiring.Signature):
-    """What a search and its surroundings say to each other, seen from the search.
+    """Ports of a search to the rest of the locator, seen from the search.
 
     Members
     -------
@@ -243,13 +243,13 @@ class SearchSignature(wiring.Signature):
     settings
         Of the round.
     task
-        Work, taken when there is nothing else to do; ``ready`` depends on registers.
+        Work, taken when the search is idle; ``ready`` depends on registers.
     conflict, decided
-        The search has met another; pulse: its alliance is settled, and ``claim`` says it.
+        The search has met another one; pulse: the conflict is decided, with the result in ``claim``.
     status, claim
-        What the resolver knows of the search, and says to it.
+        State of the search for the resolver; the resolver's decision.
     counts, busy
-        To be counted; there is something to do.
+        Events to count; the search is not idle.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -269,10 +269,10 @@ class SearchSignature(wiring.Signature):
 
 
 class Descriptor(data.StructLayout):
-    """A record that lies complete in a half of the record buffer.
+    """A complete record in a half of the record buffer.
 
-    ``half``: where. ``nodes``, ``hubs``: how many. ``round``: as in the record. ``head``: the diagonal is set.
-    ``blank``: nothing else is. ``hub_edges``: as in the record.
+    ``half``: its half. ``nodes``, ``hubs``: their numbers. ``round``: as in the record. ``head``: the diagonal is set.
+    ``blank``: no other bit is. ``hub_edges``: as in the record.
     """
 
     def __init__(self, config: LocatorConfig) -> None:

@@ -23,10 +23,10 @@ class Hub(data.StructLayout):
 class HubDetector(wiring.Component):
     """Compares the degrees of one vertex of every bank in each cycle, in the order of vertices.
 
-    Of each such word the largest degree that is pending is remembered, so a round visits only words that had a
-    candidate when they were last seen; the others are skipped at no cost. With pages, words of a page are remembered
-    and visited together. Searches may run meanwhile: what they identify has a degree at or below the threshold, and so
-    is no candidate.
+    The largest pending degree of each such word is kept, so a round visits only words that had a candidate at their
+    last visit; the others are skipped at no cost. With pages, one maximum is kept for all words of a page, which are
+    visited together. Searches may run meanwhile: vertices that they identify have degrees at or below the threshold,
+    and so are no candidates.
 
     Parameters
     ----------
@@ -40,13 +40,13 @@ class HubDetector(wiring.Component):
     clear
         Forget the degrees of words, before a run.
     start
-        Begin to scan.
+        Start a scan.
     scan, scanned
         To and from the state store.
     o
         New hubs, and in round 0 isolated vertices.
     busy
-        The scan goes on.
+        A scan is running.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -64,11 +64,11 @@ class HubDetector(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Judge a word a cycle, hold it until its hubs are sent."""
+        """Compare a word a cycle; hold it until its hubs are sent."""
         m = Module()
         config, settings = self.config, self.settings
         top = (1 << PEAK_BITS) - 1
-        # Words that are remembered together.
+        # Words that share a maximum.
         together = config.page_rows if config.paged else 1
         groups, in_group = range(config.rows // together), exact_log2(together)
         peaks = [Signal(PEAK_BITS, name=f"peak{n}") for n in groups]
@@ -77,7 +77,7 @@ class HubDetector(wiring.Component):
         busy, judged, present = Signal(), Signal(), Signal()
         sent = Signal(config.banks)
 
-        # Of a word all vertices exist, or those below the number of vertices do.
+        # All vertices of a word exist, or those below the number of vertices.
         full, ends = Signal(), Signal()
         rest, last_word = settings.vertices[: config.bank_bits], settings.vertices[config.bank_bits :]
         m.d.comb += [full.eq(word < last_word), ends.eq(word == last_word)]
@@ -91,7 +91,7 @@ class HubDetector(wiring.Component):
                 low[lane].eq(pends & ~new[lane]),
                 isolated[lane].eq(low[lane] & (row.degree == 0) & (settings.round == 0)),
             ]
-        # The degrees that stay pending, and a cycle later the largest of them.
+        # Degrees that stay pending, and a cycle later their maximum.
         stays = [Signal(PEAK_BITS, name=f"stays{n}") for n in range(config.banks)]
         m.d.sync += [stays[n].eq(Mux(low[n], peak(self.scanned.rows[n].degree), 0)) for n in range(config.banks)]
 
@@ -110,7 +110,7 @@ class HubDetector(wiring.Component):
             self.o.payload.isolated.eq((isolated & lowest).any()),
         ]
 
-        # The next word that is worth a look; its contents come a cycle after its address.
+        # The next word to visit; its contents follow its address by a cycle.
         open_groups, later, following = Signal(len(groups)), Signal(len(groups)), Signal(range(config.rows))
         first, more = Signal.like(group), Signal()
         m.d.comb += [
@@ -118,7 +118,7 @@ class HubDetector(wiring.Component):
             later.eq(Mux(self.start, open_groups, open_groups & Cat(group < n for n in groups))),
             first.eq(lowest_one(later)[1]),
             following.eq(first << in_group),
-            # Behind the last vertex all is as at first: worth a look.
+            # Words behind the last vertex keep the initial value: to be visited.
             more.eq(later.any() & ((first << config.bank_bits + in_group) < settings.vertices)),
         ]
         if together > 1:
@@ -135,8 +135,8 @@ class HubDetector(wiring.Component):
             m.d.sync += judged.eq(1)
         with m.If(advance | self.start):
             m.d.sync += [word.eq(following), busy.eq(more), sent.eq(0), judged.eq(0)]
-        # Remembered once for each word, two cycles after it comes: no group is looked at again before that. The next
-        # scan begins three cycles after the last word at the earliest.
+        # Written once for each word, two cycles after it comes; no group is read again before that, as the next scan
+        # begins at least three cycles after the last word.
         seen = Signal(data.StructLayout({"comes": 1, "group": group.shape(), "follows": 1}))
         known, largest = Signal.like(seen), Signal(PEAK_BITS)
         m.d.sync += [

@@ -25,7 +25,7 @@ from hw.memory.formats import ReadBeat, ReadRequest, WriteRequest, line_address_
 
 __all__ = ["Counters", "Locator"]
 
-#: What a run counted. ``rounds`` that had pending vertices; ``edges_read``; ``searches`` begun, ``given_up`` for
+#: Counters of a run. ``rounds`` that had pending vertices; ``edges_read``; ``searches`` begun, ``given_up`` for
 #: size and ``retreats`` from another search; cycles of loading and of locating.
 Counters = data.StructLayout(
     {
@@ -41,7 +41,7 @@ Counters = data.StructLayout(
 
 
 class Locator(wiring.Component):
-    """Loads a graph, finds its hubs and communities round by round, and emits their records meanwhile.
+    """Loads a graph, finds its hubs and communities round by round, and emits records as they are found.
 
     Parameters
     ----------
@@ -53,16 +53,16 @@ class Locator(wiring.Component):
     Attributes
     ----------
     active
-        Engines that work, from the first; 0: all. Constant during a run.
+        Number of engines that work, from the first; 0: all. Constant during a run.
     command
         LOCATE commands, one at a time.
     completion
-        How it ended: a code of `contracts.Error` and its info. Every record stream has ended by then.
+        Result of the command: a code of `contracts.Error` and its info. Every record stream has ended by then.
     first_hubs
         Vertices whose degree is above the first threshold, as they are loaded: all hubs of the first round, unless
         the run fails.
     records
-        Record streams; each ends with the beat that says so, after an error too.
+        Record streams; each ends with an end-of-stream beat, after an error too.
     counters
         Of the last run.
     requests, beats
@@ -70,8 +70,8 @@ class Locator(wiring.Component):
     failure
         Line addresses of reads that failed, from the read arbiter.
     write, unwritten, write_failure
-        If ``config.paged``: pages of the node state to write, whether some that were taken have no answer yet, and
-        line addresses of those that failed.
+        If ``config.paged``: pages of the node state to write, whether write responses are outstanding, and line
+        addresses of failed writes.
     """
 
     def __init__(self, config: LocatorConfig, *, once: bool = False) -> None:
@@ -100,7 +100,7 @@ class Locator(wiring.Component):
 
     @property
     def modules(self) -> dict[str, wiring.Component]:
-        """What is left out because of `once`, by the name of its module."""
+        """Black boxes due to `once`, by the name of their module."""
         return {WORKER_MODULE: Worker(self.config)} if self.once else {}
 
     def elaborate(self, platform: object) -> Module:
@@ -172,7 +172,7 @@ class Locator(wiring.Component):
             emitting.eq(Cat(engine.emitting for engine in engines).any()),
             merging.eq(Cat(merger.busy for merger in mergers).any()),
         ]
-        # Counted engine by engine, then added up.
+        # Counted by engine, then summed.
         events = (("edges_read", "read"), ("searches", "began"), ("given_up", "gave_up"), ("retreats", "retreated"))
         sums = [
             Signal(Counts(config.lanes * config.searches, config.searches), name=f"sum{n}")
@@ -226,13 +226,13 @@ class Locator(wiring.Component):
         m.d.comb += lower.eq(
             Mux(command.halving, threshold >> 1, Mux(threshold > command.step, threshold - command.step, 0))
         )
-        started = Signal()  # the blocks of a round see `start` a cycle before they are busy
+        started = Signal()  # `busy` of a round's blocks follows `start` by a cycle
         # Vertices that are neither hubs nor in a community.
         pending = Signal(config.node_bits + 1)
         new_hub = detector.o.valid & detector.o.ready & ~detector.o.payload.isolated
         m.d.sync += pending.eq(pending - states.identified - new_hub)
         idle = ~started & ~detector.busy & ~generator.busy & ~engines_busy
-        calm = Signal()  # what was identified last is counted a cycle later
+        calm = Signal()  # the last identified vertices are counted a cycle later
         m.d.sync += [started.eq(0), calm.eq(idle)]
         with m.FSM():
             with m.State("IDLE"):

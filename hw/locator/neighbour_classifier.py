@@ -14,15 +14,15 @@ __all__ = ["Aside", "Mode", "NeighbourClassifier"]
 
 
 class Mode(enum.Enum, shape=2):  # type: ignore[call-arg]
-    """Whose neighbours they are, and what becomes of free ones."""
+    """Owner of the neighbours, and the treatment of free ones."""
 
-    #: A hub's: nothing is claimed.
+    #: Neighbours of a hub: nothing is claimed.
     READ = 0
-    #: A hub's, to search from: a free one is the first of a record.
+    #: Neighbours of a hub, as seeds: a free one is the first node of a record.
     SEED = 1
-    #: Of nodes of the record.
+    #: Neighbours of the record's nodes.
     SEARCH = 2
-    #: The search has ended: what was claimed meanwhile has to be released.
+    #: The search has ended: claims made since have to be released.
     DRAIN = 3
 
 
@@ -34,9 +34,9 @@ class Aside(data.StructLayout):
 
 
 class NeighbourClassifier(wiring.Component):
-    """Neighbours are decided in their order: any number in a cycle, up to and including one that is written somewhere.
+    """Classifies neighbours in order: any number in a cycle, up to and including one that is written somewhere.
 
-    It is the owner of the record's counts: nodes, hubs, and vertices claimed after the end of the search.
+    The block owns the record's counts: nodes, hubs, and vertices claimed after the end of the search.
 
     Parameters
     ----------
@@ -48,37 +48,37 @@ class NeighbourClassifier(wiring.Component):
     settings
         Of the round.
     mode
-        What is examined; it changes only while ``idle``, but to `Mode.DRAIN` at any time.
+        Kind of neighbours; it changes only while ``idle``, except to `Mode.DRAIN`.
     new_record
-        Begin a record; with ``given`` its node is the ``hub``.
+        Start a record; with ``given`` its node is the ``hub``.
     half, hub
         Of the record buffer; of the task.
     i, ahead
-        Neighbours with their states; ``ready`` depends on what is examined. Vertices that may come in the next cycle.
+        Neighbours with their states; ``ready`` depends on the bundle in hand. Vertices that may come in the next cycle.
     buffer
         To the record buffer.
     nodes, hubs, late
-        How many.
+        Numbers of nodes, hubs and late claims.
     free, vertices
-        A bit for each lane: the neighbour is free, and was examined in this cycle. All neighbours.
+        One bit for each lane: the neighbour is free, and was classified in this cycle. All neighbours.
     step
-        The last of a bundle was examined.
+        The last neighbour of a bundle was classified.
     keeps
-        A node joins in this cycle; ``nodes`` says so in the next.
+        A node joins in this cycle; ``nodes`` counts it in the next.
     first
         The seed was free: the search has begun.
     stops
         The search cannot go on: there are too many nodes or hubs, or a mark.
     aside, owner
-        A neighbour that is another search's, and whose.
+        A neighbour that belongs to another search, and that search.
     read
-        Neighbours examined in this cycle: edges read.
+        Neighbours classified in this cycle: edges read.
     idle
-        There is nothing to examine.
+        No neighbour is held.
     clear
-        A place of the column table to forget.
+        A cell of the column table to clear.
     tag
-        Number of the record, to be cleared with the table before it wraps.
+        Number of the record; the table is cleared before it wraps.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -123,7 +123,7 @@ class NeighbourClassifier(wiring.Component):
             Signal(name=n) for n in ("done", "reads", "seeds", "searches", "drains")
         )
         edge, answers = held.bundle, held.answers
-        # Lower than the hub; of two hubs of one round, the edge is the later one's.
+        # Lower than the hub: an edge between hubs of one round belongs to the later one.
         below = Signal(config.lanes)
         m.d.comb += [
             reads.eq(self.mode == Mode.READ),
@@ -154,7 +154,7 @@ class NeighbourClassifier(wiring.Component):
         hub, known, new_hub, new_node, other, stop, mine = (
             Signal(config.lanes, name=n) for n in ("hub", "known", "new_hub", "new_node", "other", "stop", "mine")
         )
-        full_nodes, full_hubs = Signal(), Signal()  # as many as there may be
+        full_nodes, full_hubs = Signal(), Signal()  # the limit is reached
         for lane in lanes:
             outcome = answers[lane].outcome
             counts = (outcome == Outcome.OLD_HUB) | ((outcome == Outcome.NEW_HUB) & (searches | below[lane]))
@@ -170,7 +170,7 @@ class NeighbourClassifier(wiring.Component):
                     & ((outcome == Outcome.MARKED) | (new_hub[lane] & full_hubs) | (new_node[lane] & full_nodes))
                 ),
             ]
-        # Lanes pass in order: none after one that stops, at most one that is written somewhere.
+        # Lanes pass in order: none after one that stops, at most one that is written.
         written, stopping = todo & (new_hub | new_node | other), todo & stop
         chosen, ready = Signal(config.lanes), Signal()
         m.d.comb += ready.eq(~(searches | seeds) | ((table.settled | ~todo) == (1 << config.lanes) - 1))
@@ -197,14 +197,14 @@ class NeighbourClassifier(wiring.Component):
         column = Signal.like(table.new_column)
         m.d.comb += [
             self.stops.eq((passed & stop).any()),
-            # One too many as well: the search ends with it.
+            # The excess vertex passes as well: the search ends with it.
             keep_hub.eq((chosen & new_hub).any()),
             keep_node.eq((chosen & new_node & ~stop).any() & ~drains),
             keep_late.eq((chosen & new_node).any() & ~keep_node),
             column.eq(Mux(keep_hub, self.hubs, self.nodes)),
             self.keeps.eq(keep_node),
             self.first.eq(keep_node & seeds),
-            # What is one too many is never looked up again.
+            # The excess vertex is never looked up again.
             table.insert.eq(Mux(searches, chosen & (new_hub | new_node), Mux(seeds, chosen & new_node, 0))),
             table.new_column.eq(column),
             self.aside.valid.eq((chosen & other).any()),
@@ -236,7 +236,7 @@ class NeighbourClassifier(wiring.Component):
             bits.payload.mask.eq(passed & ~stop & (hub | new_node | mine)),
             bits.payload.hub.eq(hub),
             *(bits.payload.columns[lane].eq(Mux(known[lane], table.column[lane], column)) for lane in lanes),
-            # What is kept is known late: both outcomes are ready by then.
+            # Whether a node is kept settles late in the cycle, so both outcomes are prepared.
             opened.eq(Mux(opens, opened + 1, opened)),
             self.nodes.eq(Mux(keep_node, self.nodes + 1, self.nodes)),
             self.hubs.eq(Mux(keep_hub, self.hubs + 1, self.hubs)),

@@ -1,4 +1,4 @@
-"""Record buffer: nodes, hubs and bitmap of the record a search builds, beside the one its collector emits."""
+"""Record buffer: nodes, hubs and bitmap of the record under construction and of the one being emitted."""
 
 from functools import reduce
 from operator import or_
@@ -28,7 +28,7 @@ class Member(data.StructLayout):
 class Bits(data.StructLayout):
     """Entries of a bitmap ``row`` to set, one for each lane in the ``mask``.
 
-    ``columns`` are of nodes, or of hubs where ``hub`` is set. ``fresh``: the row was empty.
+    ``columns`` belong to nodes, or to hubs where ``hub`` is set. ``fresh``: the row was empty.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -45,16 +45,16 @@ class Bits(data.StructLayout):
 
 
 class WriterSignature(wiring.Signature):
-    """What is written into the buffer; addresses name the half by their highest bit.
+    """Writes into the buffer; the highest address bit selects the half.
 
     Members
     -------
     node, node_index
-        A node to keep, and where.
+        A node to store, and its index.
     hub, hub_index
-        A hub to keep, and where.
+        A hub to store, and its index.
     bits
-        Bits to set; they are two cycles later.
+        Bits to set; they are visible two cycles later.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -70,14 +70,14 @@ class WriterSignature(wiring.Signature):
 
 
 class FetchSignature(wiring.Signature):
-    """What a searcher asks of the buffer while it writes; addresses name the half by their highest bit.
+    """Reads of a searcher while it writes; the highest address bit selects the half.
 
     Members
     -------
     fetch, fetched
-        Index of a node, and its row in the next cycle; it may be the one just written.
+        Index of a node, and its row in the next cycle; a row just written is visible.
     sweep, swept
-        Nodes by as many as there are lanes: which, and they in the next cycle.
+        Index of a group of nodes, one for each lane, and the group in the next cycle.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -92,7 +92,7 @@ class FetchSignature(wiring.Signature):
 
 
 class ReaderSignature(wiring.Signature):
-    """What a collector asks of the buffer: two nodes, two hubs, a row of the bitmap; they come in the next cycle."""
+    """Reads of a collector: two nodes, two hubs, a row of the bitmap; data follow in the next cycle."""
 
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__(
@@ -108,7 +108,7 @@ class ReaderSignature(wiring.Signature):
 
 
 class RecordBuffer(wiring.Component):
-    """Two halves, one of which is written while the other is read. Rows are written whole, so nothing is cleared.
+    """A double buffer: one half is written while the other is read. Rows are written whole, so nothing is cleared.
 
     Parameters
     ----------
@@ -118,9 +118,9 @@ class RecordBuffer(wiring.Component):
     Attributes
     ----------
     writer, nodes
-        For the searcher: to write, and to read nodes.
+        Write and read ports of the searcher.
     reader
-        For the collector.
+        Read port of the collector.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -134,10 +134,10 @@ class RecordBuffer(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Connect the memories; bits are read, joined and written in two steps."""
+        """Connect the memories; bits are read, merged and written in two steps."""
         m = Module()
         config, writer, reader = self.config, self.writer, self.reader
-        # Nodes by as many as are swept or emitted at a time.
+        # Nodes in groups, as they are swept or emitted.
         depth, group = 2 << config.list_bits, max(_PAIR, config.lanes)
         in_group, groups = exact_log2(group), data.ArrayLayout(config.node_bits, group)
         pair = data.ArrayLayout(config.node_bits, _PAIR)
@@ -150,7 +150,7 @@ class RecordBuffer(wiring.Component):
         sweep, node_read = vertices.read_port(), vertices.read_port()
         fetch = rows.read_port(transparent_for=(row_write,))
         hub_write, hub_read = hubs.write_port(granularity=1), hubs.read_port()
-        # Which part of a group was asked for.
+        # The requested part of a group.
         in_sweep, in_pair = in_group - exact_log2(config.lanes), in_group - exact_log2(_PAIR)
         swept, paired = Signal(max(1, in_sweep)), Signal(max(1, in_pair))
         m.d.sync += [swept.eq(self.nodes.sweep[:in_sweep]), paired.eq(reader.node_read[:in_pair])]

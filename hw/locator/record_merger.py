@@ -1,4 +1,4 @@
-"""Record merger: records of several workers on one stream, whole ones in turn, and the end of the stream."""
+"""Record merger: arbitrates the records of several workers onto one stream and ends the stream."""
 
 from amaranth.hdl import Array, Module, Signal
 from amaranth.lib import stream, wiring
@@ -12,7 +12,7 @@ __all__ = ["RecordMerger"]
 
 
 class RecordMerger(wiring.Component):
-    """Serves the next worker that has a record when the one before is through.
+    """Grants the next worker with a record when the previous record is through.
 
     Parameters
     ----------
@@ -22,13 +22,13 @@ class RecordMerger(wiring.Component):
     Attributes
     ----------
     i
-        Records of every worker.
+        Records of each worker.
     o
         Records.
     finish
-        Emit the end of the stream, once, while no worker has a record.
+        Emit the end of the stream once; no worker may have a record.
     busy
-        A beat waits to be taken.
+        A beat is waiting.
 
     Raises
     ------

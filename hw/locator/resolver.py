@@ -12,7 +12,7 @@ __all__ = ["AllianceTracker", "Resolver"]
 
 
 class _Side(data.StructLayout):
-    """One of two alliances: its ``leader``, whether it is ``live``, its ``total`` of nodes, its leader's task."""
+    """One of two alliances: its ``leader``, whether that is ``live``, the ``total`` of nodes, the leader's task."""
 
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__(
@@ -21,14 +21,14 @@ class _Side(data.StructLayout):
 
 
 class AllianceTracker(wiring.Component):
-    """Decides one conflict every other cycle; who is suspended or has lost is kept here until its search has ended.
+    """Decides one conflict every other cycle and keeps which searches are suspended or lost until they end.
 
-    Searches that have met are in one component of the graph. They form an alliance: the larger goes on as its leader,
-    the others are suspended, but keep what they have visited. If together they have more than ``c_max`` nodes, the
-    component is too large and all mark what they have. If the leader cannot go on without what another holds, that
-    one loses it. So nothing is read twice but what is needed again.
+    Searches that have met are in one component of the graph. They form an alliance: the larger proceeds as its leader,
+    the others are suspended, but keep the vertices that they have visited. If the alliance exceeds ``c_max`` nodes, the
+    component is too large and all members mark their vertices. If the leader needs vertices of another member, that
+    member releases them. So only released vertices are read twice.
 
-    Only a leader can take others in, and an alliance has one leader that has not lost, or all of it marks.
+    Only a leader can admit members, and an alliance has one leader that has not lost, or all of it marks.
 
     Parameters
     ----------
@@ -38,22 +38,22 @@ class AllianceTracker(wiring.Component):
     Attributes
     ----------
     settings
-        Of the round: ``c_max`` counts.
+        Settings of the round; ``c_max`` is used.
     statuses
-        Of every worker's search.
+        Status of each worker's search.
     i
         Conflicts with the ``source`` worker's number; ready every other cycle.
     decided
-        A pulse for the worker whose conflict is decided; ``claims`` say how.
+        Pulse for the worker whose conflict is decided, with the decision in ``claims``.
     claims
-        To every search; registers.
+        Decision for each search, from registers.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
         self.config = config
-        #: Leader of every suspended search (inside; the proof looks at it).
+        #: Leader of each suspended search (internal; read by the proof).
         self.leaders = [Signal(config.worker_bits, name=f"leader{n}") for n in range(config.workers)]
-        #: Nodes of every leader's allies, at least (inside); what was found too late to count is missing.
+        #: Lower bound of the nodes of each leader's allies (internal); late finds are not counted.
         self.extras = [Signal(config.list_bits + 2, name=f"extra{n}") for n in range(config.workers)]
         super().__init__(
             {
@@ -66,7 +66,7 @@ class AllianceTracker(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Weigh in one cycle, decide in the next."""
+        """Compare in one cycle, decide in the next."""
         m = Module()
         config, workers = self.config, range(self.config.workers)
         claims, leaders, extras, statuses = self.claims, self.leaders, self.extras, self.statuses
@@ -98,7 +98,7 @@ class AllianceTracker(wiring.Component):
                 ),
             ]
             for side, number in ((me, conflict.source), (foe, leader)):
-                # What the last verdict has changed counts here: an ally's nodes must not count twice.
+                # Totals include the last decision: an ally's nodes must not count twice.
                 m.d.sync += [
                     side.total.eq(counts[number] + Array(extras)[number]),
                     side.number.eq(Array(status.number for status in statuses)[number]),
@@ -155,7 +155,7 @@ class AllianceTracker(wiring.Component):
 
 
 class Resolver(wiring.Component):
-    """Takes conflicts of all workers in turn to the `AllianceTracker`.
+    """Arbitrates the conflicts of all workers onto the `AllianceTracker`.
 
     Parameters
     ----------
@@ -167,11 +167,11 @@ class Resolver(wiring.Component):
     settings
         Of the round.
     statuses, claims
-        Of and to every worker.
+        Status of each worker, and the decision for it.
     conflicts
-        From every worker: the owner it has met.
+        Conflict of each worker: the owner that it has met.
     decided
-        A bit for each worker: its conflict is decided.
+        One bit for each worker: its conflict is decided.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -191,7 +191,7 @@ class Resolver(wiring.Component):
         m = Module()
         config = self.config
         if config.workers == 1:
-            # One search meets no other.
+            # A single search has no conflicts.
             m.d.comb += self.conflicts[0].ready.eq(1)
             return m
         m.submodules.arbiter = arbiter = Arbiter(Conflict(config), config.workers)

@@ -1,4 +1,4 @@
-"""Row reader: fetches the lines a row of the adjacency lies in, and hands out its neighbours in bundles."""
+"""Row reader: fetches the lines of a row of the adjacency and emits its neighbours in bundles."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -42,7 +42,7 @@ class _Piece(data.StructLayout):
 
 
 class RowReader(wiring.Component):
-    """Reads ahead by `LINES` lines; a bundle a cycle: neighbours in one line, one for each lane.
+    """Prefetches up to `LINES` lines and emits a bundle a cycle: neighbours in one line, one for each lane.
 
     Parameters
     ----------
@@ -54,16 +54,16 @@ class RowReader(wiring.Component):
     settings
         Of the round.
     i
-        Rows of at least one edge; taken when their last line has been asked for.
+        Rows of at least one edge; taken when their last line has been requested.
     request, line
         Addresses of lines, and the lines in the same order.
     o
         Neighbours in order.
     flush
-        Take back what is offered and drop everything asked for, until ``busy`` is low. No row may be offered
+        Withdraw the offered bundle and drop all outstanding lines, until ``busy`` is low. No row may be offered
         meanwhile.
     busy
-        Something was asked for and not handed out.
+        Lines are outstanding or held.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -81,20 +81,20 @@ class RowReader(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Ask for lines, remember which of their words belong to the row."""
+        """Request lines and keep which of their words belong to the row."""
         m = Module()
         config = self.config
-        # As many lines as pieces at most, so a line always finds room.
+        # There are no more lines than pieces, so a line always finds room.
         m.submodules.lines = lines = Queue(_Line(config), LINES, storage="distributed")
-        # A piece is known long before its line comes, which its first word then selects from.
+        # A piece is registered well before its line arrives; its first word then selects from the line.
         m.submodules.pieces = pieces = Queue(_Piece(config), LINES, storage="block")
         in_line = exact_log2(config.line_words)
 
-        passed = Signal(config.node_bits)  # edges of the row already asked for
+        passed = Signal(config.node_bits)  # edges of the row already requested
         row, address, left = self.i.payload.row, Signal(config.edge_bits), Signal(config.node_bits)
         room, count = Signal(range(config.line_words + 1)), Signal(range(config.line_words + 1))
-        # The row's first line may be its last: its low bits tell. For the others it is known a cycle before, since
-        # whoever offers the next row waits for `ready`.
+        # Whether the first line is the last follows from the row's low bits; for later lines it is registered, as
+        # the next row is not offered before `ready`.
         first_room, later, final = Signal.like(room), Signal(), Signal()
         last, asks = Signal(), Signal()
         m.d.comb += [
@@ -114,7 +114,7 @@ class RowReader(wiring.Component):
             pieces.i.payload.count.eq(count),
             lines.i.valid.eq(self.line.valid),
         ]
-        # Which vertices are here is said with the line, so that whoever asks for them can do so at once.
+        # Remote vertices are marked in the line, so that local ones can be looked up at once.
         end = Signal(config.node_bits + 1)
         m.d.sync += end.eq(self.settings.first + self.settings.vertices)
         for n in range(config.line_words):
@@ -131,7 +131,7 @@ class RowReader(wiring.Component):
                 final.eq(left <= room + config.line_words),
             ]
 
-        piece, done = pieces.o.payload, Signal(in_line)  # words of the piece already handed out
+        piece, done = pieces.o.payload, Signal(in_line)  # words of the piece already emitted
         first, over = Signal(in_line), Signal(range(config.line_words + 1))
         moves, ends = Signal(), Signal()
         m.d.comb += [

@@ -1,4 +1,4 @@
-"""Searcher: breadth-first search from the neighbours of a hub, through vertices that are no hubs (I3)."""
+"""Searcher: breadth-first search from the neighbours of a hub, through vertices other than hubs (I3)."""
 
 from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal
 from amaranth.lib import enum, stream, wiring
@@ -44,7 +44,7 @@ class Searcher(wiring.Component):
     access
         To and from the graph.
     found
-        Records that lie in the buffer; taken when the collector has emitted the one before.
+        Complete records in the buffer; taken when the collector has emitted the previous one.
     buffer, members
         To and from the record buffer.
     """
@@ -69,7 +69,7 @@ class Searcher(wiring.Component):
         m.submodules.reader = reader = RowReader(config)
         m.submodules.lookup = lookup = StateLookup(config)
         m.submodules.classifier = classifier = NeighbourClassifier(config)
-        # Room for what is under way when it is found that there is little left.
+        # Room for the bundles in flight when the queue is found to be nearly full.
         m.submodules.asides = asides = Queue(Aside(config), 2 * BUNDLES * lanes, storage="distributed")
         wiring.connect(m, reader.request, wiring.flipped(access.line_request))
         wiring.connect(m, wiring.flipped(access.line), reader.line)
@@ -113,7 +113,7 @@ class Searcher(wiring.Component):
         group = Signal(range(max(2, config.line_words // lanes)))
         m.d.comb += first.eq(waiting & (~waiting + 1))
         for n, vertex in enumerate(seeds):
-            # In time: a seed is asked for two cycles after the one before was answered.
+            # Early enough: a seed is requested two cycles after the answer to the previous one.
             with m.If(first[n]):
                 m.d.sync += seed.eq(vertex)
             with m.If(classifier.free[n % lanes] & (group == n // lanes)):
@@ -121,7 +121,7 @@ class Searcher(wiring.Component):
         with m.If(classifier.step):
             m.d.sync += group.eq(group + 1)
 
-        # What is looked at: a bundle of a row, or one vertex alone, in the first lane.
+        # The look-up's input: a bundle of a row, or a single vertex in the first lane.
         alone, vertex, index = Signal(), Signal(config.node_bits), Signal(config.list_bits)
         m.d.comb += lookup.i.payload.eq(reader.o.payload)
         with m.If(alone):
@@ -160,7 +160,7 @@ class Searcher(wiring.Component):
 
         fetch, fetch_next = Signal(config.list_bits + 1), Signal(config.list_bits + 1)
         m.d.comb += [fetch_next.eq(fetch), members.fetch.eq(Cat(fetch_next[: config.list_bits], half))]
-        # Rows of all nodes so far are asked for: kept beside `fetch`, since much depends on it.
+        # All rows so far are requested: registered beside `fetch`, since long paths start from it.
         all_fetched, at_end, one_left = Signal(), Signal(), Signal()
         m.d.comb += [at_end.eq(fetch == classifier.nodes), one_left.eq(fetch + 1 == classifier.nodes)]
         m.d.sync += [
@@ -181,8 +181,8 @@ class Searcher(wiring.Component):
         with m.If(search.decided):
             m.d.sync += asked.eq(0)
 
-        # A record of the task's hub and one of each search from its neighbours need a tag each. Tags go on from run to
-        # run; the table is cleared before they begin again, and after a reset, which does not reach its memory.
+        # The record of the task's hub and those of the searches from its neighbours need a tag each. Tags continue from
+        # run to run; the table is cleared before they wrap, and after a reset, which does not clear its memory.
         tags_left = classifier.tag < (1 << config.tag_bits) - config.line_words - 2
         forget = Signal(config.table_bits)
 
@@ -241,7 +241,7 @@ class Searcher(wiring.Component):
                     vertex.eq(seed),
                     lookup.claim.eq(1),
                     lookup.i.valid.eq(waiting.any() & ~sent),
-                    # Once for each seed, before its answer comes.
+                    # Once for each seed, before its answer.
                     classifier.new_record.eq(lookup.i.valid & ~begun),
                 ]
                 m.d.sync += [fetch.eq(0), all_fetched.eq(0), pressing.eq(0)]
@@ -257,7 +257,7 @@ class Searcher(wiring.Component):
                     m.next = "IDLE"
             with m.State("SEARCH"):
                 exhausted, crowded, again = Signal(), Signal(), Signal()
-                # Whoever is asked about belongs to one alliance with this search, or is about to end.
+                # The other search belongs to this search's alliance, or is about to end.
                 waits = asking | asked | search.claim.suspended
                 m.d.comb += [
                     classifier.mode.eq(Mode.SEARCH),
@@ -268,7 +268,7 @@ class Searcher(wiring.Component):
                     reader.i.payload.row.eq(members.fetched),
                     reader.i.payload.index.eq(fetch),
                     fetch_next.eq(fetch + reader.i.ready),
-                    # Known sooner than `again`, and the same where it counts: nothing is read when all is exhausted.
+                    # Earlier than `again`, and equal to it where used: nothing is read when all is exhausted.
                     alone.eq(asides.o.valid & (crowded | ~reader.busy)),
                     vertex.eq(asides.o.payload.vertex),
                     index.eq(asides.o.payload.index),
@@ -304,7 +304,7 @@ class Searcher(wiring.Component):
                 with m.If(idle & ~reader.busy & (asides.level == 0) & ~asking & ~asked):
                     m.next = "SWEEP"
             with m.State("TURN"):
-                # Its vertex is written before it is read.
+                # A vertex is written before it is read.
                 m.d.comb += [found.head.eq(1), found.blank.eq(1), sweep_next.eq(0)]
                 m.next = "SWEEP"
             with m.State("SWEEP"):

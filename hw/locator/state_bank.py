@@ -18,14 +18,14 @@ class Word(data.StructLayout):
 
 
 class Held(data.StructLayout):
-    """All that a bank keeps of a vertex: its ``word`` and its ``row``."""
+    """Entry of a vertex: its ``word`` and its ``row``."""
 
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__({"word": Word(config), "row": Row(config)})
 
 
 class StateBank(wiring.Component):
-    """A request a cycle, answered in the next; a request sees what the one before it wrote.
+    """Serves one request a cycle and answers in the next; a request sees the previous one's write.
 
     Parameters
     ----------
@@ -39,13 +39,13 @@ class StateBank(wiring.Component):
     valid, request
         A request; always taken.
     put, place, contents
-        Write all of the vertex at a ``place``; no request may be given in the cycle before.
+        Write the whole entry at ``place``; the previous cycle must have no request.
     scan
-        Place of the vertex to show.
+        Address of the vertex to show.
     answer
-        To the request of the cycle before.
+        Answer to the request of the previous cycle.
     shown
-        The vertex that ``scan`` named one cycle before.
+        The vertex that ``scan`` addressed in the previous cycle.
     identified
         A vertex became part of a community.
     """
@@ -68,7 +68,7 @@ class StateBank(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Two memories: what changes, and what does not."""
+        """Connect two memories: changing states, constant rows."""
         m = Module()
         config, settings = self.config, self.settings
         m.submodules.states = states = memory.Memory(shape=Word(config), depth=config.depth, init=[])
@@ -131,10 +131,10 @@ class StateBank(wiring.Component):
 
         m.d.comb += [
             self.identified.eq(sets & (request.kind == Kind.DONE)),
-            # A degree above the threshold before is above this one too.
+            # A degree above the previous threshold is above this one too.
             write.en.eq(self.put | sets | (claims & Mux(newer, pending[1], pending[0]) & ~new_hub)),
             write.addr.eq(Mux(self.put, self.place, request.node[config.bank_bits :][: len(self.place)])),
-            # What is not set is claimed, or not written at all.
+            # Unless it is set, a state is claimed or not written.
             write.data.kind.eq(Mux(sets, request.kind, Kind.OWNED)),
             write.data.value.eq(request.value),
         ]
@@ -144,5 +144,5 @@ class StateBank(wiring.Component):
 
 
 def _exceeds(degree: Value, limit: Value) -> Value:
-    """Whether a degree, which comes late, is above a limit: a carry that leaves the degree as it is."""
+    """Whether a late degree is above a limit, as a carry that takes the degree unchanged."""
     return (degree + ~limit)[len(limit)]

@@ -18,10 +18,10 @@ class LookupResult(data.StructLayout):
 
 
 class StateLookup(wiring.Component):
-    """One bundle is asked for while up to two others wait for their answers or to be taken.
+    """Requests one bundle while up to two others wait for their answers or to be taken.
 
     A lane whose bank is busy does not hold up the others of its bundle. Vertices of other chiplets are hubs and
-    are not asked for.
+    are not looked up.
 
     Parameters
     ----------
@@ -33,18 +33,18 @@ class StateLookup(wiring.Component):
     settings
         Of the round.
     i
-        Bundles; one that was offered stays until it is taken. ``ready`` depends on grants of the same cycle.
+        Bundles; an offered bundle stays until it is taken. ``ready`` depends on grants of the same cycle.
     claim, owner
-        Whether free vertices are claimed, and for whom; belongs to ``i``.
+        Whether free vertices are claimed, and the owner; belongs to ``i``.
     request, answer
-        Of every lane, to and from the state store; the answer comes in the cycle after the request was taken.
+        Requests of each lane to the state store, and answers in the cycle after the request was taken.
     o, ahead
         Bundles with their answers, two cycles after ``i`` at the earliest; depends on answers of the same cycle.
-        Vertices of the one that may be offered in the next cycle; depends on ``o.ready`` and ``i``.
+        Vertices of the bundle that may be offered next; depends on ``o.ready`` and ``i``.
     holding
-        Part of the bundle at ``i`` was asked for.
+        Part of the bundle at ``i`` has been requested.
     busy
-        A bundle was taken and not handed out.
+        A bundle has been taken and not yet emitted.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -65,7 +65,7 @@ class StateLookup(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Two slots in turn."""
+        """Fill two slots in turn."""
         m = Module()
         config, settings = self.config, self.settings
         lanes = range(config.lanes)

@@ -1,4 +1,4 @@
-"""State pager: exchanges pages of the node state with the external memory."""
+"""State pager: swaps pages of the node state with the external memory."""
 
 from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -15,7 +15,7 @@ __all__ = ["PagesSignature", "StatePager"]
 
 
 class PagesSignature(wiring.Signature):
-    """Pages and the external memory, seen from the pages.
+    """Ports to the external memory, seen from the pager.
 
     Members
     -------
@@ -24,7 +24,7 @@ class PagesSignature(wiring.Signature):
     request, beat
         Client of the read arbiter.
     write, unwritten
-        Beats to write; some that were taken have no answer yet, which is known in the next cycle.
+        Beats to write; write responses are outstanding, from the cycle after a beat.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -41,41 +41,41 @@ class PagesSignature(wiring.Signature):
 
 
 class StatePager(wiring.Component):
-    """Knows which pages are on the chip, each in the one frame it can be in, and fetches one that is missing.
+    """Keeps which pages are on the chip, direct-mapped to frames, and fetches missing ones.
 
-    Whoever wants a page that is missing waits; of those that do, one after another has its page fetched. The page
-    stays until that one has been served, so everyone is. A page that nothing was written to is not written back.
+    A user that misses waits. Missed pages are fetched in round-robin order of their users, and a page stays until its
+    user has been served, so every user is served. Clean pages are not written back.
 
     Parameters
     ----------
     config
         Sizes.
     users
-        How many want pages.
+        Number of users.
 
     Attributes
     ----------
     clear
-        No page is on the chip: a run begins.
+        Invalidate all pages, at the start of a run.
     fresh
-        Pages that are missing hold nothing yet, and are not read.
+        Missing pages are empty so far and are not read.
     failed
-        The memory has failed. Like what a failed read brings, vertices that are read then are in a community already,
-        so that no search begins at or waits for what is not to be trusted.
+        The memory has failed. Vertices read from then on, and those of a failed read, count as members of a community,
+        so that no search starts from or waits for invalid data.
     wants, wanted
-        Of every user: whether it wants a page, and its number.
+        For each user: whether it wants a page, and the page's number.
     served, writes
-        Of every user: it had what it wants in this cycle; it writes to the page.
+        For each user: it is served in this cycle; it writes to the page.
     here
-        Of every user: its page is on the chip. Low for all while a page is exchanged.
+        For each user: its page is on the chip. Low for all during a swap.
     busy
-        A page is exchanged, or kept for somebody.
+        A page is swapped, or held for a user.
     moving, place
-        The banks show and are written the vertex at ``place``.
+        The banks are read and written at ``place``.
     shown
-        The vertices of all banks at the place of the cycle before.
+        Vertices of all banks at the previous cycle's ``place``.
     put, contents
-        Banks to write, and what, by the number of the bank modulo ``config.slots``.
+        Banks to write, and their contents, by the number of the bank modulo ``config.slots``.
     pages
         To the external memory.
     """
@@ -103,7 +103,7 @@ class StatePager(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Find who lacks a page; out with the old, in with the new."""
+        """Find a miss; write the old page back, read the new one."""
         m = Module()
         config, pages = self.config, self.pages
         frame_bits = exact_log2(config.frames)
@@ -111,7 +111,7 @@ class StatePager(wiring.Component):
         tags = Array(Signal(config.page_bits - frame_bits, name=f"tag{n}") for n in frames)
         known, changed = Signal(config.frames), Signal(config.frames)
 
-        # Who lacks a page; a cycle later one of them, and which. The turn goes on with every page that is fetched.
+        # Users that miss; a cycle later the chosen one and its page. The pointer advances with every fetched page.
         turn, lacks, lacked = Signal(range(self.users)), Signal(self.users), Signal(self.users)
         missing = Array(Signal(config.page_bits, name=f"missing{n}") for n in range(self.users))
         for n, page in enumerate(self.wanted):
@@ -129,7 +129,7 @@ class StatePager(wiring.Component):
             with m.If(Mux(later.any(), later[n], lacked[n])):
                 m.d.comb += user.eq(n)
 
-        # The page that comes, its frame, and the one that goes.
+        # The new page, its frame, and the evicted page.
         chosen, page = Signal(range(self.users)), Signal(config.page_bits)
         frame = page[:frame_bits]
         at, asked = Signal(range(config.page_beats)), Signal(range(config.page_beats + 1))
@@ -147,7 +147,7 @@ class StatePager(wiring.Component):
             pages.write.payload.address.eq(pages.base + Cat(at, gone)),
             pages.write.payload.data.eq(out),
             pages.write.payload.strobe.eq(~0),
-            # A line at a time crosses no 4 KiB.
+            # Single lines do not cross a boundary of 4 KiB.
             pages.request.payload.address.eq(pages.base + Cat(asked[: len(at)], page)),
             pages.request.payload.length.eq(line_beats - 1),
         ]
@@ -171,12 +171,12 @@ class StatePager(wiring.Component):
                 with m.If(lacks.any()):
                     m.next = "STOP"
             with m.State("STOP"):
-                # What was granted in the cycle before is written in this one.
+                # The grant of the previous cycle writes in this one.
                 m.d.comb += self.moving.eq(1)
                 m.d.sync += [chosen.eq(user), page.eq(missing[user]), at.eq(0), asked.eq(0)]
                 m.next = "LEAVE"
             with m.State("LEAVE"):
-                # The first vertices of the page that goes are shown already.
+                # The first vertices of the evicted page are shown already.
                 m.d.comb += self.moving.eq(1)
                 m.d.sync += known.bit_select(frame, 1).eq(0)
                 with m.If((known & changed).bit_select(frame, 1)):
@@ -198,7 +198,7 @@ class StatePager(wiring.Component):
                     with m.If(last):
                         m.next = "SETTLE"
             with m.State("SETTLE"):
-                # A page may be read again as soon as it was written.
+                # A page may be read again as soon as it has been written.
                 m.d.comb += self.moving.eq(1)
                 with m.If(~pages.unwritten):
                     m.next = "READ"
@@ -222,7 +222,7 @@ class StatePager(wiring.Component):
                 m.d.sync += silent.eq(0)
                 m.next = "HOLD"
             with m.State("HOLD"):
-                # Until it has been served, or wants it no longer: searches of an engine ask in turn.
+                # Held until the user is served or withdraws: an engine's searches ask in turn.
                 asks = self.wants.bit_select(chosen, 1) & (Array(self.wanted)[chosen] == page)
                 m.d.sync += silent.eq(Mux(asks, 0, silent + 1))
                 with m.If((silent == config.searches) | self.served.bit_select(chosen, 1)):

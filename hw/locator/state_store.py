@@ -1,4 +1,4 @@
-"""Node state: who has visited what, in banks; all of it on the chip, or the pages that are needed."""
+"""Node state in banks: states of all vertices on the chip, or of the pages in use."""
 
 from functools import reduce
 from operator import or_
@@ -18,7 +18,7 @@ __all__ = ["Entry", "ScanRow", "StateStore"]
 
 
 class Entry(data.StructLayout):
-    """First contents of a vertex: the ``node``-th, its ``row``."""
+    """Initial contents: the ``node``-th vertex, its ``row``."""
 
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__({"node": config.node_bits, "row": Row(config)})
@@ -32,14 +32,13 @@ class ScanRow(data.StructLayout):
 
 
 class StateStore(wiring.Component):
-    """State of all vertices, banked by the low bits of their number.
+    """Keeps the state of all vertices in banks, selected by the low bits of the VID.
 
-    A bank takes a request a cycle and is its own owner of what it holds, so looking, deciding and writing are one
-    step that nothing comes between. Hubs need no state: a vertex is one if its degree is above the threshold and it
-    is in no community.
+    A bank takes one request a cycle and reads, decides and writes in one atomic step. Hubs need no state: a vertex is
+    a hub if its degree is above the threshold and it is in no community.
 
-    With pages (``config.paged``) a request waits until its vertex's page is on the chip, and all wait while a page is
-    exchanged; see `hw.locator.state_pager`.
+    With pages (``config.paged``) a request waits until its vertex's page is on the chip, and all wait during a swap;
+    see `hw.locator.state_pager`.
 
     Parameters
     ----------
@@ -51,22 +50,22 @@ class StateStore(wiring.Component):
     settings
         Of the round.
     requests
-        Of every lane of every engine; ``ready`` in the cycle in which the bank takes it, which depends on all
-        requests of the cycle.
+        Requests of each lane of each engine; ``ready`` when the bank takes one, which depends on all requests of the
+        cycle.
     answers
-        Of every lane, in the cycle after its request was taken.
+        Answer for each lane, in the cycle after its request was taken.
     entry
-        First contents, in the order of vertices, written while no request is under way. ``ready`` depends on
+        Initial contents, in the order of vertices, written while no request is outstanding. ``ready`` depends on
         registers and on the vertex.
     scan, scans
-        Which vertex of every bank to show, and whether that is wanted.
+        Address of the vertex to show in each bank, and its enable.
     scanned
-        The vertices ``scan`` named one cycle before.
+        The vertices that ``scan`` addressed in the previous cycle.
     identified
-        How many vertices have become part of a community, a cycle later.
+        Number of vertices that became part of a community in the previous cycle.
     clear, loading, failed, paging, pages
-        With pages only: a run begins; entries are being written; the memory has failed; a page is exchanged or kept
-        for somebody; the external memory.
+        With pages only: a run begins; entries are being written; the memory has failed; a page is swapped or held for a
+        user; the external memory.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -87,7 +86,7 @@ class StateStore(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Connect banks through the crossbar, and let through whose vertex is on the chip."""
+        """Connect banks through the crossbar; pass requests whose vertex is on the chip."""
         m = Module()
         config, entry = self.config, self.entry
         m.submodules.arbiter = arbiter = BankArbiter(config.engines * config.lanes, config.banks)
@@ -128,7 +127,7 @@ class StateStore(wiring.Component):
         return m
 
     def _add_pager(self, m: Module, here: Signal, banks: list[StateBank]) -> None:
-        """Let the pager say who may go on, and give it the banks while it exchanges a page."""
+        """Let the pager gate requests, and give it the banks during a swap."""
         config, entry = self.config, self.entry
         lanes, in_page = len(self.requests), exact_log2(config.page)
         m.submodules.pager = pager = StatePager(config, lanes + 2)
@@ -152,7 +151,7 @@ class StateStore(wiring.Component):
                 pager.served[n].eq(request.valid & request.ready),
                 pager.writes[n].eq(pager.served[n] & (request.payload.operation != Operation.LOOK)),
             ]
-        # Entries and the scan come after the lanes.
+        # Entries and the scan are users behind the lanes.
         present, puts = Signal(), entry.valid & entry.ready
         m.d.sync += present.eq(pager.here[lanes + 1])
         m.d.comb += [

@@ -16,8 +16,8 @@ __all__ = ["TaskGenerator"]
 class TaskGenerator(wiring.Component):
     """Queues the neighbours of every hub, a line of the adjacency at a time, one task a cycle.
 
-    A task has at most as many neighbours as an engine can hold, so an engine that has taken one never waits for
-    another: there is nothing that could lock up.
+    A task has at most as many neighbours as an engine can hold, so an engine completes a task without another one, and
+    no deadlock is possible.
 
     Parameters
     ----------
@@ -27,15 +27,15 @@ class TaskGenerator(wiring.Component):
     Attributes
     ----------
     start
-        Number tasks from 0 again: a round begins.
+        Restart task numbers from 0, at the beginning of a round.
     i
         Hubs.
     o
-        Tasks, at most ``config.tasks`` waiting.
+        Tasks; at most ``config.tasks`` are queued.
     level
-        Tasks that wait.
+        Queued tasks.
     busy
-        A hub is being cut or a task waits.
+        A hub is being cut or a task is queued.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -50,7 +50,7 @@ class TaskGenerator(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Keep the hub whose row is cut, and how far."""
+        """Keep the hub that is being cut and the position in its row."""
         m = Module()
         config = self.config
         m.submodules.queue = queue = Queue(Task(config), config.tasks)

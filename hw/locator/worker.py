@@ -14,7 +14,7 @@ __all__ = ["Worker"]
 
 
 class Worker(wiring.Component):
-    """Finds communities and emits them; the next search goes on while a record is emitted.
+    """Finds communities and emits their records; the next search runs during the emission.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class Worker(wiring.Component):
     o
         Records.
     emitting
-        A record is under way.
+        A record is being emitted.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -45,7 +45,7 @@ class Worker(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Connect the three."""
+        """Connect searcher, buffer and collector."""
         m = Module()
         m.submodules.searcher = searcher = Searcher(self.config)
         m.submodules.buffer = buffer = RecordBuffer(self.config)

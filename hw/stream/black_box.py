@@ -1,4 +1,4 @@
-"""Emitting what repeats once: an instance of a module whose Verilog is generated apart."""
+"""Black box: an instance of a module whose Verilog is generated separately, once for all instances."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ __all__ = ["BlackBox", "black_boxes_of"]
 
 
 def black_boxes_of(component: Any) -> dict[str, Any]:
-    """Return the components that `component` leaves to be generated apart, by the name of their module."""
+    """Return the black boxes in `component`: the components to generate separately, by the name of their module."""
     return dict(getattr(component, "modules", {}))
 
 
@@ -19,20 +19,20 @@ class BlackBox(Elaboratable):
     Parameters
     ----------
     component
-        Gives the ports, by its signature; its own members are connected.
+        Defines the ports by its signature; its own members are connected.
     name
         Name of the module that is generated from an equal component.
     """
 
     def __init__(self, component: Any, name: str) -> None:
         self.component, self.name = component, name
-        # Amaranth warns of components that are made and not elaborated; this one is elaborated elsewhere, once.
+        # Amaranth warns of components that are never elaborated; this one is elaborated elsewhere, once.
         component._MustUse__used = True
 
     def elaborate(self, platform: Any) -> Module:
         """Emit an instance with clock, reset and every member of the signature.
 
-        The constant side of an always-ready stream is no port.
+        The constant side of an always-ready stream is not a port.
         """
         m = Module()
         ports: dict[str, Any] = {"i_clk": ClockSignal(), "i_rst": ResetSignal()}

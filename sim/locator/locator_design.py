@@ -1,4 +1,4 @@
-"""Design under test: the locator at an AXI4 port, graphs in its memory, and what a run of it gives back."""
+"""Design under test: the locator at an AXI4 port, graphs in its memory, and the results of a run."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from hw.stream.black_box import black_boxes_of
 
 __all__ = ["MOST_PAGE", "Layout", "LocatorDesign", "lay_out", "worker_blocks"]
 
-#: Vertices of the largest page that there is room for.
+#: Vertices of the largest page that fits.
 MOST_PAGE = 256
 
-#: From so many workers on one program for all saves more of the compiler's time than it costs the simulator's.
+#: Workers from which on one compiled module saves more of the compiler's time than it costs the simulator.
 _MANY = 8
-#: Bursts of a client that are under way, without and with lines that are read when they are needed.
+#: Outstanding bursts of a client, with the adjacency on the chip and with lines read on demand.
 _BURSTS, _LINES = 16, 128
 
 
 class LocatorDesign(wiring.Component):
     """A `Locator` behind a read arbiter with flat AXI4 ports; parameters as for `LocatorConfig`.
 
-    Where there are several workers they are generated apart, once, unless `once` is false.
+    Several workers are black boxes, generated once, unless `once` is false.
     """
 
     def __init__(self, *, once: bool = True, **parameters: Any) -> None:
@@ -61,11 +61,11 @@ class LocatorDesign(wiring.Component):
 
     @property
     def modules(self) -> dict[str, Any]:
-        """What is generated apart, by the name of its module."""
+        """Black boxes, by the name of their module."""
         return black_boxes_of(self.locator)
 
     def elaborate(self, platform: object) -> Module:
-        """Connect the two."""
+        """Connect locator and read arbiter."""
         m = Module()
         m.submodules.locator = locator = self.locator
         m.submodules.arbiter = arbiter = self.arbiter
@@ -92,13 +92,13 @@ class LocatorDesign(wiring.Component):
 
 
 def worker_blocks(machine: LocatorDesign) -> tuple[str, ...]:
-    """Return what `sim.harness.BuildOptions.blocks` are: the worker, compiled once for all that there are."""
+    """Return `sim.harness.BuildOptions.blocks`: the worker, compiled once for all instances."""
     return tuple(machine.modules) if machine.config.workers >= _MANY else ()
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A graph in memory: its bytes, and the fields of a LOCATE command that say where its arrays are."""
+    """A graph in memory: its bytes, and the fields of a LOCATE command with the addresses of its arrays."""
 
     image: bytes
     fields: dict[str, int]
@@ -131,14 +131,14 @@ def lay_out(
     degrees, offsets, edges
         Other contents of these arrays.
     first_line
-        Where the first array lies.
+        Line address of the first array.
     """
     image, lines = bytes(first_line * LINE_BYTES), {}
     for name, array in (
         ("offsets", graph.offsets if offsets is None else offsets),
         ("degrees", graph.degrees if degrees is None else degrees),
         ("edges", graph.edges if edges is None else edges),
-        # At most 16 bytes for each vertex, in whole pages; what it holds before a run is of no consequence.
+        # At most 16 bytes for each vertex, in whole pages; its contents before a run do not matter.
         ("state", np.full(4 * (graph.nodes + MOST_PAGE), 0xDEADBEEF, np.uint32)),
     ):
         lines[name] = len(image) // LINE_BYTES

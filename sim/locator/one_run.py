@@ -1,4 +1,4 @@
-"""One run of the locator, with nothing judged: what comes out is left in a file."""
+"""One run of the locator without checks; its outputs are written to a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sim.harness.codec import Codec
 from sim.locator.locator_design import LocatorDesign
 from sim.models.memory import Memory
 
-#: Cycles after which a run is taken for endless.
+#: Cycles after which a run counts as endless.
 _LIMIT = 20_000_000
 
 
@@ -40,7 +40,7 @@ async def one_run(dut: Any) -> None:
 
         bench.take(f"records__{n}", keep)
     bench.take("completion", completions.append)
-    # They are in the records, too.
+    # The records contain them as well.
     bench.take("first_hubs", lambda _: None)
     bench.drive("command", [given["command"]])
     await bench.until(lambda: bool(completions), _LIMIT)

@@ -135,7 +135,7 @@ def test_parts_of_a_community_are_refused() -> None:
     layer = layer_of(load("karate"), CONFIG, random.Random(1), f_out=2, scheme=Scheme())
     part = Record(np.arange(2), np.array([2]), np.ones((2, 3), np.bool_), 0, part=1)
     with pytest.raises(InputError, match="parts"):
-        aggregate_records(layer.graph, [part], layer.combined, layer.destination, layer.layer, layer.scheme)
+        aggregate_records([part], layer.combined, layer.destination, layer.layer, layer.scheme)
 
 
 def test_cora_saves_an_eighth() -> None:

@@ -66,7 +66,7 @@ class Layer:
 
     def expected(self) -> Aggregation:
         """Return exact results and operations."""
-        return aggregate_records(self.graph, self.records, self.combined, self.destination, self.layer, self.scheme)
+        return aggregate_records(self.records, self.combined, self.destination, self.layer, self.scheme)
 
 
 def _scales(rng: np.random.Generator, nodes: int) -> Scales:
