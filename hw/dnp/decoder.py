@@ -105,9 +105,9 @@ def _fields(row: Instruction, operand: Operand) -> dict[str, tuple[int, int]]:
 class Decoder(wiring.Component):
     """Instruction word to control signals, without a register.
 
-    Flags are told by as few bits as tell the rows apart, and operands are taken from where most rows have them, which
-    keeps the way from the program memory short; whether all other bits are as the table wants them is found beside, as
-    ``defined``. A field that a row does not use is anything.
+    Flags are decoded from as few bits as distinguish the rows, and operands are taken from the place that most rows
+    use, which keeps the path from the program memory short. All other bits are checked in parallel, as ``defined``. A
+    field that a row does not use is arbitrary.
     """
 
     #: Instruction word.

@@ -14,7 +14,7 @@ __all__ = ["Fetcher"]
 class Fetcher(wiring.Component):
     """Client of the read arbiter with a FIFO that has a free entry for every requested beat.
 
-    A request waits until the FIFO has room for all its beats, so what comes back is never held up. One beat a
+    A request waits until the FIFO has room for all its beats, so beats from memory are always accepted. One beat a
     cycle is sustained if no more than ``depth - BURST_BEATS - 2`` cycles pass between a burst on ``request`` and its
     first beat on ``beat``: behind the read arbiter, if the memory's latency is at most ``depth - BURST_BEATS - 4``.
 

@@ -119,8 +119,8 @@ class RangeSplitter(wiring.Component):
 class RangeMasker(wiring.Component):
     """Marks the words of every beat that belong to the range, and the range's last beat.
 
-    It counts the beats of a burst: what decides ``valid`` and ``ready`` then comes from registers near by, and not out
-    of the beats' block RAM.
+    It counts the beats of a burst, so that ``valid`` and ``ready`` depend on registers and not on the beats' block
+    RAM.
 
     Parameters
     ----------

@@ -14,8 +14,8 @@ __all__ = ["WordSerialiser"]
 class WordSerialiser(wiring.Component):
     """Sends the words in each beat's mask, lowest first; an empty range becomes one word marked ``empty``.
 
-    Words that do not belong to the range cost no cycle. Whether a beat ends with its next word is known from registers,
-    for all bits of the beats behind it wait for that.
+    Words outside the range cost no cycle. Registers show whether a beat ends with its next word, because that enables
+    all bits of the beats behind it.
 
     Parameters
     ----------

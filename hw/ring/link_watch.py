@@ -12,9 +12,8 @@ __all__ = ["LinkWatch"]
 class LinkWatch(wiring.Component):
     """Reports this chiplet's state to both neighbours and monitors theirs.
 
-    A reset takes packets and credits with it, so whoever works with a chiplet that was reset has to stop. That a
-    neighbour has stopped while both were at work is no news: its token says so to all. But a chiplet that comes later
-    may have missed that token.
+    A reset drops packets and credits, so chiplets that work with one that was reset have to stop. A neighbour that
+    stops while both are at work reports this by a token; only a chiplet that begins later may have missed it.
 
     Attributes
     ----------

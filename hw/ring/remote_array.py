@@ -19,8 +19,8 @@ Departure = data.StructLayout({"vid": 32, "destination": POSITION_BITS})
 class RemoteArray(wiring.Component):
     """Finds departures in the tiled offsets of the out-edges, one offset a cycle.
 
-    A tile that is not empty is a chiplet that needs the vertex; of these the one with the most hops is where the
-    vertex leaves the ring. The array is never longer than what is under way: it is made as fast as it is used.
+    A tile that is not empty is a chiplet that needs the vertex; the vertex leaves the ring at the one with the most
+    hops. Entries are made as fast as they are used, so the array is never stored.
 
     Attributes
     ----------
