@@ -1,6 +1,6 @@
 """Attribute core: carries out SAMPLE and COPY commands with its own sampler and attribute RAM (A1-A9)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from amaranth import Array, Cat, Elaboratable, Module, Mux, Signal, unsigned
@@ -9,6 +9,7 @@ from amaranth.lib.wiring import connect, flipped
 from amaranth.utils import exact_log2
 
 from contracts import BATCH, COMMAND_BYTES, COMMANDS, LINE_BYTES, Error, Flow, Opcode
+from contracts.parameters import Parameters, part, size
 from contracts.sampling import HOPS_MAX
 from contracts.scale import scales_of
 from hw.attributes.attribute_processor import AttributeProcessor
@@ -33,17 +34,17 @@ _ARRAYS = ("offsets", "edges", "scales", "nodes")
 
 
 @dataclass(frozen=True)
-class AttributeCoreConfig:
+class AttributeCoreConfig(Parameters):
     """Sizes of a core.
 
     Parameters
     ----------
     attribute
-        Of the attribute RAM and the memory port.
+        Sizes of the attribute RAM and the memory port.
     most
-        Largest fan-out and number of negatives, 1..255.
+        Largest fan-out and number of negatives.
     frontier
-        Positions of a batch that are expanded, 2..65536: roots and samples of all hops but the last.
+        Most positions of a batch that are expanded: roots, and samples of all hops but the last.
 
     Raises
     ------
@@ -51,15 +52,9 @@ class AttributeCoreConfig:
         If a parameter is out of its range.
     """
 
-    attribute: AttributeConfig = field(default_factory=AttributeConfig)
-    most: int = 16
-    frontier: int = 1024
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.most <= 255:
-            raise ValueError(f"most must be in 1..255, not {self.most!r}")
-        if not 2 <= self.frontier <= 1 << 16:
-            raise ValueError(f"frontier must be in 2..65536, not {self.frontier!r}")
+    attribute: AttributeConfig = part(AttributeConfig, flat=True, follows=("address_width", "data_width"))
+    most: int = size(16, 1, 255)
+    frontier: int = size(1024, 2, 1 << 16)
 
 
 class AttributeCore(wiring.Component):

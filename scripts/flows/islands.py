@@ -167,6 +167,8 @@ def find(
 ) -> Found:
     """Run the locator in RTL on a graph.
 
+    The locator is a block and no machine: it takes a command in place of images, so `sim.runner` does not run it.
+
     Parameters
     ----------
     graph

@@ -74,7 +74,7 @@ def limits_of(config: CommunityChipletConfig) -> Limits:
     return Limits(config.locator.c_max, config.locator.hubs)
 
 
-def read_back(folder: Path, position: IntArray, images: Sequence[Image], *, alone: bool) -> Located:
+def read_back(folder: Path, position: IntArray, images: Sequence[Image]) -> Located:
     """Return what every chiplet has located for the first layer; later layers have the same records.
 
     Parameters
@@ -85,8 +85,6 @@ def read_back(folder: Path, position: IntArray, images: Sequence[Image], *, alon
         int64 [nodes], VID in the images of each VID in the graph as given.
     images
         Of all chiplets.
-    alone
-        There is one chiplet and no ring.
     """
     called = np.argsort(position)
 
@@ -99,7 +97,7 @@ def read_back(folder: Path, position: IntArray, images: Sequence[Image], *, alon
 
     found = []
     for number, image in enumerate(images):
-        tiles = zip(located(folder, None if alone else number), vids_of(image), strict=False)
+        tiles = zip(located(folder, number), vids_of(image), strict=False)
         found.append([[given(record, vids) for record in records] for records, vids in tiles])
     return found
 

@@ -22,8 +22,10 @@ from hw.dnp.neural_unit import NeuralConfig
 from hw.machine import Units
 from hw.pe.formats import PEConfig
 from hw.ring.formats import RingConfig
-from sim.attributes.batch_jobs import Ran, run_batches
-from sim.chiplet.problems import random_graph, random_problem
+from sim.problems import random_graph, random_problem
+from sim.runner.batches import BatchJob, Ran
+from sim.runner.jobs import Settings
+from sim.runner.run import run_jobs
 from tb.community.configurations import chiplet_config
 from tb.harness.marks import full
 
@@ -66,7 +68,7 @@ def roots(*sizes: int) -> list[IntArray]:
 
 def check(problem: Problem, plan: Plan, batches: list[IntArray], ran: list[Ran]) -> None:
     for number, (mine, out) in enumerate(zip(batches, ran, strict=True)):
-        assert all(done["error"] == Error.NONE for done in out.completions), out.completions
+        assert [run.completion["error"] for run in out.runs] == [Error.NONE, Error.NONE]
         batch, results = batch_results(problem, mine, plan, number)
         assert out.batch["positions"] == batch.nodes.size
         assert [out.batch[f"hop{n}"] for n in range(len(batch.hops))] == list(batch.hops)
@@ -83,7 +85,8 @@ def test_batches_are_bit_exact(tmp_path: Path) -> None:
     for slotted, activation in ((True, "tanh"), (False, "relu")):
         whole = problem(activation)
         image = BatchImage(whole, PLAN, 7, slotted=slotted)
-        ran, _ = run_batches(GATHER, UNITS, image, [batches], tmp_path, latency=20, stall=0.2)
+        job = BatchJob(image, [batches], Settings(latency=20, stall=0.2))
+        (ran,), _ = run_jobs(GATHER, [job], tmp_path, name="batch_machine", units=UNITS)
         check(whole, PLAN, batches, ran)
         assert sum(out.batch["positions"] for out in ran) > 5 * CORE.attribute.slots
 
@@ -107,11 +110,10 @@ def test_every_chiplet_has_batches_of_its_own(
     for activation, stall in (("relu", 0.0), ("sigmoid", 0.2)):
         whole = problem(activation)
         image = BatchImage(whole, PLAN, 7, limits=limits)
-        ran, _ = run_batches(config, UNITS, image, shares, tmp_path, ring=ring, latency=20, stall=stall)
+        job = BatchJob(image, shares, Settings(latency=20, stall=stall))
+        (ran,), _ = run_jobs(config, [job], tmp_path, name="batch_machine", units=UNITS, ring=ring)
         check(whole, PLAN, batches, ran)
         assert [out.chiplet for out in ran] == [0, 0, 0, *([2, 2] if ring else [0, 0])]
-        # Chiplets do not wait for each other.
-        assert all(len(out.cycles) == 2 for out in ran)
 
 
 def test_batches_that_do_not_fit_are_refused() -> None:

@@ -23,9 +23,10 @@ from golden.model.activation import RELU
 from golden.model.network import Problem
 from hw.dnp.neural_unit import NeuralConfig
 from hw.machine import Units
-from sim.chiplet.jobs import Job, Outcome, Settings, mismatches, run_jobs
-from sim.chiplet.problems import CORNERS, corner_graph, random_problem
 from sim.models.activity import WINDOW, activity
+from sim.problems import CORNERS, corner_graph, random_problem
+from sim.runner.jobs import Job, Outcome, Settings, mismatches
+from sim.runner.run import run_jobs
 from tb.community.configurations import chiplet_config
 from tb.harness.marks import full
 from tb.locator.graphs import many_hubs
@@ -91,7 +92,7 @@ def _corners() -> tuple[list[Problem], Work]:
     memories = (Settings(), Settings(latency=3), Settings(latency=20, stall=0.4, out_of_order=True, seed=5))
     work = [
         Job(
-            build_community_image(given, schedules[n % 3], LIMITS, kind, row_lines=(n + kind) % 2 * ROWS),
+            [build_community_image(given, schedules[n % 3], LIMITS, kind, row_lines=(n + kind) % 2 * ROWS)],
             memories[(n + kind) % 3],
         )
         for n, given in enumerate(problems)
@@ -104,7 +105,7 @@ def _larger() -> tuple[list[Problem], Work]:
     """Rows of several beats, three layers, hubs with many neighbours."""
     problems = [larger(1, [20, 17, 4], Model.GIN, 0.3), larger(2, [8, 16], Model.GCN, 1.0)]
     work = [
-        Job(build_community_image(given, Schedule(7), LIMITS, kind, row_lines=kind * ROWS), Settings(latency=30))
+        Job([build_community_image(given, Schedule(7), LIMITS, kind, row_lines=kind * ROWS)], Settings(latency=30))
         for given in problems
         for kind in Kind
     ]
@@ -122,7 +123,7 @@ def _in_stages() -> tuple[list[Problem], Work]:
     ]
     memories = (Settings(latency=3), Settings(latency=30, stall=0.3, seed=2))
     work = [
-        Job(build_community_image(given, Schedule(5), LIMITS, Kind(n % 2), in_stages=True), memories[n % 2])
+        Job([build_community_image(given, Schedule(5), LIMITS, Kind(n % 2), in_stages=True)], memories[n % 2])
         for n, given in enumerate(problems)
     ]
     return problems, work
@@ -133,7 +134,7 @@ def _ends() -> tuple[list[Problem], Work]:
     problems = [larger(6, [11, 5], Model.GCN, 0.3, "tanh"), larger(7, [6, 7, 3], Model.GIN, 1.0, "elu")]
     work = [
         Job(
-            build_community_image(given, Schedule(7), LIMITS, in_stages=bool(n), row_lines=ROWS),
+            [build_community_image(given, Schedule(7), LIMITS, in_stages=bool(n), row_lines=ROWS)],
             Settings(latency=20, stall=0.2 * n),
         )
         for n, given in enumerate(problems)
@@ -173,7 +174,7 @@ def _in_tiles() -> tuple[list[Problem], Work]:
         build_community_image(given, schedule, LIMITS, Kind(n % 2), row_lines=ROWS, room=rooms[n])
         for n, (given, schedule) in enumerate(zip(problems, schedules, strict=True))
     ]
-    return problems, [Job(image, memories[n % 2]) for n, image in enumerate(images)]
+    return problems, [Job([image], memories[n % 2]) for n, image in enumerate(images)]
 
 
 def _first(image: Image, opcode: Opcode) -> dict[str, int]:
@@ -233,7 +234,7 @@ def _errors() -> tuple[list[Error], Problem, Work]:
         (Error.EDGE_RANGE, changed(RegionKind.TILES, offsets + 1, 1 << 20, tiled), Settings()),
         (Error.MEMORY_WRITE, tiled, Settings(write_errors=(last.address, last.address + 31))),
     ]
-    work = [job for _, bad, how in cases for job in (Job(bad, how), Job(image, Settings(reset=False)))]
+    work = [job for _, bad, how in cases for job in (Job([bad], how), Job([image], Settings(reset=False)))]
     return [code for code, _, _ in cases], given, work
 
 
@@ -241,7 +242,7 @@ def _deep() -> tuple[Problem, Work]:
     """More layers than numbers of layers in a hub unit."""
     given = problem("path", 7)
     given = random_problem(given.graph, Model.GCN, [3] * 18, 7)
-    return given, [Job(build_community_image(given, Schedule(1), LIMITS, row_lines=ROWS), Settings(latency=5))]
+    return given, [Job([build_community_image(given, Schedule(1), LIMITS, row_lines=ROWS)], Settings(latency=5))]
 
 
 def _resets() -> tuple[Problem, Work]:
@@ -250,12 +251,7 @@ def _resets() -> tuple[Problem, Work]:
     image = build_community_image(given, Schedule(7), LIMITS, row_lines=ROWS)
     tiled = build_community_image(given, Schedule(7), LIMITS, room=TINY)
     cuts = ((image, (300, 900, 1500, 2100, 2700)), (tiled, (700, 1300, 1900, 2500)))
-    return given, [
-        job
-        for image, cycles in cuts
-        for cycle in cycles
-        for job in (Job(image, Settings(latency=10, reset_after=cycle)), Job(image, Settings(latency=10)))
-    ]
+    return given, [Job([image], Settings(latency=10, reset_after=cycle)) for image, cycles in cuts for cycle in cycles]
 
 
 @pytest.fixture(scope="module")
@@ -282,8 +278,8 @@ def test_records_are_kept_for_the_next_layers_if_they_fit(outcomes: dict[str, li
     """All of a small graph: a PE has room for 64 beats, too few for a star of 40 nodes."""
     problems, _ = _corners()
     small = [int(one.graph.nodes < 40) for one in problems for _ in Kind]
-    assert [out.counters["replayed"] for out in outcomes["corners"]] == small
-    assert [out.counters["replayed"] for out in outcomes["larger"]] == [0] * len(outcomes["larger"])
+    assert [out.run.counters["replayed"] for out in outcomes["corners"]] == small
+    assert [out.run.counters["replayed"] for out in outcomes["larger"]] == [0] * len(outcomes["larger"])
 
 
 def test_rows_stay_on_the_chip_where_they_fit(outcomes: dict[str, list[Outcome]]) -> None:
@@ -292,7 +288,7 @@ def test_rows_stay_on_the_chip_where_they_fit(outcomes: dict[str, list[Outcome]]
     stay = [set(range(len(problems[n // 2].model.layers))) - set(out.results) for n, out in enumerate(found)]
     assert stay == [set(), {0, 1}, set(), {0}]
     assert set(outcomes["deep"][0].results) == {17}
-    bytes_read = [out.run.counters["bytes_read"] for out in found if out.run]
+    bytes_read = [out.run.memory["bytes_read"] for out in found]
     assert bytes_read[1] < bytes_read[0]
     assert bytes_read[3] < bytes_read[2]
     for given, out in zip(_ends()[0], outcomes["ends"], strict=True):
@@ -311,10 +307,9 @@ def test_graphs_beyond_the_chip_are_exact(outcomes: dict[str, list[Outcome]]) ->
     problems, work = _in_tiles()
     found = [mismatches(given, out) for given, out in zip(problems, outcomes["tiles"], strict=True)]
     assert not any(found), found
-    counts = [tiles_of(job.image) for job in work]
+    counts = [tiles_of(job.images[0]) for job in work]
     assert min(counts[-7:]) >= 2, counts
     ended = outcomes["tiles"][-1].run
-    assert ended is not None
     assert [phase.layer for phase in ended.phases if phase.opcode == "neural"] == list(problems[-1].model.ends)
 
 
@@ -330,14 +325,13 @@ def test_the_counts_of_all_tiles_are_added_up(outcomes: dict[str, list[Outcome]]
             schedule = Schedule((7, 2)[problems.index(given) % 2])
             own, found = partition(graph, schedule, LIMITS, elsewhere=np.arange(tile.rows.size) >= tile.vertices)
             hubs, communities = hubs + len(own), communities + len(found)
-        assert (out.counters["hubs"], out.counters["communities"]) == (hubs, communities)
+        assert (out.run.counters["hubs"], out.run.counters["communities"]) == (hubs, communities)
 
 
 def test_layers_that_end_on_the_neural_chip_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
     problems, _ = _ends()
     for given, outcome in zip(problems, outcomes["ends"], strict=True):
         assert mismatches(given, outcome) == []
-        assert outcome.run is not None
         assert [phase.layer for phase in outcome.run.phases if phase.opcode == "neural"] == list(given.model.ends)
 
 
@@ -345,7 +339,7 @@ def test_many_layers_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
     given, _ = _deep()
     (out,) = outcomes["deep"]
     assert mismatches(given, out) == []
-    assert out.counters["replayed"] == len(given.model.layers) - 1
+    assert out.run.counters["replayed"] == len(given.model.layers) - 1
 
 
 def test_larger_graphs_are_exact_and_counted(outcomes: dict[str, list[Outcome]]) -> None:
@@ -359,18 +353,17 @@ def test_larger_graphs_are_exact_and_counted(outcomes: dict[str, list[Outcome]])
             columns = columns_of(record)
             total += operations_of(columns, plan(columns, Scheme(kind, 2, 2, 256)))
         layers = len(given.model.layers)
-        assert out.counters["gross"] == pytest.approx(layers * total.gross, rel=0.1)
-        assert out.counters["formed"] == pytest.approx(layers * total.formed, rel=0.2)
+        assert out.run.counters["gross"] == pytest.approx(layers * total.gross, rel=0.1)
+        assert out.run.counters["formed"] == pytest.approx(layers * total.formed, rel=0.2)
 
 
 def test_it_is_known_when_pes_worked(tmp_path: Path) -> None:
     given = larger(2, [8, 16], Model.GCN, 0.3)
-    (outcome,) = run([Job(build_community_image(given, Schedule(7), LIMITS), Settings(latency=30))], tmp_path)
-    assert outcome.run is not None
+    (outcome,) = run([Job([build_community_image(given, Schedule(7), LIMITS)], Settings(latency=30))], tmp_path)
     counts = activity(tmp_path).astype(np.int64)
     multipliers, adders = counts[:, ::2], counts[:, 1::2]
     # The chiplet counts its adders' work itself.
-    assert adders.sum() == outcome.counters["worked"]
+    assert adders.sum() == outcome.run.counters["worked"]
     # Of both PEs, in every layer.
     starts = [phase.began // WINDOW for phase in outcome.run.phases if phase.opcode == "process"]
     for first, last in zip(starts, [*starts[1:], len(counts)], strict=True):
@@ -383,17 +376,16 @@ def test_it_is_known_when_pes_worked(tmp_path: Path) -> None:
 def test_errors_end_a_run_and_are_told(outcomes: dict[str, list[Outcome]]) -> None:
     codes, given, _ = _errors()
     found = outcomes["errors"]
-    assert [out.run.completion["error"] if out.run else None for out in found[::2]] == codes
+    assert [out.errors for out in found[::2]] == [[code] for code in codes]
     assert [mismatches(given, out) for out in found[1::2]] == [[]] * len(codes)
 
 
 def test_a_reset_in_the_middle_leaves_nothing_behind(outcomes: dict[str, list[Outcome]]) -> None:
     given, _ = _resets()
     found = outcomes["resets"]
-    assert any(out.run is None for out in found[::2])
-    whole = found[1::2]
-    assert [mismatches(given, out) for out in whole] == [[]] * len(whole)
-    assert len({out.run.cycles for out in whole if out.run}) == 2
+    assert any(out.cut_off for out in found)
+    assert [mismatches(given, out) for out in found] == [[]] * len(found)
+    assert len({out.cycles for out in found}) == 2
 
 
 @full
@@ -416,7 +408,7 @@ def test_any_graph_in_any_tiles_is_exact(tmp_path: Path) -> None:
         problems.append(random_problem(plain, MODELS[seed % 3], [int(random.integers(1, 21)), 3], seed))
         schedule = Schedule(int(random.integers(0, 20)), bool(seed % 2))
         image = build_community_image(problems[-1], schedule, LIMITS, Kind(seed % 2), room=room)
-        work.append(Job(image, Settings(latency=int(random.integers(1, 40)), stall=0.3 * (seed % 2), seed=seed)))
+        work.append(Job([image], Settings(latency=int(random.integers(1, 40)), stall=0.3 * (seed % 2), seed=seed)))
     found = [mismatches(given, out) for given, out in zip(problems, run(work, tmp_path), strict=True)]
     assert not any(found), found
 
@@ -433,15 +425,14 @@ def test_other_sizes_are_exact(tmp_path: Path, pes: int, units: int, lanes: int)
     def image(one: Problem, kind: Kind, row_lines: int = rows) -> Image:
         return build_community_image(one, Schedule(7), LIMITS, kind, row_lines=row_lines)
 
-    work = [Job(image(one, kind), Settings(stall=0.2)) for one in given for kind in Kind]
+    work = [Job([image(one, kind)], Settings(stall=0.2)) for one in given for kind in Kind]
     # Without a row memory, who wants one is told so.
-    refused = [] if rows else [Job(image(given[0], Kind.PAIRS, ROWS))]
+    refused = [] if rows else [Job([image(given[0], Kind.PAIRS, ROWS)])]
     community = {**SMALL["community"], "lanes": lanes, "ways": lanes // 4}  # type: ignore[dict-item]
     sizes = {"pes": pes, "units": units, "ways": lanes // 4, "community": community}
     outcomes = run(refused + work, tmp_path, f"community_{pes}_{units}_{lanes}", row_lines=rows, **sizes)
     for out in outcomes[: len(refused)]:
-        assert out.run is not None
-        assert out.run.completion["error"] == Error.BAD_OPERAND
+        assert out.errors == [Error.BAD_OPERAND]
     assert [mismatches(given[n // 2], out) for n, out in enumerate(outcomes[len(refused) :])] == [[]] * len(work)
 
 

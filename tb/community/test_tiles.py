@@ -20,7 +20,7 @@ from golden.locator.partition import partition
 from golden.locator.schedule import SLOW, Schedule
 from golden.model.network import Problem
 from golden.ring.placement import Placement
-from sim.chiplet.problems import corner_graph, random_graph, random_problem
+from sim.problems import corner_graph, random_graph, random_problem
 from tb.locator.graphs import many_hubs
 
 AMPLE = Room(1024, 1 << 14, 4, 256)

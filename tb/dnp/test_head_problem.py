@@ -19,7 +19,7 @@ from golden.image import Image
 from golden.image_format import row_bytes
 from golden.model.layer import Int16Array
 from golden.model.network import infer
-from sim.chiplet.problems import random_graph, random_problem
+from sim.problems import random_graph, random_problem
 from tb.dnp.heads import head_problem, labelled
 
 CORE = ProcessorConfig(wm_depth=96, xm_depth=20, p_depth=256, table_bits=5)

@@ -21,7 +21,7 @@ from scripts.report.adjacency import BLOCKS, adjacency, blocks_of
 from scripts.report.drawing import drawing
 from scripts.report.figures import Timeline, timeline
 from scripts.report.glossary import PHASES, phase_title
-from sim.chiplet.phases import Gap
+from sim.runner.phases import Gap
 
 #: A point with one edge is darker than this in one of its colours, and what is tinted is not.
 DARK = 0.75

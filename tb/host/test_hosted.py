@@ -22,7 +22,6 @@ from hw.host.factories import NARROW, hosted_chiplet
 from hw.host.hosted import Hosted
 from hw.machine import machine_of
 from hw.ring.formats import RingConfig
-from sim.chiplet.problems import random_graph, random_problem
 from sim.driver import Bus, Driver, DriverError, Finished, MappedBus, now
 from sim.harness import CLOCK_NS, parameters
 from sim.harness.build import to_rtlil
@@ -30,6 +29,7 @@ from sim.host.bus import SimulatedBus
 from sim.models.memory import Memory
 from sim.models.simulate import simulate_with_memory
 from sim.models.wrap import MemoryModel
+from sim.problems import random_graph, random_problem
 
 BEAT_BYTES = NARROW.pe.data_width // 8
 MEMORY_BYTES = 1 << 16

@@ -21,7 +21,7 @@ from golden.ring.image import build_images
 from golden.ring.placement import Placement
 from scripts.flows.program import listing, operands
 from scripts.flows.request import Request
-from sim.chiplet.problems import random_graph, random_problem
+from sim.problems import random_graph, random_problem
 from tb.dnp.heads import head_problem, labelled
 from tb.program.images import KINDS, check_image
 

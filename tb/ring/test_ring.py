@@ -19,8 +19,9 @@ from golden.ring.traffic import traffic
 from hw.chiplet.config import GatherChipletConfig
 from hw.pe.formats import PEConfig
 from hw.ring.formats import RingConfig
-from sim.chiplet.problems import CORNERS, corner_graph, random_graph, random_problem
-from sim.ring.jobs import RingJob, RingOutcome, RingSettings, mismatches, run_ring
+from sim.problems import CORNERS, corner_graph, random_graph, random_problem
+from sim.runner.jobs import Job, Outcome, Settings, mismatches
+from sim.runner.run import run_jobs
 from tb.ring.cases import commanded, highest, patched, uneven
 
 FULL = bool(os.environ.get("ATOLL_FULL"))
@@ -32,10 +33,10 @@ CONFIG = GatherChipletConfig(groups=1, pes=1, pe=PE, depth=32)
 #: The smallest buffers and windows that are legal, so that every limit is met.
 RING = RingConfig(chiplets=MOST, link_width=64, slots=2, max_out=16, window=2, bitmap=64)
 STALLS = (
-    RingSettings(latency=1),
-    RingSettings(latency=20),
-    RingSettings(latency=7, stall=0.3, seed=2),
-    RingSettings(latency=40, stall=0.5, out_of_order=True, seed=3),
+    Settings(latency=1),
+    Settings(latency=20),
+    Settings(latency=7, stall=0.3, seed=2),
+    Settings(latency=40, stall=0.5, out_of_order=True, seed=3),
 )
 
 
@@ -45,22 +46,22 @@ class Case:
 
     problem: Problem
     placement: Placement
-    settings: RingSettings = STALLS[1]
+    settings: Settings = STALLS[1]
     by_source: bool = False
     in_order: bool = False
     part: int = PART_ROWS
 
     @property
-    def job(self) -> RingJob:
+    def job(self) -> Job:
         """Its run."""
         how = {"by_source": self.by_source, "in_order": self.in_order}
         images = build_images(self.problem, self.placement, **how, part=self.part)
-        return RingJob(images, self.settings)
+        return Job(images, self.settings)
 
-    def check(self, outcome: RingOutcome) -> None:
+    def check(self, outcome: Outcome) -> None:
         """Compare results and traffic."""
         what = f"{self.problem.graph.name}, {self.placement.boundaries.tolist()}, hubs {self.placement.hubs.tolist()}"
-        assert [said["error"] for said in outcome.completions] == [Error.NONE] * self.placement.chiplets, what
+        assert outcome.errors == [Error.NONE] * self.placement.chiplets, what
         assert mismatches(self.problem, outcome) == [], what
         least = traffic(self.problem.graph, self.placement, by_source=self.by_source)
         elements = sum(layer.f_out for layer in self.problem.model.layers)
@@ -70,8 +71,8 @@ class Case:
         assert not any(sum(link.values()) for link in outcome.links[self.placement.chiplets :]), what
 
 
-def run_cases(cases: Sequence[Case], directory: Path, ring: RingConfig = RING) -> list[RingOutcome]:
-    outcomes, _ = run_ring(CONFIG, ring, [case.job for case in cases], directory)
+def run_cases(cases: Sequence[Case], directory: Path, ring: RingConfig = RING) -> list[Outcome]:
+    outcomes, _ = run_jobs(CONFIG, [case.job for case in cases], directory, ring=ring)
     for case, outcome in zip(cases, outcomes, strict=True):
         case.check(outcome)
     return outcomes
@@ -87,7 +88,7 @@ def test_karate_has_the_same_result_on_every_ring(tmp_path: Path) -> None:
     outcomes = run_cases(cases, tmp_path)
     for case, outcome in zip(cases, outcomes, strict=True):
         same = outcomes[cases.index(next(c for c in cases if c.problem.model.model == case.problem.model.model))]
-        assert all(np.array_equal(a, b) for a, b in zip(outcome.results, same.results, strict=True))
+        assert all(np.array_equal(a, b) for a, b in zip(outcome.results.values(), same.results.values(), strict=True))
 
 
 def test_hubs_sums_come_home_reduced(tmp_path: Path) -> None:
@@ -164,25 +165,22 @@ def test_errors_are_told_to_all_and_nothing_hangs(tmp_path: Path) -> None:
     images = build_images(problem, Placement.ranges(graph.nodes, chiplets))
     jobs, expected = [], []
 
-    def breaks(
-        chiplet: int, error: Error, image: Image | None = None, reads: tuple[int, int, int] | None = None
-    ) -> None:
+    def breaks(chiplet: int, error: Error, image: Image | None = None, reads: tuple[int, int] | None = None) -> None:
         changed = [image if image and n == chiplet else given for n, given in enumerate(images)]
-        jobs.append(RingJob(changed, replace(STALLS[1], limit=60_000, read_errors=reads)))
+        jobs.append(Job(changed, replace(STALLS[1], limit=60_000, read_errors=reads, failing=chiplet)))
         expected.append([error if n == chiplet else Error.PEER for n in range(chiplets)])
 
     breaks(1, Error.VID_RANGE, patched(images[1], RegionKind.EDGES, 3, 1000))
     breaks(2, Error.OFFSET_ORDER, patched(images[2], RegionKind.OUT_OFFSETS, 4, 0x7FFFFFFF))
     edges = images[1].region(RegionKind.EDGES)
-    breaks(1, Error.MEMORY_READ, reads=(1, edges.address, edges.address + 7))
+    breaks(1, Error.MEMORY_READ, reads=(edges.address, edges.address + 7))
     features = images[0].region(RegionKind.FEATURES_SPARSE)
-    breaks(0, Error.MEMORY_READ, reads=(0, features.address, features.address + 7))
+    breaks(0, Error.MEMORY_READ, reads=(features.address, features.address + 7))
     # A good run afterwards: the reset before it has cleared everything.
-    jobs.append(RingJob(images, STALLS[1]))
-    outcomes, _ = run_ring(CONFIG, RING, jobs, tmp_path)
+    jobs.append(Job(images, STALLS[1]))
+    outcomes, _ = run_jobs(CONFIG, jobs, tmp_path, ring=RING)
     for outcome, errors in zip(outcomes, expected, strict=False):
-        got = [said["error"] for said in outcome.completions]
-        assert got == errors
+        assert outcome.errors == errors
     assert mismatches(problem, outcomes[-1]) == []
 
 
@@ -199,23 +197,24 @@ def test_a_reset_of_one_chiplet_ends_the_work_of_all(tmp_path: Path) -> None:
         times = [(300, 1), (300, 500), *((after, again) for after in late for again in (0, 1, 500))]
         for number, (after, again) in enumerate(times):
             reset = (number % chiplets, after, again)
-            jobs += [RingJob(images, replace(STALLS[1], reset_one=reset, limit=60_000)), RingJob(images, STALLS[1])]
-    outcomes, _ = run_ring(CONFIG, RING, jobs, tmp_path)
+            jobs += [Job(images, replace(STALLS[1], reset_one=reset, limit=60_000)), Job(images, STALLS[1])]
+    outcomes, _ = run_jobs(CONFIG, jobs, tmp_path, ring=RING)
     found = set()
     for job, outcome in zip(jobs, outcomes, strict=True):
         if job.settings.reset_one is None or job.settings.reset_one[1] == 300:
-            assert [one["error"] for one in outcome.completions] == [Error.NONE] * len(job.images)
+            assert outcome.errors == [Error.NONE] * len(job.images)
             assert mismatches(problem, outcome) == []
             continue
         victim, _, again = job.settings.reset_one
-        said = [(n, one["error"], one["info"]) for n, one in enumerate(outcome.completions) if n != victim]
+        others = [(n, run.completion) for n, run in enumerate(outcome.runs) if n != victim]
+        said = [(n, one["error"], one["info"]) for n, one in others]
         neighbours = {(victim - 1) % len(job.images), (victim + 1) % len(job.images)}
         assert {error for _, error, _ in said} <= {Error.LINK, Error.PEER}, job.settings
         assert all(info == victim and n in neighbours for n, error, info in said if error == Error.LINK)
         found |= {error for _, error, _ in said}
         if again:
             # It may have seen the end of a packet that began before its reset.
-            assert outcome.completions[victim]["error"] in (Error.LINK, Error.PEER, Error.BAD_PACKET)
+            assert outcome.errors[victim] in (Error.LINK, Error.PEER, Error.BAD_PACKET)
     assert found == {Error.LINK, Error.PEER}
 
 
@@ -224,8 +223,8 @@ def test_packets_of_another_length_are_refused(tmp_path: Path) -> None:
     images = build_images(random_problem(graph, Model.GCN, [7, 3], 1), Placement.ranges(graph.nodes, 3))
     # Chiplet 0 believes that the first layer has 3 features: its packets are short, and those of others too long.
     odd = commanded(images[0], Opcode.SCATTER, f_out=3)
-    outcomes, _ = run_ring(CONFIG, RING, [RingJob([odd, *images[1:]], replace(STALLS[1], limit=60_000))], tmp_path)
-    errors = [said["error"] for said in outcomes[0].completions]
+    outcomes, _ = run_jobs(CONFIG, [Job([odd, *images[1:]], replace(STALLS[1], limit=60_000))], tmp_path, ring=RING)
+    errors = outcomes[0].errors
     assert Error.BAD_PACKET in errors
     assert set(errors) <= {Error.BAD_PACKET, Error.PEER}
 
@@ -236,8 +235,9 @@ def test_a_row_that_never_comes_is_missed_with_its_vid(tmp_path: Path) -> None:
     images = build_images(problem, Placement.ranges(4, 2))
     # Chiplet 0 thinks that nobody needs vertex 1.
     silent = patched(images[0], RegionKind.OUT_OFFSETS, 4, 1)
-    outcomes, _ = run_ring(CONFIG, RING, [RingJob([silent, images[1]], replace(STALLS[1], limit=60_000))], tmp_path)
-    assert (outcomes[0].completions[1]["error"], outcomes[0].completions[1]["info"]) == (Error.MISSING, 1)
+    outcomes, _ = run_jobs(CONFIG, [Job([silent, images[1]], replace(STALLS[1], limit=60_000))], tmp_path, ring=RING)
+    said = outcomes[0].runs[1].completion
+    assert (said["error"], said["info"]) == (Error.MISSING, 1)
 
 
 #: Graphs of real sizes, with the first columns of their features only: a simulated chiplet here has four lanes.

@@ -5,13 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from itertools import pairwise
+from typing import NamedTuple
 
 from hw.ring.control import RING_OPCODES
-from sim.chiplet.host import Phase
 
-__all__ = ["Gap", "every_cycle"]
+__all__ = ["Gap", "Phase", "every_cycle"]
 
 _RING = frozenset(opcode.name.lower() for opcode in RING_OPCODES)
+
+
+class Phase(NamedTuple):
+    """A command's time, or that of a gap between commands.
+
+    Attributes
+    ----------
+    layer, opcode
+        Layer and lower-case opcode of the command. A gap has one of the names of `Gap`, and may belong to no layer.
+    cycles
+        Cycles in which it was under way.
+    began
+        Cycle of the simulation in which it began.
+    """
+
+    layer: int | None
+    opcode: str
+    cycles: int
+    began: int
 
 
 class Gap(StrEnum):
