@@ -62,14 +62,14 @@ def batch_results(problem: Problem, roots: IntArray, plan: Plan, number: int) ->
     roots
         VIDs.
     plan
-        As many hops as the network has layers.
+        One hop for each layer of the network.
     number
         Of the batch.
 
     Returns
     -------
     tuple
-        What was sampled, and int16 [roots, f_out].
+        The sample, and results int16 [roots, f_out].
     """
     batch = sample(problem.graph, roots, plan, number)
     graph, rows = sampled_graph(batch, dense(problem))
@@ -85,7 +85,7 @@ def dense(problem: Problem) -> Int16Array:
 
 @dataclass(frozen=True, eq=False)
 class _Sections:
-    """What lies in memory; roots and programs are in front, as they are written anew for every run."""
+    """Layout of the memory; roots and programs come first, since they are rewritten for every run."""
 
     roots: Section
     programs: dict[int, Section]
@@ -102,12 +102,12 @@ class _Sections:
 
     @property
     def last_in_front(self) -> Section:
-        """What is written last for every run."""
+        """The part that is rewritten for every run."""
         return [self.roots, *self.programs.values()][-1]
 
 
 class Places(NamedTuple):
-    """Where the host finds what was sampled: tree and attributes, and the length of each array of the tree in lines."""
+    """Location of the sample for the host: tree and attributes, and the length of each array of the tree in lines."""
 
     tree: Region
     rows: Region
@@ -128,14 +128,14 @@ class BatchImage:
     slotted
         Target addresses by position, not by hash (A4).
     limits
-        Of the locator, if the layers are computed by community PEs; None: by gather PEs.
+        Limits of the locator, if community PEs compute the layers; None: gather PEs.
 
     Attributes
     ----------
     data
         The whole memory, front empty.
     at, results
-        Where the host finds what was sampled, and the roots' results: the first rows.
+        Locations of the sample and of the roots' results, which are the first rows.
     row_bytes
         Distance of attribute rows.
 
@@ -171,7 +171,7 @@ class BatchImage:
         self.row_bytes = row_bytes(features.shape[1])
         span = most * 4 // LINE_BYTES + 1
         widest = max(layer.f_out for layer in layers)
-        # Community PEs find what they compute behind all that it is computed from.
+        # For community PEs, the vertices to compute lie behind all their sources.
         rows = most + (inner if limits is not None else 0)
         self._sections = at = _Sections(
             roots=roots,
@@ -200,7 +200,7 @@ class BatchImage:
         return p
 
     def sample_front(self, roots: IntArray, number: int, flush: bool = False) -> bytes:
-        """Front whose run samples batch `number`."""
+        """Return the front whose run samples batch `number`."""
         at, graph, plan, p = self._sections, self.problem.graph, self.plan, self._run(roots)
         size = {"vertices": graph.nodes, "edge_count": graph.edge_count, "root_count": roots.size, "tiles": 1}
         hops = {"hops": len(plan.fan_out), "fan_out": sum(count << (8 * n) for n, count in enumerate(plan.fan_out))}
@@ -209,12 +209,12 @@ class BatchImage:
         return p.front(self.problem, at.last_in_front)
 
     def infer_front(self, roots: IntArray, batch: Mapping[str, int]) -> bytes:
-        """Front whose run computes the layers on what was sampled, whose `Batch` says how much that was."""
+        """Return the front whose run computes the layers on the sample of a `Batch`."""
         at, layers, p = self._sections, self.problem.model.layers, self._run(roots)
         hops = [batch[f"hop{n}"] for n in range(len(layers) + 1)]
         features = at.rows
         for number in range(len(layers)):
-            # Every layer needs one hop less.
+            # Each layer needs one hop less than the previous one.
             sources = sum(hops[: len(hops) - number])
             vertices = sources - hops[len(hops) - 1 - number]
             layer(p, self._plan(p, number, features, sources, vertices, hops[0]))

@@ -30,7 +30,7 @@ class LookAheadRam(AttributeRam):
         self._now, self._next = 0, dict[int, int]()
         super().__init__(slots, ways, Policy.DEGREE, degree=degree)
 
-    def tell(self, now: int, node: int, following: int) -> None:
+    def record(self, now: int, node: int, following: int) -> None:
         """Record that request `now` is for `node`, and its next request."""
         self._now, self._next[node] = now, following
 
@@ -46,7 +46,7 @@ class LookAheadRam(AttributeRam):
 
 
 def replay_ahead(ram: LookAheadRam, requests: Sequence[tuple[int, int]]) -> list[Step]:
-    """Return the steps of a trace that is known ahead."""
+    """Return the steps of a trace whose future requests the policy sees."""
     following, last = [len(requests)] * len(requests), dict[int, int]()
     for at in range(len(requests) - 1, -1, -1):
         node = requests[at][0]
@@ -56,7 +56,7 @@ def replay_ahead(ram: LookAheadRam, requests: Sequence[tuple[int, int]]) -> list
 
     def steps() -> Iterable[Step]:
         for at, (node, slot) in enumerate(requests):
-            ram.tell(at, node, following[at])
+            ram.record(at, node, following[at])
             yield ram.request(node, slot)
 
     return list(steps())

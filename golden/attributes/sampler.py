@@ -115,7 +115,7 @@ def sample(graph: Graph, roots: Sequence[int] | npt.ArrayLike, plan: Plan, batch
     roots
         VIDs.
     plan
-        What to sample.
+        Fan-outs, negatives and seed.
     batch
         Number of the batch, 32 bits.
 

@@ -30,7 +30,7 @@ class AttributeAccelerator(wiring.Component):
     cores
         A power of two, 1..16.
     once
-        Leave out what is inside the cores, which is generated apart, once, see `modules`.
+        Leave the cores as black boxes; their module is generated apart, see `modules`.
 
     Attributes
     ----------
@@ -69,12 +69,12 @@ class AttributeAccelerator(wiring.Component):
         )
 
     def core(self) -> AttributeCore:
-        """Return a core as all of them are."""
+        """Return one of the cores, which are all alike."""
         return AttributeCore(self.config)
 
     @property
     def modules(self) -> dict[str, AttributeCore]:
-        """What is left out because of `once`, by the name of its module."""
+        """Components that are generated apart, by the name of their module."""
         return {CORE_MODULE: self.core()} if self.once else {}
 
     def elaborate(self, platform: object) -> Elaboratable:

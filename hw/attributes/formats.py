@@ -1,4 +1,4 @@
-"""Sizes of the attribute access, and what its streams carry."""
+"""Sizes of the attribute access, and formats of its streams."""
 
 from dataclasses import dataclass
 
@@ -7,19 +7,19 @@ from amaranth.lib import data, enum
 
 from contracts import VID_BITS, Flow, Policy
 from contracts.cache import KEY_BITS
-from contracts.parameters import Parameters, size
+from contracts.parameters import Parameters, part, size
 from hw.memory.formats import WORD_BYTES
 
-__all__ = ["AttributeConfig", "AttributeSettings", "MoveKind"]
+__all__ = ["AttributeConfig", "AttributeCoreConfig", "AttributeSettings", "MoveKind"]
 
 #: Bits of a flow.
 FLOW_BITS = max(Flow).bit_length()
-#: Bits of the word addresses of a memory port with byte addresses of 32 bits, in settings.
+#: Bits of the number of edges.
 COUNT_BITS = 32
 
 
 class MoveKind(enum.Enum, shape=2):  # type: ignore[call-arg]
-    """What the row store does with one or two rows."""
+    """A move of one or two rows."""
 
     #: The two rows change places.
     SWAP = 0
@@ -119,12 +119,12 @@ class AttributeConfig(Parameters):
 
     @property
     def response(self) -> data.StructLayout:
-        """The end of a request: its tag, what it met, and 0 or why it failed (`contracts.Error`)."""
+        """The end of a request: its tag, its flow, and its `contracts.Error`."""
         return data.StructLayout({"tag": unsigned(self.tag_bits), "flow": unsigned(FLOW_BITS), "error": unsigned(8)})
 
     @property
     def event(self) -> data.StructLayout:
-        """What a request did to the two levels, in the order of the requests; see `golden.attributes.cache.Step`."""
+        """Effect of a request on the two levels, in the order of the requests; see `golden.attributes.cache.Step`."""
         return data.StructLayout(
             {
                 "id": unsigned(VID_BITS),
@@ -150,8 +150,37 @@ class AttributeConfig(Parameters):
         )
 
 
+@dataclass(frozen=True)
+class AttributeCoreConfig(Parameters):
+    """Sizes of a core.
+
+    Parameters
+    ----------
+    attribute
+        Sizes of the attribute RAM and the memory port.
+    most
+        Largest fan-out and number of negatives.
+    frontier
+        Most positions of a batch that are expanded: roots, and samples of all hops but the last.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+    """
+
+    attribute: AttributeConfig = part(AttributeConfig, flat=True, follows=("address_width", "data_width"))
+    most: int = size(16, 1, 255)
+    frontier: int = size(1024, 2, 1 << 16)
+
+    @property
+    def fan_out_max(self) -> int:
+        """Largest fan-out and number of negatives of a command; the samples of a position have a slot each."""
+        return min(self.most, self.attribute.slots)
+
+
 class AttributeSettings(data.StructLayout):
-    """Where the graph lies; constant while requests are under way.
+    """Addresses and sizes of the graph and of attribute rows; constant while requests are under way.
 
     ``nodes``: IDs from here on are refused. ``attributes``: word address of row 0. ``row_words``: length and distance
     of rows, in words, a multiple of a beat. ``beats``: the same in beats. ``offsets``: word address of the tiled

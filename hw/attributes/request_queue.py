@@ -1,4 +1,4 @@
-"""Request queue: requests in order, looked up ahead of their turn, and again when what was seen has changed."""
+"""Request queue: requests in order, looked up ahead of their turn, and again after a change of the state."""
 
 from amaranth import Elaboratable, Module, Signal
 from amaranth.lib import stream, wiring

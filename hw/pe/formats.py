@@ -14,7 +14,7 @@ __all__ = ["Coefficient", "Mode", "PEConfig", "RequantiseInput"]
 
 
 class Mode(enum.Enum, shape=2):  # type: ignore[call-arg]
-    """What the beats of a task hold."""
+    """Contents of a task's beats."""
 
     #: Sparse features: index and value; the PE combines.
     SPARSE = 0
@@ -34,7 +34,7 @@ class Coefficient(enum.Enum, shape=2):  # type: ignore[call-arg]
     NEIGHBOUR_HIGH = 3
 
 
-#: What the requantiser needs of one element; see `hw.pe.requantiser`.
+#: Operands of the requantiser for one element; see `hw.pe.requantiser`.
 RequantiseInput = data.StructLayout(
     {
         "value": signed(ACCUMULATOR_BITS),
@@ -99,7 +99,7 @@ class PEConfig(Parameters):
     def banks(self) -> int:
         """Tasks whose sums are held at once: as many as fill a distributed RAM of 16 rows, 2 to 4.
 
-        With 2, a bank's way through issue unit, lanes and drain limits tasks about as long as their row.
+        With 2, a bank's latency through issue unit, lanes and drain limits tasks about as long as their row.
         """
         return min(4, max(2, 16 // self.max_chunks))
 
@@ -132,7 +132,7 @@ class PEConfig(Parameters):
 
     @property
     def settings(self) -> data.StructLayout:
-        """What a command fixes for all its tasks; constant while any task is under way."""
+        """Settings of a command, constant while any task is under way."""
         return data.StructLayout(
             {
                 "mode": Mode,
@@ -180,7 +180,7 @@ class PEConfig(Parameters):
 
     @property
     def task(self) -> data.StructLayout:
-        """What the drain must know of a task: where its row goes and its factor."""
+        """Description of a task for the drain: address and factor of its row."""
         return data.StructLayout({"address": unsigned(self.beat_address_width), "scale": struct(SCALE)})
 
     @property

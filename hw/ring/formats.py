@@ -63,7 +63,7 @@ class RingConfig(Parameters):
 
 
 class Flit(data.StructLayout):
-    """What crosses a link in a cycle.
+    """One cycle on a link.
 
     ``data``: a header (`contracts.PACKET_HEADER`, in the lowest bits) or elements, the first lowest.
     ``last``: last of its packet.
@@ -73,12 +73,12 @@ class Flit(data.StructLayout):
         super().__init__({"data": link_width, "last": 1})
 
 
-#: What a station does with the packet at its head. ``take``: a copy for this chiplet. ``forward``: on to the next one.
+#: Verdict on the packet at the head of a station. ``take``: a copy for this chiplet. ``forward``: on to the next one.
 Verdict = data.StructLayout({"take": 1, "forward": 1})
 
 
 class LinkState(enum.Enum, shape=2):  # type: ignore[call-arg]
-    """What a chiplet tells its neighbours of itself."""
+    """State of a chiplet, as reported to its neighbours."""
 
     #: Since its reset, no command has used the ring.
     FRESH = 0
@@ -90,7 +90,7 @@ class LinkState(enum.Enum, shape=2):  # type: ignore[call-arg]
 class LinkSignature(wiring.Signature):
     """A link, seen by its sender; names as in AXI4-Stream.
 
-    The receiver has room for all that is sent: instead of ``tready`` it gives a credit back for every packet that
+    The receiver has room for all flits: instead of ``tready`` it returns a credit for every packet that
     has left its buffer. ``tstate`` and ``tback`` say how sender and receiver are.
 
     Parameters
