@@ -27,9 +27,7 @@ BlockName = Annotated[str, typer.Argument(help="A block as <area>.<block>, an ar
 BlockOrMachine = Annotated[
     str, typer.Argument(help="A block as <area>.<block>, an area, 'all', or 'machine'.", metavar="BLOCK|machine")
 ]
-CommunityChipletConfig = Annotated[
-    str, typer.Option("--config", help="Configuration of the machine: a name or a TOML file.")
-]
+MachineName = Annotated[str, typer.Option("--config", help="Configuration of the machine: a name or a TOML file.")]
 MachineChiplets = Annotated[
     int | None, typer.Option("--chiplets", help="Chiplets of the machine; default: as configured.", min=1, max=16)
 ]
@@ -139,7 +137,7 @@ def run(
         dataset, model, config, chiplets, placement, layers, hidden, seed, activation, model_file, rtl, out, head,
         sampling, Choice(threshold, step, halving, c_max),
     )  # fmt: skip
-    _finish(flow.run(request)["bit_exact"] is not False)
+    _finish(flow.run(request).bit_exact is not False)
 
 
 @app.command("import")
@@ -248,6 +246,27 @@ def datasets() -> None:
     show("data sets", ("name", "what it is"), catalogue())
 
 
+@app.command()
+def configs(
+    name: Annotated[
+        str | None, typer.Argument(help="A configuration: a name or a TOML file.  [default: list the names]")
+    ] = None,
+    chiplets: MachineChiplets = None,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the documents' page of all keys instead.")
+    ] = False,
+) -> None:
+    """List the named configurations, or every key of one with its value, default, range and meaning."""
+    from scripts.flows import configs as flow
+
+    if markdown:
+        print(flow.markdown(), end="")
+    elif name is None:
+        flow.list_configs()
+    else:
+        flow.list_keys(name, chiplets)
+
+
 def _chosen(block: str, config: str, chiplets: int | None) -> list[Block]:
     """Return the blocks that a name stands for, or the machine."""
     from scripts.machine import MACHINE, machine_block
@@ -258,7 +277,7 @@ def _chosen(block: str, config: str, chiplets: int | None) -> list[Block]:
 @app.command(cls=Strict)
 def generate(
     block: BlockOrMachine = "all",
-    config: CommunityChipletConfig = "default",
+    config: MachineName = "default",
     chiplets: MachineChiplets = None,
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the files.")] = Path("build/verilog"),
     lint: Annotated[bool, typer.Option("--lint", help="Read the result with Verilator's lint and Yosys.")] = False,
@@ -274,7 +293,7 @@ def generate(
 @app.command(cls=Strict)
 def synth(
     block: BlockOrMachine = "all",
-    config: CommunityChipletConfig = "default",
+    config: MachineName = "default",
     chiplets: MachineChiplets = None,
     fmax: Annotated[bool, typer.Option(help="Place and route too, for the maximum clock frequency.")] = True,
     check: Annotated[bool, typer.Option("--check", help="Compare areas with tb/expected.toml.")] = False,

@@ -35,7 +35,7 @@ def batches_of(roots: IntArray, size: int) -> Iterator[IntArray]:
 
 
 def sampled_graph(batch: Batch, features: Int16Array) -> tuple[Graph, Int16Array]:
-    """Positions of a batch as a graph with an edge from each sample to its parent, and their features."""
+    """Positions of a batch as a graph with an edge from each sample to what it was sampled for, and their features."""
     count = batch.positives
     nothing = np.zeros(count, dtype=np.bool_)
     graph = Graph(
@@ -62,14 +62,14 @@ def batch_results(problem: Problem, roots: IntArray, plan: Plan, number: int) ->
     roots
         VIDs.
     plan
-        As many hops as the network has layers.
+        One hop for each layer of the network.
     number
-        Number of the batch.
+        Of the batch.
 
     Returns
     -------
     tuple
-        The batch, and int16 [roots, f_out].
+        The sample, and results int16 [roots, f_out].
     """
     batch = sample(problem.graph, roots, plan, number)
     graph, rows = sampled_graph(batch, dense(problem))
@@ -85,7 +85,7 @@ def dense(problem: Problem) -> Int16Array:
 
 @dataclass(frozen=True, eq=False)
 class _Sections:
-    """Sections of the memory; roots and programs are in front, since each run writes them again."""
+    """Layout of the memory; roots and programs come first, since they are rewritten for every run."""
 
     roots: Section
     programs: dict[int, Section]
@@ -102,12 +102,12 @@ class _Sections:
 
     @property
     def last_in_front(self) -> Section:
-        """Last section that a run writes."""
+        """The part that is rewritten for every run."""
         return [self.roots, *self.programs.values()][-1]
 
 
 class Places(NamedTuple):
-    """Tree and attribute rows of a batch for the host, and the length of each array of the tree in lines."""
+    """Location of the sample for the host: tree and attributes, and the length of each array of the tree in lines."""
 
     tree: Region
     rows: Region
@@ -122,20 +122,20 @@ class BatchImage:
     problem
         Quantised GraphSAGE network on the whole graph.
     plan
-        Fan-outs, one for each layer.
+        What to sample; as many hops as there are layers.
     size
         Largest number of roots of a batch.
     slotted
         Target addresses by position, not by hash (A4).
     limits
-        Limits of the locator, if community PEs compute the layers; None for gather PEs.
+        Limits of the locator, if community PEs compute the layers; None: gather PEs.
 
     Attributes
     ----------
     data
         The whole memory, front empty.
     at, results
-        Tree and rows of a batch, and the roots' results, which are its first rows.
+        Locations of the sample and of the roots' results, which are the first rows.
     row_bytes
         Distance of attribute rows.
 
@@ -171,7 +171,7 @@ class BatchImage:
         self.row_bytes = row_bytes(features.shape[1])
         span = most * 4 // LINE_BYTES + 1
         widest = max(layer.f_out for layer in layers)
-        # The vertices that community PEs compute have rows behind all their sources.
+        # For community PEs, the vertices to compute lie behind all their sources.
         rows = most + (inner if limits is not None else 0)
         self._sections = at = _Sections(
             roots=roots,
@@ -200,7 +200,7 @@ class BatchImage:
         return p
 
     def sample_front(self, roots: IntArray, number: int, flush: bool = False) -> bytes:
-        """Front whose run samples batch `number`."""
+        """Return the front whose run samples batch `number`."""
         at, graph, plan, p = self._sections, self.problem.graph, self.plan, self._run(roots)
         size = {"vertices": graph.nodes, "edge_count": graph.edge_count, "root_count": roots.size, "tiles": 1}
         hops = {"hops": len(plan.fan_out), "fan_out": sum(count << (8 * n) for n, count in enumerate(plan.fan_out))}
@@ -209,12 +209,12 @@ class BatchImage:
         return p.front(self.problem, at.last_in_front)
 
     def infer_front(self, roots: IntArray, batch: Mapping[str, int]) -> bytes:
-        """Front whose run computes the layers on a batch that has been sampled; `batch` is its `Batch`."""
+        """Return the front whose run computes the layers on the sample of a `Batch`."""
         at, layers, p = self._sections, self.problem.model.layers, self._run(roots)
         hops = [batch[f"hop{n}"] for n in range(len(layers) + 1)]
         features = at.rows
         for number in range(len(layers)):
-            # Every layer needs one hop less.
+            # Each layer needs one hop less than the previous one.
             sources = sum(hops[: len(hops) - number])
             vertices = sources - hops[len(hops) - 1 - number]
             layer(p, self._plan(p, number, features, sources, vertices, hops[0]))
@@ -222,13 +222,13 @@ class BatchImage:
         return p.front(self.problem, at.last_in_front)
 
     def _plan(self, p: Program, number: int, features: Section, sources: int, vertices: int, roots: int) -> LayerPlan:
-        """Return a layer that computes `vertices` from `sources`; all positions but the `roots` are samples."""
+        """Return the layer that computes so many vertices from so many sources, all that were sampled but roots."""
         at, model = self._sections, self.problem.model
         offsets, edges, means, _ = (Reference(at.tree, 1 + n * self.at.span) for n in range(4))
         ends, parts, first, search = list[End](), [sources], 0, None
         if self.limits is not None:
-            # The locator takes vertices of other chiplets for hubs, and edges into them as not its own. So the vertices
-            # to compute have VIDs behind all their sources, and rows of their own there.
+            # To the locator, vertices that are not its own are hubs, and edges into them somebody else's. So what is
+            # computed has VIDs behind those of all it is computed from, and a row of its own there.
             parts, first = [sources, vertices], sources
             search = Search(Schedule(self.limits.h_max, step=0), self.limits)
         if number in model.ends:

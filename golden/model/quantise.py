@@ -1,4 +1,4 @@
-"""Quantisation: int16 tensors with power-of-two scales, chosen so that nothing saturates on the graph at hand."""
+"""Quantisation: int16 tensors with power-of-two scales, chosen so that nothing saturates on the given graph."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ _BIAS_MAX = (1 << 31) - 1
 
 @dataclass(frozen=True)
 class Agreement:
-    """How a quantised network compares with the float one.
+    """Comparison of a quantised network with the float one.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ def fraction_of(peak: float, limit: int = VALUE_MAX) -> int:
     return fraction
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what overflows is refused where a scale is chosen for it
+@np.errstate(over="ignore", invalid="ignore")  # an overflow is refused at the choice of its scale
 def quantise(
     network: FloatModel,
     graph: Graph,
@@ -170,15 +170,14 @@ def quantise(
 
 
 def outline(network: FloatModel, graph: Graph, *, core: ProcessorConfig | None = None) -> Problem:
-    """Return a problem of the same sizes, all of whose numbers are without meaning.
+    """Return a problem of the same sizes with arbitrary numbers.
 
-    What fits into a machine, and how an image is laid out, depends on nothing else; so it is known before a network is
-    trained and quantised.
+    Capacity checks and the layout of an image depend only on sizes, so they can precede training and quantisation.
 
     Parameters
     ----------
     network, graph, core
-        As for :func:`quantise`; of the network's weights the shapes count.
+        As for :func:`quantise`; only the shapes of the network's weights are used.
 
     Raises
     ------
@@ -250,13 +249,13 @@ def _shift(number: int, shift: int, sizes: Mapping[str, float]) -> int:
     Parameters
     ----------
     number, shift
-        Of the layer.
+        Number of the layer, and its shift.
     sizes
-        Largest magnitudes of what enters the layer, of its weights and of its biases.
+        Largest magnitudes of the layer's input, weights and biases.
     """
     if not 0 <= shift <= SHIFT_MAX:
         found = ", ".join(f"{name} {size:.1e}" for name, size in sizes.items())
-        # The one that is farthest from 1 is the odd one.
+        # The error names the size farthest from 1.
         odd = max((name for name in sizes if sizes[name]), key=lambda name: abs(np.log2(sizes[name])), default="inputs")
         what = f"largest magnitudes are too far apart: {found}, which needs a shift by {shift}"
         raise InputError(f"layer {number}", what, f"a shift in 0..{SHIFT_MAX}; rescale the {odd} to about 1")

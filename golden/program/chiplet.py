@@ -50,20 +50,20 @@ class Travel:
 
 @dataclass(frozen=True, eq=False)
 class Owned:
-    """What a chiplet owns of a graph.
+    """The part of a graph that a chiplet owns.
 
     Attributes
     ----------
     first, end
         VIDs, from `first` up to before `end`.
     offsets, sources
-        In-edges of these, tiled by chiplets (R9); halves of partial sums are behind all vertices.
+        In-edges of the own vertices, tiled by chiplets (R9); halves of partial sums are behind all vertices.
     boundaries
         First VID of every chiplet, then the number of vertices.
     chiplet
         Position on the ring.
     travel
-        On a ring; None: the chiplet works alone.
+        Traffic on a ring; None: the chiplet works alone.
     """
 
     first: int
@@ -76,7 +76,7 @@ class Owned:
 
     @classmethod
     def whole(cls, graph: Graph) -> Self:
-        """All of a graph, of a chiplet that works alone."""
+        """Return the whole graph, for a chiplet that works alone."""
         return cls(0, graph.nodes, graph.offsets, graph.edges, np.array([0, graph.nodes]))
 
     @property
@@ -100,7 +100,7 @@ class Owned:
         return self.offsets[:: self.chiplets]
 
     def scales(self, scales: Scales) -> Scales:
-        """Those of the own vertices."""
+        """Return the scales of the own vertices."""
         own = slice(self.first, self.end)
         return Scales(scales.mantissa[own], scales.exponent[own])
 
@@ -115,22 +115,22 @@ def chiplet_image(
     tiles: Sequence[Tile] | None = None,
     row_lines: int = 0,
 ) -> Image:
-    """Place all that a chiplet owns, and add the commands of every layer.
+    """Place a chiplet's data and add the commands of every layer.
 
     Parameters
     ----------
     problem, owned
-        Network and graph, and what the chiplet owns of it.
+        Network and graph, and the chiplet's part of it.
     parts
         Own vertices, counted from 0, that are combined with one command each; they begin at multiples of `PART_ROWS`.
     search
         With community PEs; None: with gather PEs.
     in_stages
-        All rows are combined before any are summed up.
+        All rows are combined before any are summed.
     tiles
-        Own vertices and their sources that are summed up one after another; None: all together.
+        Tiles that are summed one after another; None: all vertices at once.
     row_lines
-        Lines of the row memory where a layer before the last may leave its results, if not in stages.
+        Lines of the row memory for results of hidden layers, if not in stages.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def chiplet_image(
     """
     graph, model, travel, layers = problem.graph, problem.model, owned.travel, problem.model.layers
     p = Program()
-    # Lines are as if every layer had a region more, and every image sparse features and a scale for either end.
+    # Lines are laid out as if every layer had one more region, and every image sparse features and two scales.
     p.spare = len(layers) + 2 * (travel is not None) - (tiles is not None)
     boundaries = p.words(RegionKind.BOUNDARIES, owned.boundaries)
     offsets = p.words(RegionKind.OFFSETS, owned.offsets)
@@ -149,14 +149,14 @@ def chiplet_image(
     cut = None if tiles is None else _tiles(p, problem, owned, tiles, theirs)
     degrees: Section | int = 0
     if in_stages:
-        # A chiplet of a ring does not count the neighbours elsewhere when it searches.
+        # The locator of a chiplet on a ring does not count neighbours elsewhere.
         counted = np.diff(owned.untiled) if search else graph.degrees[owned.first : owned.end]
         degrees = p.words(RegionKind.DEGREES, counted)
     source = destination = p.scales(RegionKind.SCALE_SOURCE, ours)
     if in_stages or not np.array_equal(scale_words(ours), scale_words(theirs)):
         destination = p.scales(RegionKind.SCALE_DESTINATION, theirs)
     else:
-        # Those of GCN; the hardware reads them once.
+        # GCN uses one array for both; the hardware reads it once.
         p.spare += 1
     given = _features(p, problem, owned, parts, source, apart=search is not None)
     exchange = combined = None
@@ -192,7 +192,7 @@ def chiplet_image(
 
 
 def _room(taken: range | None, lines: int, row_lines: int) -> range | None:
-    """Return so many lines of a row memory before or behind those that are taken; None if there is no room."""
+    """Return free lines of a row memory before or behind the used ones; None if there is no room."""
     for start, stop in ((0, taken.start if taken else row_lines), (taken.stop if taken else 0, row_lines)):
         if lines and start + lines <= stop:
             return range(start, start + lines)
@@ -237,7 +237,7 @@ def _ends(p: Program, model: QuantisedModel, number: int, rows: int) -> list[End
 def _exchange(
     p: Program, owned: Owned, travel: Travel, departures: Section, boundaries: Section, edges: Section, nodes: int
 ) -> Exchange:
-    """Place what the ring unit needs."""
+    """Place the data of the ring unit."""
     needed = p.reserve(RegionKind.NEEDED, 0, 4 * travel.elsewhere, travel.elsewhere, 1, 4)
     p.words(RegionKind.HUBS, travel.hubs)
     homes = p.words(RegionKind.HUB_HOMES, travel.homes)

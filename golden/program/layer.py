@@ -1,11 +1,11 @@
-"""The commands of a layer: a plan that says what the layer is, and one function for each opcode.
+"""The commands of a layer: a plan that describes the layer, and one function for each opcode.
 
 A layer with gather PEs is LOAD_WEIGHTS, COMBINE of every part and AGGREGATE; with community PEs it begins with LOCATE
 and ends with PROCESS, of every tile if there are several. On a ring, barriers, SCATTER and REDUCE bring other chiplets'
-rows; a layer that ends on the neural chip has NEURAL behind all that.
+rows; a layer that ends on the neural chip has NEURAL at the end.
 
 Operands are named as in `contracts.COMMANDS`: a field of a part of the plan is the operand of that name in every
-command that is made from it. What has another name, or depends on more, stands in the function of the opcode.
+command made from it. The function of the opcode sets operands with another name, or that depend on more.
 """
 
 from collections.abc import Sequence
@@ -40,9 +40,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Sums:
-    """Vertices whose neighbourhoods one AGGREGATE or PROCESS sums up: operands, s_dst as `scales`.
+    """Vertices whose neighbourhoods one AGGREGATE or PROCESS sums: operands, s_dst as `scales`.
 
-    `halves` of partial sums lie from `first_partial` on; `places` say where combined rows lie, for so many `positions`.
+    `halves` of partial sums lie from `first_partial` on; `places` has the granules of combined rows, for `positions`
+    rows.
     """
 
     first_vertex: int
@@ -67,7 +68,7 @@ class Sums:
 
 @dataclass(frozen=True)
 class Search:
-    """How communities are found, and how their sums are shared."""
+    """Parameters of locating communities and of sharing sums."""
 
     schedule: Schedule
     limits: Limits
@@ -90,7 +91,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Exchange:
-    """What the ring unit of a chiplet is given: operands of LIST and SCATTER, and those of REDUCE.
+    """Operands of the ring unit: those of LIST, SCATTER and REDUCE.
 
     `departures` are tiled offsets of the out-edges that others gather.
     """
@@ -107,7 +108,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class End:
-    """Rows that one NEURAL ends, from `first` on so many, with a program of so many words."""
+    """Rows that one NEURAL ends, from `first` on, and the words of its program."""
 
     program: Section
     words: int
@@ -117,22 +118,22 @@ class End:
 
 @dataclass(frozen=True)
 class LayerPlan:
-    """What a layer is.
+    """Description of a layer.
 
     Attributes
     ----------
     number, layer, weights, biases
         Position in the network, its arithmetic, and its tensors in memory.
     parts, sums
-        Combined, and summed up, one after another; what is combined while it is summed up has one part.
+        Parts to combine, and to sum, one after another; a single part if PROCESS combines.
     combined
-        Combined rows in memory; None: PROCESS combines as it goes.
+        Combined rows in memory; None: PROCESS combines.
     results
         Rows in memory, or the first of their lines in the row memory.
     inside
         Whether the features are in the row memory.
     search, exchange, ends
-        With community PEs; on a ring; what ends on the neural chip.
+        With community PEs; on a ring; with layer ends on the neural chip.
     """
 
     number: int
@@ -153,7 +154,7 @@ def layer(p: Program, plan: LayerPlan) -> None:
     """Add the commands of a layer."""
     search, ring = plan.search, plan.exchange
     if search and plan.sums:
-        # It goes on beside the combination.
+        # It runs in parallel with the combination.
         locate(p, plan, search, plan.sums[0])
     if ring and not plan.number:
         list_needed(p, plan, ring)
@@ -161,7 +162,7 @@ def layer(p: Program, plan: LayerPlan) -> None:
     for part in plan.parts if plan.combined else ():
         combine(p, plan, part)
         if ring and part is plan.parts[0]:
-            # Nobody may send rows of this layer while another still gathers those of the last.
+            # No chiplet may send rows of this layer while another still gathers those of the previous one.
             p.command(Opcode.BARRIER, plan.number)
         if ring:
             scatter(p, plan, ring, part)
@@ -240,5 +241,5 @@ def reduce(p: Program, plan: LayerPlan, ring: Exchange) -> None:
 
 
 def neural(p: Program, number: int, end: End, rows: Reference, results: Reference, width: tuple[int, int]) -> None:
-    """Add NEURAL over rows of a width, whose results have another."""
+    """Add NEURAL, for rows and results of different widths."""
     p.command(Opcode.NEURAL, number, end, rows=rows, results=results, f_in=width[0], f_out=width[1])

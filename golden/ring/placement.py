@@ -1,4 +1,4 @@
-"""Which chiplet owns which vertices, and which of them are hubs (R1, R8)."""
+"""Placement of vertices on chiplets, and the hubs (R1, R8)."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -24,8 +24,8 @@ class Placement:
     boundaries
         int64 [chiplets + 1]: first VID of every chiplet, then the number of vertices. A chiplet may own none.
     hubs
-        int64 [hubs], ascending VIDs of the hub table. An edge into a hub from a vertex that is none is executed by
-        the owner of that vertex, as a partial sum (R11, R19).
+        int64 [hubs], ascending VIDs of the hub table. An edge into a hub from another vertex than a hub is executed
+        by the owner of that vertex, as a partial sum (R11, R19).
 
     Raises
     ------

@@ -192,7 +192,7 @@ class Executor(wiring.Component):
     def _size(self, m: Module, sizes: LayerSizes) -> None:
         """Choose the sizes of the layer by opcode."""
         front = self._front
-        load, combine, aggregate = (front.view(opcode) for opcode in _SLOTS)
+        combine, aggregate = front.view(Opcode.COMBINE), front.view(Opcode.AGGREGATE)
         m.d.comb += [
             sizes.opcode.eq(front.opcode),
             sizes.first_row.eq(combine.first_row),
@@ -204,7 +204,8 @@ class Executor(wiring.Component):
         # An AGGREGATE has no inputs.
         m.d.sync += chosen["f_in"].eq(1)
         with m.Switch(front.opcode):
-            for opcode, view in ((Opcode.LOAD_WEIGHTS, load), (Opcode.COMBINE, combine), (Opcode.AGGREGATE, aggregate)):
+            for opcode in _SLOTS:
+                view = front.view(opcode)
                 with m.Case(opcode):
                     known = view.shape().members
                     m.d.sync += [register.eq(view[name]) for name, register in chosen.items() if name in known]

@@ -14,7 +14,7 @@ __all__ = ["TaskBuilder", "TaskSettings"]
 
 
 class TaskSettings(data.StructLayout):
-    """What a command fixes for the task builder.
+    """Settings of the task builder, constant during a command.
 
     ``gather``: tasks come from `rows`, not from `features`. ``results``: beat address of the first result row.
     ``stride``: distance of result rows, in beats.

@@ -1,9 +1,10 @@
 """Sizes of a chiplet with community PEs."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from hw.community.formats import CommunityConfig, HubConfig
+from contracts.parameters import Parameters, part, size
+from hw.community.formats import CommunityConfig
 from hw.locator.config import LocatorConfig
 from hw.pe.formats import PEConfig
 
@@ -11,32 +12,31 @@ __all__ = ["CommunityChipletConfig"]
 
 
 @dataclass(frozen=True)
-class CommunityChipletConfig:
+class CommunityChipletConfig(Parameters):
     """Sizes of a chiplet with community PEs.
 
     Parameters
     ----------
     community
-        Of a PE.
+        Sizes of a PE.
     locator
-        Of the locator, whose nodes and edges bound the graph; its record streams, 1 to 4, go side by side.
+        Sizes of the locator, whose nodes and edges bound the graph; it has at most four record streams.
     pes
-        PEs, 1 to 16, which combine nodes and hubs and sum records up.
+        PEs, which combine nodes and hubs and sum records.
     units
-        Hub units, 1, 2, 4 or 8, which keep and finish hubs.
+        Hub units, which keep and finish hubs.
     hubs
-        Hubs of a unit at most, a power of two from 8.
+        Most hubs of a unit.
     hops
-        Reach of the allocator's smoothing, 0 to 3.
+        Reach of the allocator's smoothing, in PEs.
     depth
-        Beats a reader may have asked for.
+        Most outstanding beats of a reader; as many as the memory's latency in cycles plus a burst keep it busy.
     kept
-        Beats of records that are kept for each PE, a power of two from 64: if all records of a graph fit, the layers
-        after the first have them without a location.
+        Beats of records kept for each PE. If all records of a graph fit, layers after the first need no location.
     ways
-        Elements of a hub that a unit finishes in a cycle, a power of two up to the lanes.
+        Elements of a hub that a unit finishes in a cycle, at most ``lanes`` of a PE.
     row_lines
-        Lines of 64 bytes for rows that stay on the chip between layers, a power of two from 2; 0: all go to memory.
+        Lines of 64 bytes for rows that stay on the chip between layers; 0: all go to memory. A ring has none.
 
     Raises
     ------
@@ -50,27 +50,19 @@ class CommunityChipletConfig:
         "gross", "formed", "worked", "smoothed", "replayed", "communities", "hubs", "rounds", "edges_read",
     )  # fmt: skip
 
-    community: CommunityConfig = field(default_factory=CommunityConfig)
-    locator: LocatorConfig = field(default_factory=LocatorConfig)
-    pes: int = 8
-    units: int = 4
-    hubs: int = 512
-    hops: int = 3
-    depth: int = 128
-    kept: int = 2048
-    ways: int = 4
-    row_lines: int = 0
+    community: CommunityConfig = part(CommunityConfig, follows=("partials",))
+    locator: LocatorConfig = part(LocatorConfig, follows=("external", "page", "window"))
+    pes: int = size(8, 1, 16)
+    units: int = size(4, values=(1, 2, 4, 8))
+    hubs: int = size(512, 8, 1 << 16, power=True)
+    hops: int = size(3, 0, 3)
+    depth: int = size(128, 16, 4096)
+    kept: int = size(2048, 64, power=True)
+    ways: int = size(4, 1, lambda chiplet: chiplet.community.lanes, power=True)
+    row_lines: int = size(0, 2, power=True, zero=True)
 
     def __post_init__(self) -> None:
-        if not 1 <= self.pes <= 16:
-            raise ValueError(f"pes must be in 1..16, not {self.pes!r}")
-        if self.units not in (1, 2, 4, 8):
-            raise ValueError(f"units must be 1, 2, 4 or 8, not {self.units!r}")
-        if self.kept < 64 or self.kept & (self.kept - 1):
-            raise ValueError(f"kept must be a power of two from 64, not {self.kept!r}")
-        _ = HubConfig.of(self.community, self.hubs, self.ways)  # which checks both
-        if self.row_lines == 1 or self.row_lines & (self.row_lines - 1):
-            raise ValueError(f"row_lines must be 0 or a power of two from 2, not {self.row_lines!r}")
+        super().__post_init__()
         if self.locator.outputs > 4:
             raise ValueError(f"locator.outputs must be in 1..4, not {self.locator.outputs!r}")
         if self.locator.external or self.locator.paged:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Cat, Cover, Module, Mux, Signal, unsigned
+from amaranth.hdl import Cover, Module, Mux, Signal, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import bits_for, exact_log2
@@ -15,6 +15,7 @@ from hw.command.front_end import CommandFrontEnd
 from hw.community.feature_reader import FeatureSettings
 from hw.community.formats import CommunityConfig
 from hw.community.load_sequencer import LoadSequencer
+from hw.community.location import Location
 from hw.community.node_table import ARRAYS
 from hw.contracts import struct
 from hw.graph.formats import ErrorReport
@@ -35,11 +36,6 @@ _SLOTS = {
 _WORDS_OF_GRANULE = ROW_BYTES // WORD_BYTES
 _ELEMENTS_OF_GRANULE = ROW_BYTES * 8 // VALUE_BITS
 _MAX_IN = 1 << 16
-#: What a location depends on, beside the graph in the memory.
-_LOCATION = (
-    "first_vertex", "vertices", "offsets", "edges", "edge_count", "tiles", "halving", "differences", "degrees",
-    "threshold", "step", "rounds", "c_max", "h_max",
-)  # fmt: skip
 #: Cycles in a row in which nothing moves, so that nothing is on its way between two blocks.
 _QUIET = 7
 
@@ -51,17 +47,6 @@ class _Sizes:
     f_in: Any
     f_out: Any
     valid: Any
-
-
-@dataclass(frozen=True)
-class _Location:
-    """One goes on, or its records wait; it has been answered, with `report`; the next would find its records again."""
-
-    locating: Any
-    answered: Any
-    vertices: Any
-    report: Any
-    again: Any
 
 
 class Controller(wiring.Component):
@@ -199,7 +184,8 @@ class Controller(wiring.Component):
         m.d.comb += failing.eq(front.failed | loader.error.valid)
 
         sizes = self._load(m, loader)
-        location = self._locate(m)
+        m.submodules.location = location = Location()
+        self._connect_location(m, location)
         self._refuse(m, sizes, location)
         self._set_up(m, sizes)
         m.d.comb += front.hold.eq((front.opcode == Opcode.LOAD_WEIGHTS) & loader.busy)
@@ -261,7 +247,7 @@ class Controller(wiring.Component):
                             m.d.sync += quiet.eq(0)
                             m.next = "CLOSE"
                     with m.Else():
-                        m.d.sync += location.locating.eq(0)
+                        m.d.comb += location.ends.eq(1)
                         m.d.comb += front.own.valid.eq(~failing & (location.report.code != Error.NONE))
                     with m.If(~failing & unloaded):
                         m.d.comb += [front.own.valid.eq(1), front.own.payload.eq(loader.report)]
@@ -276,7 +262,7 @@ class Controller(wiring.Component):
                 with m.If(~self.discard & ~loader.busy):
                     m.next = "IDLE"
                 with m.Elif(quiet == _QUIET):
-                    m.d.sync += location.locating.eq(0)
+                    m.d.comb += location.ends.eq(1)
         m.d.sync += [
             Cover(self.open & location.answered & ~self.records_ended, "located before all records are done"),
             Cover(self.discard, "a location that nobody uses"),
@@ -334,53 +320,32 @@ class Controller(wiring.Component):
             with m.If(last_chunk[bit]):
                 m.d.comb += chunk_shift.eq(bit + 1)
 
-    def _locate(self, m: Module) -> _Location:
-        """Keep the location that goes on, and the one whose records are there."""
-        front, locate = self._front, self._front.view(Opcode.LOCATE)
-        location = _Location(
-            Signal(name="locating"),
-            Signal(name="answered"),
-            Signal(32, name="located_vertices"),
-            Signal(ErrorReport, name="location"),
-            Signal(name="again"),
-        )
-        found, kept = Signal(self.locate.payload.shape()), Signal()
-        asked = Signal(self.locate.payload.shape())
+    def _connect_location(self, m: Module, location: Location) -> None:
+        """Lead the location's streams out; its addresses are relocated."""
+        front = self._front
+        lines = {name: front.line(Opcode.LOCATE, name) for name in _SLOTS[Opcode.LOCATE]}
+        connect(m, location.o, flipped(self.locate))
+        connect(m, flipped(self.located), location.located)
         m.d.comb += [
-            asked.eq(locate),
-            self.locate.payload.eq(asked),
-            *(self.locate.payload[name].eq(front.line(Opcode.LOCATE, name)) for name in _SLOTS[Opcode.LOCATE]),
-            self.located.ready.eq(location.locating & ~location.answered),
+            location.command.eq(front.view(Opcode.LOCATE)),
+            *(location.command[name].eq(line) for name, line in lines.items()),
+            location.forget.eq(self.forget),
+            location.records_whole.eq(self.records_whole),
+            self.replay.eq(location.replay),
         ]
-        same = Cat(found[name] == self.locate.payload[name] for name in _LOCATION).all()
-        m.d.comb += location.again.eq(kept & self.records_whole & same)
-        answers = self.located.valid & self.located.ready
-        with m.If(answers):
-            m.d.sync += [location.answered.eq(1), location.report.eq(self.located.payload)]
-        with m.If(self.forget | (answers & (self.located.payload.code != Error.NONE))):
-            m.d.sync += kept.eq(0)
-        with m.If(self.replay | (self.locate.valid & self.locate.ready)):
-            m.d.sync += [
-                location.locating.eq(1),
-                location.answered.eq(location.again),
-                location.vertices.eq(locate.vertices),
-                location.report.eq(0),
-                found.eq(self.locate.payload),
-                kept.eq(1),
-            ]
-        return location
 
-    def _ask(self, m: Module, location: _Location) -> None:
-        """Begin a location, or replay the records of the last one if it would find the same."""
-        m.d.comb += [self.locate.valid.eq(~location.again), self.replay.eq(location.again)]
-        with m.If(location.again | self.locate.ready):
+    def _ask(self, m: Module, location: Location) -> None:
+        """Begin a location, or replay the records of the last one."""
+        m.d.comb += location.ask.eq(1)
+        with m.If(location.begins):
             m.d.comb += self._front.done.eq(1)
             m.next = "IDLE"
 
-    def _refuse(self, m: Module, sizes: _Sizes, location: _Location) -> None:
+    def _refuse(self, m: Module, sizes: _Sizes, location: Location) -> None:
         """Check each command against the configuration and the commands before it."""
         config, front = self.config, self._front
-        load, combine, locate, process = (front.view(opcode) for opcode in _SLOTS)
+        load, combine = front.view(Opcode.LOAD_WEIGHTS), front.view(Opcode.COMBINE)
+        locate, process = front.view(Opcode.LOCATE), front.view(Opcode.PROCESS)
         # The spacing of the weights follows a cycle after the operands.
         last_chunk, chunk_shift = Signal(16), Signal.like(self.combination.chunk_shift)
         m.d.sync += last_chunk.eq((load.f_out - 1) >> exact_log2(config.lanes))

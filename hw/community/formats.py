@@ -9,6 +9,7 @@ from amaranth.utils import ceil_log2
 
 from contracts import PARTIAL_BITS, SCALE, VALUE_BITS, VID_BITS
 from contracts.communities import K_VALUES, PARTNERS_MAX
+from contracts.parameters import Parameters, size
 from hw.contracts import struct
 from hw.pe.formats import PEConfig
 
@@ -19,30 +20,30 @@ RECORDS = 32
 
 
 @dataclass(frozen=True)
-class CommunityConfig:
+class CommunityConfig(Parameters):
     """Sizes of a community PE, fixed at generation.
 
     Parameters
     ----------
     lanes
-        Multipliers, and adders of the aggregation, a power of two, at most 16.
+        Multipliers L, and adders of the aggregation, at most ``data_width / 16``.
     width
-        Most nodes and hubs of a record together, a power of two from 8 to 256.
+        Most nodes and hubs of a record together.
     columns
-        Most vectors of a record, shared sums included: a power of two, more than `width`.
+        Most vectors of a record, shared sums included: more than `width`.
     partners
-        Columns after a column that it is compared with, at least 1.
+        Columns after a column that it is compared with.
     max_out
         Largest number of output features.
     weight_rows
-        See `hw.pe.formats.PEConfig`.
+        Rows of L weights in the weight memory, as in `hw.pe.formats.PEConfig`.
     data_width
-        Bits of a beat of features or results: 64, 128 or 256.
+        Bits of a beat of features or results.
     ways
-        Elements of a node that the second rounding point takes in a cycle, a power of two up to the lanes.
+        Elements of a node that pass the second rounding point in a cycle, at most `lanes`.
     partials
         Whether rows may be halves of partial sums from the ring: sums of records are then as wide as whole sums, and
-        high halves have the weight 2^16.
+        high halves count 2^16 times.
 
     Raises
     ------
@@ -50,29 +51,15 @@ class CommunityConfig:
         If a parameter is out of its range.
     """
 
-    lanes: int = 8
-    width: int = 128
-    columns: int = 256
-    partners: int = 8
-    max_out: int = 16
-    weight_rows: int = 4096
-    data_width: int = 256
-    ways: int = 1
+    lanes: int = size(8, 1, lambda pe: pe.data_width // VALUE_BITS, power=True)
+    width: int = size(128, 8, 256, power=True)
+    columns: int = size(256, lambda pe: 2 * pe.width, 1024, power=True)
+    partners: int = size(8, 1, PARTNERS_MAX)
+    max_out: int = size(16, 1, 1024)
+    weight_rows: int = size(4096, 2, 1 << 20)
+    data_width: int = size(256, values=(64, 128, 256))
+    ways: int = size(1, 1, lambda pe: pe.lanes, power=True)
     partials: bool = False
-
-    def __post_init__(self) -> None:
-        if not (8 <= self.width <= 256 and self.width & (self.width - 1) == 0):
-            raise ValueError(f"width must be a power of two in 8..256, not {self.width!r}")
-        if not (self.width < self.columns <= 1024 and self.columns & (self.columns - 1) == 0):
-            raise ValueError(f"columns must be a power of two in {2 * self.width}..1024, not {self.columns!r}")
-        if not 1 <= self.partners <= PARTNERS_MAX:
-            raise ValueError(f"partners must be in 1..{PARTNERS_MAX}, not {self.partners!r}")
-        self._check_ways()
-        _ = self.pe  # which checks the others
-
-    def _check_ways(self) -> None:
-        if not (1 <= self.ways <= self.lanes and self.ways & (self.ways - 1) == 0):
-            raise ValueError(f"ways must be a power of two in 1..{self.lanes}, not {self.ways!r}")
 
     @property
     def slots(self) -> int:
@@ -276,9 +263,11 @@ class HubConfig(CommunityConfig):
     """Sizes of the end of hubs: all hubs form one record of whole sums."""
 
     def __post_init__(self) -> None:
+        """Check the sizes that differ from those of a PE."""
         if not (8 <= self.width <= 1 << 16 and self.width & (self.width - 1) == 0):
             raise ValueError(f"hubs must be a power of two in 8..65536, not {self.width!r}")
-        self._check_ways()
+        if not (1 <= self.ways <= self.lanes and self.ways & (self.ways - 1) == 0):
+            raise ValueError(f"ways must be a power of two in 1..{self.lanes}, not {self.ways!r}")
 
     @classmethod
     def of(cls, config: CommunityConfig, hubs: int, ways: int) -> "HubConfig":

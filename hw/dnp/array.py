@@ -22,7 +22,7 @@ CHIP_MODULE = "neural_chip"
 
 
 class ProcessorArray(wiring.Component):
-    """An array of processors whose edges are joined as the host says, while off-line.
+    """An array of processors whose edges are joined by the host, while off-line.
 
     The modules ``CHIP_MODULE`` and ``CORE_MODULE`` are generated apart, so that 1,024 processors cost the emission of
     one. At the connectors, ``ready`` of an input reaches the output that is joined to it, and nothing else.
@@ -39,9 +39,9 @@ class ProcessorArray(wiring.Component):
     i, o
         The host's and the interface board's end of every edge port, in the order of ``Grid.edges()``.
     topology
-        How the edges are joined (``Topology``).
+        Joints of the edges (``Topology``).
     host
-        Sides (bit 0 north, 1 east, 2 south, 3 west) whose inputs come from the host whatever the topology says.
+        Sides (bit 0 north, 1 east, 2 south, 3 west) whose inputs come from the host in every topology.
     g_i, g_o
         G-bus of the buffer board.
     online
@@ -86,7 +86,7 @@ class ProcessorArray(wiring.Component):
 
     @property
     def modules(self) -> dict[str, wiring.Component]:
-        """What is generated apart, by module; with these the array is whole."""
+        """Modules that are generated apart, by name; with these the array is complete."""
         return {CHIP_MODULE: self.chip(), CORE_MODULE: Core(self.config)}
 
     def chip(self, *, once: bool = True) -> NeuralChip:
@@ -136,7 +136,7 @@ class ProcessorArray(wiring.Component):
         return m
 
     def _join(self, m: Module, edges: list[tuple[int, int]], inner: dict[tuple[int, int], tuple[Any, Any]]) -> None:
-        """Connectors: each edge input takes from the output joined to it, or from the host."""
+        """Connect each edge input to the output joined to it, or to the host."""
         ready: dict[tuple[int, int], Any] = dict.fromkeys(edges, Const(0))
         fed: dict[tuple[int, int], Any] = dict.fromkeys(edges, Const(0))
         for index, edge in enumerate(edges):
@@ -164,7 +164,7 @@ class ProcessorArray(wiring.Component):
             ]
 
     def _spread(self, m: Module, chips: list[NeuralChip]) -> None:
-        """Buffer board: every chip hears every word; at most one answers."""
+        """Connect the G-bus: every chip receives every word; at most one answers."""
         ready: Any = 1
         halted: Any = 1
         valid: Any = 0

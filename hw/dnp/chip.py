@@ -31,7 +31,7 @@ class NeuralChip(wiring.Component):
     rows, columns
         Processors; at most 4 together.
     counters
-        Bits in which the processors count clocks; 0: they do not.
+        Bits of the processors' counters; 0: no counters.
     once
         Instantiate the module ``CORE_MODULE``, generated apart, instead of emitting each processor.
 
@@ -88,7 +88,7 @@ class NeuralChip(wiring.Component):
         )
 
     def elaborate(self, platform: Any) -> Module:
-        """Link neighbours, lead the rest out, give the G-bus to the control block."""
+        """Link neighbours, connect edge ports and the G-bus."""
         m = Module()
         m.submodules.control = control = self.control
         wiring.connect(m, wiring.flipped(self.g_i), control.i)

@@ -1,7 +1,7 @@
 # mypy: disable-error-code="attr-defined,index"
 """Neural unit: runs a program of a neural chip over rows in memory (D5, D7, D8)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Cover, Module, Signal
@@ -14,6 +14,7 @@ from contracts.dnp.config import ProcessorConfig
 from contracts.dnp.gbus import on
 from contracts.dnp.isa import StopCode
 from contracts.dnp.topology import CHIP, PROGRAM_WORDS, edge_ports
+from contracts.parameters import Parameters, part, size
 from hw.chiplet.unit import unit_members
 from hw.command.checks import Check, refuse
 from hw.command.front_end import CommandFrontEnd
@@ -38,19 +39,19 @@ _PROGRAM_DEPTH = 64
 
 
 @dataclass(frozen=True)
-class NeuralConfig:
+class NeuralConfig(Parameters):
     """Sizes of a neural unit.
 
     Parameters
     ----------
     core
-        Of each of the chip's four processors.
+        Sizes of each of the chip's four processors.
     queue
-        Words of 32 bits that wait for a processor, 3..4096: at best a row of input, so that none waits for another's.
+        Words of 32 bits queued in front of each processor; with a row of input, no processor waits for another's row.
     depth
-        Beats of rows that may be asked for, 16..1024: the memory's latency in cycles hides behind that many.
+        Most outstanding beats of rows; as many as hide the memory's latency in cycles.
     patience
-        Clocks without a word in or out after which a program is given up, 1..2^31.
+        Clocks without a word in or out after which a program is aborted.
 
     Raises
     ------
@@ -58,15 +59,10 @@ class NeuralConfig:
         If a parameter is out of its range.
     """
 
-    core: ProcessorConfig = field(default_factory=ProcessorConfig)
-    queue: int = 128
-    depth: int = 64
-    patience: int = 1 << 20
-
-    def __post_init__(self) -> None:
-        for name, low, high in (("queue", 3, 4096), ("depth", 16, 1024), ("patience", 1, 1 << 31)):
-            if not low <= getattr(self, name) <= high:
-                raise ValueError(f"{name} must be in {low}..{high}, not {getattr(self, name)!r}")
+    core: ProcessorConfig = part(ProcessorConfig, flat=True)
+    queue: int = size(128, 3, 4096)
+    depth: int = size(64, 16, 1024)
+    patience: int = size(1 << 20, 1, 1 << 31)
 
 
 class NeuralUnit(wiring.Component):

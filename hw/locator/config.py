@@ -6,6 +6,7 @@ from amaranth.utils import ceil_log2, exact_log2
 
 from contracts import LINE_BYTES
 from contracts.communities import ROUNDS_MAX
+from contracts.parameters import Parameters, size
 
 __all__ = ["LocatorConfig"]
 
@@ -23,44 +24,46 @@ _SPARSE = 4
 
 
 @dataclass(frozen=True)
-class LocatorConfig:
+class LocatorConfig(Parameters):
     """Parameters of the locator; all widths follow from them.
 
     Attributes
     ----------
     engines
-        Search engines, 1 to 64: each has one port to the node state and one to the adjacency.
+        Search engines; each has one port to the node state and one to the adjacency.
     searches
-        Searches that take turns at an engine's ports, 1 to 8: while one waits for an answer, another goes on.
+        Searches that take turns at an engine's ports: while one waits for an answer, another proceeds.
     lanes
-        Neighbours that an engine looks up in a cycle, a power of two up to the edges of a line.
+        Neighbours that an engine examines in a cycle, at most the edges of a line.
     nodes
-        Most vertices of a graph, a power of two from ``2 * banks``.
+        Most vertices, at least two a bank.
     window
-        Vertices whose state is on the chip, a power of two below `nodes` in whole pages; pages of the others are
-        swapped in from the external memory. 0: all.
+        Vertices whose state is on the chip, a power of two below `nodes` in whole pages; the state of others is in
+        external memory and is exchanged with theirs. 0: all.
     page
-        Vertices of a page, a power of two from `banks`, of at least a line.
+        Vertices exchanged at a time, a power of two from `banks`, of at least a line.
     edges
-        Directed edges on the chip, a power of two.
+        Most directed edges on the chip, at least two lines a bank of the adjacency.
     c_max
-        Largest community a search can hold, in nodes: a multiple of 64.
+        Largest community a search can hold, in nodes.
     hubs
-        Most hubs of a community: a multiple of 64.
+        Most hubs of a community.
     banks
-        Banks of the node state, a power of two; also degrees compared per cycle.
+        Banks of the node state; also degrees compared per cycle.
     line_banks
-        Banks of the adjacency, a power of two.
+        Banks of the adjacency.
     external
-        The adjacency stays in the external memory and is read on demand; `edges` is then the address range.
+        The adjacency stays in external memory and is read on demand; `edges` are then as many as can be addressed.
     tasks
-        Depth of the task queue.
+        Tasks that can wait for an engine.
     outputs
-        Record streams, 1 to all searches; search *n* emits on stream *n* modulo `outputs`.
+        Record streams, at most one a search; search *n* emits on stream *n* modulo `outputs`.
     tag_bits
         Width of a record's number in an engine's tables, which are cleared when it wraps.
-    address_width, data_width
-        Of the memory port, in bits. A line of the adjacency is a beat.
+    address_width
+        Bits of a byte address at the memory port.
+    data_width
+        Bits of a beat of the memory port, which is a line of the adjacency.
 
     Raises
     ------
@@ -68,53 +71,32 @@ class LocatorConfig:
         If a parameter is out of range.
     """
 
-    engines: int = 8
-    searches: int = 2
-    lanes: int = 2
-    nodes: int = 4096
+    engines: int = size(8, 1, 64)
+    searches: int = size(2, 1, 8)
+    lanes: int = size(2, 1, lambda locator: min(8, locator.line_words), power=True)
+    nodes: int = size(4096, lambda locator: 2 * locator.banks, power=True)
     window: int = 0
     page: int = 256
-    edges: int = 16384
-    c_max: int = 64
-    hubs: int = 64
-    banks: int = 32
-    line_banks: int = 16
-    tasks: int = 16
-    outputs: int = 1
-    tag_bits: int = 12
-    address_width: int = 32
-    data_width: int = 256
+    edges: int = size(16384, 16, power=True)
+    c_max: int = size(64, 64, 4096, step=64)
+    hubs: int = size(64, 64, 4096, step=64)
+    banks: int = size(32, 2, power=True)
+    line_banks: int = size(16, 2, power=True)
+    tasks: int = size(16, 1)
+    outputs: int = size(1, 1, lambda locator: locator.workers)
+    tag_bits: int = size(12, 3, 16)
+    address_width: int = size(32, 13, 64)
+    data_width: int = size(256, values=(64, 128, 256))
     external: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= self.engines <= 64:
-            raise ValueError(f"engines must be in 1..64, not {self.engines!r}")
-        if not 1 <= self.searches <= 8:
-            raise ValueError(f"searches must be in 1..8, not {self.searches!r}")
-        if not 1 <= self.outputs <= self.workers:
-            raise ValueError(f"outputs must be in 1..{self.workers}, not {self.outputs!r}")
-        for name, least in (("banks", 2), ("line_banks", 2), ("nodes", 2 * self.banks), ("edges", 16)):
-            value = getattr(self, name)
-            if value < least or value & (value - 1):
-                raise ValueError(f"{name} must be a power of two from {least}, not {value!r}")
+        super().__post_init__()
         if self.paged:
             self._check_pages()
-        for name in ("c_max", "hubs"):
-            value = getattr(self, name)
-            if not 64 <= value <= 4096 or value % 64:
-                raise ValueError(f"{name} must be a multiple of 64 in 64..4096, not {value!r}")
-        if self.data_width not in (64, 128, 256):
-            raise ValueError(f"data_width must be 64, 128 or 256, not {self.data_width!r}")
-        if self.lanes not in (1, 2, 4, 8) or self.lanes > self.line_words:
-            raise ValueError(f"lanes must be a power of two in 1..{self.line_words}, not {self.lanes!r}")
         if self.edges < 2 * self.line_banks * self.line_words:
             raise ValueError(f"edges must be at least {2 * self.line_banks * self.line_words}, not {self.edges!r}")
-        if not 3 <= self.tag_bits <= 16:
-            raise ValueError(f"tag_bits must be in 3..16, not {self.tag_bits!r}")
         if (1 << self.tag_bits) < 2 * (self.line_words + 2):
             raise ValueError(f"tag_bits must leave room for {self.line_words + 2} records, not {self.tag_bits!r}")
-        if self.tasks < 1:
-            raise ValueError(f"tasks must be at least 1, not {self.tasks!r}")
 
     def _check_pages(self) -> None:
         least_page = max(self.banks, 8 * LINE_BYTES // self.slot_bits)

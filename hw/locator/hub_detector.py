@@ -1,6 +1,6 @@
 """Hub detector: finds pending vertices whose degree is above the threshold (I1)."""
 
-from amaranth.hdl import Array, Assert, Cat, Cover, Module, Mux, Signal
+from amaranth.hdl import Array, Assert, Cat, Cover, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -11,6 +11,9 @@ from hw.locator.state_store import ScanRow
 from hw.lowest import lowest_one
 
 __all__ = ["Hub", "HubDetector"]
+
+#: Maximum of words that have not been visited in this run.
+_TOP = (1 << PEAK_BITS) - 1
 
 
 class Hub(data.StructLayout):
@@ -67,34 +70,13 @@ class HubDetector(wiring.Component):
         """Compare a word a cycle; hold it until its hubs are sent."""
         m = Module()
         config, settings = self.config, self.settings
-        top = (1 << PEAK_BITS) - 1
         # Words that share a maximum.
         together = config.page_rows if config.paged else 1
-        groups, in_group = range(config.rows // together), exact_log2(together)
-        peaks = [Signal(PEAK_BITS, name=f"peak{n}") for n in groups]
+        peaks = [Signal(PEAK_BITS, name=f"peak{n}") for n in range(config.rows // together)]
         word = Signal(range(config.rows))
-        group = word[in_group:]
         busy, judged, present = Signal(), Signal(), Signal()
         sent = Signal(config.banks)
-
-        # All vertices of a word exist, or those below the number of vertices.
-        full, ends = Signal(), Signal()
-        rest, last_word = settings.vertices[: config.bank_bits], settings.vertices[config.bank_bits :]
-        m.d.comb += [full.eq(word < last_word), ends.eq(word == last_word)]
-        low, new, isolated = Signal(config.banks), Signal(config.banks), Signal(config.banks)
-        for lane in range(config.banks):
-            row, pends = self.scanned.rows[lane], Signal(name=f"pends{lane}")
-            exists = full | (ends & (rest > lane))
-            m.d.comb += [
-                pends.eq(exists & ~self.scanned.done[lane] & (row.degree <= settings.previous)),
-                new[lane].eq(pends & (row.degree > settings.threshold)),
-                low[lane].eq(pends & ~new[lane]),
-                isolated[lane].eq(low[lane] & (row.degree == 0) & (settings.round == 0)),
-            ]
-        # Degrees that stay pending, and a cycle later their maximum.
-        stays = [Signal(PEAK_BITS, name=f"stays{n}") for n in range(config.banks)]
-        m.d.sync += [stays[n].eq(Mux(low[n], peak(self.scanned.rows[n].degree), 0)) for n in range(config.banks)]
-
+        new, low, isolated = self._classify(m, word)
         left, lowest, chosen = Signal(config.banks), Signal(config.banks), Signal(config.bank_bits)
         last = Signal()
         m.d.comb += [
@@ -109,24 +91,11 @@ class HubDetector(wiring.Component):
             self.o.payload.row.eq(Array(self.scanned.rows[n].as_value() for n in range(config.banks))[chosen]),
             self.o.payload.isolated.eq((isolated & lowest).any()),
         ]
-
-        # The next word to visit; its contents follow its address by a cycle.
-        open_groups, later, following = Signal(len(groups)), Signal(len(groups)), Signal(range(config.rows))
-        first, more = Signal.like(group), Signal()
-        m.d.comb += [
-            *(open_groups[n].eq((peaks[n] > settings.peak) | (peaks[n] == top)) for n in groups),
-            later.eq(Mux(self.start, open_groups, open_groups & Cat(group < n for n in groups))),
-            first.eq(lowest_one(later)[1]),
-            following.eq(first << in_group),
-            # Words behind the last vertex keep the initial value: to be visited.
-            more.eq(later.any() & ((first << config.bank_bits + in_group) < settings.vertices)),
-        ]
-        if together > 1:
-            with m.If(~self.start & ~word[:in_group].all()):
-                m.d.comb += [following.eq(word + 1), more.eq(1)]
+        following, more = self._next(m, peaks, word, exact_log2(together))
         advance = Signal()
         m.d.comb += [
             advance.eq(present & last & (~left.any() | self.o.ready)),
+            # The contents of a word follow its address by a cycle.
             self.scan.eq(Mux(self.start | advance, following, word)),
         ]
         with m.If(self.o.valid & self.o.ready):
@@ -135,12 +104,61 @@ class HubDetector(wiring.Component):
             m.d.sync += judged.eq(1)
         with m.If(advance | self.start):
             m.d.sync += [word.eq(following), busy.eq(more), sent.eq(0), judged.eq(0)]
-        # Written once for each word, two cycles after it comes; no group is read again before that, as the next scan
-        # begins at least three cycles after the last word.
+        self._keep(m, peaks, word, exact_log2(together), low, present & ~judged)
+        m.d.sync += Cover(self.o.valid & ~last, "several hubs in a word")
+        return m
+
+    def _classify(self, m: Module, word: Signal) -> tuple[Signal, Signal, Signal]:
+        """Return the vertices of the word that are new hubs, that stay pending, and those that are isolated."""
+        config, settings = self.config, self.settings
+        # All vertices of a word exist, or those below the number of vertices.
+        full, ends = Signal(), Signal()
+        rest, last_word = settings.vertices[: config.bank_bits], settings.vertices[config.bank_bits :]
+        m.d.comb += [full.eq(word < last_word), ends.eq(word == last_word)]
+        low, new, isolated = Signal(config.banks), Signal(config.banks), Signal(config.banks)
+        for lane in range(config.banks):
+            row, pends = self.scanned.rows[lane], Signal(name=f"pends{lane}")
+            exists = full | (ends & (rest > lane))
+            m.d.comb += [
+                pends.eq(exists & ~self.scanned.done[lane] & (row.degree <= settings.previous)),
+                new[lane].eq(pends & (row.degree > settings.threshold)),
+                low[lane].eq(pends & ~new[lane]),
+                isolated[lane].eq(low[lane] & (row.degree == 0) & (settings.round == 0)),
+            ]
+        return new, low, isolated
+
+    def _next(self, m: Module, peaks: list[Signal], word: Signal, in_group: int) -> tuple[Signal, Signal]:
+        """Return the next word to visit, and whether there is one."""
+        group, settings = word[in_group:], self.settings
+        open_groups, later, following = Signal(len(peaks)), Signal(len(peaks)), Signal.like(word)
+        first, more = Signal.like(group), Signal()
+        m.d.comb += [
+            *(open_groups[n].eq((kept > settings.peak) | (kept == _TOP)) for n, kept in enumerate(peaks)),
+            later.eq(Mux(self.start, open_groups, open_groups & Cat(group < n for n in range(len(peaks))))),
+            first.eq(lowest_one(later)[1]),
+            following.eq(first << in_group),
+            # Words behind the last vertex keep the initial value: to be visited.
+            more.eq(later.any() & ((first << self.config.bank_bits + in_group) < settings.vertices)),
+        ]
+        if in_group:
+            with m.If(~self.start & ~word[:in_group].all()):
+                m.d.comb += [following.eq(word + 1), more.eq(1)]
+        m.d.sync += Cover(self.start & more & ~later[0], "the first words are skipped")
+        return following, more
+
+    def _keep(self, m: Module, peaks: list[Signal], word: Signal, in_group: int, low: Signal, comes: Value) -> None:
+        """Keep the largest degree that stays pending in each group of words.
+
+        It is written once for each word, two cycles after its contents arrive. No group is read again before that, as
+        the next scan begins at least three cycles after the last word.
+        """
+        group, banks = word[in_group:], range(self.config.banks)
+        stays = [Signal(PEAK_BITS, name=f"stays{n}") for n in banks]
+        m.d.sync += [stays[n].eq(Mux(low[n], peak(self.scanned.rows[n].degree), 0)) for n in banks]
         seen = Signal(data.StructLayout({"comes": 1, "group": group.shape(), "follows": 1}))
         known, largest = Signal.like(seen), Signal(PEAK_BITS)
         m.d.sync += [
-            seen.comes.eq(present & ~judged),
+            seen.comes.eq(comes),
             seen.group.eq(group),
             seen.follows.eq(word[:in_group].any()),
             known.eq(seen),
@@ -150,13 +168,10 @@ class HubDetector(wiring.Component):
             with m.If(known.comes & (known.group == n) & ~(known.follows & (remembered > largest))):
                 m.d.sync += remembered.eq(largest)
             with m.If(self.clear):
-                m.d.sync += remembered.eq(top)
-        m.d.sync += [
-            Assert(~(self.start & (seen.comes | known.comes)), "a scan begins before the last word is remembered"),
-            Cover(self.o.valid & ~last, "several hubs in a word"),
-            Cover(self.start & more & ~later[0], "the first words are skipped"),
-        ]
-        return m
+                m.d.sync += remembered.eq(_TOP)
+        m.d.sync += Assert(
+            ~(self.start & (seen.comes | known.comes)), "a scan begins before the last word is remembered"
+        )
 
 
 def _largest(m: Module, values: list[object]) -> Signal:

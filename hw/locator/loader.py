@@ -1,4 +1,6 @@
-"""Loader: brings offsets, degrees and edges onto the chip and checks them (I10)."""
+"""Loader: reads offsets, degrees and edges into the chip's memories and checks them (I10)."""
+
+from typing import NamedTuple
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -19,24 +21,35 @@ __all__ = ["Loader"]
 _LINE_WORDS = LINE_BYTES // WORD_BYTES
 
 
+class _Rows(NamedTuple):
+    """Walk through the rows.
+
+    ``busy``: rows are left. ``row``: row in turn. ``step``: an offset is used. ``wrong``: its errors, a bit each.
+    """
+
+    busy: Signal
+    row: Signal
+    step: Signal
+    wrong: Signal
+
+
 class Loader(wiring.Component):
-    """Reads the arrays in parallel, as they are; the host prepares nothing.
+    """Reads the arrays in parallel, as they are in the image.
 
-    Degrees may be left out of the memory where they are the differences of the offsets, as on a single chiplet.
-
-    Bad data is reported, and all arrays are still read to their ends.
+    Degrees that are the differences of the offsets, as on one chiplet with the whole graph, need not be in memory. Bad
+    data is reported, and all arrays are still read to their end.
 
     Parameters
     ----------
     config
         Sizes.
     depth
-        Beats requested or waiting, for each array; see `hw.memory.fetcher.Fetcher`.
+        Beats requested or waiting, of each array; see `hw.memory.fetcher.Fetcher`.
 
     Attributes
     ----------
     start, command
-        Read the arrays of the command, which is constant until ``busy`` is low.
+        Begin to read the arrays of the command, which is constant until ``busy`` is low.
     busy
         The arrays are being read.
     requests, beats
@@ -66,8 +79,33 @@ class Loader(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Three readers; rows where offsets and degrees meet."""
+        """Read the three arrays; store lines of edges, and rows where offsets and degrees meet."""
         m = Module()
+        offsets, degrees, edges = self._readers(m)
+        m.submodules.offset_words = offset_words = WordSerialiser(self.config.data_width)
+        m.submodules.degree_words = degree_words = WordSerialiser(self.config.data_width)
+        wiring.connect(m, offsets.o, offset_words.i)
+        wiring.connect(m, degrees.o, degree_words.i)
+        edges_busy, outside, worst = self._edges(m, edges.o)
+        rows = self._rows(m, offset_words.o, degree_words.o)
+        none_left = degree_words.o.payload.empty
+        m.d.comb += self.busy.eq(edges_busy | rows.busy | (degree_words.o.valid & none_left) | self.error.valid)
+
+        # Errors are registered, because the comparisons are long.
+        report = self.error.payload
+        m.d.sync += [self.error.valid.eq(outside | (rows.step & rows.wrong.any())), report.info.eq(rows.row)]
+        with m.If(outside):
+            m.d.sync += [report.code.eq(Error.VID_RANGE), report.info.eq(worst)]
+        with m.Elif(rows.wrong[0] | rows.wrong[2]):
+            m.d.sync += report.code.eq(Error.OFFSET_ORDER)
+        with m.Elif(rows.wrong[1]):
+            m.d.sync += report.code.eq(Error.EDGE_RANGE)
+        with m.Else():
+            m.d.sync += [report.code.eq(Error.DEGREE), report.info.eq(rows.row + self.command.first_vertex)]
+        return m
+
+    def _readers(self, m: Module) -> list[RangeReader]:
+        """Connect a reader for each array, which is requested once after the start."""
         config, command = self.config, self.command
         readers = []
         for client, name in enumerate(("offsets", "degrees", "edges")):
@@ -83,10 +121,6 @@ class Loader(wiring.Component):
                 m.d.sync += asked.eq(0)
             readers.append(reader)
         offsets, degrees, edges = readers
-        m.submodules.offset_words = offset_words = WordSerialiser(config.data_width)
-        m.submodules.degree_words = degree_words = WordSerialiser(config.data_width)
-        wiring.connect(m, offsets.o, offset_words.i)
-        wiring.connect(m, degrees.o, degree_words.i)
         m.d.comb += [
             offsets.i.payload.address.eq(command.offsets * _LINE_WORDS),
             offsets.i.payload.words.eq(command.vertices * command.tiles + 1),
@@ -95,14 +129,18 @@ class Loader(wiring.Component):
             edges.i.payload.address.eq(command.edges * _LINE_WORDS),
             edges.i.payload.words.eq(command.edge_count),
         ]
+        return readers
 
-        # Lines are registered before their VIDs are checked: the path from the memory is long.
+    def _edges(self, m: Module, edges: stream.Interface) -> tuple[Signal, Signal, Signal]:
+        """Store the lines of edges; return whether some are left, whether a VID is out of range, and that VID."""
+        config = self.config
+        # A cycle after their arrival, because comparing the VIDs takes a cycle.
         edges_busy, line = Signal(), Signal(config.line_bits)
-        beat, comes = Signal.like(edges.o.payload, reset_less=True), Signal()
+        beat, comes = Signal.like(edges.payload, reset_less=True), Signal()
         outside, worst = Signal(), Signal(32)
-        m.d.sync += [beat.eq(edges.o.payload), comes.eq(edges.o.valid)]
+        m.d.sync += [beat.eq(edges.payload), comes.eq(edges.valid)]
         m.d.comb += [
-            edges.o.ready.eq(1),
+            edges.ready.eq(1),
             self.write.valid.eq(comes & edges_busy),
             self.write.payload.address.eq(line),
             self.write.payload.line.eq(beat.data),
@@ -115,27 +153,32 @@ class Loader(wiring.Component):
             m.d.sync += line.eq(line + 1)
             with m.If(beat.last):
                 m.d.sync += edges_busy.eq(0)
+        with m.If(self.start):
+            m.d.sync += [edges_busy.eq(1), line.eq(0)]
+        return edges_busy, outside, worst
 
-        # Rows: a row ends at every `tiles`-th offset.
+    def _rows(self, m: Module, offsets: stream.Interface, degrees: stream.Interface) -> _Rows:
+        """Store a row at every `tiles`-th offset; check offsets and degrees."""
+        command = self.command
         rows_busy, row, tile = Signal(), Signal(32), Signal(8)
         start, before = Signal(32), Signal(32)
-        offset, degree = offset_words.o.payload.data, degree_words.o.payload.data
+        offset, degree = offsets.payload.data, degrees.payload.data
         difference = (offset - start)[:32]
         first, ends, last = Signal(), Signal(), Signal()
-        none_left = Signal()  # the degrees of a graph without vertices, or unused ones
+        none_left = Signal()  # the graph has no vertices, or its degrees are not read
         m.d.comb += [
             ends.eq(~first & (tile == command.tiles - 1)),
             last.eq(row == command.vertices - 1),
-            none_left.eq(degree_words.o.payload.empty),
+            none_left.eq(degrees.payload.empty),
         ]
         step, ready, known = Signal(), Signal(), Signal()
         m.d.comb += [
-            known.eq(degree_words.o.valid | command.differences),
+            known.eq(degrees.valid | command.differences),
             ready.eq(~ends | (known & self.entry.ready)),
-            step.eq(rows_busy & offset_words.o.valid & ready),
-            offset_words.o.ready.eq(step),
-            degree_words.o.ready.eq(rows_busy & (none_left | (step & ends))),
-            self.entry.valid.eq(rows_busy & offset_words.o.valid & known & ends),
+            step.eq(rows_busy & offsets.valid & ready),
+            offsets.ready.eq(step),
+            degrees.ready.eq(rows_busy & (none_left | (step & ends))),
+            self.entry.valid.eq(rows_busy & offsets.valid & known & ends),
             self.entry.payload.node.eq(row),
             self.entry.payload.row.start.eq(start),
             self.entry.payload.row.degree.eq(Mux(command.differences, difference, degree)),
@@ -146,34 +189,13 @@ class Loader(wiring.Component):
                 m.d.sync += [start.eq(offset), row.eq(row + ends)]
             with m.If(Mux(command.vertices == 0, first, ends & last)):
                 m.d.sync += rows_busy.eq(0)
-
-        # Registered for the same reason.
-        report, wrong = self.error.payload, Signal(4)
+        wrong = Signal(4)
         m.d.comb += [
             wrong[0].eq(offset < Mux(first, 0, before)),
             wrong[1].eq((offset > command.edge_count) | (ends & last & (offset != command.edge_count))),
             wrong[2].eq(first & (offset != 0)),
             wrong[3].eq(ends & ~command.differences & (degree != difference)),
-            self.busy.eq(edges_busy | rows_busy | (degree_words.o.valid & none_left) | self.error.valid),
         ]
-        m.d.sync += [self.error.valid.eq(outside | (step & wrong.any())), report.info.eq(row)]
-        with m.If(outside):
-            m.d.sync += [report.code.eq(Error.VID_RANGE), report.info.eq(worst)]
-        with m.Elif(wrong[0] | wrong[2]):
-            m.d.sync += report.code.eq(Error.OFFSET_ORDER)
-        with m.Elif(wrong[1]):
-            m.d.sync += report.code.eq(Error.EDGE_RANGE)
-        with m.Else():
-            m.d.sync += [report.code.eq(Error.DEGREE), report.info.eq(row + command.first_vertex)]
         with m.If(self.start):
-            m.d.sync += [
-                edges_busy.eq(1),
-                rows_busy.eq(1),
-                line.eq(0),
-                row.eq(0),
-                tile.eq(0),
-                first.eq(1),
-                start.eq(0),
-                before.eq(0),
-            ]
-        return m
+            m.d.sync += [rows_busy.eq(1), row.eq(0), tile.eq(0), first.eq(1), start.eq(0), before.eq(0)]
+        return _Rows(rows_busy, row, step, wrong)

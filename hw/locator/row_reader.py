@@ -88,8 +88,24 @@ class RowReader(wiring.Component):
         m.submodules.lines = lines = Queue(_Line(config), LINES, storage="distributed")
         # A piece is registered well before its line arrives; its first word then selects from the line.
         m.submodules.pieces = pieces = Queue(_Piece(config), LINES, storage="block")
-        in_line = exact_log2(config.line_words)
+        self._request(m, pieces.i)
+        m.d.comb += [lines.i.valid.eq(self.line.valid), self.busy.eq(pieces.level != 0)]
+        # Remote vertices are marked in the line, so that local ones can be looked up at once.
+        end = Signal(config.node_bits + 1)
+        m.d.sync += end.eq(self.settings.first + self.settings.vertices)
+        for n in range(config.line_words):
+            name = Signal(config.node_bits, name=f"name{n}")
+            m.d.comb += [
+                name.eq(self.line.payload.word_select(n, _WORD_BITS)),
+                lines.i.payload.names[n].eq(name),
+                lines.i.payload.remote[n].eq((name < self.settings.first) | (name >= end)),
+            ]
+        self._emit(m, pieces.o, lines.o)
+        return m
 
+    def _request(self, m: Module, pieces: stream.Interface) -> None:
+        """Request the lines of a row one by one, each with the piece of the row in it."""
+        config, in_line = self.config, exact_log2(self.config.line_words)
         passed = Signal(config.node_bits)  # edges of the row already requested
         row, address, left = self.i.payload.row, Signal(config.edge_bits), Signal(config.node_bits)
         room, count = Signal(range(config.line_words + 1)), Signal(range(config.line_words + 1))
@@ -104,59 +120,49 @@ class RowReader(wiring.Component):
             first_room.eq(config.line_words - row.start[:in_line]),
             last.eq(Mux(later, final, ~row.degree[len(room) :].any() & (row.degree[: len(room)] <= first_room))),
             count.eq(Mux(last, left, room)),
-            self.request.valid.eq(self.i.valid & pieces.i.ready & ~self.flush),
+            self.request.valid.eq(self.i.valid & pieces.ready & ~self.flush),
             self.request.payload.eq(address[in_line:]),
             asks.eq(self.request.valid & self.request.ready),
             self.i.ready.eq(asks & last),
-            pieces.i.valid.eq(asks),
-            pieces.i.payload.index.eq(self.i.payload.index),
-            pieces.i.payload.first.eq(address[:in_line]),
-            pieces.i.payload.count.eq(count),
-            lines.i.valid.eq(self.line.valid),
+            pieces.valid.eq(asks),
+            pieces.payload.index.eq(self.i.payload.index),
+            pieces.payload.first.eq(address[:in_line]),
+            pieces.payload.count.eq(count),
         ]
-        # Remote vertices are marked in the line, so that local ones can be looked up at once.
-        end = Signal(config.node_bits + 1)
-        m.d.sync += end.eq(self.settings.first + self.settings.vertices)
-        for n in range(config.line_words):
-            name = Signal(config.node_bits, name=f"name{n}")
-            m.d.comb += [
-                name.eq(self.line.payload.word_select(n, _WORD_BITS)),
-                lines.i.payload.names[n].eq(name),
-                lines.i.payload.remote[n].eq((name < self.settings.first) | (name >= end)),
-            ]
         with m.If(asks):
             m.d.sync += [
                 passed.eq(Mux(last, 0, passed + count)),
                 later.eq(~last),
                 final.eq(left <= room + config.line_words),
             ]
+        with m.If(self.flush):
+            m.d.sync += [passed.eq(0), later.eq(0)]
 
-        piece, done = pieces.o.payload, Signal(in_line)  # words of the piece already emitted
+    def _emit(self, m: Module, pieces: stream.Interface, lines: stream.Interface) -> None:
+        """Emit the words of the piece in front, a bundle at a time; a flush drops them."""
+        config, in_line = self.config, exact_log2(self.config.line_words)
+        piece, done = pieces.payload, Signal(in_line)  # words of the piece already emitted
         first, over = Signal(in_line), Signal(range(config.line_words + 1))
         moves, ends = Signal(), Signal()
         m.d.comb += [
             first.eq(piece.first + done),
             over.eq(piece.count - done),
-            self.busy.eq(pieces.level != 0),
-            self.o.valid.eq(lines.o.valid & ~self.flush),
+            self.o.valid.eq(lines.valid & ~self.flush),
             self.o.payload.index.eq(piece.index),
             moves.eq(self.o.valid & self.o.ready),
-            ends.eq((moves & (over <= config.lanes)) | (self.flush & lines.o.valid)),
-            lines.o.ready.eq(ends),
-            pieces.o.ready.eq(ends),
+            ends.eq((moves & (over <= config.lanes)) | (self.flush & lines.valid)),
+            lines.ready.eq(ends),
+            pieces.ready.eq(ends),
         ]
         for lane in range(config.lanes):
             word = Signal(in_line, name=f"word{lane}")
             m.d.comb += [
                 word.eq(first + lane),
                 self.o.payload.mask[lane].eq(lane < over),
-                self.o.payload.vertices[lane].eq(lines.o.payload.names[word]),
-                self.o.payload.remote[lane].eq(lines.o.payload.remote.bit_select(word, 1)),
+                self.o.payload.vertices[lane].eq(lines.payload.names[word]),
+                self.o.payload.remote[lane].eq(lines.payload.remote.bit_select(word, 1)),
             ]
         with m.If(ends):
             m.d.sync += done.eq(0)
         with m.Elif(moves):
             m.d.sync += done.eq(done + config.lanes)
-        with m.If(self.flush):
-            m.d.sync += [passed.eq(0), later.eq(0)]
-        return m

@@ -1,5 +1,7 @@
 """State pager: swaps pages of the node state with the external memory."""
 
+from typing import NamedTuple
+
 from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -38,6 +40,23 @@ class PagesSignature(wiring.Signature):
                 "unwritten": In(1),
             }
         )
+
+
+class _Frames(NamedTuple):
+    """Places for pages on the chip: upper bits of the page's number, whether it is there, whether it was written to."""
+
+    tags: Array
+    known: Signal
+    changed: Signal
+
+
+class _Search(NamedTuple):
+    """Users that lack a page, the one that is next in `turn`, and the pages of the previous cycle."""
+
+    turn: Signal
+    lacks: Signal
+    user: Signal
+    missing: Array
 
 
 class StatePager(wiring.Component):
@@ -82,6 +101,7 @@ class StatePager(wiring.Component):
 
     def __init__(self, config: LocatorConfig, users: int) -> None:
         self.config, self.users = config, users
+        self._line_beats = LINE_BYTES * 8 // config.data_width
         super().__init__(
             {
                 "clear": In(1),
@@ -103,57 +123,68 @@ class StatePager(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Find a miss; write the old page back, read the new one."""
+        """Find a user that lacks a page, exchange beats with the banks, and move pages in and out."""
         m = Module()
-        config, pages = self.config, self.pages
-        frame_bits = exact_log2(config.frames)
-        frames = range(config.frames)
-        tags = Array(Signal(config.page_bits - frame_bits, name=f"tag{n}") for n in frames)
-        known, changed = Signal(config.frames), Signal(config.frames)
+        config = self.config
+        frames = _Frames(
+            Array(Signal(config.page_bits - exact_log2(config.frames), name=f"tag{n}") for n in range(config.frames)),
+            Signal(config.frames, name="known"),
+            Signal(config.frames, name="changed"),
+        )
+        search = self._find(m, frames)
+        page = Signal(config.page_bits)
+        at, asked = Signal(range(config.page_beats)), Signal(range(config.page_beats + 1))
+        self._exchange(m, frames, page, at, asked)
+        self._move(m, frames, search, page, at, asked)
+        with m.If(self.clear):
+            m.d.sync += frames.known.eq(0)
+        return m
 
-        # Users that miss; a cycle later the chosen one and its page. The pointer advances with every fetched page.
+    def _find(self, m: Module, frames: _Frames) -> _Search:
+        """Compare the pages of all users with the frames; a cycle later select, in turn, one that lacks its page."""
+        frame_bits = exact_log2(self.config.frames)
         turn, lacks, lacked = Signal(range(self.users)), Signal(self.users), Signal(self.users)
-        missing = Array(Signal(config.page_bits, name=f"missing{n}") for n in range(self.users))
+        missing = Array(Signal(self.config.page_bits, name=f"missing{n}") for n in range(self.users))
         for n, page in enumerate(self.wanted):
             frame, here = page[:frame_bits], Signal(name=f"here{n}")
             m.d.comb += [
-                here.eq(known.bit_select(frame, 1) & (tags[frame] == page[frame_bits:])),
+                here.eq(frames.known.bit_select(frame, 1) & (frames.tags[frame] == page[frame_bits:])),
                 self.here[n].eq(here & ~self.moving),
                 lacks[n].eq(self.wants[n] & ~here),
             ]
             m.d.sync += [lacked[n].eq(lacks[n]), missing[n].eq(page)]
             with m.If(self.writes[n]):
-                m.d.sync += changed.bit_select(frame, 1).eq(1)
+                m.d.sync += frames.changed.bit_select(frame, 1).eq(1)
         later, user = lacked & Cat(turn <= n for n in range(self.users)), Signal(range(self.users))
         for n in reversed(range(self.users)):
             with m.If(Mux(later.any(), later[n], lacked[n])):
                 m.d.comb += user.eq(n)
+        m.d.sync += Cover(self.moving & (lacks.any() & (lacks & (lacks - 1)).any()), "several lack a page")
+        return _Search(turn, lacks, user, missing)
 
-        # The new page, its frame, and the evicted page.
-        chosen, page = Signal(range(self.users)), Signal(config.page_bits)
-        frame = page[:frame_bits]
-        at, asked = Signal(range(config.page_beats)), Signal(range(config.page_beats + 1))
+    def _exchange(self, m: Module, frames: _Frames, page: Signal, at: Signal, asked: Signal) -> None:
+        """Connect the banks with the memory: beat `at` of the page that leaves or arrives, reads from beat `asked`."""
+        config, pages = self.config, self.pages
+        frame = page[: exact_log2(config.frames)]
         groups = config.banks // config.slots
         group_bits, row_bits = exact_log2(groups), exact_log2(config.page_rows)
         group, row = at[:group_bits], at[group_bits:]
-        m.d.comb += self.place.eq(Cat(row[:row_bits], frame))
-
         slots = data.ArrayLayout(config.slot_bits, config.slots)
         out, beat = Signal(slots), data.View(slots, pages.beat.payload.data)
-        held_bits = Held(config).size
-        gone, line_beats = Signal(config.page_bits), LINE_BYTES * 8 // config.data_width
+        gone = Signal(config.page_bits)
         m.d.comb += [
-            gone.eq(Cat(frame, tags[frame])),
+            self.place.eq(Cat(row[:row_bits], frame)),
+            gone.eq(Cat(frame, frames.tags[frame])),
             pages.write.payload.address.eq(pages.base + Cat(at, gone)),
             pages.write.payload.data.eq(out),
             pages.write.payload.strobe.eq(~0),
-            # Single lines do not cross a boundary of 4 KiB.
+            # Reads of single lines do not cross 4 KiB.
             pages.request.payload.address.eq(pages.base + Cat(asked[: len(at)], page)),
-            pages.request.payload.length.eq(line_beats - 1),
+            pages.request.payload.length.eq(self._line_beats - 1),
         ]
         for slot in range(config.slots):
             of_group = Array(self.shown[slot :: config.slots][n].as_value() for n in range(groups))
-            contents = data.View(Held(config), beat[slot][:held_bits])
+            contents = data.View(Held(config), beat[slot][: Held(config).size])
             m.d.comb += [
                 out[slot].eq(of_group[group]),
                 self.contents[slot].eq(contents),
@@ -163,23 +194,28 @@ class StatePager(wiring.Component):
         for bank in range(config.banks):
             m.d.comb += self.put[bank].eq(pages.beat.valid & (group == bank // config.slots))
 
+    def _move(self, m: Module, frames: _Frames, search: _Search, page: Signal, at: Signal, asked: Signal) -> None:
+        """Write the frame's page back if it has changed, read the missing page, hold it until it has been used."""
+        config, pages = self.config, self.pages
+        frame = page[: exact_log2(config.frames)]
+        chosen = Signal(range(self.users))
         last, silent = at == config.page_beats - 1, Signal(range(config.searches + 1))
         m.d.comb += self.busy.eq(1)
         with m.FSM():
             with m.State("WATCH"):
                 m.d.comb += self.busy.eq(0)
-                with m.If(lacks.any()):
+                with m.If(search.lacks.any()):
                     m.next = "STOP"
             with m.State("STOP"):
-                # The grant of the previous cycle writes in this one.
+                # Accesses granted in the previous cycle are written in this one.
                 m.d.comb += self.moving.eq(1)
-                m.d.sync += [chosen.eq(user), page.eq(missing[user]), at.eq(0), asked.eq(0)]
+                m.d.sync += [chosen.eq(search.user), page.eq(search.missing[search.user]), at.eq(0), asked.eq(0)]
                 m.next = "LEAVE"
             with m.State("LEAVE"):
-                # The first vertices of the evicted page are shown already.
+                # The banks already show the first vertices of the page that leaves.
                 m.d.comb += self.moving.eq(1)
-                m.d.sync += known.bit_select(frame, 1).eq(0)
-                with m.If((known & changed).bit_select(frame, 1)):
+                m.d.sync += frames.known.bit_select(frame, 1).eq(0)
+                with m.If((frames.known & frames.changed).bit_select(frame, 1)):
                     m.next = "WRITE"
                 with m.Elif(pages.unwritten):
                     m.next = "SETTLE"
@@ -198,7 +234,7 @@ class StatePager(wiring.Component):
                     with m.If(last):
                         m.next = "SETTLE"
             with m.State("SETTLE"):
-                # A page may be read again as soon as it has been written.
+                # A page may be read again right after it was written.
                 m.d.comb += self.moving.eq(1)
                 with m.If(~pages.unwritten):
                     m.next = "READ"
@@ -207,7 +243,7 @@ class StatePager(wiring.Component):
             with m.State("READ"):
                 m.d.comb += [self.moving.eq(1), pages.request.valid.eq(asked != config.page_beats)]
                 with m.If(pages.request.valid & pages.request.ready):
-                    m.d.sync += asked.eq(asked + line_beats)
+                    m.d.sync += asked.eq(asked + self._line_beats)
                 with m.If(pages.beat.valid):
                     m.d.sync += at.eq(at + 1)
                     with m.If(last):
@@ -215,23 +251,17 @@ class StatePager(wiring.Component):
             with m.State("MAP"):
                 m.d.comb += self.moving.eq(1)
                 m.d.sync += [
-                    tags[frame].eq(page[frame_bits:]),
-                    known.bit_select(frame, 1).eq(1),
-                    changed.bit_select(frame, 1).eq(self.fresh),
+                    frames.tags[frame].eq(page[len(frame) :]),
+                    frames.known.bit_select(frame, 1).eq(1),
+                    frames.changed.bit_select(frame, 1).eq(self.fresh),
                 ]
                 m.d.sync += silent.eq(0)
                 m.next = "HOLD"
             with m.State("HOLD"):
-                # Held until the user is served or withdraws: an engine's searches ask in turn.
+                # Until the user has been served, or does not request the page: searches of an engine request in turn.
                 asks = self.wants.bit_select(chosen, 1) & (Array(self.wanted)[chosen] == page)
                 m.d.sync += silent.eq(Mux(asks, 0, silent + 1))
                 with m.If((silent == config.searches) | self.served.bit_select(chosen, 1)):
-                    m.d.sync += turn.eq(Mux(chosen == self.users - 1, 0, chosen + 1))
+                    m.d.sync += search.turn.eq(Mux(chosen == self.users - 1, 0, chosen + 1))
                     m.next = "WATCH"
-        with m.If(self.clear):
-            m.d.sync += known.eq(0)
-        m.d.sync += [
-            Cover(pages.write.valid & last, "a page was written back"),
-            Cover(self.moving & (lacks.any() & (lacks & (lacks - 1)).any()), "several lack a page"),
-        ]
-        return m
+        m.d.sync += Cover(pages.write.valid & last, "a page was written back")

@@ -28,7 +28,7 @@ __all__ = [
 
 
 class Burst(enum.Enum, shape=2):  # type: ignore[call-arg]
-    """How addresses advance in a burst (AxBURST)."""
+    """Addresses in a burst (AxBURST)."""
 
     #: Every beat at the same address.
     FIXED = 0
@@ -39,7 +39,7 @@ class Burst(enum.Enum, shape=2):  # type: ignore[call-arg]
 
 
 class Response(enum.Enum, shape=2):  # type: ignore[call-arg]
-    """How a transfer ended (RRESP, BRESP); bit 1 is set for errors."""
+    """Response to a transfer (RRESP, BRESP); bit 1 is set for errors."""
 
     #: Success.
     OKAY = 0
@@ -47,7 +47,7 @@ class Response(enum.Enum, shape=2):  # type: ignore[call-arg]
     EXOKAY = 1
     #: The subordinate failed.
     SLVERR = 2
-    #: There is nothing at the address.
+    #: No subordinate has the address.
     DECERR = 3
 
 

@@ -1,4 +1,4 @@
-"""What the streams of the memory side carry."""
+"""Payloads of the streams of the memory side."""
 
 from amaranth.lib import data
 from amaranth.utils import exact_log2

@@ -164,7 +164,7 @@ class FilterGenerator(wiring.Component):
                 m.d.sync += [own.eq(0), self.finished[n].eq(0), self.regs[n].eq(given.reg)]
 
     def _walk(self, m: Module, srcs: Memory, used: Signal, walks: Signal) -> tuple[_Source, Value]:
-        """Read a slot in each cycle of `walks`; return what the last cycle read, and whether this is the last slot."""
+        """Read a slot in each cycle of `walks`; return the slot read before, and whether this is the last one."""
         read = srcs.read_port(domain="comb")
         slot, part = Signal(range(len(used))), Signal(range(self.pes * self.sources))  # part: slot of the group
         come, vid, held, opens, closes = Signal(), Signal(32), Signal(), Signal(), Signal()

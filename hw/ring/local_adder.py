@@ -1,4 +1,4 @@
-"""Local adder: this chiplet's shares of the partial sums, one after another (R11)."""
+"""Local adder: forms this chiplet's shares of the partial sums, hub by hub (R11)."""
 
 from amaranth.hdl import Elaboratable, Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -15,7 +15,7 @@ __all__ = ["LocalAdder"]
 
 
 class LocalAdder(wiring.Component):
-    """Adds the rows of each hub's sources in 32 bits; nothing rounds or saturates.
+    """Adds the rows of each hub's sources in 32 bits, without rounding or saturation.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class LocalAdder(wiring.Component):
     last_beat, last_flit : In
         Beats of a row of values that hold data, and flits of a row of sums, less one.
     i : stream of `GatherBeat`
-        Rows of a hub: its own first, which does not count, then those of the sources.
+        Rows of a hub: its own first, which is not added, then those of the sources.
     o : stream of `Flit`
         Sums of a hub; ``last`` ends it.
     """
@@ -48,7 +48,7 @@ class LocalAdder(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Add up until the last row has come, then hand on."""
+        """Accumulate until the last row has arrived, then send the sums."""
         m = Module()
         elements = self.data_width // VALUE_BITS
         parts = elements * PARTIAL_BITS // self.link_width

@@ -84,7 +84,7 @@ class NeededList(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Connect registers for the words and for the list; count what leaves and walk through the windows."""
+        """Connect registers for the words and for the list; walk through the windows and count the entries."""
         m = Module()
         # A register between the multiplexers of a beat and three comparisons.
         m.submodules.taken = taken = Slice(Word())

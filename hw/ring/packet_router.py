@@ -1,4 +1,4 @@
-"""Packet router: hands packets that were taken from the ring to the unit for their kind."""
+"""Packet router: routes packets from the ring to the unit for their kind."""
 
 from amaranth.hdl import Elaboratable, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -12,7 +12,7 @@ __all__ = ["PacketRouter"]
 
 
 class PacketRouter(wiring.Component):
-    """A packet goes where its header says, all of it.
+    """Routes each packet, header and body, by the kind in its header.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ class PacketRouter(wiring.Component):
     i : stream of `Flit`
         Packets.
     stopped : In(1)
-        Partial sums are dropped: nobody waits for them any more.
+        Partial sums are dropped, because the reducer has stopped.
     features, partials : streams of `Flit`
     control : stream of `Flit`, always ready
     """

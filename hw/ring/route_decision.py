@@ -1,4 +1,4 @@
-"""Route decision: what happens to the packet at the head of the station (R3, R4)."""
+"""Route decision: the verdict on the packet at the head of the station (R3, R4)."""
 
 from amaranth.hdl import Elaboratable, Module, Signal
 from amaranth.lib import data, stream, wiring
@@ -13,7 +13,7 @@ __all__ = ["RouteDecision"]
 
 
 class RouteDecision(wiring.Component):
-    """Looks at a header and at what the filter found, and says whether to take the packet, to pass it on, or to wait.
+    """Decides by header and filter whether to take the packet, to forward it, or to wait.
 
     A row waits for its command and for the filter's decision, a partial sum for its command; tokens never wait. All
     outputs depend on the inputs of the same cycle.
@@ -23,17 +23,17 @@ class RouteDecision(wiring.Component):
     header : In
         Lowest bits of the packet's first flit (`contracts.PACKET_HEADER`).
     begins : In(1)
-        The packet moves by the verdict, in this cycle.
+        The packet begins to move, in this cycle.
     position, chiplets : In
-        Of this chiplet on the ring; number of chiplets.
+        Position of this chiplet on the ring; number of chiplets.
     elements : In
         Elements of the rows of this layer.
     receiving, reducing : In(1)
-        Rows, or partial sums, are taken now.
+        Rows, or partial sums, are accepted.
     stopped : In(1)
-        Nothing is taken: rows pass, partial sums end here.
+        No packet is taken: rows pass, partial sums end here.
     found, hit, late, outside : In(1)
-        What the filter says of it: decided; needed, and its turn has come; out of turn; not its sender's.
+        Result of the filter: decided; needed and in turn; out of turn; not its sender's.
     take : Out(1)
         The filter's entry is used.
     decided, verdict : Out
@@ -76,7 +76,7 @@ class RouteDecision(wiring.Component):
         code = Signal(Error)
         m.d.comb += [
             bad.eq(stray | nowhere),
-            # What has come full circle, or goes nowhere, is taken off the ring.
+            # A packet that has come full circle, or has no destination, leaves the ring.
             verdict.forward.eq(~here & ~stray),
             self.error.valid.eq(self.begins & (code != Error.NONE) & ~self.stopped),
             self.error.payload.code.eq(code),

@@ -91,7 +91,7 @@ class Sender(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Ask for the beats of row after row; put headers in front of what comes back."""
+        """Request the beats of row after row; send them behind a header each."""
         m = Module()
         rows = self.rows
         m.submodules.fetcher = fetcher = Fetcher(self.address_width, self.data_width, self.depth)

@@ -73,7 +73,7 @@ class Tokens(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Send what is asked for; keep account of the tokens of the others."""
+        """Send the requested tokens; keep account of those of the others."""
         m = Module()
         parity = Signal()
         self._send(m, parity)

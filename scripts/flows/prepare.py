@@ -15,7 +15,7 @@ from golden.model.network import Problem
 from golden.model.quantise import quantise
 from golden.model.training import train
 from golden.model.weights import model_of
-from scripts.config import Sizes
+from hw.config import MachineConfig
 from scripts.flows.checks import check, head_wanted, used
 from scripts.flows.request import Request
 from scripts.flows.simulations import Placed, place
@@ -38,7 +38,7 @@ class Prepared(NamedTuple):
         The same problem, VIDs and rows in the order of the chiplets that own them.
     """
 
-    sizes: Sizes
+    sizes: MachineConfig
     graph: Graph
     network: FloatModel
     problem: Problem
@@ -64,7 +64,7 @@ class Examined(NamedTuple):
     hints: list[str]
 
 
-def examine(request: Request, sizes: Sizes) -> Examined:
+def examine(request: Request, sizes: MachineConfig) -> Examined:
     """Read the input of a run, and refuse what cannot be carried out.
 
     Parameters
@@ -88,7 +88,7 @@ def examine(request: Request, sizes: Sizes) -> Examined:
 
 
 def prepare(
-    request: Request, sizes: Sizes, examined: Examined, stage: Callable[[str], None] = lambda name: None
+    request: Request, sizes: MachineConfig, examined: Examined, stage: Callable[[str], None] = lambda name: None
 ) -> Prepared:
     """Train a network if none is given, quantise it and share it out.
 
@@ -104,7 +104,7 @@ def prepare(
     InputError
         If the network cannot be quantised.
     """
-    neural = sizes.units.neural
+    neural = sizes.neural
     graph, network = examined.graph, examined.network
     if network is None:
         stage("training")

@@ -27,9 +27,10 @@ from golden.ring.image import build_images
 from golden.ring.placement import CHIPLETS_MAX, Placement
 from golden.ring.traffic import traffic
 from hw.community.config import CommunityChipletConfig
-from scripts.config import Sizes
+from hw.config import MachineConfig
 from scripts.flows.location import Located, Search, limits_of, read_back, search_of, wrong_records
 from scripts.flows.progress import Steps, building, simulating
+from scripts.flows.schema import Aggregation, Communities, RingTraffic, Thresholds
 from sim.harness import Result
 from sim.models.activity import activity, cycles_so_far
 from sim.runner.batches import BatchJob, Ran
@@ -84,7 +85,7 @@ class Simulated:
         int16 [nodes, features], results of the layer before the last as they lie in memory; None if there is none, or
         they stayed on the chip.
     ring, aggregation, communities
-        What `result.json` says under these names, or None.
+        Figures of these names in `result.json`, or None.
     located
         Records that the hardware found for the first layer, by chiplet and tile, with VIDs of the graph as
         given. To a part of the graph vertices that are not its own are hubs, and halves of partial sums are left out.
@@ -100,9 +101,9 @@ class Simulated:
     phases: Sequence[list[Phase]]
     working: Sequence[npt.NDArray[np.uint8]]
     hidden: Any = None
-    ring: dict[str, Any] | None = None
-    aggregation: dict[str, Any] | None = None
-    communities: dict[str, Any] | None = None
+    ring: RingTraffic | None = None
+    aggregation: Aggregation | None = None
+    communities: Communities | None = None
     located: Located | None = None
 
     @property
@@ -198,7 +199,7 @@ def _apart(graph: Graph, parts: int, moves: bool) -> tuple[IntArray, Placement]:
 
 
 def simulate(
-    sizes: Sizes,
+    sizes: MachineConfig,
     problem: Problem,
     exact: list[LayerResult],
     folder: Path,
@@ -260,7 +261,7 @@ def simulate(
     )
 
 
-def least_cycles(sizes: Sizes, problem: Problem, exact: list[LayerResult]) -> int:
+def least_cycles(sizes: MachineConfig, problem: Problem, exact: list[LayerResult]) -> int:
     """Return the cycles below which no machine with these lanes and memory ports computes a network."""
     lanes, beat_bytes = sizes.chiplet.lanes, sizes.chiplet.pe.data_width // 8
     useful, bound = useful_operations(problem, exact), compulsory_bytes(problem)
@@ -268,7 +269,7 @@ def least_cycles(sizes: Sizes, problem: Problem, exact: list[LayerResult]) -> in
 
 
 def simulate_batches(
-    sizes: Sizes, image: BatchImage, shares: Sequence[Sequence[IntArray]], folder: Path, steps: Steps
+    sizes: MachineConfig, image: BatchImage, shares: Sequence[Sequence[IntArray]], folder: Path, steps: Steps
 ) -> list[Ran]:
     """Simulate mini-batches on the machine of `simulate`.
 
@@ -305,7 +306,7 @@ class HeadRun:
     cycles: dict[str, int]
 
 
-def simulate_head(sizes: Sizes, image: Image, folder: Path, steps: Steps) -> HeadRun:
+def simulate_head(sizes: MachineConfig, image: Image, folder: Path, steps: Steps) -> HeadRun:
     """Let a head learn and score on the neural chip of the first chiplet, in the machine of `simulate`.
 
     Parameters
@@ -326,7 +327,7 @@ def simulate_head(sizes: Sizes, image: Image, folder: Path, steps: Steps) -> Hea
 
 
 def _built(
-    sizes: Sizes, job: AnyJob[T], folder: Path, steps: Steps, what: str = "", least: int = 0
+    sizes: MachineConfig, job: AnyJob[T], folder: Path, steps: Steps, what: str = "", least: int = 0
 ) -> tuple[T, Result]:
     """Build the simulator of a machine and run a job on it, which takes `least` cycles or more."""
     steps.step(building(what))
@@ -339,7 +340,7 @@ def _built(
     return left, simulation
 
 
-def _job(sizes: Sizes, images: Sequence[Image]) -> Job:
+def _job(sizes: MachineConfig, images: Sequence[Image]) -> Job:
     """Return the run of an image for each chiplet, or for the first of them.
 
     It does not wait after a reset beyond the time that filling the memories takes.
@@ -352,38 +353,38 @@ def room_of(config: CommunityChipletConfig) -> Room:
     return Room(config.locator.nodes, config.locator.edges, config.units, config.hubs)
 
 
-def _aggregation(graph: Graph, layers: int, counters: Sequence[dict[str, int]]) -> dict[str, int]:
+def _aggregation(graph: Graph, layers: int, counters: Sequence[dict[str, int]]) -> Aggregation:
     gross = sum(counts["gross"] for counts in counters)
-    return {
-        "baseline": layers * (graph.nodes + graph.edge_count),
-        "gross": gross,
-        "net": gross + sum(counts["formed"] for counts in counters),
-    }
+    return Aggregation(
+        baseline=layers * (graph.nodes + graph.edge_count),
+        gross=gross,
+        net=gross + sum(counts["formed"] for counts in counters),
+    )
 
 
-def _communities(counters: Sequence[dict[str, int]], images: Sequence[Image], search: Search) -> dict[str, Any]:
-    """Of all chiplets together; each takes the vertices of others for hubs that it does not count, as a tile does."""
+def _communities(counters: Sequence[dict[str, int]], images: Sequence[Image], search: Search) -> Communities:
+    """Add up all chiplets; each takes the vertices of others for hubs that it does not count, as a tile does."""
     found = {name: sum(counts[name] for counts in counters) for name in ("hubs", "communities", "edges_read")}
     rounds = max(counts["rounds"] for counts in counters)
     schedule, limits = search
-    how = {"threshold": schedule.threshold, "halving": schedule.halving, "step": schedule.step, "c_max": limits.c_max}
-    return {**found, "rounds": rounds, "tiles": [tiles_of(image) for image in images], "schedule": how}
+    thresholds = Thresholds(schedule.threshold, schedule.halving, schedule.step, limits.c_max)
+    return Communities(**found, rounds=rounds, tiles=[tiles_of(image) for image in images], schedule=thresholds)
 
 
-def _traffic(placed: Placed, links: Sequence[dict[str, int]]) -> dict[str, Any]:
-    """Words on the links, and how many they would be in other ways to bring each feature where it is needed."""
+def _traffic(placed: Placed, links: Sequence[dict[str, int]]) -> RingTraffic:
+    """Count words on the links, beside the words of other ways to bring each feature where it is needed."""
     least = traffic(placed.problem.graph, placed.placement)
     elements = sum(layer.f_out for layer in placed.problem.model.layers)
-    return {
-        "placement": placed.name,
-        "words_by_link": [link["feature_words"] + link["partial_words"] for link in links],
-        "minimum": least.words(elements).tolist(),
-        "unicast": least.unicast * elements,
-        "broadcast": least.broadcast * elements,
-    }
+    return RingTraffic(
+        placement=placed.name,
+        words_by_link=[link["feature_words"] + link["partial_words"] for link in links],
+        minimum=least.words(elements).tolist(),
+        unicast=least.unicast * elements,
+        broadcast=least.broadcast * elements,
+    )
 
 
-def images_of(sizes: Sizes, placed: Placed, *, hidden: bool = False) -> list[Image]:
+def images_of(sizes: MachineConfig, placed: Placed, *, hidden: bool = False) -> list[Image]:
     """Make an image for each chiplet.
 
     Parameters

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+
+from scripts.flows.schema import Result
 
 __all__ = ["PHASES", "TERMS", "phase_title", "terms_of"]
 
@@ -75,27 +76,27 @@ def phase_title(name: str) -> str:
     return f"layer {layer.removeprefix('layer')}: {title}" if dot else title
 
 
-def terms_of(result: dict[str, Any], phases: Iterable[str], *, located: bool) -> list[tuple[str, str]]:
+def terms_of(result: Result, phases: Iterable[str], *, located: bool) -> list[tuple[str, str]]:
     """Return the terms that occur in a report, with a sentence each.
 
     Parameters
     ----------
     result
-        Contents of `result.json`.
+        Figures of the run.
     phases
         Names of the phases that are drawn.
     located
         Whether hubs and communities are drawn.
     """
-    ran = result["cycles"] is not None
+    ran = result.cycles is not None
     found = ["golden model", "float"]
     found += ["chiplet", "PE", "bit-exact", "limit", "compulsory", "utilisation"] if ran else []
-    found += ["additions of rows"] if result["aggregation"] else []
-    found += ["hub", "community", "round"] if located or result["communities"] else []
-    found += ["placement", "unicast, broadcast"] if result["ring"] else []
-    found += ["mini-batch"] if result["batch"] else []
-    found += ["slot", "victim cache"] if result["attribute_cache"] else []
-    found += ["head"] if result["head"] else []
+    found += ["additions of rows"] if result.aggregation else []
+    found += ["hub", "community", "round"] if located or result.communities else []
+    found += ["placement", "unicast, broadcast"] if result.ring else []
+    found += ["mini-batch"] if result.batch else []
+    found += ["slot", "victim cache"] if result.attribute_cache else []
+    found += ["head"] if result.head else []
     occurring = set(phases)
     commands = [(phase_title(name), said) for name, said in PHASES.items() if name in occurring]
     return commands + [(name, said) for name, said in TERMS.items() if name in found]

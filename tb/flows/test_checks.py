@@ -13,10 +13,10 @@ from golden.datasets import load
 from golden.model.float_model import FloatModel
 from golden.model.weights import write_weights
 from scripts.cli import app
-from scripts.config import load_ring
+from scripts.config import load_machine
 from scripts.flows.checks import check
 from scripts.flows.request import Request
-from scripts.flows.run import run
+from tb.flows.results import run
 from tb.harness.marks import full
 
 #: Names, nodes, mean degrees, features and classes as in the usual benchmarks.
@@ -115,7 +115,7 @@ def test_a_run_is_refused_before_training_with_and_without_rtl(arguments: str, m
     assert lines[0] == lines[1]
     assert message in lines[0]
     assert "\n" not in lines[0]
-    assert not any((tmp_path / "out").glob("*"))
+    assert not (tmp_path / "out").exists()
 
 
 def test_nothing_is_recommended_that_would_not_do() -> None:
@@ -123,7 +123,7 @@ def test_nothing_is_recommended_that_would_not_do() -> None:
     graph = load("karate")
     for wrong in (Request(hidden=129), Request(head=0), Request(placement="best"), Request(config="wide", hidden=200)):
         with pytest.raises(InputError) as refused:
-            check(wrong, graph, None, load_ring(wrong.config))
+            check(wrong, graph, None, load_machine(wrong.config))
         assert "--config" not in str(refused.value)
 
 
@@ -133,9 +133,9 @@ def test_nothing_is_recommended_that_would_not_do() -> None:
 def test_the_usual_benchmarks_fit(name: str, config: str, hidden: int) -> None:
     request = Request(f"synthetic:erdos,{BENCHMARKS[name]}", config=config, hidden=hidden, activation="tanh")
     graph = load(request.dataset)
-    check(request, graph, None, load_ring(config))
+    check(request, graph, None, load_machine(config))
     if name == "citeseer":
-        check(replace(request, head=1, chiplets=1), graph, None, load_ring(config, 1))
+        check(replace(request, head=1, chiplets=1), graph, None, load_machine(config, 1))
 
 
 @full

@@ -9,7 +9,7 @@ from hw.chiplet.chiplet import Chiplet
 from hw.chiplet.gather_engine import GatherEngine
 from hw.community.engine import CommunityEngine
 from hw.host.hosted import Hosted
-from scripts.config import load_ring, names
+from scripts.config import load_machine, names
 from scripts.flows.generate import header, port_list
 from scripts.machine import machine_block
 
@@ -21,7 +21,7 @@ def test_every_configuration_is_a_machine_with_the_buses_of_its_kind(config: str
     assert isinstance(machine, Hosted)
     ports = {port["name"] for port in port_list(machine)}
     assert {"s_axil_awvalid", "m_axi_araddr", "irq"} <= ports
-    sizes, chiplet = load_ring(config), machine.machine
+    sizes, chiplet = load_machine(config), machine.machine
     assert isinstance(chiplet, Chiplet)
     ring = block.name.endswith("_ring")
     units = {"ring": ring, "attribute_core": sizes.units.attributes, "neural_unit": sizes.units.neural}

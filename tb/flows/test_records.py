@@ -16,18 +16,21 @@ from golden.model.quantise import quantise
 from golden.model.training import Training, train
 from golden.model.weights import model_of
 from hw.chiplet.config import GatherChipletConfig
+from hw.config import MachineConfig
 from hw.host.hosted import Hosted
 from hw.machine import machine_of
 from scripts.cli import app
-from scripts.config import Sizes, load_ring
+from scripts.config import load_machine
 from scripts.flows import location
 from scripts.flows.location import Search
 from scripts.flows.progress import Steps, building, simulating
-from scripts.flows.run import Request, run
+from scripts.flows.run import Request
+from scripts.flows.schema import Thresholds
 from scripts.flows.simulations import Simulated, place, simulate
 from sim.models.recorders import recording
 from sim.models.records import located, record_source
 from tb.flows.configurations import small_community
+from tb.flows.results import run
 
 SMALL = small_community(512)
 GRAPH = load("karate")
@@ -35,10 +38,10 @@ LIMITS = Limits(6)
 
 
 @pytest.fixture(scope="module")
-def sizes(tmp_path_factory: pytest.TempPathFactory) -> Sizes:
+def sizes(tmp_path_factory: pytest.TempPathFactory) -> MachineConfig:
     file = tmp_path_factory.mktemp("config") / "small.toml"
     file.write_text(SMALL)
-    return load_ring(str(file), 1)
+    return load_machine(str(file), 1)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +49,7 @@ def problem() -> Problem:
     return quantise(train(GRAPH, model_of("gcn"), Training(layers=2, hidden=16, epochs=5)), GRAPH)
 
 
-def simulated(sizes: Sizes, problem: Problem, choice: Choice, folder: Path) -> Simulated:
+def simulated(sizes: MachineConfig, problem: Problem, choice: Choice, folder: Path) -> Simulated:
     assert sizes.chiplet.kind == "community"
     placed = place(problem, 1, config=sizes.chiplet, choice=choice)
     with Steps([building(), simulating(), "comparison"]) as steps:
@@ -62,20 +65,17 @@ def simulated(sizes: Sizes, problem: Problem, choice: Choice, folder: Path) -> S
     ],
 )
 def test_a_run_with_any_thresholds_is_exact_and_says_what_it_found(
-    sizes: Sizes, problem: Problem, choice: Choice, schedule: Schedule, tmp_path: Path
+    sizes: MachineConfig, problem: Problem, choice: Choice, schedule: Schedule, tmp_path: Path
 ) -> None:
     found = simulated(sizes, problem, choice, tmp_path)
     assert found.differences == []
     assert found.communities is not None
-    how = {"threshold": schedule.threshold, "halving": schedule.halving, "step": schedule.step, "c_max": 6}
-    assert found.communities["schedule"] == how
+    how = Thresholds(schedule.threshold, schedule.halving, schedule.step, c_max=6)
+    assert found.communities.schedule == how
     golden = locate(GRAPH, schedule, LIMITS)
     # Parts of a hub's row are cut where lines of its edges are; communities are the same.
     assert keys(found.records or []) == keys(golden.records)
-    assert (found.communities["hubs"], found.communities["communities"]) == (
-        len(golden.hubs),
-        len(golden.communities),
-    )
+    assert (found.communities.hubs, found.communities.communities) == (len(golden.hubs), len(golden.communities))
 
 
 def keys(records: list[Record]) -> set[tuple[object, ...]]:
@@ -99,7 +99,7 @@ def test_a_step_beside_halving_is_refused(verb: str, tmp_path: Path) -> None:
 
 
 def test_a_wrong_record_is_a_difference(
-    sizes: Sizes, problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sizes: MachineConfig, problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def first_lost(directory: Path, number: int) -> list[list[Record]]:
         return [records[1:] for records in located(directory, number)]
@@ -147,7 +147,7 @@ def test_streams_are_cut_into_locations_at_their_ends(tmp_path: Path) -> None:
     assert found == [[records[0].key], [records[1].key, records[3].key]]
 
 
-def test_a_locator_is_found_in_whatever_stands_around_it(sizes: Sizes) -> None:
+def test_a_locator_is_found_in_whatever_stands_around_it(sizes: MachineConfig) -> None:
     source = record_source(Hosted(machine_of(sizes.chiplet, once=True)))
     assert source is not None
     assert source.signals("dut", "valid") == (
