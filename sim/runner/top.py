@@ -89,7 +89,7 @@ def machine_top(component: Any, ring: RingConfig | None, design: str, toplevel: 
         node = {"clk": "clk", "rst": "rst"}
         if ring:
             node |= {"rst": f"rst | reset[{n}]", "position": f"5'd{n}", "chiplets": "chiplets"}
-            node |= _links(n, chiplets, ports, wires, body)
+            node |= _links(n, chiplets, ports, wires)
             pins += [Pin(f"link{n}_{counter}", False, 64) for counter in LINK_COUNTERS]
             monitor = {name: f"link{n}_{name}" for name in ("tvalid", "tdata", "tlast", *LINK_COUNTERS)}
             monitor |= {"clk": "clk", "rst": "rst"}
@@ -123,8 +123,8 @@ def _memory_pins(n: int, address_width: int) -> Iterator[Pin]:
         yield Pin(f"mem{n}_{counter}", False, bits)
 
 
-def _links(n: int, chiplets: int, ports: dict[str, Pin], wires: list[str], body: list[str]) -> dict[str, str]:
-    """Return what the link ports of chiplet `n` are connected to; add what that needs to `wires` and `body`.
+def _links(n: int, chiplets: int, ports: dict[str, Pin], wires: list[str]) -> dict[str, str]:
+    """Return the connections of chiplet `n`'s link ports; add the wires that they need to `wires`.
 
     Link n leaves chiplet n; the link of the last chiplet in use goes to chiplet 0.
     """
@@ -135,9 +135,9 @@ def _links(n: int, chiplets: int, ports: dict[str, Pin], wires: list[str], body:
         node[f"m_axis_{signal}"] = f"link{n}_{signal}"
         before = f"link{n - 1}_{signal}"
         if n == 0:
-            every = ", ".join(f"link{k}_{signal}" for k in reversed(range(chiplets)))
-            body.append(f"  wire [{chiplets - 1}:0][{bits - 1}:0] all_{signal} = {{{every}}};")
-            before = f"all_{signal}[{max(1, (chiplets - 1).bit_length())}'(chiplets - 1)]"
+            # A chain, since an index into an array of links wider than 64 bits is an internal error of Verilator.
+            others = "".join(f"chiplets == {k + 1} ? link{k}_{signal} : " for k in range(chiplets - 1))
+            before = f"{others}link{chiplets - 1}_{signal}"
         # Nothing goes past the last chiplet in use.
         gate = f" && chiplets > {n}" if signal == "tvalid" and n else ""
         node[f"s_axis_{signal}"] = f"{before}{gate}"
