@@ -106,25 +106,25 @@ def build_community_images(
         return [build_community_image(problem, schedule, limits, kind, room=room, names=names, weight_room=weight_room)]
     subgraphs = owned_of(problem, placement, plan(problem.graph, placement))
     return [
-        _image(problem, owned, parts_of(owned.count, part), search, room, names, weight_room=weight_room)
-        for owned in subgraphs
+        _image(problem, owned, parts_of(owned.count, part), search, room, names, weight_room) for owned in subgraphs
     ]
 
 
 def _image(
     problem: Problem, owned: Owned, parts: list[range], search: Search, room: Room | None, names: IntArray | None,
-    **how: Any,
+    weight_room: WeightRoom | None, **how: Any,
 ) -> Image:  # fmt: skip
     """Return the image of a chiplet, in tiles if its vertices do not fit."""
     graph = problem.graph
     called = np.arange(graph.nodes) if names is None else names
     subgraph = Subgraph(graph.name, owned.first, owned.untiled, owned.sources, graph.nodes, called)
     if room is None or subgraph.fits(room, search.schedule, search.limits):
-        return chiplet_image(problem, owned, parts, search=search, **how)
+        return chiplet_image(problem, owned, parts, search=search, weight_room=weight_room, **how)
     # No part has more vertices than the node table.
     step = room.block
-    blocks = [part[first : first + step] for part in parts for first in range(0, max(1, len(part)), step)]
-    return chiplet_image(problem, owned, blocks, search=search, tiles=list(cut(subgraph, room)))
+    pieces = [part[first : first + step] for part in parts for first in range(0, max(1, len(part)), step)]
+    tiles = list(cut(subgraph, room))
+    return chiplet_image(problem, owned, pieces, search=search, tiles=tiles, weight_room=weight_room)
 
 
 def _search(problem: Problem, schedule: Schedule | None, limits: Limits | None, kind: Kind) -> Search:
@@ -177,6 +177,4 @@ def build_community_image(
     """
     search, owned = _search(problem, schedule, limits, kind), Owned.whole(problem.graph)
     parts, lines = [range(owned.count)], 0 if in_stages else row_lines
-    return _image(
-        problem, owned, parts, search, room, names, in_stages=in_stages, row_lines=lines, weight_room=weight_room
-    )
+    return _image(problem, owned, parts, search, room, names, weight_room, in_stages=in_stages, row_lines=lines)
