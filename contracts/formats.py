@@ -123,6 +123,12 @@ _GRAPH = (
     _u("tiles", 8, "source tiles, at least 1 (R9)"),
 )
 
+#: Of a result that is computed in blocks of columns, in granules of 32 bytes: 16 features.
+_COLUMNS = (
+    _u("row_granules", 13, "length of a whole row of results, in granules; at least that of f_out and first_granule"),
+    _u("first_granule", 12, "where the columns of this command begin in it"),
+)
+
 #: Operands of every opcode; all are 64 bytes and begin with opcode, layer and tag.
 COMMANDS: dict[Opcode, Layout] = {
     Opcode.NOP: _command(Opcode.NOP),
@@ -169,6 +175,7 @@ COMMANDS: dict[Opcode, Layout] = {
             _u("first_source", 32, "VID of the first combined row"),
             _u("sources", 32, "number of combined rows: no VID may reach first_source + sources"),
             _u("partials", 32, "the last so many of them are partial sums' halves, low and high in turn"),
+            *_COLUMNS,
         ],
     ),
     Opcode.LOCATE: _command(
@@ -178,7 +185,8 @@ COMMANDS: dict[Opcode, Layout] = {
             *_GRAPH,
             _u("halving", 1, "1: the threshold halves every round, 0: it falls by `step`"),
             _u("differences", 1, "1: the degrees are the differences of the offsets, and are not read"),
-            _u("reserved0", 22, "written as 0"),
+            _u("joins", 1, "1: another tile of the layer that was located before; counters add up"),
+            _u("reserved0", 21, "written as 0"),
             _line("degrees", "degrees"),
             _u("threshold", 32, "threshold of the first round (I1)"),
             _u("step", 16, "fall of the threshold a round"),
@@ -213,7 +221,8 @@ COMMANDS: dict[Opcode, Layout] = {
             _u("combined", 1, "1: features are combined rows, row 0 that of VID 0; nothing is combined"),
             _u("read_inside", 1, "1: features are dense rows in the row memory, from this line of it on"),
             _u("write_inside", 1, "1: results go to the row memory, from this line of it on"),
-            _u("reserved0", 29, "written as 0"),
+            *_COLUMNS,
+            _u("reserved0", 4, "written as 0"),
             _u("first_partial", 32, "VID of the first partial sum's low halves; its high halves have the next VID"),
             _u(
                 "positions",

@@ -1,4 +1,4 @@
-"""Where results of the hardware differ from exact ones, in words."""
+"""Differences between results of the hardware and exact ones, as text."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,16 +17,16 @@ def value_differences(what: str, want: Any, got: Any, axes: Sequence[str] = ()) 
     Parameters
     ----------
     what
-        What they hold.
+        Name of the contents.
     want, got
         Exact integers and those of the hardware.
     axes
-        What the places along each dimension are; default: nothing but their numbers.
+        Names of the indices along each dimension; default: numbers.
 
     Returns
     -------
     list
-        A line that says how many values differ, and the first of them; none if they are bit-exact.
+        A line with the number of different values and the first of them; empty if bit-exact.
     """
     where = np.argwhere(want != got)
     if not len(where):
@@ -44,9 +44,9 @@ def layer_differences(exact: Sequence[LayerResult], results: Mapping[int, Int16A
     Parameters
     ----------
     exact
-        What `golden.model.network.infer` says.
+        Result of `golden.model.network.infer`.
     results
-        int16 [nodes, f_out] by layer; of layers but the last they may be missing.
+        int16 [nodes, f_out] by layer; hidden layers may be missing.
 
     Returns
     -------

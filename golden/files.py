@@ -1,4 +1,4 @@
-"""Reading what users name: regular files of bounded size, or one line that says why not."""
+"""Reading of users' files: regular files of bounded size, or an error of one line."""
 
 import os
 import stat
@@ -22,7 +22,7 @@ def open_file(path: str | os.PathLike[str], expected: str) -> BinaryIO:
     path
         File.
     expected
-        What it should be, for messages.
+        Expected contents, for messages.
 
     Raises
     ------

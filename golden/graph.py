@@ -1,4 +1,4 @@
-"""A graph with features, labels and a split: what every data set is loaded into."""
+"""A graph with features, labels and a split: the form of every loaded data set."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -27,7 +27,7 @@ class Graph:
     Attributes
     ----------
     name
-        What the user called it.
+        The user's name for it.
     offsets
         int64 [nodes + 1], first edge of every row.
     edges
@@ -282,7 +282,7 @@ def canonical_rows(nodes: int, sources: IntArray, destinations: IntArray) -> tup
 
 
 def _features(values: Any) -> Any:
-    # What overflows becomes infinite, and is refused as such.
+    # An overflow becomes infinite and is refused as such.
     with np.errstate(over="ignore"):
         if not sparse.issparse(values):
             return np.asarray(values).astype(np.float32)

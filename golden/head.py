@@ -1,7 +1,7 @@
-"""A classifier head on what a layer of a graph network left: rows to learn and to score, exact results, the image.
+"""A classifier head on the results of a graph layer: rows to learn and to score, exact results, the image.
 
 The host reads the layer's results back, scales them by a power of two into Q0.15, puts the training vertices' rows and
-their targets into one region and all vertices' rows into another. The image has nothing but commands NEURAL: one for
+their targets into one region and all vertices' rows into another. The image has only NEURAL commands: one for
 each epoch, of which the first loads table and weights, one that reads the weights back, one that scores all vertices.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contracts import RegionKind
-from contracts.dnp.config import FRACTION, HIGHEST, CoreConfig
+from contracts.dnp.config import FRACTION, HIGHEST, ProcessorConfig
 from contracts.dnp.topology import CHIP
 from contracts.errors import InputError
 from golden.compare import value_differences
@@ -31,7 +31,7 @@ from golden.program.program import Program, Reference, Section
 
 __all__ = ["TASKS", "HeadProblem", "HeadResults", "check_head", "head_of"]
 
-#: Tasks by their place in the image, where they stand for layers.
+#: Tasks by their index in the image, where they stand for layers.
 TASKS = (Task.LEARN, Task.READ, Task.SCORE)
 #: Rows of a command: each one's first row is at the first processor, and at the start of a line.
 _TOGETHER = ROWS - ROWS % CHIP.processors
@@ -40,7 +40,7 @@ _RATE, _SPREAD = 2.0, 0.1
 
 
 class HeadResults(NamedTuple):
-    """What a head leaves.
+    """Results of a head.
 
     Attributes
     ----------
@@ -57,17 +57,17 @@ class HeadResults(NamedTuple):
     scoring: Int16Array
 
 
-def head_of(features: int, classes: int, core: CoreConfig, seed: int = 0) -> Head:
+def head_of(features: int, classes: int, core: ProcessorConfig, seed: int = 0) -> Head:
     """Return a head with small random weights.
 
     Raises
     ------
     InputError
-        If a processor has no room for it.
+        If it does not fit on a processor.
     """
     try:
         head = Head(Network.random((features, classes), seed, _SPREAD), Learning(_RATE), core)
-        # Of all its programs this is the longest.
+        # This is its longest program.
         head.words(Task.LEARN, ROWS, load=True)
     except AssemblyError:
         raise InputError(
@@ -79,7 +79,7 @@ def head_of(features: int, classes: int, core: CoreConfig, seed: int = 0) -> Hea
 
 
 def check_head(graph: Graph, epochs: int, layers: int) -> None:
-    """Refuse what a head cannot learn from.
+    """Refuse a problem without training data.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def check_head(graph: Graph, epochs: int, layers: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class HeadProblem:
-    """A head, what it learns from, and for how long.
+    """A head, its training data, and the number of epochs.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class HeadProblem:
     features
         int16 [nodes, features], results of a layer of the network.
     head
-        Takes as many features, gives as many classes as the graph has.
+        Head with the number of features of `features` and of classes of the graph.
     epochs
         Passes over the training vertices of known class, in the order of VIDs; at least 1.
     """
@@ -140,7 +140,7 @@ class HeadProblem:
 
     @cached_property
     def exact(self) -> HeadResults:
-        """What the chip leaves."""
+        """Expected results of the chip."""
         model = self.head.model()
         outputs: list[Ints] = []
         rows, targets = self.scaled.astype(np.int64), self.targets.astype(np.int64)
@@ -151,7 +151,7 @@ class HeadProblem:
         return HeadResults(np.array(outputs).astype(np.int16), model.network, np.array(scores).astype(np.int16))
 
     def differences(self, results: Sequence[Int16Array]) -> list[str]:
-        """Where results of `TASKS` differ from what the chip should leave, a line each; none if they are bit-exact."""
+        """Return the differences of results from those of the golden head, a line for each task; empty if bit-exact."""
         learning, reading, scoring = results
         network = self.head.read(reading.astype(np.int64))
         pairs = (
@@ -192,7 +192,7 @@ class HeadProblem:
                 words = self.head.words(task, count, load=load)
                 programs[task, count, load] = p.words(RegionKind.PROGRAM, words, len(programs))
         scored = p.rows(RegionKind.FEATURES, self.scaled, TASKS.index(Task.SCORE))
-        # Reading takes a word of each of four rows, whatever it is.
+        # A read command consumes a word of each of four rows, with any value.
         rows = {
             Task.LEARN: p.rows(RegionKind.FEATURES, np.hstack([self.scaled[self.learnt], self.targets])),
             Task.READ: scored,

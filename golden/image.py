@@ -1,5 +1,6 @@
 """The image of a chiplet with gather PEs that works alone."""
 
+from contracts.weights import WeightRoom
 from golden.image_format import PART_ROWS, Image, Region, row_bytes
 from golden.model.network import Problem
 from golden.program.chiplet import Owned, chiplet_image
@@ -7,17 +8,19 @@ from golden.program.chiplet import Owned, chiplet_image
 __all__ = ["PART_ROWS", "Image", "Region", "build_image", "row_bytes"]
 
 
-def build_image(problem: Problem) -> Image:
+def build_image(problem: Problem, weight_room: WeightRoom | None = None) -> Image:
     """Image of one chiplet that owns the whole graph.
 
     Parameters
     ----------
     problem
         Network and graph.
+    weight_room
+        As for `golden.program.chiplet.chiplet_image`.
 
     Raises
     ------
     InputError
         If it would be larger than 2^32 lines.
     """
-    return chiplet_image(problem, Owned.whole(problem.graph), [range(problem.graph.nodes)])
+    return chiplet_image(problem, Owned.whole(problem.graph), [range(problem.graph.nodes)], weight_room=weight_room)

@@ -15,7 +15,7 @@ from golden.model.layer import Int16Array
 __all__ = ["PART_ROWS", "Command", "Image", "Region", "Section", "row_bytes", "scale_words"]
 
 _VALUE_BYTES = VALUE_BITS // 8
-#: A part of a chiplet's vertices begins at a multiple of so many, so that words and rows of it begin on a line.
+#: Parts of a chiplet's vertices begin at multiples of this, so that their words and rows are aligned to lines.
 PART_ROWS = LINE_BYTES // 4
 
 
@@ -25,19 +25,19 @@ def row_bytes(elements: int) -> int:
 
 
 def scale_words(scales: Scales) -> npt.NDArray[np.uint32]:
-    """uint32 [nodes], factors as they lie in memory."""
+    """Return uint32 [nodes], factors in their memory format."""
     exponent = scales.exponent.astype(np.uint32) << np.uint32(SCALE.offsets["exponent"])
     return scales.mantissa.astype(np.uint32) | exponent
 
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """A region before it has a line.
+    """A region without an address.
 
     Attributes
     ----------
     kind, layer
-        What it holds.
+        Kind of contents, and layer.
     bytes
         Size without padding.
     rows, row_elements, row_bytes
@@ -53,7 +53,7 @@ class Section:
 
     @property
     def lines(self) -> int:
-        """Lines that it takes, at least 1."""
+        """Size in lines, at least 1."""
         return max(1, -(-self.bytes // LINE_BYTES))
 
     def at(self, line: int) -> "Region":
@@ -84,9 +84,9 @@ class Command:
     Attributes
     ----------
     opcode, fields
-        What to do, and its operands; those that are not named are 0.
+        Opcode and operands; operands not given are 0.
     references
-        Region and line of it, counted from its start, that an operand stands for, by its name.
+        By operand, the region and the line in it that the operand refers to.
     """
 
     opcode: Opcode
@@ -100,7 +100,7 @@ class Command:
 
 @dataclass(frozen=True, eq=False)
 class Image:
-    """An image and what is known of it.
+    """An image and its contents.
 
     Attributes
     ----------

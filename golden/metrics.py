@@ -1,4 +1,4 @@
-"""What an inference costs at the least: the figures that measured cycles and bytes are held against."""
+"""Lower bounds of an inference, for comparison with measured cycles and bytes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Bound:
 
     @property
     def total(self) -> int:
-        """Both together."""
+        """Sum of both."""
         return self.read + self.written
 
 
@@ -46,7 +46,7 @@ def useful_operations(problem: Problem, results: Sequence[LayerResult]) -> int:
     problem
         Network and graph.
     results
-        Exact rows of every layer, of which the hidden ones are the next layer's input.
+        Exact rows of every layer; hidden ones are the next layer's input.
     """
     members = problem.graph.edge_count + problem.graph.nodes
     rows, total = problem.features, 0
@@ -58,7 +58,7 @@ def useful_operations(problem: Problem, results: Sequence[LayerResult]) -> int:
 
 
 def compulsory_bytes(problem: Problem) -> Bound:
-    """Bytes that have to cross the memory port if everything in between stays on the chip.
+    """Return the bytes through the memory port if all intermediate data stay on the chip.
 
     Sparse features count 4 bytes an entry and 4 an offset, dense ones 2 a value; VIDs 4; the offsets of the edges once;
     weights and results 2 a value without padding; biases 4.
@@ -74,7 +74,7 @@ def compulsory_bytes(problem: Problem) -> Bound:
 
 
 def limit_cycles(useful: int, lanes: int, bound: Bound, beat_bytes: int) -> int:
-    """Cycles that no machine with so many lanes and such a memory port can beat.
+    """Return a lower bound of cycles for a number of lanes and a memory port.
 
     Parameters
     ----------
@@ -91,5 +91,5 @@ def limit_cycles(useful: int, lanes: int, bound: Bound, beat_bytes: int) -> int:
 
 
 def port_cycles(bound: Bound, beat_bytes: int) -> int:
-    """Cycles that a memory port with beats of so many bytes needs for the compulsory bytes, both ways at once."""
+    """Return the cycles of a memory port for the compulsory bytes, in both directions at once."""
     return max(-(-bound.read // beat_bytes), -(-bound.written // beat_bytes))

@@ -1,39 +1,43 @@
-"""The machine of one memory port: a chiplet of any kind, alone or for a ring, and the units beside it."""
+"""The machine of one memory port: a chiplet with an engine of either kind, alone or for a ring, and its units."""
 
 from dataclasses import dataclass
 from typing import Any
 
-from contracts import Opcode
-from hw.attributes.core import AttributeCore, CoreConfig
+from hw.attributes.core import AttributeCore, AttributeCoreConfig
 from hw.chiplet.chiplet import Chiplet
-from hw.chiplet.config import ChipletConfig
-from hw.chiplet.machine import with_units
-from hw.community.chiplet import CommunityChiplet, MachineConfig
+from hw.chiplet.config import GatherChipletConfig
+from hw.chiplet.gather_engine import GatherEngine
+from hw.chiplet.unit import Unit
+from hw.community.config import CommunityChipletConfig
+from hw.community.engine import CommunityEngine
 from hw.dnp.neural_unit import NeuralConfig, NeuralUnit
 from hw.ring.formats import RingConfig
-from hw.ring.ring_chiplet import RingChiplet
+from hw.ring.ring_unit import RingUnit
 
 __all__ = ["Units", "machine_of"]
+
+#: Engines by the kind of their configuration.
+_ENGINES: dict[str, type[Any]] = {"gather": GatherEngine, "community": CommunityEngine}
 
 
 @dataclass(frozen=True)
 class Units:
-    """Sizes of what stands beside a chiplet and carries out commands of its own.
+    """Sizes of what stands beside a chiplet's engine and carries out commands of its own.
 
     Attributes
     ----------
     neural
         Of the neural unit (NEURAL); None: there is none.
     attributes
-        Of the attribute core (SAMPLE, COPY), with the chiplet's memory port; None: there is none.
+        Of the attribute core (SAMPLE, COPY), with the engine's memory port; None: there is none.
     """
 
     neural: NeuralConfig | None = None
-    attributes: CoreConfig | None = None
+    attributes: AttributeCoreConfig | None = None
 
-    def make(self, port: tuple[int, int], *, once: bool = False) -> dict[str, Any]:
-        """Make them by name, for a chiplet with this memory port; with `once`, what repeats is generated apart."""
-        made: dict[str, Any] = {}
+    def make(self, port: tuple[int, int], *, once: bool = False) -> dict[str, Unit]:
+        """Make them by name, for this memory port; with `once`, what repeats is generated apart."""
+        made: dict[str, Unit] = {}
         if self.attributes:
             made["attribute_core"] = AttributeCore(self.attributes)
         if self.neural:
@@ -42,18 +46,18 @@ class Units:
 
 
 def machine_of(
-    config: ChipletConfig | MachineConfig,
+    config: GatherChipletConfig | CommunityChipletConfig,
     units: Units | None = None,
     ring: RingConfig | None = None,
     *,
     once: bool = True,
-) -> Any:
-    """Return a chiplet with the units beside it; a chiplet alone if there are none.
+) -> Chiplet:
+    """Return a chiplet with an engine and units.
 
     Parameters
     ----------
     config
-        Of a chiplet with gather PEs or with community PEs.
+        Sizes of the engine, with gather PEs or with community PEs.
     units
         Default: none.
     ring
@@ -64,14 +68,8 @@ def machine_of(
     Raises
     ------
     ValueError
-        If memory ports or the ring interface do not fit the chiplet.
+        If memory ports or the ring interface do not fit the engine.
     """
-
-    def chiplet(offload: tuple[Opcode, ...]) -> Any:
-        if ring is not None:
-            return RingChiplet(config, ring, once=once, offload=offload)
-        if isinstance(config, MachineConfig):
-            return CommunityChiplet(config, once=once, offload=offload)
-        return Chiplet(config, offload=offload)
-
-    return with_units(chiplet, (units or Units()).make(config.port, once=once))
+    engine = _ENGINES[config.kind](config, once=once)
+    beside: dict[str, Unit] = {"ring": RingUnit.beside(config, ring)} if ring else {}
+    return Chiplet(engine, beside | (units or Units()).make(config.port, once=once))

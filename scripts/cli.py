@@ -27,7 +27,7 @@ BlockName = Annotated[str, typer.Argument(help="A block as <area>.<block>, an ar
 BlockOrMachine = Annotated[
     str, typer.Argument(help="A block as <area>.<block>, an area, 'all', or 'machine'.", metavar="BLOCK|machine")
 ]
-MachineConfig = Annotated[str, typer.Option("--config", help="Configuration of the machine: a name or a TOML file.")]
+MachineName = Annotated[str, typer.Option("--config", help="Configuration of the machine: a name or a TOML file.")]
 MachineChiplets = Annotated[
     int | None, typer.Option("--chiplets", help="Chiplets of the machine; default: as configured.", min=1, max=16)
 ]
@@ -87,14 +87,15 @@ def run(
         str,
         typer.Option(help="Of a graph that is shared out or cut: tiles in the order of VIDs, or whole communities."),
     ] = "tiles",
-    layers: Annotated[int, typer.Option(help="Layers to train.", min=1, max=3)] = 2,
+    layers: Annotated[int, typer.Option(help="Layers to train.", min=1, max=32)] = 2,
     hidden: Annotated[int, typer.Option(help="Width of the layers before the last.", min=1)] = 16,
     seed: Annotated[int, typer.Option(help="Of initial weights, dropout, a head and samples.", min=0)] = 0,
     activation: Annotated[
         str, typer.Option(help="Between layers: relu in the PEs; sigmoid, tanh or elu on the neural chip.")
     ] = "relu",
     model_file: Annotated[
-        Path | None, typer.Option(help="Weights to use instead of training (.npz, docs/models.md).")
+        Path | None,
+        typer.Option(help="Weights to use instead of training: .npz, .safetensors or .pt (docs/models.md)."),
     ] = None,
     rtl: Annotated[bool, typer.Option("--rtl/--no-rtl", help="Simulate, or use the golden model alone.")] = True,
     out: Annotated[
@@ -127,7 +128,7 @@ def run(
 
     Exit status 0 only if every value is the same, 1 if not, 2 if the input cannot be used.
     """
-    from golden.islands.schedule import Choice
+    from golden.locator.schedule import Choice
     from scripts.flows import batch as sampled
     from scripts.flows import run as flow
 
@@ -136,7 +137,48 @@ def run(
         dataset, model, config, chiplets, placement, layers, hidden, seed, activation, model_file, rtl, out, head,
         sampling, Choice(threshold, step, halving, c_max),
     )  # fmt: skip
-    _finish(flow.run(request)["bit_exact"] is not False)
+    _finish(flow.run(request).bit_exact is not False)
+
+
+@app.command("import")
+def import_model(
+    model: Annotated[
+        Path, typer.Argument(help="State dict of a PyTorch Geometric network: .safetensors, .pt or .pth.")
+    ],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Archive for `atoll run --model-file`.")] = Path("net.npz"),
+    activation: Annotated[str, typer.Option(help="Between layers: relu, sigmoid, tanh or elu.")] = "relu",
+    act_first: Annotated[bool, typer.Option("--act-first", help="The activation is before the BatchNorm.")] = False,
+    aggr: Annotated[str, typer.Option(help="Of SAGEConv: mean, sum or max.")] = "mean",
+    self_loops: Annotated[
+        bool, typer.Option("--self-loops", help="It was trained on add_self_loops(edge_index)[0].")
+    ] = False,
+    heads: Annotated[
+        str, typer.Option(help="Of a last GATConv without bias, whose arrays do not show it: concat or mean.")
+    ] = "concat",
+    negative_slope: Annotated[float, typer.Option(help="Of GATConv.")] = 0.2,
+    plain_last: Annotated[
+        bool, typer.Option("--plain-last/--no-plain-last", help="Perceptrons in GINConv end without activation.")
+    ] = True,
+    norm_eps: Annotated[float, typer.Option(help="Of BatchNorm.", min=0)] = 1e-5,
+    order: Annotated[
+        str, typer.Option(help="Modules in the order of forward(), with commas.  [default: by names and widths]")
+    ] = "",
+) -> None:
+    """Convert a network that was trained with PyTorch Geometric.
+
+    Options say what a state dict does not hold. Exit status 2 if the network cannot be read or converted: a line for
+    each layer says why.
+    """
+    from golden.importing.layers import Options
+    from scripts.flows import importing as flow
+
+    names = tuple(name.strip() for name in order.split(",")) if order else ()
+    options = Options(activation, act_first, aggr, heads, negative_slope, norm_eps, plain_last, self_loops, names)
+    refused = flow.import_network(model, options, out)
+    for error in refused:
+        print(f"atoll: {error}", file=sys.stderr)
+    if refused:
+        raise typer.Exit(REFUSED)
 
 
 @app.command()
@@ -146,7 +188,7 @@ def program(
     model: Annotated[str | None, typer.Option(help="gcn, sage or gin.  [default: gcn]", show_default=False)] = None,
     chiplets: MachineChiplets = None,
     placement: Annotated[str, typer.Option(help="tiles or communities, as for `atoll run`.")] = "tiles",
-    layers: Annotated[int, typer.Option(help="Layers to train.", min=1, max=3)] = 2,
+    layers: Annotated[int, typer.Option(help="Layers to train.", min=1, max=32)] = 2,
     hidden: Annotated[int, typer.Option(help="Width of the layers before the last.", min=1)] = 16,
     activation: Annotated[str, typer.Option(help="Between layers: relu, sigmoid, tanh or elu.")] = "relu",
 ) -> None:
@@ -184,7 +226,7 @@ def islands(
 
     Exit status 1 if a record is wrong, 2 if the input cannot be used.
     """
-    from golden.islands.schedule import Choice
+    from golden.locator.schedule import Choice
     from scripts.flows import islands as flow
 
     choice = Choice(threshold, step, halving, c_max)
@@ -204,6 +246,27 @@ def datasets() -> None:
     show("data sets", ("name", "what it is"), catalogue())
 
 
+@app.command()
+def configs(
+    name: Annotated[
+        str | None, typer.Argument(help="A configuration: a name or a TOML file.  [default: list the names]")
+    ] = None,
+    chiplets: MachineChiplets = None,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the documents' page of all keys instead.")
+    ] = False,
+) -> None:
+    """List the named configurations, or every key of one with its value, default, range and meaning."""
+    from scripts.flows import configs as flow
+
+    if markdown:
+        print(flow.markdown(), end="")
+    elif name is None:
+        flow.list_configs()
+    else:
+        flow.list_keys(name, chiplets)
+
+
 def _chosen(block: str, config: str, chiplets: int | None) -> list[Block]:
     """Return the blocks that a name stands for, or the machine."""
     from scripts.machine import MACHINE, machine_block
@@ -214,7 +277,7 @@ def _chosen(block: str, config: str, chiplets: int | None) -> list[Block]:
 @app.command(cls=Strict)
 def generate(
     block: BlockOrMachine = "all",
-    config: MachineConfig = "default",
+    config: MachineName = "default",
     chiplets: MachineChiplets = None,
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the files.")] = Path("build/verilog"),
     lint: Annotated[bool, typer.Option("--lint", help="Read the result with Verilator's lint and Yosys.")] = False,
@@ -230,7 +293,7 @@ def generate(
 @app.command(cls=Strict)
 def synth(
     block: BlockOrMachine = "all",
-    config: MachineConfig = "default",
+    config: MachineName = "default",
     chiplets: MachineChiplets = None,
     fmax: Annotated[bool, typer.Option(help="Place and route too, for the maximum clock frequency.")] = True,
     check: Annotated[bool, typer.Option("--check", help="Compare areas with tb/expected.toml.")] = False,

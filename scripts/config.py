@@ -1,262 +1,230 @@
-"""Named configurations: TOML files that say how large a machine is."""
+"""Named configurations: TOML files with the sizes of a machine.
+
+A file has a section for each part of `hw.config.MachineConfig` and a key for each parameter; ``pe`` selects the kind of
+PEs. A section ``[ring.SECTION]`` changes keys of a section for chiplets on a ring.
+"""
 
 import os
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import NoneType
+from typing import Any, get_args, get_type_hints
 
-from contracts import Policy
-from contracts.dnp.config import CoreConfig as ProcessorConfig
 from contracts.errors import InputError, nearest
+from contracts.parameters import FLAT, FOLLOWS, SECTION
 from golden.files import read_text
 from golden.ring.placement import CHIPLETS_MAX
-from hw.attributes.core import CoreConfig
 from hw.attributes.formats import AttributeConfig
-from hw.chiplet.config import ChipletConfig
-from hw.community.chiplet import MachineConfig
+from hw.chiplet.config import GatherChipletConfig
+from hw.community.config import CommunityChipletConfig
 from hw.community.formats import CommunityConfig
-from hw.dnp.neural_unit import NeuralConfig
-from hw.islands.config import LocatorConfig
-from hw.machine import Units
-from hw.pe.formats import PEConfig
+from hw.config import MachineConfig
 from hw.ring.formats import RingConfig
 
-__all__ = ["CONFIGS", "Sizes", "as_dict", "load_config", "load_machine", "load_ring", "names"]
+__all__ = ["CONFIGS", "KINDS", "Key", "keys_of", "load_machine", "names"]
 
-#: What a unit has from the chiplet it stands beside.
-_PORT = ("address_width", "data_width")
 #: Folder of the named configurations.
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
+#: Configurations of a chiplet by the value of the key ``pe``.
+KINDS: dict[str, Any] = {kind.kind: kind for kind in (GatherChipletConfig, CommunityChipletConfig)}
+#: Sizes that a chiplet on a ring has unless the file changes them there.
+_ON_RING = {"community": {"chiplet": {"row_lines": 0}}}
+#: Older keys of section ``ring``, each with the section of the key that it changes on a ring.
+_OLDER = {"groups": "chiplet", "pes": "chiplet", "units": "chiplet", "hubs": "chiplet", "nodes": "locator"}
 
-
-class Sizes(NamedTuple):
-    """What a configuration says.
-
-    Attributes
-    ----------
-    chiplet
-        Sizes of each chiplet.
-    chiplets
-        How many there are.
-    units
-        Sizes of what stands beside each.
-    """
-
-    chiplet: ChipletConfig | MachineConfig
-    chiplets: int
-    units: Units
-
-    @property
-    def community(self) -> MachineConfig | None:
-        """Sizes of each chiplet if it has community PEs; None with gather PEs."""
-        return self.chiplet if self.chiplet.kind == "community" else None
-
-    @property
-    def ring(self) -> RingConfig | None:
-        """Sizes of the ring interface of each chiplet; None if there is only one."""
-        return RingConfig(chiplets=self.chiplets, max_out=self.chiplet.pe.max_out) if self.chiplets > 1 else None
-
-    @property
-    def name(self) -> str:
-        """Name of the design."""
-        if self.chiplets > 1:
-            return f"ring_{self.chiplets}"
-        return "community_chiplet" if self.community else "chiplet"
+_Values = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class RingSection:
-    """Section ``ring`` of a file: what is different when there are several chiplets.
+class Key:
+    """A parameter, as a file names it.
 
     Attributes
     ----------
-    chiplets
-        How many there are unless the caller says otherwise, 1 to 16.
-    groups, pes, units, hubs
-        Of each chiplet on a ring, instead of those in section ``chiplet``; 0: the same as there. Chiplets of gather PEs
-        have groups, those of community PEs hub units and hubs.
-    nodes
-        As ``locator.nodes``, with community PEs: halves of hubs' sums that come round the ring have VIDs, too.
+    section, name
+        Its section and its key.
+    owner, path
+        Dataclass that it is a field of, and the fields that lead from a `MachineConfig` to it.
+    hint
+        Its type.
+    follows
+        Whether it follows from the rest of a machine, so that a file does not set it.
     """
 
-    chiplets: int = 1
-    groups: int = 0
-    pes: int = 0
-    units: int = 0
-    hubs: int = 0
-    nodes: int = 0
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.chiplets <= CHIPLETS_MAX:
-            raise ValueError(f"chiplets must be in 1..{CHIPLETS_MAX}, not {self.chiplets!r}")
+    section: str
+    name: str
+    owner: type
+    path: tuple[str, ...]
+    hint: Any
+    follows: bool
 
 
 def names() -> list[str]:
-    """Names of the configurations that come with the project."""
+    """Return the names of the configurations that come with the project."""
     return sorted(path.stem for path in CONFIGS.glob("*.toml"))
 
 
-def load_config(name: str) -> ChipletConfig:
-    """Read a configuration of a chiplet with gather PEs.
-
-    Parameters
-    ----------
-    name
-        Name of a file in `CONFIGS` without its ending, or a path.
-
-    Raises
-    ------
-    InputError
-        If there is no such file, it is not TOML, names an unknown parameter, a value is out of range, or it is that of
-        another kind of chiplet.
-    """
-    config = load_machine(name)
-    if config.kind == "community":
-        raise InputError(f"configuration {name}", 'has pe = "community"', "a chiplet with gather PEs")
-    return config
+def keys_of(pe: str) -> list[Key]:
+    """Return the parameters of a machine with PEs of a kind of `KINDS`, section by section."""
+    order = [entry.name for entry in fields(MachineConfig)]
+    keys = _keys(MachineConfig, KINDS[pe], "", (), ())
+    return sorted(keys, key=lambda key: (order.index((*key.path, key.section)[0]), len(key.path)))
 
 
-def load_machine(name: str) -> ChipletConfig | MachineConfig:
-    """Read a configuration of a chiplet that works alone; see :func:`load_ring`."""
-    return load_ring(name, 1).chiplet
+def _keys(kind: type, chiplet: type, section: str, path: tuple[str, ...], follows: tuple[str, ...]) -> Iterator[Key]:
+    hints = get_type_hints(kind)
+    for entry in fields(kind):
+        part, more = _part(hints[entry.name], chiplet), entry.metadata
+        if part is None:
+            within = more.get(SECTION, section)
+            yield Key(within, entry.name, kind, path, hints[entry.name], entry.name in follows)
+        else:
+            within = section if more[FLAT] else entry.name
+            yield from _keys(part, chiplet, within, (*path, entry.name), more[FOLLOWS])
 
 
-def load_ring(name: str, chiplets: int | None = None) -> Sizes:
-    """Read a configuration of a machine of either kind: ``pe = "community"`` in the file says which.
+def _part(hint: Any, chiplet: type) -> Any:
+    """Return the dataclass that a field holds, that of the chiplet among several; None: the field is a parameter."""
+    kinds = [kind for kind in get_args(hint) or (hint,) if is_dataclass(kind)]
+    return chiplet if chiplet in kinds else kinds[0] if kinds else None
+
+
+def load_machine(name: str, chiplets: int | None = None) -> MachineConfig:
+    """Read the configuration of a machine.
 
     Parameters
     ----------
     name
         Name of a file in `CONFIGS` without its ending, or a path.
     chiplets
-        How many there are; default: as many as the file says.
+        Number of chiplets; default: as many as the file says.
 
     Raises
     ------
     InputError
-        If there is no such file, it is not TOML, names an unknown parameter or a value is out of range.
+        If there is no such file, it is not TOML, it has an unknown section or key, or a value is out of range.
     """
     path = CONFIGS / f"{name}.toml" if name in names() else Path(name)
+    table = _read(name, path)
+    pe = table.pop("pe") if isinstance(table.get("pe"), str) else "gather"
+    if pe not in KINDS:
+        raise InputError(f"{path}, pe", f"is {pe!r}", " or ".join(f'"{kind}"' for kind in KINDS))
+    known: dict[str, dict[str, Key]] = {}
+    for key in keys_of(pe):
+        known.setdefault(key.section, {}).update({} if key.follows else {key.name: key})
+    changes = _changes(table.get("ring"), known)
+    values = {section: _section(path, section, section, table, known) for section in table}
+    changes = {section: _section(path, f"ring.{section}", section, changes, known) for section in changes}
+    count = values.get("ring", {}).pop("chiplets", 1)
+    count = chiplets or count
+    if not 1 <= count <= CHIPLETS_MAX:
+        fault = f"chiplets must be in 1..{CHIPLETS_MAX}, not {count}"
+        raise InputError(f"{path}, ring", fault, "a value in that range")
+    if count > 1:
+        for more in (_ON_RING.get(pe, {}), changes):
+            for section, inside in more.items():
+                values[section] = {**values.get(section, {}), **inside}
+    return _Builder(path, values).machine(KINDS[pe], count)
+
+
+def _changes(ring: Any, known: Mapping[str, Mapping[str, Key]]) -> dict[str, Any]:
+    """Remove from section ``ring`` the sections that it changes, and return them with its older keys."""
+    if not isinstance(ring, dict):
+        return {}
+    changes = {section: ring.pop(section) for section in known if section in ring}
+    for name, section in _OLDER.items():
+        inside = changes.get(section, {})
+        if name in ring and name in known.get(section, {}) and isinstance(inside, dict):
+            changes[section] = {name: ring.pop(name), **inside}
+    return changes
+
+
+def _read(name: str, path: Path) -> dict[str, Any]:
     if not os.path.exists(path):
         meant = nearest(path.stem, names())
         raise InputError(f"configuration {name}", f"is no file{meant}", f"a path or one of {', '.join(names())}")
     expected = "a TOML file as in configs/"
     try:
-        table = tomllib.loads(read_text(path, expected))
+        return tomllib.loads(read_text(path, expected))
     except InputError:
         raise
     except (ValueError, RecursionError) as error:
         raise InputError(path, f"is not TOML: {error}", expected) from None
-    beside: dict[str, Any] = {name: table.pop(name) for name in ("neural", "attributes") if name in table}
-    if isinstance(table.get("pe"), str):
-        kind = table.pop("pe")
-        if kind == "community":
-            return _with_units(path, beside, *_community(path, table, chiplets))
-        if kind != "gather":
-            raise InputError(f"{path}, pe", f"is {kind!r}", '"gather" or "community"')
-    chiplet = _section(path, table, "chiplet", ChipletConfig, frozenset({"pe"}))
-    pe = _section(path, table, "pe", PEConfig)
-    section = _section(path, table, "ring", RingSection, frozenset({"units", "hubs", "nodes"}))
-    if table:
-        raise _extra(path, table, ("chiplet", "pe", "ring", "neural", "attributes"))
-    try:
-        count = _on_ring(chiplet, RingSection(**section), chiplets)
-        made = ChipletConfig(**chiplet, pe=PEConfig(**pe))
-    except ValueError as error:
-        raise InputError(path, str(error), "a value in that range") from None
-    return _with_units(path, beside, made, count)
-
-
-def _extra(path: Path, table: Mapping[str, Any], known: Sequence[str]) -> InputError:
-    """Error for what is left of a file when its sections have been taken."""
-    name, value = next(iter(table.items()))
-    kind = "a section" if isinstance(value, dict) else "outside of sections a key"
-    return InputError(path, f"has {kind} {name!r}{nearest(name, known)}", f"{', '.join(known[:-1])} and {known[-1]}")
-
-
-def _on_ring(chiplet: dict[str, int], ring: RingSection, chiplets: int | None) -> int:
-    """Change sizes of a chiplet to those it has on a ring, if it is on one; return how many there are."""
-    count = chiplets or ring.chiplets
-    if count > 1:
-        chiplet |= {field.name: value for field in fields(ring)[1:] if (value := getattr(ring, field.name))}
-    return count
-
-
-def _community(path: Path, table: dict[str, Any], chiplets: int | None) -> tuple[MachineConfig, int]:
-    machine = _section(path, table, "chiplet", MachineConfig, frozenset({"community", "locator"}))
-    community: dict[str, Any] = _section(path, table, "community", CommunityConfig, frozenset({"partials"}))
-    locator: dict[str, Any] = _section(path, table, "locator", LocatorConfig)
-    section = _section(path, table, "ring", RingSection, frozenset({"groups"}))
-    if table:
-        raise _extra(path, table, ("chiplet", "community", "locator", "ring", "neural", "attributes"))
-    try:
-        count = _on_ring(machine, RingSection(**section), chiplets)
-        if count > 1:
-            # Others need the rows.
-            machine["row_lines"] = 0
-        if "nodes" in machine:
-            locator["nodes"] = machine.pop("nodes")
-        sizes = CommunityConfig(**community, partials=count > 1)
-        return MachineConfig(sizes, LocatorConfig(**locator), **machine), count
-    except ValueError as error:
-        raise InputError(path, str(error), "a value in that range") from None
-
-
-def _with_units(path: Path, beside: dict[str, Any], chiplet: ChipletConfig | MachineConfig, count: int) -> Sizes:
-    """Sizes with those of the units beside a chiplet, whose parts stand side by side in their sections."""
-    name, neural, attributes = "", None, None
-    try:
-        if (name := "neural") in beside:
-            section, inner = _nested(path, beside, name, NeuralConfig, "core", ProcessorConfig)
-            neural = NeuralConfig(ProcessorConfig(**inner), **section)
-        if (name := "attributes") in beside:
-            section = beside[name]
-            given = section.pop("policy", Policy.LRU.name) if isinstance(section, dict) else Policy.LRU.name
-            policies = {policy.name: policy for policy in Policy}
-            policy = policies.get(str(given).upper())
-            if policy is None:
-                raise InputError(f"{path}, attributes.policy", f"is {given!r}", f"one of {', '.join(policies).lower()}")
-            section, inner = _nested(path, beside, name, CoreConfig, "attribute", AttributeConfig, _PORT)
-            inner |= dict(zip(_PORT, chiplet.port, strict=True))
-            attributes = CoreConfig(AttributeConfig(**inner, policy=policy), **section)
-    except InputError:
-        raise
-    except ValueError as error:
-        raise InputError(f"{path}, {name}", str(error), "a value in that range") from None
-    return Sizes(chiplet, count, Units(neural, attributes))
-
-
-def _nested(
-    path: Path, tables: dict[str, Any], name: str, kind: Any, member: str, inside: Any, without: Iterable[str] = ()
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Keys of a section that are of `kind`, and those of its `member`."""
-    inner = {field.name for field in fields(inside)} - set(without) - {"policy", "sequential", "bucket_bits"}
-    section: dict[str, Any] = _section(path, tables, name, kind, frozenset({member}), inner)
-    return section, {key: section.pop(key) for key in inner & set(section)}
 
 
 def _section(
-    path: Path,
-    table: dict[str, Any],
-    name: str,
-    kind: Any,
-    without: frozenset[str] = frozenset(),
-    more: Iterable[str] = (),
-) -> dict[str, int]:
-    section = table.pop(name, {})
-    known = {field.name for field in fields(kind)} - without | set(more)
-    if not isinstance(section, dict):
-        raise InputError(f"{path}, {name}", f"is {section!r}", f"a section with {', '.join(sorted(known))}")
-    for key, value in section.items():
-        if key not in known:
-            raise InputError(f"{path}, {name}.{key}", f"is unknown{nearest(key, known)}", ", ".join(sorted(known)))
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise InputError(f"{path}, {name}.{key}", f"is {value!r}", "a whole number")
-    return dict(section)
+    path: Path, where: str, section: str, tables: Mapping[str, Any], known: Mapping[str, Mapping[str, Key]]
+) -> dict[str, Any]:
+    """Return the values of a section by key."""
+    table = tables[section]
+    if section not in known:
+        *others, last = known
+        kind = "a section" if isinstance(table, dict) else "outside of sections a key"
+        raise InputError(path, f"has {kind} {section!r}{nearest(section, known)}", f"{', '.join(others)} and {last}")
+    keys = known[section]
+    listed = ", ".join(sorted(keys))
+    if not isinstance(table, dict):
+        raise InputError(f"{path}, {where}", f"is {table!r}", f"a section with {listed}")
+    for key in table:
+        if key not in keys:
+            raise InputError(f"{path}, {where}.{key}", f"is unknown{nearest(key, keys)}", listed)
+    return {key: _value(f"{path}, {where}.{key}", value, keys[key].hint) for key, value in table.items()}
 
 
-def as_dict(config: ChipletConfig | MachineConfig) -> dict[str, Any]:
-    """Return a configuration as nested dictionaries, with its number of lanes."""
-    return {**asdict(config), "lanes": config.lanes}
+def _value(where: str, value: Any, hint: Any) -> Any:
+    """Return a value of a file as a value of a field's type."""
+    (kind,) = (kind for kind in get_args(hint) or (hint,) if kind is not NoneType)
+    if issubclass(kind, Enum):
+        choices = {choice.name.lower(): choice for choice in kind}
+        if str(value).lower() in choices:
+            return choices[str(value).lower()]
+        raise InputError(where, f"is {value!r}", f"one of {', '.join(choices)}")
+    # An integer is no truth value, though Python says so.
+    if type(value) is not kind:
+        raise InputError(where, f"is {value!r}", {int: "a whole number", bool: "true or false"}.get(kind, "a text"))
+    return value
+
+
+@dataclass(frozen=True)
+class _Builder:
+    """Builds the tree from the values of each section."""
+
+    path: Path
+    values: _Values
+
+    def machine(self, kind: Any, count: int) -> MachineConfig:
+        """Return a machine of `count` chiplets of a kind."""
+        chiplet = self.part(kind, "chiplet", {CommunityConfig: {"partials": count > 1}})
+        address_width, data_width = chiplet.port
+        follows = {
+            # The section is checked with one chiplet, too.
+            RingConfig: {"chiplets": max(2, count), "max_out": chiplet.pe.max_out},
+            AttributeConfig: {"address_width": address_width, "data_width": data_width},
+        }
+        hints = get_type_hints(MachineConfig)
+        wanted = ["ring", *(name for name in ("neural", "attributes") if name in self.values)]
+        beside = {name: self.part(_part(hints[name], kind), name, follows) for name in wanted}
+        if count == 1:
+            del beside["ring"]
+        return self.made(MachineConfig, "ring", {"chiplet": chiplet, "chiplets": count, **beside})
+
+    def part(self, kind: Any, section: str, follows: Mapping[type, Mapping[str, Any]]) -> Any:
+        """Return a part of the tree from its section, and its own parts from theirs."""
+        hints, given = get_type_hints(kind), dict(follows.get(kind, {}))
+        for entry in fields(kind):
+            if inside := _part(hints[entry.name], kind):
+                within = section if entry.metadata[FLAT] else entry.name
+                given[entry.name] = self.part(inside, within, follows)
+            elif entry.name in self.values.get(section, {}):
+                given[entry.name] = self.values[section][entry.name]
+        return self.made(kind, section, given)
+
+    def made(self, kind: Any, section: str, given: Mapping[str, Any]) -> Any:
+        """Return a dataclass; the error of a value that it refuses names its section."""
+        try:
+            return kind(**given)
+        except ValueError as error:
+            raise InputError(f"{self.path}, {section}", str(error), "a value in that range") from None

@@ -7,7 +7,7 @@ from pathlib import Path
 from hw.host.hosted import Hosted
 from hw.machine import machine_of
 from scripts.blocks import Block
-from scripts.config import as_dict, load_ring
+from scripts.config import load_machine
 from scripts.flows.generate import flat
 
 __all__ = ["MACHINE", "machine_block", "make_machine"]
@@ -32,9 +32,9 @@ def make_machine(config: str, chiplets: int | None = None) -> Hosted:
     Raises
     ------
     InputError
-        As for `scripts.config.load_ring`.
+        As for `scripts.config.load_machine`.
     """
-    sizes = load_ring(config, chiplets)
+    sizes = load_machine(config, chiplets)
     return Hosted(machine_of(sizes.chiplet, sizes.units, sizes.ring))
 
 
@@ -44,17 +44,18 @@ def machine_block(config: str, chiplets: int | None = None) -> Block:
     Raises
     ------
     InputError
-        As for `scripts.config.load_ring`.
+        As for `scripts.config.load_machine`.
     """
-    sizes, count, units = load_ring(config, chiplets)
+    sizes = load_machine(config, chiplets)
     name = f"{MACHINE}.{re.sub(r'[^a-z0-9]+', '_', Path(config).stem.lower())}"
     return Block(
-        name=name if count == 1 else f"{name}_ring",
+        name=name if sizes.ring is None else f"{name}_ring",
         factory="scripts.machine:make_machine",
-        parameters={"config": config, "chiplets": count},
+        parameters={"config": config, "chiplets": sizes.chiplets},
         shown={
-            **flat(as_dict(sizes)),
-            "chiplets": count,
-            **flat({unit: asdict(parts) for unit, parts in vars(units).items() if parts}),
+            **flat(asdict(sizes.chiplet)),
+            "lanes": sizes.chiplet.lanes,
+            "chiplets": sizes.chiplets,
+            **flat({name: asdict(part) for name in ("ring", *vars(sizes.units)) if (part := getattr(sizes, name))}),
         },
     )

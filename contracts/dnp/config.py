@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-__all__ = ["FRACTION", "HIGHEST", "LOWEST", "WORD", "CoreConfig"]
+from contracts.parameters import Parameters, size
+
+__all__ = ["FRACTION", "HIGHEST", "LOWEST", "WORD", "ProcessorConfig"]
 
 #: Bits of a word.
 WORD = 16
@@ -13,24 +15,22 @@ LOWEST = -(1 << (WORD - 1))
 
 #: Addresses travel on 16-bit buses (D1).
 _ADDRESSES = 1 << 16
-#: A table of 2 entries is the smallest that depends on its argument; one of 2^12 is finer than the sums it maps.
-_TABLE_BITS = (1, 12)
 
 
 @dataclass(frozen=True)
-class CoreConfig:
+class ProcessorConfig(Parameters):
     """Memory sizes of one processor.
 
     Attributes
     ----------
     wm_depth
-        Words of the weight memory, 2..65,536 (D3 prints 526).
+        Words of the weight memory of each processor: biases of a layer and the table (D3 prints 526).
     xm_depth
-        Words of the input memory, 2..65,536 (D3).
+        Words of the input memory of each processor (D3).
     p_depth
-        Words of the program memory, 2..65,536.
+        Words of the program memory of each processor.
     table_bits
-        Logarithm of the size of the non-linear function's table, 1..12.
+        Logarithm of the entries of the activation's table.
 
     Raises
     ------
@@ -38,19 +38,11 @@ class CoreConfig:
         If a size is out of range.
     """
 
-    wm_depth: int = 526
-    xm_depth: int = 128
-    p_depth: int = 1024
-    table_bits: int = 8
-
-    def __post_init__(self) -> None:
-        for name in ("wm_depth", "xm_depth", "p_depth"):
-            value = getattr(self, name)
-            if not 2 <= value <= _ADDRESSES:
-                raise ValueError(f"{name} must be in 2..{_ADDRESSES}, not {value!r}")
-        low, high = _TABLE_BITS
-        if not low <= self.table_bits <= high:
-            raise ValueError(f"table_bits must be in {low}..{high}, not {self.table_bits!r}")
+    wm_depth: int = size(526, 2, _ADDRESSES)
+    xm_depth: int = size(128, 2, _ADDRESSES)
+    p_depth: int = size(1024, 2, _ADDRESSES)
+    # A table of 2 entries is the smallest that depends on its argument; one of 2^12 is finer than the sums it maps.
+    table_bits: int = size(8, 1, 12)
 
     @property
     def table_size(self) -> int:

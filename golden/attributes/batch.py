@@ -1,7 +1,7 @@
 """Sampled networks on mini-batches: the exact results, and the images that make the hardware compute them."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -9,23 +9,23 @@ from scipy import sparse
 
 from contracts import LINE_BYTES, SPARSE_ENTRY, Model, Opcode, RegionKind
 from contracts.errors import InputError
-from contracts.sampling import HOPS_MAX
 from contracts.scale import scales_of
+from contracts.weights import WeightRoom
 from golden.attributes.sampler import Batch, Plan, sample
 from golden.dnp.layer_end import ROWS
 from golden.graph import Graph, IntArray
 from golden.image_format import Region, row_bytes
-from golden.islands.locator import Limits
-from golden.islands.schedule import Schedule
+from golden.locator.locator import Limits
+from golden.locator.schedule import Schedule
 from golden.model.layer import Int16Array
 from golden.model.network import Problem, infer, problem_of
-from golden.program.layer import End, LayerPlan, Part, Search, Sums, layer
+from golden.program.layer import Block, End, LayerPlan, Part, Search, Sums, layer
 from golden.program.program import Program, Reference, Section
 
 __all__ = ["BatchImage", "batch_results", "batches_of", "sampled_graph"]
 
-#: Lines for the header and the commands of a run: those of as many layers as there are hops.
-FRONT_LINES = 1 + 7 * HOPS_MAX
+#: Most commands of a block of columns of a layer, its end on the neural chip among them.
+_BLOCK_COMMANDS = 7
 
 
 def batches_of(roots: IntArray, size: int) -> Iterator[IntArray]:
@@ -62,14 +62,14 @@ def batch_results(problem: Problem, roots: IntArray, plan: Plan, number: int) ->
     roots
         VIDs.
     plan
-        As many hops as the network has layers.
+        One hop for each layer of the network.
     number
         Of the batch.
 
     Returns
     -------
     tuple
-        What was sampled, and int16 [roots, f_out].
+        The sample, and results int16 [roots, f_out].
     """
     batch = sample(problem.graph, roots, plan, number)
     graph, rows = sampled_graph(batch, dense(problem))
@@ -85,7 +85,7 @@ def dense(problem: Problem) -> Int16Array:
 
 @dataclass(frozen=True, eq=False)
 class _Sections:
-    """What lies in memory; roots and programs are in front, as they are written anew for every run."""
+    """Layout of the memory; roots and programs come first, since they are rewritten for every run."""
 
     roots: Section
     programs: dict[int, Section]
@@ -96,18 +96,17 @@ class _Sections:
     tree: Section
     rows: Section
     combined: Section
-    weights: list[Section]
-    biases: list[Section]
+    blocks: list[list[Block]]
     results: list[Section]
 
     @property
     def last_in_front(self) -> Section:
-        """What is written last for every run."""
+        """The part that is rewritten for every run."""
         return [self.roots, *self.programs.values()][-1]
 
 
 class Places(NamedTuple):
-    """Where the host finds what was sampled: tree and attributes, and the length of each array of the tree in lines."""
+    """Location of the sample for the host: tree and attributes, and the length of each array of the tree in lines."""
 
     tree: Region
     rows: Region
@@ -128,14 +127,16 @@ class BatchImage:
     slotted
         Target addresses by position, not by hash (A4).
     limits
-        Of the locator, if the layers are computed by community PEs; None: by gather PEs.
+        Limits of the locator, if community PEs compute the layers; None: gather PEs.
+    weight_room
+        As for `golden.program.chiplet.chiplet_image`.
 
     Attributes
     ----------
     data
         The whole memory, front empty.
     at, results
-        Where the host finds what was sampled, and the roots' results: the first rows.
+        Locations of the sample and of the roots' results, which are the first rows.
     row_bytes
         Distance of attribute rows.
 
@@ -146,7 +147,13 @@ class BatchImage:
     """
 
     def __init__(
-        self, problem: Problem, plan: Plan, size: int, slotted: bool = True, limits: Limits | None = None
+        self,
+        problem: Problem,
+        plan: Plan,
+        size: int,
+        slotted: bool = True,
+        limits: Limits | None = None,
+        weight_room: WeightRoom | None = None,
     ) -> None:
         model = problem.model
         if model.model != Model.SAGE:
@@ -162,7 +169,8 @@ class BatchImage:
             raise InputError("fan-out", f"is {max(plan.fan_out)}", f"at most {limits.hubs}, hubs of a community")
         if inner > ROWS and model.ends:
             raise InputError("batch", f"of {size} roots ends {inner} rows on the neural chip", f"at most {ROWS}")
-        p = Program(FRONT_LINES)
+        blocks = [weight_room.blocks(each.f_in, each.f_out) if weight_room else [range(each.f_out)] for each in layers]
+        p = Program(1 + sum(_BLOCK_COMMANDS * len(each) for each in blocks))
         roots, programs = p.reserve(RegionKind.ROOTS, 0, size * 4, size, 1, 4), {}
         for number, end in model.ends.items():
             words = end.words(inner).size
@@ -170,8 +178,8 @@ class BatchImage:
         features = dense(problem)
         self.row_bytes = row_bytes(features.shape[1])
         span = most * 4 // LINE_BYTES + 1
-        widest = max(layer.f_out for layer in layers)
-        # Community PEs find what they compute behind all that it is computed from.
+        widest = max(len(block) for each in blocks for block in each)
+        # For community PEs, the vertices to compute lie behind all their sources.
         rows = most + (inner if limits is not None else 0)
         self._sections = at = _Sections(
             roots=roots,
@@ -183,8 +191,7 @@ class BatchImage:
             tree=p.reserve(RegionKind.RECORDS, 0, (1 + 4 * span) * LINE_BYTES, 1, 1, LINE_BYTES),
             rows=p.reserve(RegionKind.FEATURES, 1, most * self.row_bytes, most, features.shape[1], self.row_bytes),
             combined=p.reserve_rows(RegionKind.COMBINED, rows, widest),
-            weights=[p.rows(RegionKind.WEIGHTS, layer.weights, n) for n, layer in enumerate(layers)],
-            biases=[p.words(RegionKind.BIASES, layer.biases, n, dtype="<i4") for n, layer in enumerate(layers)],
+            blocks=[[Block.place(p, n, layer, block) for block in blocks[n]] for n, layer in enumerate(layers)],
             results=[p.reserve_rows(RegionKind.HIDDEN, most, layer.f_out, n) for n, layer in enumerate(layers)],
         )
         regions = p.layout().regions
@@ -200,7 +207,7 @@ class BatchImage:
         return p
 
     def sample_front(self, roots: IntArray, number: int, flush: bool = False) -> bytes:
-        """Front whose run samples batch `number`."""
+        """Return the front whose run samples batch `number`."""
         at, graph, plan, p = self._sections, self.problem.graph, self.plan, self._run(roots)
         size = {"vertices": graph.nodes, "edge_count": graph.edge_count, "root_count": roots.size, "tiles": 1}
         hops = {"hops": len(plan.fan_out), "fan_out": sum(count << (8 * n) for n, count in enumerate(plan.fan_out))}
@@ -209,12 +216,12 @@ class BatchImage:
         return p.front(self.problem, at.last_in_front)
 
     def infer_front(self, roots: IntArray, batch: Mapping[str, int]) -> bytes:
-        """Front whose run computes the layers on what was sampled, whose `Batch` says how much that was."""
+        """Return the front whose run computes the layers on the sample of a `Batch`."""
         at, layers, p = self._sections, self.problem.model.layers, self._run(roots)
         hops = [batch[f"hop{n}"] for n in range(len(layers) + 1)]
         features = at.rows
         for number in range(len(layers)):
-            # Every layer needs one hop less.
+            # Each layer needs one hop less than the previous one.
             sources = sum(hops[: len(hops) - number])
             vertices = sources - hops[len(hops) - 1 - number]
             layer(p, self._plan(p, number, features, sources, vertices, hops[0]))
@@ -240,7 +247,5 @@ class BatchImage:
         combined = [Part(count, features, count * entries, at.ones, first_row) for count, first_row in rows]
         partial = first + vertices if search else sources
         sums = Sums(first, vertices, offsets, edges, sources - roots, means, partial)
-        return LayerPlan(
-            number, model.layers[number], at.weights[number], at.biases[number], combined, [sums], at.combined,
-            at.results[number], search=search, ends=ends,
-        )  # fmt: skip
+        blocks = [replace(block, sums=[sums]) for block in at.blocks[number]]
+        return LayerPlan(number, blocks, combined, at.combined, at.results[number], search=search, ends=ends)

@@ -1,4 +1,4 @@
-"""Belady's optimum: the fewest fetches any replacement could need on a trace, knowing the future."""
+"""Belady's optimum: the fewest fetches of any replacement policy on a known trace."""
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
@@ -9,7 +9,7 @@ __all__ = ["belady_misses"]
 def belady_misses(trace: Sequence[int], entries: int) -> int:
     """Misses of a fully associative store of `entries` with demand fetch and no bypass.
 
-    What is evicted is the entry that is wanted again last.
+    It evicts the entry whose next request is farthest away.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Attribute RAM step by step: buffer, ID table and cache, every hit, miss, swap and eviction (A3-A8).
 
 A request names an ID and the target address at which the compute units want its attribute. Requests take effect one
-after another, in their order; when data arrive does not matter to what is hit, missed, swapped or evicted.
+after another, in order; the arrival time of data has no influence on hits, misses, swaps and evictions.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -21,18 +21,18 @@ def hashed_slot(node: int, slots: int) -> int:
 
 @dataclass(frozen=True)
 class Step:
-    """What one request did.
+    """Effects of one request.
 
     Attributes
     ----------
     node, slot
         ID and target address.
     flow
-        What was met.
+        Kind of hit or miss.
     displaced
-        ID that was at the target address and had to go from there, or None.
+        ID displaced from the target address, or None.
     evicted
-        ID that left the cache for good, or None.
+        ID evicted from the cache, or None.
     """
 
     node: int
@@ -44,10 +44,9 @@ class Step:
 
 @dataclass
 class Counts:
-    """Requests by flow, and evictions."""
+    """Requests by flow."""
 
     flows: dict[Flow, int] = field(default_factory=lambda: dict.fromkeys(Flow, 0))
-    evictions: int = 0
 
     @property
     def requests(self) -> int:
@@ -66,9 +65,9 @@ class AttributeRam:
     Parameters
     ----------
     slots, ways
-        Entries of the two levels; without ways, what the buffer displaces is lost.
+        Entries of the two levels; without ways, displaced rows are dropped.
     policy
-        Of the cache.
+        Replacement policy of the cache.
     nodes
         IDs from here on are refused.
     degree
@@ -94,7 +93,7 @@ class AttributeRam:
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Invalidate all entries."""
         self.buffer: list[int | None] = [None] * self.slots
         self.cache: list[int | None] = [None] * self.ways
         self.counts = Counts()
@@ -116,7 +115,6 @@ class AttributeRam:
         """
         step = self._carry_out(node, slot, fails)
         self.counts.flows[step.flow] += 1
-        self.counts.evictions += step.evicted is not None
         return step
 
     def _carry_out(self, node: int, slot: int, fails: bool) -> Step:
@@ -169,7 +167,7 @@ class AttributeRam:
             self._way_keys[way] = key
 
     def _make_room(self, node: int, key: int) -> int | None:
-        """Put what was displaced into the cache; return what had to leave for it, or has no place."""
+        """Put a displaced row into the cache; return the row that is evicted, which may be the same."""
         if not self.ways:
             return node
         evicted = None

@@ -1,4 +1,4 @@
-"""Random numbers of the sampler: a state mixed from what is sampled, stepped by a shift register (A2)."""
+"""Random numbers of the sampler: a state mixed from five words, stepped by a shift register (A2)."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,7 @@ def _round(state: int, word: int) -> int:
 
 
 def mix(words: Iterable[int]) -> int:
-    """State that a generator starts from; never 0, the one state a shift register does not leave."""
+    """First state of a generator; never 0, the one state a shift register does not leave."""
     state = 0
     for word in words:
         state = _round(state, word & _MASK)
@@ -28,7 +28,7 @@ def mix(words: Iterable[int]) -> int:
 
 
 _ROWS = leap_masks()
-# The state's bytes each decide a part of what follows, because a leap is linear.
+# A leap is linear, so each byte of the state contributes to the next one independently.
 _BYTES = [
     [sum(((part << shift & mask).bit_count() & 1) << row for row, mask in enumerate(_ROWS)) for part in range(256)]
     for shift in range(0, WORD, 8)
@@ -41,12 +41,12 @@ class Generator:
     Parameters
     ----------
     words
-        What the state is mixed from: seed, batch, root, hop, node.
+        Words that are mixed into the state: seed, batch, root, hop, node.
 
     Attributes
     ----------
     state
-        Of the register.
+        State of the register.
     draws
         Numbers taken from the register so far, rejected ones too.
     """
@@ -73,7 +73,7 @@ class Generator:
     def choose(self, population: int, count: int) -> list[int]:
         """`count` different numbers below `population`, every set of them equally likely (Floyd's algorithm).
 
-        All of them, in order and without a draw, if there are not more.
+        If there are no more than `count` numbers, all of them in order, without a draw.
         """
         if population <= count:
             return list(range(population))

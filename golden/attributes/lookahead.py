@@ -1,7 +1,7 @@
-"""A policy that knows the requests to come: what the sampler has drawn already need not be guessed.
+"""A policy with look-ahead: it uses the requests that the sampler has already drawn.
 
-Belady's optimum keeps what is wanted again soon. A sampler runs ahead of the rows, so the requests of the next
-positions are known when a victim is chosen; degree decides among entries that are not among them.
+Belady's optimum keeps the rows with the nearest next request. A sampler runs ahead of the rows, so the requests of the
+next positions are known when a victim is chosen; degree decides among entries that are not among them.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,14 +13,14 @@ __all__ = ["LookAheadRam", "replay_ahead"]
 
 
 class LookAheadRam(AttributeRam):
-    """Attribute RAM whose cache lets go what is wanted last among the next `window` requests, or not at all.
+    """Attribute RAM whose cache evicts the row requested last, or not at all, among the next `window` requests.
 
     Parameters
     ----------
     slots, ways, degree
         As for `AttributeRam`.
     window
-        Requests known ahead; None: all of them, which is Belady's rule for the cache alone.
+        Length of the look-ahead in requests; None: all, which is Belady's rule for the cache alone.
     """
 
     def __init__(
@@ -30,8 +30,8 @@ class LookAheadRam(AttributeRam):
         self._now, self._next = 0, dict[int, int]()
         super().__init__(slots, ways, Policy.DEGREE, degree=degree)
 
-    def tell(self, now: int, node: int, following: int) -> None:
-        """Say that request `now` is for `node`, and which request is the next for it."""
+    def record(self, now: int, node: int, following: int) -> None:
+        """Record that request `now` is for `node`, and its next request."""
         self._now, self._next[node] = now, following
 
     def _urgency(self, node: int) -> tuple[int, int]:
@@ -46,17 +46,17 @@ class LookAheadRam(AttributeRam):
 
 
 def replay_ahead(ram: LookAheadRam, requests: Sequence[tuple[int, int]]) -> list[Step]:
-    """Return the steps of a trace that is known ahead."""
+    """Return the steps of a trace whose future requests the policy sees."""
     following, last = [len(requests)] * len(requests), dict[int, int]()
     for at in range(len(requests) - 1, -1, -1):
         node = requests[at][0]
-        # What never comes again is farther than any window.
+        # A row without another request is beyond any window.
         following[at] = last.get(node, 2 * len(requests) + (ram.window or 0))
         last[node] = at
 
     def steps() -> Iterable[Step]:
         for at, (node, slot) in enumerate(requests):
-            ram.tell(at, node, following[at])
+            ram.record(at, node, following[at])
             yield ram.request(node, slot)
 
     return list(steps())

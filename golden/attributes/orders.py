@@ -6,15 +6,15 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from golden.graph import Graph, IntArray
-from golden.islands.locator import Limits, locate
-from golden.islands.schedule import SLOW
+from golden.locator.locator import Limits, locate
+from golden.locator.schedule import SLOW
 
-__all__ = ["ORDERS", "breadth_first", "community_order", "graph_of", "islands", "small_world"]
+__all__ = ["ORDERS", "breadth_first", "community_order", "graph_of", "hub_communities", "small_world"]
 
-#: Nodes of a community of `islands`, and edges that each begins.
-ISLAND_NODES, ISLAND_DEGREE = 40, 4
-#: Communities of `islands`, and as many hubs.
-ISLANDS = 50
+#: Nodes of a community of `hub_communities`, and edges that each begins.
+COMMUNITY_NODES, COMMUNITY_DEGREE = 40, 4
+#: Communities of `hub_communities`, and as many hubs.
+COMMUNITIES = 50
 
 
 def graph_of(name: str, pairs: IntArray, nodes: int) -> Graph:
@@ -39,7 +39,7 @@ def graph_of(name: str, pairs: IntArray, nodes: int) -> Graph:
     )
 
 
-def islands(seed: int = 0) -> tuple[Graph, IntArray]:
+def hub_communities(seed: int = 0) -> tuple[Graph, IntArray]:
     """2,050 nodes: 50 communities of 40 joined only by 50 hubs, numbered at random.
 
     Half of the nodes are joined to a hub, two thirds of these to one of two that belong to their community.
@@ -50,19 +50,25 @@ def islands(seed: int = 0) -> tuple[Graph, IntArray]:
         The graph, and its communities one after another, each with a hub.
     """
     rng = np.random.default_rng(seed)
-    nodes = ISLANDS * (ISLAND_NODES + 1)
+    nodes = COMMUNITIES * (COMMUNITY_NODES + 1)
     shuffled = rng.permutation(nodes)
-    hubs = shuffled[:ISLANDS]
-    members = shuffled[ISLANDS:].reshape(ISLANDS, ISLAND_NODES)
+    hubs = shuffled[:COMMUNITIES]
+    members = shuffled[COMMUNITIES:].reshape(COMMUNITIES, COMMUNITY_NODES)
     pairs = []
     for number, mine in enumerate(members):
         for node in mine:
-            pairs += [(node, other) for other in rng.choice(mine, ISLAND_DEGREE, replace=False)]
+            pairs += [(node, other) for other in rng.choice(mine, COMMUNITY_DEGREE, replace=False)]
             if rng.random() < 1 / 2:
                 pairs.append(
                     (
                         node,
-                        hubs[int(rng.choice(np.array([number, (number + 1) % ISLANDS, int(rng.integers(ISLANDS))])))],
+                        hubs[
+                            int(
+                                rng.choice(
+                                    np.array([number, (number + 1) % COMMUNITIES, int(rng.integers(COMMUNITIES))])
+                                )
+                            )
+                        ],
                     )
                 )
     planted = np.concatenate([np.append(mine, hub) for mine, hub in zip(members, hubs, strict=True)])
@@ -70,7 +76,7 @@ def islands(seed: int = 0) -> tuple[Graph, IntArray]:
 
 
 def small_world(nodes: int = 2050, seed: int = 0) -> Graph:
-    """Ring in which every node has ten neighbours and one edge in ten leads anywhere, numbered at random."""
+    """Ring in which every node has ten neighbours and one edge in ten has a random end, numbered at random."""
     made = nx.watts_strogatz_graph(nodes, 10, 0.1, seed=seed)
     shuffled = np.random.default_rng(seed).permutation(nodes)
     return graph_of("small-world", shuffled[np.asarray(made.edges(), dtype=np.int64)], nodes)
@@ -90,11 +96,10 @@ def breadth_first(graph: Graph) -> IntArray:
 
 
 def community_order(graph: Graph) -> IntArray:
-    """Nodes community by community, as the island locator finds them (threshold 16 falling by 1, at most 64 nodes).
+    """Nodes community by community, as the locator finds them (threshold 16 falling by 1, at most 64 nodes).
 
-    A community is followed by its hubs, if they have not come yet, and then by the community that shares most with it:
-    every hub counts by the share of its communities that each is. The next in the locator's order follows where nothing
-    is shared.
+    A community is followed by its hubs, unless they are placed already, and then by the community that is joined to it
+    most strongly: a hub of n communities counts 1/n. Without a common hub, the next in the locator's order follows.
     """
     records = [record for record in locate(graph, SLOW, Limits(64)).records if not record.part]
     communities = [record for record in records if not record.hub_edges]

@@ -17,7 +17,7 @@ __all__ = ["Batch", "Plan", "sample"]
 
 @dataclass(frozen=True)
 class Plan:
-    """What to sample around every root.
+    """Parameters of sampling around each root.
 
     Attributes
     ----------
@@ -56,13 +56,13 @@ class Plan:
         return total + roots * self.negatives
 
     def inner(self, roots: int) -> int:
-        """Most positions of a batch of so many roots that are expanded: all but negatives and those of the last hop."""
+        """Most expanded positions of a batch with `roots` roots: all but negatives and those of the last hop."""
         return replace(self, fan_out=self.fan_out[:-1], negatives=0).most(roots)
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Positions of a mini-batch: roots, then hop by hop the samples in the order of what they were sampled for.
+    """Positions of a mini-batch: roots, then hop by hop the samples in the order of their parents.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Batch:
     negatives
         Positions of negatives.
     draws
-        Random numbers that were drawn.
+        Number of random numbers drawn.
     """
 
     nodes: IntArray
@@ -101,7 +101,7 @@ class Batch:
 
     @property
     def edges(self) -> IntArray:
-        """int64: its edges, all positions but the roots."""
+        """int64: its edges, all positions except roots."""
         return np.arange(self.hops[0], self.positives, dtype=np.int64)
 
 
@@ -115,7 +115,7 @@ def sample(graph: Graph, roots: Sequence[int] | npt.ArrayLike, plan: Plan, batch
     roots
         VIDs.
     plan
-        What to sample.
+        Fan-outs, negatives and seed.
     batch
         Number of the batch, 32 bits.
 

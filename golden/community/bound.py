@@ -1,4 +1,4 @@
-"""What sharing could save at most in practice: the commonest pair first, with all columns of a record in view."""
+"""Practical bound of shared sums: greedy splitting of the commonest pair over all columns of a record."""
 
 from collections.abc import Sequence
 
@@ -6,10 +6,10 @@ __all__ = ["greedy_saving"]
 
 
 def greedy_saving(columns: Sequence[int]) -> int:
-    """Return the operations that are saved when the pair with the most rows in common is split off, again and again.
+    """Return the operations saved by repeatedly splitting off the pair with the most common rows.
 
-    Sums of pairs count as one operation. It looks at all pairs before each step, which hardware cannot do as fast as it
-    adds; so it is held beside what the hardware does.
+    Sums of pairs count as one operation. Each step compares all pairs, which hardware cannot do at the rate of its
+    adders; so this serves as a reference for the hardware's savings.
 
     Parameters
     ----------

@@ -1,23 +1,24 @@
 """Images for chiplets with community PEs: one alone, or one of a ring.
 
-Alone, every layer is LOCATE, LOAD_WEIGHTS and PROCESS, which combines as it goes. On a ring, others need combined rows
-before anything can be added up: COMBINE first, then what the ring unit does, then PROCESS of combined rows. LOCATE goes
-on beside all that. What the chip has no room for is done in the same way, too: vertices are combined in blocks, then
-tiles are located and processed one after the other (`golden.community.tiles`).
+Alone, every layer is LOCATE, LOAD_WEIGHTS and PROCESS, which also combines. On a ring, other chiplets need
+combined rows before the aggregation: COMBINE first, then the commands of the ring unit, then PROCESS of combined rows.
+LOCATE runs in parallel. Graphs beyond the chip's capacity use the same commands: vertices are combined in blocks, then
+tiles are located and processed one after another (`golden.community.tiles`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from contracts import LINE_BYTES, ROW_BYTES, Opcode
+from contracts.weights import WeightRoom
 from golden.community.plan import Kind
-from golden.community.tiles import Room, Share, cut
+from golden.community.tiles import Room, Subgraph, cut
 from golden.graph import IntArray
-from golden.image_format import Command, Image, row_bytes
-from golden.islands.locator import Limits
-from golden.islands.schedule import Schedule
+from golden.image_format import Image, row_bytes
+from golden.locator.locator import Limits
+from golden.locator.schedule import Schedule
 from golden.model.network import Problem
 from golden.program.chiplet import Owned, chiplet_image
 from golden.program.layer import Search
@@ -29,8 +30,8 @@ __all__ = ["build_community_image", "build_community_images", "tiles_of", "vids_
 
 
 def tiles_of(image: Image) -> int:
-    """Return in how many tiles an image computes a layer: one if it is not cut, none if it has no vertices to cut."""
-    return sum(command.opcode == Opcode.LOCATE for command in _first_layer(image))
+    """Return the number of tiles of a layer in an image: 1 without tiles, 0 without vertices."""
+    return sum(1 for _ in _tiles(image))
 
 
 def vids_of(image: Image) -> list[IntArray | None]:
@@ -44,14 +45,11 @@ def vids_of(image: Image) -> list[IntArray | None]:
     Returns
     -------
     list
-        By location int64 [positions], or None where records have VIDs of the image. What is not less than the graph's
-        vertices is half of a partial sum.
+        By location int64 [positions], or None where records have VIDs of the image. Values from the number of
+        vertices on are halves of partial sums.
     """
     vids: list[IntArray | None] = []
-    for command in _first_layer(image):
-        if command.opcode != Opcode.PROCESS:
-            continue
-        operands = command.fields
+    for operands in _tiles(image):
         if not operands.get("positions"):
             vids.append(None)
             continue
@@ -61,9 +59,11 @@ def vids_of(image: Image) -> list[IntArray | None]:
     return vids
 
 
-def _first_layer(image: Image) -> Iterator[Command]:
-    """Commands of the first layer."""
-    return (command for command in image.commands if command.fields["layer"] == 0)
+def _tiles(image: Image) -> Iterator[Mapping[str, int]]:
+    """Yield the operands that process a tile in the first layer, or in the first block of its columns."""
+    for command in image.commands:
+        if command.opcode == Opcode.PROCESS and not command.fields["layer"] and not command.fields["first_granule"]:
+            yield command.fields
 
 
 def build_community_images(
@@ -76,6 +76,7 @@ def build_community_images(
     room: Room | None = None,
     names: IntArray | None = None,
     part: int = PART,
+    weight_room: WeightRoom | None = None,
 ) -> list[Image]:
     """Images of all chiplets of a ring; a ring of one has the image of a chiplet that works alone.
 
@@ -84,13 +85,15 @@ def build_community_images(
     problem
         Network and graph, which is symmetric, with VIDs as in `placement`.
     placement
-        Who owns what, and which vertices are hubs whose sums come home.
+        Owners of vertices, and the hubs whose partial sums are sent home.
     schedule, limits, kind, room
-        As for :func:`build_community_image`; a chiplet's share is cut into tiles if it does not fit.
+        As for :func:`build_community_image`; a chiplet's subgraph is cut into tiles if it does not fit.
     names
-        int64 [nodes], what the user calls each VID, for messages; default: the VIDs.
+        int64 [nodes], user's number of each VID, for messages; default: the VIDs.
     part
         As for `golden.ring.image.parts_of`.
+    weight_room
+        As for `golden.program.chiplet.chiplet_image`.
 
     Raises
     ------
@@ -100,25 +103,28 @@ def build_community_images(
     search = _search(problem, schedule, limits, kind)
     placement.check(problem.graph)
     if placement.chiplets == 1:
-        return [build_community_image(problem, schedule, limits, kind, room=room, names=names)]
-    shares = owned_of(problem, placement, plan(problem.graph, placement))
-    return [_image(problem, owned, parts_of(owned.count, part), search, room, names) for owned in shares]
+        return [build_community_image(problem, schedule, limits, kind, room=room, names=names, weight_room=weight_room)]
+    subgraphs = owned_of(problem, placement, plan(problem.graph, placement))
+    return [
+        _image(problem, owned, parts_of(owned.count, part), search, room, names, weight_room) for owned in subgraphs
+    ]
 
 
 def _image(
     problem: Problem, owned: Owned, parts: list[range], search: Search, room: Room | None, names: IntArray | None,
-    **how: Any,
+    weight_room: WeightRoom | None, **how: Any,
 ) -> Image:  # fmt: skip
-    """Image of a chiplet, in tiles if what it owns does not fit."""
+    """Return the image of a chiplet, in tiles if its vertices do not fit."""
     graph = problem.graph
     called = np.arange(graph.nodes) if names is None else names
-    share = Share(graph.name, owned.first, owned.untiled, owned.sources, graph.nodes, called)
-    if room is None or share.fits(room, search.schedule, search.limits):
-        return chiplet_image(problem, owned, parts, search=search, **how)
-    # No part has more vertices than the node table has room for.
+    subgraph = Subgraph(graph.name, owned.first, owned.untiled, owned.sources, graph.nodes, called)
+    if room is None or subgraph.fits(room, search.schedule, search.limits):
+        return chiplet_image(problem, owned, parts, search=search, weight_room=weight_room, **how)
+    # No part has more vertices than the node table.
     step = room.block
-    blocks = [part[first : first + step] for part in parts for first in range(0, max(1, len(part)), step)]
-    return chiplet_image(problem, owned, blocks, search=search, tiles=list(cut(share, room)))
+    pieces = [part[first : first + step] for part in parts for first in range(0, max(1, len(part)), step)]
+    tiles = list(cut(subgraph, room))
+    return chiplet_image(problem, owned, pieces, search=search, tiles=tiles, weight_room=weight_room)
 
 
 def _search(problem: Problem, schedule: Schedule | None, limits: Limits | None, kind: Kind) -> Search:
@@ -138,27 +144,30 @@ def build_community_image(
     row_lines: int = 0,
     room: Room | None = None,
     names: IntArray | None = None,
+    weight_room: WeightRoom | None = None,
 ) -> Image:
     """Image of one chiplet that owns the whole graph.
 
-    Every layer has a LOCATE of its own, answered when it has begun, so that the weights are loaded meanwhile. Nothing
-    of the location comes from the host (I10); a chiplet that has the records of the layer before may use them.
+    Every layer has a LOCATE of its own, answered when it has begun, so weights are loaded in parallel. The host takes
+    no part in the location (I10); a chiplet that still has the previous layer's records may replay them.
 
     Parameters
     ----------
     problem
         Network and graph, which is symmetric.
     schedule, limits, kind
-        Of the location, and how sums are shared.
+        Parameters of the location, and the kind of shared sums.
     in_stages
-        Combine all rows first, as a chiplet of a ring does.
+        Combine all rows first, as on a ring.
     row_lines
-        Lines of 64 bytes of the chiplet's row memory. Results of a layer before the last that fit beside those it
-        reads stay there, and have no region in the image, unless the layer ends on the neural chip.
+        Lines of 64 bytes of the chiplet's row memory. Results of a hidden layer that fit beside its input stay
+        there and have no region in the image, unless the layer ends on the neural chip.
     room
-        Of the chiplet: a graph that does not fit is computed in tiles, in stages. Default: it fits.
+        Capacity of the chiplet: a larger graph is computed in tiles, in stages. Default: unlimited.
     names
         int64 [nodes], what the user calls each VID, for messages; default: the VIDs.
+    weight_room
+        As for `golden.program.chiplet.chiplet_image`.
 
     Raises
     ------
@@ -167,5 +176,5 @@ def build_community_image(
         vertex with its neighbours does not fit into `room`.
     """
     search, owned = _search(problem, schedule, limits, kind), Owned.whole(problem.graph)
-    how = {"in_stages": in_stages, "row_lines": 0 if in_stages else row_lines}
-    return _image(problem, owned, [range(owned.count)], search, room, names, **how)
+    parts, lines = [range(owned.count)], 0 if in_stages else row_lines
+    return _image(problem, owned, parts, search, room, names, weight_room, in_stages=in_stages, row_lines=lines)

@@ -1,4 +1,4 @@
-"""Aggregation of a layer record by record, with the operations it takes (I6-I9)."""
+"""Aggregation of a layer record by record, with its number of operations (I6-I9)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,8 +10,7 @@ from contracts import Activation
 from contracts.errors import InputError
 from contracts.scale import Scales
 from golden.community.plan import Operations, Scheme, Task, columns_of, plan
-from golden.graph import Graph
-from golden.islands.record import Record
+from golden.locator.record import Record
 from golden.model.layer import Int16Array, QuantisedLayer
 from golden.model.rounding import requantise
 
@@ -31,9 +30,9 @@ class Aggregation:
     results
         int16 [nodes, f_out], after the second rounding point.
     operations
-        Of all records.
+        Operations of all records.
     partials
-        Partial sums of hubs that were added up.
+        Number of partial sums of hubs.
     """
 
     sums: Int64Array
@@ -43,7 +42,7 @@ class Aggregation:
 
 
 def execute(tasks: Sequence[Task], vectors: Int64Array, rows: int) -> Int64Array:
-    """Carry out a plan.
+    """Execute a plan.
 
     Parameters
     ----------
@@ -52,7 +51,7 @@ def execute(tasks: Sequence[Task], vectors: Int64Array, rows: int) -> Int64Array
     vectors
         int64 [rows, f_out], the combined row of each column.
     rows
-        Of the record, nodes and hubs.
+        Rows of the record: nodes and hubs.
 
     Returns
     -------
@@ -78,7 +77,7 @@ def operations_of(columns: Sequence[int], tasks: Sequence[Task]) -> Operations:
 
 
 def finish(sums: Int64Array, combined: Int16Array, scales: Scales, layer: QuantisedLayer) -> Int16Array:
-    """Weigh sums, in which the node itself counts like a neighbour, and take them through the second rounding point.
+    """Weigh sums, in which the node itself counts like a neighbour, and requantise them at the second rounding point.
 
     Parameters
     ----------
@@ -102,7 +101,6 @@ def finish(sums: Int64Array, combined: Int16Array, scales: Scales, layer: Quanti
 
 
 def aggregate_records(
-    graph: Graph,
     records: Iterable[Record],
     combined: Int16Array,
     scales: Scales,
@@ -113,10 +111,8 @@ def aggregate_records(
 
     Parameters
     ----------
-    graph
-        The graph the records were found in.
     records
-        All of them, in any order.
+        All records of a graph, in any order.
     combined
         int16 [nodes, f_out], see `golden.model.layer.combine`.
     scales
@@ -124,7 +120,7 @@ def aggregate_records(
     layer
         Parameters.
     scheme
-        How sums are shared.
+        Scheme of shared sums.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""Plans of shared sums: which vectors of a record are added where (I6, I7).
+"""Plans of shared sums: the vector operations of a record (I6, I7).
 
 A record of n nodes and h hubs is a symmetric matrix of n + h rows and columns: the bitmap, and below it the hubs'
-rows, which are the bitmap's hub columns turned over. A *column* is the set of rows that a vector is added to, kept as
-an integer whose bit r says row r. Columns past n + h are sums of others.
+rows, which are the bitmap's hub columns transposed. A *column* is the set of rows that a vector is added to, as an
+integer whose bit r stands for row r. Columns from n + h on are sums of others.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,15 +13,15 @@ import numpy as np
 
 from contracts.communities import K_VALUES, PARTNERS_MAX
 from contracts.errors import InputError
-from golden.islands.record import Record
+from golden.locator.record import Record
 
 __all__ = ["Kind", "Operations", "Scheme", "Task", "columns_of", "plan"]
 
 
 class Kind(IntEnum):
-    """How sums are shared."""
+    """Kind of shared sums."""
 
-    #: A window of k columns: their sum is added and what is not connected subtracted, where that is cheaper.
+    #: A window of k columns: their sum is added and the unconnected columns are subtracted, where that is cheaper.
     WINDOW = 0
     #: Pairs of near columns with the most rows in common, pairs of pairs included.
     PAIRS = 1
@@ -29,18 +29,18 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True)
 class Scheme:
-    """How a plan is made.
+    """Parameters of planning.
 
     Attributes
     ----------
     kind
-        Of sharing.
+        Kind of shared sums.
     k
         Columns of a window, 2, 4 or 8.
     partners
-        Columns after a column that it is compared with, at least 1.
+        Following columns that a column is compared with, at least 1.
     columns
-        Most columns of a record, sums of others included; no more sums are formed when they are used up.
+        Most columns of a record, shared sums included; the limit ends the forming of sums.
 
     Raises
     ------
@@ -64,14 +64,14 @@ class Scheme:
 
 @dataclass(frozen=True)
 class Task:
-    """One vector and where it goes.
+    """One vector and its rows.
 
     Attributes
     ----------
     index
         Column of the vector.
     rows
-        Rows it is added to, a bit each.
+        Rows that it is added to, one bit each.
     negative
         It is subtracted instead.
     form
@@ -95,7 +95,7 @@ class Operations:
     Attributes
     ----------
     baseline
-        Non-zeros of the matrix: what takes one addition each without sharing.
+        Non-zeros of the matrix: additions without sharing.
     gross
         Additions to, and subtractions from, rows.
     formed
@@ -107,22 +107,22 @@ class Operations:
     formed: int = 0
 
     def __add__(self, other: "Operations") -> "Operations":
-        """Both together."""
+        """Sum of both."""
         return Operations(self.baseline + other.baseline, self.gross + other.gross, self.formed + other.formed)
 
     @property
     def net(self) -> int:
-        """All that the adders do."""
+        """All operations of the adders."""
         return self.gross + self.formed
 
     @property
     def pruned_gross(self) -> float:
-        """Share of the baseline that the rows save."""
+        """Saving at the rows, as a fraction of the baseline."""
         return 1 - self.gross / self.baseline if self.baseline else 0.0
 
     @property
     def pruned(self) -> float:
-        """Share of the baseline that is saved in the end."""
+        """Net saving, as a fraction of the baseline."""
         return 1 - self.net / self.baseline if self.baseline else 0.0
 
 
@@ -149,7 +149,7 @@ def plan(columns: Sequence[int], scheme: Scheme) -> list[Task]:
     columns
         See `columns_of`.
     scheme
-        How.
+        Parameters.
 
     Returns
     -------
@@ -160,7 +160,7 @@ def plan(columns: Sequence[int], scheme: Scheme) -> list[Task]:
 
 
 def _windows(columns: Sequence[int], scheme: Scheme) -> Iterator[Task]:
-    """Add the sum of k columns to the rows where that saves operations, and subtract what they are not joined to."""
+    """Add the sum of k columns to the rows where that saves operations, and subtract the unconnected columns."""
     sums = len(columns)
     for first in range(0, len(columns), scheme.k):
         window = columns[first : first + scheme.k]
@@ -183,7 +183,7 @@ def _windows(columns: Sequence[int], scheme: Scheme) -> Iterator[Task]:
 
 
 def _pairs(columns: Sequence[int], scheme: Scheme) -> Iterator[Task]:
-    """Take columns in their order; split off what one has in common with the best of the next few, as a new column."""
+    """Take columns in order; split off the intersection of each with the best of its partners, as a new column."""
     rest = list(columns)
     parts: list[tuple[int, int] | None] = [None] * len(rest)
     index = 0

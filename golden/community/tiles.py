@@ -1,8 +1,9 @@
-"""Tiles: parts of a chiplet's share of a graph that fit on the chip, one after the other.
+"""Tiles: parts of a chiplet's subgraph that fit on the chip.
 
-A tile is some of the chiplet's own vertices, next to each other, with all their sources. These have *positions*: the
-own ones first, then the other sources, then halves of partial sums. To the locator what is not the tile's own are hubs,
-as vertices of other chiplets are. Combined rows of all vertices lie in memory, and a table of places says where.
+A tile is a contiguous range of the chiplet's own vertices with all their sources. These have *positions*: the
+own ones first, then the other sources, then halves of partial sums. To the locator, vertices
+outside the tile are hubs, like those of other chiplets. Combined rows of all vertices lie in memory; a table holds the
+granule of each position's row.
 """
 
 from collections.abc import Iterator
@@ -14,30 +15,30 @@ import numpy as np
 from contracts.errors import InputError
 from golden.graph import BoolArray, Graph, IntArray
 from golden.image_format import PART_ROWS
-from golden.islands.locator import Limits
-from golden.islands.partition import partition
-from golden.islands.schedule import Schedule
+from golden.locator.locator import Limits
+from golden.locator.partition import partition
+from golden.locator.schedule import Schedule
 
-__all__ = ["Room", "Share", "Tile", "cut"]
+__all__ = ["Room", "Subgraph", "Tile", "cut"]
 
 
 @dataclass(frozen=True)
 class Room:
-    """What a chiplet has room for at a time.
+    """Capacity of a chiplet.
 
     Attributes
     ----------
     nodes
-        Vertices of the locator and of the node table, those that are known as hubs only among them; at least 16.
+        Vertices of the locator and of the node table, hubs included; at least 16.
     edges
-        Edges of the locator are fewer than that.
+        Bound of the locator's edges, exclusive.
     units, hubs
-        Hub units, a power of two, and hubs of each: that of a vertex is told by the low bits of its VID.
+        Hub units, a power of two, and hubs of each; the low VID bits select the unit.
 
     Raises
     ------
     ValueError
-        If there is no room for 16 nodes, or for none of the others.
+        If `nodes` is below 16, or another value below 1.
     """
 
     nodes: int
@@ -52,7 +53,7 @@ class Room:
 
     @property
     def positions(self) -> int:
-        """Most of a tile: each could be a hub, and of positions that follow each other units get as many each."""
+        """Most positions of a tile: each may be a hub, and consecutive positions are spread evenly over units."""
         return min(self.nodes, self.units * self.hubs)
 
     @property
@@ -62,13 +63,13 @@ class Room:
 
 
 @dataclass(frozen=True, eq=False)
-class Share:
-    """What a chiplet owns of a graph.
+class Subgraph:
+    """The part of a graph that a chiplet owns.
 
     Attributes
     ----------
     name
-        Of the graph.
+        Name of the graph.
     first
         First own VID.
     offsets
@@ -78,7 +79,7 @@ class Share:
     vertices
         Of the graph.
     names
-        int64 [vertices], what the user calls each VID.
+        int64 [vertices], user's number of each VID.
     """
 
     name: str
@@ -90,7 +91,7 @@ class Share:
 
     @classmethod
     def whole(cls, graph: Graph) -> Self:
-        """All of a graph, of a chiplet that is alone."""
+        """Return the whole graph, for a chiplet that works alone."""
         return cls(graph.name, 0, graph.offsets, graph.edges, graph.nodes, np.arange(graph.nodes))
 
     @property
@@ -99,14 +100,14 @@ class Share:
         return self.offsets.size - 1
 
     def fits(self, room: Room, schedule: Schedule, limits: Limits) -> bool:
-        """Return whether a chiplet has room for all at once, with VIDs as they are.
+        """Return whether the subgraph fits on a chiplet without tiles, with its VIDs.
 
         Parameters
         ----------
         room
-            Of the chiplet.
+            Capacity of the chiplet.
         schedule, limits
-            Of the location, which decides who is a hub.
+            Parameters of the location, which determine the hubs.
         """
         count = max(self.first + self.owned, int(self.edges.max(initial=-1)) + 1)
         if count > room.nodes or self.edges.size >= room.edges:
@@ -116,7 +117,7 @@ class Share:
         hub = own.copy()
         hub[self.edges] = True
         if self._crowded(hub, room):
-            # Not all that could be hubs have room, but those that are ones may.
+            # The possible hubs do not fit; the actual hubs may.
             owners = np.repeat(np.arange(self.owned) + self.first, np.diff(self.offsets))
             graph = Graph.from_edges(self.name, count, self.edges, owners)
             hub &= ~own
@@ -131,14 +132,14 @@ class Share:
 
 @dataclass(frozen=True, eq=False)
 class Tile:
-    """A part of a share, by positions.
+    """A part of a subgraph, by positions.
 
     Attributes
     ----------
     first, vertices
-        Own vertices of the share, from `first` on, counted from the first one.
+        Own vertices of the subgraph, from `first` on, counted from the first one.
     rows
-        int64 [positions], the source that each position stands for: the own VIDs, then other VIDs, ascending, then
+        int64 [positions], the source of each position: the own VIDs, then other VIDs, ascending, then
         halves of partial sums, ascending.
     first_partial
         Position of the first of these.
@@ -154,10 +155,10 @@ class Tile:
     edges: IntArray
 
 
-def cut(share: Share, room: Room) -> Iterator[Tile]:
-    """Cut a share into tiles, each with as many vertices as fit; as few as there can be in the order of VIDs.
+def cut(subgraph: Subgraph, room: Room) -> Iterator[Tile]:
+    """Cut a subgraph into tiles, each with as many vertices as fit; as few as there can be in the order of VIDs.
 
-    Adding a vertex never makes a tile smaller: what it has positions for is its vertices and all their sources.
+    Adding a vertex never makes a tile smaller: its positions are its vertices and all their sources.
 
     Raises
     ------
@@ -165,30 +166,30 @@ def cut(share: Share, room: Room) -> Iterator[Tile]:
         If a vertex does not fit alone, naming it.
     """
     first = 0
-    while first < share.owned:
-        count = _fitting(share, first, room)
+    while first < subgraph.owned:
+        count = _fitting(subgraph, first, room)
         if not count:
             most = min(room.positions - 1, room.edges - 1)
-            sources = int(share.offsets[first + 1] - share.offsets[first])
+            sources = int(subgraph.offsets[first + 1] - subgraph.offsets[first])
             raise InputError(
-                f"{share.name}, vertex {share.names[share.first + first]}",
+                f"{subgraph.name}, vertex {subgraph.names[subgraph.first + first]}",
                 f"has {sources} neighbours",
                 f"at most {most} ([locator] nodes and edges, [chiplet] units times hubs, each less 1)",
             )
-        yield _tile(share, first, count)
+        yield _tile(subgraph, first, count)
         first += count
 
 
-def _fitting(share: Share, first: int, room: Room) -> int:
+def _fitting(subgraph: Subgraph, first: int, room: Room) -> int:
     """Return how many vertices from the own one `first` on fit together."""
-    begin = share.offsets[first]
-    stop = int(np.searchsorted(share.offsets, begin + room.edges - 1, side="right")) - 1
+    begin = subgraph.offsets[first]
+    stop = int(np.searchsorted(subgraph.offsets, begin + room.edges - 1, side="right")) - 1
     stop = min(stop, first + room.positions)
-    # Who comes first with which vertex: the vertex itself, or one of its sources.
+    # The first vertex that needs each position: the vertex itself, or a destination of the source.
     steps = np.arange(max(0, stop - first))
-    edges = share.edges[begin : share.offsets[max(first, stop)]]
-    degrees = np.diff(share.offsets[first : first + steps.size + 1])
-    vids = np.concatenate([share.first + first + steps, edges])
+    edges = subgraph.edges[begin : subgraph.offsets[max(first, stop)]]
+    degrees = np.diff(subgraph.offsets[first : first + steps.size + 1])
+    vids = np.concatenate([subgraph.first + first + steps, edges])
     step = np.concatenate([steps, np.repeat(steps, degrees)])
     order = np.lexsort((step, vids))
     vids, step = vids[order], step[order]
@@ -198,13 +199,13 @@ def _fitting(share: Share, first: int, room: Room) -> int:
     return int(np.searchsorted(positions, room.positions, side="right"))
 
 
-def _tile(share: Share, first: int, count: int) -> Tile:
-    offsets = share.offsets[first : first + count + 1] - share.offsets[first]
-    edges = share.edges[share.offsets[first] : share.offsets[first + count]]
-    vid = share.first + first
+def _tile(subgraph: Subgraph, first: int, count: int) -> Tile:
+    offsets = subgraph.offsets[first : first + count + 1] - subgraph.offsets[first]
+    edges = subgraph.edges[subgraph.offsets[first] : subgraph.offsets[first + count]]
+    vid = subgraph.first + first
     elsewhere = np.unique(edges[(edges < vid) | (edges >= vid + count)])
     rows = np.concatenate([np.arange(vid, vid + count), elsewhere])
     own = (edges >= vid) & (edges < vid + count)
     positions = np.where(own, edges - vid, count + np.searchsorted(elsewhere, edges))
     order = np.lexsort((positions, np.repeat(np.arange(count), np.diff(offsets))))
-    return Tile(first, count, rows, int((rows < share.vertices).sum()), offsets, positions[order])
+    return Tile(first, count, rows, int((rows < subgraph.vertices).sum()), offsets, positions[order])

@@ -1,4 +1,4 @@
-"""Data sets: what can be named as DATASET on the command line."""
+"""Data sets: the values of DATASET on the command line."""
 
 from golden.datasets.catalogue import Entry, catalogue, load
 

@@ -1,4 +1,4 @@
-"""NumPy archives of users: read without unpickling anything, and without more memory than they have bytes."""
+"""NumPy archives of users: read without unpickling, and with memory bounded by their size."""
 
 import math
 import warnings
@@ -15,7 +15,7 @@ __all__ = ["CONTENT_MAX", "read_archive"]
 
 #: Most bytes of all arrays of an archive.
 CONTENT_MAX = 1 << 32
-#: What other kinds of files begin with.
+#: First bytes of other kinds of files.
 _MAGIC = {
     b"\x93NUMPY": "is a single array",
     b"\x89HDF": "is an HDF5 file",
@@ -34,7 +34,7 @@ def read_archive(path: str, expected: str) -> dict[str, Any]:
     path
         File.
     expected
-        What the archive should hold, for the message.
+        Expected contents, for the message.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def read_archive(path: str, expected: str) -> dict[str, Any]:
     """
     expected = f"an .npz archive of {expected}"
     with open_file(path, expected) as file, warnings.catch_warnings():
-        # NumPy warns of archives that Python 2 wrote; they are read all the same.
+        # NumPy warns of archives written by Python 2; they are read anyway.
         warnings.simplefilter("ignore")
         try:
             head = file.read(_HEAD_BYTES)
@@ -60,7 +60,7 @@ def read_archive(path: str, expected: str) -> dict[str, Any]:
 
 
 def _kind(head: bytes) -> str:
-    """Say what else a file is, by its first bytes."""
+    """Return the kind of another file, from its first bytes."""
     if not head:
         return "is empty"
     for magic, kind in _MAGIC.items():
@@ -97,7 +97,7 @@ def _arrays(path: str, file: BinaryIO, expected: str) -> dict[str, Any]:
 
 
 def _array(path: str, name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
-    """Read a member whose header promises as many bytes as the member has: nothing else is allocated."""
+    """Read a member if its header matches its size, so that nothing larger is allocated."""
     with archive.open(member) as data:
         version = np.lib.format.read_magic(data)
         if version not in ((1, 0), (2, 0)):

@@ -11,7 +11,7 @@ from golden.graph import Graph
 __all__ = ["Entry", "catalogue", "load"]
 
 
-#: Loaders of what stands behind a colon.
+#: Loaders of names with a colon.
 _FAMILIES: dict[str, Callable[[str], Graph]] = {
     "planetoid:": planetoid.load,
     "npz:": npz.load,
@@ -22,7 +22,7 @@ _CITATIONS = ("cora", "citeseer", "pubmed", "nell.0.001", "nell.0.01", "nell.0.1
 
 
 class Entry(NamedTuple):
-    """A line of the list of data sets: how it is named and what it is."""
+    """A line of the list of data sets: name and description."""
 
     name: str
     description: str
@@ -54,7 +54,7 @@ def load(spec: str) -> Graph:
 
 
 def _unknown(spec: str) -> InputError:
-    """Error for a name of no data set, with the one that was probably meant."""
+    """Return the error for an unknown name, with the nearest known one."""
     known = [entry.name for entry in catalogue()]
     family, colon, _ = spec.partition(":")
     if Path(spec).suffix == ".npz" and not colon:
@@ -69,7 +69,7 @@ def _unknown(spec: str) -> InputError:
 
 
 def catalogue() -> list[Entry]:
-    """Everything that `load` takes."""
+    """Return all names for `load`."""
     return [
         Entry("digits", "1,797 handwritten digits, 64 features, 10 classes, joined as an 8-nearest-neighbour graph"),
         *(Entry(name, graph.description) for name, graph in bundled.GRAPHS.items()),

@@ -1,4 +1,4 @@
-"""What several loaders need: split, labels by communities, compact features."""
+"""Common parts of loaders: split, labels by communities, compact features."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ __all__ = ["CLASSES_MAX", "SPARSE_BELOW", "check_counts", "community_labels", "c
 
 #: Most classes: a layer's results are counted in 16 bits.
 CLASSES_MAX = (1 << 16) - 1
-#: Features with a smaller share of non-zeros are kept sparse: an entry takes twice the bytes of a dense value.
+#: Features with a smaller fraction of non-zeros are kept sparse: an entry takes twice the bytes of a dense value.
 SPARSE_BELOW = 0.5
 
 
@@ -36,8 +36,8 @@ def check_counts(where: object, nodes: int, features: int) -> None:
 def stratified_split(labels: IntArray, seed: int = 0) -> tuple[BoolArray, BoolArray, BoolArray]:
     """Training, validation and test masks: 60, 20 and 20 % of every class, drawn by a seed.
 
-    Shares are rounded within a class so that two nodes are for training and test; a single one is for training.
-    Nodes of unknown class (-1) are in no part.
+    Fractions are rounded within a class: of two nodes, one is for training and one for test; a single one is for
+    training. Nodes of unknown class (-1) are in no part.
 
     Parameters
     ----------

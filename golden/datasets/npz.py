@@ -21,7 +21,7 @@ _WEIGHTED = ("edge_weight", "edge_attr")
 def load(path: str) -> Graph:
     """Load ``edge_index`` [2, edges] (sources, destinations), ``x`` [nodes, f] and optional ``y`` [nodes] and masks.
 
-    Without ``y`` all classes are unknown and there are 0 of them, enough for a network that is trained elsewhere.
+    Without ``y`` all classes are unknown and their number is 0, which suffices for a network trained elsewhere.
     Without any of ``train_mask``, ``val_mask`` and ``test_mask`` the split is 60/20/20 by class; a mask that is absent
     beside another is empty. The direction of edges is kept; self loops and duplicates are dropped. Features of which
     fewer than half are not zero are kept sparse.
@@ -30,7 +30,7 @@ def load(path: str) -> Graph:
     ------
     InputError
         If the file is missing or not such an archive, an array has the wrong shape, type or range, or it has edge
-        weights, which these models have no place for.
+        weights, which these models do not support.
     """
     arrays = read_archive(path, "edge_index, x, y; docs/datasets.md shows how to write one")
     for name in _WEIGHTED:

@@ -44,7 +44,7 @@ _NDARRAY = object()
 
 
 class _Restricted(pickle._Unpickler):
-    """Admits NumPy arrays, SciPy's CSR matrix and defaultdict, nothing else: a pickle can run code.
+    """Admits only NumPy arrays, SciPy's CSR matrix and defaultdict: a pickle can run code.
 
     Unlike the one in C, Python's own unpickler keeps its memo in a dictionary, not in an array as long as a file says.
     """
@@ -224,7 +224,7 @@ def _check_sizes(files: dict[str, Path], rows: dict[str, Any], hot: dict[str, An
 def _edges(file: Path, content: Any) -> tuple[IntArray, IntArray]:
     if not isinstance(content, dict) or not all(isinstance(neighbours, list) for neighbours in content.values()):
         raise InputError(file, f"holds {type(content).__name__}", "a dict of lists of nodes")
-    # What a list holds is looked at before NumPy is, which would follow lists in it to any depth and size.
+    # A list is checked before NumPy sees it, which would follow nested lists to any depth and size.
     if not all(type(node) is int for nodes in (content, *content.values()) for node in nodes):
         raise InputError(file, "has a node that is not an integer", "a dict of lists of nodes")
     try:

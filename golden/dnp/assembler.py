@@ -9,7 +9,7 @@ or ``0b``; ``name+n`` and ``name-n`` count from a name.
 import re
 from dataclasses import dataclass, field
 
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.dnp.isa import (
     ACCUMULATOR,
     ACCUMULATOR_CLEARED,
@@ -122,7 +122,7 @@ class _ComplaintError(Exception):
 
 
 class _Assembler:
-    def __init__(self, file: str, config: CoreConfig) -> None:
+    def __init__(self, file: str, config: ProcessorConfig) -> None:
         self.file, self.config = file, config
         self.problems: list[Problem] = []
         self.image = Image()
@@ -365,7 +365,7 @@ def _source(text: str, *, cleared: bool) -> int | None:
     return _general(text)
 
 
-def assemble(text: str, file: str = "<text>", config: CoreConfig | None = None) -> Image:
+def assemble(text: str, file: str = "<text>", config: ProcessorConfig | None = None) -> Image:
     """Assemble a program.
 
     Parameters
@@ -375,7 +375,7 @@ def assemble(text: str, file: str = "<text>", config: CoreConfig | None = None) 
     file
         Its name, for messages.
     config
-        Memory sizes; the defaults of :class:`CoreConfig` otherwise.
+        Memory sizes; the defaults of :class:`ProcessorConfig` otherwise.
 
     Raises
     ------
@@ -383,4 +383,4 @@ def assemble(text: str, file: str = "<text>", config: CoreConfig | None = None) 
         With every problem found: unknown mnemonic or directive, operand of the wrong kind, duplicate or undefined
         label, value out of range, program or table larger than its memory.
     """
-    return _Assembler(file, config or CoreConfig()).run(text)
+    return _Assembler(file, config or ProcessorConfig()).run(text)

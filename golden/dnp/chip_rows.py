@@ -11,7 +11,7 @@ import numpy as np
 from contracts.dnp.gbus import Space, write
 from contracts.dnp.topology import CHIP, Edge, edge_ports
 from golden.dnp.arithmetic import Ints
-from golden.dnp.machine import EdgePort, Machine
+from golden.dnp.array import ArrayModel, EdgePort
 
 __all__ = ["collect", "feed", "packed", "programs"]
 
@@ -27,7 +27,7 @@ def packed(frames: Sequence[int]) -> Ints:
     return np.array([*frames, *[0] * (len(frames) % 2)], dtype="<u2").view("<u4")
 
 
-def feed(machine: Machine, rows: Ints) -> None:
+def feed(machine: ArrayModel, rows: Ints) -> None:
     """Put rows, int [rows, width], as words at the edge ports of a golden chip."""
     for processor in range(CHIP.processors):
         arrive, _ = edge_ports(processor)

@@ -17,13 +17,13 @@ from functools import cached_property
 
 import numpy as np
 
-from contracts.dnp.config import HIGHEST, LOWEST, WORD, CoreConfig
+from contracts.dnp.config import HIGHEST, LOWEST, WORD, ProcessorConfig
 from contracts.dnp.gbus import Space, write
 from contracts.dnp.topology import CHIP, OUTER
 from golden.dnp.arithmetic import Ints
+from golden.dnp.array import ArrayModel
 from golden.dnp.assembler import Image, assemble
 from golden.dnp.chip_rows import collect, feed, packed, programs
-from golden.dnp.machine import Machine
 from golden.dnp.network import ERROR_SHIFT, Learning, Network, NetworkModel, sigmoid_table
 from golden.dnp.placement import Placement, blocks
 
@@ -77,7 +77,7 @@ class Head:
 
     network: Network
     learning: Learning = field(default_factory=Learning)
-    config: CoreConfig = field(default_factory=CoreConfig)
+    config: ProcessorConfig = field(default_factory=ProcessorConfig)
 
     def __post_init__(self) -> None:
         if len(self.network.weights) != 1:
@@ -297,14 +297,14 @@ class Head:
                 frames += write((0, processor), Space.WM, self.config.table_size, weights) if weights else []
         return packed(frames + programs([self.image(n, task, rows).program for n in range(CHIP.processors)]))
 
-    def machine(self) -> Machine:
+    def machine(self) -> ArrayModel:
         """Golden chip with table and initial weights, without a program."""
-        machine = Machine(self.config, CHIP)
+        machine = ArrayModel(self.config, CHIP)
         for processor in range(CHIP.processors):
             machine.load(processor, wm=self.memory(processor))
         return machine
 
-    def run(self, machine: Machine, task: Task, rows: Ints) -> Ints:
+    def run(self, machine: ArrayModel, task: Task, rows: Ints) -> Ints:
         """Carry a task out on a golden chip, int [rows, width]; its WM keeps what it learns.
 
         Returns

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from contracts.dnp.config import HIGHEST, LOWEST, WORD, CoreConfig
+from contracts.dnp.config import HIGHEST, LOWEST, WORD, ProcessorConfig
 from contracts.dnp.topology import Grid, Topology
 from golden.dnp.arithmetic import Ints, saturate
+from golden.dnp.array import ArrayModel
 from golden.dnp.assembler import assemble
 from golden.dnp.layout import Layout
-from golden.dnp.machine import Machine
 from golden.dnp.mapper import ProgramText
 from golden.dnp.network import WEIGHT_FRACTION
 from golden.dnp.placement import Placement
@@ -43,13 +43,13 @@ class Hopfield:
 
     weights: Ints
     placement: Placement
-    config: CoreConfig
+    config: ProcessorConfig
     layouts: list[Layout]
     texts: list[str]
 
-    def machine(self, states: Ints) -> Machine:
+    def machine(self, states: Ints) -> ArrayModel:
         """Golden machine loaded with everything, started from states of ±1, shape (neurons,)."""
-        machine = Machine(self.config, Grid(1, self.placement.columns, Topology.TORUS))
+        machine = ArrayModel(self.config, Grid(1, self.placement.columns, Topology.TORUS))
         for processor, text in enumerate(self.texts):
             machine.load(processor, assemble(text, config=self.config).program, *self.memories(processor, states))
         machine.start()
@@ -66,7 +66,7 @@ class Hopfield:
         wm |= dict.fromkeys(range(at.biases[1], at.biases[1] + len(held)), 0)
         return wm, dict(enumerate((states[held] * HIGHEST).tolist(), at.values[0]))
 
-    def states(self, machine: Machine) -> Ints:
+    def states(self, machine: ArrayModel) -> Ints:
         """States of ±1 after the program, shape (neurons,)."""
         found = np.zeros(len(self.weights), dtype=np.int64)
         for processor, at in enumerate(self.layouts):
@@ -75,7 +75,7 @@ class Hopfield:
         return found
 
 
-def map_hopfield(weights: Ints, positions: int, sweeps: int, config: CoreConfig | None = None) -> Hopfield:
+def map_hopfield(weights: Ints, positions: int, sweeps: int, config: ProcessorConfig | None = None) -> Hopfield:
     """Place a Hopfield network on a ring of processors, all neurons updated at once in each sweep.
 
     Raises
@@ -87,7 +87,7 @@ def map_hopfield(weights: Ints, positions: int, sweeps: int, config: CoreConfig 
     """
     if not 1 <= sweeps <= 255:
         raise ValueError(f"sweeps must be in 1..255, not {sweeps!r}")
-    config = config or CoreConfig()
+    config = config or ProcessorConfig()
     placement = Placement((len(weights), len(weights)), 1, positions, ring=True)
     layouts, texts = [], []
     for column in range(positions):

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from contracts.dnp.config import HIGHEST, LOWEST, WORD, CoreConfig
+from contracts.dnp.config import HIGHEST, LOWEST, WORD, ProcessorConfig
 from contracts.dnp.gbus import Space, write
 from contracts.dnp.topology import CHIP, OUTER, Edge
 from golden.dnp.arithmetic import Ints, saturate
+from golden.dnp.array import ArrayModel, EdgePort
 from golden.dnp.assembler import Image, assemble
 from golden.dnp.chip_rows import collect, feed, packed, programs
-from golden.dnp.machine import EdgePort, Machine
 
 __all__ = ["ROWS", "LayerEnd"]
 
@@ -49,7 +49,7 @@ class LayerEnd:
 
     biases: Ints
     table: Ints
-    config: CoreConfig = field(default_factory=CoreConfig)
+    config: ProcessorConfig = field(default_factory=ProcessorConfig)
 
     def __post_init__(self) -> None:
         most = min(self.config.wm_depth - self.config.table_size, _PASSES)
@@ -128,9 +128,9 @@ class LayerEnd:
         frames += programs([self.image(processor, rows).program for processor in range(CHIP.processors)])
         return packed(frames)
 
-    def machine(self, rows: Ints) -> Machine:
+    def machine(self, rows: Ints) -> ArrayModel:
         """Golden chip with everything loaded, the rows as words at its edge ports, started."""
-        machine = Machine(self.config, CHIP)
+        machine = ArrayModel(self.config, CHIP)
         for processor in range(CHIP.processors):
             machine.load(processor, self.image(processor, len(rows)).program, self.memory)
         machine.start()

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from golden.dnp.placement import Placement
 
 __all__ = ["DoesNotFitError", "Layout"]
@@ -40,7 +40,7 @@ class Layout:
     xm_used: int = 0
 
     @classmethod
-    def of(cls, placement: Placement, row: int, column: int, config: CoreConfig, *, learning: bool) -> "Layout":
+    def of(cls, placement: Placement, row: int, column: int, config: ProcessorConfig, *, learning: bool) -> "Layout":
         """Lay out a processor.
 
         Raises

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.dnp.topology import EAST, NORTH, SOUTH, WEST, Grid, Topology
 from golden.dnp.arithmetic import Ints
+from golden.dnp.array import ArrayModel, EdgePort
 from golden.dnp.assembler import assemble
 from golden.dnp.layout import DoesNotFitError, Layout
-from golden.dnp.machine import EdgePort, Machine
 from golden.dnp.network import ERROR_SHIFT, Learning, Network, sigmoid_table
 from golden.dnp.placement import Placement
 
@@ -322,7 +322,7 @@ class Mapping:
 
     grid: Grid
     placement: Placement
-    config: CoreConfig
+    config: ProcessorConfig
     layouts: list[Layout]
     texts: list[str]
     network: Network
@@ -337,9 +337,9 @@ class Mapping:
         """Logical row and column of a physical processor."""
         return divmod(processor, self.placement.columns)
 
-    def machine(self, inputs: Ints | None = None) -> Machine:
+    def machine(self, inputs: Ints | None = None) -> ArrayModel:
         """Golden machine loaded with everything; `inputs` go straight into XM."""
-        machine = Machine(self.config, self.grid)
+        machine = ArrayModel(self.config, self.grid)
         programs: dict[str, list[int]] = {}
         for processor, text in enumerate(self.texts):
             if text not in programs:
@@ -457,7 +457,7 @@ class Mapping:
 def map_network(
     network: Network,
     grid: Grid,
-    config: CoreConfig | None = None,
+    config: ProcessorConfig | None = None,
     *,
     learning: Learning | None = None,
     samples: int = 1,
@@ -487,7 +487,7 @@ def map_network(
     ValueError
         If `samples` is out of range, or more than one sample or learning is asked for without `stream`.
     """
-    config = config or CoreConfig()
+    config = config or ProcessorConfig()
     if not 1 <= samples < 1 << 16:
         raise ValueError(f"samples must be in 1..65535, not {samples!r}")
     if not stream and (samples > 1 or learning):

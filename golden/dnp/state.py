@@ -5,7 +5,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.dnp.isa import GENERAL, PORTS, Control
 from golden.dnp.arithmetic import Ints
 from golden.dnp.decode import NONE
@@ -66,7 +66,7 @@ class State:
         Clocks from the start until the processor stood still.
     """
 
-    config: CoreConfig
+    config: ProcessorConfig
     processors: int
     p: Ints = field(init=False)
     wm: Ints = field(init=False)

@@ -1,4 +1,4 @@
-"""What the registers of the control port do, access by access."""
+"""Golden model of the control port's registers, access by access."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ _BITS = 0xFFFFFFFF
 
 
 class ControlPort:
-    """The registers as a host sees them; time is only in the counters, which are set from outside.
+    """Registers as a host sees them; the model has no time, so counters are set by the user.
 
     Parameters
     ----------
@@ -42,12 +42,12 @@ class ControlPort:
         return self._done and bool(self._enabled)
 
     def complete(self, completion: Mapping[str, int]) -> None:
-        """Let the run under way end."""
+        """End the current run."""
         self._busy, self._done, self._last = False, True, dict(completion)
         self._sticky = self._sticky or completion["error"]
 
     def read(self, address: int) -> tuple[int, bool]:
-        """Return what a read of a byte address gives, and whether it is answered at all."""
+        """Return the data of a read at a byte address, and whether it is accepted."""
         entry = self._by_address.get(address & ~(REGISTER_BYTES - 1))
         if entry is None:
             return 0, False

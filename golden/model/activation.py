@@ -1,4 +1,4 @@
-"""Functions between the layers of a network, by name: in floating point, their slopes, and what a table holds."""
+"""Functions between the layers of a network, by name: in floating point, with slopes and table formats."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from contracts.errors import unknown
 __all__ = ["FUNCTIONS", "RELU", "Function", "function_of"]
 
 _Floats = npt.NDArray[np.float64]
-#: The one function that a PE has; the others are tables of the neural chip.
+#: The only function of a PE; the others are tables of the neural chip.
 RELU = "relu"
-#: Largest exponent of e that float64 has room for.
+#: Largest exponent of e in float64.
 _EXPONENT_MAX = 700
 
 

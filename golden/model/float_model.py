@@ -1,4 +1,4 @@
-"""The same networks in floating point: what is trained, and what the quantised results are compared with."""
+"""The same networks in floating point, for training and as the reference of quantised results."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -100,13 +100,13 @@ class FloatModel:
 
 
 def propagation(model: Model, graph: Graph, eps: float = 0.0) -> Any:
-    """``csr_array`` float64 [nodes, nodes] that a layer multiplies H W with."""
+    """``csr_array`` float64 [nodes, nodes], the matrix of a layer's aggregation."""
     source, destination = factors(model, graph.degrees)
     whole = graph.adjacency.astype(np.float64) + sparse.eye_array(graph.nodes) * (1 + eps)
     return sparse.csr_array(sparse.diags_array(destination) @ whole @ sparse.diags_array(source))
 
 
 def accuracy(predictions: npt.NDArray[np.int64], graph: Graph, mask: BoolArray) -> float | None:
-    """Share of the masked nodes with known class that are predicted right; None if there are none."""
+    """Accuracy on the masked nodes with known class; None if there are none."""
     chosen = mask & (graph.labels >= 0)
     return float(np.mean(predictions[chosen] == graph.labels[chosen])) if chosen.any() else None

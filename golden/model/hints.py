@@ -1,4 +1,4 @@
-"""Lines about a network and a graph that can be run and yet are probably not what was meant."""
+"""Hints about networks and graphs that are valid but probably unintended."""
 
 from dataclasses import replace
 
@@ -12,9 +12,9 @@ from golden.model.orientation import WHY, names_of
 
 __all__ = ["hints", "hints_of_weights"]
 
-#: Least gain in accuracy of transposed matrices that is worth a word, and the same in standard deviations of it.
+#: Least gain in accuracy of transposed matrices for a hint, absolute and in standard deviations.
 _GAIN, _DEVIATIONS = 0.1, 3.0
-#: Features whose largest magnitude is outside leave biases and weights of usual size without effect.
+#: Range of the largest feature; outside, biases or weights of usual size have no effect.
 _USUAL = (2.0**-16, 2.0**16)
 
 
@@ -24,7 +24,7 @@ def hints(graph: Graph) -> list[str]:
     Parameters
     ----------
     graph
-        What is run.
+        The graph of the run.
     """
     values = graph.features.data if sparse.issparse(graph.features) else graph.features
     peak = float(np.abs(values).max(initial=0))
@@ -37,14 +37,14 @@ def hints(graph: Graph) -> list[str]:
 
 
 def hints_of_weights(network: FloatModel, graph: Graph) -> list[str]:
-    """Return a line for each thing about a user's weights that their shapes allow and that is probably wrong.
+    """Return a line for each probable fault of a user's weights that their shapes do not show.
 
     Parameters
     ----------
     network
         As read.
     graph
-        What it is run on.
+        The graph of the run.
     """
     lines = []
     given = network.weights[-1].shape[1]

@@ -10,7 +10,7 @@ nodes, edges        fewer than 2^32                    VIDs and offsets have 32 
 ==================  =================================  ==============================================
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -105,6 +105,11 @@ class QuantisedLayer:
     def f_out(self) -> int:
         """Features of a combined row and of a result."""
         return int(self.weights.shape[1])
+
+    def block(self, columns: range) -> "QuantisedLayer":
+        """Return the layer that computes these columns of the results."""
+        chosen = slice(columns.start, columns.stop)
+        return replace(self, weights=self.weights[:, chosen], biases=self.biases[chosen])
 
     @property
     def neural_biases(self) -> Int16Array:

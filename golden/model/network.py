@@ -1,4 +1,4 @@
-"""A quantised network on a graph: everything an image is made of, and its exact results."""
+"""A quantised network on a graph: the contents of an image, and its exact results."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -8,7 +8,7 @@ from golden.graph import Graph
 
 __all__ = ["WHY", "check_orientation", "names_of"]
 
-#: Where transposed matrices come from, and what to do.
+#: Origin of transposed matrices, and the remedy.
 WHY = "PyTorch's Linear keeps [f_out, f_in]: write weight.T (docs/models.md)"
 
 
@@ -60,7 +60,7 @@ def check_orientation(path: str, weights: Sequence[Any], biases: Sequence[Any | 
 
 
 def _chain(shapes: Sequence[tuple[int, int]], widths: Sequence[int | None], first: int) -> list[int] | None:
-    """Return the width that enters every layer with each matrix the way that fits, as given if both do; or None."""
+    """Return the input width of every layer with fitting orientations, as given if both fit; or None."""
     entered = [first]
     for shape, bias in zip(shapes, widths, strict=True):
         if entered[-1] not in shape:

@@ -1,4 +1,4 @@
-"""Quantisation: int16 tensors with power-of-two scales, chosen so that nothing saturates on the graph at hand."""
+"""Quantisation: int16 tensors with power-of-two scales, chosen so that nothing saturates on the given graph."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from contracts import Activation, Model
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.errors import InputError
 from contracts.scale import GIN_FRACTION, MANTISSA_FRACTION
 from golden.dnp.layer_end import LayerEnd
@@ -32,7 +32,7 @@ _BIAS_MAX = (1 << 31) - 1
 
 @dataclass(frozen=True)
 class Agreement:
-    """How a quantised network compares with the float one.
+    """Comparison of a quantised network with the float one.
 
     Attributes
     ----------
@@ -67,13 +67,13 @@ def fraction_of(peak: float, limit: int = VALUE_MAX) -> int:
     return fraction
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what overflows is refused where a scale is chosen for it
+@np.errstate(over="ignore", invalid="ignore")  # an overflow is refused at the choice of its scale
 def quantise(
     network: FloatModel,
     graph: Graph,
     *,
     headroom: int = HEADROOM,
-    core: CoreConfig | None = None,
+    core: ProcessorConfig | None = None,
 ) -> Problem:
     """Quantise a network for a graph.
 
@@ -118,11 +118,10 @@ def quantise(
 
         real = combination_sums(rows, weights) * source.real()[:, None]
         peak = float(np.ldexp(np.abs(real).max(initial=0), -(fraction + weight_fraction)))
-        combined_fraction = min(
-            fraction_of(peak, limit),
-            fraction + weight_fraction + MANTISSA_FRACTION,
-            fraction_of(_peak(bias), _BIAS_MAX) - MANTISSA_FRACTION - extra,
-        )
+        combined_fraction = min(fraction_of(peak, limit), fraction + weight_fraction + MANTISSA_FRACTION)
+        if bias.any():
+            largest = fraction_of(_peak(bias), _BIAS_MAX) - MANTISSA_FRACTION - extra
+            combined_fraction = min(combined_fraction, largest)
         shift_source = MANTISSA_FRACTION + fraction + weight_fraction - combined_fraction
         entering = "inputs" if number else "features"
         sizes = {entering: float(np.ldexp(_peak(rows), -fraction)), "weights": _peak(weight), "biases": _peak(bias)}
@@ -161,7 +160,7 @@ def quantise(
             neighbour_weight,
         )
         if layer.activation == Activation.DNP:
-            ends[number] = _end(number, layer, network.activation, core or CoreConfig())
+            ends[number] = _end(number, layer, network.activation, core or ProcessorConfig())
             rows = ends[number](rows).astype(np.int16)
             result_fraction = function_of(network.activation).fraction
         fractions.append(Fractions(weight_fraction, combined_fraction, result_fraction))
@@ -170,16 +169,15 @@ def quantise(
     return Problem(graph, features, source, destination, model)
 
 
-def outline(network: FloatModel, graph: Graph, *, core: CoreConfig | None = None) -> Problem:
-    """Return a problem of the same sizes, all of whose numbers are without meaning.
+def outline(network: FloatModel, graph: Graph, *, core: ProcessorConfig | None = None) -> Problem:
+    """Return a problem of the same sizes with arbitrary numbers.
 
-    What fits into a machine, and how an image is laid out, depends on nothing else; so it is known before a network is
-    trained and quantised.
+    Capacity checks and the layout of an image depend only on sizes, so they can precede training and quantisation.
 
     Parameters
     ----------
     network, graph, core
-        As for :func:`quantise`; of the network's weights the shapes count.
+        As for :func:`quantise`; only the shapes of the network's weights are used.
 
     Raises
     ------
@@ -194,7 +192,7 @@ def outline(network: FloatModel, graph: Graph, *, core: CoreConfig | None = None
         self_weight, neighbour_weight, _ = _members(network, number)
         layer = QuantisedLayer(weights, biases, 0, 0, activation, self_weight, neighbour_weight)
         if activation == Activation.DNP:
-            ends[number] = _end(number, layer, network.activation, core or CoreConfig())
+            ends[number] = _end(number, layer, network.activation, core or ProcessorConfig())
         layers.append(layer)
     features: Any = np.zeros(graph.features.shape, np.int16)
     if sparse.issparse(graph.features):
@@ -226,7 +224,7 @@ def _check_features(network: FloatModel, graph: Graph) -> None:
         raise InputError(f"graph {graph.name}, features", f"there are {graph.feature_count}", expected)
 
 
-def _end(number: int, layer: QuantisedLayer, activation: str, core: CoreConfig) -> LayerEnd:
+def _end(number: int, layer: QuantisedLayer, activation: str, core: ProcessorConfig) -> LayerEnd:
     """Biases and table of a layer."""
     function = function_of(activation)
     table = table_of(function.value, core.table_bits, function.fraction)
@@ -251,13 +249,13 @@ def _shift(number: int, shift: int, sizes: Mapping[str, float]) -> int:
     Parameters
     ----------
     number, shift
-        Of the layer.
+        Number of the layer, and its shift.
     sizes
-        Largest magnitudes of what enters the layer, of its weights and of its biases.
+        Largest magnitudes of the layer's input, weights and biases.
     """
     if not 0 <= shift <= SHIFT_MAX:
         found = ", ".join(f"{name} {size:.1e}" for name, size in sizes.items())
-        # The one that is farthest from 1 is the odd one.
+        # The error names the size farthest from 1.
         odd = max((name for name in sizes if sizes[name]), key=lambda name: abs(np.log2(sizes[name])), default="inputs")
         what = f"largest magnitudes are too far apart: {found}, which needs a shift by {shift}"
         raise InputError(f"layer {number}", what, f"a shift in 0..{SHIFT_MAX}; rescale the {odd} to about 1")

@@ -17,7 +17,7 @@ def table(names: list[str], how: Training | None = None) -> str:
     Parameters
     ----------
     names
-        What `golden.datasets.load` takes.
+        Names for `golden.datasets.load`.
     how
         Settings of the training.
 

@@ -76,7 +76,7 @@ def requantise(
 def _round_half_even(value: Any, shift: Any) -> Any:
     """Value / 2^shift for int64 or object arrays."""
     quotient = value >> shift
-    # Twice the remainder could overflow: compare the remainder with what is left to the next multiple, halved.
+    # Twice the remainder could overflow: compare the remainder with the distance to the next multiple, halved.
     remainder = value - (quotient << shift)
     half = (np.ones_like(shift) << np.maximum(shift - 1, 0)).astype(value.dtype)
     above = (shift > 0) & ((remainder > half) | ((remainder == half) & (quotient & 1 == 1)))

@@ -15,28 +15,28 @@ from golden.model.float_model import FloatArray, FloatModel, propagation
 
 __all__ = ["LAYERS_MAX", "Training", "learnable", "train"]
 
-#: Most layers that are trained here; a weight file may have more.
-LAYERS_MAX = 3
+#: Most layers of the training; a weight file may have more.
+LAYERS_MAX = 32
 
 
 @dataclass(frozen=True)
 class Training:
-    """How a network is trained.
+    """Settings of the training.
 
     Attributes
     ----------
     layers
         1..3.
     hidden
-        Width of the layers before the last.
+        Width of hidden layers.
     seed
-        Of initial weights and dropout.
+        Seed of initial weights and dropout.
     epochs
         Steps over the whole graph.
     rate
         Learning rate of Adam.
     dropout
-        Share of every layer's input that is dropped, 0 to below 1.
+        Fraction of every layer's input that is dropped, 0 to below 1.
     decay
         Weight decay of the first layer's weights.
     activation
@@ -96,7 +96,7 @@ def train(graph: Graph, model: Model, how: Training | None = None) -> FloatModel
     Parameters
     ----------
     graph
-        Its training nodes are learnt, its validation nodes choose the epoch.
+        The training nodes are learnt; the validation nodes select the epoch.
     model
         Which network; eps of GIN stays 0.
     how
@@ -132,8 +132,8 @@ class _Run:
         self.labels = graph.labels
         self.rng = np.random.default_rng(how.seed)
         self.spread = propagation(model, graph)
-        # Sums over neighbourhoods multiply every step by the degree; means forget it. Learn between the two and give
-        # the factor to the weights at the end. For GCN and SAGE it is near 1.
+        # Sums over neighbourhoods multiply every step by the degree; means drop it. Learn between the two and move
+        # the factor into the weights at the end. For GCN and SAGE it is near 1.
         self.factor = max(float(self.spread.sum(axis=1).mean()), 1e-9) ** -0.5
         self.spread = self.spread * self.factor
         self.gather = sparse.csr_array(self.spread.T)

@@ -19,7 +19,7 @@ from golden.model.activation import FUNCTIONS, RELU
 from golden.model.float_model import FloatModel
 from golden.model.orientation import check_orientation
 
-__all__ = ["model_of", "read_weights", "write_weights"]
+__all__ = ["LAYERS_MAX", "model_of", "read_weights", "write_weights"]
 
 #: Most layers an image can hold.
 LAYERS_MAX = 255

@@ -1,7 +1,7 @@
 """Gather PE: the result rows of tasks, beat by beat, and the cycles they take.
 
-A task is a list of beats. Combining, its beats hold the features of one vertex, sparse or dense; gathering, they hold
-the combined rows of a vertex and of its neighbours, one after the other.
+A task is a list of beats. When combining, its beats hold the features of one vertex, sparse or dense; when gathering,
+they hold the combined rows of a vertex and of its neighbours, one after another.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ ISSUE_LATENCY = 2
 
 
 class Mode(IntEnum):
-    """What the beats of a task hold."""
+    """Contents of a task's beats."""
 
     SPARSE = 0
     DENSE = 1
@@ -34,12 +34,12 @@ class Mode(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """What a command fixes for all tasks.
+    """Settings of a command for all tasks.
 
     Attributes
     ----------
     mode
-        What beats hold.
+        Contents of beats.
     weights
         int16 [f_in, f_out]; unused when gathering.
     biases
@@ -78,7 +78,7 @@ class Beat:
     mask
         bool [elements], elements that count; of a sparse entry that of its index. Ignored when gathering.
     factor
-        Weight of the combined row it belongs to.
+        Weight of its combined row.
     """
 
     data: Int16Array
@@ -126,13 +126,13 @@ class RowBeat:
 
 
 def _entries(task: Task, layer: Layer) -> list[list[tuple[int, int]]]:
-    """Return index and value of the elements each beat makes the lanes work on, those out of range included."""
+    """Return index and value of the elements of each beat that the lanes process, those out of range included."""
     entries = []
     for number, beat in enumerate(task.beats):
         places = np.flatnonzero(beat.mask)
         if layer.mode == Mode.SPARSE:
             pairs = [(int(beat.data[k]) & 0xFFFF, int(beat.data[k + 1])) for k in places if k % 2 == 0]
-            # Those of zeros only fill a row up.
+            # Zero entries are padding.
             entries.append([pair for pair in pairs if any(pair)])
         else:
             first = number * len(beat.data)
@@ -174,7 +174,7 @@ def row_beats(task: Task, layer: Layer) -> list[RowBeat]:
 
 
 def operations(task: Task, layer: Layer, lanes: int) -> list[tuple[int, bool]]:
-    """Return for each beat the cycles it takes, and whether the lanes work in them.
+    """Return the cycles of each beat, and whether the lanes work in them.
 
     A beat without elements takes one cycle, unless it ends its task: then the sums are touched once.
     """
@@ -189,14 +189,14 @@ def operations(task: Task, layer: Layer, lanes: int) -> list[tuple[int, bool]]:
 
 
 def cycles(tasks: Sequence[Task], layer: Layer, lanes: int, banks: int) -> int:
-    """Return the cycles from the first beat at the input to the last result beat, if neither side ever waits.
+    """Return the cycles from the first beat at the input to the last result beat, without stalls on either side.
 
     Parameters
     ----------
     tasks
         At least one.
     layer
-        Common to all.
+        Layer of all tasks.
     lanes
         Multipliers L.
     banks

@@ -10,13 +10,14 @@ import numpy.typing as npt
 from contracts import LINE_BYTES, ROW_BYTES, SPARSE_ENTRY, RegionKind
 from contracts.errors import InputError
 from contracts.scale import Scales
+from contracts.weights import WeightRoom
 from golden.community.tiles import Tile
 from golden.dnp.layer_end import ROWS
 from golden.graph import Graph, IntArray
 from golden.image_format import Image, row_bytes, scale_words
 from golden.model.network import Problem, QuantisedModel
 from golden.program.features import place_sparse
-from golden.program.layer import End, Exchange, LayerPlan, Part, Search, Shared, Sums, layer
+from golden.program.layer import Block, End, Exchange, LayerPlan, Part, Search, Shared, Sums, layer
 from golden.program.program import Program, Reference, Section
 
 __all__ = ["Owned", "Travel", "chiplet_image"]
@@ -50,20 +51,20 @@ class Travel:
 
 @dataclass(frozen=True, eq=False)
 class Owned:
-    """What a chiplet owns of a graph.
+    """The part of a graph that a chiplet owns.
 
     Attributes
     ----------
     first, end
         VIDs, from `first` up to before `end`.
     offsets, sources
-        In-edges of these, tiled by chiplets (R9); halves of partial sums are behind all vertices.
+        In-edges of the own vertices, tiled by chiplets (R9); halves of partial sums are behind all vertices.
     boundaries
         First VID of every chiplet, then the number of vertices.
     chiplet
         Position on the ring.
     travel
-        On a ring; None: the chiplet works alone.
+        Traffic on a ring; None: the chiplet works alone.
     """
 
     first: int
@@ -76,7 +77,7 @@ class Owned:
 
     @classmethod
     def whole(cls, graph: Graph) -> Self:
-        """All of a graph, of a chiplet that works alone."""
+        """Return the whole graph, for a chiplet that works alone."""
         return cls(0, graph.nodes, graph.offsets, graph.edges, np.array([0, graph.nodes]))
 
     @property
@@ -100,7 +101,7 @@ class Owned:
         return self.offsets[:: self.chiplets]
 
     def scales(self, scales: Scales) -> Scales:
-        """Those of the own vertices."""
+        """Return the scales of the own vertices."""
         own = slice(self.first, self.end)
         return Scales(scales.mantissa[own], scales.exponent[own])
 
@@ -114,23 +115,26 @@ def chiplet_image(
     in_stages: bool = True,
     tiles: Sequence[Tile] | None = None,
     row_lines: int = 0,
+    weight_room: WeightRoom | None = None,
 ) -> Image:
-    """Place all that a chiplet owns, and add the commands of every layer.
+    """Place a chiplet's data and add the commands of every layer.
 
     Parameters
     ----------
     problem, owned
-        Network and graph, and what the chiplet owns of it.
+        Network and graph, and the chiplet's part of it.
     parts
         Own vertices, counted from 0, that are combined with one command each; they begin at multiples of `PART_ROWS`.
     search
         With community PEs; None: with gather PEs.
     in_stages
-        All rows are combined before any are summed up.
+        All rows are combined before any are summed.
     tiles
-        Own vertices and their sources that are summed up one after another; None: all together.
+        Tiles that are summed one after another; None: all vertices at once.
     row_lines
-        Lines of the row memory where a layer before the last may leave its results, if not in stages.
+        Lines of the row memory for results of hidden layers, if not in stages.
+    weight_room
+        Room for weights in every PE: a layer that exceeds it is computed in blocks of columns. Default: all layers fit.
 
     Raises
     ------
@@ -139,40 +143,45 @@ def chiplet_image(
     """
     graph, model, travel, layers = problem.graph, problem.model, owned.travel, problem.model.layers
     p = Program()
-    # Lines are as if every layer had a region more, and every image sparse features and a scale for either end.
+    # Lines are laid out as if every layer had one more region, and every image sparse features and two scales.
     p.spare = len(layers) + 2 * (travel is not None) - (tiles is not None)
     boundaries = p.words(RegionKind.BOUNDARIES, owned.boundaries)
     offsets = p.words(RegionKind.OFFSETS, owned.offsets)
     edges = p.words(RegionKind.EDGES, owned.sources)
     departures = p.words(RegionKind.OUT_OFFSETS, travel.departures) if travel else None
     ours, theirs = owned.scales(problem.scale_source), owned.scales(problem.scale_destination)
-    cut = None if tiles is None else _tiles(p, problem, owned, tiles, theirs)
+    blocks = [weight_room.blocks(each.f_in, each.f_out) if weight_room else [range(each.f_out)] for each in layers]
+    distances = {row_bytes(len(block)) for each in blocks for block in each}
+    cut = None if tiles is None else _tiles(p, problem, owned, tiles, theirs, sorted(distances))
     degrees: Section | int = 0
     if in_stages:
-        # A chiplet of a ring does not count the neighbours elsewhere when it searches.
+        # The locator of a chiplet on a ring does not count neighbours elsewhere.
         counted = np.diff(owned.untiled) if search else graph.degrees[owned.first : owned.end]
         degrees = p.words(RegionKind.DEGREES, counted)
     source = destination = p.scales(RegionKind.SCALE_SOURCE, ours)
     if in_stages or not np.array_equal(scale_words(ours), scale_words(theirs)):
         destination = p.scales(RegionKind.SCALE_DESTINATION, theirs)
     else:
-        # Those of GCN; the hardware reads them once.
+        # GCN uses one array for both; the hardware reads it once.
         p.spare += 1
     given = _features(p, problem, owned, parts, source, apart=search is not None)
     exchange = combined = None
     if travel and departures:
         exchange = _exchange(p, owned, travel, departures, boundaries, edges, graph.nodes)
     if in_stages:
-        widest = max(each.f_out for each in layers)
+        widest = max(len(block) for each in blocks for block in each)
         combined = p.reserve_rows(RegionKind.COMBINED, graph.nodes + owned.halves, widest)
     whole = Sums(
         owned.first, owned.count, offsets, edges, owned.sources.size, destination, graph.nodes,
         tiles=owned.chiplets, halves=owned.halves, degrees=degrees,
     )  # fmt: skip
+
+    def summed(f_out: int) -> list[Sums]:
+        return [whole] if cut is None else cut[row_bytes(f_out)]
+
     inside: range | None = None  # lines of the row memory with the features of the layer
     for number, each in enumerate(layers):
-        weights = p.rows(RegionKind.WEIGHTS, each.weights, number)
-        biases = p.words(RegionKind.BIASES, each.biases, number, dtype="<i4")
+        columns = [Block.place(p, number, each, block, summed) for block in blocks[number]]
         last, distance = number == len(layers) - 1, row_bytes(each.f_out)
         stay = None
         if not last and number not in model.ends:
@@ -181,8 +190,8 @@ def chiplet_image(
         results = stay.start if stay else p.reserve_rows(kind, owned.count, each.f_out, number)
         p.spare += stay is not None
         plan = LayerPlan(
-            number, each, weights, biases, given, [whole] if cut is None else cut[distance], combined, results,
-            inside=inside is not None, search=search, exchange=exchange, ends=_ends(p, model, number, owned.count),
+            number, columns, given, combined, results, inside=inside is not None,
+            search=search, exchange=exchange, ends=_ends(p, model, number, owned.count),
         )  # fmt: skip
         layer(p, plan)
         # The results are the next layer's dense features.
@@ -192,7 +201,7 @@ def chiplet_image(
 
 
 def _room(taken: range | None, lines: int, row_lines: int) -> range | None:
-    """Return so many lines of a row memory before or behind those that are taken; None if there is no room."""
+    """Return free lines of a row memory before or behind the used ones; None if there is no room."""
     for start, stop in ((0, taken.start if taken else row_lines), (taken.stop if taken else 0, row_lines)):
         if lines and start + lines <= stop:
             return range(start, start + lines)
@@ -237,7 +246,7 @@ def _ends(p: Program, model: QuantisedModel, number: int, rows: int) -> list[End
 def _exchange(
     p: Program, owned: Owned, travel: Travel, departures: Section, boundaries: Section, edges: Section, nodes: int
 ) -> Exchange:
-    """Place what the ring unit needs."""
+    """Place the data of the ring unit."""
     needed = p.reserve(RegionKind.NEEDED, 0, 4 * travel.elsewhere, travel.elsewhere, 1, 4)
     p.words(RegionKind.HUBS, travel.hubs)
     homes = p.words(RegionKind.HUB_HOMES, travel.homes)
@@ -249,9 +258,10 @@ def _exchange(
     return Exchange(boundaries, edges, count, needed, chiplets, travel.in_order, departures, shared)
 
 
-def _tiles(p: Program, problem: Problem, owned: Owned, tiles: Sequence[Tile], scales: Scales) -> dict[int, list[Sums]]:
+def _tiles(
+    p: Program, problem: Problem, owned: Owned, tiles: Sequence[Tile], scales: Scales, distances: Sequence[int]
+) -> dict[int, list[Sums]]:
     """Place the tiles; return them by the distance of combined rows, in bytes."""
-    distances = sorted({row_bytes(each.f_out) for each in problem.model.layers})
     size = (problem.graph.nodes + owned.halves) * distances[-1]
     if size > _PLACES:
         raise InputError("combined rows", f"have {size} bytes", f"at most {_PLACES} if they lie in tiles")

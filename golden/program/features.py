@@ -14,8 +14,8 @@ __all__ = ["place_sparse"]
 def place_sparse(p: Program, features: Any, *, apart: bool = False) -> tuple[Section, int, Section]:
     """Add sparse features; return their section, the number of entries and the section of the rows' offsets.
 
-    With `apart`, for readers that fetch every row by itself, no row touches more granules of 32 bytes than it must:
-    entries of zeros at the end of a row, which cost no operation, push the next one into another granule.
+    With `apart`, for readers that fetch each row separately, every row touches as few granules of 32 bytes as possible:
+    zero entries at the end of a row, which cost no operation, move the next row into another granule.
     """
     offsets = _begins_apart(features) if apart else np.asarray(features.indptr)
     entries = np.zeros(offsets[-1], dtype=SPARSE_ENTRY.dtype)
@@ -29,9 +29,9 @@ def place_sparse(p: Program, features: Any, *, apart: bool = False) -> tuple[Sec
 
 
 def _begins_apart(features: Any) -> IntArray:
-    """Return where rows begin, and the end of the last: as close as can be without touching a granule too many.
+    """Return the starts of rows and the end of the last: as dense as possible with the fewest granules for each row.
 
-    A row is filled up to as many entries as there are columns at most, and one without entries not at all.
+    A row is padded to at most as many entries as there are columns; an empty row is not padded.
     """
     granule = ROW_BYTES // SPARSE_ENTRY.bytes
     lengths = np.diff(features.indptr)
@@ -43,5 +43,5 @@ def _begins_apart(features: Any) -> IntArray:
         begin = next_granule if touches_more and next_granule - begin <= features.shape[1] else end
         begins.append(begin)
         end = begin + length
-    # Rows without entries lie where the next one with some begins.
+    # Empty rows lie at the start of the next row with entries.
     return np.asarray([*begins, end])[np.searchsorted(filled, np.arange(lengths.size + 1))]

@@ -1,24 +1,26 @@
-"""The commands of a layer: a plan that says what the layer is, and one function for each opcode.
+"""The commands of a layer: a plan that describes the layer, and one function for each opcode.
 
 A layer with gather PEs is LOAD_WEIGHTS, COMBINE of every part and AGGREGATE; with community PEs it begins with LOCATE
 and ends with PROCESS, of every tile if there are several. On a ring, barriers, SCATTER and REDUCE bring other chiplets'
-rows; a layer that ends on the neural chip has NEURAL behind all that.
+rows; a layer that ends on the neural chip has NEURAL at the end.
 
 Operands are named as in `contracts.COMMANDS`: a field of a part of the plan is the operand of that name in every
-command that is made from it. What has another name, or depends on more, stands in the function of the opcode.
+command made from it. The function of the opcode sets operands with another name, or that depend on more.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
-from contracts import Opcode
+from contracts import Opcode, RegionKind
+from contracts.weights import GRANULE
 from golden.community.plan import Kind
-from golden.islands.locator import Limits
-from golden.islands.schedule import Schedule
+from golden.locator.locator import Limits
+from golden.locator.schedule import Schedule
 from golden.model.layer import QuantisedLayer
 from golden.program.program import Operand, Program, Reference, Section
 
-__all__ = ["End", "Exchange", "LayerPlan", "Part", "Search", "Shared", "Sums", "layer", "neural"]
+__all__ = ["Block", "End", "Exchange", "LayerPlan", "Part", "Search", "Shared", "Sums", "layer", "neural"]
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Sums:
-    """Vertices whose neighbourhoods one AGGREGATE or PROCESS sums up: operands, s_dst as `scales`.
+    """Vertices whose neighbourhoods one AGGREGATE or PROCESS sums: operands, s_dst as `scales`.
 
-    `halves` of partial sums lie from `first_partial` on; `places` say where combined rows lie, for so many `positions`.
+    `halves` of partial sums lie from `first_partial` on; `places` has the granules of combined rows, for `positions`
+    rows.
     """
 
     first_vertex: int
@@ -67,7 +70,7 @@ class Sums:
 
 @dataclass(frozen=True)
 class Search:
-    """How communities are found, and how their sums are shared."""
+    """Parameters of locating communities and of sharing sums."""
 
     schedule: Schedule
     limits: Limits
@@ -90,7 +93,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Exchange:
-    """What the ring unit of a chiplet is given: operands of LIST and SCATTER, and those of REDUCE.
+    """Operands of the ring unit: those of LIST, SCATTER and REDUCE.
 
     `departures` are tiled offsets of the out-edges that others gather.
     """
@@ -107,7 +110,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class End:
-    """Rows that one NEURAL ends, from `first` on so many, with a program of so many words."""
+    """Rows that one NEURAL ends, from `first` on, and the words of its program."""
 
     program: Section
     words: int
@@ -116,31 +119,63 @@ class End:
 
 
 @dataclass(frozen=True)
+class Columns:
+    """Position of a block of columns in a row of results: operands."""
+
+    row_granules: int
+    first_granule: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """A layer, or a block of its columns: its arithmetic, its tensors in memory, and the parts to sum."""
+
+    layer: QuantisedLayer
+    weights: Section
+    biases: Section
+    columns: Columns
+    sums: Sequence[Sums]
+
+    @classmethod
+    def place(
+        cls,
+        p: Program,
+        number: int,
+        layer: QuantisedLayer,
+        columns: range,
+        sums: Callable[[int], Sequence[Sums]] = lambda f_out: (),
+    ) -> Self:
+        """Place the tensors of some columns of layer `number`; `sums` depend on the width of the combined rows."""
+        part = layer.block(columns)
+        weights = p.rows(RegionKind.WEIGHTS, part.weights, number)
+        biases = p.words(RegionKind.BIASES, part.biases, number, dtype="<i4")
+        where = Columns(-(-layer.f_out // GRANULE), columns.start // GRANULE)
+        return cls(part, weights, biases, where, sums(part.f_out))
+
+
+@dataclass(frozen=True)
 class LayerPlan:
-    """What a layer is.
+    """Description of a layer.
 
     Attributes
     ----------
-    number, layer, weights, biases
-        Position in the network, its arithmetic, and its tensors in memory.
-    parts, sums
-        Combined, and summed up, one after another; what is combined while it is summed up has one part.
+    number, blocks
+        Position in the network, and the blocks of columns that are computed one after another.
+    parts
+        Parts to combine, one after another; a single part if PROCESS combines.
     combined
-        Combined rows in memory; None: PROCESS combines as it goes.
+        Combined rows in memory; None: PROCESS combines.
     results
         Rows in memory, or the first of their lines in the row memory.
     inside
         Whether the features are in the row memory.
     search, exchange, ends
-        With community PEs; on a ring; what ends on the neural chip.
+        With community PEs; on a ring; with layer ends on the neural chip.
     """
 
     number: int
-    layer: QuantisedLayer
-    weights: Section
-    biases: Section
+    blocks: Sequence[Block]
     parts: Sequence[Part]
-    sums: Sequence[Sums]
     combined: Section | None
     results: Section | int
     inside: bool = False
@@ -151,60 +186,66 @@ class LayerPlan:
 
 def layer(p: Program, plan: LayerPlan) -> None:
     """Add the commands of a layer."""
-    search, ring = plan.search, plan.exchange
-    if search and plan.sums:
-        # It goes on beside the combination.
-        locate(p, plan, search, plan.sums[0])
-    if ring and not plan.number:
-        list_needed(p, plan, ring)
-    load_weights(p, plan)
-    for part in plan.parts if plan.combined else ():
-        combine(p, plan, part)
-        if ring and part is plan.parts[0]:
-            # Nobody may send rows of this layer while another still gathers those of the last.
-            p.command(Opcode.BARRIER, plan.number)
-        if ring:
-            scatter(p, plan, ring, part)
-    if ring and ring.shared.hub_count:
-        p.command(Opcode.BARRIER, plan.number)
-        reduce(p, plan, ring)
-    for number, sums in enumerate(plan.sums):
-        if search and number:
-            locate(p, plan, search, sums)
-        if search:
-            process(p, plan, search, sums)
-        else:
-            aggregate(p, plan, sums)
+    for block in plan.blocks:
+        _block(p, plan, block)
     for end in plan.ends:
         assert isinstance(plan.results, Section)
         rows, width = Reference.row(plan.results, end.first), plan.results.row_elements
         neural(p, plan.number, end, rows, rows, (width, width))
 
 
-def load_weights(p: Program, plan: LayerPlan) -> None:
+def _block(p: Program, plan: LayerPlan, block: Block) -> None:
+    """Add the commands of a block of columns."""
+    search, ring = plan.search, plan.exchange
+    if search and block.sums:
+        # It runs in parallel with the combination.
+        locate(p, plan, search, block.sums[0], joins=False)
+    if ring and not plan.number and block is plan.blocks[0]:
+        list_needed(p, plan, ring)
+    load_weights(p, plan, block)
+    for part in plan.parts if plan.combined else ():
+        combine(p, plan, block, part)
+        if ring and part is plan.parts[0]:
+            # No chiplet may send rows of this block while another still gathers those of the previous one.
+            p.command(Opcode.BARRIER, plan.number)
+        if ring:
+            scatter(p, plan, block, ring, part)
+    if ring and ring.shared.hub_count:
+        p.command(Opcode.BARRIER, plan.number)
+        reduce(p, plan, block, ring)
+    for number, sums in enumerate(block.sums):
+        if search and number:
+            locate(p, plan, search, sums, joins=True)
+        if search:
+            process(p, plan, block, search, sums)
+        else:
+            aggregate(p, plan, block, sums)
+
+
+def load_weights(p: Program, plan: LayerPlan, block: Block) -> None:
     """Add LOAD_WEIGHTS."""
-    p.command(Opcode.LOAD_WEIGHTS, plan.number, plan.layer, weights=plan.weights, biases=plan.biases)
+    p.command(Opcode.LOAD_WEIGHTS, plan.number, block.layer, weights=block.weights, biases=block.biases)
 
 
-def combine(p: Program, plan: LayerPlan, part: Part) -> None:
+def combine(p: Program, plan: LayerPlan, block: Block, part: Part) -> None:
     """Add COMBINE of a part."""
-    own = {"shift": plan.layer.shift_source, "combined": plan.combined or 0}
-    p.command(Opcode.COMBINE, plan.number, part, plan.layer, **own)
+    own = {"shift": block.layer.shift_source, "combined": plan.combined or 0}
+    p.command(Opcode.COMBINE, plan.number, part, block.layer, **own)
 
 
-def aggregate(p: Program, plan: LayerPlan, sums: Sums) -> None:
+def aggregate(p: Program, plan: LayerPlan, block: Block, sums: Sums) -> None:
     """Add AGGREGATE."""
-    shift, sources = plan.layer.shift_destination, sums.first_partial + sums.halves
+    shift, sources = block.layer.shift_destination, sums.first_partial + sums.halves
     own = {"shift": shift, "combined": plan.combined or 0, "sources": sources, "partials": sums.halves}
-    p.command(Opcode.AGGREGATE, plan.number, sums, plan.layer, results=plan.results, **own)
+    p.command(Opcode.AGGREGATE, plan.number, sums, block.layer, block.columns, results=plan.results, **own)
 
 
-def locate(p: Program, plan: LayerPlan, search: Search, sums: Sums) -> None:
+def locate(p: Program, plan: LayerPlan, search: Search, sums: Sums, *, joins: bool) -> None:
     """Add LOCATE."""
-    p.command(Opcode.LOCATE, plan.number, sums, search.schedule, search.limits)
+    p.command(Opcode.LOCATE, plan.number, sums, search.schedule, search.limits, joins=joins)
 
 
-def process(p: Program, plan: LayerPlan, search: Search, sums: Sums) -> None:
+def process(p: Program, plan: LayerPlan, block: Block, search: Search, sums: Sums) -> None:
     """Add PROCESS, of combined rows or of features that it combines first."""
     own: dict[str, Operand] = {
         "scales_destination": sums.scales,
@@ -212,7 +253,7 @@ def process(p: Program, plan: LayerPlan, search: Search, sums: Sums) -> None:
         "results": plan.results,
         "write_inside": isinstance(plan.results, int),
     }
-    given: list[object] = [sums, plan.layer]
+    given: list[object] = [sums, block.layer, block.columns]
     if plan.combined:
         own |= {"features": plan.combined, "combined": 1, "feature_offsets": sums.places, "shift_source": 0}
     else:
@@ -227,18 +268,18 @@ def list_needed(p: Program, plan: LayerPlan, ring: Exchange) -> None:
     p.command(Opcode.LIST, plan.number, ring, partials=2 * ring.shared.hub_count)
 
 
-def scatter(p: Program, plan: LayerPlan, ring: Exchange, part: Part) -> None:
+def scatter(p: Program, plan: LayerPlan, block: Block, ring: Exchange, part: Part) -> None:
     """Add SCATTER of a part."""
     offsets = Reference.row(ring.departures, (part.first_row - ring.shared.first_source) * ring.tiles)
     own = {"first_vertex": part.first_row, "more": part is not plan.parts[-1], "combined": plan.combined or 0}
-    p.command(Opcode.SCATTER, plan.number, ring, part, plan.layer, offsets=offsets, **own)
+    p.command(Opcode.SCATTER, plan.number, ring, part, block.layer, offsets=offsets, **own)
 
 
-def reduce(p: Program, plan: LayerPlan, ring: Exchange) -> None:
+def reduce(p: Program, plan: LayerPlan, block: Block, ring: Exchange) -> None:
     """Add REDUCE."""
-    p.command(Opcode.REDUCE, plan.number, ring.shared, plan.layer, combined=plan.combined or 0)
+    p.command(Opcode.REDUCE, plan.number, ring.shared, block.layer, combined=plan.combined or 0)
 
 
 def neural(p: Program, number: int, end: End, rows: Reference, results: Reference, width: tuple[int, int]) -> None:
-    """Add NEURAL over rows of a width, whose results have another."""
+    """Add NEURAL, for rows and results of different widths."""
     p.command(Opcode.NEURAL, number, end, rows=rows, results=results, f_in=width[0], f_out=width[1])

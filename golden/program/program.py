@@ -1,8 +1,8 @@
 """A program: sections and commands with references to them, laid out once and written once.
 
-A *section* is a region that has no line yet; an operand of a command is a number, a section, or a reference to a line
-within a section. `Program.layout` gives lines to all of them when everything is there, so nothing has to be counted
-before. Every image is written here: header, region table, command list, data, checksum.
+A *section* is a region without an address; an operand of a command is a number, a section, or a reference to a line
+within a section. `Program.layout` assigns lines to all of them at the end, so nothing has to be counted in
+advance. Every image is written here: header, region table, command list, data, checksum.
 """
 
 import zlib
@@ -22,9 +22,9 @@ from golden.model.network import Problem
 
 __all__ = ["Operand", "Placed", "Program", "Reference", "Section"]
 
-#: Lines are counted in 32 bits and lie behind ports of at most 38 address bits.
+#: Line addresses have 32 bits, ports at most 38 address bits.
 _LINES_MAX = 1 << 32
-#: Numbers of commands begin again after so many.
+#: Numbers of commands wrap here.
 _TAGS = 1 << 16
 
 
@@ -49,13 +49,13 @@ class Reference(NamedTuple):
         return cls(section, line)
 
 
-#: What an operand of a command may be.
+#: Types of a command's operand.
 Operand: TypeAlias = int | Section | Reference
 
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """Where everything lies: regions by section, the command list and its line, and the size of the whole in lines."""
+    """Result of the layout: regions by section, the command list and its line, and the total size in lines."""
 
     regions: Mapping[Section, Region]
     commands: tuple[Command, ...]
@@ -73,7 +73,7 @@ class Placed:
 
 
 class Program:
-    """Collects sections and commands in the order in which they are to lie in memory.
+    """Collects sections and commands in the order of memory.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class Program:
     Attributes
     ----------
     spare
-        Entries of the region table without a region, so that lines of an image do not depend on regions it leaves out.
+        Unused entries of the region table, so that an image's lines do not depend on regions that it omits.
     """
 
     def __init__(self, room: int | None = None) -> None:
@@ -111,7 +111,7 @@ class Program:
         return self.reserve(kind, layer, count * distance, count, elements, distance)
 
     def fill(self, section: Section, data: bytes) -> None:
-        """Give a section its bytes, from its start on.
+        """Set the bytes of a section, from its start on.
 
         Raises
         ------
@@ -130,7 +130,7 @@ class Program:
         return section
 
     def arrays(self, kind: RegionKind, arrays: Sequence[npt.NDArray[np.integer]]) -> list[Reference]:
-        """Add a section of arrays of 32-bit words, each from a line on; return where they begin."""
+        """Add a section of arrays of 32-bit words, each aligned to a line; return their starts."""
         words = LINE_BYTES // 4
         parts = [np.pad(array.astype(np.uint32), (0, -array.size % words if array.size else words)) for array in arrays]
         section = self.words(kind, np.concatenate(parts) if parts else [])
@@ -151,7 +151,9 @@ class Program:
         return section
 
     def command(self, opcode: Opcode, layer: int, *given: object, **operands: Operand) -> None:
-        """Add a command; operands that are neither named nor attributes of what is given, the last first, are 0.
+        """Add a command.
+
+        Operands come from keywords, else from attributes of the parts `given`, the last part first, else they are 0.
 
         Raises
         ------
@@ -165,14 +167,14 @@ class Program:
         self._steps.append((opcode, {**found, **operands, "layer": layer}))
 
     def layout(self) -> Placed:
-        """Give lines to sections and commands.
+        """Assign lines to sections and commands.
 
         Raises
         ------
         InputError
             If there would be more than 2^32 lines or more commands than room.
         ValueError
-            If a reference leads out of the program, past the end of its section, or from an operand that is no line.
+            If a reference leaves the program, past the end of its section, or from an operand that is no line.
         """
         first = 1 if self.room else 1 - (-(len(self._sections) + self.spare) * REGION.bytes // LINE_BYTES)
         line = self.room or first + len(self._steps)
@@ -224,7 +226,7 @@ class Program:
         return bytes(data)
 
     def _written(self, placed: Placed, lines: int) -> bytearray:
-        """Write commands and contents of the first so many lines."""
+        """Write commands and contents of the first `lines` lines."""
         data = bytearray(lines * LINE_BYTES)
         for number, command in enumerate(placed.commands):
             at = (placed.command_line + number) * LINE_BYTES

@@ -1,4 +1,4 @@
-"""Placement by communities: what is dense stays in one chiplet, and only hubs have neighbours elsewhere."""
+"""Placement by communities: communities stay on one chiplet, and only hubs have neighbours elsewhere."""
 
 import math
 import random
@@ -7,50 +7,50 @@ import numpy as np
 from scipy import sparse
 
 from golden.graph import Graph, IntArray
-from golden.islands.locator import Limits, locate
-from golden.islands.schedule import SLOW, Schedule
+from golden.locator.locator import Limits, locate
+from golden.locator.schedule import SLOW, Schedule
 from golden.ring.placement import Placement
 
 __all__ = ["communities_apart"]
 
-#: A chiplet's share may exceed the mean by that much.
+#: Factor by which a chiplet's part may exceed the mean.
 _SLACK = 1.05
-#: Moves that are tried for each community and hub, and what one may cost at the beginning on average, in words.
+#: Moves tried for each community and hub, and the mean cost accepted at the start, in words.
 _TRIES, _HEAT = 256, 2.0
 
 
 def communities_apart(
     graph: Graph, chiplets: int, schedule: Schedule = SLOW, limits: Limits | None = None, *, moves: bool = True
 ) -> tuple[IntArray, Placement]:
-    """Whole communities on chiplets, each beside those that it shares hubs with; hubs where most of their edges are.
+    """Place whole communities beside those that share hubs with them, and hubs beside most of their edges.
 
-    A chiplet is filled up with the community that has most edges to hubs of those already there, until it has its
-    share of the graph's vertices and edges. Then hubs go home, and simulated annealing moves communities and hubs so
-    that fewer words cross the links. The sums of all hubs come home round the ring (R19). A graph that has changed
-    since is still computed correctly.
+    A chiplet is filled with the community that has most edges to hubs of its communities, until it has its part of the
+    graph's vertices and edges. Then hubs get their homes, and simulated annealing moves communities and hubs to reduce
+    the words on the links. The sums of all hubs are sent home over the ring (R19). A graph that has changed since is
+    still computed correctly.
 
     Parameters
     ----------
     graph
         Symmetric.
     chiplets
-        How many.
+        Number of chiplets.
     schedule, limits
-        Of the location that finds the communities.
+        Parameters of the location.
     moves
-        Anneal; otherwise communities stay as they were placed in the order found.
+        Whether to anneal; otherwise the first placement is kept.
 
     Returns
     -------
     position
-        int64 [nodes], the VID that each vertex gets; for `Graph.relabelled`.
+        int64 [nodes], new VID of each vertex; for `Graph.relabelled`.
     placement
-        With the VIDs after that.
+        Placement of the new VIDs.
     """
     location = locate(graph, schedule, limits or Limits())
     hubs = np.array(sorted(location.hubs), dtype=np.int64)
     groups = [record.nodes for record in location.communities]
-    # What a vertex costs its chiplet: its row to combine and to write, and its edges.
+    # Cost of a vertex: its row to combine and to write, and its edges.
     weights = graph.degrees + 1
     touches = _edges_to_hubs(graph, groups, hubs)
     owner = np.full(graph.nodes, -1, dtype=np.int64)
@@ -75,7 +75,7 @@ def _edges_to_hubs(graph: Graph, groups: list[IntArray], hubs: IntArray) -> spar
 
 
 def _fill(owner: IntArray, groups: list[IntArray], touches: sparse.csr_array, weights: IntArray, chiplets: int) -> None:
-    """Give every community to a chiplet, one chiplet after another."""
+    """Assign every community to a chiplet, chiplet by chiplet."""
     sizes = np.array([weights[nodes].sum() for nodes in groups], dtype=np.int64)
     left = np.ones(len(groups), dtype=np.bool_)
     rest = int(sizes.sum())
@@ -83,7 +83,7 @@ def _fill(owner: IntArray, groups: list[IntArray], touches: sparse.csr_array, we
         share, filled = rest // (chiplets - chiplet), 0
         bound = np.zeros(len(groups), dtype=np.int64)
         while left.any() and (filled < share or chiplet == chiplets - 1):
-            # The most bound of those left; of several the one found first.
+            # The most strongly joined community left; of equals the first found.
             chosen = int(np.argmax(np.where(left, bound, -1)))
             left[chosen] = False
             owner[groups[chosen]] = chiplet
@@ -93,7 +93,7 @@ def _fill(owner: IntArray, groups: list[IntArray], touches: sparse.csr_array, we
 
 
 def _send_home(graph: Graph, hubs: IntArray, owner: IntArray, chiplets: int, weights: IntArray) -> None:
-    """Give every hub the chiplet that has most of its neighbours and room for it."""
+    """Assign every hub to the chiplet with most of its neighbours and with room."""
     load = np.bincount(owner[owner >= 0], weights[owner >= 0], chiplets)
     room = _SLACK * weights.sum() / chiplets
     for hub in hubs[np.argsort(-graph.degrees[hubs], kind="stable")].tolist():
@@ -105,10 +105,10 @@ def _send_home(graph: Graph, hubs: IntArray, owner: IntArray, chiplets: int, wei
 
 
 class _Annealing:
-    """Moves of single communities and hubs, each of which changes the cost of a few hubs only.
+    """Moves of single communities and hubs; each changes the cost of a few hubs.
 
-    A hub's cost is the words that travel for it: its row as far as the farthest chiplet that has a neighbour of it, and
-    its sum, twice as wide, from the farthest upstream that has one which is no hub.
+    A hub's cost is its words on links: its row to the farthest chiplet with a neighbour of it, and its sum, twice as
+    wide, from the farthest upstream chiplet with a neighbour other than a hub.
     """
 
     def __init__(
@@ -159,13 +159,13 @@ class _Annealing:
         return out + 2 * back
 
     def run(self) -> None:
-        """Try moves, colder and colder, and write down who owns what in the end."""
+        """Try moves at falling temperatures, and return the owners."""
         chance, units = random.Random(1), len(self.at)
         for step in range(steps := _TRIES * units):
             unit, to = chance.randrange(units), chance.randrange(self.chiplets)
             heat = _HEAT * (1 - step / steps)
             if to != self.at[unit] and self.load[to] + self.size[unit] <= self.limit:
-                # What the move may cost: nothing most of the time, and little later on.
+                # Accepted cost of the move: mostly 0, and falling.
                 self._try(unit, to, -heat * math.log(1 - chance.random()))
         for nodes, chiplet in zip(self.groups, self.at, strict=False):
             self.owner[nodes] = chiplet

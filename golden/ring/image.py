@@ -1,10 +1,11 @@
-"""One image for every chiplet of a ring, and results put together again."""
+"""One image for each chiplet of a ring, and the joining of results."""
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from contracts.weights import WeightRoom
 from golden.graph import IntArray
 from golden.image import build_image
 from golden.image_format import PART_ROWS, Image
@@ -16,26 +17,26 @@ from golden.ring.traffic import Plan, plan
 
 __all__ = ["PART", "build_images", "joined", "owned_of", "parts_of", "tiled_offsets"]
 
-#: Parts of a chiplet's rows that are combined and sent one after another, and rows of one at least: what the
-#: command costs is saved where links need longer for a part.
+#: Most parts of a chiplet's rows that are combined and sent in turn, and the fewest rows of one, below which a
+#: command costs more than it saves.
 PARTS, PART = 4, 64
 #: Bits of a hub's word where the start of its partial sum stands.
 _START = 8
 
 
 def parts_of(owned: int, least: int = PART) -> list[range]:
-    """Cut the own vertices into parts that are sent while the next is combined.
+    """Cut the own vertices into parts; each is sent while the next is combined.
 
     Parameters
     ----------
     owned
-        How many there are.
+        Number of own vertices.
     least
-        Vertices of a part at least, but where there are fewer.
+        Fewest vertices of a part, if there are as many.
 
     Returns
     -------
-    At least one part and at most `PARTS`, as large as each other but for the last, from multiples of `PART_ROWS` on.
+    One to `PARTS` parts of equal size, except the last, which begin at multiples of `PART_ROWS`.
     """
     count = max(1, min(PARTS, owned // least))
     step = -(-owned // count // PART_ROWS) * PART_ROWS
@@ -62,12 +63,12 @@ def tiled_offsets(rows: IntArray, tiles: IntArray, count: int, chiplets: int) ->
 
 
 def owned_of(problem: Problem, placement: Placement, wanted: Plan, *, in_order: bool = False) -> Iterator[Owned]:
-    """Yield what each chiplet of a ring owns, and what it sends round it.
+    """Yield each chiplet's part of the graph, and its traffic on the ring.
 
     Parameters
     ----------
     problem, placement, wanted
-        Network and graph, who owns what, and the plan of one layer's traffic.
+        Network and graph, the owners, and the plan of one layer's traffic.
     in_order
         The filters match in order (R7).
     """
@@ -94,7 +95,7 @@ def _in_edges(placement: Placement, wanted: Plan, summed: IntArray, first: int, 
     halves = (placement.vertices + 2 * places[:, None] + np.arange(2)).reshape(-1)
     source = np.concatenate([source, halves])
     destination = np.concatenate([destination, np.repeat(summed[homes], 2)])
-    # They count to the last tile, which is behind no other.
+    # They belong to the last tile.
     tiles = np.concatenate([tiles, np.full(halves.size, placement.chiplets - 1)])
     order = np.lexsort((source, tiles, destination))
     rows = destination[order] - first
@@ -119,7 +120,13 @@ def _shared(wanted: Plan, summed: IntArray, first: int, end: int) -> tuple[IntAr
 
 
 def build_images(
-    problem: Problem, placement: Placement, *, by_source: bool = False, in_order: bool = False, part: int = PART
+    problem: Problem,
+    placement: Placement,
+    *,
+    by_source: bool = False,
+    in_order: bool = False,
+    part: int = PART,
+    weight_room: WeightRoom | None = None,
 ) -> list[Image]:
     """Images of all chiplets; a ring of one has the image of a chiplet that works alone.
 
@@ -128,13 +135,15 @@ def build_images(
     problem
         Network and graph, with VIDs as in `placement`.
     placement
-        Who owns what, and which vertices are hubs.
+        Owners of vertices, and the hubs.
     by_source
         Every edge is executed by the owner of its source (R8).
     in_order
         The filters match in order (R7).
     part
         As for :func:`parts_of`.
+    weight_room
+        As for `golden.program.chiplet.chiplet_image`.
 
     Raises
     ------
@@ -143,9 +152,9 @@ def build_images(
     """
     placement.check(problem.graph)
     if placement.chiplets == 1:
-        return [build_image(problem)]
+        return [build_image(problem, weight_room)]
     shares = owned_of(problem, placement, plan(problem.graph, placement, by_source=by_source), in_order=in_order)
-    return [chiplet_image(problem, owned, parts_of(owned.count, part)) for owned in shares]
+    return [chiplet_image(problem, owned, parts_of(owned.count, part), weight_room=weight_room) for owned in shares]
 
 
 def joined(parts: Sequence[Int16Array], position: npt.ArrayLike | None = None) -> Int16Array:
@@ -156,7 +165,7 @@ def joined(parts: Sequence[Int16Array], position: npt.ArrayLike | None = None) -
     parts
         int16 [owned, f] of every chiplet, in the order of the ring.
     position
-        int [vertices], the permutation with which the graph was relabelled; the result is in the order before it.
+        int [vertices], the permutation that relabelled the graph; the result is in the original order.
     """
     rows = np.concatenate(list(parts))
     return rows if position is None else rows[np.asarray(position)]

@@ -1,4 +1,4 @@
-"""What the filter array takes, what it asks for, and what the remote array sends (R4-R7, R12-R14)."""
+"""Rows that the filter array takes, its requests, and the rows that the remote array sends (R4-R7, R12-R14)."""
 
 from collections.abc import Iterable, Sequence
 
@@ -36,14 +36,14 @@ def needed_list(sources: Iterable[int], first: int, end: int, vertices: int) -> 
 
 
 def departures(offsets: IntArray, chiplets: int, position: int, first_vertex: int) -> list[tuple[int, int]]:
-    """VIDs that travel and where they leave the ring.
+    """Return the VIDs that travel and where they leave the ring.
 
     Parameters
     ----------
     offsets
         int [vertices * chiplets + 1], tiled offsets of the out-edges.
     chiplets, position
-        Size of the ring; place of the owner.
+        Size of the ring; position of the owner.
     first_vertex
         VID of row 0.
     """

@@ -1,4 +1,4 @@
-"""Which chiplet owns which vertices, and which of them are hubs (R1, R8)."""
+"""Placement of vertices on chiplets, and the hubs (R1, R8)."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -24,8 +24,8 @@ class Placement:
     boundaries
         int64 [chiplets + 1]: first VID of every chiplet, then the number of vertices. A chiplet may own none.
     hubs
-        int64 [hubs], ascending VIDs of the hub table. An edge into a hub from a vertex that is none is executed by
-        the owner of that vertex, as a partial sum (R11, R19).
+        int64 [hubs], ascending VIDs of the hub table. An edge into a hub from another vertex than a hub is executed
+        by the owner of that vertex, as a partial sum (R11, R19).
 
     Raises
     ------
@@ -55,8 +55,8 @@ class Placement:
             )
 
     @classmethod
-    def tiles(cls, vertices: int, chiplets: int, hubs: npt.ArrayLike = ()) -> Self:
-        """Equal tiles: chiplet c begins at ceil(c * vertices / chiplets)."""
+    def ranges(cls, vertices: int, chiplets: int, hubs: npt.ArrayLike = ()) -> Self:
+        """Equal ranges: chiplet c begins at ceil(c * vertices / chiplets)."""
         table = -(-np.arange(chiplets + 1, dtype=np.int64) * vertices // chiplets)
         return cls(table, np.asarray(hubs, dtype=np.int64))
 

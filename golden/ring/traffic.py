@@ -1,4 +1,4 @@
-"""What must cross every link, and what other ways of sending would cost (R3, R5, R11, R19)."""
+"""Traffic on every link, and the cost of other ways of sending (R3, R5, R11, R19)."""
 
 from dataclasses import dataclass
 
@@ -22,18 +22,18 @@ class Edges:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Who executes which edge, and what travels for it.
+    """Executing chiplet of each edge, and the traffic for it.
 
     Attributes
     ----------
     gathered
-        Edges that the owner of the destination executes; the sources that it does not own come round the ring.
+        Edges that the owner of the destination executes; sources of other chiplets arrive over the ring.
     shared
-        Edges into hubs that another chiplet, the owner of the source, executes as its share of a partial sum.
+        Edges into hubs that another chiplet, the owner of the source, executes as its part of a partial sum.
     consumers
         bool [vertices, chiplets], chiplets that need a vertex's combined row from its owner.
     contributors
-        bool [vertices, chiplets], chiplets that have a share of a vertex's partial sum.
+        bool [vertices, chiplets], chiplets that contribute to a vertex's partial sum.
     destination
         int64 [vertices], where a vertex's row leaves the ring: its farthest consumer; its owner if it does not travel.
     start
@@ -54,7 +54,7 @@ def plan(graph: Graph, placement: Placement, *, by_source: bool = False) -> Plan
     Parameters
     ----------
     graph, placement
-        What is where.
+        The graph, and the owners of its vertices.
     by_source
         Every edge is executed by the owner of its source (R8), whatever the hub table says.
     """
@@ -73,7 +73,7 @@ def plan(graph: Graph, placement: Placement, *, by_source: bool = False) -> Plan
     chiplets = np.arange(placement.chiplets)
     onward = placement.hops(owner[:, None], chiplets[None, :])
     farthest = np.where(consumers, onward, 0).max(axis=1, initial=0)
-    # Upstream of the home lies what is the fewest hops after it.
+    # The chiplet farthest upstream of the home is the one the fewest hops behind it.
     upstream = np.where(contributors, placement.hops(chiplets[None, :], owner[:, None]), 0).max(axis=1, initial=0)
     return Plan(
         gathered=Edges(source[~away], destination[~away]),
@@ -94,7 +94,7 @@ class Traffic:
     features, partials
         int64 [chiplets], rows on the link from chiplet c to c + 1, each row once.
     unicast, per_edge, broadcast
-        Vertex-hops if a row were sent to every consumer by itself, for every edge by itself, or every row all round.
+        Vertex-hops with a packet for each consumer, for each edge, or with every row sent round the whole ring.
     """
 
     features: IntArray
@@ -109,7 +109,7 @@ class Traffic:
         return int(self.features.sum() + self.partials.sum())
 
     def bits(self, elements: int) -> int:
-        """Bits that cross links if a row has so many elements (R19); control is counted apart."""
+        """Bits on links for rows of `elements` elements (R19); control packets are not included."""
         return int(self.features.sum() * VALUE_BITS + self.partials.sum() * PARTIAL_BITS) * elements
 
     def words(self, elements: int) -> npt.NDArray[np.int64]:

@@ -7,13 +7,13 @@ from amaranth.utils import ceil_log2
 
 from contracts import COMMAND_BYTES, COMPLETION
 from hw.attributes.command_processor import CommandProcessor
-from hw.attributes.core import AttributeCore, CoreConfig
+from hw.attributes.core import AttributeCore, AttributeCoreConfig
 from hw.contracts import struct
 from hw.memory.axi import AXI4Signature, connect_flat, flat_members
 from hw.memory.axi_merge import AXIMerge
 from hw.memory.formats import line_address_width
 from hw.memory.unit_port import UNIT_ID_WIDTH, attach_unit
-from hw.stream.once import Once
+from hw.stream.black_box import BlackBox
 
 __all__ = ["CORE_MODULE", "AttributeAccelerator"]
 
@@ -26,11 +26,11 @@ class AttributeAccelerator(wiring.Component):
 
     Parameters
     ----------
-    config : CoreConfig
+    config : AttributeCoreConfig
     cores
         A power of two, 1..16.
     once
-        Leave out what is inside the cores, which is generated apart, once, see `modules`.
+        Leave the cores as black boxes; their module is generated apart, see `modules`.
 
     Attributes
     ----------
@@ -51,10 +51,10 @@ class AttributeAccelerator(wiring.Component):
         If `cores` is out of its range.
     """
 
-    def __init__(self, config: CoreConfig | None = None, cores: int = 2, *, once: bool = False) -> None:
+    def __init__(self, config: AttributeCoreConfig | None = None, cores: int = 2, *, once: bool = False) -> None:
         if not 1 <= cores <= 16 or cores & (cores - 1):
             raise ValueError(f"cores must be a power of two in 1..16, not {cores!r}")
-        self.config, self.cores, self.once = config or CoreConfig(), cores, once
+        self.config, self.cores, self.once = config or AttributeCoreConfig(), cores, once
         attribute = self.config.attribute
         self._port = (attribute.address_width, attribute.data_width)
         id_width = UNIT_ID_WIDTH + ceil_log2(cores)
@@ -69,12 +69,12 @@ class AttributeAccelerator(wiring.Component):
         )
 
     def core(self) -> AttributeCore:
-        """Return a core as all of them are."""
+        """Return one of the cores, which are all alike."""
         return AttributeCore(self.config)
 
     @property
     def modules(self) -> dict[str, AttributeCore]:
-        """What is left out because of `once`, by the name of its module."""
+        """Components that are generated apart, by the name of their module."""
         return {CORE_MODULE: self.core()} if self.once else {}
 
     def elaborate(self, platform: object) -> Elaboratable:
@@ -87,7 +87,7 @@ class AttributeAccelerator(wiring.Component):
         ports = []
         for n in range(self.cores):
             core = self.core()
-            m.submodules[f"core_{n}"] = Once(core, CORE_MODULE) if self.once else core
+            m.submodules[f"core_{n}"] = BlackBox(core, CORE_MODULE) if self.once else core
             connect(m, commands.commands[n], core.command)
             connect(m, core.executed, commands.executed[n])
             m.d.comb += core.base.eq(self.base)

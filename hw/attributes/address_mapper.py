@@ -1,4 +1,4 @@
-"""Address mapper: where in external memory something of a node lies (A1, A3)."""
+"""Address mapper: address of a node's row in external memory (A1, A3)."""
 
 from amaranth import Elaboratable, Module, Signal, unsigned
 from amaranth.lib import data, stream, wiring
@@ -20,7 +20,7 @@ class MapperSettings(data.StructLayout):
 
 
 class AddressMapper(wiring.Component):
-    """Turns IDs into the ranges of words that belong to them; one in a cycle, three cycles later.
+    """Turns each ID into the range of words of its row; one in a cycle, three cycles later.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class AddressMapper(wiring.Component):
     largest
         Largest distance and number of words.
     id_bits
-        Width of an ID: an edge's ID does as well as a node's.
+        Width of an ID, of nodes or of edges.
 
     Attributes
     ----------

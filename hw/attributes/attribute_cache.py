@@ -1,4 +1,4 @@
-"""Attribute cache, level 2: which IDs it holds, and which of them leaves next (A6, A8)."""
+"""Attribute cache, level 2: the IDs that it holds, and the one that leaves next (A6, A8)."""
 
 from amaranth import Elaboratable, Module, Mux, Signal, unsigned
 from amaranth.hdl import Array, Cat, Cover
@@ -18,7 +18,7 @@ STAGES = 4
 
 
 class VictimFinder(wiring.Component):
-    """Searches the keys of all ways for the one that leaves next, again after every change.
+    """Searches the keys of all ways for the way that is evicted next, again after every change.
 
     A search takes a cycle for every four ways and four more.
 

@@ -17,25 +17,25 @@ COUNT_BITS = 8
 
 
 class ChoiceRequest(data.StructLayout):
-    """``state``: of the generator, not 0. ``population``: numbers are below it. ``count``: how many."""
+    """``state`` of the generator, not 0; ``count`` different numbers below ``population``."""
 
     def __init__(self, bits: int) -> None:
         super().__init__({"state": unsigned(WORD), "population": unsigned(bits), "count": unsigned(COUNT_BITS)})
 
 
 class Choice(data.StructLayout):
-    """A number; ``last`` of its request; ``empty``: there is none, and ``last`` is set."""
+    """A number; ``last`` of its request; ``empty``: the request has no number, and ``last`` is set."""
 
     def __init__(self, bits: int) -> None:
         super().__init__({"number": unsigned(bits), "last": 1, "empty": 1})
 
 
 class Chooser(wiring.Component):
-    """Floyd's algorithm: number k is drawn below population - count + k, and replaced by the bound if it has come.
+    """Floyd's algorithm: number k is drawn below population - count + k, and replaced by the bound if it repeats.
 
     Numbers are bounded by rejection: as many bits as the bound has are taken from a shift register that makes 32 steps
-    for each; what exceeds the bound is thrown away. A number takes four cycles and two for every one thrown away. If
-    there are no more numbers than wanted, all come, in order, one in a cycle.
+    for each; a number above the bound is rejected. A number takes four cycles, and two more for every rejection. If the
+    population is not larger than the count, all its numbers come, in order, one in a cycle.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class Chooser(wiring.Component):
                 with m.If(out.i.ready):
                     m.next = "IDLE"
             with m.State("ALL"):
-                # No more than are wanted, so few bits count.
+                # The population is at most the count here, so its low bits suffice.
                 few = len(left)
                 m.d.comb += [
                     out.i.valid.eq(1),

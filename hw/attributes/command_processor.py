@@ -1,4 +1,4 @@
-"""Command processor: takes commands from the host, hands them to cores, and keeps the cores in step (A9)."""
+"""Command processor: takes commands from the host, issues them to cores, and synchronises the cores (A9)."""
 
 from amaranth import Cat, Elaboratable, Module, Mux, Signal, unsigned
 from amaranth.hdl import Cover
@@ -13,12 +13,12 @@ from hw.stream.queue import Queue
 
 __all__ = ["CommandProcessor"]
 
-#: Commands that may wait.
+#: Depth of the queue of commands.
 _WAITING = 8
 
 
 class CommandProcessor(wiring.Component):
-    """Buffers commands, picks a core that is free for each, and completes each once.
+    """Buffers commands, issues each to a free core, and completes each once.
 
     Commands begin in their order and end in any; a BARRIER ends when all before it have, and nothing behind it begins
     earlier. An error ends its own command only.

@@ -6,21 +6,40 @@ from collections.abc import Callable
 from typing import Any
 
 from hw.attributes.accelerator import AttributeAccelerator
+from hw.attributes.arriving_rows import ArrivingRows
 from hw.attributes.attribute_cache import AttributeCache
 from hw.attributes.attribute_processor import AttributeProcessor
-from hw.attributes.core import AttributeCore, CoreConfig
+from hw.attributes.batch_check import BatchCheck
+from hw.attributes.batch_positions import BatchPositions
+from hw.attributes.batch_writer import BatchWriter
+from hw.attributes.command_walk import CommandWalk
+from hw.attributes.core import AttributeCore
+from hw.attributes.decision import Decision
+from hw.attributes.degree_finder import DegreeFinder
+from hw.attributes.directory import Directory
 from hw.attributes.fill_unit import FillUnit
-from hw.attributes.formats import AttributeConfig
+from hw.attributes.formats import AttributeConfig, AttributeCoreConfig
 from hw.attributes.id_table import IDTable
+from hw.attributes.look_up import LookUp
+from hw.attributes.request_counts import RequestCounts
+from hw.attributes.request_queue import RequestQueue
+from hw.attributes.responder import Responder
+from hw.attributes.row_moves import RowMoves
 from hw.attributes.row_store import RowStore
+from hw.attributes.row_unit import RowUnit
+from hw.attributes.row_walk import RowWalk
 from hw.attributes.row_writer import RowWriter
 from hw.attributes.slot_keys import SlotKeys
+from hw.attributes.slot_search import SlotSearch
+from hw.attributes.table_changer import TableChanger
+from hw.attributes.table_look_up import TableLookUp
+from hw.attributes.table_writer import TableWriter
 from hw.attributes.target_address import TargetAddress
 
-__all__ = ["CORE", "PARTS", "SOURCE", "accelerator", "core", "part"]
+__all__ = ["CORE", "CORE_PARTS", "PARTS", "SOURCE", "accelerator", "core_part", "part"]
 
 #: Small, for the bench: few slots, rows of eight beats.
-CORE = CoreConfig(
+CORE = AttributeCoreConfig(
     AttributeConfig(
         slots=12, ways=4, row_beats=8, data_width=64, id_bits=8, tag_bits=10, outstanding=4, depth=16, address_width=20
     ),
@@ -40,6 +59,29 @@ PARTS: dict[str, Callable[[AttributeConfig], Any]] = {
     "target_address": TargetAddress,
     "row_writer": RowWriter,
     "attribute_processor": AttributeProcessor,
+    "arriving_rows": ArrivingRows,
+    "decision": Decision,
+    "degree_finder": DegreeFinder,
+    "directory": Directory,
+    "look_up": LookUp,
+    "request_counts": RequestCounts,
+    "request_queue": RequestQueue,
+    "responder": Responder,
+    "row_moves": RowMoves,
+    "row_unit": RowUnit,
+    "row_walk": RowWalk,
+    "slot_search": SlotSearch,
+    "table_changer": TableChanger,
+    "table_look_up": TableLookUp,
+    "table_writer": TableWriter,
+}
+#: Blocks that take an `AttributeCoreConfig`.
+CORE_PARTS: dict[str, Callable[[AttributeCoreConfig], Any]] = {
+    "batch_check": BatchCheck,
+    "batch_positions": BatchPositions,
+    "batch_writer": BatchWriter,
+    "command_walk": CommandWalk,
+    "core": AttributeCore,
 }
 
 
@@ -48,9 +90,9 @@ def part(name: str) -> Any:
     return PARTS[name](SOURCE)
 
 
-def core() -> AttributeCore:
-    """Return a core with the source's sizes."""
-    return AttributeCore(CoreConfig(SOURCE))
+def core_part(name: str) -> Any:
+    """Return a core, or a block of one, with the source's sizes."""
+    return CORE_PARTS[name](AttributeCoreConfig(SOURCE))
 
 
 def accelerator(cores: int) -> AttributeAccelerator:

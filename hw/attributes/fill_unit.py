@@ -1,39 +1,24 @@
-"""Fill unit: rows that are missing, asked for in order, written into their slots as they come (A3, A7c)."""
+"""Fill unit: requests missing rows in order, and writes them into their slots (A3, A7c)."""
 
-from amaranth import Elaboratable, Module, Mux, Signal, unsigned
+from amaranth import Elaboratable, Module, Mux, Signal
 from amaranth.hdl import Cover
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.attributes.address_mapper import AddressMapper
+from hw.attributes.flows import Missing
 from hw.attributes.formats import AttributeConfig, AttributeSettings
-from hw.attributes.id_table import CELLS
 from hw.attributes.row_store import FillBeat
 from hw.memory.formats import RangeBeat, ReadBeat, ReadRequest
 from hw.memory.range_reader import RangeReader
 from hw.stream.queue import Queue
 from hw.stream.slice import Slice
 
-__all__ = ["FillUnit", "Missing"]
-
-
-class Missing(data.StructLayout):
-    """A row on its way: its ID, slot and cell in the ID table, and what its request wants."""
-
-    def __init__(self, config: AttributeConfig) -> None:
-        super().__init__(
-            {
-                "id": unsigned(config.id_bits),
-                "slot": range(config.slots),
-                "cell": range(CELLS + 1),
-                "read": 1,
-                "tag": unsigned(config.tag_bits),
-            }
-        )
+__all__ = ["FillUnit"]
 
 
 class FillUnit(wiring.Component):
-    """Fetches rows; up to ``config.outstanding`` are under way, and what comes back is in order.
+    """Fetches rows in order; up to ``config.outstanding`` are under way.
 
     Parameters
     ----------
@@ -48,7 +33,7 @@ class FillUnit(wiring.Component):
     hold, hold_row : In
         Row that must not be written now.
     landed : stream of `Missing` and ``error``
-        All of a row has been written, or, with ``error``, what has been written is worthless.
+        A row has been written; with ``error``, a beat of it could not be read, and the row must not be used.
     request, beat
         A client's end of the read arbiter.
     """
@@ -71,7 +56,7 @@ class FillUnit(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Remember what was asked for; count the beats that come."""
+        """Queue the requests; count the beats of the oldest."""
         m = Module()
         config = self.config
         port = (config.address_width, config.data_width)
@@ -80,7 +65,7 @@ class FillUnit(wiring.Component):
         m.submodules.waiting = waiting = Queue(Missing(config), config.outstanding)
         m.submodules.done = done = Queue(self.landed_layout, 2)
         connect(m, mapper.o, reader.i)
-        # A beat comes late out of its memory, and whether it may go depends on it.
+        # A beat comes late out of its memory, and its `error` takes part in the handshake, so it is registered.
         m.submodules.beats = beats = Slice(RangeBeat(config.data_width))
         connect(m, reader.o, beats.i)
         connect(m, reader.request, flipped(self.request))
@@ -102,7 +87,7 @@ class FillUnit(wiring.Component):
         row, beat = waiting.o.payload, beats.o.payload
         number, failed = Signal(range(config.row_beats + 1)), Signal()
         error = Signal()
-        free = Signal()  # the last beat has somewhere to go
+        free = Signal()  # the oldest row may be written, and can land
         m.d.comb += [
             free.eq(waiting.o.valid & done.i.ready & ~(self.hold & (self.hold_row == row.slot))),
             self.fill.valid.eq(beats.o.valid & free & ~beat.error),

@@ -1,4 +1,4 @@
-"""Sizes of the attribute access, and what its streams carry."""
+"""Sizes of the attribute access, and formats of its streams."""
 
 from dataclasses import dataclass
 
@@ -7,18 +7,19 @@ from amaranth.lib import data, enum
 
 from contracts import VID_BITS, Flow, Policy
 from contracts.cache import KEY_BITS
-from hw.memory.formats import WORD_BYTES, check_port
+from contracts.parameters import Parameters, part, size
+from hw.memory.formats import WORD_BYTES
 
-__all__ = ["AttributeConfig", "AttributeSettings", "MoveKind"]
+__all__ = ["AttributeConfig", "AttributeCoreConfig", "AttributeSettings", "MoveKind"]
 
 #: Bits of a flow.
 FLOW_BITS = max(Flow).bit_length()
-#: Bits of the word addresses of a memory port with byte addresses of 32 bits, in settings.
+#: Bits of the number of edges.
 COUNT_BITS = 32
 
 
 class MoveKind(enum.Enum, shape=2):  # type: ignore[call-arg]
-    """What the row store does with one or two rows."""
+    """A move of one or two rows."""
 
     #: The two rows change places.
     SWAP = 0
@@ -29,31 +30,33 @@ class MoveKind(enum.Enum, shape=2):  # type: ignore[call-arg]
 
 
 @dataclass(frozen=True)
-class AttributeConfig:
+class AttributeConfig(Parameters):
     """Sizes of the attribute RAM, fixed at generation.
 
     Parameters
     ----------
     slots
-        Entries of the attribute buffer (level 1), 2..4096.
+        Entries of the attribute buffer (level 1).
     ways
-        Entries of the attribute cache (level 2), 1..256.
+        Entries of the attribute cache (level 2).
     row_beats
-        Beats of the longest attribute row, 1..128.
+        Beats of the longest attribute row.
     policy
-        Which entry leaves the cache (A8).
+        Replacement policy of the cache (A8).
     sequential
-        Look into the cache first and into the ID table only if the attribute is not there, one cycle later (A6).
+        Search the cache first, and the ID table one cycle later only if the attribute is not in the cache (A6).
     id_bits
-        Width of IDs inside, 4..32; larger IDs are refused.
+        Width of IDs inside; larger IDs are refused.
     tag_bits
-        Width of what a request carries along, 1..32.
+        Width of the tag that a request carries.
     outstanding
-        Rows that may be under way from memory, a power of two.
+        Most outstanding rows.
     depth
-        Beats of rows that may be under way or waiting, see `hw.memory.fetcher.Fetcher`.
-    address_width, data_width
-        Widths of the memory port, in bits.
+        Most beats of rows outstanding or waiting, see `hw.memory.fetcher.Fetcher`.
+    address_width
+        Bits of a byte address at the memory port.
+    data_width
+        Bits of a beat of the memory port.
     bucket_bits
         The ID table has 8 cells in each of ``2 ** bucket_bits`` rows; None: at least twice as many cells as slots.
 
@@ -63,35 +66,21 @@ class AttributeConfig:
         If a parameter is out of its range.
     """
 
-    slots: int = 200
-    ways: int = 30
-    row_beats: int = 16
+    slots: int = size(200, 2, 4096)
+    ways: int = size(30, 1, 256)
+    row_beats: int = size(16, 1, 128)
     policy: Policy = Policy.LRU
     sequential: bool = False
-    id_bits: int = 20
-    tag_bits: int = 16
-    outstanding: int = 16
-    depth: int = 256
-    address_width: int = 32
-    data_width: int = 256
-    bucket_bits: int | None = None
+    id_bits: int = size(20, 4, VID_BITS)
+    tag_bits: int = size(16, 1, 32)
+    outstanding: int = size(16, 2, 64, power=True)
+    depth: int = size(256, 16, 4096)
+    address_width: int = size(32, 13, 64)
+    data_width: int = size(256, values=(64, 128, 256))
+    bucket_bits: int | None = size(None, 1, 16)
 
     def __post_init__(self) -> None:
-        check_port(self.address_width, self.data_width)
-        for name, low, high in (
-            ("slots", 2, 4096),
-            ("ways", 1, 256),
-            ("row_beats", 1, 128),
-            ("id_bits", 4, VID_BITS),
-            ("tag_bits", 1, 32),
-            ("outstanding", 2, 64),
-        ):
-            if not low <= getattr(self, name) <= high:
-                raise ValueError(f"{name} must be in {low}..{high}, not {getattr(self, name)!r}")
-        if self.outstanding & (self.outstanding - 1):
-            raise ValueError(f"outstanding must be a power of two, not {self.outstanding!r}")
-        if self.bucket_bits is not None and not 1 <= self.bucket_bits <= 16:
-            raise ValueError(f"bucket_bits must be in 1..16, not {self.bucket_bits!r}")
+        super().__post_init__()
         object.__setattr__(self, "policy", Policy(self.policy))
 
     @property
@@ -130,12 +119,12 @@ class AttributeConfig:
 
     @property
     def response(self) -> data.StructLayout:
-        """The end of a request: its tag, what it met, and 0 or why it failed (`contracts.Error`)."""
+        """The end of a request: its tag, its flow, and its `contracts.Error`."""
         return data.StructLayout({"tag": unsigned(self.tag_bits), "flow": unsigned(FLOW_BITS), "error": unsigned(8)})
 
     @property
     def event(self) -> data.StructLayout:
-        """What a request did to the two levels, in the order of the requests; see `golden.attributes.cache.Step`."""
+        """Effect of a request on the two levels, in the order of the requests; see `golden.attributes.cache.Step`."""
         return data.StructLayout(
             {
                 "id": unsigned(VID_BITS),
@@ -161,8 +150,37 @@ class AttributeConfig:
         )
 
 
+@dataclass(frozen=True)
+class AttributeCoreConfig(Parameters):
+    """Sizes of a core.
+
+    Parameters
+    ----------
+    attribute
+        Sizes of the attribute RAM and the memory port.
+    most
+        Largest fan-out and number of negatives.
+    frontier
+        Most positions of a batch that are expanded: roots, and samples of all hops but the last.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+    """
+
+    attribute: AttributeConfig = part(AttributeConfig, flat=True, follows=("address_width", "data_width"))
+    most: int = size(16, 1, 255)
+    frontier: int = size(1024, 2, 1 << 16)
+
+    @property
+    def fan_out_max(self) -> int:
+        """Largest fan-out and number of negatives of a command; the samples of a position have a slot each."""
+        return min(self.most, self.attribute.slots)
+
+
 class AttributeSettings(data.StructLayout):
-    """Where the graph lies; constant while requests are under way.
+    """Addresses and sizes of the graph and of attribute rows; constant while requests are under way.
 
     ``nodes``: IDs from here on are refused. ``attributes``: word address of row 0. ``row_words``: length and distance
     of rows, in words, a multiple of a beat. ``beats``: the same in beats. ``offsets``: word address of the tiled

@@ -1,4 +1,4 @@
-"""Row finder: where a node's neighbours lie, and how many there are (A1)."""
+"""Row finder: position and number of a node's edges (A1)."""
 
 from amaranth import Elaboratable, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
@@ -26,7 +26,7 @@ class RowFinderSettings(data.StructLayout):
         super().__init__({"offsets": word, "edge_count": 32, "tiles": TILE_BITS})
 
 
-#: Edges of a node: the first one, how many, and 0 or why they are not known (`contracts.Error`).
+#: Edges of a node: number of the first, their number, and a `contracts.Error`.
 FoundRow = data.StructLayout({"start": unsigned(32), "length": unsigned(32), "error": unsigned(8)})
 
 
@@ -38,7 +38,7 @@ class RowFinder(wiring.Component):
     address_width, data_width
         Widths of the memory port, in bits.
     depth
-        Beats that may be under way.
+        Most beats under way.
 
     Attributes
     ----------

@@ -12,7 +12,7 @@ __all__ = ["RowWriter"]
 
 
 class RowWriter(wiring.Component):
-    """Writes each row at the distance that its tag says.
+    """Writes each row to the position in its tag.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 from contracts import Policy
 from hw.attributes.formats import AttributeConfig
-from hw.attributes.id_table import CELLS
+from hw.attributes.table_formats import CELLS
 
 __all__ = ["memory_bits"]
 

@@ -14,10 +14,10 @@ __all__ = ["SlotKeys"]
 
 
 class SlotKeys(wiring.Component):
-    """A key for every slot, kept up to date by what requests do.
+    """A key for every slot, updated by the requests.
 
-    Requests are told in the cycle in which they are decided; the next change may follow four cycles later, hits in
-    place from the second cycle on.
+    Inputs describe a request in the cycle of its decision; the next change may follow four cycles later, hits in place
+    from the second cycle on.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""State mixer: the state that a sample's random numbers start from, and one leap of the shift register (A2)."""
+"""State mixer: first state of a sample's random numbers, and one leap of the shift register (A2)."""
 
 from amaranth import Array, Cat, Elaboratable, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
@@ -8,7 +8,7 @@ from contracts.sampling import FINAL_ROUNDS, FINAL_WORD, WORD, leap_masks
 
 __all__ = ["MixRequest", "StateMixer", "leap"]
 
-#: What a state is mixed from, in this order.
+#: Words that are mixed into a state, in this order.
 _WORDS = ("seed", "batch", "root", "hop", "node")
 #: Seed and number of the batch, root and node by VID, hop.
 MixRequest = data.StructLayout({name: unsigned(WORD) for name in _WORDS})

@@ -1,4 +1,4 @@
-"""Target address: where in the buffer an attribute is wanted (A4)."""
+"""Target address: the slot of the buffer for a request's attribute (A4)."""
 
 from amaranth import Elaboratable, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
@@ -65,7 +65,7 @@ class TargetAddress(wiring.Component):
                 stages[1].eq(stages[0]),
                 stages[2].eq(stages[1]),
                 valid.eq((valid << 1) | self.i.valid),
-                # A larger ID is refused wherever it is wanted.
+                # A larger ID is refused, so its slot does not matter.
                 folded.eq(known[:_HASH_BITS] ^ (known >> _HASH_BITS)),
                 mixed.eq(folded * HASH_FACTOR),
                 scaled.eq((mixed * config.slots) >> _HASH_BITS),

@@ -1,49 +1,35 @@
-"""A chiplet with gather PEs, working alone on the graph in its memory."""
+"""A chiplet: an engine, the units beside it, and what they share: command list, memory port, counters."""
 
-from amaranth import Cat, Elaboratable, Module, Signal
+from collections.abc import Mapping
+from typing import Any
+
+from amaranth import Elaboratable, Module, Mux
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from contracts import COMPLETION, Error, Opcode
 from hw.chiplet.command_reader import COMMANDS_AHEAD, CommandReader
-from hw.chiplet.command_router import offload_members, route_commands
-from hw.chiplet.config import ChipletConfig
-from hw.chiplet.executor import Executor, Route
-from hw.chiplet.gather import GatherUnit
-from hw.chiplet.read_gate import ReadGate
-from hw.chiplet.task_builder import TaskBuilder
-from hw.chiplet.weight_loader import WeightLoader
+from hw.chiplet.command_router import CommandRouter
+from hw.chiplet.unit import Engine, Unit
 from hw.contracts import struct
-from hw.graph.csr_reader import CsrReader
-from hw.memory.axi import AXI4Signature, connect_flat, flat_members
-from hw.memory.formats import Word, line_address_width
-from hw.memory.range_reader import RangeReader
-from hw.memory.read_arbiter import ReadArbiter
-from hw.memory.word_serialiser import WordSerialiser
-from hw.memory.write_port import WritePort
-from hw.pe.group import PEGroup
-from hw.pe.router import TaskRouter
-from hw.reset import Resettable
-from hw.stream.arbiter import Arbiter
-from hw.stream.slice import Slice
+from hw.memory.axi import AXI4Signature, connect_flat, connect_manager, flat_members
+from hw.memory.axi_merge import AXIMerge
+from hw.memory.formats import line_address_width
+from hw.memory.unit_port import attach_unit
+from hw.stream.black_box import black_boxes_of
 
 __all__ = ["Chiplet"]
 
-#: Beats the readers of short streams (offsets, scales) may have asked for: half of it would do, but a block RAM costs
-#: less than a distributed one.
-_SHORT_DEPTH = 64
-_READ_CLIENTS = 5
-_ID_WIDTH = 3
-
 
 class Chiplet(wiring.Component):
-    """Runs an image: reads its command list and carries out the commands, all data in its own memory.
+    """Runs an image: reads its command list and hands each command to the unit that carries it out.
 
     Parameters
     ----------
-    config : ChipletConfig
-    offload
-        Opcodes that a unit outside carries out; none by default.
+    engine
+        Carries out the commands of layers, and refuses those that no unit has.
+    units
+        What stands beside it, by name; none by default.
 
     Attributes
     ----------
@@ -54,193 +40,123 @@ class Chiplet(wiring.Component):
     opcode, layer : Out(8)
         Command under way, `Opcode.NOP` between commands.
     working : Out
-        Which of the configuration's ``parts`` work in this cycle, for whoever watches.
+        Which of ``config.parts`` work in this cycle, for counters outside.
     m_axi_* : AXI4 manager
-        The memory port.
-    offload : stream of unsigned(512), offloaded : stream of `ErrorReport`, base : Out
-        Commands of the unit outside, its answers, and the line address that their addresses count from. Only there if
-        `offload` names opcodes.
+        The memory port. Each unit adds a bit to the engine's IDs.
+
+        The ``config.counters`` and the ``OUTER`` ports of units are ports of the chiplet, too; those that are
+        interfaces with flat names.
+
+    Raises
+    ------
+    ValueError
+        If the memory ports of a unit and the engine differ.
     """
 
-    def __init__(self, config: ChipletConfig | None = None, offload: tuple[Opcode, ...] = ()) -> None:
-        self.config, self.offloads = config or ChipletConfig(), offload
-        pe = self.config.pe
-        self.m_axi = AXI4Signature(pe.address_width, pe.data_width, _ID_WIDTH)
+    def __init__(self, engine: Engine, units: Mapping[str, Unit] | None = None) -> None:
+        self.engine, self.config = engine, engine.config
+        self.units: dict[str, Any] = dict(units or {})
+        for name, unit in self.units.items():
+            if unit.port != engine.port:
+                raise ValueError(f"{name} must have a memory port of {engine.port} bits, the engine's, not {unit.port}")
+        #: Bits of the IDs where a unit's port meets those of the engine and the units before it.
+        self._id_widths: list[int] = []
+        id_width = engine.id_width
+        for unit in self.units.values():
+            self._id_widths.append(max(id_width, unit.id_width))
+            id_width = self._id_widths[-1] + 1
+        outer: dict[str, wiring.Member] = {}
+        for unit in self.units.values():
+            for name in getattr(unit, "OUTER", ()):
+                member = _members(unit)[name]
+                outer |= flat_members(name, member) if member.is_signature else {name: member}
         super().__init__(
             {
-                "start": In(stream.Signature(line_address_width(pe.address_width))),
+                "start": In(stream.Signature(line_address_width(engine.port[0]))),
                 "done": Out(stream.Signature(struct(COMPLETION))),
                 "opcode": Out(8),
                 "layer": Out(8),
                 "working": Out(len(self.config.parts)),
-                **flat_members("m_axi", Out(self.m_axi)),
-                **(offload_members(pe.address_width) if offload else {}),
+                **{name: Out(32) for name in self.config.counters},
+                **flat_members("m_axi", Out(AXI4Signature(*engine.port, id_width))),
+                **outer,
             }
         )
 
+    @property
+    def modules(self) -> dict[str, wiring.Component]:
+        """Components that are left to be generated apart, by the name of their module."""
+        return {
+            name: part for unit in (self.engine, *self.units.values()) for name, part in black_boxes_of(unit).items()
+        }
+
     def elaborate(self, platform: object) -> Elaboratable:
-        """Connect readers, units, PEs and the memory port."""
+        """Connect the command reader, the engine and the units with each other and the ports."""
         m = Module()
-        config, pe = self.config, self.config.pe
-        port = (pe.address_width, pe.data_width)
-        m.submodules.command_reader = command_reader = CommandReader(*port, ahead=COMMANDS_AHEAD)
-        m.submodules.executor = executor = Executor(pe, 4 + config.groups)
-        # After a reset and after an error the executor clears all that work on its commands.
-        clearable = Resettable(m, "cleared", executor.clear)
-        m.submodules.csr = csr = clearable(CsrReader(*port, config.depth, _SHORT_DEPTH))
-        m.submodules.scales = scales = clearable(RangeReader(*port, _SHORT_DEPTH))
-        m.submodules.scale_words = scale_words = clearable(WordSerialiser(pe.data_width))
-        m.submodules.words = words = clearable(WordSerialiser(pe.data_width))
-        # Between choosing a word of a beat and comparing it.
-        m.submodules.word = word = clearable(Slice(Word()))
-        m.submodules.loader = loader = clearable(WeightLoader(pe))
-        m.submodules.gather = gather = clearable(GatherUnit(*port, pe.max_beats, config.depth))
-        m.submodules.builder = builder = clearable(TaskBuilder(pe))
-        groups = [clearable(PEGroup(pe, config.pes)) for _ in range(config.groups)]
-        m.submodules.read_gate = read_gate = ReadGate(
-            *port, clients=_READ_CLIENTS, most=max(config.depth, _SHORT_DEPTH) + 2
-        )
-        # Commands are read while others go on that have nothing to do with it: the reader tells by itself what failed.
-        m.submodules.read_arbiter = read_arbiter = ReadArbiter(
-            *port, clients=_READ_CLIENTS, outstanding=config.depth, silent=(0,)
-        )
-        m.submodules.write_port = write_port = WritePort(*port, id_width=_ID_WIDTH)
-
-        # Commands.
-        connect(m, flipped(self.start), command_reader.i)
-        connect(m, command_reader.o, flipped(self.done))
-        m.d.comb += [
-            executor.base.eq(command_reader.base),
-            self.opcode.eq(executor.opcode),
-            self.layer.eq(executor.layer),
-        ]
-        if self.offloads:
-            route_commands(m, self, self.offloads, command_reader, executor)
-        else:
-            connect(m, command_reader.command, executor.command)
-            connect(m, executor.executed, command_reader.executed)
-
-        # Memory.
-        connect_flat(m, self, "m_axi", read_arbiter.m_axi)
-        connect_flat(m, self, "m_axi", write_port.m_axi)
-        clients = [
-            (command_reader.request, command_reader.beat),
-            (csr.requests[0], csr.beats[0]),
-            (csr.requests[1], csr.beats[1]),
-            (scales.request, scales.beat),
-            (gather.request, gather.beat),
-        ]
-        for n, (request, beat) in enumerate(clients):
-            connect(m, request, read_gate.i[n])
-            connect(m, read_gate.o[n], read_arbiter.requests[n])
-            connect(m, read_arbiter.beats[n], beat)
-        m.d.comb += [
-            read_gate.closed.eq(executor.halt),
-            read_gate.answered.eq(Cat(beat.valid & beat.payload.last for beat in read_arbiter.beats).any()),
-            executor.unanswered.eq(read_gate.unanswered),
-        ]
-
-        # Rows of the CSR reader go where the command says.
-        connect(m, executor.csr, csr.i)
-        connect(m, executor.scales, scales.i)
-        connect(m, scales.o, scale_words.i)
-        connect(m, scale_words.o, builder.scales)
-        m.d.comb += [
-            loader.i.payload.eq(csr.o.payload),
-            builder.features.payload.eq(csr.o.payload),
-            words.i.payload.data.eq(csr.o.payload.data),
-            words.i.payload.mask.eq(csr.o.payload.mask),
-            words.i.payload.last.eq(csr.o.payload.last),
-            gather.i.payload.eq(word.o.payload),
-        ]
-        connect(m, words.o, word.i)
-        bias = Signal(range(pe.max_out))
-        bias_loaded = Signal()
-        with m.Switch(executor.route):
-            with m.Case(Route.WEIGHTS):
-                m.d.comb += [loader.i.valid.eq(csr.o.valid), csr.o.ready.eq(loader.i.ready)]
-            with m.Case(Route.FEATURES):
-                m.d.comb += [builder.features.valid.eq(csr.o.valid), csr.o.ready.eq(builder.features.ready)]
-            with m.Case(Route.BIASES):
-                m.d.comb += [words.i.valid.eq(csr.o.valid), csr.o.ready.eq(words.i.ready)]
-                m.d.comb += [bias_loaded.eq(word.o.valid), word.o.ready.eq(1)]
-            with m.Case(Route.SOURCES):
-                m.d.comb += [words.i.valid.eq(csr.o.valid), csr.o.ready.eq(words.i.ready)]
-                m.d.comb += [gather.i.valid.eq(word.o.valid), word.o.ready.eq(gather.i.ready)]
-        with m.If(executor.start):
-            m.d.sync += bias.eq(0)
-        with m.Elif(bias_loaded):
-            m.d.sync += bias.eq(bias + 1)
-
-        # Tasks.
-        connect(m, gather.o, builder.rows)
-        if config.groups == 1:
-            tasks = [builder.o]
-        else:
-            m.submodules.router = router = clearable(TaskRouter(pe, config.groups))
-            connect(m, builder.o, router.i)
-            tasks = list(router.o)
-        for unit in (loader, gather, builder):
-            m.d.comb += unit.start.eq(executor.start)
-        m.d.comb += [
-            loader.settings.eq(executor.settings),
-            builder.settings.eq(executor.task_settings),
-            gather.settings.eq(executor.gather_settings),
-        ]
-        for n, group in enumerate(groups):
-            m.submodules[f"group_{n}"] = group
-            m.d.comb += self.working.word_select(n, config.pes).eq(group.working)
-            connect(m, tasks[n], group.i)
-            # Weights have a long way to the memories of the PEs, and until the first feature all the time.
-            m.d.sync += [
-                group.weight_write.valid.eq(loader.o.valid),
-                group.weight_write.payload.eq(loader.o.payload),
-            ]
-            m.d.comb += [
-                group.settings.eq(executor.settings),
-                group.bias_write.valid.eq(bias_loaded),
-                group.bias_write.payload.address.eq(bias),
-                group.bias_write.payload.data.eq(word.o.payload.data),
-            ]
-
-        # Results.
-        if config.groups == 1:
-            row, row_valid, row_ready = groups[0].o.payload, groups[0].o.valid, groups[0].o.ready
-        else:
-            m.submodules.arbiter = arbiter = clearable(Arbiter(pe.row_beat, config.groups))
-            for n, group in enumerate(groups):
-                connect(m, group.o, arbiter.i[n])
-            row, row_valid, row_ready = arbiter.o.payload.payload, arbiter.o.valid, arbiter.o.ready
-        written = Signal()
-        m.d.comb += [
-            write_port.i.valid.eq(row_valid & ~executor.halt),
-            row_ready.eq(write_port.i.ready & ~executor.halt),
-            write_port.i.payload.address.eq(row.address),
-            write_port.i.payload.data.eq(row.data),
-            write_port.i.payload.strobe.eq(~0),
-            written.eq(row_valid & row_ready & row.last),
-        ]
-        # The write port is busy from the cycle after it has taken a beat, when the count has moved too.
-        m.d.comb += [
-            executor.progress.eq(written | loader.row_loaded | bias_loaded),
-            executor.reading.eq(csr.busy),
-            executor.writing.eq(write_port.busy | write_port.failure.valid),
-        ]
-
-        # Errors. They are found late in a cycle, so the executor hears of them in the next one. It is still at work
-        # then: the row that they belong to is on its way, and its end is what the executor counts; after the last error
-        # of a request the CSR reader is busy for two cycles more; a failed write is under way until it is heard of.
-        for n, source in enumerate((csr.error, gather.error)):
-            m.d.sync += [executor.errors[n].valid.eq(source.valid), executor.errors[n].payload.eq(source.payload)]
-        reports = [
-            (read_arbiter.failure, Error.MEMORY_READ),
-            (write_port.failure, Error.MEMORY_WRITE),
-            *((group.index_error, Error.INDEX_RANGE) for group in groups),
-        ]
-        for n, (report, code) in enumerate(reports, start=2):
-            m.d.comb += executor.errors[n].payload.code.eq(code)
-            m.d.sync += [
-                executor.errors[n].valid.eq(report.valid),
-                executor.errors[n].payload.info.eq(report.payload),
-            ]
+        m.submodules.command_reader = reader = CommandReader(*self.engine.port, ahead=COMMANDS_AHEAD)
+        m.submodules.engine = self.engine
+        for name, unit in self.units.items():
+            m.submodules[name] = unit
+        self._connect_commands(m, reader)
+        self._connect_memory(m, reader)
+        self._connect_ports(m)
         return m
+
+    def _connect_commands(self, m: Module, reader: CommandReader) -> None:
+        """Hand commands out and answers back."""
+        engine, units = self.engine, self.units.values()
+        m.submodules.command_router = router = CommandRouter([unit.OPCODES for unit in units])
+        connect(m, flipped(self.start), reader.i)
+        connect(m, reader.o, flipped(self.done))
+        connect(m, reader.command, router.i)
+        connect(m, router.executed, reader.executed)
+        for n, unit in enumerate((engine, *units)):
+            connect(m, router.o[n], unit.command)
+            connect(m, unit.executed, router.answers[n])
+            m.d.comb += unit.base.eq(reader.base)
+        beside = router.opcode != Opcode.NOP
+        m.d.comb += [
+            self.opcode.eq(Mux(beside, router.opcode, engine.opcode)),
+            self.layer.eq(Mux(beside, router.layer, engine.layer)),
+            engine.starts.eq(self.start.valid & self.start.ready),
+        ]
+        for unit in units:
+            stop, completion = getattr(unit, "stop", None), self.done.payload
+            if stop is not None:
+                m.d.comb += [
+                    stop.valid.eq(self.done.valid & (completion.error != Error.NONE)),
+                    stop.payload.code.eq(completion.error),
+                    stop.payload.info.eq(completion.info),
+                ]
+
+    def _connect_memory(self, m: Module, reader: CommandReader) -> None:
+        """Merge the units' memory ports with the engine's, one after another."""
+        engine = self.engine
+        merged = AXI4Signature(*engine.port, engine.id_width).create(path=("engine_axi",))
+        # Commands are read while others go on that have nothing to do with it.
+        attach_unit(m, engine, "engine", merged, silent=(reader,))
+        for (name, unit), id_width in zip(self.units.items(), self._id_widths, strict=True):
+            m.submodules[f"{name}_merge"] = merge = AXIMerge(*engine.port, id_width)
+            connect_manager(m, merged, merge.i[0])
+            attach_unit(m, unit, name, merge.i[1])
+            merged = merge.o
+        connect_flat(m, self, "m_axi", merged)
+
+    def _connect_ports(self, m: Module) -> None:
+        """Lead counters, and the ports of units that belong outside, to the chiplet's."""
+        m.d.comb += self.working.eq(self.engine.working)
+        m.d.comb += [getattr(self, name).eq(getattr(self.engine, name)) for name in self.config.counters]
+        for unit in self.units.values():
+            for name in getattr(unit, "OUTER", ()):
+                member, inner = _members(unit)[name], getattr(unit, name)
+                if member.is_signature:
+                    connect_flat(m, self, name, inner)
+                elif member.flow == Out:
+                    m.d.comb += getattr(self, name).eq(inner)
+                else:
+                    m.d.comb += inner.eq(getattr(self, name))
+
+
+def _members(unit: Any) -> Any:
+    """Return the ports of a unit by name."""
+    return unit.signature.members

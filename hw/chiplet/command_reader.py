@@ -1,6 +1,9 @@
-"""Command reader: checks the image's header and reads its command list, ahead of what is carried out."""
+"""Command reader: checks the image's header and prefetches its command list."""
+
+from typing import NamedTuple
 
 from amaranth import Cat, Elaboratable, Module, Signal, unsigned
+from amaranth.hdl import ValueLike
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
@@ -13,8 +16,38 @@ from hw.memory.formats import ReadBeat, ReadRequest, line_address_width
 
 __all__ = ["COMMANDS_AHEAD", "CommandReader"]
 
-#: Commands that a chiplet asks for and has not yet answered: about those of a layer.
+#: Command prefetch depth of a chiplet: about one layer.
 COMMANDS_AHEAD = 4
+
+
+class _Line(NamedTuple):
+    """The line in turn, also seen as a header.
+
+    ``there``: it is whole. ``failed``: a beat of it could not be read. ``take``: it is used.
+    """
+
+    bits: Signal
+    header: data.View
+    there: Signal
+    failed: Signal
+    take: Signal
+
+
+class _Prefetch(NamedTuple):
+    """Lines requested ahead.
+
+    ``following``: line to request next, with ``asks``. ``list_end``, ``end``: where the command list ends, relative to
+    the image and in memory. ``listing``: commands are prefetched. ``owed``: lines requested whose command is not done;
+    ``done`` removes one.
+    """
+
+    following: Signal
+    list_end: Signal
+    end: Signal
+    asks: Signal
+    listing: Signal
+    owed: Signal
+    done: Signal
 
 
 class CommandReader(wiring.Component):
@@ -25,21 +58,21 @@ class CommandReader(wiring.Component):
     address_width, data_width
         Widths of the memory port, in bits.
     ahead
-        Commands asked for and not yet answered, at least 1: with 1, a command is read when the one before it is done.
+        Command prefetch depth, at least 1. With 1, a command is read after the previous one is answered.
 
     Attributes
     ----------
     i : stream of line addresses
-        Where an image lies; taken when the run before has completed.
+        First line of an image; taken when the previous run has completed.
     base : Out
-        Line address of the image under way.
+        Line address of the current image.
     command : stream of unsigned(512)
         Commands as they lie in the image.
     executed : stream of `ErrorReport`
         Answers a command; code 0 if nothing failed.
     o : stream of `COMPLETION`
         ``MEMORY_READ`` of the header or the list; ``BAD_MAGIC``; ``BAD_VERSION``; ``BAD_OPERAND`` with the length of
-        a list that ends past the image or the address space; or what `executed` said.
+        a list that ends past the image or the address space; or the error of `executed`.
     request, beat
         A client's end of the read arbiter.
     """
@@ -62,23 +95,23 @@ class CommandReader(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Build the fetch of one line and the walk through the list."""
+        """Prefetch lines and take them in turn: the header first, then a command each."""
         m = Module()
         beats = 8 * LINE_BYTES // self.data_width
         m.submodules.fetcher = fetcher = Fetcher(self.address_width, self.data_width, max(16, beats * self.ahead))
         connect(m, fetcher.request, flipped(self.request))
         connect(m, flipped(self.beat), fetcher.beat)
 
-        # Lines: asked for one by one, put together from their beats, taken in turn. The FSM below has the last word.
         line = Signal(8 * LINE_BYTES, reset_less=True)
-        there, failed = Signal(), Signal()  # it is whole; a beat of it could not be read
-        take, done = Signal(), Signal()  # the line is used; its command is answered
-        at, following = Signal.like(self.base), Signal.like(self.base)  # line in turn, line to ask for
-        asks, listing, owed = Signal(), Signal(), Signal(range(self.ahead + 1))
+        there, failed, take = Signal(), Signal(), Signal()
         header = data.View(struct(HEADER), line)
-        # Where the list ends: behind the image's first line, and in the memory, where it may end with the port.
+        # The list's end relative to the image's first line, and in the memory, where it may be the end of the port.
         list_end = Signal.like(header.command_list + header.commands, reset_less=True)
         end = Signal.like(self.base + list_end, reset_less=True)
+        following, asks, listing = Signal.like(self.base), Signal(), Signal()
+        owed, done = Signal(range(self.ahead + 1)), Signal()
+        current = _Line(line, header, there, failed, take)
+        prefetch = _Prefetch(following, list_end, end, asks, listing, owed, done)
         m.d.comb += [
             fetcher.i.payload.address.eq(following << exact_log2(beats)),
             fetcher.i.payload.length.eq(beats - 1),
@@ -86,9 +119,10 @@ class CommandReader(wiring.Component):
             fetcher.o.ready.eq(~there),
             self.command.payload.eq(line),
         ]
+        # The state machine's assignments come last and win.
         m.d.sync += owed.eq(owed + (asks & fetcher.i.ready) - done)
         with m.If(~asks):
-            m.d.sync += asks.eq(listing & (following != end[: len(at)]) & (owed != self.ahead))
+            m.d.sync += asks.eq(listing & (following != end[: len(following)]) & (owed != self.ahead))
         with m.Elif(fetcher.i.ready):
             m.d.sync += [asks.eq(0), following.eq(following + 1)]
         with m.If(take):
@@ -99,72 +133,82 @@ class CommandReader(wiring.Component):
                 there.eq(fetcher.o.payload.last),
                 failed.eq(failed | fetcher.o.payload.error),
             ]
+        self._control(m, current, prefetch)
+        return m
 
-        command = data.View(struct(COMMANDS[Opcode.NOP]), line)
-        completion = self.o.payload
-
-        def fail(code: Error, info: object) -> None:
-            m.d.sync += [completion.error.eq(code), completion.info.eq(info), listing.eq(0)]
-            m.next = "COMPLETE"
-
+    def _control(self, m: Module, line: _Line, prefetch: _Prefetch) -> None:
+        """Check the header, hand over each command and wait for its answer, complete."""
+        at = Signal.like(self.base)  # address of the line in turn
         in_header = Signal()
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += self.i.ready.eq(1)
                 start = self.i.payload
-                m.d.sync += [self.base.eq(start), at.eq(start), following.eq(start), completion.eq(0)]
+                m.d.sync += [self.base.eq(start), at.eq(start), prefetch.following.eq(start), self.o.payload.eq(0)]
                 with m.If(self.i.valid):
-                    m.d.sync += [in_header.eq(1), asks.eq(1)]
+                    m.d.sync += [in_header.eq(1), prefetch.asks.eq(1)]
                     m.next = "CHECK"
             with m.State("CHECK"):
-                m.d.comb += [take.eq(there & (in_header | failed)), done.eq(take)]
-                with m.If(in_header):
-                    list_start = self.base + header.command_list
-                    m.d.sync += [
-                        list_end.eq(header.command_list + header.commands),
-                        end.eq(list_start + header.commands),
-                    ]
-                    with m.If(there):
-                        m.d.sync += [at.eq(list_start), following.eq(list_start)]
-                with m.If(there):
-                    with m.If(failed):
-                        fail(Error.MEMORY_READ, at)
-                    with m.Elif(~in_header):
-                        m.d.sync += [completion.layer.eq(command.layer), completion.tag.eq(command.tag)]
-                        m.next = "EXECUTE"
-                    with m.Elif(header.magic != MAGIC):
-                        fail(Error.BAD_MAGIC, header.magic)
-                    with m.Elif(header.version != VERSION):
-                        fail(Error.BAD_VERSION, header.version)
-                    with m.Else():
-                        m.next = "NEXT"
+                self._check(m, line, prefetch, at, in_header)
             with m.State("NEXT"):
                 m.d.sync += in_header.eq(0)
-                # Sums are compared a cycle later: this is the longest path of a chiplet if it is one.
-                # Without this, zeros behind a list that claims to be longer would be carried out as NOPs.
-                with m.If(in_header & ((list_end > header.lines) | (end > 1 << len(at)))):
-                    fail(Error.BAD_OPERAND, header.commands)
-                with m.Elif(at == end[: len(at)]):
+                # The sums are compared a cycle after they are formed: in one cycle they are a chiplet's longest path.
+                # Without this check, zeros behind a list that claims to be longer would be executed as NOPs.
+                outside = (prefetch.list_end > line.header.lines) | (prefetch.end > 1 << len(at))
+                with m.If(in_header & outside):
+                    self._fail(m, prefetch, Error.BAD_OPERAND, line.header.commands)
+                with m.Elif(at == prefetch.end[: len(at)]):
                     m.next = "COMPLETE"
                 with m.Else():
                     with m.If(in_header):
-                        m.d.sync += [listing.eq(1), asks.eq(1)]
+                        m.d.sync += [prefetch.listing.eq(1), prefetch.asks.eq(1)]
                     m.next = "CHECK"
             with m.State("EXECUTE"):
-                m.d.comb += [self.command.valid.eq(1), take.eq(self.command.ready)]
+                m.d.comb += [self.command.valid.eq(1), line.take.eq(self.command.ready)]
                 with m.If(self.command.ready):
                     m.next = "WAIT"
             with m.State("WAIT"):
-                m.d.comb += [self.executed.ready.eq(1), done.eq(self.executed.valid)]
+                m.d.comb += [self.executed.ready.eq(1), prefetch.done.eq(self.executed.valid)]
                 with m.If(self.executed.valid):
                     m.d.sync += at.eq(at + COMMAND_BYTES // LINE_BYTES)
                     m.next = "NEXT"
                     with m.If(self.executed.payload.code != Error.NONE):
-                        fail(self.executed.payload.code, self.executed.payload.info)
+                        self._fail(m, prefetch, self.executed.payload.code, self.executed.payload.info)
             with m.State("COMPLETE"):
-                # What was asked for ahead comes first, for nobody.
-                m.d.comb += [take.eq(there), done.eq(there), self.o.valid.eq(~asks & (owed == 0))]
+                # Prefetched lines are drained before completion.
+                m.d.comb += [line.take.eq(line.there), prefetch.done.eq(line.there)]
+                m.d.comb += self.o.valid.eq(~prefetch.asks & (prefetch.owed == 0))
                 with m.If(self.o.valid & self.o.ready):
-                    m.d.sync += listing.eq(0)
+                    m.d.sync += prefetch.listing.eq(0)
                     m.next = "IDLE"
-        return m
+
+    def _check(self, m: Module, line: _Line, prefetch: _Prefetch, at: Signal, in_header: Signal) -> None:
+        """Wait for the line in turn; check it if it is the header, or latch the tags of the command that it holds."""
+        header, completion = line.header, self.o.payload
+        command = data.View(struct(COMMANDS[Opcode.NOP]), line.bits)
+        m.d.comb += [line.take.eq(line.there & (in_header | line.failed)), prefetch.done.eq(line.take)]
+        with m.If(in_header):
+            list_start = self.base + header.command_list
+            m.d.sync += [
+                prefetch.list_end.eq(header.command_list + header.commands),
+                prefetch.end.eq(list_start + header.commands),
+            ]
+            with m.If(line.there):
+                m.d.sync += [at.eq(list_start), prefetch.following.eq(list_start)]
+        with m.If(line.there):
+            with m.If(line.failed):
+                self._fail(m, prefetch, Error.MEMORY_READ, at)
+            with m.Elif(~in_header):
+                m.d.sync += [completion.layer.eq(command.layer), completion.tag.eq(command.tag)]
+                m.next = "EXECUTE"
+            with m.Elif(header.magic != MAGIC):
+                self._fail(m, prefetch, Error.BAD_MAGIC, header.magic)
+            with m.Elif(header.version != VERSION):
+                self._fail(m, prefetch, Error.BAD_VERSION, header.version)
+            with m.Else():
+                m.next = "NEXT"
+
+    def _fail(self, m: Module, prefetch: _Prefetch, code: ValueLike, info: ValueLike) -> None:
+        """Complete with an error; nothing more is prefetched."""
+        m.d.sync += [self.o.payload.error.eq(code), self.o.payload.info.eq(info), prefetch.listing.eq(0)]
+        m.next = "COMPLETE"

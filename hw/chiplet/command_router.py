@@ -1,64 +1,25 @@
-"""Command router: some commands are carried out by a unit outside the executor."""
+"""Command router: each command goes to the unit of a chiplet that carries it out."""
 
-from typing import Any
+from collections.abc import Sequence
 
-from amaranth.hdl import Elaboratable, Module, Signal
+from amaranth.hdl import Cat, Elaboratable, Module, Signal
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import In, Out
 
 from contracts import COMMAND_BYTES, COMMANDS, Opcode
 from hw.contracts import struct
-from hw.graph.csr_reader import ErrorReport
-from hw.memory.formats import line_address_width
+from hw.graph.formats import ErrorReport
 
-__all__ = ["CommandRouter", "offload_members", "route_commands"]
-
-
-def offload_members(address_width: int) -> dict[str, wiring.Member]:
-    """Return the ports of a chiplet whose commands a unit outside carries out in part.
-
-    ``offload``: the commands; ``offloaded``: their answers; ``base``: line address that their addresses count from.
-    """
-    return {
-        "offload": Out(stream.Signature(8 * COMMAND_BYTES)),
-        "offloaded": In(stream.Signature(ErrorReport)),
-        "base": Out(line_address_width(address_width)),
-    }
-
-
-def route_commands(m: Module, chiplet: Any, opcodes: tuple[Opcode, ...], reader: Any, inside: Any) -> None:
-    """Share the commands of `reader` between the unit `inside` a chiplet and the one outside.
-
-    Parameters
-    ----------
-    m
-        Of the chiplet.
-    chiplet
-        Has `offload_members`, ``opcode`` and ``layer``, which are set to those of the command outside if there is one.
-    opcodes
-        Commands of the unit outside.
-    reader, inside
-        ``reader.command`` and ``reader.executed``, ``inside.command`` and ``inside.executed``.
-    """
-    m.submodules.command_router = router = CommandRouter(opcodes)
-    connect(m, reader.command, router.i)
-    connect(m, router.executed, reader.executed)
-    connect(m, router.o[0], inside.command)
-    connect(m, router.o[1], flipped(chiplet.offload))
-    connect(m, inside.executed, router.answers[0])
-    connect(m, flipped(chiplet.offloaded), router.answers[1])
-    m.d.comb += chiplet.base.eq(reader.base)
-    with m.If(router.opcode != Opcode.NOP):
-        m.d.comb += [chiplet.opcode.eq(router.opcode), chiplet.layer.eq(router.layer)]
+__all__ = ["CommandRouter"]
 
 
 class CommandRouter(wiring.Component):
-    """Hands each command to the unit that knows its opcode, and the unit's answer back.
+    """Hands each command to the target that has its opcode, and that target's answer back.
 
     Parameters
     ----------
     opcodes
-        Commands of the unit outside; all others, unknown ones too, are the executor's.
+        Commands of targets 1, 2, ...; all others, unknown ones too, go to target 0.
 
     Attributes
     ----------
@@ -67,30 +28,31 @@ class CommandRouter(wiring.Component):
     executed : stream of `ErrorReport`
         Their answers.
     o : streams of unsigned(512)
-        0: to the executor, 1: to the unit outside. ``valid`` depends on `i` combinationally, and ``i.ready`` on
-        ``ready``.
+        To the targets. ``valid`` depends on `i` combinationally, and ``i.ready`` on ``ready``.
     answers : streams of `ErrorReport`
-        Of both.
+        From the targets.
     opcode, layer : Out(8)
-        Command of the unit outside that is under way; `Opcode.NOP` while there is none.
+        Command under way in another target than 0; `Opcode.NOP` while there is none.
 
     Raises
     ------
     ValueError
-        If there are no opcodes.
+        If a target has no opcode, or an opcode several targets.
     """
 
-    def __init__(self, opcodes: tuple[Opcode, ...]) -> None:
-        if not opcodes:
-            raise ValueError(f"opcodes must name at least one command, not {opcodes!r}")
-        self.opcodes = opcodes
+    def __init__(self, opcodes: Sequence[tuple[Opcode, ...]] = ()) -> None:
+        self.opcodes = tuple(opcodes)
+        listed = [opcode for target in self.opcodes for opcode in target]
+        if not all(self.opcodes) or len(set(listed)) < len(listed):
+            raise ValueError(f"opcodes must be at least one for each target, each for one target, not {opcodes!r}")
+        targets = 1 + len(self.opcodes)
         command, answer = stream.Signature(8 * COMMAND_BYTES), stream.Signature(ErrorReport)
         super().__init__(
             {
                 "i": In(command),
                 "executed": Out(answer),
-                "o": Out(command).array(2),
-                "answers": In(answer).array(2),
+                "o": Out(command).array(targets),
+                "answers": In(answer).array(targets),
                 "opcode": Out(8),
                 "layer": Out(8),
             }
@@ -100,21 +62,24 @@ class CommandRouter(wiring.Component):
         """Route by opcode; remember the command under way for the counters."""
         m = Module()
         head = data.View(struct(COMMANDS[Opcode.NOP]), self.i.payload)
-        outside = Signal()
+        chosen = Signal(len(self.o), init=1)
         with m.Switch(head.opcode):
-            with m.Case(*self.opcodes):
-                m.d.comb += outside.eq(1)
+            for n, opcodes in enumerate(self.opcodes, start=1):
+                with m.Case(*opcodes):
+                    m.d.comb += chosen.eq(1 << n)
+        m.d.comb += self.i.ready.eq((chosen & Cat(target.ready for target in self.o)).any())
         for n, target in enumerate(self.o):
-            m.d.comb += [target.payload.eq(self.i.payload), target.valid.eq(self.i.valid & (outside == n))]
-            with m.If(outside == n):
-                m.d.comb += self.i.ready.eq(target.ready)
-        with m.If(self.o[1].valid & self.o[1].ready):
-            m.d.sync += [self.opcode.eq(head.opcode), self.layer.eq(head.layer)]
+            m.d.comb += [target.payload.eq(self.i.payload), target.valid.eq(self.i.valid & chosen[n])]
         # One command is under way at a time, so there is one answer.
-        for answer in self.answers:
-            m.d.comb += answer.ready.eq(self.executed.ready)
+        first, *others = self.answers
+        m.d.comb += [self.executed.valid.eq(first.valid), self.executed.payload.eq(first.payload)]
+        m.d.comb += [answer.ready.eq(self.executed.ready) for answer in self.answers]
+        for answer in others:
             with m.If(answer.valid):
                 m.d.comb += [self.executed.valid.eq(1), self.executed.payload.eq(answer.payload)]
-        with m.If(self.answers[1].valid & self.answers[1].ready):
-            m.d.sync += [self.opcode.eq(Opcode.NOP), self.layer.eq(0)]
+        for target, answer in zip(self.o[1:], others, strict=True):
+            with m.If(target.valid & target.ready):
+                m.d.sync += [self.opcode.eq(head.opcode), self.layer.eq(head.layer)]
+            with m.If(answer.valid & answer.ready):
+                m.d.sync += [self.opcode.eq(Opcode.NOP), self.layer.eq(0)]
         return m

@@ -1,15 +1,16 @@
 """Sizes of a chiplet."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from contracts.parameters import Parameters, part, size
 from hw.pe.formats import PEConfig
 
-__all__ = ["ChipletConfig"]
+__all__ = ["GatherChipletConfig"]
 
 
 @dataclass(frozen=True)
-class ChipletConfig:
+class GatherChipletConfig(Parameters):
     """Sizes of a chiplet with gather PEs, fixed at generation.
 
     Parameters
@@ -21,7 +22,7 @@ class ChipletConfig:
     pe
         Sizes of a PE, and of the memory port.
     depth
-        Beats a reader may have asked for: the memory's latency in cycles plus a burst keeps it busy.
+        Most outstanding beats of a reader; as many as the memory's latency in cycles plus a burst keep it busy.
 
     Raises
     ------
@@ -34,17 +35,10 @@ class ChipletConfig:
     #: Names of the ports on which the chiplet counts its work.
     counters: ClassVar[tuple[str, ...]] = ()
 
-    groups: int = 2
-    pes: int = 2
-    pe: PEConfig = field(default_factory=PEConfig)
-    depth: int = 128
-
-    def __post_init__(self) -> None:
-        for name in ("groups", "pes"):
-            if not 1 <= getattr(self, name) <= 64:
-                raise ValueError(f"{name} must be in 1..64, not {getattr(self, name)!r}")
-        if not 16 <= self.depth <= 1024:
-            raise ValueError(f"depth must be in 16..1024, not {self.depth!r}")
+    groups: int = size(2, 1, 64)
+    pes: int = size(2, 1, 64)
+    pe: PEConfig = part(PEConfig)
+    depth: int = size(128, 16, 1024)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -60,6 +54,11 @@ class ChipletConfig:
     def lanes(self) -> int:
         """Multiply-accumulate units of the whole chiplet."""
         return self.groups * self.pes * self.pe.lanes
+
+    @property
+    def partials(self) -> bool:
+        """Whether it can work on a ring, where vertices may be halves of partial sums: the ring unit adds them up."""
+        return True
 
     @property
     def port(self) -> tuple[int, int]:

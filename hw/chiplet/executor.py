@@ -1,29 +1,30 @@
 """Executor: carries out one command at a time by setting up the units and counting what they finish."""
 
-from amaranth import Cat, Const, Elaboratable, Module, Mux, Signal, Value, unsigned
-from amaranth.lib import data, enum, stream, wiring
-from amaranth.lib.wiring import In, Out
-from amaranth.utils import bits_for, exact_log2
+from amaranth import Elaboratable, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import enum, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.utils import exact_log2
 
-from contracts import COMMAND_BYTES, COMMANDS, LINE_BYTES, ROW_BYTES, VALUE_BITS, Activation, Error, Opcode
+from contracts import COMMAND_BYTES, ROW_BYTES, Activation, Opcode
 from hw.chiplet.gather import GatherSettings
+from hw.chiplet.layer_sizes import WORDS_OF_GRANULE, LayerSizes
 from hw.chiplet.task_builder import TaskSettings
-from hw.contracts import struct
+from hw.command.checks import Check, refuse
+from hw.command.front_end import CommandFrontEnd
 from hw.graph.csr_reader import CsrRequest, ErrorReport
-from hw.memory.formats import WORD_BYTES, RangeRequest, line_address_width
+from hw.memory.formats import RangeRequest, line_address_width
 from hw.pe.formats import Mode, PEConfig
 
 __all__ = ["Executor", "Route"]
 
-_WORDS_OF_LINE = exact_log2(LINE_BYTES // WORD_BYTES)
-_WORDS_OF_GRANULE = ROW_BYTES // WORD_BYTES
-_ELEMENTS_OF_GRANULE = exact_log2(ROW_BYTES * 8 // VALUE_BITS)
-#: Most rows of a weight matrix: a sparse entry names one with 16 bits.
-_MAX_IN = 1 << 16
-#: Most addresses of a command.
-_MOST_LINES = 5
-#: Offsets are counted in 32 bits, and there is one more than segments.
-_MAX_SEGMENTS = (1 << 32) - 2
+#: Cycle in which a command is accepted or refused: `LayerSizes` needs so long.
+_DECIDED = 5
+#: Which address adder each operand uses; a unit's address comes from the same adder with every opcode.
+_SLOTS = {
+    Opcode.LOAD_WEIGHTS: ("weights", "biases"),
+    Opcode.COMBINE: ("features", "scales", "combined", "feature_offsets"),
+    Opcode.AGGREGATE: ("edges", "scales", "combined", "results", "offsets"),
+}
 
 
 class Route(enum.Enum, shape=2):  # type: ignore[call-arg]
@@ -50,13 +51,13 @@ class Executor(wiring.Component):
     Attributes
     ----------
     base : In
-        Line address that a command's addresses count from.
+        Line address that a command's addresses count from; constant while one is under way.
     command : stream of unsigned(512)
     executed : stream of `ErrorReport`
         First error of the command, or code 0. ``BAD_OPERAND`` has the operand: a size beyond the configuration, an
         address beyond the address space, or the number of vertices where they have too many segments.
     errors : streams of `ErrorReport`, always ready
-        What the units report; with several in one cycle the lowest counts. Only a command under way has errors.
+        Reports of the units, as for `hw.command.front_end.CommandFrontEnd`.
     opcode, layer : Out
         Command under way, for counters; `Opcode.NOP` while idle.
     route : Out(Route)
@@ -81,6 +82,9 @@ class Executor(wiring.Component):
 
     def __init__(self, config: PEConfig, error_sources: int) -> None:
         self.config = config
+        self._front = CommandFrontEnd(
+            dict.fromkeys(_SLOTS, _DECIDED), config.address_width, error_sources, slots=_SLOTS, registered=True
+        )
         super().__init__(
             {
                 "base": In(line_address_width(config.address_width)),
@@ -106,310 +110,221 @@ class Executor(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Build the checks and the set-up of each opcode."""
+        """Set up the units for a command that is accepted; wait for them, or break off."""
         m = Module()
-        config = self.config
-        beats_of_line = exact_log2(8 * LINE_BYTES // config.data_width)
-        beats_of_granule = ROW_BYTES * 8 // config.data_width
+        m.submodules.front = front = self._front
+        m.submodules.sizes = sizes = LayerSizes(self.config)
+        connect(m, flipped(self.command), front.command)
+        connect(m, front.executed, flipped(self.executed))
+        for outer, inner in zip(self.errors, front.errors, strict=True):
+            connect(m, flipped(outer), inner)
+        m.d.comb += [front.base.eq(self.base), self.opcode.eq(front.opcode), self.layer.eq(front.layer)]
+        biases = Signal()  # second step of LOAD_WEIGHTS
+        self._size(m, sizes)
+        self._refuse(m, sizes)
+        self._set_up(m, sizes)
+        self._request(m, sizes, biases)
 
-        # What no opcode uses is not kept.
-        most = max(layout.offsets.get("reserved", 8 * COMMAND_BYTES) for layout in COMMANDS.values())
-        kept = Signal(most, reset_less=True)
-        bits = Cat(kept, Const(0, 8 * COMMAND_BYTES - len(kept)))
-        head = data.View(struct(COMMANDS[Opcode.NOP]), bits)
-        load = data.View(struct(COMMANDS[Opcode.LOAD_WEIGHTS]), bits)
-        combine = data.View(struct(COMMANDS[Opcode.COMBINE]), bits)
-        aggregate = data.View(struct(COMMANDS[Opcode.AGGREGATE]), bits)
-
-        report = Signal(ErrorReport)
-        working = Signal()
-        failed = report.code != Error.NONE
-        m.d.comb += self.executed.payload.eq(report)
-        for source in reversed(self.errors):
-            with m.If(source.valid & working & ~failed):
-                m.d.sync += report.eq(source.payload)
-
-        # Derived from the command before anything starts, in three steps, because each of them is a long carry chain:
-        # sizes and line addresses chosen by opcode; rows measured and addresses counted from the base; one product.
-        # The last two follow the first by themselves, in MEASURE, CHECK and MULTIPLY.
-        f_in, f_out = Signal(32, reset_less=True), Signal(16, reset_less=True)
-        vertices = Signal(32, reset_less=True)
-        lines = [Signal(32, name=f"line{k}", reset_less=True) for k in range(_MOST_LINES)]
-        sum_bits = 1 + max(len(self.base), 32)
-        sums = [Signal(sum_bits, name=f"sum{k}", reset_less=True) for k in range(_MOST_LINES)]
-        # A width that is not refused is at most `max_out`, and a number of inputs at most `weight_rows`.
-        width = f_out[: bits_for(config.max_out)]
-        inputs = f_in[: bits_for(config.weight_rows)]
-        last_chunk = Signal(range(config.max_chunks))  # of an output row
-        most_granules = 1 + ((config.max_out - 1) >> _ELEMENTS_OF_GRANULE)
-        granules = Signal(range(most_granules + 1))  # of a row of results or weights
-        factor, product = Signal(32, reset_less=True), Signal(48, reset_less=True)
-        times = Signal(max(len(aggregate.tiles), bits_for(most_granules * max(_WORDS_OF_GRANULE, beats_of_granule))))
-        first, end = Signal(33, reset_less=True), Signal(34, reset_less=True)
-        settings = Signal(config.settings, reset_less=True)
-        task_settings = Signal.like(self.task_settings, reset_less=True)
-        gather_settings = Signal.like(self.gather_settings, reset_less=True)
-        m.d.comb += [
-            self.settings.eq(settings),
-            self.task_settings.eq(task_settings),
-            self.gather_settings.eq(gather_settings),
-        ]
-        m.d.sync += [
-            last_chunk.eq((width - 1) >> exact_log2(config.lanes)),
-            granules.eq((width + (1 << _ELEMENTS_OF_GRANULE) - 1) >> _ELEMENTS_OF_GRANULE),
-            first.eq(aggregate.first_vertex - aggregate.first_source),
-            end.eq(first + aggregate.vertices),
-            *(sum_.eq(self.base + line) for sum_, line in zip(sums, lines, strict=True)),
-            product.eq(factor * times),
-        ]
-        with m.Switch(head.opcode):
-            with m.Case(Opcode.LOAD_WEIGHTS):
-                m.d.sync += [factor.eq(f_in), times.eq(granules * _WORDS_OF_GRANULE)]
-            with m.Case(Opcode.COMBINE):
-                m.d.sync += [factor.eq(combine.first_row), times.eq(granules * beats_of_granule)]
-            with m.Default():
-                m.d.sync += [factor.eq(vertices), times.eq(aggregate.tiles)]
-        # What is wrong with them, each known a cycle after what it hangs on and looked at no sooner.
-        wrong_out, wrong_in, no_row, many = Signal(), Signal(), Signal(), Signal()
-        beyond = Signal(_MOST_LINES)
-        chunk_shift = Signal.like(settings.chunk_shift)
-        m.d.sync += [
-            wrong_out.eq((f_out == 0) | (f_out > config.max_out)),
-            wrong_in.eq((f_in == 0) | (f_in > (config.weight_rows >> chunk_shift)) | (f_in > _MAX_IN)),
-            no_row.eq(first[-1] | (end > aggregate.sources)),
-            many.eq(Mux(head.opcode == Opcode.COMBINE, vertices, product) > _MAX_SEGMENTS),
-            beyond.eq(Cat(sum_[len(self.base) :].any() for sum_ in sums)),
-        ]
-        for bit in range(len(settings.last_chunk)):
-            with m.If(last_chunk[bit]):
-                m.d.comb += chunk_shift.eq(bit + 1)
-
+        loads = front.opcode == Opcode.LOAD_WEIGHTS
         missing = Signal(32, reset_less=True)  # rows or biases not yet done
         m.d.sync += missing.eq(missing - self.progress)
-        csr = Signal.like(self.csr.payload, reset_less=True)
-        scales = Signal.like(self.scales.payload, reset_less=True)
         csr_asked, scales_asked = Signal(), Signal()
-        m.d.comb += [self.csr.payload.eq(csr), self.scales.payload.eq(scales)]
-
-        # Which of the lines each opcode's addresses are.
-        weights, biases = 0, 1
-        features, combined, feature_offsets = 0, 2, 3
-        edges, results, offsets = 0, 3, 4
-        row_scales = 1
-
-        def choose(*chosen: Value) -> None:
-            m.d.sync += [line.eq(address) for line, address in zip(lines, chosen, strict=False)]
-
-        def words(line: int) -> Value:
-            return sums[line] << _WORDS_OF_LINE
-
-        def beats(line: int) -> Value:
-            return sums[line] << beats_of_line
-
-        def refuse(code: Error, info: Value) -> None:
-            m.d.sync += [report.code.eq(code), report.info.eq(info)]
-            m.next = "ANSWER"
-
-        def refuse_beyond(*chosen: int) -> None:
-            """Refuse addresses that the port cannot reach; the first named counts."""
-            for line in reversed(chosen):
-                with m.If(beyond[line]):
-                    refuse(Error.BAD_OPERAND, lines[line])
-
-        with m.FSM() as fsm:
+        with m.FSM():
             with m.State("RESET"):
                 m.d.sync += [self.halt.eq(0), self.clear.eq(0)]
                 m.next = "IDLE"
 
             with m.State("IDLE"):
-                m.d.comb += self.command.ready.eq(1)
-                m.d.sync += [kept.eq(self.command.payload), report.eq(0)]
-                with m.If(self.command.valid):
-                    m.next = "DECODE"
-
-            with m.State("DECODE"):
-                m.d.sync += csr.eq(0)
-                m.next = "MEASURE"
-                with m.Switch(head.opcode):
-                    with m.Case(Opcode.NOP):
-                        m.next = "ANSWER"
-                    with m.Case(Opcode.LOAD_WEIGHTS):
-                        m.d.sync += [f_in.eq(load.f_in), f_out.eq(load.f_out)]
-                        choose(load.weights, load.biases)
-                    with m.Case(Opcode.COMBINE):
-                        m.d.sync += [f_in.eq(combine.f_in), f_out.eq(combine.f_out), vertices.eq(combine.vertices)]
-                        choose(combine.features, combine.scales, combine.combined, combine.feature_offsets)
-                    with m.Case(Opcode.AGGREGATE):
-                        m.d.sync += [f_in.eq(1), f_out.eq(aggregate.f_out), vertices.eq(aggregate.vertices)]
-                        choose(
-                            aggregate.edges,
-                            aggregate.scales,
-                            aggregate.combined,
-                            aggregate.results,
-                            aggregate.offsets,
-                        )
-                    with m.Default():
-                        refuse(Error.BAD_OPCODE, head.opcode)
-
-            with m.State("MEASURE"):
-                m.next = "CHECK"
-
-            with m.State("CHECK"):
                 m.d.sync += [
-                    settings.f_in.eq(f_in),
-                    settings.f_out.eq(f_out),
-                    settings.last_chunk.eq(last_chunk),
-                    settings.chunk_shift.eq(chunk_shift),
-                    settings.relu.eq(0),
-                    settings.bias.eq(0),
-                    settings.self_weight.eq(aggregate.self_weight),
-                    settings.neighbour_weight.eq(aggregate.neighbour_weight),
-                    task_settings.stride.eq(granules * beats_of_granule),
-                    task_settings.gather.eq(0),
-                    gather_settings.stride.eq(granules * beats_of_granule),
-                    gather_settings.last_beat.eq((width - 1) >> exact_log2(config.elements)),
-                    gather_settings.first_vertex.eq(aggregate.first_vertex),
-                    gather_settings.first_source.eq(aggregate.first_source),
-                    gather_settings.sources.eq(aggregate.sources),
-                    gather_settings.partials.eq(aggregate.partials),
-                    gather_settings.combined.eq(beats(combined)),
-                    missing.eq(vertices),
+                    biases.eq(0),
+                    missing.eq(Mux(loads, sizes.f_in, sizes.vertices)),
                     csr_asked.eq(0),
-                    scales_asked.eq(0),
+                    scales_asked.eq(loads),
                 ]
-                m.next = "MULTIPLY"
-                with m.If(wrong_out):
-                    refuse(Error.BAD_OPERAND, f_out)
-
-            with m.State("MULTIPLY"):
-                with m.Switch(head.opcode):
-                    with m.Case(Opcode.LOAD_WEIGHTS):
-                        m.next = "LOAD_WEIGHTS"
-                    with m.Case(Opcode.COMBINE):
-                        m.next = "COMBINE"
-                    with m.Case(Opcode.AGGREGATE):
-                        m.next = "AGGREGATE"
-                with m.If(wrong_in):
-                    refuse(Error.BAD_OPERAND, f_in)
-
-            with m.State("LOAD_WEIGHTS"):
-                m.d.sync += [
-                    self.route.eq(Route.WEIGHTS),
-                    csr.array.eq(words(weights)),
-                    csr.words.eq(product),
-                    csr.rows.eq(f_in),
-                    csr.tiles.eq(1),
-                    csr.uniform.eq(1),
-                    csr.stride.eq(granules * _WORDS_OF_GRANULE),
-                    missing.eq(f_in),
-                    scales_asked.eq(1),
-                ]
-                m.next = "PREPARE"
-                refuse_beyond(weights, biases)
+                with m.If(front.start):
+                    m.next = "PREPARE"
 
             with m.State("LOAD_BIASES"):
-                m.d.sync += [
-                    self.route.eq(Route.BIASES),
-                    csr.array.eq(words(biases)),
-                    csr.words.eq(f_out),
-                    csr.rows.eq(1),
-                    csr.stride.eq(f_out),
-                    missing.eq(f_out),
-                    csr_asked.eq(0),
-                ]
+                m.d.sync += [missing.eq(sizes.f_out), csr_asked.eq(0)]
                 m.next = "PREPARE"
-
-            with m.State("COMBINE"):
-                m.d.sync += [
-                    self.route.eq(Route.FEATURES),
-                    settings.mode.eq(Mux(combine.sparse, Mode.SPARSE, Mode.DENSE)),
-                    settings.shift.eq(combine.shift),
-                    task_settings.results.eq(beats(combined) + product),
-                    csr.offsets.eq(words(feature_offsets)),
-                    csr.array.eq(words(features)),
-                    csr.words.eq(combine.entries),
-                    csr.rows.eq(vertices),
-                    csr.tiles.eq(1),
-                    csr.uniform.eq(~combine.sparse),
-                    csr.stride.eq((((inputs - 1) >> _ELEMENTS_OF_GRANULE) + 1) * _WORDS_OF_GRANULE),
-                    scales.address.eq(words(row_scales)),
-                    scales.words.eq(vertices),
-                ]
-                m.next = "PREPARE"
-                refuse_beyond(features, row_scales, combined)
-                with m.If(combine.sparse):
-                    refuse_beyond(feature_offsets)
-                with m.If(many):
-                    refuse(Error.BAD_OPERAND, vertices)
-
-            with m.State("AGGREGATE"):
-                m.d.sync += [
-                    self.route.eq(Route.SOURCES),
-                    settings.mode.eq(Mode.GATHER),
-                    settings.shift.eq(aggregate.shift),
-                    settings.relu.eq(aggregate.activation == Activation.RELU),
-                    settings.bias.eq(aggregate.activation != Activation.DNP),
-                    task_settings.gather.eq(1),
-                    task_settings.results.eq(beats(results)),
-                    csr.offsets.eq(words(offsets)),
-                    csr.array.eq(words(edges)),
-                    csr.words.eq(aggregate.edge_count),
-                    csr.rows.eq(vertices),
-                    csr.tiles.eq(aggregate.tiles),
-                    scales.address.eq(words(row_scales)),
-                    scales.words.eq(vertices),
-                ]
-                m.next = "PREPARE"
-                refuse_beyond(offsets, edges, row_scales, combined, results)
-                with m.If(aggregate.tiles == 0):
-                    refuse(Error.BAD_OPERAND, aggregate.tiles)
-                # Every destination has a row of its own among the combined ones.
-                with m.Elif(no_row):
-                    refuse(Error.BAD_OPERAND, aggregate.first_vertex)
-                with m.Elif(many):
-                    refuse(Error.BAD_OPERAND, vertices)
 
             with m.State("PREPARE"):
                 m.d.comb += self.start.eq(1)
                 m.next = "START"
 
             with m.State("START"):
-                m.d.comb += [self.csr.valid.eq(~csr_asked), self.scales.valid.eq(~scales_asked), working.eq(1)]
+                m.d.comb += [self.csr.valid.eq(~csr_asked), self.scales.valid.eq(~scales_asked)]
                 m.d.sync += [
                     csr_asked.eq(csr_asked | self.csr.ready),
                     scales_asked.eq(scales_asked | self.scales.ready),
                 ]
                 # Units may be done with what was asked of them before all has been asked.
                 with m.If((missing == 0) & ~csr_asked):
-                    m.d.comb += [self.csr.valid.eq(0), self.scales.valid.eq(0)]
-                    m.next = "ANSWER"
+                    m.d.comb += [self.csr.valid.eq(0), self.scales.valid.eq(0), front.done.eq(1)]
+                    m.next = "IDLE"
                 with m.Elif((csr_asked | self.csr.ready) & (scales_asked | self.scales.ready)):
                     m.next = "WORK"
 
             with m.State("WORK"):
-                m.d.comb += working.eq(1)
-                with m.If(failed):
+                with m.If(front.failed):
                     m.d.sync += self.halt.eq(1)
                     m.next = "HALT"
                 with m.Elif((missing == 0) & ~self.reading & ~self.writing):
-                    m.next = "ANSWER"
-                    with m.If((head.opcode == Opcode.LOAD_WEIGHTS) & (self.route == Route.WEIGHTS)):
+                    with m.If(loads & ~biases):
+                        m.d.sync += biases.eq(1)
                         m.next = "LOAD_BIASES"
+                    with m.Else():
+                        m.d.comb += front.done.eq(1)
+                        m.next = "IDLE"
 
-            # Registers say what goes to every unit, set on the way into these states.
+            # Registers drive halt and clear, set on the way into these states, because they reach every unit.
             with m.State("HALT"):
                 with m.If(~self.unanswered & ~self.writing):
                     m.d.sync += self.clear.eq(1)
                     m.next = "CLEAR"
 
             with m.State("CLEAR"):
+                m.d.comb += front.done.eq(1)
                 m.d.sync += [self.halt.eq(0), self.clear.eq(0)]
-                m.next = "ANSWER"
-
-            with m.State("ANSWER"):
-                m.d.comb += self.executed.valid.eq(1)
-                with m.If(self.executed.ready):
-                    m.next = "IDLE"
-        with m.If(~fsm.ongoing("RESET") & ~fsm.ongoing("IDLE")):
-            m.d.comb += [self.opcode.eq(head.opcode), self.layer.eq(head.layer)]
+                m.next = "IDLE"
         return m
+
+    def _size(self, m: Module, sizes: LayerSizes) -> None:
+        """Choose the sizes of the layer by opcode."""
+        front = self._front
+        combine, aggregate = front.view(Opcode.COMBINE), front.view(Opcode.AGGREGATE)
+        m.d.comb += [
+            sizes.opcode.eq(front.opcode),
+            sizes.first_row.eq(combine.first_row),
+            sizes.tiles.eq(aggregate.tiles),
+        ]
+        chosen = {name: Signal.like(getattr(sizes, name), reset_less=True) for name in ("f_in", "f_out", "vertices")}
+        for name, register in chosen.items():
+            m.d.comb += getattr(sizes, name).eq(register)
+        # An AGGREGATE has no inputs.
+        m.d.sync += chosen["f_in"].eq(1)
+        with m.Switch(front.opcode):
+            for opcode in _SLOTS:
+                view = front.view(opcode)
+                with m.Case(opcode):
+                    known = view.shape().members
+                    m.d.sync += [register.eq(view[name]) for name, register in chosen.items() if name in known]
+
+    def _refuse(self, m: Module, sizes: LayerSizes) -> None:
+        """Check operands; each check is registered, one cycle after its inputs."""
+        front = self._front
+        combine, aggregate = front.view(Opcode.COMBINE), front.view(Opcode.AGGREGATE)
+        wrong_columns = Signal()
+        m.d.sync += wrong_columns.eq(aggregate.first_granule + sizes.granules > aggregate.row_granules)
+        # Every destination has a row of its own among the combined ones.
+        first, end, no_row = Signal(33, reset_less=True), Signal(34, reset_less=True), Signal()
+        m.d.sync += [
+            first.eq(aggregate.first_vertex - aggregate.first_source),
+            end.eq(first + aggregate.vertices),
+            no_row.eq(first[-1] | (end > aggregate.sources)),
+        ]
+        rows = (Check(sizes.wrong_out, sizes.f_out), Check(sizes.wrong_in, sizes.f_in))
+        many = Check(sizes.many, sizes.vertices)
+        tiles = (
+            Check(wrong_columns, aggregate.row_granules),
+            Check(aggregate.tiles == 0, aggregate.tiles),
+            Check(no_row, aggregate.first_vertex),
+        )
+        refuse(
+            m,
+            front,
+            {
+                Opcode.LOAD_WEIGHTS: rows,
+                Opcode.COMBINE: (*rows, many),
+                Opcode.AGGREGATE: (*rows, *tiles, many),
+            },
+        )
+        m.d.comb += front.unused.eq(front.among((Opcode.COMBINE, "feature_offsets", ~combine.sparse)))
+
+    def _set_up(self, m: Module, sizes: LayerSizes) -> None:
+        """Derive the settings; they follow the command, which is constant while units work."""
+        config, front = self.config, self._front
+        combine, aggregate = front.view(Opcode.COMBINE), front.view(Opcode.AGGREGATE)
+        settings = Signal(config.settings, reset_less=True)
+        task = Signal.like(self.task_settings, reset_less=True)
+        gather = Signal.like(self.gather_settings, reset_less=True)
+        m.d.comb += [self.settings.eq(settings), self.task_settings.eq(task), self.gather_settings.eq(gather)]
+        beats_of_granule = ROW_BYTES * 8 // config.data_width
+        stride = sizes.granules * beats_of_granule
+        columns = aggregate.first_granule * beats_of_granule
+        results = columns + front.beats(Opcode.AGGREGATE, "results", config.data_width)
+        combined = front.beats(Opcode.COMBINE, "combined", config.data_width)
+        gathers = front.opcode == Opcode.AGGREGATE
+        m.d.sync += [
+            settings.f_in.eq(sizes.f_in),
+            settings.f_out.eq(sizes.f_out),
+            settings.last_chunk.eq(sizes.last_chunk),
+            settings.chunk_shift.eq(sizes.chunk_shift),
+            settings.self_weight.eq(aggregate.self_weight),
+            settings.neighbour_weight.eq(aggregate.neighbour_weight),
+            settings.mode.eq(Mux(gathers, Mode.GATHER, Mux(combine.sparse, Mode.SPARSE, Mode.DENSE))),
+            settings.shift.eq(Mux(gathers, aggregate.shift, combine.shift)),
+            settings.relu.eq(gathers & (aggregate.activation == Activation.RELU)),
+            settings.bias.eq(gathers & (aggregate.activation != Activation.DNP)),
+            task.stride.eq(Mux(gathers, aggregate.row_granules * beats_of_granule, stride)),
+            task.gather.eq(gathers),
+            task.results.eq(Mux(gathers, results, combined + sizes.product)),
+            gather.stride.eq(stride),
+            gather.last_beat.eq((sizes.width - 1) >> exact_log2(config.elements)),
+            gather.first_vertex.eq(aggregate.first_vertex),
+            gather.first_source.eq(aggregate.first_source),
+            gather.sources.eq(aggregate.sources),
+            gather.partials.eq(aggregate.partials),
+            gather.combined.eq(combined),
+        ]
+
+    def _request(self, m: Module, sizes: LayerSizes, biases: Value) -> None:
+        """Derive what the readers are asked for, and where the rows go."""
+        front = self._front
+        combine, aggregate = front.view(Opcode.COMBINE), front.view(Opcode.AGGREGATE)
+        csr = Signal.like(self.csr.payload, reset_less=True)
+        scales = Signal.like(self.scales.payload, reset_less=True)
+        row_words = sizes.granules * WORDS_OF_GRANULE
+        m.d.comb += [self.csr.payload.eq(csr), self.scales.payload.eq(scales)]
+        m.d.sync += [
+            csr.eq(0),
+            csr.rows.eq(sizes.vertices),
+            csr.tiles.eq(1),
+            scales.address.eq(front.words(Opcode.COMBINE, "scales")),
+            scales.words.eq(sizes.vertices),
+        ]
+        with m.Switch(front.opcode):
+            with m.Case(Opcode.LOAD_WEIGHTS):
+                m.d.sync += [
+                    self.route.eq(Route.WEIGHTS),
+                    csr.array.eq(front.words(Opcode.LOAD_WEIGHTS, "weights")),
+                    csr.words.eq(sizes.product),
+                    csr.rows.eq(sizes.f_in),
+                    csr.uniform.eq(1),
+                    csr.stride.eq(row_words),
+                ]
+                with m.If(biases):
+                    m.d.sync += [
+                        self.route.eq(Route.BIASES),
+                        csr.array.eq(front.words(Opcode.LOAD_WEIGHTS, "biases")),
+                        csr.words.eq(sizes.f_out),
+                        csr.rows.eq(1),
+                        csr.stride.eq(sizes.f_out),
+                    ]
+            with m.Case(Opcode.COMBINE):
+                m.d.sync += [
+                    self.route.eq(Route.FEATURES),
+                    csr.offsets.eq(front.words(Opcode.COMBINE, "feature_offsets")),
+                    csr.array.eq(front.words(Opcode.COMBINE, "features")),
+                    csr.words.eq(combine.entries),
+                    csr.uniform.eq(~combine.sparse),
+                    csr.stride.eq(sizes.input_granules * WORDS_OF_GRANULE),
+                ]
+            with m.Case(Opcode.AGGREGATE):
+                m.d.sync += [
+                    self.route.eq(Route.SOURCES),
+                    csr.offsets.eq(front.words(Opcode.AGGREGATE, "offsets")),
+                    csr.array.eq(front.words(Opcode.AGGREGATE, "edges")),
+                    csr.words.eq(aggregate.edge_count),
+                    csr.tiles.eq(aggregate.tiles),
+                ]

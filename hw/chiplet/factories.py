@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from hw.chiplet.chiplet import Chiplet
 from hw.chiplet.command_reader import CommandReader
 from hw.chiplet.executor import Executor
 from hw.chiplet.gather import GatherUnit
+from hw.chiplet.gather_engine import GatherEngine
 from hw.chiplet.read_gate import ReadGate
 from hw.chiplet.task_builder import TaskBuilder
 from hw.chiplet.weight_loader import WeightLoader
 from hw.pe.formats import PEConfig
 
-__all__ = ["AHEAD", "ERROR_SOURCES", "FETCH_DEPTH", "GATE_CLIENTS", "GATE_MOST", "PARTS", "part"]
+__all__ = ["AHEAD", "ERROR_SOURCES", "FETCH_DEPTH", "GATE_CLIENTS", "GATE_MOST", "PARTS", "gather_chiplet", "part"]
 
 #: Units that report to the executor.
 ERROR_SOURCES = 3
@@ -36,3 +38,8 @@ PARTS: dict[str, Callable[[PEConfig], Any]] = {
 def part(name: str, **sizes: int) -> Any:
     """Return one part for a PE of these `sizes` (of `PEConfig`)."""
     return PARTS[name](PEConfig(**sizes))
+
+
+def gather_chiplet() -> Chiplet:
+    """Return a chiplet with gather PEs as ``configs/default.toml`` has it, alone and without units."""
+    return Chiplet(GatherEngine())

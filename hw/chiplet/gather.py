@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from contracts import Error
-from hw.graph.csr_reader import ErrorReport
+from hw.graph.formats import ErrorReport, is_high_half
 from hw.memory.fetcher import Fetcher
 from hw.memory.formats import ReadBeat, ReadRequest, Word, beat_address_width
 from hw.pe.formats import Coefficient
@@ -16,10 +16,10 @@ __all__ = ["GatherBeat", "GatherSettings", "GatherUnit"]
 
 
 class GatherSettings(data.StructLayout):
-    """What a command fixes for the gather unit.
+    """Settings of the gather unit, constant during a command.
 
     ``first_vertex``: VID of the first destination. ``first_source``, ``sources``: VIDs that have a combined row.
-    ``partials``: the last so many of them are halves of partial sums, low and high in turn.
+    ``partials``: number of these, the last ones, that are halves of partial sums, low and high in turn.
     ``combined``: beat address of the first row. ``stride``: distance of rows in beats. ``last_beat``: beats of a row
     that hold data, less one.
     """
@@ -51,8 +51,8 @@ class GatherBeat(data.StructLayout):
 class GatherUnit(wiring.Component):
     """For each destination: its own row, then those of its sources, in the order of the edges.
 
-    Sources that have no row are reported; their place is taken by the destination's own row with
-    coefficient 0, so that no destination loses its end.
+    Sources without a row are reported and replaced by the destination's own row with coefficient 0, so that no
+    destination loses its end.
 
     Parameters
     ----------
@@ -61,16 +61,16 @@ class GatherUnit(wiring.Component):
     max_beats
         Beats of the longest row.
     depth
-        Beats asked for or waiting, see `hw.memory.fetcher.Fetcher`.
+        Beats requested or waiting, see `hw.memory.fetcher.Fetcher`.
 
     Attributes
     ----------
     settings : In
-        `GatherSettings`, constant while `start` has not come again.
+        `GatherSettings`, constant from one `start` to the next.
     start : In(1)
         The next word belongs to the first destination.
     i : stream of `Word`
-        Sources of each destination; ``last`` ends a destination, ``empty`` words are none.
+        Sources of each destination; ``last`` ends a destination, an ``empty`` word holds no source.
     o : stream of `GatherBeat`
     error : stream of `ErrorReport`, always ready
         ``VID_RANGE`` with the VID.
@@ -102,12 +102,11 @@ class GatherUnit(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Build the three steps: rows wanted, their beats, their data."""
+        """Connect the four steps: row numbers, row addresses, requests of beats, beats."""
         m = Module()
-        settings = self.settings
         tag = data.StructLayout({"coefficient": Coefficient, "first": 1, "last": 1})
-        # Addresses wrap at the port's width, so no more of a row's number counts.
-        row = data.StructLayout({"index": len(settings.combined), "tag": tag})
+        # Addresses wrap at the port's width, so a row's number needs no more bits.
+        row = data.StructLayout({"index": len(self.settings.combined), "tag": tag})
         m.submodules.rows = rows = Slice(row)
         # Registers on both sides of the multiplication of a row's number, and of the addition to the first address:
         # each of them takes most of a cycle.
@@ -115,7 +114,7 @@ class GatherUnit(wiring.Component):
         m.submodules.places = places = Slice(row)
         m.submodules.requests = requests = Queue(ReadRequest(self.address_width, self.data_width), 2)
         m.submodules.fetcher = fetcher = self._fetcher
-        # Every beat asked for has its tag here. There is room for more than fetcher and queue hold: never full.
+        # Tags of all requested beats. It has room for more than fetcher and queue hold, so it is never full.
         m.submodules.tags = tags = Queue(tag, 2 * self.depth)
         m.submodules.out = out = Slice(GatherBeat(self.data_width))
         connect(m, requests.o, fetcher.i)
@@ -123,51 +122,7 @@ class GatherUnit(wiring.Component):
         connect(m, flipped(self.beat), fetcher.beat)
         connect(m, out.o, flipped(self.o))
 
-        # Rows wanted: the destination's own first, then one a word.
-        own = Signal(init=1)
-        vertex = Signal.like(settings.combined, reset_less=True)  # index of the destination's row
-        word = self.i.payload
-        source = Signal(32)
-        known = Signal()
-        first_partial = Signal(32)
-        coefficient = Signal(Coefficient)
-        high = Signal()  # the source is the high half of a partial sum
-        m.d.comb += [
-            source.eq(word.data - settings.first_source),
-            known.eq(~word.empty & (word.data >= settings.first_source) & (source < settings.sources)),
-            first_partial.eq(settings.sources - settings.partials),
-            high.eq((source >= first_partial) & (source[0] != first_partial[0])),
-            rows.i.payload.tag.first.eq(own),
-        ]
-        with m.If(own):
-            m.d.comb += [
-                rows.i.valid.eq(self.i.valid),
-                rows.i.payload.index.eq(vertex),
-                rows.i.payload.tag.coefficient.eq(Coefficient.SELF),
-                rows.i.payload.tag.last.eq(word.empty & word.last),
-                # A destination without sources ends with its own row.
-                self.i.ready.eq(rows.i.ready & word.empty & word.last),
-            ]
-        with m.Else():
-            m.d.comb += [
-                rows.i.valid.eq(self.i.valid & (~word.empty | word.last)),
-                rows.i.payload.index.eq(Mux(known, source, vertex)),
-                rows.i.payload.tag.coefficient.eq(coefficient),
-                rows.i.payload.tag.last.eq(word.last),
-                self.i.ready.eq(rows.i.ready),
-                self.error.valid.eq(self.i.valid & rows.i.ready & ~word.empty & ~known),
-            ]
-        with m.If(known):
-            m.d.comb += coefficient.eq(Mux(high, Coefficient.NEIGHBOUR_HIGH, Coefficient.NEIGHBOUR))
-        m.d.comb += [self.error.payload.code.eq(Error.VID_RANGE), self.error.payload.info.eq(word.data)]
-        with m.If(rows.i.valid & rows.i.ready):
-            m.d.sync += own.eq(rows.i.payload.tag.last)
-            with m.If(rows.i.payload.tag.last):
-                m.d.sync += vertex.eq(vertex + 1)
-        with m.If(self.start):
-            m.d.sync += [own.eq(1), vertex.eq(settings.first_vertex - settings.first_source)]
-
-        # From its number to where a row begins.
+        self._rows(m, rows.i)
         for source, target in ((rows.o, distances.i), (distances.o, places.i)):
             m.d.comb += [
                 target.valid.eq(source.valid),
@@ -175,27 +130,12 @@ class GatherUnit(wiring.Component):
                 source.ready.eq(target.ready),
             ]
         m.d.comb += [
-            distances.i.payload.index.eq(rows.o.payload.index * settings.stride),
-            places.i.payload.index.eq(settings.combined + distances.o.payload.index),
+            distances.i.payload.index.eq(rows.o.payload.index * self.settings.stride),
+            places.i.payload.index.eq(self.settings.combined + distances.o.payload.index),
         ]
+        self._request(m, places.o, requests.i, tags.i)
 
-        # Beats of a row: one request each, so that rows need no alignment beyond a beat.
-        wanted = places.o.payload
-        beat = Signal.like(settings.last_beat)
-        last_beat = beat == settings.last_beat
-        m.d.comb += [
-            requests.i.valid.eq(places.o.valid),
-            tags.i.valid.eq(places.o.valid & requests.i.ready),
-            places.o.ready.eq(requests.i.ready & last_beat),
-            requests.i.payload.address.eq(wanted.index + beat),
-            tags.i.payload.coefficient.eq(wanted.tag.coefficient),
-            tags.i.payload.first.eq(wanted.tag.first & (beat == 0)),
-            tags.i.payload.last.eq(wanted.tag.last & last_beat),
-        ]
-        with m.If(places.o.valid & requests.i.ready):
-            m.d.sync += beat.eq(Mux(last_beat, 0, beat + 1))
-
-        # Data come back in order and meet their tags, which were there before they were asked for.
+        # Data arrive in the order of their requests and meet their tags, which were queued before.
         m.d.comb += [
             out.i.valid.eq(fetcher.o.valid),
             fetcher.o.ready.eq(out.i.ready),
@@ -206,3 +146,65 @@ class GatherUnit(wiring.Component):
             out.i.payload.last.eq(tags.o.payload.last),
         ]
         return m
+
+    def _rows(self, m: Module, rows: stream.Interface) -> None:
+        """Send the number of the destination's own row first, then one for each word; report unknown sources."""
+        settings, word = self.settings, self.i.payload
+        own = Signal(init=1)
+        vertex = Signal.like(settings.combined, reset_less=True)  # number of the destination's row
+        source = Signal(32)
+        known = Signal()
+        first_partial = Signal(32)
+        coefficient = Signal(Coefficient)
+        high = Signal()  # the source is the high half of a partial sum
+        m.d.comb += [
+            source.eq(word.data - settings.first_source),
+            known.eq(~word.empty & (word.data >= settings.first_source) & (source < settings.sources)),
+            first_partial.eq(settings.sources - settings.partials),
+            high.eq(is_high_half(source, first_partial)),
+            rows.payload.tag.first.eq(own),
+        ]
+        with m.If(own):
+            m.d.comb += [
+                rows.valid.eq(self.i.valid),
+                rows.payload.index.eq(vertex),
+                rows.payload.tag.coefficient.eq(Coefficient.SELF),
+                rows.payload.tag.last.eq(word.empty & word.last),
+                # A destination without sources ends with its own row.
+                self.i.ready.eq(rows.ready & word.empty & word.last),
+            ]
+        with m.Else():
+            m.d.comb += [
+                rows.valid.eq(self.i.valid & (~word.empty | word.last)),
+                rows.payload.index.eq(Mux(known, source, vertex)),
+                rows.payload.tag.coefficient.eq(coefficient),
+                rows.payload.tag.last.eq(word.last),
+                self.i.ready.eq(rows.ready),
+                self.error.valid.eq(self.i.valid & rows.ready & ~word.empty & ~known),
+            ]
+        with m.If(known):
+            m.d.comb += coefficient.eq(Mux(high, Coefficient.NEIGHBOUR_HIGH, Coefficient.NEIGHBOUR))
+        m.d.comb += [self.error.payload.code.eq(Error.VID_RANGE), self.error.payload.info.eq(word.data)]
+        with m.If(rows.valid & rows.ready):
+            m.d.sync += own.eq(rows.payload.tag.last)
+            with m.If(rows.payload.tag.last):
+                m.d.sync += vertex.eq(vertex + 1)
+        with m.If(self.start):
+            m.d.sync += [own.eq(1), vertex.eq(settings.first_vertex - settings.first_source)]
+
+    def _request(self, m: Module, rows: stream.Interface, requests: stream.Interface, tags: stream.Interface) -> None:
+        """Request the beats of a row one by one, so that rows need no alignment beyond a beat; queue their tags."""
+        row = rows.payload
+        beat = Signal.like(self.settings.last_beat)
+        last_beat = beat == self.settings.last_beat
+        m.d.comb += [
+            requests.valid.eq(rows.valid),
+            tags.valid.eq(rows.valid & requests.ready),
+            rows.ready.eq(requests.ready & last_beat),
+            requests.payload.address.eq(row.index + beat),
+            tags.payload.coefficient.eq(row.tag.coefficient),
+            tags.payload.first.eq(row.tag.first & (beat == 0)),
+            tags.payload.last.eq(row.tag.last & last_beat),
+        ]
+        with m.If(rows.valid & requests.ready):
+            m.d.sync += beat.eq(Mux(last_beat, 0, beat + 1))

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.chiplet.gather import GatherBeat
 from hw.graph.csr_reader import RowBeat
-from hw.memory.formats import Word
+from hw.memory.formats import Word, row_beats_width
 from hw.pe.formats import PEConfig
 from hw.stream.slice import Slice
 
@@ -14,7 +14,7 @@ __all__ = ["TaskBuilder", "TaskSettings"]
 
 
 class TaskSettings(data.StructLayout):
-    """What a command fixes for the task builder.
+    """Settings of the task builder, constant during a command.
 
     ``gather``: tasks come from `rows`, not from `features`. ``results``: beat address of the first result row.
     ``stride``: distance of result rows, in beats.
@@ -25,7 +25,7 @@ class TaskSettings(data.StructLayout):
             {
                 "gather": unsigned(1),
                 "results": unsigned(config.beat_address_width),
-                "stride": range(config.max_beats + 1),
+                "stride": row_beats_width(config.data_width),
             }
         )
 

@@ -49,7 +49,7 @@ class WeightLoader(wiring.Component):
         config = self.config
         row = Signal(range(config.weight_rows))
         chunk, part = Signal(range(config.max_chunks)), Signal(range(max(2, config.parts)))
-        full = Signal()  # all chunks of the row are written, what follows is padding
+        full = Signal()  # all chunks of the row are written, the rest is padding
         write = Signal()
         width = config.lanes * VALUE_BITS
         parts = Array(self.i.payload.data[n * width : (n + 1) * width] for n in range(config.parts))

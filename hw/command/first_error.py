@@ -10,7 +10,7 @@ __all__ = ["FirstError"]
 
 
 class FirstError(wiring.Component):
-    """Keeps the error of the first cycle; within a cycle the unit's own comes before reports, of these the lowest source.
+    """Keeps the error of the first cycle; within a cycle the unit's own comes first, then the lowest source.
 
     Parameters
     ----------

@@ -3,21 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
-from amaranth.hdl import Elaboratable, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Elaboratable, Module, Signal, Value, ValueLike
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
-from amaranth.utils import exact_log2
 
-from contracts import COMMAND_BYTES, LINE_BYTES, Error, Opcode
+from contracts import COMMAND_BYTES, Error, Opcode
 from hw.command.first_error import FirstError
 from hw.command.operands import Operands
-from hw.command.relocator import Relocator, Slots, slots_of
+from hw.command.relocator import Relocator, Slots, in_beats, in_words, slots_of
 from hw.graph.formats import ErrorReport
-from hw.memory.formats import WORD_BYTES, line_address_width
+from hw.memory.formats import line_address_width
 
 __all__ = ["CommandFrontEnd"]
 
-_WORDS_OF_LINE = exact_log2(LINE_BYTES // WORD_BYTES)
 #: Cycles after a command is taken until its addresses have been checked, by `registered`.
 _CHECKED = {False: 2, True: 4}
 
@@ -51,7 +49,7 @@ class CommandFrontEnd(wiring.Component):
     Attributes
     ----------
     base : In
-        Line address that a command's addresses count from.
+        Line address that a command's addresses count from; constant while one is under way.
     command : stream of unsigned(512)
     executed : stream of `ErrorReport`
         The first error, or code 0.
@@ -64,7 +62,7 @@ class CommandFrontEnd(wiring.Component):
     lines : Out
         Relocated addresses; `line`, `words` and `beats` return them by name.
     from_zero, unused : In
-        As for `hw.command.relocator.Relocator`.
+        As for `hw.command.relocator.Relocator`; `among` makes them.
     wrong : In(1), refusal : In
         A check of the unit fails, and the error; looked at in the cycle of the decision.
     hold : In(1)
@@ -82,7 +80,8 @@ class CommandFrontEnd(wiring.Component):
     failed : Out(1), report : Out
         The first error of the command under way.
     early : In(1)
-        Answer with code 0 although work goes on, in the cycle of `start` or later; errors are then lost unless `sticky`.
+        Answer with code 0 although work goes on, in the cycle of `start` or later. Only the next command can report a
+        later error, and only if errors are `sticky`.
     answered : Out(1)
         The command has been answered early.
     done : In(1)
@@ -156,11 +155,25 @@ class CommandFrontEnd(wiring.Component):
 
     def words(self, opcode: Opcode, name: str) -> Value:
         """Return an address of a command in words of 32 bits."""
-        return self.line(opcode, name) << _WORDS_OF_LINE
+        return in_words(self.line(opcode, name))
 
     def beats(self, opcode: Opcode, name: str, data_width: int) -> Value:
         """Return an address of a command in beats of `data_width` bits."""
-        return self.line(opcode, name) << exact_log2(8 * LINE_BYTES // data_width)
+        return in_beats(self.line(opcode, name), data_width)
+
+    def among(self, *cases: tuple[Opcode, str, ValueLike]) -> Value:
+        """Return a bit for each adder, for `from_zero` and `unused`.
+
+        Parameters
+        ----------
+        cases
+            Opcode, operand and condition: the bit is 1 if the adder has that operand and the condition holds.
+        """
+        bits: list[Value] = [Const(0, 1)] * len(self.lines)
+        for opcode, name, condition in cases:
+            slot = self.slot(opcode, name)
+            bits[slot] = bits[slot] | ((self.opcode == opcode) & condition)
+        return Cat(*bits)
 
     def elaborate(self, platform: object) -> Elaboratable:
         """Take, decide, wait, answer."""

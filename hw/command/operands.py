@@ -71,7 +71,7 @@ class Operands:
         return Cat(command[first : first + length] for first, length in self._runs())
 
     def view(self, bits: Any, opcode: Opcode) -> Any:
-        """Return the kept `bits` as the operands of `opcode`, which must be one of the unit's or `Opcode.NOP`; others are 0."""
+        """Return the kept `bits` as the operands of `opcode`; bits that no opcode of the unit uses are 0."""
         parts: list[Value] = []
         at = end = 0
         for first, length in self._runs():

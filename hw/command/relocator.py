@@ -2,17 +2,28 @@
 
 from collections.abc import Mapping
 
-from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal
+from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
-from contracts import Opcode
+from contracts import LINE_BYTES, Opcode
 from hw.command.operands import Operands
-from hw.memory.formats import line_address_width
+from hw.memory.formats import WORD_BYTES, line_address_width
 
-__all__ = ["Relocator", "slots_of"]
+__all__ = ["Relocator", "Slots", "in_beats", "in_words", "slots_of"]
 
 Slots = Mapping[Opcode, tuple[str | None, ...]]
+
+
+def in_words(line: Value) -> Value:
+    """Return a line address in words of 32 bits."""
+    return line << exact_log2(LINE_BYTES // WORD_BYTES)
+
+
+def in_beats(line: Value, data_width: int) -> Value:
+    """Return a line address in beats of `data_width` bits."""
+    return line << exact_log2(8 * LINE_BYTES // data_width)
 
 
 def slots_of(operands: Operands, slots: Slots | None = None) -> dict[Opcode, tuple[str | None, ...]]:

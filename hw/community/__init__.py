@@ -1,1 +1,1 @@
-"""The community processor: combination of a record, shared sums planned from its bitmap, partial sums of hubs."""
+"""The community processor: combines records, plans shared sums from their bitmaps, adds partial sums of hubs."""

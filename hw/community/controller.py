@@ -1,37 +1,52 @@
 """Controller: carries out the commands of a community chiplet, LOCATE beside those that follow it."""
 
+from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Cat, Cover, Module, Mux, Signal, unsigned
-from amaranth.lib import data, stream, wiring
+from amaranth.hdl import Cover, Module, Mux, Signal, unsigned
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import bits_for, exact_log2
 
-from contracts import COMMAND_BYTES, COMMANDS, LINE_BYTES, ROW_BYTES, VALUE_BITS, Activation, Error, Opcode
+from contracts import COMMAND_BYTES, COMMANDS, ROW_BYTES, VALUE_BITS, Activation, Error, Opcode
 from contracts.scale import MANTISSA_FRACTION
+from hw.command.checks import Check, refuse
+from hw.command.front_end import CommandFrontEnd
 from hw.community.feature_reader import FeatureSettings
 from hw.community.formats import CommunityConfig
 from hw.community.load_sequencer import LoadSequencer
+from hw.community.location import Location
 from hw.community.node_table import ARRAYS
 from hw.contracts import struct
 from hw.graph.formats import ErrorReport
-from hw.memory.formats import RangeRequest, beat_address_width, line_address_width
+from hw.memory.formats import WORD_BYTES, RangeRequest, beat_address_width, line_address_width, row_beats_width
 from hw.pe.formats import Mode
 
 __all__ = ["Controller"]
 
-_WORD_BYTES = 4
-_WORDS_OF_LINE = exact_log2(LINE_BYTES // _WORD_BYTES)
-_WORDS_OF_GRANULE = ROW_BYTES // _WORD_BYTES
+#: Cycle in which each command is accepted or refused.
+_DECIDED = dict.fromkeys((Opcode.LOAD_WEIGHTS, Opcode.COMBINE, Opcode.LOCATE, Opcode.PROCESS), 2)
+#: Which address adder each operand uses.
+_SLOTS = {
+    Opcode.LOAD_WEIGHTS: ("weights", "biases"),
+    Opcode.COMBINE: ("features", "feature_offsets", "scales", "combined"),
+    Opcode.LOCATE: ("offsets", "edges", "degrees", "state"),
+    Opcode.PROCESS: ("features", "feature_offsets", "scales_source", "results", "scales_destination"),
+}
+_WORDS_OF_GRANULE = ROW_BYTES // WORD_BYTES
 _ELEMENTS_OF_GRANULE = ROW_BYTES * 8 // VALUE_BITS
 _MAX_IN = 1 << 16
-#: What a location depends on, beside the graph in the memory.
-_LOCATION = (
-    "first_vertex", "vertices", "offsets", "edges", "edge_count", "tiles", "halving", "differences", "degrees",
-    "threshold", "step", "rounds", "c_max", "h_max",
-)  # fmt: skip
 #: Cycles in a row in which nothing moves, so that nothing is on its way between two blocks.
 _QUIET = 7
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """Of the weights that are loaded; `valid` is 0 after they were refused."""
+
+    f_in: Any
+    f_out: Any
+    valid: Any
 
 
 class Controller(wiring.Component):
@@ -55,11 +70,12 @@ class Controller(wiring.Component):
     Attributes
     ----------
     base : In
-        Line address that a command's addresses count from.
+        Line address that a command's addresses count from; constant while one is under way.
     command : stream of unsigned(512)
     executed : stream of `ErrorReport`
-        Its first error, or code 0. ``BAD_OPERAND`` has the operand: a size beyond the configuration, or a number of
-        features or vertices that is not that of the commands before; of outputs, too, if the weights were refused.
+        Its first error, or code 0. ``BAD_OPERAND`` has the operand: a size beyond the configuration, a number of
+        features or vertices that is not that of the commands before (of outputs, too, if the weights were refused), or
+        an address beyond the address space.
     opcode, layer : Out(8)
         Command under way.
     errors : streams of `ErrorReport`, always ready
@@ -97,7 +113,9 @@ class Controller(wiring.Component):
         VID of the first row of results.
     first_partial : Out(32)
         See `hw.community.hub_unit.HubUnit`.
-    row_beats, results : Out
+    row_beats : Out(8)
+        Beats of a row of weights.
+    result_beats, results : Out
         Beats between results, and the beat address of the first.
     read_inside, write_inside : Out(1)
         Features come from the row memory; results go there. Their addresses count from its beginning.
@@ -107,6 +125,7 @@ class Controller(wiring.Component):
         self, config: CommunityConfig, nodes: int, address_width: int, error_sources: int, *, row_memory: bool = False
     ) -> None:
         self.config, self.nodes, self.address_width, self.row_memory = config, nodes, address_width, row_memory
+        self._front = CommandFrontEnd(_DECIDED, address_width, error_sources, slots=_SLOTS)
         range_ = RangeRequest(address_width)
         super().__init__(
             {
@@ -143,6 +162,7 @@ class Controller(wiring.Component):
                 "vertices_ended": In(1),
                 **{name: Out(32) for name in ("first", "vertices", "first_result", "first_partial")},
                 "row_beats": Out(8),
+                "result_beats": Out(row_beats_width(config.data_width)),
                 "results": Out(beat_address_width(address_width, config.data_width)),
                 "read_inside": Out(1),
                 "write_inside": Out(1),
@@ -150,265 +170,69 @@ class Controller(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Decode, check, wait."""
+        """Start what an accepted command asks for, and wait for it."""
         m = Module()
-        config, settings, combination, features = self.config, self.settings, self.combination, self.features
-        bits = Signal(8 * COMMAND_BYTES)
-        views = {
-            opcode: data.View(struct(COMMANDS[opcode]), bits)
-            for opcode in (Opcode.NOP, Opcode.LOAD_WEIGHTS, Opcode.COMBINE, Opcode.LOCATE, Opcode.PROCESS)
-        }
-        head, load, combine, locate, process = views.values()
-        report, working = Signal(ErrorReport), Signal()
-        failed, failing = report.code != Error.NONE, Signal()
-        # Nothing begins with more vertices than there may be.
-        count_bits = bits_for(self.nodes + 1)
-        vertices = Signal(count_bits)
-        lengths = [Signal(count_bits, name=f"{name}_length") for name in ARRAYS]
-        m.d.comb += self.vertices.eq(vertices)
-        m.d.comb += [port.eq(length) for port, length in zip(self.table_words, lengths, strict=True)]
-        for source in reversed(self.errors):
-            with m.If(source.valid & working & ~failed):
-                m.d.sync += report.eq(source.payload)
+        m.submodules.front = front = self._front
+        connect(m, flipped(self.command), front.command)
+        connect(m, front.executed, flipped(self.executed))
+        m.submodules.loader = loader = LoadSequencer(self.address_width)
+        connect(m, loader.load, flipped(self.load))
+        m.d.comb += [front.base.eq(self.base), self.opcode.eq(front.opcode), self.layer.eq(front.layer)]
+        failing = Signal()
+        for outer, inner in zip(reversed(self.errors), reversed(front.errors), strict=True):
+            connect(m, flipped(outer), inner)
+            with m.If(outer.valid):
+                m.d.comb += [loader.error.valid.eq(1), loader.error.payload.eq(outer.payload)]
+        # What is reported in the last cycle counts, too.
+        m.d.comb += failing.eq(front.failed | loader.error.valid)
 
-        def words(line: Any, inside: Any = 0) -> Any:
-            return (Mux(inside, 0, self.base) + line) << _WORDS_OF_LINE
+        sizes = self._load(m, loader)
+        m.submodules.location = location = Location()
+        self._connect_location(m, location)
+        self._refuse(m, sizes, location)
+        self._set_up(m, sizes)
+        m.d.comb += front.hold.eq((front.opcode == Opcode.LOAD_WEIGHTS) & loader.busy)
 
-        def refuse(info: object) -> None:
-            m.d.sync += [report.code.eq(Error.BAD_OPERAND), report.info.eq(info)]
-            m.next = "CLOSE"
-
-        def beats(line: Any, inside: Any = 0) -> Any:
-            return (Mux(inside, 0, self.base) + line) << exact_log2(8 * LINE_BYTES // config.data_width)
-
-        def read_dense(width: Any) -> None:
-            """Dense rows have `width` elements."""
-            m.d.sync += [
-                features.words.eq((width + 1) >> 1),
-                features.stride.eq((((width - 1) >> exact_log2(_ELEMENTS_OF_GRANULE)) + 1) * _WORDS_OF_GRANULE),
-                features.most.eq(f_in),
-            ]
-
-        def read_table(*arrays: tuple[Any, Any]) -> None:
-            """Where the node table's arrays are, and their words."""
-            for (line, length), address, words_ in zip(arrays, self.table_addresses, lengths, strict=True):
-                m.d.sync += [address.eq(words(line)), words_.eq(length)]
-
-        def begin(*bad: tuple[Any, Any]) -> None:
-            """Start unless an operand is bad; of several the last is told."""
-            m.d.sync += self.start.eq(1)
-            m.next = "PREPARE"
-            for wrong, operand in bad:
-                with m.If(wrong):
-                    m.d.sync += self.start.eq(0)
-                    refuse(operand)
-
-        # Of the weights that are loaded, whether they were not refused, and of the location that goes on.
-        f_in, f_out = Signal(bits_for(min(config.weight_rows, _MAX_IN))), Signal(bits_for(config.max_out))
-        sized = Signal()
-        located_vertices, locating, answered = Signal(32), Signal(), Signal()
-        location = Signal(ErrorReport)
-        m.d.comb += self.located.ready.eq(locating & ~answered)
-        with m.If(self.located.valid & self.located.ready):
-            m.d.sync += [answered.eq(1), location.eq(self.located.payload)]
-
-        # The location whose records are there, if it has found all.
-        found, kept = Signal(self.locate.payload.shape()), Signal()
-        same = Cat(found[name] == self.locate.payload[name] for name in _LOCATION).all()
-        with m.If(self.forget | (self.located.valid & self.located.ready & (self.located.payload.code != Error.NONE))):
-            m.d.sync += kept.eq(0)
-
-        last_chunk, granules = Signal(16), Signal(16)
-        chunk_shift = Signal.like(combination.chunk_shift)
-        for bit in range(len(combination.last_chunk)):
-            with m.If(last_chunk[bit]):
-                m.d.comb += chunk_shift.eq(bit + 1)
-        row_words = Signal(16)
-        m.d.comb += [
-            row_words.eq(granules * _WORDS_OF_GRANULE),
-            self.row_beats.eq(granules * (ROW_BYTES * 8 // config.data_width)),
-            combination.f_in.eq(f_in),
-            combination.f_out.eq(f_out),
-            combination.last_chunk.eq(last_chunk),
-            combination.chunk_shift.eq(chunk_shift),
-            combination.self_weight.eq(1),
-            settings.f_out.eq(f_out),
-            settings.last_chunk.eq(last_chunk),
-            settings.limit.eq(config.columns),
-            settings.k.eq(1),
-            self.executed.payload.eq(report),
-        ]
-        moved = Signal(self.locate.payload.shape())
-        m.d.comb += [
-            moved.eq(locate),
-            self.locate.payload.eq(moved),
-            *(
-                self.locate.payload[name].eq(self.base + locate[name])
-                for name in ("offsets", "edges", "degrees", "records", "state")
-            ),
-        ]
         quiet, still = Signal(range(_QUIET + 1)), Signal()
         m.d.sync += [quiet.eq(Mux(still, quiet + (quiet != _QUIET), 0)), self.start.eq(0), self.finish.eq(0)]
         m.d.comb += self.table_start.eq(self.start)
+        ended = Mux(self.combining, self.vertices_ended, location.answered & self.records_ended)
 
-        m.submodules.loader = loader = LoadSequencer(self.address_width)
-        connect(m, loader.load, flipped(self.load))
-        m.d.comb += [
-            loader.rows.eq(f_in),
-            loader.row_words.eq(row_words),
-            loader.biases_wanted.eq(f_out),
-            self.weights_there.eq(~loader.busy),
-            loader.loaded.eq(self.loaded),
-        ]
-        for source in reversed(self.errors):
-            with m.If(source.valid):
-                m.d.comb += [loader.error.valid.eq(1), loader.error.payload.eq(source.payload)]
-        # What is told in the last cycle counts, too.
-        m.d.comb += failing.eq(failed | loader.error.valid)
-
-        ended = Mux(self.combining, self.vertices_ended, answered & self.records_ended)
-        with m.FSM() as fsm:
+        m.d.comb += front.listen.eq(0)
+        with m.FSM():
             with m.State("IDLE"):
-                m.d.comb += self.command.ready.eq(1)
-                m.d.sync += [bits.eq(self.command.payload), report.eq(0)]
-                with m.If(self.command.valid):
-                    m.next = "DECODE"
-            with m.State("DECODE"):
-                with m.Switch(head.opcode):
-                    with m.Case(Opcode.NOP):
-                        m.next = "ANSWER"
-                    with m.Case(Opcode.LOAD_WEIGHTS):
-                        with m.If(~loader.busy):
-                            m.d.sync += [
-                                f_in.eq(load.f_in),
-                                f_out.eq(load.f_out),
-                                sized.eq(0),
-                                last_chunk.eq((load.f_out - 1) >> exact_log2(config.lanes)),
-                                granules.eq(((load.f_out - 1) >> exact_log2(_ELEMENTS_OF_GRANULE)) + 1),
-                                loader.addresses[0].eq(words(load.weights)),
-                                loader.addresses[1].eq(words(load.biases)),
-                            ]
-                            m.next = "SIZES"
-                    with m.Case(Opcode.LOCATE):
-                        m.next = "LOCATE"
-                        with m.If(locating):
-                            refuse(head.opcode)
-                    with m.Case(Opcode.COMBINE):
-                        m.next = "COMBINE"
-                    with m.Case(Opcode.PROCESS):
-                        m.next = "PROCESS"
-                    with m.Default():
-                        m.d.sync += [report.code.eq(Error.BAD_OPCODE), report.info.eq(head.opcode)]
-                        m.next = "CLOSE"
-            with m.State("SIZES"):
-                m.next = "LOAD"
-                rows = load.f_in
-                with m.If((load.f_out == 0) | (load.f_out > config.max_out)):
-                    refuse(load.f_out)
-                with m.Elif((rows == 0) | (rows > (config.weight_rows >> chunk_shift)) | (rows > _MAX_IN)):
-                    refuse(rows)
+                with m.If(front.refused):
+                    m.next = "CLOSE"
+                with m.If(front.start):
+                    with m.Switch(front.opcode):
+                        with m.Case(Opcode.LOAD_WEIGHTS):
+                            m.next = "LOAD"
+                        with m.Case(Opcode.LOCATE):
+                            m.next = "LOCATE"
+                            self._ask(m, location)
+                        with m.Default():
+                            m.d.sync += self.start.eq(1)
+                            m.next = "PREPARE"
             with m.State("LOAD"):
                 m.d.comb += loader.start.eq(1)
-                m.d.sync += sized.eq(1)
                 m.next = "LOADED"
-                with m.If(locating):
-                    m.next = "ANSWER"
+                with m.If(location.locating):
+                    m.d.comb += front.done.eq(1)
+                    m.next = "IDLE"
             with m.State("LOADED"):
-                m.d.comb += working.eq(1)
+                m.d.comb += front.listen.eq(1)
                 with m.If(~loader.busy):
+                    m.d.comb += front.done.eq(1)
                     m.next = "CLOSE"
             with m.State("LOCATE"):
-                again = kept & self.records_whole & same
-                m.d.comb += [self.locate.valid.eq(~again), self.replay.eq(again)]
-                with m.If(again | self.locate.ready):
-                    m.d.sync += [
-                        located_vertices.eq(locate.vertices),
-                        locating.eq(1),
-                        answered.eq(again),
-                        location.eq(0),
-                        found.eq(self.locate.payload),
-                        kept.eq(1),
-                    ]
-                    m.next = "ANSWER"
-            with m.State("COMBINE"):
-                m.d.sync += [
-                    self.combining.eq(1),
-                    combination.mode.eq(Mux(combine.sparse, Mode.SPARSE, Mode.DENSE)),
-                    combination.shift.eq(combine.shift),
-                    features.features.eq(words(combine.features)),
-                    features.sparse.eq(combine.sparse),
-                    features.combined.eq(0),
-                    features.placed.eq(0),
-                    self.read_inside.eq(0),
-                    self.write_inside.eq(0),
-                    features.first.eq(combine.first_row),
-                    self.first.eq(combine.first_row),
-                    vertices.eq(combine.vertices),
-                    self.first_result.eq(0),
-                    self.results.eq(beats(combine.combined)),
-                ]
-                read_dense(f_in)
-                read_table(
-                    (combine.feature_offsets, Mux(combine.sparse, combine.vertices + 1, 0)),
-                    (combine.scales, combine.vertices),
-                    (combine.scales, 0),
-                )
-                begin(
-                    (combine.vertices > self.nodes, combine.vertices),
-                    (combine.f_in != f_in, combine.f_in),
-                    ((combine.f_out != f_out) | ~sized, combine.f_out),
-                )
-            with m.State("PROCESS"):
-                mode = Mux(process.sparse, Mode.SPARSE, Mode.DENSE)
-                m.d.sync += [
-                    self.combining.eq(0),
-                    combination.mode.eq(Mux(process.combined, Mode.GATHER, mode)),
-                    combination.shift.eq(Mux(process.combined, MANTISSA_FRACTION, process.shift_source)),
-                    settings.windows.eq(~process.window),
-                    settings.shift.eq(process.shift_destination),
-                    settings.relu.eq(process.activation == Activation.RELU),
-                    settings.bias.eq(process.activation != Activation.DNP),
-                    settings.wide.eq(process.neighbour_weight != 1),
-                    settings.own.eq(process.self_weight - process.neighbour_weight),
-                    features.features.eq(words(process.features, process.read_inside)),
-                    features.sparse.eq(process.sparse & ~process.combined),
-                    features.combined.eq(process.combined),
-                    features.placed.eq(process.combined & (process.positions != 0)),
-                    features.first.eq(process.first_vertex),
-                    self.first.eq(process.first_vertex),
-                    vertices.eq(process.vertices),
-                    self.first_result.eq(process.first_vertex - process.first_row),
-                    self.first_partial.eq(process.first_partial),
-                    self.results.eq(beats(process.results, process.write_inside)),
-                    self.read_inside.eq(process.read_inside),
-                    self.write_inside.eq(process.write_inside),
-                ]
-                read_dense(Mux(process.combined, f_out, f_in))
-                sparse_words = Mux(process.sparse, process.vertices + 1, 0)
-                read_table(
-                    (process.feature_offsets, Mux(process.combined, process.positions, sparse_words)),
-                    (process.scales_source, Mux(process.combined, 0, process.vertices)),
-                    (process.scales_destination, process.vertices),
-                )
-                # Without a location there are no records to wait for.
-                begin(
-                    (~locating, Opcode.PROCESS),
-                    (process.vertices != located_vertices, process.vertices),
-                    (process.vertices > self.nodes, process.vertices),
-                    (process.combined & (process.positions > self.nodes), process.positions),
-                    (process.f_in != f_in, process.f_in),
-                    ((process.f_out != f_out) | ~sized, process.f_out),
-                    ((process.neighbour_weight != 1) & (process.neighbour_weight != 256), process.neighbour_weight),
-                    (process.read_inside & (process.sparse | process.combined), Opcode.PROCESS),
-                    *([] if self.row_memory else [(process.read_inside | process.write_inside, Opcode.PROCESS)]),
-                )
+                self._ask(m, location)
             with m.State("PREPARE"):
-                m.d.comb += [working.eq(1), still.eq(self.ready & ~self.start)]
+                m.d.comb += [front.listen.eq(1), still.eq(self.ready & ~self.start)]
                 with m.If(quiet == 1):
                     m.next = "WORK"
             with m.State("WORK"):
                 m.d.comb += [
-                    working.eq(1),
+                    front.listen.eq(1),
                     self.open.eq(1),
                     still.eq(ended & ~self.records_asking & ~loader.busy),
                 ]
@@ -416,39 +240,273 @@ class Controller(wiring.Component):
                     m.d.sync += self.finish.eq(~self.combining)
                     m.next = "FINISH"
             with m.State("FINISH"):
-                m.d.comb += [working.eq(1), still.eq(~self.records_busy & ~self.writing & ~self.finish)]
+                m.d.comb += [front.listen.eq(1), still.eq(~self.records_busy & ~self.writing & ~self.finish)]
                 with m.If((quiet == _QUIET) & still):
                     unloaded = loader.report.code != Error.NONE
-                    m.next = "ANSWER"
+                    m.d.comb += [front.done.eq(1), front.own.payload.eq(location.report)]
+                    m.next = "IDLE"
                     with m.If(self.combining):
                         with m.If(failing | unloaded):
                             m.d.sync += quiet.eq(0)
                             m.next = "CLOSE"
                     with m.Else():
-                        m.d.sync += locating.eq(0)
-                        with m.If(~failing):
-                            m.d.sync += report.eq(location)
+                        m.d.comb += location.ends.eq(1)
+                        m.d.comb += front.own.valid.eq(~failing & (location.report.code != Error.NONE))
                     with m.If(~failing & unloaded):
-                        m.d.sync += report.eq(loader.report)
+                        m.d.comb += [front.own.valid.eq(1), front.own.payload.eq(loader.report)]
             with m.State("CLOSE"):
-                # A list of commands ends with its first error, so a location that goes on then serves nobody. (Weights
-                # come here without one, but not beside a location.)
+                # A list of commands ends with its first error, so a location that goes on then serves no command.
+                # (Weights come here without one, but not beside a location.)
                 m.d.comb += [
-                    self.discard.eq(locating),
-                    still.eq(self.discard & answered & self.records_ended),
+                    front.closing.eq(1),
+                    self.discard.eq(location.locating),
+                    still.eq(self.discard & location.answered & self.records_ended),
                 ]
                 with m.If(~self.discard & ~loader.busy):
-                    m.next = "ANSWER"
-                with m.Elif(quiet == _QUIET):
-                    m.d.sync += locating.eq(0)
-            with m.State("ANSWER"):
-                m.d.comb += self.executed.valid.eq(1)
-                with m.If(self.executed.ready):
                     m.next = "IDLE"
-        with m.If(~fsm.ongoing("IDLE")):
-            m.d.comb += [self.opcode.eq(head.opcode), self.layer.eq(head.layer)]
+                with m.Elif(quiet == _QUIET):
+                    m.d.comb += location.ends.eq(1)
         m.d.sync += [
-            Cover(self.open & answered & ~self.records_ended, "located before all records are done"),
+            Cover(self.open & location.answered & ~self.records_ended, "located before all records are done"),
             Cover(self.discard, "a location that nobody uses"),
         ]
         return m
+
+    def _load(self, m: Module, loader: LoadSequencer) -> _Sizes:
+        """Keep the sizes of the weights that are loaded, for the commands that use them."""
+        config, front = self.config, self._front
+        load = front.view(Opcode.LOAD_WEIGHTS)
+        sizes = _Sizes(
+            Signal(bits_for(min(config.weight_rows, _MAX_IN)), name="f_in"),
+            Signal(bits_for(config.max_out), name="f_out"),
+            Signal(name="sized"),
+        )
+        last_chunk, granules, row_words = Signal(16), Signal(16), Signal(16)
+        chunk_shift = Signal.like(self.combination.chunk_shift)
+        self._shift(m, last_chunk, chunk_shift)
+        loads = front.opcode == Opcode.LOAD_WEIGHTS
+        with m.If(front.refused & loads):
+            m.d.sync += sizes.valid.eq(0)
+        with m.If(front.start & loads):
+            m.d.sync += [
+                sizes.valid.eq(1),
+                sizes.f_in.eq(load.f_in),
+                sizes.f_out.eq(load.f_out),
+                last_chunk.eq((load.f_out - 1) >> exact_log2(config.lanes)),
+                granules.eq(((load.f_out - 1) >> exact_log2(_ELEMENTS_OF_GRANULE)) + 1),
+                loader.addresses[0].eq(front.words(Opcode.LOAD_WEIGHTS, "weights")),
+                loader.addresses[1].eq(front.words(Opcode.LOAD_WEIGHTS, "biases")),
+            ]
+        m.d.comb += [
+            row_words.eq(granules * _WORDS_OF_GRANULE),
+            self.row_beats.eq(granules * (ROW_BYTES * 8 // config.data_width)),
+            self.combination.f_in.eq(sizes.f_in),
+            self.combination.f_out.eq(sizes.f_out),
+            self.combination.last_chunk.eq(last_chunk),
+            self.combination.chunk_shift.eq(chunk_shift),
+            self.combination.self_weight.eq(1),
+            self.settings.f_out.eq(sizes.f_out),
+            self.settings.last_chunk.eq(last_chunk),
+            self.settings.limit.eq(config.columns),
+            self.settings.k.eq(1),
+            loader.rows.eq(sizes.f_in),
+            loader.row_words.eq(row_words),
+            loader.biases_wanted.eq(sizes.f_out),
+            loader.loaded.eq(self.loaded),
+            self.weights_there.eq(~loader.busy),
+        ]
+        return sizes
+
+    def _shift(self, m: Module, last_chunk: Any, chunk_shift: Any) -> None:
+        """Set `chunk_shift` to the number of bits of `last_chunk`."""
+        for bit in range(len(self.combination.last_chunk)):
+            with m.If(last_chunk[bit]):
+                m.d.comb += chunk_shift.eq(bit + 1)
+
+    def _connect_location(self, m: Module, location: Location) -> None:
+        """Lead the location's streams out; its addresses are relocated."""
+        front = self._front
+        lines = {name: front.line(Opcode.LOCATE, name) for name in _SLOTS[Opcode.LOCATE]}
+        connect(m, location.o, flipped(self.locate))
+        connect(m, flipped(self.located), location.located)
+        m.d.comb += [
+            location.command.eq(front.view(Opcode.LOCATE)),
+            *(location.command[name].eq(line) for name, line in lines.items()),
+            location.forget.eq(self.forget),
+            location.records_whole.eq(self.records_whole),
+            self.replay.eq(location.replay),
+        ]
+
+    def _ask(self, m: Module, location: Location) -> None:
+        """Begin a location, or replay the records of the last one."""
+        m.d.comb += location.ask.eq(1)
+        with m.If(location.begins):
+            m.d.comb += self._front.done.eq(1)
+            m.next = "IDLE"
+
+    def _refuse(self, m: Module, sizes: _Sizes, location: Location) -> None:
+        """Check each command against the configuration and the commands before it."""
+        config, front = self.config, self._front
+        load, combine = front.view(Opcode.LOAD_WEIGHTS), front.view(Opcode.COMBINE)
+        locate, process = front.view(Opcode.LOCATE), front.view(Opcode.PROCESS)
+        # The spacing of the weights follows a cycle after the operands.
+        last_chunk, chunk_shift = Signal(16), Signal.like(self.combination.chunk_shift)
+        m.d.sync += last_chunk.eq((load.f_out - 1) >> exact_log2(config.lanes))
+        self._shift(m, last_chunk, chunk_shift)
+        most = config.weight_rows >> chunk_shift
+        weight = process.neighbour_weight
+        granules = ((sizes.f_out - 1) >> exact_log2(_ELEMENTS_OF_GRANULE)) + 1
+        wrong_columns = process.first_granule + granules > process.row_granules
+        inside = [process.read_inside & (process.sparse | process.combined)]
+        if not self.row_memory:
+            inside.append(process.read_inside | process.write_inside)
+
+        def loaded(view: Any) -> tuple[Check, Check]:
+            """Compare sizes with those of the weights."""
+            return (
+                Check((view.f_out != sizes.f_out) | ~sizes.valid, view.f_out),
+                Check(view.f_in != sizes.f_in, view.f_in),
+            )
+
+        refuse(
+            m,
+            front,
+            {
+                Opcode.LOAD_WEIGHTS: (
+                    Check((load.f_out == 0) | (load.f_out > config.max_out), load.f_out),
+                    Check((load.f_in == 0) | (load.f_in > most) | (load.f_in > _MAX_IN), load.f_in),
+                ),
+                Opcode.COMBINE: (*loaded(combine), Check(combine.vertices > self.nodes, combine.vertices)),
+                Opcode.LOCATE: (Check(location.locating, Opcode.LOCATE),),
+                Opcode.PROCESS: (
+                    *(Check(wrong, Opcode.PROCESS) for wrong in reversed(inside)),
+                    Check((weight != 1) & (weight != 256), weight),
+                    *loaded(process),
+                    Check(wrong_columns, process.row_granules),
+                    Check(process.combined & (process.positions > self.nodes), process.positions),
+                    Check(process.vertices > self.nodes, process.vertices),
+                    Check(process.vertices != location.vertices, process.vertices),
+                    # Without a location there are no records to wait for.
+                    Check(~location.locating, Opcode.PROCESS),
+                ),
+            },
+        )
+        placed = Mux(process.combined, process.positions != 0, process.sparse)
+        m.d.comb += [
+            front.unused.eq(
+                front.among(
+                    (Opcode.COMBINE, "feature_offsets", ~combine.sparse),
+                    (Opcode.LOCATE, "degrees", locate.differences),
+                    (Opcode.PROCESS, "feature_offsets", ~placed),
+                    (Opcode.PROCESS, "scales_source", process.combined),
+                )
+            ),
+            front.from_zero.eq(
+                front.among(
+                    (Opcode.PROCESS, "features", process.read_inside),
+                    (Opcode.PROCESS, "results", process.write_inside),
+                )
+            ),
+        ]
+
+    def _set_up(self, m: Module, sizes: _Sizes) -> None:
+        """Load the settings of COMBINE and PROCESS; nothing begins with more vertices than there may be."""
+        front = self._front
+        combine, process = front.view(Opcode.COMBINE), front.view(Opcode.PROCESS)
+        count = bits_for(self.nodes + 1)
+        vertices = Signal(count)
+        lengths = [Signal(count, name=f"{name}_length") for name in ARRAYS]
+        m.d.comb += self.vertices.eq(vertices)
+        m.d.comb += [port.eq(length) for port, length in zip(self.table_words, lengths, strict=True)]
+        sparse_words = Mux(process.sparse, process.vertices + 1, 0)
+        with m.If(front.start):
+            with m.Switch(front.opcode):
+                with m.Case(Opcode.COMBINE):
+                    m.d.sync += [*self._of_combine(combine), self.result_beats.eq(self.row_beats)]
+                    m.d.sync += [vertices.eq(combine.vertices), *self._dense(sizes.f_in, sizes)]
+                    m.d.sync += self._of_table(
+                        Opcode.COMBINE,
+                        lengths,
+                        ("feature_offsets", Mux(combine.sparse, combine.vertices + 1, 0)),
+                        ("scales", combine.vertices),
+                        ("scales", 0),
+                    )
+                with m.Case(Opcode.PROCESS):
+                    m.d.sync += self._of_process(process)
+                    width = Mux(process.combined, sizes.f_out, sizes.f_in)
+                    m.d.sync += [vertices.eq(process.vertices), *self._dense(width, sizes)]
+                    m.d.sync += self._of_table(
+                        Opcode.PROCESS,
+                        lengths,
+                        ("feature_offsets", Mux(process.combined, process.positions, sparse_words)),
+                        ("scales_source", Mux(process.combined, 0, process.vertices)),
+                        ("scales_destination", process.vertices),
+                    )
+
+    def _dense(self, width: Any, sizes: _Sizes) -> list[Any]:
+        """Return the settings for dense rows of `width` elements."""
+        features = self.features
+        return [
+            features.words.eq((width + 1) >> 1),
+            features.stride.eq((((width - 1) >> exact_log2(_ELEMENTS_OF_GRANULE)) + 1) * _WORDS_OF_GRANULE),
+            features.most.eq(sizes.f_in),
+        ]
+
+    def _of_table(self, opcode: Opcode, lengths: list[Any], *arrays: tuple[str, Any]) -> list[Any]:
+        """Return the addresses of the node table's arrays and their words."""
+        tables = zip(arrays, self.table_addresses, lengths, strict=True)
+        return [
+            assignment
+            for (line, length), address, words in tables
+            for assignment in (address.eq(self._front.words(opcode, line)), words.eq(length))
+        ]
+
+    def _of_combine(self, combine: Any) -> list[Any]:
+        """Return the settings of COMBINE."""
+        combination, features, front = self.combination, self.features, self._front
+        return [
+            self.combining.eq(1),
+            combination.mode.eq(Mux(combine.sparse, Mode.SPARSE, Mode.DENSE)),
+            combination.shift.eq(combine.shift),
+            features.features.eq(front.words(Opcode.COMBINE, "features")),
+            features.sparse.eq(combine.sparse),
+            features.combined.eq(0),
+            features.placed.eq(0),
+            features.first.eq(combine.first_row),
+            self.read_inside.eq(0),
+            self.write_inside.eq(0),
+            self.first.eq(combine.first_row),
+            self.first_result.eq(0),
+            self.results.eq(front.beats(Opcode.COMBINE, "combined", self.config.data_width)),
+        ]
+
+    def _of_process(self, process: Any) -> list[Any]:
+        """Return the settings of PROCESS."""
+        settings, combination, features, front = self.settings, self.combination, self.features, self._front
+        mode, data_width = Mux(process.sparse, Mode.SPARSE, Mode.DENSE), self.config.data_width
+        beats_of_granule = 8 * ROW_BYTES // data_width
+        return [
+            self.combining.eq(0),
+            combination.mode.eq(Mux(process.combined, Mode.GATHER, mode)),
+            combination.shift.eq(Mux(process.combined, MANTISSA_FRACTION, process.shift_source)),
+            settings.windows.eq(~process.window),
+            settings.shift.eq(process.shift_destination),
+            settings.relu.eq(process.activation == Activation.RELU),
+            settings.bias.eq(process.activation != Activation.DNP),
+            settings.wide.eq(process.neighbour_weight != 1),
+            settings.own.eq(process.self_weight - process.neighbour_weight),
+            features.features.eq(front.words(Opcode.PROCESS, "features")),
+            features.sparse.eq(process.sparse & ~process.combined),
+            features.combined.eq(process.combined),
+            features.placed.eq(process.combined & (process.positions != 0)),
+            features.first.eq(process.first_vertex),
+            self.first.eq(process.first_vertex),
+            self.first_result.eq(process.first_vertex - process.first_row),
+            self.first_partial.eq(process.first_partial),
+            self.results.eq(
+                front.beats(Opcode.PROCESS, "results", data_width) + process.first_granule * beats_of_granule
+            ),
+            self.result_beats.eq(process.row_granules * beats_of_granule),
+            self.read_inside.eq(process.read_inside),
+            self.write_inside.eq(process.write_inside),
+        ]

@@ -1,4 +1,4 @@
-"""Blocks of the community processor from plain numbers, as `scripts/blocks` needs them."""
+"""Factories of the community processor's blocks from plain numbers, for `scripts/blocks`."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ from hw.community.hub_unit import HubUnit
 from hw.community.pe import CommunityPE
 from hw.community.planner import Planner
 from hw.community.record_reader import RecordReader
+from hw.community.row_accumulator import RowAccumulator
 from hw.community.row_finisher import RowFinisher
 from hw.community.scanner import Scanner
-from hw.community.summer import Summer
 
 __all__ = [
     "controller",
@@ -24,9 +24,9 @@ __all__ = [
     "pe",
     "planner",
     "reader",
+    "row_accumulator",
     "row_finisher",
     "scanner",
-    "summer",
 ]
 
 
@@ -82,6 +82,6 @@ def scanner(**parameters: Any) -> Scanner:
     return Scanner(CommunityConfig(**parameters))
 
 
-def summer(**parameters: Any) -> Summer:
-    """Return a `Summer`."""
-    return Summer(CommunityConfig(**parameters))
+def row_accumulator(**parameters: Any) -> RowAccumulator:
+    """Return a `RowAccumulator`."""
+    return RowAccumulator(CommunityConfig(**parameters))

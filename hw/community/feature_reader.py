@@ -1,4 +1,4 @@
-"""Feature reader: brings the features of the vertices that PEs ask for, each once (I9)."""
+"""Feature reader: fetches the features of the vertices that PEs request, each once (I9)."""
 
 from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -21,25 +21,25 @@ __all__ = ["FeatureReader", "FeatureSettings"]
 _WORD_BITS = 32
 #: The factor 1.
 _ONE = struct(SCALE).const({"mantissa": 1 << 15, "exponent": 0})
-#: Beats that a client may have asked for and not taken when it asks again, for records and for vertices apart, and
-#: beats there is room for: what is asked for before the beats are counted fits in between, rows of three beats at most.
+#: Most outstanding beats of a client at a new request, for records and for separate vertices, and beats of room: the
+#: difference holds requests made before their beats are counted, with rows of at most three beats.
 _OWED, _ROOM = (24, 8), (32, 16)
-#: Beats for records below which a client has little to do.
+#: Outstanding beats for records below which a client is hungry.
 _FEW = 8
 #: Words of the longest row: a sparse one with an entry for every feature.
 _MOST = 1 << 16
-#: Vertices that are looked up at the same time, at most, and ranges that wait for the memory's port.
+#: Most look-ups in progress, and most ranges that wait for the memory port.
 _STAGES, _RANGES = 2, 5
-#: Vertices that a client is served until the first of them is counted.
+#: Vertices of a client that are served before the first of them is counted.
 _UNCOUNTED = 3
 
 
 class FeatureSettings(data.StructLayout):
-    """Where features are: ``features`` in words; ``sparse``; ``words`` of a dense row, and ``stride`` between rows.
+    """Location of features: ``features`` in words; ``sparse``; ``words`` of a dense row, and ``stride`` between rows.
 
-    ``most``: words of a sparse row at most. ``first``: VID of the first entry of the node table, and of the first row
-    of features. ``combined``: there is a row for every VID from 0, and it has been taken times s_src. ``placed``: rows
-    are dense, and the node table says where each begins, in granules from `features`, so that none begins within one.
+    ``most``: largest number of words of a sparse row. ``first``: VID of the first entry of the node table, and of the
+    first row of features. ``combined``: there is a row for every VID from 0, already scaled by s_src. ``placed``: rows
+    are dense, and the node table gives the granule of each, from `features`; every row begins at a granule.
     """
 
     def __init__(self, address_width: int) -> None:
@@ -58,11 +58,11 @@ class FeatureSettings(data.StructLayout):
 
 
 class FeatureReader(wiring.Component):
-    """Looks a vertex up, reads its range, marks what comes back for who asked.
+    """Looks a vertex up, reads its range, and tags the beats with the client.
 
-    A client is served only while little is on its way to it, so that one that is slow holds up the others seldom, and
-    only with rows longer than the room it has; a client must take what it has asked for without waiting for others.
-    Vertices apart overtake those of its records, since others wait for them.
+    A client is served only while few beats are outstanding for it, so a slow client rarely stalls the others, and only
+    with rows longer than its room; a client must take its beats without waiting for other clients. Separate vertices
+    overtake those of the client's records, since other units wait for them.
 
     Parameters
     ----------
@@ -72,25 +72,25 @@ class FeatureReader(wiring.Component):
     address_width
         Of the memory port, in bits.
     depth
-        Beats asked for or waiting, see `hw.memory.fetcher.Fetcher`; also the vertices under way.
+        Beats requested or waiting, see `hw.memory.fetcher.Fetcher`; also the limit of vertices in flight.
 
     Attributes
     ----------
     settings : In
-        `FeatureSettings`, constant while vertices are asked for.
+        `FeatureSettings`, constant while vertices are requested.
     i : streams of ``config.request``
     apart : streams of unsigned(32)
-        Vertices that a client shall combine for others. ``i[n].ready`` depends on ``apart[n].valid``.
+        Separate vertices, which a client combines for other units. ``i[n].ready`` depends on ``apart[n].valid``.
     o : streams of ``config.pe.task_beat``
-        In the order of each client's requests of either kind, rows as a whole; the address is a ``config.tag``.
+        Features, in the order of each client's requests of either kind, in whole rows; the address is a ``config.tag``.
     hungry : Out(1) for every client
-        Little is on its way to it.
+        Few beats are outstanding for it.
     vertex, found
         See `hw.community.node_table.NodeTable`.
     error : stream of `ErrorReport`, always ready
-        ``OFFSET_ORDER`` with the vertex, if its range is longer than a row can be; it is taken as empty.
+        ``OFFSET_ORDER`` with the vertex, if its range is longer than a row; it is read as empty.
     request, beat
-        A client's end of the read arbiter.
+        Port of the read arbiter.
 
     Raises
     ------
@@ -119,23 +119,23 @@ class FeatureReader(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Two cycles a vertex, for its offset and the next one's."""
+        """Look a vertex up in two cycles, for its offset and the next one's."""
         m = Module()
         config, settings = self.config, self.settings
         m.submodules.reader = reader = self._reader
         wiring.connect(m, reader.request, wiring.flipped(self.request))
         wiring.connect(m, wiring.flipped(self.beat), reader.beat)
         source_shape = range(max(2, self.clients))
-        # Of every client a queue for its records and one for vertices apart, which overtake.
+        # Two queues for each client: for its records, and for separate vertices, which overtake.
         queues = [[Queue(config.pe.task_beat, room) for room in _ROOM] for _ in range(self.clients)]
         tag = data.StructLayout({"client": source_shape, "source": struct(SCALE), "tag": config.tag})
         m.submodules.tags = tags = Queue(tag, self._reader.depth)
-        # A range is asked for, of so many beats: a row may begin and end within one.
+        # Number of beats of the requested range: a row may begin and end within a beat.
         words_of_beat = exact_log2(config.data_width // _WORD_BITS)
         most_beats = (_MOST >> words_of_beat) + 1
         asks, beats = Signal(), Signal(range(most_beats + 1))
 
-        # Who is served next: in turn, if little waits for him.
+        # The next client, in turn, among those with few outstanding beats.
         wish = data.StructLayout({"vid": VID_BITS, "apart": 1})
         offers = [stream.Signature(wish).create(path=(f"wish_{n}",)) for n in range(self.clients)]
         word, wanted, wanted_source = merge(m, "turn", offers, wish)
@@ -161,11 +161,11 @@ class FeatureReader(wiring.Component):
 
         m.submodules.ranges = ranges = Queue(RangeRequest(self.address_width), _RANGES)
         wiring.connect(m, ranges.o, reader.i)
-        # What has been looked up always has room.
+        # A completed look-up always has room.
         goes = Signal()
         m.d.comb += goes.eq(word.valid & (ranges.level <= _RANGES - _STAGES) & (tags.level <= tags.depth - _STAGES))
 
-        # The beginning of the features is known in the second cycle, the end in the one after it.
+        # The start of the features is read in the second cycle, the end in the next one.
         row, at, first, own = Signal(32), Signal(32), Signal(32), Signal(32)
         m.d.comb += own.eq(wanted.vid - settings.first)
         with m.FSM():
@@ -188,9 +188,9 @@ class FeatureReader(wiring.Component):
             found.tag.scale.eq(self.found.destination),
         ]
 
-        # Dense rows begin with a granule, whatever the table says.
+        # Dense rows begin at a granule, whatever the table holds.
         place = first << exact_log2(ROW_BYTES * 8 // _WORD_BITS)
-        # If its end lies before its beginning, a row has as good as 2^33 words.
+        # If a row's end lies before its start, its length wraps to almost 2^33 words.
         words, wrong = Signal(33), Signal()
         m.d.comb += [words.eq(self.found.offset - first), wrong.eq(words > settings.most)]
         range_, bad = Signal(RangeRequest(self.address_width)), Signal()
@@ -209,7 +209,7 @@ class FeatureReader(wiring.Component):
             tags.i.valid.eq(asks),
             self.error.valid.eq(asks & bad),
             self.error.payload.code.eq(Error.OFFSET_ORDER),
-            # An empty range comes as a beat too.
+            # An empty range is a beat too.
             beats.eq(Mux(range_.words == 0, 1, end >> words_of_beat)),
         ]
 
@@ -228,9 +228,9 @@ class FeatureReader(wiring.Component):
                 task.first.eq(fresh),
                 task.last.eq(beat.last),
                 task.scale.eq(owner.source),
-                # A combined row counts once.
+                # A combined row has the factor 1.
                 task.coefficient.eq(Coefficient.SELF),
-                task.address.eq(owner.tag),
+                config.tag_of(task).eq(owner.tag),
             ]
         with m.If(moves):
             m.d.sync += fresh.eq(beat.last)
@@ -241,7 +241,7 @@ class FeatureReader(wiring.Component):
         return m
 
     def _hand_out(self, m: Module, client: int, records: Queue, apart: Queue) -> None:
-        """Offer rows of vertices apart before those of records, each as a whole."""
+        """Offer rows of separate vertices before those of records, each as a whole."""
         port = self.o[client]
         chosen, kind, stays = (Signal(name=f"{name}_{client}") for name in ("chosen", "kind", "stays"))
         m.d.comb += [

@@ -1,4 +1,4 @@
-"""Feeder: hands features to the PE that combines and keeps each node's s_dst for the end of its row (I6)."""
+"""Feeder: passes features to the combining PE and saves each node's s_dst for the end of its row (I6)."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream, wiring
@@ -11,14 +11,14 @@ __all__ = ["Feeder", "kept_scale"]
 
 
 def kept_scale(config: CommunityConfig) -> data.StructLayout:
-    """Layout of a node's s_dst and where it is kept."""
-    return data.StructLayout({"place": range(config.places), "scale": config.scale})
+    """Layout of a node's s_dst and its slot."""
+    return data.StructLayout({"slot": range(config.slots), "scale": config.scale})
 
 
 class Feeder(wiring.Component):
-    """Nodes come in the order in which they were asked for, so counting them says which column one is.
+    """Derives a node's column by counting, since nodes arrive in the order of requests.
 
-    Vertices apart belong to no record and pass.
+    Separate vertices belong to no record and pass.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Feeder(wiring.Component):
     begun : stream of ``config.record``, always ready
         Records, when they begin, before features of their nodes; at most `RECORDS`.
     i : stream of ``config.pe.task_beat``
-        Features, their address being a ``config.tag``.
+        Features, with a ``config.tag`` as address.
     o : stream of ``config.pe.task_beat``
         The same beats.
     scale : stream of `kept_scale`, always ready
@@ -52,18 +52,19 @@ class Feeder(wiring.Component):
         config = self.config
         m.submodules.queue = queue = Queue(config.record, RECORDS)
         record, column = queue.o.payload, Signal(config.row_bits)
-        # Records of hubs alone have no nodes.
+        # Records of hub edges have no nodes.
         m.d.comb += [queue.i.valid.eq(self.begun.valid & (self.begun.payload.nodes != 0))]
         m.d.comb += queue.i.payload.eq(self.begun.payload)
-        beat, tag = self.i.payload, data.View(config.tag, self.i.payload.address)
+        beat = self.i.payload
+        tag = config.tag_of(beat)
         own = ~tag.apart
-        # A record is known a cycle before the first of its nodes is asked for.
+        # A record is announced a cycle before the request of its first node.
         m.d.comb += [
             self.o.payload.eq(beat),
             self.o.valid.eq(self.i.valid),
             self.i.ready.eq(self.o.ready),
             self.scale.valid.eq(self.o.valid & beat.first & own),
-            self.scale.payload.place.eq(record.base + column),
+            self.scale.payload.slot.eq(record.base + column),
             self.scale.payload.scale.eq(tag.scale),
         ]
         with m.If(self.o.valid & self.o.ready & beat.last & own):

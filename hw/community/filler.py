@@ -1,25 +1,25 @@
-"""Filler: puts the combined rows of nodes and hubs where the summer finds them (I6)."""
+"""Filler: writes the combined rows of nodes and hubs into the slots of their records (I6)."""
 
 from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.community.formats import RECORDS, CommunityConfig
-from hw.community.places import write_signature
+from hw.community.multi_read_memory import write_signature
 from hw.stream.queue import Queue
 
 __all__ = ["Filler", "own_chunk"]
 
 
 def own_chunk(config: CommunityConfig) -> data.StructLayout:
-    """Layout of a chunk of a node's own combined row, which GIN weighs apart, and where it is kept."""
-    return data.StructLayout({"place": range(config.places * config.chunks), "data": config.vector})
+    """Layout of a chunk of a node's own combined row, which GIN weighs separately, and its address."""
+    return data.StructLayout({"slot": range(config.slots * config.chunks), "data": config.vector})
 
 
 class Filler(wiring.Component):
     """Writes a chunk a cycle; nodes and hubs come independently, each in the order of records and columns.
 
-    So nodes of the next records are combined and put in their places while hubs of the one before are waited for.
+    So nodes of later records are combined and stored while hubs of an earlier one are outstanding.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Filler(wiring.Component):
         Combined rows of nodes; addresses do not matter.
     hub_rows : stream of ``config.hub_row``
     vectors
-        Where they go, by place and chunk.
+        Write port of the vectors, by slot and chunk.
     own : stream of `own_chunk`, always ready
     o : stream of ``config.record``
         Records whose vectors are complete.
@@ -49,21 +49,21 @@ class Filler(wiring.Component):
                 "begun": In(stream.Signature(config.record, always_ready=True)),
                 "rows": In(stream.Signature(config.pe.row_beat)),
                 "hub_rows": In(stream.Signature(config.hub_row)),
-                "vectors": Out(write_signature(config.kept_vector, config.places * config.chunks)),
+                "vectors": Out(write_signature(config.kept_vector, config.slots * config.chunks)),
                 "own": Out(stream.Signature(own_chunk(config), always_ready=True)),
                 "o": Out(stream.Signature(config.record)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Walk through records on two sides; a record is complete when both are through with it."""
+        """Step through records on two sides; a record is complete when both sides have finished it."""
         m = Module()
         config = self.config
         m.submodules.records = records = Queue(config.record, RECORDS)
         m.d.comb += [records.i.valid.eq(self.begun.valid), records.i.payload.eq(self.begun.payload)]
         parts = config.pe.parts
         leaves = Signal()
-        offers, places, chunks, chosen, filled = [], [], [], [], []
+        offers, slots, chunks, chosen, filled = [], [], [], [], []
         takes = Signal(2)
         for n, (name, rows) in enumerate((("nodes", self.rows), ("hubs", self.hub_rows))):
             m.submodules[name] = queue = Queue(config.record, RECORDS)
@@ -74,13 +74,13 @@ class Filler(wiring.Component):
             column = done if name == "nodes" else record.nodes + done
             ends, row_end, beat_end = (Signal(name=f"{name}_{what}") for what in ("ends", "row_end", "beat_end"))
             elements = Signal(data.ArrayLayout(config.vector, parts), name=f"{name}_elements")
-            place = Signal(range(config.places), name=f"{name}_place")
+            slot = Signal(range(config.slots), name=f"{name}_slot")
             m.d.comb += [
                 ends.eq(column == (record.nodes if name == "nodes" else record.rows)),
                 row_end.eq(chunk == self.settings.last_chunk),
                 beat_end.eq((part == parts - 1) | row_end),
                 elements.eq(rows.payload.data.as_value()),
-                place.eq(record.base + column),
+                slot.eq(record.base + column),
                 rows.ready.eq(takes[n] & beat_end),
                 queue.o.ready.eq(ends),
             ]
@@ -91,22 +91,22 @@ class Filler(wiring.Component):
             through = queue.o.valid & ends
             with m.If(through):
                 m.d.sync += done.eq(0)
-            # Records that this side is through with and that have not left.
+            # Records that this side has finished and that have not left.
             ahead = Signal(range(RECORDS + 1), name=f"{name}_ahead")
             m.d.sync += ahead.eq(ahead + through - leaves)
             offers.append(queue.o.valid & ~ends & rows.valid)
-            places.append(place)
+            slots.append(slot)
             chunks.append(chunk)
             chosen.append(Array(elements[k].as_value() for k in range(parts))[part])
             filled.append(ahead != 0)
         m.d.comb += [
-            # Nodes first: they hold up the multipliers.
+            # Nodes have priority: they stall the multipliers.
             takes.eq(Cat(offers[0], offers[1] & ~offers[0])),
             self.vectors.enable.eq(takes.any()),
-            self.vectors.address.eq(Mux(takes[0], Cat(chunks[0], places[0]), Cat(chunks[1], places[1]))),
+            self.vectors.address.eq(Mux(takes[0], Cat(chunks[0], slots[0]), Cat(chunks[1], slots[1]))),
             self.vectors.data.data.eq(Mux(takes[0], chosen[0], chosen[1])),
             self.own.valid.eq(takes[0]),
-            self.own.payload.place.eq(Cat(chunks[0], places[0])),
+            self.own.payload.slot.eq(Cat(chunks[0], slots[0])),
             self.own.payload.data.eq(chosen[0]),
             self.o.payload.eq(records.o.payload),
             self.o.valid.eq(filled[0] & filled[1]),

@@ -1,4 +1,4 @@
-"""Finisher: takes sums of nodes through the second rounding point, and hands on those of hubs (I8)."""
+"""Finisher: requantises the sums of nodes at the second rounding point and forwards those of hubs (I8)."""
 
 from amaranth.hdl import Cat, Cover, Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -7,18 +7,18 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from hw.community.feeder import kept_scale
 from hw.community.filler import own_chunk
 from hw.community.formats import CommunityConfig
-from hw.community.places import read_signature
+from hw.community.multi_read_memory import read_signature
 from hw.community.row_finisher import RowFinisher
 from hw.stream.queue import Queue
 
 __all__ = ["Finisher"]
 
-#: Chunks of partial sums that wait to be taken.
+#: Depth of the queue of partial sums, in chunks.
 _WAITING = 16
 
 
 class Finisher(wiring.Component):
-    """A group of ``config.ways`` elements of a node, or a chunk of a hub, a cycle.
+    """Finishes a group of ``config.ways`` elements of a node, or a chunk of a hub, a cycle.
 
     Parameters
     ----------
@@ -32,17 +32,17 @@ class Finisher(wiring.Component):
     vertex : stream of ``config.request``, always ready
     scale : stream of `kept_scale`, always ready
     own : stream of `own_chunk`, always ready
-        What is needed of every vertex at the end; it comes before its record.
+        Data of each vertex for its end; they arrive before its record.
     i : stream of ``config.record``
-        Records whose sums are there.
+        Records whose sums are complete.
     sums
-        The sums, by place and chunk.
+        The sums, by slot and chunk.
     freed, retired : Out(1)
-        A row, and the last one of a record, is done: what was kept of it is not needed any more.
+        A row, and the last row of a record, is done: its slot is free.
     o : stream of ``config.result``
     partial : stream of ``config.partial``
     busy : Out(1)
-        Rows are on their way.
+        Rows are in progress.
     """
 
     def __init__(self, config: CommunityConfig) -> None:
@@ -55,7 +55,7 @@ class Finisher(wiring.Component):
                 "scale": In(stream.Signature(kept_scale(config), always_ready=True)),
                 "own": In(stream.Signature(own_chunk(config), always_ready=True)),
                 "i": In(stream.Signature(config.record)),
-                "sums": Out(read_signature(config.chunk, config.places * config.chunks)),
+                "sums": Out(read_signature(config.chunk, config.slots * config.chunks)),
                 "freed": Out(1),
                 "retired": Out(1),
                 "o": Out(stream.Signature(config.result)),
@@ -65,7 +65,7 @@ class Finisher(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Walk through rows; finish those of nodes, read those of hubs."""
+        """Step through rows; finish those of nodes, read those of hubs."""
         m = Module()
         config, settings = self.config, self.settings
         m.submodules.finisher = finisher = RowFinisher(config)
@@ -75,21 +75,21 @@ class Finisher(wiring.Component):
         connect(m, finisher.o, flipped(self.o))
         connect(m, partials.o, flipped(self.partial))
 
-        # Groups of a node's row, or chunks of a hub's.
-        record, row, place = self.i.payload, Signal(config.row_bits), Signal(range(config.places))
+        # Groups of a node's row, or chunks of a hub's row.
+        record, row, slot = self.i.payload, Signal(config.row_bits), Signal(range(config.slots))
         chunk = Signal(range(config.chunks))
         node, row_end, last_row, hub_reads = Signal(), Signal(), Signal(), Signal()
         room = Signal(range(_WAITING + 1), init=_WAITING)
         m.d.comb += [
             node.eq(row < record.nodes),
             last_row.eq(row + 1 == record.rows),
-            place.eq(record.base + row),
+            slot.eq(record.base + row),
             finisher.settings.eq(settings),
             finisher.i.valid.eq(self.i.valid & node),
-            finisher.i.payload.eq(place),
+            finisher.i.payload.eq(slot),
             finisher.sums_free.eq(node),
             finisher.sums.data.eq(self.sums.data),
-            self.sums.address.eq(Mux(node, finisher.sums.address, Cat(chunk, place))),
+            self.sums.address.eq(Mux(node, finisher.sums.address, Cat(chunk, slot))),
             hub_reads.eq(self.i.valid & ~node & (room != 0)),
             row_end.eq(Mux(node, finisher.i.ready, hub_reads & (chunk == settings.last_chunk))),
             self.i.ready.eq(row_end & last_row),

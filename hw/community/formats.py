@@ -1,6 +1,7 @@
 """Sizes and payloads of the community PE."""
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from amaranth import signed, unsigned
 from amaranth.lib import data
@@ -8,40 +9,41 @@ from amaranth.utils import ceil_log2
 
 from contracts import PARTIAL_BITS, SCALE, VALUE_BITS, VID_BITS
 from contracts.communities import K_VALUES, PARTNERS_MAX
+from contracts.parameters import Parameters, size
 from hw.contracts import struct
 from hw.pe.formats import PEConfig
 
 __all__ = ["RECORDS", "CommunityConfig", "HubConfig"]
 
-#: Records under way in a PE at most: as many as a distributed RAM has rows.
+#: Most records in progress in a PE: the rows of a distributed RAM.
 RECORDS = 32
 
 
 @dataclass(frozen=True)
-class CommunityConfig:
+class CommunityConfig(Parameters):
     """Sizes of a community PE, fixed at generation.
 
     Parameters
     ----------
     lanes
-        Multipliers, and adders of the aggregation, a power of two, at most 16.
+        Multipliers L, and adders of the aggregation, at most ``data_width / 16``.
     width
-        Most nodes and hubs of a record together, a power of two from 8 to 256.
+        Most nodes and hubs of a record together.
     columns
-        Most vectors of a record, shared sums included: a power of two, more than `width`.
+        Most vectors of a record, shared sums included: more than `width`.
     partners
-        Columns after a column that it is compared with, at least 1.
+        Columns after a column that it is compared with.
     max_out
         Largest number of output features.
     weight_rows
-        See `hw.pe.formats.PEConfig`.
+        Rows of L weights in the weight memory, as in `hw.pe.formats.PEConfig`.
     data_width
-        Bits of a beat of features or results: 64, 128 or 256.
+        Bits of a beat of features or results.
     ways
-        Elements of a node that are taken through the second rounding point in a cycle, a power of two up to the lanes.
+        Elements of a node that pass the second rounding point in a cycle, at most `lanes`.
     partials
-        Whether rows may be halves of partial sums that came round the ring: sums of records are then as wide as whole
-        sums, and high halves count 2^16 times.
+        Whether rows may be halves of partial sums from the ring: sums of records are then as wide as whole sums, and
+        high halves count 2^16 times.
 
     Raises
     ------
@@ -49,40 +51,26 @@ class CommunityConfig:
         If a parameter is out of its range.
     """
 
-    lanes: int = 8
-    width: int = 128
-    columns: int = 256
-    partners: int = 8
-    max_out: int = 16
-    weight_rows: int = 4096
-    data_width: int = 256
-    ways: int = 1
+    lanes: int = size(8, 1, lambda pe: pe.data_width // VALUE_BITS, power=True)
+    width: int = size(128, 8, 256, power=True)
+    columns: int = size(256, lambda pe: 2 * pe.width, 1024, power=True)
+    partners: int = size(8, 1, PARTNERS_MAX)
+    max_out: int = size(16, 1, 1024)
+    weight_rows: int = size(4096, 2, 1 << 20)
+    data_width: int = size(256, values=(64, 128, 256))
+    ways: int = size(1, 1, lambda pe: pe.lanes, power=True)
     partials: bool = False
 
-    def __post_init__(self) -> None:
-        if not (8 <= self.width <= 256 and self.width & (self.width - 1) == 0):
-            raise ValueError(f"width must be a power of two in 8..256, not {self.width!r}")
-        if not (self.width < self.columns <= 1024 and self.columns & (self.columns - 1) == 0):
-            raise ValueError(f"columns must be a power of two in {2 * self.width}..1024, not {self.columns!r}")
-        if not 1 <= self.partners <= PARTNERS_MAX:
-            raise ValueError(f"partners must be in 1..{PARTNERS_MAX}, not {self.partners!r}")
-        self._check_ways()
-        _ = self.pe  # which checks the others
-
-    def _check_ways(self) -> None:
-        if not (1 <= self.ways <= self.lanes and self.ways & (self.ways - 1) == 0):
-            raise ValueError(f"ways must be a power of two in 1..{self.lanes}, not {self.ways!r}")
-
     @property
-    def places(self) -> int:
-        """Rows of all records under way: two of the widest, or many small ones. A record's rows go round a ring."""
+    def slots(self) -> int:
+        """Rows of all records in progress: two of the widest, or many small ones. Slots are allocated as a ring."""
         return 2 * self.width
 
     @property
     def pe(self) -> PEConfig:
-        """Sizes of the PE that combines."""
+        """Sizes of the combining PE."""
         sizes = {"lanes": self.lanes, "data_width": self.data_width, "max_out": self.max_out}
-        # What comes back with a row is its tag, which lies where an address is counted up from beat to beat.
+        # A row returns with its tag, which lies in the address field; the PE increments that field from beat to beat.
         bits = self._tag(PEConfig(**sizes).max_beats).size + ceil_log2(self.data_width // 8)
         return PEConfig(**sizes, weight_rows=self.weight_rows, address_width=bits)
 
@@ -92,11 +80,24 @@ class CommunityConfig:
 
     @property
     def tag(self) -> data.StructLayout:
-        """What goes through the PE that combines beside a vertex: its ``vid`` and its factor s_dst.
+        """Tag of a vertex in the combining PE: its ``vid`` and its factor s_dst.
 
-        ``apart``: somebody else wants the row, not a record of this PE. ``beat``: of the row.
+        ``apart``: the row is for another unit, not for a record of this PE. ``beat``: of the row.
         """
         return self._tag(self.pe.max_beats)
+
+    def tag_of(self, beat: Any) -> Any:
+        """Return the `tag` of a beat of features or of a combined row.
+
+        The PE that combines returns it with the row as the row's address, and counts its lowest field, ``beat``, up
+        from beat to beat.
+
+        Parameters
+        ----------
+        beat
+            Payload of ``pe.task_beat`` or ``pe.row_beat``.
+        """
+        return data.View(self.tag, beat.address)
 
     @property
     def chunks(self) -> int:
@@ -105,12 +106,12 @@ class CommunityConfig:
 
     @property
     def look(self) -> int:
-        """Columns that are seen at once: one with its partners, or the widest window."""
+        """Columns compared at once: one with its partners, or the widest window."""
         return max(self.partners + 1, *K_VALUES)
 
     @property
     def sum_bits(self) -> int:
-        """Width of an element of a sum over a record: `width` values at most, unless some are halves of sums."""
+        """Width of an element of a sum over a record: of `width` values, or a whole sum with `partials`."""
         return PARTIAL_BITS if self.partials else VALUE_BITS + ceil_log2(self.width)
 
     @property
@@ -134,7 +135,7 @@ class CommunityConfig:
 
     @property
     def kept_vector(self) -> data.StructLayout:
-        """L elements of a row of a record; with `partials`, whether it is a ``high`` half, which counts 2^16 times."""
+        """L elements of a row of a record; with `partials`, whether it is a ``high`` half, of weight 2^16."""
         return data.StructLayout({"data": self.vector, **self._high})
 
     @property
@@ -144,11 +145,11 @@ class CommunityConfig:
 
     @property
     def settings(self) -> data.StructLayout:
-        """What a command fixes for all its records, beside the settings of the PE that combines.
+        """Settings of a command for all its records, beside those of the combining PE.
 
         ``windows``: windows of k instead of pairs. ``k``: columns of a window, less one. ``limit``: most columns.
         ``last_chunk``, ``f_out``: of a vector. ``shift``, ``relu``, ``bias``: of the second rounding point. ``wide``:
-        a neighbour counts 256 times. ``own``: what the node itself counts more than a neighbour.
+        a neighbour has the weight 256. ``own``: excess weight of the node itself over a neighbour.
         """
         return data.StructLayout(
             {
@@ -167,17 +168,18 @@ class CommunityConfig:
 
     @property
     def request(self) -> data.StructLayout:
-        """What a column's vector is: that of the vertex ``vid``; the ``place`` it has in the PE."""
-        return data.StructLayout({"vid": VID_BITS, "place": range(self.places)})
+        """Request of a column's vector: that of the vertex ``vid``, and its ``slot`` in the PE."""
+        return data.StructLayout({"vid": VID_BITS, "slot": range(self.slots)})
 
     @property
     def record(self) -> data.StructLayout:
-        """A record under way: the place of its first row, ``rows``, and how many, the first ones, are ``nodes``.
+        """A record in progress.
 
-        ``single``: its bitmap has one row, so no two columns have more than that one in common.
+        ``base``: slot of its first row. ``rows``: their number, of which the first ``nodes`` are nodes. ``single``: its
+        bitmap has one row, so no two columns have more than that one in common.
         """
         return data.StructLayout(
-            {"base": range(self.places), "rows": self.row_bits + 1, "nodes": self.row_bits + 1, "single": 1}
+            {"base": range(self.slots), "rows": self.row_bits + 1, "nodes": self.row_bits + 1, "single": 1}
         )
 
     @property
@@ -201,7 +203,7 @@ class CommunityConfig:
 
         ``form``: column ``index`` becomes the sum of ``left`` and ``index``'s other operand ``right``. Otherwise
         ``right`` is added to ``row``, or with ``negative`` subtracted. ``last``: of its record; without ``active``
-        it is nothing but that.
+        there is no operation.
         """
         return data.StructLayout(
             {
@@ -258,21 +260,23 @@ class CommunityConfig:
 
 
 class HubConfig(CommunityConfig):
-    """Sizes of what finishes hubs: all of them are one record of whole sums."""
+    """Sizes of the end of hubs: all hubs form one record of whole sums."""
 
     def __post_init__(self) -> None:
+        """Check the sizes that differ from those of a PE."""
         if not (8 <= self.width <= 1 << 16 and self.width & (self.width - 1) == 0):
             raise ValueError(f"hubs must be a power of two in 8..65536, not {self.width!r}")
-        self._check_ways()
+        if not (1 <= self.ways <= self.lanes and self.ways & (self.ways - 1) == 0):
+            raise ValueError(f"ways must be a power of two in 1..{self.lanes}, not {self.ways!r}")
 
     @classmethod
     def of(cls, config: CommunityConfig, hubs: int, ways: int) -> "HubConfig":
-        """Return the sizes for so many `hubs` and `ways`, otherwise those of `config`."""
+        """Return the sizes of `config`, with these `hubs` and `ways`."""
         return cls(**{**asdict(config), "width": hubs, "ways": ways})
 
     @property
-    def places(self) -> int:
-        """One record."""
+    def slots(self) -> int:
+        """Slots of one record."""
         return self.width
 
     @property

@@ -1,4 +1,4 @@
-"""Hub port: a PE's way to the hub units; rows come back in the order in which the PE asked (I9)."""
+"""Hub port: connects a PE to the hub units; rows return in the order of the PE's requests (I9)."""
 
 from amaranth.hdl import Array, Cover, Module
 from amaranth.lib import stream, wiring
@@ -12,29 +12,29 @@ __all__ = ["HubPort"]
 
 
 class HubPort(wiring.Component):
-    """Asks only for rows that it has room for, so that no PE ever holds up a hub unit, and through it another PE.
+    """Requests only rows that it has room for, so no PE stalls a hub unit, and through it another PE.
 
     Parameters
     ----------
     config : CommunityConfig
     units
-        Hub units, a power of two; a hub belongs to the unit that the low bits of its VID name.
+        Hub units, a power of two; the low VID bits select the unit of a hub.
     rows
-        Rows that the PE can have asked for and not taken, at least 1.
+        Most outstanding rows of the PE, at least 1.
 
     Attributes
     ----------
     i : stream of ``config.request``
-        What the PE wants.
+        Requests of the PE.
     o : stream of ``config.hub_row``
-        What it gets.
+        Rows for the PE.
     partial : stream of ``config.partial``
         Partial sums of the PE.
     requests : streams of ``config.request``
     rows : streams of ``config.hub_row``, always ready
     partials : streams of ``config.partial``
-        To and from every unit. A unit is offered only what is meant for it; ``ready`` of the PE's streams is that of
-        the unit.
+        To and from each unit. A unit is offered only its own requests and sums; ``ready`` of the PE's streams is that
+        of the selected unit.
     """
 
     def __init__(self, config: CommunityConfig, units: int, rows: int = 32) -> None:
@@ -52,7 +52,7 @@ class HubPort(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Remember the unit of every row asked for; take rows from it in turn."""
+        """Keep the unit of each outstanding row; take rows from the units in that order."""
         m = Module()
         config = self.config
         m.submodules.order = order = Queue(range(max(2, self.units)), self.room)
@@ -66,7 +66,7 @@ class HubPort(wiring.Component):
             order.i.payload.eq(unit),
             self.partial.ready.eq(Array(port.ready for port in self.partials)[partial_unit]),
         ]
-        # Nothing comes that nobody asked for: without a row that is owed all queues are empty.
+        # Every row was requested: without outstanding rows all queues are empty.
         chosen = order.o.payload
         for n, (request, row, partial) in enumerate(zip(self.requests, self.rows, self.partials, strict=True)):
             m.submodules[f"queue_{n}"] = queue = queues[n]

@@ -1,4 +1,4 @@
-"""Hub unit: has every hub combined once, hands its row to all who need it, and adds up its partial sums (I8, I9)."""
+"""Hub unit: has each hub combined once, sends its row to all requesters, and adds its partial sums (I8, I9)."""
 
 from amaranth.hdl import Array, Cat, Cover, Module, Mux, ResetInserter, Signal, signed, unsigned
 from amaranth.lib import data, memory, stream, wiring
@@ -8,22 +8,23 @@ from amaranth.utils import ceil_log2, exact_log2
 from contracts import PARTIAL_BITS, VALUE_BITS, VID_BITS
 from hw.community.formats import RECORDS, CommunityConfig, HubConfig
 from hw.community.row_finisher import RowFinisher
+from hw.graph.formats import is_high_half
 from hw.stream.arbiter import merge
 from hw.stream.queue import Queue
 
 __all__ = ["HubUnit"]
 
-#: Requests that have a slot and wait for the row.
+#: Depth of the queue of requests that have a slot and wait for the row.
 _SERVED = 256
-#: Width of a layer's number: so many layers, less one, pass between two clearings of the slots.
+#: Width of a layer's number; slots are cleared when it wraps.
 _EPOCH_BITS = 4
 
 
 class HubUnit(wiring.Component):
-    """Hubs get slots in the order in which they are first asked for; PEs combine them, in any order.
+    """Allocates slots to hubs in the order of their first requests; PEs combine them, in any order.
 
-    Who gets a row sends one partial sum for it. So when no more rows will be asked for, a hub is done as soon as there
-    were as many partial sums as requests, while others still wait for theirs.
+    Each requester of a row returns one partial sum. After the last request, a hub is complete when its partial sums
+    match its requests, independently of other hubs.
 
     Parameters
     ----------
@@ -31,11 +32,11 @@ class HubUnit(wiring.Component):
     clients
         PEs, at least 1.
     nodes
-        Vertices of the graph at most, a power of two.
+        Most vertices of the graph, a power of two.
     hubs
-        Hubs at most, a power of two.
+        Most hubs, a power of two.
     units
-        Hub units, a power of two: this one has the VIDs with its own low bits.
+        Hub units, a power of two; the low VID bits select the unit of a hub.
     ways
         Elements of a hub that are finished in a cycle, a power of two up to the lanes.
 
@@ -45,33 +46,32 @@ class HubUnit(wiring.Component):
         As for `hw.community.pe.CommunityPE`.
     bias_write : stream, always ready
     start : In(1)
-        Forget all hubs. Slots carry the number of their layer, so this takes as many cycles as there are vertices only
-        when the numbers begin again, as they do after reset.
+        Invalidate all hubs. Slots carry the number of their layer, so clearing takes a cycle for each vertex only when
+        the number wraps, as it does after reset.
     finish : In(1)
-        No more hubs will be asked for: finish them, each when its last partial sum has come.
+        No more requests follow: finish each hub after its last partial sum.
     first_partial : In(32)
-        VID of the first partial sum's low halves, behind those of all vertices; of each two from there on, the second
-        are high halves.
+        VID of the first partial sum's low half, behind all vertices; from there on low and high halves alternate.
     asking : Out(1)
-        Requests, or hubs asked for ahead, are still to be looked up.
+        Requests or prefetches are still to be looked up.
     busy : Out(1)
-        Clearing, waiting for rows that were asked for, adding or finishing.
+        Clearing, waiting for combined rows, adding or finishing.
     i : streams of ``config.request``
-        Hubs of which the row is wanted.
+        Requests for rows of hubs.
     rows : streams of ``config.hub_row``, always ready
-        The rows, in the order of each client's requests; clients ask only for what they have room for.
+        Rows, in the order of each client's requests; clients request only rows that they have room for.
     ahead : stream of unsigned(32)
-        Hubs that will be asked for: their rows are combined, and wait.
+        Prefetched hubs: their rows are combined and kept.
     partials : streams of ``config.partial``
-        Partial sums, chunk by chunk; those of a hub that got no slot are dropped.
+        Partial sums, chunk by chunk; those of a hub without a slot are dropped.
     wanted : stream of unsigned(32)
-        Hubs that shall be combined, each once.
+        Hubs to combine, each once.
     combined : stream of ``config.pe.row_beat``
         Their rows, with their tags.
     o : stream of ``config.result``
         Result rows of hubs.
     overflow : stream of unsigned(32), always ready
-        A hub for which there is no slot; it gets the last slot, and results are wrong.
+        A hub that found all slots taken; it shares the last slot, and results are wrong.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class HubUnit(wiring.Component):
         self.config, self.clients = config, clients
         self.nodes, self.shift = max(2, nodes // units), exact_log2(units)
         self.hubs = HubConfig.of(config, hubs, ways)
-        # Of a hub at the same time: a row for every record under way, and partial sums that wait for their turn.
+        # Outstanding for a hub: a row for every record in progress, and partial sums that wait.
         self._owed_bits = ceil_log2(2 * clients * RECORDS)
         super().__init__(
             {
@@ -103,7 +103,7 @@ class HubUnit(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Slots by VID; rows and sums by slot."""
+        """Map VIDs to slots; keep rows and sums by slot."""
         m = Module()
         config, hubs = self.config, self.hubs
         m.submodules.finisher = finisher = RowFinisher(hubs)
@@ -112,18 +112,18 @@ class HubUnit(wiring.Component):
         connect(m, flipped(self.bias_write), finisher.bias_write)
         connect(m, finisher.o, flipped(self.o))
 
-        # Slots: a number for every VID that has been asked for.
+        # Slots: a number for each requested VID.
         entry = data.StructLayout({"epoch": _EPOCH_BITS, "slot": slot_bits})
         m.submodules.slots = slots = memory.Memory(shape=entry, depth=self.nodes, init=[])
         slot_write = slots.write_port()
         slot_read, partial_slot, row_slot = (slots.read_port(transparent_for=(slot_write,)) for _ in range(3))
-        # The layer whose row a slot has.
+        # The layer of the row in each slot.
         m.submodules.there = there = memory.Memory(shape=_EPOCH_BITS, depth=hubs.width, init=[])
         there_write = there.write_port()
         there_read, there_check = there.read_port(), there.read_port()
         last_clear = max(self.nodes, hubs.width) - 1
         clearing, to_clear = Signal(init=1), Signal(range(last_clear + 1))
-        epoch = Signal(_EPOCH_BITS, init=1)  # 0: of no layer
+        epoch = Signal(_EPOCH_BITS, init=1)  # 0: no layer
         with m.If(clearing):
             m.d.comb += [
                 slot_write.en.eq(1),
@@ -133,8 +133,8 @@ class HubUnit(wiring.Component):
             ]
             m.d.sync += [to_clear.eq(Mux(to_clear == last_clear, 0, to_clear + 1)), clearing.eq(to_clear != last_clear)]
 
-        # Requests: read the slot, then use it or take a new one.
-        # Hubs asked for ahead come last, from nobody.
+        # Requests: read the slot, then use it or allocate a new one.
+        # Prefetches have lowest priority and no requester.
         ahead = stream.Signature(config.request).create(path=("ahead_request",))
         m.d.comb += [
             ahead.payload.vid.eq(self.ahead.payload),
@@ -142,8 +142,8 @@ class HubUnit(wiring.Component):
             self.ahead.ready.eq(ahead.ready),
         ]
         asks, asked, asker = merge(m, "requests", [*(flipped(port) for port in self.i), ahead], config.request)
-        place = data.StructLayout({"slot": slot_bits, "client": range(max(2, self.clients))})
-        m.submodules.served = served = Queue(place, _SERVED)
+        served_layout = data.StructLayout({"slot": slot_bits, "client": range(max(2, self.clients))})
+        m.submodules.served = served = Queue(served_layout, _SERVED)
         m.submodules.wants = wanted = Queue(VID_BITS, 4)
         connect(m, wanted.o, flipped(self.wanted))
         looks, vid, client = Signal(), Signal(32), Signal(range(self.clients + 1))
@@ -170,7 +170,7 @@ class HubUnit(wiring.Component):
             wanted.i.payload.eq(vid),
             finisher.vertex.valid.eq(new & settles),
             finisher.vertex.payload.vid.eq(vid),
-            finisher.vertex.payload.place.eq(count),
+            finisher.vertex.payload.slot.eq(count),
             self.overflow.valid.eq(settles & ~known & full),
             self.overflow.payload.eq(vid),
         ]
@@ -185,7 +185,7 @@ class HubUnit(wiring.Component):
             ]
             m.d.sync += count.eq(count + 1)
 
-        # How often a row has been asked for, of each slot.
+        # Number of requests of each slot's row.
         m.submodules.rows_asked = rows_asked = memory.Memory(shape=self._owed_bits, depth=hubs.width, init=[])
         asked_write = rows_asked.write_port()
         asked_read, asked_check = (rows_asked.read_port(transparent_for=(asked_write,)) for _ in range(2))
@@ -203,7 +203,7 @@ class HubUnit(wiring.Component):
             asked_slot.eq(slot),
         ]
 
-        # Combined rows: beats for the PEs, chunks for the end, sums from zero.
+        # Combined rows: beats for the PEs, chunks for the end; sums start at zero.
         beats = max(2, 1 << ceil_log2(config.pe.max_beats))
         beat_bits = exact_log2(beats)
         m.submodules.kept = kept = memory.Memory(shape=config.hub_row["data"].shape, depth=hubs.width * beats, init=[])
@@ -213,16 +213,16 @@ class HubUnit(wiring.Component):
         sum_write = sums.write_port()
         sum_read = sums.read_port(transparent_for=(sum_write,))
         parts = config.pe.parts
-        # Beats of several rows may come in turn, so all that is counted is the chunks of one.
+        # Beats of several rows may alternate, so only the chunks within a beat are counted.
         part, chunk = Signal(range(max(2, parts))), Signal(range(config.chunks))
         adds = Signal()
         row_end = chunk == self.settings.last_chunk
         beat_end = (part == parts - 1) | row_end
-        # A beat, when its slot is known.
+        # A beat whose slot has been read.
         held, row_beat = Signal(), Signal(config.pe.row_beat)
-        tag = data.View(config.tag, row_beat.address)
-        stores, place = held & ~adds, row_slot.data.slot
-        comes = data.View(config.tag, self.combined.payload.address)
+        tag = config.tag_of(row_beat)
+        stores, beat_slot = held & ~adds, row_slot.data.slot
+        comes = config.tag_of(self.combined.payload)
         row_data = data.ArrayLayout(data.ArrayLayout(signed(VALUE_BITS), config.lanes), parts)
         row_parts = Signal(row_data)
         m.d.comb += [
@@ -232,13 +232,13 @@ class HubUnit(wiring.Component):
             row_parts.eq(row_beat.data),
             chunk.eq((tag.beat << exact_log2(parts)) | part),
             finisher.scale.valid.eq(stores),
-            finisher.scale.payload.place.eq(place),
+            finisher.scale.payload.slot.eq(beat_slot),
             finisher.scale.payload.scale.eq(tag.scale),
             finisher.own.valid.eq(stores),
-            finisher.own.payload.place.eq(Cat(chunk, place)),
+            finisher.own.payload.slot.eq(Cat(chunk, beat_slot)),
             finisher.own.payload.data.eq(Array(row_parts[n].as_value() for n in range(parts))[part]),
             kept_write.en.eq(stores & beat_end),
-            kept_write.addr.eq(Cat(tag.beat[:beat_bits], place)),
+            kept_write.addr.eq(Cat(tag.beat[:beat_bits], beat_slot)),
             kept_write.data.eq(row_beat.data),
         ]
         with m.If(self.combined.ready):
@@ -246,11 +246,11 @@ class HubUnit(wiring.Component):
         with m.If(stores):
             m.d.sync += part.eq(Mux(beat_end, 0, part + 1))
             with m.If(row_end):
-                m.d.comb += [there_write.en.eq(1), there_write.addr.eq(place), there_write.data.eq(epoch)]
+                m.d.comb += [there_write.en.eq(1), there_write.addr.eq(beat_slot), there_write.data.eq(epoch)]
 
-        # Rows to those who asked, once they are combined.
+        # Rows to their requesters, once they are combined.
         serves, serving, to = Signal(), Signal(), Signal(range(max(2, self.clients)))
-        looked = Signal()  # what is there of the slot was read in the cycle before
+        looked = Signal()  # the slot's presence was read in the previous cycle
         out_beat, last_out = Signal(beat_bits), Signal()
         last_beat = (self.settings.f_out - 1) >> exact_log2(config.pe.elements)
         ends = out_beat == last_beat
@@ -268,7 +268,7 @@ class HubUnit(wiring.Component):
             m.d.comb += [
                 high_write.en.eq(new & settles),
                 high_write.addr.eq(count),
-                high_write.data.eq((vid >= self.first_partial) & (vid[0] ^ self.first_partial[0])),
+                high_write.data.eq(is_high_half(vid, self.first_partial)),
                 high_read.en.eq(1),
                 high_read.addr.eq(served.o.payload.slot),
             ]
@@ -284,12 +284,12 @@ class HubUnit(wiring.Component):
                 port.payload.last.eq(last_out),
             ]
 
-        # Partial sums: their slot, then the sum there, then the new sum.
+        # Partial sums: read the slot, then its sum, then write the new sum.
         part_stream, partial, _ = merge(m, "partial_sums", [flipped(port) for port in self.partials], config.partial)
         first, second = (Signal(config.partial, name=name) for name in ("first_partial", "second_partial"))
-        first_valid, second_place = Signal(), Signal(range(hubs.width * config.chunks))
-        second_slot = second_place >> exact_log2(config.chunks)
-        # How many have been added, of each slot.
+        first_valid, second_address = Signal(), Signal(range(hubs.width * config.chunks))
+        second_slot = second_address >> exact_log2(config.chunks)
+        # Number of partial sums added to each slot.
         m.submodules.sums_added = sums_added = memory.Memory(shape=self._owed_bits, depth=hubs.width, init=[])
         added_write = sums_added.write_port()
         added_read, added_check = (sums_added.read_port(transparent_for=(added_write,)) for _ in range(2))
@@ -302,11 +302,11 @@ class HubUnit(wiring.Component):
             finisher.sums_free.eq(~first_valid),
             finisher.sums.data.eq(sum_read.data),
             sum_write.en.eq(adds | stores),
-            sum_write.addr.eq(Mux(adds, second_place, Cat(chunk, place))),
+            sum_write.addr.eq(Mux(adds, second_address, Cat(chunk, beat_slot))),
             added_read.en.eq(1),
             added_read.addr.eq(partial_slot.data.slot),
             added_write.en.eq((adds & second.last) | stores),
-            added_write.addr.eq(Mux(adds, second_slot, place)),
+            added_write.addr.eq(Mux(adds, second_slot, beat_slot)),
             added_write.data.eq(Mux(adds, added_read.data + 1, 0)),
         ]
         m.d.sync += [
@@ -314,13 +314,13 @@ class HubUnit(wiring.Component):
             first_valid.eq(part_stream.valid),
             second.eq(first),
             adds.eq(first_valid & (partial_slot.data.epoch == epoch)),
-            second_place.eq(Cat(first.chunk, partial_slot.data.slot)),
+            second_address.eq(Cat(first.chunk, partial_slot.data.slot)),
         ]
         for lane in range(config.lanes):
             m.d.comb += sum_write.data[lane].eq(Mux(adds, sum_read.data[lane] + second.data[lane], 0))
 
-        # The end: hubs that are done leave, the others go round until they are. One that was asked for ahead may be
-        # wanted by nobody, and its row is still to come.
+        # The end: complete hubs leave, the others circulate until they are complete. A prefetched hub may have no
+        # request, and its row may still be outstanding.
         m.submodules.unfinished = unfinished = ResetInserter(self.start)(Queue(slot_bits, hubs.width))
         finishing, checks, checked = Signal(), Signal(), Signal(slot_bits)
         complete, moves = Signal(), Signal()

@@ -1,4 +1,4 @@
-"""Load sequencer: asks for the weights of a layer and for its biases, beside other commands."""
+"""Load sequencer: requests the weights and biases of a layer, in parallel with other commands."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -15,7 +15,7 @@ _ROW_BITS = 17
 
 
 class LoadSequencer(wiring.Component):
-    """One request right behind the other: biases come behind the weights without a wait.
+    """Issues two requests back to back, so biases follow the weights without a gap.
 
     Parameters
     ----------
@@ -25,23 +25,23 @@ class LoadSequencer(wiring.Component):
     Attributes
     ----------
     start : In(1)
-        Begin; only while not busy.
+        Start a load; only while not busy.
     addresses : In
-        Of weights and biases, in words.
+        Addresses of weights and biases, in words.
     rows, row_words, biases_wanted : In
-        Rows of weights, 1 to 65,536, their words, and biases, at least 1. Like the addresses constant while busy.
+        Rows of weights, 1 to 65,536, words of a row, and biases, at least 1. Constant while busy, like the addresses.
     load : stream of `RangeRequest`
-        What to read: weights, then biases.
+        Ranges to read: weights, then biases.
     loaded : In(1)
         A row of weights, or a bias, has been written.
     error : stream of `ErrorReport`, always ready
-        Something has gone wrong anywhere.
+        Errors of all sources.
     busy : Out(1)
         From the cycle of `start` until all is written.
     asked, count
-        Requests that have been taken; rows and biases that are written (inside; proofs look at them).
+        Requests taken; rows and biases written (internal; read by proofs).
     report : Out
-        The first error while it was busy, or code 0; what is told in the cycle of ``start`` is of something else.
+        The first error while busy, or code 0; an error in the cycle of ``start`` belongs to another command.
     """
 
     def __init__(self, address_width: int) -> None:
@@ -63,7 +63,7 @@ class LoadSequencer(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Ask twice, count to the end."""
+        """Issue two requests, count to the end."""
         m = Module()
         load, asked, count = self.load, self.asked, self.count
         working, biases = Signal(), asked[0]

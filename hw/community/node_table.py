@@ -1,4 +1,4 @@
-"""Node table: offsets of features and scales of all vertices, on the chip for the time of a layer."""
+"""Node table: offsets of features and scales of all vertices, kept on the chip during a layer."""
 
 from amaranth.hdl import Array, Cover, Module, Signal
 from amaranth.lib import data, memory, stream, wiring
@@ -12,44 +12,44 @@ from hw.memory.range_reader import RangeReader
 
 __all__ = ["ARRAYS", "Lookup", "NodeTable"]
 
-#: Arrays that are kept: first entry of a vertex's features, s_src, s_dst.
+#: Arrays of the table: first entry of a vertex's features, s_src, s_dst.
 ARRAYS = ("offsets", "source", "destination")
 _WORD = 32
 
-#: What is known of a vertex.
+#: Entry of a vertex.
 Lookup = data.StructLayout({"offset": _WORD, "source": struct(SCALE), "destination": struct(SCALE)})
 
 
 class NodeTable(wiring.Component):
-    """Reads three arrays of words, a beat a cycle, and answers lookups afterwards.
+    """Reads three arrays of words, a beat a cycle, then answers look-ups.
 
-    An array that is there from the layer before is not read again, and one that serves as both scales is read once.
+    An array kept from the previous layer is not read again, and one that serves as both scales is read once.
 
     Parameters
     ----------
     nodes
-        Vertices it has room for, a power of two; two beats of scales at least.
+        Capacity in vertices, a power of two, of at least two beats of scales.
     address_width, data_width
         Of the memory port, in bits.
     ports
-        Lookups at the same time, at least 1.
+        Simultaneous look-ups, at least 1.
 
     Attributes
     ----------
     start : In(1)
-        Read what is not there; only while not busy.
+        Read the missing arrays; only while not busy.
     forget : In(1)
-        The memory may have changed, or a read may have failed: nothing is there.
+        Invalidate all arrays: the memory may have changed, or a read may have failed.
     addresses : In
-        Where each of the `ARRAYS` begins, in words; the beginning of a beat.
+        Start of each of the `ARRAYS`, in words, aligned to a beat.
     words : In
-        Their lengths, at most those of all vertices; an array of none is left as it is.
+        Their lengths, at most those of all vertices; an array of length 0 is left unchanged.
     busy : Out(1)
         Arrays are being read.
     vertex, found
-        A vertex, and in the next cycle what is known of it.
+        A vertex, and in the next cycle its entry.
     request, beat
-        A client's end of the read arbiter.
+        Port of the read arbiter.
 
     Raises
     ------
@@ -80,16 +80,16 @@ class NodeTable(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Keep beats as they come; a word of a beat is chosen after the read."""
+        """Store whole beats; select a word of a beat after the read."""
         m = Module()
         m.submodules.reader = reader = self._reader
         wiring.connect(m, reader.request, wiring.flipped(self.request))
         wiring.connect(m, wiring.flipped(self.beat), reader.beat)
         words = self.data_width // _WORD
-        # The offsets have an entry more than there are vertices.
+        # The offsets have one more entry than there are vertices.
         depth = 2 * self.nodes // words
         place = Signal(range(depth))
-        # Arrays to ask for, and those whose beats have not all come; both go in order.
+        # Arrays to request, and those with outstanding beats; both in order.
         to_ask, to_come = Signal(len(ARRAYS)), Signal(len(ARRAYS))
         asking, coming = Signal(range(len(ARRAYS))), Signal(range(len(ARRAYS)))
         for n in reversed(range(len(ARRAYS))):
@@ -111,7 +111,7 @@ class NodeTable(wiring.Component):
             with m.If(reader.o.payload.last):
                 m.d.sync += [place.eq(0), to_come.eq(to_come & ~(1 << coming))]
         there, missing, asked = Signal(len(ARRAYS)), Signal(len(ARRAYS)), Signal(len(ARRAYS))
-        # One array is both scales: it is read for the first, and written for the other too.
+        # One array is both scales: it is read for the first and also written for the second.
         source, destination = ARRAYS.index("source"), ARRAYS.index("destination")
         both, for_both = Signal(), Signal()
         m.d.comb += [
@@ -124,7 +124,7 @@ class NodeTable(wiring.Component):
             asked.eq(missing & ~(both << destination)),
         ]
         for n in range(len(ARRAYS)):
-            # The beats that it is in.
+            # The beats of the array.
             wanted = self.addresses[n][exact_log2(words) :]
             address, words_there = Signal.like(wanted), Signal.like(self.words[n])
             same = there[n] & (address == wanted) & (words_there == self.words[n])

@@ -1,32 +1,32 @@
 """Community PE: combines the nodes of a record, sums its rows with shared sums, finishes them (I6-I9)."""
 
 from amaranth.hdl import Module, Mux, unsigned
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.community.feeder import Feeder
 from hw.community.filler import Filler
 from hw.community.finisher import Finisher
 from hw.community.formats import RECORDS, CommunityConfig
-from hw.community.places import Places
+from hw.community.multi_read_memory import MultiReadMemory
 from hw.community.planner import Planner
 from hw.community.record_reader import RecordReader
+from hw.community.row_accumulator import RowAccumulator
 from hw.community.scanner import Scanner
-from hw.community.summer import Summer
-from hw.islands.formats import RecordBeat
+from hw.locator.formats import RecordBeat
 from hw.pe.pe import PE
 from hw.stream.queue import Queue
 
 __all__ = ["CommunityPE"]
 
-#: What is counted of the adders' work.
+#: Counters of the adders' work.
 _COUNTERS = ("worked", "gross", "formed")
 
 
 class CommunityPE(wiring.Component):
-    """Many records at a time: while one is combined, one before it is planned and summed, and one more finished.
+    """Pipelines records: while one is combined, an earlier one is planned and summed, and another one finished.
 
-    Rows of records lie in a ring of places, from the time their vertices are asked for until they are finished.
+    Rows of records occupy slots of a ring, from the request of their vertices until they are finished.
 
     Parameters
     ----------
@@ -39,36 +39,36 @@ class CommunityPE(wiring.Component):
     settings : In
         ``config.settings``, constant while there are records.
     combination : In
-        ``config.pe.settings`` of the PE that combines, likewise.
+        ``config.pe.settings`` of the combining PE, likewise.
     weight_write, bias_write : streams, always ready
         Written before the first record of a layer. Biases are those of the second rounding point.
     records
         Beats of records.
     node_request, hub_request : streams of ``config.request``
-        Vertices of which features, or the combined row, are wanted.
+        Requests for features of nodes, and for combined rows of hubs.
     features : stream of ``config.pe.task_beat``
-        Features of the nodes that were asked for, in that order, their address being a ``config.tag``; between them
-        those of vertices apart.
+        Features of the requested nodes, in order, with a ``config.tag`` as address; interleaved with those of separate
+        vertices.
     apart : stream of ``config.pe.row_beat``
-        Combined rows of vertices apart, with their tags.
+        Combined rows of separate vertices, with their tags.
     hub_rows : stream of ``config.hub_row``
-        Combined rows of the hubs that were asked for, in that order.
+        Combined rows of the requested hubs, in order.
     o : stream of ``config.result``
         Result rows of nodes.
     partial : stream of ``config.partial``
         Partial sums of hubs.
     index_error : stream of unsigned(17), always ready
-        See `hw.pe.issue.Issue`.
+        See `hw.pe.lane_issue.LaneIssue`.
     refused : stream of unsigned(32), always ready
         See `hw.community.record_reader.RecordReader`.
     asking : Out(1)
-        Hubs may still be asked for, of the records that have been taken.
+        The records taken so far may still request hubs.
     busy : Out(1)
-        Something is under way.
+        Work is in progress.
     retired : Out(1)
         Pulse: a record is done.
     multiplying, adding : Out(1)
-        The lanes multiply; the adders add rows up.
+        The lanes multiply; the adders add rows.
     worked, gross, formed : Out(counter_bits)
         Cycles in which the adders worked; vectors added to rows or subtracted; sums formed. All since reset.
     """
@@ -111,13 +111,13 @@ class CommunityPE(wiring.Component):
         m.submodules.filler = filler = Filler(config)
         m.submodules.planner = planner = Planner(config)
         m.submodules.scanner = scanner = Scanner(config)
-        m.submodules.summer = summer = Summer(config)
+        m.submodules.accumulator = accumulator = RowAccumulator(config)
         m.submodules.finisher = finisher = Finisher(config)
-        # What is kept of the rows of records: their columns, their vectors and their sums, each in its place.
-        m.submodules.columns = columns = Places(config.width, config.places, (False, False))
-        depth = config.places * config.chunks
-        m.submodules.vectors = vectors = Places(config.kept_vector, depth, (False, False))
-        m.submodules.sums = sums = Places(config.chunk, depth, (True, False))
+        # Memories by slot: columns, vectors and sums of the rows of records.
+        m.submodules.columns = columns = MultiReadMemory(config.width, config.slots, (False, False))
+        depth = config.slots * config.chunks
+        m.submodules.vectors = vectors = MultiReadMemory(config.kept_vector, depth, (False, False))
+        m.submodules.sums = sums = MultiReadMemory(config.chunk, depth, (True, False))
         m.submodules.read = read = Queue(config.record, RECORDS)
 
         connect(m, flipped(self.records), reader.i)
@@ -132,7 +132,7 @@ class CommunityPE(wiring.Component):
         connect(m, feeder.scale, finisher.scale)
         connect(m, flipped(self.weight_write), pe.weight_write)
         connect(m, pe.index_error, flipped(self.index_error))
-        apart = data.View(config.tag, pe.o.payload.address).apart
+        apart = config.tag_of(pe.o.payload).apart
         m.d.comb += [
             filler.rows.payload.eq(pe.o.payload),
             filler.rows.valid.eq(pe.o.valid & ~apart),
@@ -142,12 +142,12 @@ class CommunityPE(wiring.Component):
         ]
         connect(m, flipped(self.hub_rows), filler.hub_rows)
         connect(m, filler.own, finisher.own)
-        connect(m, filler.o, summer.record)
+        connect(m, filler.o, accumulator.record)
         connect(m, reader.o, read.i)
         connect(m, read.o, planner.i)
         connect(m, planner.o, scanner.i)
-        connect(m, scanner.o, summer.i)
-        connect(m, summer.o, finisher.i)
+        connect(m, scanner.o, accumulator.i)
+        connect(m, accumulator.o, finisher.i)
         connect(m, flipped(self.bias_write), finisher.bias_write)
         connect(m, finisher.o, flipped(self.o))
         connect(m, finisher.partial, flipped(self.partial))
@@ -157,22 +157,22 @@ class CommunityPE(wiring.Component):
         connect(m, planner.column, columns.reads[1])
         connect(m, filler.vectors, vectors.write)
         for n in range(2):
-            connect(m, summer.vectors[n], vectors.reads[n])
-        connect(m, summer.sums, sums.write)
-        connect(m, summer.total, sums.reads[0])
+            connect(m, accumulator.vectors[n], vectors.reads[n])
+        connect(m, accumulator.sums, sums.write)
+        connect(m, accumulator.total, sums.reads[0])
         connect(m, finisher.sums, sums.reads[1])
         m.d.comb += [
             reader.freed.eq(finisher.freed),
             reader.retired.eq(finisher.retired),
             pe.settings.eq(self.combination),
-            *(unit.settings.eq(self.settings) for unit in (filler, planner, summer, finisher)),
+            *(unit.settings.eq(self.settings) for unit in (filler, planner, accumulator, finisher)),
             self.busy.eq(reader.busy | finisher.busy | self.records.valid),
             self.retired.eq(finisher.retired),
             self.asking.eq(reader.asking),
             self.multiplying.eq(pe.working),
-            self.adding.eq(summer.worked),
+            self.adding.eq(accumulator.worked),
         ]
         for name in _COUNTERS:
             counter = getattr(self, name)
-            m.d.sync += counter.eq(counter + getattr(summer, name))
+            m.d.sync += counter.eq(counter + getattr(accumulator, name))
         return m

@@ -1,4 +1,4 @@
-"""Planner: turns the columns of a record into tasks that share sums, while the record is being summed (I6, I7)."""
+"""Planner: turns the columns of a record into tasks that share sums, during the accumulation (I6, I7)."""
 
 from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal, Value
 from amaranth.lib import data, memory, stream, wiring
@@ -6,13 +6,13 @@ from amaranth.lib.wiring import In, Out
 
 from contracts.communities import K_VALUES
 from hw.community.formats import CommunityConfig
-from hw.community.places import read_signature
+from hw.community.multi_read_memory import read_signature
 from hw.lowest import without_lowest
 from hw.stream.slice import Slice
 
 __all__ = ["Planner"]
 
-#: Bits that are counted in one step.
+#: Bits counted in one step.
 _GROUP = 16
 
 
@@ -26,7 +26,7 @@ def _count(bits: Value) -> Value:
 
 
 def _better(two: list[tuple[Value | int, Value]]) -> tuple[Value | int, Value]:
-    """Return place and count of the one with more, of equal ones the first."""
+    """Return index and count of the larger one; of equals the first."""
     if len(two) == 1:
         return two[0]
     (low, low_ones), (high, high_ones) = two
@@ -37,9 +37,9 @@ def _better(two: list[tuple[Value | int, Value]]) -> tuple[Value | int, Value]:
 class Planner(wiring.Component):
     """Holds a few columns at a time, in the order of the record; sums of pairs join them at the end.
 
-    *Pairs*: the first column is compared with its partners, all at once, and what it has in common with the best of
-    them becomes a column of its own, until nothing is left that saves an operation. *Windows*: of k columns it is
-    decided for all rows at once whether adding their sum, and subtracting what is too much, takes fewer operations.
+    *Pairs*: the first column is compared with all its partners at once, and its intersection with the best of them
+    becomes a new column, until no intersection saves an operation. *Windows*: for k columns and all rows at once, it
+    selects the rows for which adding their sum and subtracting the excess takes fewer operations.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Planner(wiring.Component):
     i : stream of ``config.record``
         Records whose columns are complete.
     column
-        The columns of the matrix, by place.
+        Read port of the matrix: columns by slot.
     o : stream of ``config.task``
         Tasks, `golden.community.plan.plan`; one with ``last`` and no rows ends a record.
     """
@@ -63,7 +63,7 @@ class Planner(wiring.Component):
             {
                 "settings": In(config.settings),
                 "i": In(stream.Signature(config.record)),
-                "column": Out(read_signature(config.width, config.places)),
+                "column": Out(read_signature(config.width, config.slots)),
                 "o": Out(stream.Signature(config.task)),
             }
         )
@@ -79,7 +79,7 @@ class Planner(wiring.Component):
         pair = data.StructLayout({"left": config.column_bits, "right": config.column_bits})
         m.submodules.pairs = pairs = memory.Memory(shape=pair, depth=config.columns, init=[])
         pair_write, pair_read = pairs.write_port(), pairs.read_port()
-        # Columns of new sums, which nobody else needs.
+        # Columns of new sums, used only by the planner.
         m.submodules.shared = kept = memory.Memory(shape=config.width, depth=config.columns, init=[])
         kept_write, kept_read = kept.write_port(), kept.read_port()
 
@@ -89,8 +89,8 @@ class Planner(wiring.Component):
         look = config.look
         window = [Signal(config.width, name=f"column_{n}") for n in range(look)]
         filled, wanted, loading = Signal(range(look + 1)), Signal(range(look + 1)), Signal()
-        again = Signal()  # the column read last has not been taken
-        new = Signal()  # the column on its way is that of a new sum
+        again = Signal()  # the last read column has not been taken
+        new = Signal()  # the arriving column is that of a new sum
         first, rest = window[0], Signal(range(look + 1))
         shift, splits, runs = Signal(), Signal(), Signal()
         m.d.comb += [
@@ -99,13 +99,13 @@ class Planner(wiring.Component):
             kept_read.addr.eq(fetch),
             kept_read.en.eq(1),
             kept_write.addr.eq(tail),
-            # A sum's parts are written long before it is first.
+            # A sum's parts are written well before it becomes the first column.
             pair_read.addr.eq(head + shift),
             pair_read.en.eq(1),
             pair_write.addr.eq(tail),
         ]
 
-        # Pairs: ones in common, in groups, then in all; then the best partner.
+        # Pairs: common ones, by groups, then in total; then the best partner.
         group = min(_GROUP, config.width)
         groups = config.width // group
         partial = [
@@ -123,7 +123,7 @@ class Planner(wiring.Component):
             for g in range(1, groups):
                 total = total + partial[n][g]
             m.d.sync += ones[n].eq(total)
-        # Of two neighbours the better one in one cycle, of those the best in the next.
+        # The better of each two neighbours in one cycle, the best of those in the next.
         halves: list[tuple[Value | int, Value]] = []
         for n in range(0, config.partners, 2):
             place, most = Signal.like(best, name=f"place_{n}"), Signal.like(ones[0], name=f"most_{n}")
@@ -137,7 +137,7 @@ class Planner(wiring.Component):
         common = Signal(config.width)
         m.d.comb += [
             common.eq(first & Array(window[1 : config.partners + 1])[best]),
-            # What is written counts when `tail` moves on.
+            # A write takes effect when `tail` advances.
             kept_write.en.eq(1),
             kept_write.data.eq(common),
             pair_write.en.eq(1),
@@ -158,14 +158,14 @@ class Planner(wiring.Component):
             ]
         start, taken = Signal(config.row_bits), Signal(config.row_bits)
 
-        # Of the first column, found out a cycle before they decide: they are `known` unless it has changed just now.
+        # Properties of the first column, registered a cycle before use: `known` unless it has just changed.
         empty, shared, known = Signal(), Signal(), Signal()
         joined, missing = Signal(config.width), Signal(config.width)
         any_joined, any_missing = Signal(), Signal()
         coming = Signal(config.width)
         m.d.comb += coming.eq(Mux(shift, window[1], first))
 
-        # Columns move up; the next one comes behind them, two cycles after there was room for it.
+        # Columns shift up; the next one arrives behind them, two cycles after room for it appears.
         more, behind = Signal(), Signal(range(look + 1))
         all_fetched, complete = Signal(), Signal()
         m.d.comb += [
@@ -213,7 +213,7 @@ class Planner(wiring.Component):
                     with m.Elif(self.i.payload.single):
                         m.next = "PASS"
             with m.State("PASS"):
-                # Nothing to share: every column is a task, one a cycle.
+                # No shared sums: every column is a task, one a cycle.
                 moves = ~loading | out.i.ready
                 m.d.comb += [
                     task.index.eq(head),

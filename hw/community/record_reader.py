@@ -1,4 +1,4 @@
-"""Record reader: takes a record apart into vertices to ask for and the columns of its matrix (I4, I6)."""
+"""Record reader: splits a record into vertices to request and the columns of its matrix (I4, I6)."""
 
 from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -7,9 +7,9 @@ from amaranth.utils import ceil_log2
 
 from contracts import RECORD_HEADER, VID_BITS
 from hw.community.formats import RECORDS, CommunityConfig
-from hw.community.places import read_signature, write_signature
+from hw.community.multi_read_memory import read_signature, write_signature
 from hw.contracts import struct
-from hw.islands.formats import RecordBeat
+from hw.locator.formats import RecordBeat
 from hw.lowest import lowest_one, without_lowest
 from hw.stream.slice import Slice
 
@@ -19,13 +19,13 @@ _BEAT = 64
 
 
 class RecordReader(wiring.Component):
-    """Reads one record at a time; the columns of hubs are the hub columns of the bitmap, turned over bit by bit.
+    """Reads one record at a time; the columns of hubs are the hub columns of the bitmap, transposed bit by bit.
 
-    Every column of a record has a row at least, since it came with an edge or is a node itself.
+    Every column of a record has at least one row, since it came with an edge or is a node itself.
 
-    Begins a record when there are places for its rows, which it keeps until they are finished; so many small records
-    are under way, and their vertices are asked for long before they are summed. A record that is too wide, or part
-    of a community, is passed over and reported.
+    A record begins when its rows have slots, which they keep until they are finished; so many small records are in
+    progress, and their vertices are requested well before their sums. A record that is too wide, or part of a
+    community, is skipped and reported.
 
     Parameters
     ----------
@@ -34,25 +34,25 @@ class RecordReader(wiring.Component):
     Attributes
     ----------
     i
-        Beats of records. The end of the stream is passed over.
+        Beats of records. The end of the stream is skipped.
     vertex : stream of ``config.request``, always ready
-        Every vertex of a record, once, when it is asked for.
+        Each vertex of a record, once, when it is requested.
     node_request, hub_request : streams of ``config.request``
-        Vertices of which the features, or the combined rows, are needed, each in the order of columns.
+        Requests for features of nodes, and for combined rows of hubs, each in the order of columns.
     begun : stream of ``config.record``, always ready
         A record's sizes, before any of its vertices.
     columns, column
-        Where the columns of its matrix go, by place, and one of them read.
+        Write and read port of the matrix: columns by slot.
     o : stream of ``config.record``
         A record whose columns are complete.
     freed, retired : In(1)
-        A row of the oldest record, and its last one, is finished: its place is free.
+        A row of the oldest record, and its last one, is finished: its slot is free.
     asking : Out(1)
-        Hubs may still be asked for, of the records that have begun.
+        The records begun so far may still request hubs.
     busy : Out(1)
-        Records are under way.
+        Records are in progress.
     refused : stream of unsigned(32), always ready
-        Rows and columns that a record has, where that is too many; or 0 for a part of a community.
+        Rows and columns of a record that has too many; or 0 for a part of a community.
     """
 
     def __init__(self, config: CommunityConfig) -> None:
@@ -64,8 +64,8 @@ class RecordReader(wiring.Component):
                 "node_request": Out(stream.Signature(config.request)),
                 "hub_request": Out(stream.Signature(config.request)),
                 "begun": Out(stream.Signature(config.record, always_ready=True)),
-                "columns": Out(write_signature(config.width, config.places)),
-                "column": Out(read_signature(config.width, config.places)),
+                "columns": Out(write_signature(config.width, config.slots)),
+                "column": Out(read_signature(config.width, config.slots)),
                 "o": Out(stream.Signature(config.record)),
                 "freed": In(1),
                 "retired": In(1),
@@ -76,7 +76,7 @@ class RecordReader(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Walk through the sections of a record."""
+        """Step through the sections of a record."""
         m = Module()
         config = self.config
         header = Signal(struct(RECORD_HEADER))
@@ -86,21 +86,21 @@ class RecordReader(wiring.Component):
             wiring.connect(m, out.o, wiring.flipped(port))
             requests.append(out.i)
 
-        records, room = Signal(range(RECORDS + 1), init=RECORDS), Signal(range(config.places + 1), init=config.places)
+        records, room = Signal(range(RECORDS + 1), init=RECORDS), Signal(range(config.slots + 1), init=config.slots)
         begins, rows = Signal(), Signal(17)
         m.d.sync += [
             records.eq(records - begins + self.retired),
             room.eq(room - Mux(begins, rows, 0) + self.freed),
         ]
 
-        record, hub_edges, base = Signal(config.record), Signal(), Signal(range(config.places))
+        record, hub_edges, base = Signal(config.record), Signal(), Signal(range(config.slots))
         index, lane = Signal(config.row_bits + 1), Signal()
         vid = self.i.payload.data.word_select(lane, VID_BITS)
         request = Signal(config.request)
         m.d.comb += [
             header.eq(self.i.payload.data),
             request.vid.eq(vid),
-            request.place.eq(record.base + index),
+            request.slot.eq(record.base + index),
             self.vertex.payload.eq(request),
             *(out.payload.eq(request) for out in requests),
             rows.eq(header.nodes + header.hubs),
@@ -123,8 +123,8 @@ class RecordReader(wiring.Component):
         bitmap_rows = Signal(config.row_bits + 1)
         touched = Signal(config.width)
 
-        # Of the row's hub bits: the lowest is chosen, then the hub's column is read, then written. The last one is
-        # written when the next row is awaited, so the row's number is that of the cycle before.
+        # For the row's hub bits: select the lowest, read the hub's column, write it. The last column is written while
+        # the next row is awaited, so the row's number is that of the previous cycle.
         chosen, spread = Signal(config.row_bits), Signal()
         read, reads = Signal(config.row_bits), Signal()
         column = Mux(touched.bit_select(read, 1), self.column.data, 0)
@@ -233,7 +233,7 @@ class RecordReader(wiring.Component):
             Cover(reads & spread, "hub columns written in a row"),
             Cover(reads & (row_before != index), "a hub column is written behind its row"),
             Cover(records == 0, "as many records as may be"),
-            Cover(self.i.valid & begins & (rows == room), "every place is taken"),
-            Cover(begins & (base + rows > config.places), "a record goes round the end of the ring"),
+            Cover(self.i.valid & begins & (rows == room), "every slot is taken"),
+            Cover(begins & (base + rows > config.slots), "a record goes round the end of the ring"),
         ]
         return m

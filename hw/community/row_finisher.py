@@ -1,4 +1,4 @@
-"""Row finisher: takes sums of nodes and hubs through the second rounding point, several elements a cycle (I8)."""
+"""Row finisher: requantises sums of nodes and hubs at the second rounding point, several elements a cycle (I8)."""
 
 from itertools import pairwise
 
@@ -12,23 +12,23 @@ from contracts.scale import GIN_FRACTION
 from hw.community.feeder import kept_scale
 from hw.community.filler import own_chunk
 from hw.community.formats import CommunityConfig
-from hw.community.places import read_signature
+from hw.community.multi_read_memory import read_signature
 from hw.pe.requantiser import Requantiser
 from hw.stream.queue import Queue
 
 __all__ = ["RowFinisher"]
 
-#: Beats of results that wait to be taken.
+#: Depth of the queue of results, in beats.
 _WAITING = 16
 #: Cycles from a read to the requantisers: the memories, the elements, the products, the sums.
 _BEFORE = 4
 
 
 class RowFinisher(wiring.Component):
-    """A group of ``config.ways`` elements a cycle.
+    """Finishes a group of ``config.ways`` elements a cycle.
 
-    Nothing hides the time of hubs, which are finished at the end of a layer, nor that of a large record, whose rows are
-    finished when all of its sums are there and keep their places until then.
+    Its time is not hidden for hubs, which are finished at the end of a layer, nor for a large record, whose rows are
+    finished when all of its sums are complete and keep their slots until then.
 
     Parameters
     ----------
@@ -42,18 +42,18 @@ class RowFinisher(wiring.Component):
     vertex : stream of ``config.request``, always ready
     scale : stream of `kept_scale`, always ready
     own : stream of `own_chunk`, always ready
-        What is needed of every row at the end, by its place.
-    i : stream of range(places)
-        Places of rows whose sums are complete; taken with the last group of a row.
+        Data of each row for its end, by slot.
+    i : stream of range(slots)
+        Slots of rows whose sums are complete; taken with the last group of a row.
     vid : Out(32)
-        VID of the row that `i` had in the cycle before, valid or not.
+        VID of the row at `i` in the previous cycle, valid or not.
     sums
-        The sums, by place and chunk.
+        Read port of the sums, by slot and chunk.
     sums_free : In(1)
-        They may be read in this cycle.
+        The sums may be read in this cycle.
     o : stream of ``config.result``
     busy : Out(1)
-        Rows are on their way.
+        Rows are in progress.
     """
 
     def __init__(self, config: CommunityConfig) -> None:
@@ -65,9 +65,9 @@ class RowFinisher(wiring.Component):
                 "vertex": In(stream.Signature(config.request, always_ready=True)),
                 "scale": In(stream.Signature(kept_scale(config), always_ready=True)),
                 "own": In(stream.Signature(own_chunk(config), always_ready=True)),
-                "i": In(stream.Signature(range(config.places))),
+                "i": In(stream.Signature(range(config.slots))),
                 "vid": Out(32),
-                "sums": Out(read_signature(config.chunk, config.places * config.chunks)),
+                "sums": Out(read_signature(config.chunk, config.slots * config.chunks)),
                 "sums_free": In(1),
                 "o": Out(stream.Signature(config.result)),
                 "busy": Out(1),
@@ -75,15 +75,15 @@ class RowFinisher(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Walk through rows and groups; weigh, requantise and pack."""
+        """Step through rows and groups; weigh, requantise and pack."""
         m = Module()
         config, settings, ways = self.config, self.settings, self.config.ways
         way_bits = exact_log2(ways)
         memories = {}
         for name, shape, depth, granularity in (
-            ("vids", 32, config.places, None),
-            ("scales", config.scale, config.places, None),
-            ("owns", config.vector, config.places * config.chunks, None),
+            ("vids", 32, config.slots, None),
+            ("scales", config.scale, config.slots, None),
+            ("owns", config.vector, config.slots * config.chunks, None),
             ("biases", data.ArrayLayout(signed(32), ways), max(2, -(-config.max_out // ways)), 1),
         ):
             m.submodules[name] = words = memory.Memory(shape=shape, depth=depth, init=[])
@@ -100,13 +100,13 @@ class RowFinisher(wiring.Component):
         bias = self.bias_write.payload
         m.d.comb += [
             vid_write.en.eq(self.vertex.valid),
-            vid_write.addr.eq(self.vertex.payload.place),
+            vid_write.addr.eq(self.vertex.payload.slot),
             vid_write.data.eq(self.vertex.payload.vid),
             scale_write.en.eq(self.scale.valid),
-            scale_write.addr.eq(self.scale.payload.place),
+            scale_write.addr.eq(self.scale.payload.slot),
             scale_write.data.eq(self.scale.payload.scale),
             own_write.en.eq(self.own.valid),
-            own_write.addr.eq(self.own.payload.place),
+            own_write.addr.eq(self.own.payload.slot),
             own_write.data.eq(self.own.payload.data),
             bias_write.en.eq(self.bias_write.valid << bias.address[:way_bits]),
             bias_write.addr.eq(bias.address[way_bits:]),
@@ -114,7 +114,7 @@ class RowFinisher(wiring.Component):
             *(port.en.eq(1) for _, port in memories.values()),
         ]
 
-        # Groups of a row; elements of a group that the row has.
+        # Groups of a row; valid elements of a group.
         lane_bits, beat_bits = exact_log2(config.lanes), exact_log2(config.pe.elements)
         row, group = self.i.payload, Signal(range(-(-config.max_out // ways) + 1))
         element = Signal(range(config.max_out + ways))
@@ -152,7 +152,7 @@ class RowFinisher(wiring.Component):
             tags[1].vid.eq(vid_read.data),
         ]
 
-        # The elements, then the products with what the node counts more than a neighbour, then both together.
+        # The elements, then the products with the node's excess weight, then their sum.
         part = tags[0].element[way_bits:lane_bits]
         parts = range(config.lanes // ways)
         scales = [Signal(config.scale, name=f"scale_{n}") for n in range(_BEFORE - 1)]
@@ -183,7 +183,7 @@ class RowFinisher(wiring.Component):
 
         done = tags[-1]
         filled = Signal(data.ArrayLayout(signed(VALUE_BITS), config.pe.elements))
-        # The last group of a beat leaves with it.
+        # The last group of a beat completes it.
         packed = [Signal(signed(VALUE_BITS), name=f"packed_{n}") for n in range(config.pe.elements - ways)]
         for n in range(config.pe.elements):
             way = n % ways

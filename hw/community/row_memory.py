@@ -1,4 +1,4 @@
-"""Row memory: rows of a layer that stay on the chip for the next one (I9)."""
+"""Row memory: keeps rows of a layer on the chip for the next one (I9)."""
 
 from amaranth.hdl import Cat, Cover, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
@@ -12,10 +12,10 @@ __all__ = ["RowMemory"]
 
 
 class RowMemory(wiring.Component):
-    """Stands between what reads and writes rows and the external memory, and can be used instead of it.
+    """Sits between the readers and writers of rows and the external memory, and can replace it.
 
-    It answers three cycles later, a beat a cycle. What is not written of a beat becomes 0. A beat behind the last is
-    not written, and reads as another one.
+    The latency is three cycles, the rate a beat a cycle. Unwritten bytes of a beat become 0. A beat behind the end is
+    not written, and its read aliases another one.
 
     Parameters
     ----------
@@ -29,16 +29,16 @@ class RowMemory(wiring.Component):
     Attributes
     ----------
     read_inside, write_inside
-        Requests and writes are for this memory, their addresses counted from 0; else they pass on to the external one.
-        Constant while a request has not been answered.
+        Requests and writes address this memory, from 0; otherwise they pass to the external one. Constant while
+        requests are outstanding.
     requests, beats
-        Bursts of every client; their beats, in order.
+        Bursts of each client; their beats, in order.
     write
-        Beats to write; here, one a cycle, read from the next cycle on.
+        Beats to write; here, one a cycle, readable from the next cycle on.
     outside_requests, outside_beats, outside_write
-        The same on the side of the external memory.
+        The same on the external side.
     beyond
-        Line address of a beat behind the last that was asked for or written here, the cycle after.
+        Line address of an access behind the end of this memory, in the next cycle.
 
     Raises
     ------
@@ -52,7 +52,7 @@ class RowMemory(wiring.Component):
         if clients < 2:
             raise ValueError(f"clients must be at least 2, not {clients!r}")
         self.data_width, self.lines, self.clients = data_width, lines, clients
-        #: Of the clients' requests for this memory (inside; the proof looks at it).
+        #: Grant among the clients' requests for this memory (internal; read by the proof).
         self.arbiter = Arbiter(ReadRequest(address_width, data_width), clients)
         request = stream.Signature(ReadRequest(address_width, data_width))
         beat = stream.Signature(ReadBeat(data_width), always_ready=True)
@@ -72,7 +72,7 @@ class RowMemory(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """One burst at a time, a register behind the memory."""
+        """Serve one burst at a time, with a register behind the memory."""
         m = Module()
         in_line = exact_log2(LINE_BYTES * 8 // self.data_width)
         depth = self.lines << in_line

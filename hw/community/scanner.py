@@ -12,9 +12,9 @@ __all__ = ["Scanner"]
 
 
 class Scanner(wiring.Component):
-    """Emits the step that forms a task's vector, then one for every row, lowest first; at the end of a record, its end.
+    """Emits the step that forms a task's vector, then one for each row, lowest first, and the end of the record.
 
-    A task takes a cycle more than it has steps.
+    A task takes one cycle more than its number of steps.
 
     Parameters
     ----------
@@ -25,8 +25,8 @@ class Scanner(wiring.Component):
     i : stream of ``config.task``
     o : stream of ``config.step``
     task, rest, busy, form, steps
-        A task; rows still to come of it; there is one; its vector is not formed yet; the slice that takes its steps
-        (inside; proofs look at them).
+        The task; its remaining rows; whether there is one; its vector is not formed yet; the slice behind its steps
+        (internal; read by proofs).
     """
 
     def __init__(self, config: CommunityConfig) -> None:
@@ -36,7 +36,7 @@ class Scanner(wiring.Component):
         super().__init__({"i": In(stream.Signature(config.task)), "o": Out(stream.Signature(config.step))})
 
     def elaborate(self, platform: object) -> Module:
-        """Take a task when the one before is through."""
+        """Take a task when the previous one is through."""
         m = Module()
         config, rest, busy, form = self.config, self.rest, self.busy, self.form
         m.submodules.out = out = self.steps

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="valid-type,call-arg,attr-defined,index,dict-item,misc"
-"""Address generator of one memory: operand pointers apart from result pointers, each modified after use (D3)."""
+"""Address generator of one memory: separate operand and result pointers, each modified after use (D3)."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def address_bits(depth: int) -> Any:
 
 
 def write_layout(depth: int) -> data.StructLayout:
-    """Return the layout of a word that an instruction on its way is going to write."""
+    """Return the layout of a pending write of an instruction in a later stage."""
     return data.StructLayout({"valid": unsigned(1), "address": address_bits(depth)})
 
 
@@ -34,8 +34,8 @@ def _at_least(value: Any, limit: int) -> Any:
     """Compare with a constant, as a tree of bits: synthesis would move a comparison behind the choice of a pointer."""
     if limit == 1 << len(value):
         return Const(0)
-    # For a run of bits: whether it is greater than the constant's, and whether it is not less, or either if it is
-    # greater. Bits below the constant's lowest 1 do not matter.
+    # A pair for each run of bits: it is greater than the constant's; it is not less (either value if it is greater).
+    # Bits below the constant's lowest 1 do not matter.
     lowest = (limit & -limit).bit_length() - 1
     runs = [(Const(0), bit) if limit >> at & 1 else (bit, Const(1)) for at, bit in enumerate(value) if at >= lowest]
     while len(runs) > 1:
@@ -48,19 +48,18 @@ def _at_least(value: Any, limit: int) -> Any:
 class AddressGenerator(wiring.Component):
     """Eight pointers; one operand and one result address a clock.
 
-    The two pointers that an instruction uses are chosen in the clock before it, while it is decoded, and kept beside
-    the eight, with what the instruction before it does to them: comparing them begins with a register.
+    The two pointers that an instruction uses are selected in the previous clock, while it is decoded, with the changes
+    of the instruction in front of it, and are registered apart, so that comparisons begin with a register.
 
     Parameters
     ----------
     depth
         Words of the memory, 2..65,536.
     past_start
-        Where ``~`` leaves the operand pointer at the end of a repetition, counted from where it began: 1 for WM, so
-        that the next column follows, 0 for XM, so that the same inputs are used again.
-
+        Distance at which ``~`` leaves the operand pointer from its start at the end of a repetition: 1 for WM, so that
+        the next column follows, 0 for XM, so that the same inputs are used again.
     step
-        What ``+`` adds; `None` for the port ``stride``.
+        Increment of ``+``; `None` for the port ``stride``.
 
     Attributes
     ----------
@@ -69,32 +68,32 @@ class AddressGenerator(wiring.Component):
     stores, result, result_step
         It is written; result pointer, and whether it steps.
     stride
-        What a step adds, without `step`.
+        Increment of a step, without `step`.
     go, ahead, hold
-        The stage works in this clock; the instruction goes ahead unless ``hold``. ``go`` and ``hold`` come late.
+        The stage works in this clock; the instruction goes ahead unless ``hold``. ``go`` and ``hold`` are late.
     moves, next_source, next_result
         After this clock the stage has another instruction or another pass, with these pointers.
     present
-        There is an instruction, and it is not skipped: where the stage moves, it goes ahead. Known early.
+        The stage holds an instruction that is not skipped: if the stage moves, it goes ahead. Early.
     first, last
         First and last pass of a repetition; both outside one.
     source_address, result_address
         Addresses of this clock.
     writes
-        Words that are going to be written.
+        Pending writes.
     source_pending
-        The operand is one of them; means nothing where its address lies outside.
+        The operand is one of them; invalid if its address lies outside.
     source_outside, result_outside
         The addresses lie past the end of the memory.
     loads, loads_pointer, load_pointer
-        The instruction loads a control register and uses no pointer, whether it goes ahead or not; the register is one
-        of these pointers; which (operand pointers 0..3, result pointers 4..7).
+        The instruction loads a control register and uses no pointer, whether it goes ahead or not; the register is a
+        pointer of this generator; its number (operand pointers 0..3, result pointers 4..7).
     load, load_value, load_last
-        It goes ahead: load it with ``load_value``, the last operand pointer with ``load_last``, which comes later.
+        It goes ahead: load it with ``load_value``, the last operand pointer with ``load_last``, which is later.
     pointers
         All pointers, to be read back.
     began
-        Inside: where the repetition's operand pointer began.
+        First operand address of the repetition. Internal, named for proofs.
 
     Raises
     ------
@@ -161,36 +160,23 @@ class AddressGenerator(wiring.Component):
         )
 
     def elaborate(self, platform: Any) -> Module:
-        """Pointers, the adder of a step, and the place where a repetition began."""
+        """Check the addresses, step the pointers, select those of the next clock."""
         m = Module()
-        sources, results = list(self.pointers)[:POINTERS], list(self.pointers)[POINTERS:]
-        began, bits = self.began, (self.depth - 1).bit_length()
-        # The pointers in use; where they step they lie inside, and their upper bits are 0.
-        stride = self.stride if self.step is None else Const(self.step)
-        source_inside, result_inside = self.source_address[:bits], self.result_address[:bits]
-        m.d.comb += [
-            self.source_outside.eq(_at_least(self.source_address, self.depth)),
-            self.result_outside.eq(_at_least(self.result_address, self.depth)),
-        ]
-        pending: Any = 0
-        for write in self.writes:
-            pending |= write.valid & (write.address == source_inside)
-        m.d.comb += self.source_pending.eq(self.reads & pending)
-        with m.If(self.go & self.ahead & self.reads & self.first & ~self.hold):
-            m.d.sync += began.eq(source_inside)
-        # New values are ready early; whether the instruction goes ahead is known late and only enables the registers.
+        source_inside, result_inside = self._check(m)
+        # New values are early; whether the instruction goes ahead is late and only enables the registers.
         source_next, result_next = Signal(ADDRESS), Signal(ADDRESS)
+        stride = self.stride if self.step is None else Const(self.step)
         returns = (self.source_mode == _RETURN) & self.last
-        base, addend = Signal(bits), Signal.like(stride)
+        base, addend = Signal(len(source_inside)), Signal.like(stride)
         m.d.comb += [
-            base.eq(Mux(returns & ~self.first, began, source_inside)),
+            base.eq(Mux(returns & ~self.first, self.began, source_inside)),
             addend.eq(Mux(returns, self.past_start, stride)),
             source_next.eq(base + addend),
             result_next.eq(result_inside + stride),
         ]
         source_steps = self.reads & (self.source_mode != _KEEP)
         result_steps = self.stores & self.result_step
-        # What a pointer becomes; the last operand pointer may be loaded with something else.
+        # New value of the pointer in use; the last operand pointer may be loaded with another value.
         source_value, result_value = Signal(ADDRESS), Signal(ADDRESS)
         m.d.comb += [
             source_value.eq(Mux(self.loads, self.load_value, source_next)),
@@ -206,7 +192,31 @@ class AddressGenerator(wiring.Component):
             loaded = self.load & (self.load_pointer == index)
             with m.If(self.go & ((self.ahead & steps & ~self.hold) | loaded)):
                 m.d.sync += pointer.eq(value)
-        # The pointers of the next clock, with what is done to them in this one.
+        self._select(m, source_steps, result_steps, source_value, result_value)
+        return m
+
+    def _check(self, m: Module) -> tuple[Any, Any]:
+        """Compare the addresses with the memory's end and with pending writes; return their bits inside the memory."""
+        bits = (self.depth - 1).bit_length()
+        # Where the pointers step they are inside, and their upper bits are 0.
+        source_inside, result_inside = self.source_address[:bits], self.result_address[:bits]
+        m.d.comb += [
+            self.source_outside.eq(_at_least(self.source_address, self.depth)),
+            self.result_outside.eq(_at_least(self.result_address, self.depth)),
+        ]
+        pending: Any = 0
+        for write in self.writes:
+            pending |= write.valid & (write.address == source_inside)
+        m.d.comb += self.source_pending.eq(self.reads & pending)
+        with m.If(self.go & self.ahead & self.reads & self.first & ~self.hold):
+            m.d.sync += self.began.eq(source_inside)
+        return source_inside, result_inside
+
+    def _select(
+        self, m: Module, source_steps: Any, result_steps: Any, source_value: Signal, result_value: Signal
+    ) -> None:
+        """Register the two pointers of the next clock, with their changes in this one."""
+        sources, results = list(self.pointers)[:POINTERS], list(self.pointers)[POINTERS:]
         to_result, number = self.load_pointer[-1], self.load_pointer[:-1]
         source_changes = self.present & Mux(self.loads, self.loads_pointer & ~to_result, source_steps)
         result_changes = self.present & Mux(self.loads, self.loads_pointer & to_result, result_steps)
@@ -224,4 +234,3 @@ class AddressGenerator(wiring.Component):
                 ),
                 self.result_address.eq(Mux(new_result, result_value, Array(results)[self.next_result])),
             ]
-        return m

@@ -9,7 +9,7 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from contracts.dnp.config import FRACTION, HIGHEST, LOWEST, WORD, CoreConfig
+from contracts.dnp.config import FRACTION, HIGHEST, LOWEST, WORD, ProcessorConfig
 from contracts.dnp.isa import GENERAL, PORTS
 from hw.dnp.address import address_bits
 from hw.dnp.isa import ADDRESS, SIGNED_WORD, STOP_BITS, Left, Logic, Multiplicand, Multiplier, Right, Slot, Value
@@ -22,12 +22,12 @@ _PRODUCT = signed(WORD + 1)
 _SUM = signed(WORD + 2)
 
 
-#: What an instruction does; nothing is done where there is none.
+#: Fields of `Slot` for the effects of an instruction, all 0 without one.
 EFFECTS = ("write_a", "clear_a", "write_general", "write_wm", "write_xm")
 
 
-def entry_layout(config: CoreConfig) -> data.StructLayout:
-    """Return what the issue stage sends: an instruction (``valid``), or a stop with its code, or neither."""
+def entry_layout(config: ProcessorConfig) -> data.StructLayout:
+    """Return the layout of the issue stage's output: an instruction (``valid``), a stop with its code, or neither."""
     return data.StructLayout(
         {
             "valid": unsigned(1),
@@ -36,15 +36,15 @@ def entry_layout(config: CoreConfig) -> data.StructLayout:
             "code": unsigned(STOP_BITS),
             "pc": ADDRESS,
             "constant": signed(WORD),
-            # What is written lies inside the memories, where the upper bits of an address are 0.
+            # Writes are inside the memories, where the upper bits of an address are 0.
             "wm_address": address_bits(config.wm_depth),
             "xm_address": address_bits(config.xm_depth),
         }
     )
 
 
-def flight_layout(config: CoreConfig) -> data.StructLayout:
-    """Return what the issue stage has to know about an instruction on its way."""
+def flight_layout(config: ProcessorConfig) -> data.StructLayout:
+    """Return the layout in which the issue stage sees an instruction in a later stage."""
     return data.StructLayout(
         {
             "writes_a": unsigned(1),
@@ -61,23 +61,24 @@ def flight_layout(config: CoreConfig) -> data.StructLayout:
 class Arithmetic(wiring.Component):
     """Operand, multiply and add stages with A and RF0..RF7.
 
-    Everything an instruction does to registers, memories and ports happens in the add stage, in program order. It is
-    also the only place where an instruction waits for a partner; then all stages wait.
+    All effects of an instruction on registers, memories and ports happen in the add stage, in program order. Only there
+    does an instruction wait for a partner; then all stages stall.
 
-    What the add stage chooses from is chosen by one bit each, made ready a stage earlier, and so is the general
-    register it reads. Where the instruction before is just writing to it, the add stage takes that result, kept apart.
+    Each input of the add stage is selected by one bit, which is registered a stage earlier, as is the general register
+    that it reads. If the previous instruction writes that register, its result is forwarded from a register of its
+    own.
 
     Parameters
     ----------
     config
         Memory sizes.
     multiply
-        Returns the product of two factors; proofs put any word in its place.
+        Returns the product of two factors; proofs substitute an arbitrary word.
 
     Attributes
     ----------
     go
-        All stages move on; low while a port blocks or the processor stands still.
+        All stages advance; low while a port blocks or the processor is stopped.
     entry
         Instruction from the issue stage.
     wm_word, xm_word
@@ -85,11 +86,11 @@ class Arithmetic(wiring.Component):
     flights
         Instructions in the three stages.
     last
-        The instruction in the add stage, and whether there is one.
+        Entry of the add stage.
     result
         Its result, for memories and ports.
     offline, given
-        There is no instruction, and the result is ``given``, a clock later; nothing moves on meanwhile.
+        Off-line, a clock later, the result is ``given``; no stage advances.
     port_words
         Words at the ports.
     receives, sends
@@ -97,9 +98,9 @@ class Arithmetic(wiring.Component):
     a, general
         Registers.
     from_a
-        Inside: A itself is the second input of the adder.
+        A itself is the second input of the adder. Internal, named for proofs.
     stages
-        Inside: the instructions in the operand and multiply stages; proofs look at them.
+        Entries of the operand and multiply stages. Internal, named for proofs.
     """
 
     go: Signal
@@ -117,8 +118,8 @@ class Arithmetic(wiring.Component):
     a: Signal
     general: Any
 
-    def __init__(self, config: CoreConfig | None = None, multiply: Callable[[Any, Any], Any] = mul) -> None:
-        self.config = config or CoreConfig()
+    def __init__(self, config: ProcessorConfig | None = None, multiply: Callable[[Any, Any], Any] = mul) -> None:
+        self.config = config or ProcessorConfig()
         self.multiply = multiply
         self.from_a = Signal()
         self.layout = entry_layout(self.config)
@@ -145,17 +146,42 @@ class Arithmetic(wiring.Component):
         )
 
     def elaborate(self, platform: Any) -> Module:
-        """Three stages, then what the add stage does."""
+        """Move instructions on, form the inputs of each stage, add, carry out the effects."""
         m = Module()
         operand, multiply, add = *self.stages, self.last
+        general = Array(self.general)
+        self._flights(m)
+        with m.If(self.go):
+            m.d.sync += [operand.eq(self.entry), multiply.eq(operand), add.eq(multiply)]
+            for name in EFFECTS:
+                m.d.sync += getattr(operand.slot, name).eq(getattr(self.entry.slot, name) & self.entry.valid)
+
         factors = [Signal(SIGNED_WORD, name=name, reset_less=True) for name in ("multiplicand", "multiplier")]
         values = [Signal(SIGNED_WORD, name=f"value_{stage}", reset_less=True) for stage in ("multiply", "add")]
-        kept = Signal(_PRODUCT, reset_less=True)
-        product, inverting = Signal(signed(2 * WORD)), Signal(_PRODUCT)
-        m.d.comb += [product.eq(self.multiply(*factors)), inverting.eq(multiply.slot.subtract.replicate(WORD + 1))]
-        general = Array(self.general)
+        self._operands(m, operand, general, factors, values)
+        inverting = Signal(_PRODUCT)
+        m.d.comb += inverting.eq(multiply.slot.subtract.replicate(WORD + 1))
+        kept, half = self._product(m, multiply, factors, values[0], inverting)
+        read, latest, from_latest = self._register(m, multiply, add, general, inverting)
+        self._ports(m, multiply)
+        self._add(m, add, self._right(m, multiply.slot, kept | read, latest, from_latest), values[1], half)
+        # A word from the host passes the adder as a result does: 0 and the word are added.
+        with m.If(self.offline):
+            m.d.sync += [add.as_value().eq(0), kept.eq(self.given), read.eq(0), half.eq(0)]
+            m.d.sync += [self.receives.eq(0), self.sends.eq(0), self.from_a.eq(0), from_latest.eq(0)]
+        # Without an instruction there are no effects.
+        with m.If(self.go):
+            with m.If(add.slot.clear_a):
+                m.d.sync += self.a.eq(0)
+            with m.Elif(add.slot.write_a):
+                m.d.sync += self.a.eq(self.result)
+            with m.If(add.slot.write_general):
+                m.d.sync += general[add.slot.target].eq(self.result)
+        return m
 
-        for flight, entry in zip(self.flights, (operand, multiply, add), strict=True):
+    def _flights(self, m: Module) -> None:
+        """Describe the instructions in the stages to the issue stage."""
+        for flight, entry in zip(self.flights, (*self.stages, self.last), strict=True):
             m.d.comb += [
                 flight.writes_a.eq(entry.slot.write_a | entry.slot.clear_a),
                 flight.writes_general.eq(entry.slot.write_general),
@@ -166,12 +192,9 @@ class Arithmetic(wiring.Component):
                 flight.xm_address.eq(entry.xm_address),
             ]
 
-        # Rounding to nearest adds the product's highest dropped bit; the adder of the sum has room for it.
-        half = Signal()
+    def _operands(self, m: Module, operand: Any, general: Any, factors: list[Signal], values: list[Signal]) -> None:
+        """Choose the factors, and the value that passes beside the multiplier."""
         with m.If(self.go):
-            m.d.sync += [operand.eq(self.entry), multiply.eq(operand), add.eq(multiply)]
-            for name in EFFECTS:
-                m.d.sync += getattr(operand.slot, name).eq(getattr(self.entry.slot, name) & self.entry.valid)
             m.d.sync += factors[0].eq(
                 Mux(operand.slot.multiplicand == Multiplicand.WM, self.wm_word, general[operand.slot.factor])
             )
@@ -190,14 +213,31 @@ class Arithmetic(wiring.Component):
                 with m.Default():
                     m.d.sync += values[0].eq(operand.constant)
             m.d.sync += values[1].eq(values[0])
-            # What comes from earlier stages is 0 where it is not wanted, and needs no choice in the add stage; what is
-            # to be subtracted is inverted here.
+
+    def _product(
+        self, m: Module, multiply: Any, factors: list[Signal], value: Signal, inverting: Signal
+    ) -> tuple[Signal, Signal]:
+        """Register the product or the value, or 0; return it, and the highest dropped bit of a product to be rounded.
+
+        Rounding to nearest adds that bit; the adder of the sum has room for it. Inputs that are not selected are 0
+        here and subtrahends are inverted here, which saves the add stage a choice.
+        """
+        kept, half = Signal(_PRODUCT, reset_less=True), Signal()
+        product = Signal(signed(2 * WORD))
+        m.d.comb += product.eq(self.multiply(*factors))
+        with m.If(self.go):
             m.d.sync += [kept.eq(0), half.eq(multiply.slot.rounded & product[FRACTION - 1])]
             with m.Switch(multiply.slot.right):
                 with m.Case(Right.PRODUCT):
                     m.d.sync += kept.eq(product[FRACTION:] ^ inverting.as_unsigned())
                 with m.Case(Right.VALUE):
-                    m.d.sync += kept.eq(values[0] ^ inverting)
+                    m.d.sync += kept.eq(value ^ inverting)
+        return kept, half
+
+    def _register(
+        self, m: Module, multiply: Any, add: Any, general: Any, inverting: Signal
+    ) -> tuple[Signal, Signal, Signal]:
+        """Read the general register that is added, or 0; return it, the latest result, and whether that replaces it."""
         named = multiply.slot.register
         wanted = (multiply.slot.right == Right.REGISTER) & ~named[-1]
         read, forwarded = Signal(SIGNED_WORD), Signal()
@@ -207,24 +247,10 @@ class Arithmetic(wiring.Component):
             m.d.sync += [read.eq(0), latest.eq(self.result), from_latest.eq(wanted & forwarded)]
             with m.If(wanted & ~forwarded):
                 m.d.sync += read.eq(general[named[:-1]] ^ inverting)
-        self._ports(m, multiply)
-        self._add(m, add, self._right(m, multiply.slot, kept | read, latest, from_latest), values[1], half)
-        # What the host writes takes the way of a result: 0 and the word are added.
-        with m.If(self.offline):
-            m.d.sync += [add.as_value().eq(0), kept.eq(self.given), read.eq(0), half.eq(0)]
-            m.d.sync += [self.receives.eq(0), self.sends.eq(0), self.from_a.eq(0), from_latest.eq(0)]
-        # Without an instruction there are no effects.
-        with m.If(self.go):
-            with m.If(add.slot.clear_a):
-                m.d.sync += self.a.eq(0)
-            with m.Elif(add.slot.write_a):
-                m.d.sync += self.a.eq(self.result)
-            with m.If(add.slot.write_general):
-                m.d.sync += general[add.slot.target].eq(self.result)
-        return m
+        return read, latest, from_latest
 
     def _ports(self, m: Module, multiply: Any) -> None:
-        """Tell the add stage's ports by one bit each; `multiply` is the instruction of the stage before."""
+        """Register one bit for each port that the instruction uses in the add stage."""
         slot = multiply.slot
         for wanted, port, ports in (
             (slot.receive, slot.receive_port, self.receives),
@@ -234,7 +260,7 @@ class Arithmetic(wiring.Component):
                 m.d.sync += ports.eq(Cat(multiply.valid & wanted & (port == index) for index in range(len(PORTS))))
 
     def _right(self, m: Module, slot: Any, early: Any, latest: Signal, from_latest: Signal) -> Any:
-        """Choose the second input of the adder, inverted to be subtracted; `slot` is that of the multiply stage."""
+        """Return the second input of the adder, inverted for a subtraction; `slot` is that of the multiply stage."""
         from_a, invert_a = self.from_a, Signal()
         with m.If(self.go):
             m.d.sync += [from_a.eq((slot.right == Right.REGISTER) & slot.register[-1]), invert_a.eq(slot.subtract)]
@@ -251,7 +277,7 @@ class Arithmetic(wiring.Component):
         return right
 
     def _add(self, m: Module, add: Any, right: Any, value: Signal, half: Signal) -> None:
-        """Adder with saturation, and the logic unit beside it."""
+        """Add with saturation; the logic unit is beside the adder."""
         slot = add.slot
         left = Signal(SIGNED_WORD)
         total = Signal(_SUM)
@@ -262,7 +288,7 @@ class Arithmetic(wiring.Component):
                 m.d.comb += left.eq(value)
             with m.Case(Left.ONE):
                 m.d.comb += left.eq(HIGHEST)
-        # One chain of carries: the place below the words brings the carry in. What is rounded is never subtracted.
+        # One carry chain: the bit below the words brings the carry in. A rounded product is never subtracted.
         carry = slot.subtract | half
         m.d.comb += total.eq((Cat(1, left).as_signed() + Cat(carry, right).as_signed()) >> 1)
         distance = value[:4]
@@ -280,8 +306,8 @@ class Arithmetic(wiring.Component):
                 m.d.comb += logic.eq(self.a >> distance)
             with m.Case(Logic.LSR):
                 m.d.comb += logic.eq(self.a.as_unsigned() >> distance)
-        # The sum fits into a word if its upper bits all equal the word's sign. Whether it counts, and what takes its
-        # place, hangs on these bits alone; the logic unit's result is 0 unless it is wanted.
+        # The sum fits into a word if its upper bits all equal the word's sign. These bits alone decide whether it is
+        # the result or which limit replaces it; the logic unit's output is 0 unless it is selected.
         sums, fits, counts = Signal(), Signal(), Signal()
         highest, lowest = Signal(), Signal()
         m.d.comb += [

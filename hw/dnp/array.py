@@ -7,13 +7,13 @@ from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.dnp.topology import NORTH, SOUTH, Grid, Topology
 from hw.dnp.ccb import G_BUS
 from hw.dnp.chip import CORE_MODULE, NeuralChip
 from hw.dnp.core import Core
 from hw.dnp.port import WORD_STREAM
-from hw.stream.once import Once
+from hw.stream.black_box import BlackBox
 
 __all__ = ["CHIP_MODULE", "ProcessorArray"]
 
@@ -22,7 +22,7 @@ CHIP_MODULE = "neural_chip"
 
 
 class ProcessorArray(wiring.Component):
-    """An array of processors whose edges are joined as the host says, while off-line.
+    """An array of processors whose edges are joined by the host, while off-line.
 
     The modules ``CHIP_MODULE`` and ``CORE_MODULE`` are generated apart, so that 1,024 processors cost the emission of
     one. At the connectors, ``ready`` of an input reaches the output that is joined to it, and nothing else.
@@ -39,9 +39,9 @@ class ProcessorArray(wiring.Component):
     i, o
         The host's and the interface board's end of every edge port, in the order of ``Grid.edges()``.
     topology
-        How the edges are joined (``Topology``).
+        Joints of the edges (``Topology``).
     host
-        Sides (bit 0 north, 1 east, 2 south, 3 west) whose inputs come from the host whatever the topology says.
+        Sides (bit 0 north, 1 east, 2 south, 3 west) whose inputs come from the host in every topology.
     g_i, g_o
         G-bus of the buffer board.
     online
@@ -64,10 +64,10 @@ class ProcessorArray(wiring.Component):
     online: Signal
     halted: Signal
 
-    def __init__(self, rows: int, columns: int, config: CoreConfig | None = None) -> None:
+    def __init__(self, rows: int, columns: int, config: ProcessorConfig | None = None) -> None:
         if (rows, columns) != (1, 1) and (rows % 2 or columns % 2):
             raise ValueError(f"rows and columns must be even, or both 1, not {rows} and {columns}")
-        self.config = config or CoreConfig()
+        self.config = config or ProcessorConfig()
         self.grid = Grid(rows, columns)
         self.side = 1 if rows == 1 else 2
         edges = len(self.grid.edges())
@@ -86,7 +86,7 @@ class ProcessorArray(wiring.Component):
 
     @property
     def modules(self) -> dict[str, wiring.Component]:
-        """What is generated apart, by module; with these the array is whole."""
+        """Modules that are generated apart, by name; with these the array is complete."""
         return {CHIP_MODULE: self.chip(), CORE_MODULE: Core(self.config)}
 
     def chip(self, *, once: bool = True) -> NeuralChip:
@@ -106,7 +106,7 @@ class ProcessorArray(wiring.Component):
         chips = []
         for index in range(chip_rows * chip_columns):
             chip = self.chip()
-            m.submodules[f"chip_{index}"] = Once(chip, CHIP_MODULE)
+            m.submodules[f"chip_{index}"] = BlackBox(chip, CHIP_MODULE)
             m.d.comb += chip.identity.eq(index)
             chips.append(chip)
 
@@ -136,7 +136,7 @@ class ProcessorArray(wiring.Component):
         return m
 
     def _join(self, m: Module, edges: list[tuple[int, int]], inner: dict[tuple[int, int], tuple[Any, Any]]) -> None:
-        """Connectors: each edge input takes from the output joined to it, or from the host."""
+        """Connect each edge input to the output joined to it, or to the host."""
         ready: dict[tuple[int, int], Any] = dict.fromkeys(edges, Const(0))
         fed: dict[tuple[int, int], Any] = dict.fromkeys(edges, Const(0))
         for index, edge in enumerate(edges):
@@ -164,7 +164,7 @@ class ProcessorArray(wiring.Component):
             ]
 
     def _spread(self, m: Module, chips: list[NeuralChip]) -> None:
-        """Buffer board: every chip hears every word; at most one answers."""
+        """Connect the G-bus: every chip receives every word; at most one answers."""
         ready: Any = 1
         halted: Any = 1
         valid: Any = 0

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="valid-type,attr-defined,index"
-"""Chip control block: off-line it loads and reads back the chip's processors over the G-bus, on-line they run (D7)."""
+"""Chip control block: loads and reads back the off-line processors of a chip over the G-bus, switches them on (D7)."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ G_BUS = stream.Signature(unsigned(WORD))
 
 
 class ChipControl(wiring.Component):
-    """Takes frames (`contracts.dnp.gbus`) and carries out those for its chip.
+    """Receives frames (`contracts.dnp.gbus`) and executes those for its chip.
 
     Parameters
     ----------
@@ -33,9 +33,9 @@ class ChipControl(wiring.Component):
     identity
         Number of the chip.
     access
-        To each processor.
+        Access port of each processor.
     online, start
-        To all processors. ``start`` comes after a reset too.
+        Common to all processors. ``start`` is high after a reset too.
 
     Raises
     ------
@@ -72,53 +72,27 @@ class ChipControl(wiring.Component):
         return word[low : low + bits]
 
     def elaborate(self, platform: Any) -> Module:
-        """Read a frame word by word; a read takes three clocks a word."""
+        """Read frames word by word; a read takes three clocks a word."""
         m = Module()
         header = Signal(WORD)
         address, left = Signal(ADDRESS), Signal(ADDRESS)
         word = self.i.payload
-        taken, mine = Signal(), Signal()
-        all_ = self._field(header, "all")
+        taken, mine, writing = Signal(), Signal(), Signal()
+        data = Signal(WORD)
         m.d.comb += [
             taken.eq(self.i.valid & self.i.ready),
-            mine.eq(all_ | (self._field(header, "chip") == self.identity)),
+            mine.eq(self._field(header, "all") | (self._field(header, "chip") == self.identity)),
+            self.o.payload.eq(data),
         ]
-        writing = Signal()
-        data = Signal(WORD)
-        read_data = Signal(WORD)
-        for index, access in enumerate(self.access):
-            chosen = Signal(name=f"chosen_{index}")
-            m.d.comb += [
-                chosen.eq(mine & (all_ | (self._field(header, "core") == index))),
-                access.space.eq(self._field(header, "space")),
-                access.address.eq(address),
-                access.write_data.eq(word),
-                access.write.eq(writing & chosen & ~self.online),
-            ]
-            with m.If(chosen):
-                m.d.comb += read_data.eq(access.read_data)
-        m.d.comb += self.o.payload.eq(data)
-        # Processors are cleared after a reset too; that starts nothing.
-        starting = Signal()
-        m.d.sync += [self.start.eq(0), starting.eq(0)]
-        with m.If(starting):
-            m.d.sync += self.online.eq(1)
-
+        read_data = self._access(m, header, address, mine, writing)
+        reading = self._field(header, "operation") == int(Operation.READ)
+        starting = self._delayed_start(m)
         with m.FSM():
             with m.State("HEADER"):
                 m.d.comb += self.i.ready.eq(1)
-                addressed = self._field(word, "all") | (self._field(word, "chip") == self.identity)
                 with m.If(taken):
                     m.d.sync += header.eq(word)
-                    with m.Switch(self._field(word, "operation")):
-                        with m.Case(int(Operation.WRITE), int(Operation.READ)):
-                            m.next = "ADDRESS"
-                        with m.Case(int(Operation.ON)):
-                            starts = addressed & ~self.online
-                            m.d.sync += [self.start.eq(starts), starting.eq(starts)]
-                        with m.Case(int(Operation.OFF)):
-                            with m.If(addressed):
-                                m.d.sync += [self.online.eq(0), self.start.eq(0), starting.eq(0)]
+                    self._operation(m, starting)
             with m.State("ADDRESS"):
                 m.d.comb += self.i.ready.eq(1)
                 with m.If(taken):
@@ -128,9 +102,9 @@ class ChipControl(wiring.Component):
                 m.d.comb += self.i.ready.eq(1)
                 with m.If(taken):
                     m.d.sync += left.eq(word)
-                    with m.If((word == 0) | ((self._field(header, "operation") == int(Operation.READ)) & ~mine)):
+                    with m.If((word == 0) | (reading & ~mine)):
                         m.next = "HEADER"
-                    with m.Elif(self._field(header, "operation") == int(Operation.READ)):
+                    with m.Elif(reading):
                         m.next = "LOOK"
                     with m.Else():
                         m.next = "WRITE"
@@ -154,3 +128,42 @@ class ChipControl(wiring.Component):
                     with m.If(left == 1):
                         m.next = "HEADER"
         return m
+
+    def _access(self, m: Module, header: Signal, address: Signal, mine: Signal, writing: Signal) -> Signal:
+        """Access the processors that the frame addresses; return the word of the last of them."""
+        everyone = self._field(header, "all")
+        read_data = Signal(WORD)
+        for index, access in enumerate(self.access):
+            chosen = Signal(name=f"chosen_{index}")
+            m.d.comb += [
+                chosen.eq(mine & (everyone | (self._field(header, "core") == index))),
+                access.space.eq(self._field(header, "space")),
+                access.address.eq(address),
+                access.write_data.eq(self.i.payload),
+                access.write.eq(writing & chosen & ~self.online),
+            ]
+            with m.If(chosen):
+                m.d.comb += read_data.eq(access.read_data)
+        return read_data
+
+    def _delayed_start(self, m: Module) -> Signal:
+        """Go on-line a clock after `start`; return the register that does so. After a reset nothing starts."""
+        starting = Signal()
+        m.d.sync += [self.start.eq(0), starting.eq(0)]
+        with m.If(starting):
+            m.d.sync += self.online.eq(1)
+        return starting
+
+    def _operation(self, m: Module, starting: Signal) -> None:
+        """Carry out ON or OFF, or continue with the frame's address."""
+        word = self.i.payload
+        addressed = self._field(word, "all") | (self._field(word, "chip") == self.identity)
+        with m.Switch(self._field(word, "operation")):
+            with m.Case(int(Operation.WRITE), int(Operation.READ)):
+                m.next = "ADDRESS"
+            with m.Case(int(Operation.ON)):
+                starts = addressed & ~self.online
+                m.d.sync += [self.start.eq(starts), starting.eq(starts)]
+            with m.Case(int(Operation.OFF)):
+                with m.If(addressed):
+                    m.d.sync += [self.online.eq(0), self.start.eq(0), starting.eq(0)]

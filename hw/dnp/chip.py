@@ -7,13 +7,13 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.dnp.isa import StopCode
 from contracts.dnp.topology import Grid
 from hw.dnp.ccb import G_BUS, ChipControl
 from hw.dnp.core import COUNTER_BITS, Core
 from hw.dnp.port import WORD_STREAM
-from hw.stream.once import Once
+from hw.stream.black_box import BlackBox
 
 __all__ = ["CORE_MODULE", "NeuralChip"]
 
@@ -31,7 +31,7 @@ class NeuralChip(wiring.Component):
     rows, columns
         Processors; at most 4 together.
     counters
-        Bits in which the processors count clocks; 0: they do not.
+        Bits of the processors' counters; 0: no counters.
     once
         Instantiate the module ``CORE_MODULE``, generated apart, instead of emitting each processor.
 
@@ -62,7 +62,7 @@ class NeuralChip(wiring.Component):
 
     def __init__(
         self,
-        config: CoreConfig | None = None,
+        config: ProcessorConfig | None = None,
         *,
         rows: int = 2,
         columns: int = 2,
@@ -88,14 +88,14 @@ class NeuralChip(wiring.Component):
         )
 
     def elaborate(self, platform: Any) -> Module:
-        """Link neighbours, lead the rest out, give the G-bus to the control block."""
+        """Link neighbours, connect edge ports and the G-bus."""
         m = Module()
         m.submodules.control = control = self.control
         wiring.connect(m, wiring.flipped(self.g_i), control.i)
         wiring.connect(m, wiring.flipped(self.g_o), control.o)
         m.d.comb += [control.identity.eq(self.identity), self.online.eq(control.online)]
         for index, core in enumerate(self.cores):
-            m.submodules[f"core_{index}"] = Once(core, CORE_MODULE) if self.once else core
+            m.submodules[f"core_{index}"] = BlackBox(core, CORE_MODULE) if self.once else core
             wiring.connect(m, control.access[index], core.access)
             m.d.comb += [core.online.eq(control.online), core.start.eq(control.start), self.stops[index].eq(core.stop)]
         m.d.comb += self.halted.eq(_all(core.halted for core in self.cores))

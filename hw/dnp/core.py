@@ -7,12 +7,12 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import enum, memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from contracts.dnp.config import WORD, CoreConfig
+from contracts.dnp.config import WORD, ProcessorConfig
 from contracts.dnp.isa import GENERAL, PORTS, Control, StopCode
 from hw.dnp.address import address_bits
 from hw.dnp.arithmetic import Arithmetic
+from hw.dnp.instruction_issue import InstructionIssue
 from hw.dnp.isa import ADDRESS
-from hw.dnp.issue import Issue
 from hw.dnp.port import WORD_STREAM, Port
 from hw.reset import Resettable
 
@@ -23,7 +23,7 @@ COUNTER_BITS = 2 * WORD
 
 
 class Space(enum.Enum, shape=2):
-    """What the chip control block reads and writes."""
+    """Memories that the chip control block accesses."""
 
     PROGRAM = 0
     WM = 1
@@ -34,7 +34,7 @@ class Space(enum.Enum, shape=2):
 class Status(enum.Enum, shape=6):
     """Addresses of the status space; counters low half first."""
 
-    STATE = 0  # bit 0 on-line, bit 1 standing still, bits 8.. stop code
+    STATE = 0  # bit 0 on-line, bit 1 halted, bits 8.. stop code
     PC = 1
     A = 2
     CLOCKS = 4
@@ -67,7 +67,7 @@ class Core(wiring.Component):
     config
         Memory sizes.
     counters
-        Bits in which clocks, instructions and clocks spent waiting are counted, 0..32; 0: they are not.
+        Bits of the counters of clocks, instructions and blocked clocks, 0..32; 0: no counters.
 
     Attributes
     ----------
@@ -76,14 +76,14 @@ class Core(wiring.Component):
     online
         The program runs while this is high (D7).
     start
-        A register, high in the clock before ``online`` rises and in the one after a reset: everything but the memories
-        is cleared, the first word is read.
+        A register, high in the clock before ``online`` rises and in the one after a reset: clears everything but the
+        memories, and reads the first word.
     access
         Off-line access to the memories, and to the status at any time.
     halted
         The program has ended, by HALT or by an error.
     stop
-        By which error; `StopCode.NONE` unless there was one.
+        The error that ended it, or `StopCode.NONE`.
 
     Raises
     ------
@@ -99,10 +99,10 @@ class Core(wiring.Component):
     halted: Signal
     stop: Signal
 
-    def __init__(self, config: CoreConfig | None = None, *, counters: int = COUNTER_BITS) -> None:
+    def __init__(self, config: ProcessorConfig | None = None, *, counters: int = COUNTER_BITS) -> None:
         if not 0 <= counters <= COUNTER_BITS:
             raise ValueError(f"counters must be in 0..{COUNTER_BITS}, not {counters!r}")
-        self.config = config or CoreConfig()
+        self.config = config or ProcessorConfig()
         self.counters = counters
         super().__init__(
             {
@@ -117,26 +117,16 @@ class Core(wiring.Component):
         )
 
     def elaborate(self, platform: Any) -> Module:
-        """Connect the stages; block, stop and count."""
+        """Connect stages, ports and memories; block, stop and count."""
         m = Module()
         clear = Resettable(m, "started", self.start)
-        issue, arithmetic = Issue(self.config), Arithmetic(self.config)
+        issue, arithmetic = InstructionIssue(self.config), Arithmetic(self.config)
         m.submodules.issue = clear(issue)
         m.submodules.arithmetic = clear(arithmetic)
-        ports = [Port() for _ in PORTS]
-        for name, port, i, o in zip(PORTS, ports, self.i, self.o, strict=True):
-            m.submodules[f"port_{name.lower()}"] = clear(port)
-            wiring.connect(m, wiring.flipped(i), port.i)
-            wiring.connect(m, wiring.flipped(o), port.o)
-            m.d.comb += port.online.eq(self.online)
-
-        last = arithmetic.last
         go, blocked, halted, running = Signal(), Signal(), Signal(), Signal()
-        words, room = Cat(port.has_word for port in ports), Cat(port.has_room for port in ports)
-        served = Cat(words | ~arithmetic.receives, room | ~arithmetic.sends)
         m.d.comb += [
             running.eq(self.online & ~halted),
-            blocked.eq(~served.all()),
+            blocked.eq(~self._ports(m, clear, arithmetic, go)),
             go.eq(running & ~blocked),
             self.halted.eq(halted),
             issue.go.eq(go),
@@ -146,19 +136,12 @@ class Core(wiring.Component):
             arithmetic.given.eq(self.access.write_data),
             issue.a.eq(arithmetic.a),
         ]
-        for word, port in zip(arithmetic.port_words, ports, strict=True):
-            m.d.comb += word.eq(port.word)
         for source, target in ((arithmetic.flights, issue.flights), (arithmetic.general, issue.general)):
             for one, other in zip(source, target, strict=True):
                 m.d.comb += other.eq(one)
-        for index, port in enumerate(ports):
-            m.d.comb += [
-                port.take.eq(go & arithmetic.receives[index]),
-                port.put.eq(go & arithmetic.sends[index]),
-                port.put_word.eq(arithmetic.result),
-            ]
 
         code, stop_pc = Signal(StopCode), Signal(ADDRESS)
+        last = arithmetic.last
         with m.If(self.start):
             m.d.sync += [halted.eq(0), code.eq(0), stop_pc.eq(0)]
         with m.Elif(go & last.stop):
@@ -175,6 +158,23 @@ class Core(wiring.Component):
         self._status(m, issue, arithmetic, reads, words, state=(halted, code, stop_pc))
         return m
 
+    def _ports(self, m: Module, clear: Resettable, arithmetic: Arithmetic, go: Any) -> Any:
+        """Connect the four ports to the neighbours and the add stage; return whether they serve its instruction."""
+        ports = [Port() for _ in PORTS]
+        for index, (name, port) in enumerate(zip(PORTS, ports, strict=True)):
+            m.submodules[f"port_{name.lower()}"] = clear(port)
+            wiring.connect(m, wiring.flipped(self.i[index]), port.i)
+            wiring.connect(m, wiring.flipped(self.o[index]), port.o)
+            m.d.comb += [
+                port.online.eq(self.online),
+                port.take.eq(go & arithmetic.receives[index]),
+                port.put.eq(go & arithmetic.sends[index]),
+                port.put_word.eq(arithmetic.result),
+                arithmetic.port_words[index].eq(port.word),
+            ]
+        words, room = Cat(port.has_word for port in ports), Cat(port.has_room for port in ports)
+        return Cat(words | ~arithmetic.receives, room | ~arithmetic.sends).all()
+
     def _counter(self, m: Module, status: Any, event: Any) -> Any:
         if not self.counters:
             return Const(0, COUNTER_BITS)
@@ -185,11 +185,11 @@ class Core(wiring.Component):
             m.d.sync += counter.eq(counter + 1)
         return counter
 
-    def _memories(self, m: Module, issue: Issue, arithmetic: Arithmetic, go: Any) -> dict[Space, Any]:
-        """One read and one write port each; off-line they belong to the access; the first word is read at the start.
+    def _memories(self, m: Module, issue: InstructionIssue, arithmetic: Arithmetic, go: Any) -> dict[Space, Any]:
+        """Give each memory a read and a write port, which serve the access while off-line; return the words read.
 
-        What a word gives that is read while it is written nobody uses: the issue stage waits for it. Words that the
-        host writes into WM and XM pass the arithmetic pipeline, a clock later.
+        The first word is read at the start. Read-during-write data are never used, because the issue stage stalls on
+        that hazard. Words from the host for WM and XM pass the arithmetic pipeline, a clock later.
         """
         access, last = self.access, arithmetic.last
         address = Signal(address_bits(max(self.config.wm_depth, self.config.xm_depth)))
@@ -209,7 +209,7 @@ class Core(wiring.Component):
             enable = Signal(name=f"{space.name.lower()}_enable")
             chosen = Signal(name=f"{space.name.lower()}_chosen")
             at_once = space is Space.PROGRAM
-            # What is read past the end is not used, what is written there is dropped.
+            # Reads past the end are not used, writes there are dropped.
             bits = len(read.addr)
             wanted = access.write & (access.space == space) & (access.address < depth)
             if at_once:
@@ -236,7 +236,7 @@ class Core(wiring.Component):
     def _status(
         self,
         m: Module,
-        issue: Issue,
+        issue: InstructionIssue,
         arithmetic: Arithmetic,
         reads: dict[Space, Any],
         counters: dict[Any, Any],

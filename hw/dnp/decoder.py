@@ -14,7 +14,7 @@ from hw.dnp.isa import DEFINED_PARTS, Decoded, Left, Logic, Multiplicand, Multip
 
 __all__ = ["Decoder"]
 
-#: Bit of an LDI target that tells control registers from the others.
+#: Bit of an LDI target that is set for control registers.
 _CONTROL_TARGET_BIT = 5
 _MULTIPLIERS = {"WX": Multiplier.XM, "RX": Multiplier.XM, "RW": Multiplier.WM, "RA": Multiplier.A}
 
@@ -56,7 +56,7 @@ _OPCODE = 0b11111 << 10
 
 
 def _telling_bits() -> dict[str, int]:
-    """Return, for every row, a mask of the fixed bits that tell it from all other rows: its opcode, and a few more."""
+    """Return, for every row, a mask of the fixed bits that distinguish it from all others: its opcode and some more."""
     telling = {row.name: row.mask & _OPCODE for row in INSTRUCTIONS}
     for row, other in combinations(INSTRUCTIONS, 2):
         differing = (row.match ^ other.match) & row.mask & other.mask
@@ -105,14 +105,14 @@ def _fields(row: Instruction, operand: Operand) -> dict[str, tuple[int, int]]:
 class Decoder(wiring.Component):
     """Instruction word to control signals, without a register.
 
-    Flags are told by as few bits as tell the rows apart, and operands are taken from where most rows have them, which
-    keeps the way from the program memory short; whether all other bits are as the table wants them is found beside, as
-    ``defined``. A field that a row does not use is anything.
+    Flags are decoded from as few bits as distinguish the rows, and operands are taken from the place that most rows
+    use, which keeps the path from the program memory short. All other bits are checked in parallel, as ``defined``. A
+    field that a row does not use is arbitrary.
     """
 
     #: Instruction word.
     word: In(unsigned(WORD))
-    #: What it means.
+    #: Its control signals.
     decoded: Out(Decoded)
 
     def elaborate(self, platform: Any) -> Module:

@@ -68,7 +68,7 @@ class Right(enum.Enum, shape=2):
 
 
 class Value(enum.Enum, shape=2):
-    """What the operand stage keeps beside the factors."""
+    """Value that the operand stage keeps beside the factors."""
 
     CONSTANT = 0
     WM = 1
@@ -88,7 +88,7 @@ class Logic(enum.Enum, shape=3):
 
 
 class Slot(data.Struct):
-    """What an instruction carries through the arithmetic pipeline."""
+    """Control signals of an instruction in the arithmetic pipeline."""
 
     multiplicand: Multiplicand
     multiplier: Multiplier
@@ -116,10 +116,10 @@ class Slot(data.Struct):
 
 
 class Decoded(data.Struct):
-    """Everything the issue stage has to know about an instruction word."""
+    """Control signals of an instruction word in the issue stage."""
 
     slot: Slot
-    #: The word is in the table: found for each quarter of the opcodes by itself, one of them says so.
+    #: The word is in the table, a bit for each quarter of the opcodes; one of them is set.
     defined: unsigned(DEFINED_PARTS)
     repeat: unsigned(1)
     two_words: unsigned(1)

@@ -11,12 +11,12 @@ from contracts.dnp.config import WORD
 
 __all__ = ["WORD_STREAM", "Port"]
 
-#: What travels between two processors.
+#: Stream between two processors.
 WORD_STREAM = stream.Signature(signed(WORD))
 
 
 class Port(wiring.Component):
-    """Four-way communication, one way of it; the sender starts, the receiver answers.
+    """Port to one neighbour; the sender starts, the receiver answers.
 
     A word that arrives while the core waits for it goes straight through, so that words follow each other every clock;
     otherwise the input buffer keeps it. ``i.ready`` and ``o.valid`` come from flags alone.
@@ -56,8 +56,8 @@ class Port(wiring.Component):
             self.o.payload.eq(out_buffer),
             self.has_room.eq(~ors | self.o.ready),
         ]
-        # The flags say whether there is a word. Until there is one the buffers follow what comes, which needs nothing
-        # that is known late.
+        # The flags mark valid words. While they are 0 the buffers follow their inputs, so that no late signal enables
+        # them.
         with m.If(~irs):
             m.d.sync += in_buffer.eq(self.i.payload)
         with m.If(self.has_room):

@@ -1,4 +1,4 @@
-"""Row collector: words from a port of a processor become rows in memory (D6)."""
+"""Row collector: packs words from a port of a processor into rows in memory (D6)."""
 
 from amaranth.hdl import Cover, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -19,7 +19,7 @@ class CollectedBeat(data.StructLayout):
 
 
 class RowCollector(wiring.Component):
-    """Fills one beat at a time and offers it; what a row's last beat has no word for is 0.
+    """Fills one beat at a time and offers it; the end of a row's last beat is 0.
 
     Parameters
     ----------
@@ -29,20 +29,20 @@ class RowCollector(wiring.Component):
     Attributes
     ----------
     start : In(1)
-        Forget what there is; the next word is the first of a row at ``place``.
+        Drop the current beat; the next word is the first of a row at ``place``.
     place : In
         Beat address.
     rows : In(32)
-        How many there will be.
+        Number of rows.
     elements : In(16)
         Of a row, at least 1.
     stride : In
-        From one of these rows to the next, in beats.
+        Distance of these rows, in beats.
     i : stream of signed(16)
         Words; none is taken behind the last row.
     o : stream of `CollectedBeat`
     left, some : Out
-        Rows not yet handed on; whether there are any, a register.
+        Rows not yet written; whether there are any, from a register.
     """
 
     def __init__(self, address_width: int = 32, data_width: int = 256) -> None:

@@ -1,4 +1,4 @@
-"""Row feeder: rows of memory words become words at the ports of a chip's processors, a row for each in turn (D6)."""
+"""Row feeder: sends rows of memory words to the ports of a chip's processors, a row for each in turn (D6)."""
 
 from amaranth.hdl import Cover, Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -14,16 +14,16 @@ __all__ = ["RowFeeder"]
 
 
 class RowFeeder(wiring.Component):
-    """Row r goes to output r mod `ways`, lower half of a memory word first; each output has a queue of its own.
+    """Sends row r to output r mod `ways`, lower half of a memory word first; each output has a queue of its own.
 
-    Outputs are registers: a processor adds a word in the clock in which it comes, so it must not come from a block RAM.
+    Outputs are registers: a processor adds a word in the clock of its arrival, so it must not come from a block RAM.
 
     Parameters
     ----------
     ways
         Outputs, a power of two.
     depth
-        Memory words that wait for an output; with fewer than a row has, outputs wait for each other.
+        Memory words that wait for an output; with fewer than those of a row, outputs wait for each other.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class RowFeeder(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Deal rows out; each output counts the elements of its own."""
+        """Distribute the rows; each output counts the elements of its own."""
         m = Module()
         turn = Signal(range(self.ways))
         final = Signal(WORD)  # number of a row's last element
@@ -56,7 +56,7 @@ class RowFeeder(wiring.Component):
             m.submodules[f"queue_{n}"] = queue = Queue(2 * WORD, self.depth)
             m.submodules[f"slice_{n}"] = halves = Slice(o.payload.shape())
             connect(m, halves.o, flipped(o))
-            # The element that comes next, and, in a register because the comparison is long, whether it is the last.
+            # The next element; whether it is the last, in a register because the comparison is long.
             element, last = Signal(WORD, name=f"element_{n}"), Signal(name=f"last_{n}")
             following = Signal(WORD, name=f"following_{n}")
             m.d.comb += [

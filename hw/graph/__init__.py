@@ -1,1 +1,1 @@
-"""Readers of the graph as it lies in memory."""
+"""Readers of the graph in memory."""

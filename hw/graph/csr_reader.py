@@ -1,7 +1,7 @@
-"""Tiled-CSR reader: rows of an array whose boundaries lie in another array (R9, R10)."""
+"""Tiled-CSR reader: streams the rows of an array whose boundaries are in another array (R9, R10)."""
 
 from amaranth import Assert, Cat, Elaboratable, Module, Mux, Signal, unsigned
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
@@ -16,25 +16,25 @@ __all__ = ["CsrReader", "CsrRequest", "ErrorReport", "RowBeat"]
 
 
 class CsrReader(wiring.Component):
-    """Streams an array row by row, cut where the offsets say.
+    """Streams an array row by row, cut at the offsets.
 
-    Offsets and array are both read ahead in order, so a row costs as many cycles as it has beats. Rows
-    that the offsets put out of order, or past the end, are reported and read as empty or cut short: every
-    request yields exactly ``rows`` rows and ends.
+    Offsets and array are both prefetched in order, so a row costs as many cycles as it has beats. Rows whose offsets
+    are out of order or past the end are reported and read as empty or truncated: every request yields exactly ``rows``
+    rows and ends.
 
     Parameters
     ----------
     address_width, data_width
         Widths of the memory port, in bits.
     depth
-        Beats of the array asked for or waiting, see `hw.memory.fetcher.Fetcher`.
+        Beats of the array requested or waiting, see `hw.memory.fetcher.Fetcher`.
     offsets_depth
         The same for the offsets, of which a beat serves many rows.
 
     Attributes
     ----------
     i : stream of `CsrRequest`
-        Taken when the one before has ended.
+        Taken when the previous one has ended.
     o : stream of `RowBeat`
         At least one beat a tile of every row.
     error : stream of `ErrorReport`, always ready
@@ -75,9 +75,9 @@ class CsrReader(wiring.Component):
         m.submodules.offsets = offsets = self._offsets
         m.submodules.array = array = self._array
         m.submodules.serialiser = serialiser = WordSerialiser(self.data_width)
-        # Between choosing a word of a beat and comparing it.
+        # A register between selecting a word of a beat and comparing it.
         m.submodules.cut = cut = Slice(unsigned(32))
-        # Between a beat and the search for its segments' ends: whether it is used up is known late.
+        # A register between a beat and the search for its segments' ends: the handshake is late.
         m.submodules.beats = beats = Slice(RangeBeat(self.data_width))
         m.submodules.segmenter = segmenter = self._segmenter
         m.submodules.out = out = Slice(RowBeat(self.data_width))
@@ -96,42 +96,34 @@ class CsrReader(wiring.Component):
         ]
 
         request = Signal.like(self.i.payload, reset_less=True)
-        m.d.comb += [segmenter.request.eq(request), self.busy.eq(1)]
-        entries = Signal(32, reset_less=True)  # of the offsets array, but for the last
+        entries = Signal(32, reset_less=True)  # entries of the offsets array, without the last
         m.d.comb += [
+            segmenter.request.eq(request),
             array.i.payload.address.eq(request.array),
             array.i.payload.words.eq(request.words),
             offsets.i.payload.address.eq(request.offsets),
             offsets.i.payload.words.eq(entries + 1),
         ]
+        self._control(m, request, entries, beats.o, out.i)
+        return m
 
-        segment, beat = segmenter.o.payload, beats.o.payload
-        # Words already passed on: `low` of the beat before beat `ahead`. A segment never ends before them, so one
-        # comparison tells all.
-        words = self.data_width // WORD_BITS
-        word_bits = exact_log2(words)
+    def _control(
+        self, m: Module, request: data.View, entries: Signal, beats: stream.Interface, out: stream.Interface
+    ) -> None:
+        """Take a request, start the readers, cut beats into segments, flush the rest of the array."""
+        offsets, array, segmenter = self._offsets, self._array, self._segmenter
+        segment, beat = segmenter.o.payload, beats.payload
+        word_bits = exact_log2(self.data_width // WORD_BITS)
+        # Words that are done: `low` of the beat in front of beat `ahead`.
         low, ahead = Signal(word_bits), Signal(33 - word_bits)
-        end_low, end_beat = segment.end[:word_bits], segment.end[word_bits:]
-        none, full, ends = Signal(), Signal(), Signal()
-        stop = Signal(range(words + 1))
-        m.d.comb += [
-            full.eq(end_beat >= ahead),  # the segment takes the rest of the beat
-            ends.eq(~full | ((end_beat == ahead) & (end_low == 0))),
-            none.eq(~full & (end_low == low)),
-            stop.eq(Mux(full, words, end_low)),
-        ]
+        fresh = Signal(init=1)  # the segment has no piece yet
+        none, full, ends = self._cut(m, beat, low, ahead, out.payload)
         piece = Signal()
         m.d.comb += [
-            out.i.payload.data.eq(beat.data),
-            out.i.payload.mask.eq(Cat((word >= low) & (word < stop) for word in range(words))),
-            out.i.payload.tile.eq(segment.tile),
-            out.i.payload.tile_last.eq(ends),
-            out.i.payload.last.eq(ends & segment.last),
-            piece.eq(out.i.valid & out.i.ready),
+            self.busy.eq(1),
+            piece.eq(out.valid & out.ready),
+            out.payload.first.eq(segment.first & fresh),
         ]
-        fresh = Signal(init=1)  # nothing of the segment has been passed on
-        m.d.comb += out.i.payload.first.eq(segment.first & fresh)
-
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += [self.i.ready.eq(1), self.busy.eq(0)]
@@ -142,24 +134,49 @@ class CsrReader(wiring.Component):
                 m.d.sync += entries.eq(request.rows * request.tiles)
                 m.next = "START"
             with m.State("START"):
-                # Both readers have handed over all they read for the request before, so both take their range at once.
+                # Both readers have delivered all words of the previous request, so both accept their range at once.
                 m.d.comb += [array.i.valid.eq(1), offsets.i.valid.eq(~request.uniform), segmenter.start.eq(1)]
                 m.d.sync += Assert(array.i.ready & offsets.i.ready, "a reader is still busy")
                 m.next = "CUT"
             with m.State("CUT"):
                 m.d.comb += [
-                    out.i.valid.eq(segmenter.o.valid & (none | beats.o.valid)),
-                    segmenter.o.ready.eq(out.i.ready & (none | beats.o.valid) & ends),
-                    # A beat is used up when its last word has been passed on; the rest is left to the flush.
-                    beats.o.ready.eq(out.i.ready & segmenter.o.valid & full & ~(beat.last & ends)),
+                    out.valid.eq(segmenter.o.valid & (none | beats.valid)),
+                    segmenter.o.ready.eq(out.ready & (none | beats.valid) & ends),
+                    # A beat is taken with its last word; the array's last beat is left to the flush.
+                    beats.ready.eq(out.ready & segmenter.o.valid & full & ~(beat.last & ends)),
                 ]
                 with m.If(piece):
-                    m.d.sync += [low.eq(Mux(full, 0, end_low)), ahead.eq(ahead + full), fresh.eq(ends)]
+                    m.d.sync += [low.eq(Mux(full, 0, segment.end[:word_bits])), ahead.eq(ahead + full), fresh.eq(ends)]
                 with m.If(piece & ends & segment.final):
                     m.next = "FLUSH"
             with m.State("FLUSH"):
-                # The array's last beat is still there, and more if the offsets ended early.
-                m.d.comb += beats.o.ready.eq(1)
-                with m.If(beats.o.valid & beat.last):
+                # The array's last beat is left, and more beats if the offsets ended early.
+                m.d.comb += beats.ready.eq(1)
+                with m.If(beats.valid & beat.last):
                     m.next = "IDLE"
-        return m
+
+    def _cut(
+        self, m: Module, beat: data.View, low: Signal, ahead: Signal, piece: data.View
+    ) -> tuple[Signal, Signal, Signal]:
+        """Cut the part of the segment out of the beat.
+
+        Return whether it is empty, whether it takes the rest of the beat, and whether it ends the segment. A segment
+        never ends before the words that are done, so one comparison with `ahead` suffices.
+        """
+        segment = self._segmenter.o.payload
+        words = self.data_width // WORD_BITS
+        end_low, end_beat = segment.end[: len(low)], segment.end[len(low) :]
+        none, full, ends = Signal(), Signal(), Signal()
+        stop = Signal(range(words + 1))
+        m.d.comb += [
+            full.eq(end_beat >= ahead),
+            ends.eq(~full | ((end_beat == ahead) & (end_low == 0))),
+            none.eq(~full & (end_low == low)),
+            stop.eq(Mux(full, words, end_low)),
+            piece.data.eq(beat.data),
+            piece.mask.eq(Cat((word >= low) & (word < stop) for word in range(words))),
+            piece.tile.eq(segment.tile),
+            piece.tile_last.eq(ends),
+            piece.last.eq(ends & segment.last),
+        ]
+        return none, full, ends

@@ -1,4 +1,6 @@
-"""Formats of what reads graphs: requests, rows, segments and reports of bad data."""
+"""Formats of the graph readers: requests, rows, segments and error reports."""
+
+from typing import Any
 
 from amaranth import unsigned
 from amaranth.lib import data
@@ -6,12 +8,12 @@ from amaranth.utils import exact_log2
 
 from hw.memory.formats import WORD_BYTES
 
-__all__ = ["WORD_BITS", "CsrRequest", "ErrorReport", "RowBeat", "Segment"]
+__all__ = ["WORD_BITS", "CsrRequest", "ErrorReport", "RowBeat", "Segment", "is_high_half"]
 
 #: Bits of a word of an array.
 WORD_BITS = 8 * WORD_BYTES
 
-#: What a block says of bad data: a code of `contracts.Error` and its info.
+#: Report of bad data: a code of `contracts.Error` and its info.
 ErrorReport = data.StructLayout({"code": unsigned(8), "info": unsigned(32)})
 
 
@@ -42,9 +44,8 @@ class CsrRequest(data.StructLayout):
 class RowBeat(data.StructLayout):
     """Part of a row.
 
-    ``data``: a beat as it lies in memory. ``mask``: which of its words belong to this tile of the row; none if the
-    tile is empty. ``first``, ``last``: first and last beat of the row. ``tile``: source tile.
-    ``tile_last``: last beat of the tile.
+    ``data``: a beat of memory. ``mask``: its words that belong to this tile of the row; 0 for an empty tile. ``first``,
+    ``last``: first and last beat of the row. ``tile``: source tile. ``tile_last``: last beat of the tile.
     """
 
     def __init__(self, data_width: int) -> None:
@@ -60,5 +61,19 @@ class RowBeat(data.StructLayout):
         )
 
 
-#: One tile of one row: where it ends in the array, in words. It begins where the one before ended.
+#: One tile of one row: where it ends in the array, in words. It begins where the previous one ended.
 Segment = data.StructLayout({"end": 32, "tile": 8, "first": 1, "last": 1, "final": 1})
+
+
+def is_high_half(vid: Any, first_partial: Any) -> Any:
+    """Return whether the row of a vertex holds the high halves of a partial sum, which count 2^16 times.
+
+    Parameters
+    ----------
+    vid
+        Of the vertex.
+    first_partial
+        VID of the first row of halves. Such rows lie behind those of all vertices, for each hub its low halves and then
+        its high halves.
+    """
+    return (vid >= first_partial) & (vid[0] != first_partial[0])

@@ -13,7 +13,7 @@ __all__ = ["AXI4LiteSignature", "AXILiteSubordinate"]
 
 
 class AXI4LiteSignature(wiring.Signature):
-    """All five channels, seen by the manager.
+    """All five channels, as seen by the manager.
 
     Parameters
     ----------
@@ -52,8 +52,8 @@ class AXI4LiteSignature(wiring.Signature):
 class AXILiteSubordinate(wiring.Component):
     """One write and one read at a time; address and data of a write may come in any order.
 
-    An access lasts one cycle and is answered in that cycle by `refused` and `read_data`; the host gets the answer
-    in the next one. Both sides of every channel are registers.
+    An access lasts one cycle and is answered in that cycle by `refused` and `read_data`; the host sees the answer in
+    the next one. Both sides of every channel are registers.
 
     Parameters
     ----------
@@ -68,11 +68,11 @@ class AXILiteSubordinate(wiring.Component):
     write, write_index, write_data, write_strobe : Out
         A write in this cycle: the register's number (byte address / bytes of a register), a strobe bit for each byte.
     write_refused : In(1)
-        It has no effect and ends in SLVERR.
+        The write has no effect and ends in SLVERR.
     read, read_index : Out
         A read in this cycle.
     read_data, read_refused : In
-        Its answer; a refused one ends in SLVERR.
+        Answer to the read; a refused one ends in SLVERR.
     """
 
     def __init__(self, address_width: int, data_width: int = 32) -> None:
@@ -94,10 +94,10 @@ class AXILiteSubordinate(wiring.Component):
         )
 
     def elaborate(self, platform: Any) -> Module:
-        """Hold what has come of a write until it is whole, and each answer until it is taken."""
+        """Hold address and data of a write until both are there, and each answer until it is taken."""
         m = Module()
         bus = self.bus
-        # Write: address and data wait for one another, then for the answer before to be taken.
+        # Write: address and data wait for one another, then for the previous answer to be taken.
         address_held, data_held = Signal(), Signal()
         m.d.comb += [
             bus.awready.eq(~address_held),

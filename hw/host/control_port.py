@@ -1,8 +1,8 @@
-"""Control port: the registers through which a host starts runs and learns how they ended."""
+"""Control port: the registers through which a host starts runs and reads their results."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from amaranth.hdl import Cat, Const, Module, Signal, unsigned
+from amaranth.hdl import Cat, Const, Module, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for
@@ -20,18 +20,29 @@ __all__ = ["ADDRESS_WIDTH", "ControlPort"]
 ADDRESS_WIDTH = bits_for(max(entry.address for entry in REGISTERS))
 
 
-class ControlPort(wiring.Component):
-    """Registers of `contracts.registers` between a host and what runs images.
+class _Registers(NamedTuple):
+    """Registers that the host can write or clear."""
 
-    Accesses are refused with SLVERR, without any effect: those of an address without a register, writes of a register
-    that cannot be written, a start during a run, and an image's address that the memory port cannot reach.
+    image: Signal
+    enabled: Signal
+    busy: Signal
+    done: Signal
+    sticky: Signal
+    counters: dict[str, Signal]
+
+
+class ControlPort(wiring.Component):
+    """Registers of `contracts.registers` between a host and a machine.
+
+    These accesses are refused with SLVERR and have no effect: an address without a register, a write to a read-only
+    register, a start during a run, and an image's address that the memory port cannot reach.
 
     Parameters
     ----------
     address_width
         Width of the memory port's byte addresses, in bits.
     counter_bits
-        Bits of each counter, 1..64; after the last value it begins again at 0.
+        Bits of each counter, 1..64; counters wrap.
 
     Attributes
     ----------
@@ -40,9 +51,9 @@ class ControlPort(wiring.Component):
         High while a run is done, not acknowledged, and the interrupt is enabled.
     start : stream of line addresses
     done : stream of `contracts.COMPLETION`
-        One for each start; always taken.
+        One for each start, accepted at once.
     opcode, layer : In(8)
-        Command under way.
+        Current command.
     read_beat, write_beat : In(1)
         A beat passes at the memory port.
 
@@ -71,7 +82,7 @@ class ControlPort(wiring.Component):
         )
 
     def elaborate(self, platform: Any) -> Module:
-        """Keep the registers; answer each access from the table."""
+        """Count, answer reads, carry out writes, record how runs end; a later assignment wins."""
         m = Module()
         m.submodules.bus = bus = AXILiteSubordinate(ADDRESS_WIDTH)
         connect_flat(m, self, "s_axil", bus.bus)
@@ -80,9 +91,8 @@ class ControlPort(wiring.Component):
         busy, done = Signal(), Signal()
         last, sticky = Signal(struct(COMPLETION)), Signal(8)
         counters = {name: Signal(self._counter_bits, name=name) for name in COUNTERS}
-        held = Signal(REGISTER_BITS)  # high half of the counter whose low half was read last
+        registers = _Registers(image, enabled, busy, done, sticky, counters)
         m.d.comb += [self.irq.eq(done & enabled), self.done.ready.eq(1)]
-
         values = {
             "STATUS": Cat(busy, done, sticky != 0, self.irq),
             "IMAGE": image,
@@ -93,6 +103,22 @@ class ControlPort(wiring.Component):
             "COMMAND": Cat(self.opcode, self.layer),
             "CONTROL": Const(0),
         }
+        self._read(m, bus, values, counters)
+        for counter, counts in zip(counters.values(), (busy, self.read_beat, self.write_beat), strict=True):
+            m.d.sync += counter.eq(counter + counts)
+        with m.If(self.start.ready):
+            m.d.sync += self.start.valid.eq(0)
+        cleared = self._write(m, bus, registers)
+        # Behind the host's writes, so that a run that ends in the same cycle is not lost.
+        with m.If(self.done.valid):
+            m.d.sync += [busy.eq(0), done.eq(1), last.eq(self.done.payload)]
+            with m.If((sticky == 0) | cleared):
+                m.d.sync += sticky.eq(self.done.payload.error)
+        return m
+
+    def _read(self, m: Module, bus: AXILiteSubordinate, values: dict[str, Value], counters: dict[str, Signal]) -> None:
+        """Answer a read; the high half of a counter is latched when its low half is read."""
+        held = Signal(REGISTER_BITS)
         for name, counter in counters.items():
             values |= {f"{name.upper()}_LOW": counter[:REGISTER_BITS], f"{name.upper()}_HIGH": held}
         m.d.comb += bus.read_refused.eq(1)
@@ -105,12 +131,10 @@ class ControlPort(wiring.Component):
                             with m.If(bus.read):
                                 m.d.sync += held.eq(counter[REGISTER_BITS:])
 
-        for counter, counts in zip(counters.values(), (busy, self.read_beat, self.write_beat), strict=True):
-            m.d.sync += counter.eq(counter + counts)
-        with m.If(self.start.ready):
-            m.d.sync += self.start.valid.eq(0)
-
-        # A byte that is not written keeps what it was; of a register that acts it is 0.
+    def _write(self, m: Module, bus: AXILiteSubordinate, registers: _Registers) -> Signal:
+        """Refuse or carry out a write; return whether it clears the counters and the first error."""
+        image, busy = registers.image, registers.busy
+        # Bytes without a strobe keep their value; in registers that act, they are 0.
         mask = Cat(bit.replicate(8) for bit in bus.write_strobe)
         written = (bus.write_data & mask) | (image & ~mask)
         control = data.View(struct(register("CONTROL").layout), bus.write_data & mask)
@@ -129,21 +153,17 @@ class ControlPort(wiring.Component):
                     with m.If(control.start):
                         m.d.sync += [busy.eq(1), self.start.valid.eq(1), self.start.payload.eq(image)]
                     with m.If(control.start | control.acknowledge):
-                        m.d.sync += done.eq(0)
+                        m.d.sync += registers.done.eq(0)
                     with m.If(control.clear):
                         m.d.comb += cleared.eq(1)
-                        m.d.sync += [sticky.eq(0), *(counter.eq(0) for counter in counters.values())]
+                        m.d.sync += registers.sticky.eq(0)
+                        m.d.sync += [counter.eq(0) for counter in registers.counters.values()]
                 with m.Case(_index("IMAGE")):
                     m.d.sync += image.eq(written)
                 with m.Case(_index("INTERRUPT")):
                     with m.If(bus.write_strobe[0]):
-                        m.d.sync += enabled.eq(bus.write_data[0])
-        # After the host's writes: what ends in the same cycle is not lost.
-        with m.If(self.done.valid):
-            m.d.sync += [busy.eq(0), done.eq(1), last.eq(self.done.payload)]
-            with m.If((sticky == 0) | cleared):
-                m.d.sync += sticky.eq(self.done.payload.error)
-        return m
+                        m.d.sync += registers.enabled.eq(bus.write_data[0])
+        return cleared
 
 
 def _index(name: str) -> int:

@@ -9,11 +9,11 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from hw.host.axi_lite import AXI4LiteSignature
 from hw.host.control_port import ADDRESS_WIDTH, ControlPort
 from hw.memory.axi import flat_members
-from hw.stream.once import modules_of
+from hw.stream.black_box import black_boxes_of
 
 __all__ = ["Hosted"]
 
-#: What the control port takes over, and what it looks at.
+#: Ports that the control port drives, and those that it observes.
 _CONTROLLED, _WATCHED = ("start", "done"), ("opcode", "layer")
 
 
@@ -31,7 +31,7 @@ class Hosted(wiring.Component):
         See `ControlPort`.
     irq : Out(1)
     m_axi_* : AXI4 manager
-        And every other port of the machine, unchanged; ``opcode`` and ``layer`` say what is under way.
+        And every other port of the machine, unchanged; ``opcode`` and ``layer`` show the command in progress.
 
     Raises
     ------
@@ -56,11 +56,11 @@ class Hosted(wiring.Component):
 
     @property
     def modules(self) -> dict[str, Any]:
-        """What the machine leaves to be generated apart, by the name of its module."""
-        return modules_of(self.machine)
+        """Black boxes of the machine, by the name of their module."""
+        return black_boxes_of(self.machine)
 
     def elaborate(self, platform: Any) -> Module:
-        """Put the control port in front of the machine and watch its memory port."""
+        """Put the control port in front of the machine and observe its memory port."""
         m = Module()
         m.submodules.machine = machine = self.machine
         m.submodules.control = control = ControlPort(len(machine.m_axi_araddr))

@@ -22,12 +22,13 @@ __all__ = [
     "Response",
     "beat_size",
     "connect_flat",
+    "connect_manager",
     "flat_members",
 ]
 
 
 class Burst(enum.Enum, shape=2):  # type: ignore[call-arg]
-    """How addresses advance in a burst (AxBURST)."""
+    """Addresses in a burst (AxBURST)."""
 
     #: Every beat at the same address.
     FIXED = 0
@@ -38,7 +39,7 @@ class Burst(enum.Enum, shape=2):  # type: ignore[call-arg]
 
 
 class Response(enum.Enum, shape=2):  # type: ignore[call-arg]
-    """How a transfer ended (RRESP, BRESP); bit 1 is set for errors."""
+    """Response to a transfer (RRESP, BRESP); bit 1 is set for errors."""
 
     #: Success.
     OKAY = 0
@@ -46,7 +47,7 @@ class Response(enum.Enum, shape=2):  # type: ignore[call-arg]
     EXOKAY = 1
     #: The subordinate failed.
     SLVERR = 2
-    #: There is nothing at the address.
+    #: No subordinate has the address.
     DECERR = 3
 
 
@@ -191,3 +192,23 @@ def connect_flat(m: Module, component: Any, prefix: str, interface: Any) -> None
             m.d.comb += Value.cast(outer).eq(inner)
         else:
             m.d.comb += Value.cast(inner).eq(outer)
+
+
+def connect_manager(m: Module, manager: Any, port: Any) -> None:
+    """Connect a manager to a port that has at least as many bits of IDs, the upper ones of which are 0.
+
+    Parameters
+    ----------
+    m
+        Module that both belong to.
+    manager
+        Interface of a manager; it may have a part of the signals only, so that a reader and a writer share one port.
+    port
+        Interface of `AXI4Signature`, seen by the subordinate.
+    """
+    for name, member in manager.signature.members.items():
+        outer, inner = getattr(port, name), getattr(manager, name)
+        if member.flow == Out:
+            m.d.comb += outer.eq(inner)
+        else:
+            m.d.comb += inner.eq(outer)

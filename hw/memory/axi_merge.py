@@ -1,7 +1,7 @@
 """AXI merge: two managers share one AXI4 port."""
 
 from amaranth.hdl import Elaboratable, Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.memory.axi import AXI4Signature
@@ -15,9 +15,9 @@ _ADDRESS = ("id", "addr", "len", "size", "burst", "prot")
 
 
 class AXIMerge(wiring.Component):
-    """Addresses in turn, answers by the ID's highest bit, which names the manager.
+    """Arbitrates addresses and routes answers by the highest bit of their ID, which names the manager.
 
-    Managers take every answer at once. Write data follow in the order of their addresses.
+    Managers accept every answer at once. Write data follow in the order of their addresses.
 
     Parameters
     ----------
@@ -46,43 +46,57 @@ class AXIMerge(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Arbitrate addresses, remember the order of writes, route answers."""
+        """Arbitrate the address channels, order write data like their addresses, route answers by ID."""
         m = Module()
+        reads, writes = self._arbiter(m, "ar"), self._arbiter(m, "aw")
+        m.d.comb += [self.o.arvalid.eq(reads.valid), reads.ready.eq(self.o.arready)]
+        m.submodules.order = order = Queue(1, self.outstanding - 1)
+        coming, turn = self._order(m, writes, order)
+        self._route(m, coming, turn)
+        return m
+
+    def _arbiter(self, m: Module, channel: str) -> stream.Interface:
+        """Arbitrate an address channel onto the port; return the arbiter's output, for the handshake."""
+        o = self.o
+        layout = data.StructLayout({name: len(getattr(self.i[0], channel + name)) for name in _ADDRESS})
+        m.submodules[f"{channel}_arbiter"] = arbiter = Arbiter(layout, _MANAGERS)
+        for n, manager in enumerate(self.i):
+            m.d.comb += [
+                arbiter.i[n].valid.eq(getattr(manager, f"{channel}valid")),
+                getattr(manager, f"{channel}ready").eq(arbiter.i[n].ready),
+            ]
+            m.d.comb += [arbiter.i[n].payload[name].eq(getattr(manager, channel + name)) for name in _ADDRESS]
+        chosen = arbiter.o.payload
+        m.d.comb += [getattr(o, channel + name).eq(chosen.payload[name]) for name in _ADDRESS]
+        m.d.comb += getattr(o, f"{channel}id").eq((chosen.source << self.id_width) | chosen.payload.id)
+        return arbiter.o
+
+    def _order(self, m: Module, writes: stream.Interface, order: Queue) -> tuple[Signal, Signal]:
+        """Send write addresses while their order can be kept; return whether data are due, and from which manager."""
         o = self.o
         coming, turn = Signal(), Signal()
-        for channel in ("ar", "aw"):
-            layout = data.StructLayout({name: len(getattr(self.i[0], channel + name)) for name in _ADDRESS})
-            m.submodules[f"{channel}_arbiter"] = arbiter = Arbiter(layout, _MANAGERS)
-            for n, manager in enumerate(self.i):
-                m.d.comb += [
-                    arbiter.i[n].valid.eq(getattr(manager, f"{channel}valid")),
-                    getattr(manager, f"{channel}ready").eq(arbiter.i[n].ready),
-                ]
-                m.d.comb += [arbiter.i[n].payload[name].eq(getattr(manager, channel + name)) for name in _ADDRESS]
-            chosen = arbiter.o.payload
-            m.d.comb += [getattr(o, channel + name).eq(chosen.payload[name]) for name in _ADDRESS]
-            m.d.comb += getattr(o, f"{channel}id").eq((chosen.source << self.id_width) | chosen.payload.id)
-            if channel == "ar":
-                m.d.comb += [o.arvalid.eq(arbiter.o.valid), arbiter.o.ready.eq(o.arready)]
-                continue
-            m.submodules.order = order = Queue(1, self.outstanding - 1)
-            # An address goes out when its place in the order of the data is noted.
-            noted = arbiter.o.valid & o.awready & order.i.ready
-            # Whose data come next chooses all of them, so it is a register: what would go through an empty queue goes
-            # past it.
-            free = ~coming | (o.wvalid & o.wready & o.wlast)
-            m.d.comb += [
-                o.awvalid.eq(arbiter.o.valid & order.i.ready),
-                arbiter.o.ready.eq(o.awready & order.i.ready),
-                order.i.valid.eq(noted & (order.o.valid | ~free)),
-                order.i.payload.eq(chosen.source),
-                order.o.ready.eq(free),
+        # An address is sent when its place in the order of the data is noted.
+        noted = writes.valid & o.awready & order.i.ready
+        # The manager whose data are next drives a wide multiplexer, so it is in a register; an entry bypasses the
+        # queue while that is empty.
+        free = ~coming | (o.wvalid & o.wready & o.wlast)
+        m.d.comb += [
+            o.awvalid.eq(writes.valid & order.i.ready),
+            writes.ready.eq(o.awready & order.i.ready),
+            order.i.valid.eq(noted & (order.o.valid | ~free)),
+            order.i.payload.eq(writes.payload.source),
+            order.o.ready.eq(free),
+        ]
+        with m.If(free):
+            m.d.sync += [
+                coming.eq(order.o.valid | noted),
+                turn.eq(Mux(order.o.valid, order.o.payload, writes.payload.source)),
             ]
-            with m.If(free):
-                m.d.sync += [
-                    coming.eq(order.o.valid | noted),
-                    turn.eq(Mux(order.o.valid, order.o.payload, chosen.source)),
-                ]
+        return coming, turn
+
+    def _route(self, m: Module, coming: Signal, turn: Signal) -> None:
+        """Connect the write data of the manager in turn, and the answers by the highest bit of their ID."""
+        o = self.o
         for n, manager in enumerate(self.i):
             mine = coming & (turn == n)
             m.d.comb += manager.wready.eq(mine & o.wready)
@@ -104,4 +118,3 @@ class AXIMerge(wiring.Component):
                 manager.bresp.eq(o.bresp),
             ]
         m.d.comb += [o.rready.eq(1), o.bready.eq(1)]
-        return m

@@ -1,4 +1,4 @@
-"""Fetcher: reads bursts in order and never asks for more than it can take."""
+"""Fetcher: reads bursts in order and requests only beats that it has room for."""
 
 from amaranth.hdl import Assert, Cover, Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -12,9 +12,9 @@ __all__ = ["Fetcher"]
 
 
 class Fetcher(wiring.Component):
-    """Client of the read arbiter with a FIFO that has a free entry for every beat asked for.
+    """Client of the read arbiter with a FIFO that has a free entry for every requested beat.
 
-    A request waits until the FIFO has room for all its beats, so what comes back is never held up. One beat a
+    A request waits until the FIFO has room for all its beats, so beats from memory are always accepted. One beat a
     cycle is sustained if no more than ``depth - BURST_BEATS - 2`` cycles pass between a burst on ``request`` and its
     first beat on ``beat``: behind the read arbiter, if the memory's latency is at most ``depth - BURST_BEATS - 4``.
 
@@ -23,7 +23,7 @@ class Fetcher(wiring.Component):
     address_width, data_width
         Widths of the memory port, in bits.
     depth
-        Beats asked for or waiting in the FIFO, at least one burst.
+        Beats requested or waiting in the FIFO, at least one burst.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Fetcher(wiring.Component):
     request
         Bursts to the arbiter.
     beat
-        Beats from the arbiter; they cannot be held up.
+        Beats from the arbiter, always accepted.
 
     Raises
     ------

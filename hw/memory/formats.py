@@ -1,9 +1,10 @@
-"""What the streams of the memory side carry."""
+"""Payloads of the streams of the memory side."""
 
 from amaranth.lib import data
 from amaranth.utils import exact_log2
 
-from contracts import LINE_BYTES
+from contracts import COMMANDS, LINE_BYTES, ROW_BYTES, Opcode
+from hw.contracts import struct
 
 __all__ = [
     "BURST_BEATS",
@@ -17,6 +18,7 @@ __all__ = [
     "beat_address_width",
     "check_port",
     "line_address_width",
+    "row_beats_width",
 ]
 
 #: Beats of the longest burst.
@@ -57,6 +59,12 @@ def beat_address_width(address_width: int, data_width: int) -> int:
 def line_address_width(address_width: int) -> int:
     """Width of line addresses, in bits."""
     return address_width - exact_log2(LINE_BYTES)
+
+
+def row_beats_width(data_width: int) -> int:
+    """Width of the distance of result rows of any length, in bits; the distance is in beats."""
+    granules: int = struct(COMMANDS[Opcode.AGGREGATE])["row_granules"].width
+    return granules + exact_log2(8 * ROW_BYTES // data_width)
 
 
 class ReadRequest(data.StructLayout):

@@ -1,4 +1,4 @@
-"""Range reader: ranges of 32-bit words become bursts, and what comes back is marked with what belongs to them."""
+"""Range reader: turns ranges of 32-bit words into bursts and marks the words of the beats that belong to them."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -24,7 +24,7 @@ _WORD_WIDTH = 32
 
 
 class _Part(data.StructLayout):
-    """What the masker knows of a burst.
+    """Description of a burst for the masker.
 
     ``length``: beats - 1. ``first``: first word of the first beat that belongs to the range. ``final``: last word of
     the last beat that belongs to it. ``last``: last burst of the range. ``empty``: an empty range, without a burst.
@@ -36,7 +36,7 @@ class _Part(data.StructLayout):
 
 
 class RangeSplitter(wiring.Component):
-    """Cuts ranges into bursts that end where a multiple of 16 beats begins, so that none crosses 4 KiB.
+    """Splits ranges into bursts that end at multiples of 16 beats, so that none crosses 4 KiB.
 
     One burst a cycle; the next range follows without a gap. ``request`` and ``part`` are accepted together: each is
     valid only while the other is ready, and a receiver's ``ready`` must not depend on its ``valid``.
@@ -53,7 +53,7 @@ class RangeSplitter(wiring.Component):
     request
         Their bursts.
     part
-        For every burst, and every empty range, what the masker needs.
+        A description of every burst, and of every empty range, for the masker.
     """
 
     def __init__(self, address_width: int = 32, data_width: int = 256) -> None:
@@ -73,7 +73,7 @@ class RangeSplitter(wiring.Component):
         position = exact_log2(self.data_width // _WORD_WIDTH)
         in_block = position + exact_log2(BURST_BEATS)  # bits of a word's place in its block of 16 beats
 
-        # What is left of the range at hand. A burst goes to the end of its block, the last one to the range's end.
+        # Rest of the current range. A burst ends with its block, the last one with the range.
         busy, empty = Signal(), Signal(reset_less=True)
         block_bits = beat_address_width(self.address_width, self.data_width) - exact_log2(BURST_BEATS)
         block = Signal(block_bits, reset_less=True)
@@ -119,8 +119,8 @@ class RangeSplitter(wiring.Component):
 class RangeMasker(wiring.Component):
     """Marks the words of every beat that belong to the range, and the range's last beat.
 
-    It counts the beats of a burst: what decides ``valid`` and ``ready`` then comes from registers near by, and not out
-    of the beats' block RAM.
+    It counts the beats of a burst, so that ``valid`` and ``ready`` depend on registers and not on the beats' block
+    RAM.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ class RangeMasker(wiring.Component):
             final_beat.eq((index == part.length) | part.empty),
             last.eq(part.last & final_beat),
             o.valid.eq(self.part.valid & (part.empty | self.beat.valid)),
-            # The next range's beat may come while an empty one waits.
+            # The next range's beat may arrive while an empty one waits.
             o.payload.data.eq(Mux(part.empty, 0, beat.data)),
             o.payload.last.eq(last),
             o.payload.error.eq(beat.error & ~part.empty),
@@ -183,7 +183,7 @@ class RangeReader(wiring.Component):
     address_width, data_width
         Widths of the memory port, in bits.
     depth
-        Beats asked for or waiting, as in `Fetcher`; also the bursts and empty ranges under way.
+        Beats requested or waiting, as in `Fetcher`; also the bursts and empty ranges under way.
 
     Attributes
     ----------
@@ -194,7 +194,7 @@ class RangeReader(wiring.Component):
     request
         Bursts to the arbiter.
     beat
-        Beats from the arbiter; they cannot be held up.
+        Beats from the arbiter, always accepted.
     """
 
     def __init__(self, address_width: int = 32, data_width: int = 256, depth: int = 128) -> None:

@@ -1,4 +1,4 @@
-"""Read arbiter: many clients share the read channels of one AXI4 port."""
+"""Read arbiter: several clients share the read channels of one AXI4 port."""
 
 from collections.abc import Collection
 
@@ -22,11 +22,11 @@ __all__ = ["ReadArbiter"]
 
 
 class ReadArbiter(wiring.Component):
-    """Requests of all clients in turn onto AR, one a cycle; beats from R to the client whose ID they carry.
+    """Arbitrates the clients' requests onto AR, one a cycle, and routes the beats of R by ID.
 
-    Clients ask only for what they can take, so R is never held up. The addresses of outstanding bursts are kept
-    in one memory for all clients, so that a failing read can be reported with its line. While a client has
-    `outstanding` bursts under way and asks for another, all wait: R goes on, so this ends by itself.
+    Clients request only beats that they can accept, so R never stalls. The addresses of outstanding bursts are kept
+    in one memory for all clients, so that a failed read can be reported with its line. While a client that has
+    `outstanding` bursts under way requests another, all clients stall; R goes on, which ends the stall.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class ReadArbiter(wiring.Component):
         Outstanding bursts of a client, a power of two. A client of single beats needs as many as the latency
         has cycles.
     silent
-        Clients whose failed reads are no `failure`: they see them in their beats, and tell of them in their time.
+        Clients whose failed reads are not reported by `failure`, because they report errors in their beats.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class ReadArbiter(wiring.Component):
     m_axi
         AR and R channels; the ID is the client's number.
     failure
-        Line address of a beat that was answered SLVERR or DECERR, the cycle after the beat.
+        Line address of a beat with SLVERR or DECERR, in the cycle after the beat.
 
     Raises
     ------
@@ -73,9 +73,9 @@ class ReadArbiter(wiring.Component):
         self.address_width, self.data_width = address_width, data_width
         self.clients, self.outstanding, self.silent = clients, outstanding, tuple(silent)
         self.id_width = ceil_log2(clients)
-        #: Whether a client has as many bursts under way as it may.
+        #: Clients with `outstanding` bursts under way.
         self.full = Signal(clients)
-        #: Bursts asked for and bursts answered so far, by client, modulo ``2 * outstanding``.
+        #: Bursts requested and bursts answered so far, by client, modulo ``2 * outstanding``.
         self.tails = Array(Signal(range(2 * outstanding), name=f"tail{i}") for i in range(clients))
         self.heads = Array(Signal(range(2 * outstanding), name=f"head{i}") for i in range(clients))
         self._request = ReadRequest(address_width, data_width)
@@ -89,7 +89,7 @@ class ReadArbiter(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build the block."""
+        """Connect the clients to the arbiter, AR to its output and R to the clients."""
         m = Module()
         m.submodules.arbiter = arbiter = Arbiter(self._request, self.clients)
         m.submodules.addresses = addresses = memory.Memory(
@@ -97,45 +97,53 @@ class ReadArbiter(wiring.Component):
             depth=self.outstanding << self.id_width,
             init=[],
         )
-        asked, answered = addresses.write_port(), addresses.read_port()
         for request, port in zip(self.requests, arbiter.i, strict=True):
             wiring.connect(m, wiring.flipped(request), port)
+        self._ask(m, arbiter.o, addresses.write_port())
+        self._answer(m, addresses.read_port())
+        return m
 
+    def _ask(self, m: Module, requests: stream.Interface, addresses: memory.WritePort) -> None:
+        """Send requests to AR, keep their addresses, and keep each client from exceeding `outstanding`."""
         tails, heads = self.tails, self.heads
-        axi, burst, source = self.m_axi, arbiter.o.payload.payload, arbiter.o.payload.source
+        axi, burst, source = self.m_axi, requests.payload.payload, requests.payload.source
         size = beat_size(self.data_width)
         room = Signal()
         m.d.comb += [
             room.eq(~self.full.bit_select(source, 1)),
-            axi.arvalid.eq(arbiter.o.valid & room),
-            arbiter.o.ready.eq(axi.arready & room),
+            axi.arvalid.eq(requests.valid & room),
+            requests.ready.eq(axi.arready & room),
             axi.arid.eq(source),
             axi.araddr.eq(burst.address << size),
             axi.arlen.eq(burst.length),
             axi.arsize.eq(size),
             axi.arburst.eq(Burst.INCR),
-            axi.rready.eq(1),
-            asked.en.eq(axi.arvalid & axi.arready),
-            asked.addr.eq(Cat(tails[source][:-1], source)),
-            asked.data.eq(burst.address),
+            addresses.en.eq(axi.arvalid & axi.arready),
+            addresses.addr.eq(Cat(tails[source][:-1], source)),
+            addresses.data.eq(burst.address),
         ]
-        # Known early are a client's next number and whether it is the last that it may have; late, whether it asks.
+        # A client's next number, and whether that fills it up, are early; whether it requests is late.
         for n, (tail, head) in enumerate(zip(tails, heads, strict=True)):
             after, answers = Signal.like(tail, name=f"after{n}"), Signal(name=f"answers{n}")
             m.d.comb += [after.eq(tail + 1), answers.eq(axi.rvalid & axi.rlast & (axi.rid == n))]
-            with m.If(asked.en & (source == n)):
+            with m.If(addresses.en & (source == n)):
                 m.d.sync += [tail.eq(after), self.full[n].eq(((after ^ head) == self.outstanding) & ~answers)]
             with m.Elif(answers):
                 m.d.sync += self.full[n].eq(0)
+        m.d.sync += Cover(requests.valid & ~room, "a client has as many bursts under way as it may")
 
-        # A register between R and the clients; the address of the burst comes out of its memory beside it.
+    def _answer(self, m: Module, addresses: memory.ReadPort) -> None:
+        """Register the beats of R for the clients; report the line of a failed one."""
+        axi, heads = self.m_axi, self.heads
+        # The address of the burst is read beside the beat's register.
         beat = Signal(ReadBeat(self.data_width), reset_less=True)
         valid, client = Signal(), Signal(self.id_width)
         position = Array(Signal(range(BURST_BEATS), name=f"position{i}") for i in range(self.clients))
         index = Signal(range(BURST_BEATS))
         m.d.comb += [
-            answered.en.eq(axi.rvalid),
-            answered.addr.eq(Cat(heads[axi.rid][:-1], axi.rid)),
+            axi.rready.eq(1),
+            addresses.en.eq(axi.rvalid),
+            addresses.addr.eq(Cat(heads[axi.rid][:-1], axi.rid)),
         ]
         m.d.sync += valid.eq(axi.rvalid)
         with m.If(axi.rvalid):
@@ -150,15 +158,13 @@ class ReadArbiter(wiring.Component):
             ]
         for i, port in enumerate(self.beats):
             m.d.comb += [port.payload.eq(beat), port.valid.eq(valid & (client == i))]
-        # A cycle later again: block RAM is slow, and a failure is in no hurry.
-        address, offset = Signal.like(answered.data, reset_less=True), Signal.like(index, reset_less=True)
+        # Error reporting is not timing-critical and block RAM is slow, so it is registered once more.
+        address, offset = Signal.like(addresses.data, reset_less=True), Signal.like(index, reset_less=True)
         failed, told = Signal(), Signal()
         m.d.comb += told.eq(Cat(client == n for n in self.silent).any())
-        m.d.sync += [address.eq(answered.data), offset.eq(index), failed.eq(valid & beat.error & ~told)]
-        beats_of_a_line = len(answered.data) - len(self.failure.payload)
+        m.d.sync += [address.eq(addresses.data), offset.eq(index), failed.eq(valid & beat.error & ~told)]
+        beats_of_a_line = len(addresses.data) - len(self.failure.payload)
         m.d.comb += [
             self.failure.valid.eq(failed),
             self.failure.payload.eq((address + offset) >> beats_of_a_line),
         ]
-        m.d.sync += Cover(arbiter.o.valid & ~room, "a client has as many bursts under way as it may")
-        return m

@@ -1,24 +1,29 @@
 """Memory port of a unit: its read clients and its writes as one AXI4 manager."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from amaranth import Module
-from amaranth.lib.wiring import Out, connect
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect
 
 from contracts import Error
+from hw.graph.formats import ErrorReport
+from hw.memory.axi import connect_manager
+from hw.memory.formats import ReadBeat, ReadRequest, WriteRequest
 from hw.memory.read_arbiter import ReadArbiter
 from hw.memory.write_port import WritePort
 
-__all__ = ["UNIT_ID_WIDTH", "MemoryUnit", "attach_unit"]
+__all__ = ["UNIT_ID_WIDTH", "UNIT_OUTSTANDING", "MemoryUnit", "attach_unit", "memory_members"]
 
-#: Bits of the IDs of a unit's port.
+#: Usual bits of the IDs of a unit's port: enough for the most read clients.
 UNIT_ID_WIDTH = 4
-#: Bursts of a client under way.
-_OUTSTANDING = 64
+#: Usual number of bursts that a client has under way.
+UNIT_OUTSTANDING = 64
 
 
 class MemoryUnit(Protocol):
-    """What reads and writes memory and has to know of failures.
+    """Reads and writes memory, and is told of failures.
 
     Attributes
     ----------
@@ -26,6 +31,10 @@ class MemoryUnit(Protocol):
         Widths of the memory port: of a byte address and of a beat, in bits.
     clients
         How many read clients it has, 2..16.
+    id_width
+        Bits of the IDs of its port, enough for the clients.
+    outstanding
+        Bursts of a client under way, a power of two.
     requests, beats
         Their ends of the read arbiter.
     write : stream of `WriteRequest`
@@ -37,6 +46,8 @@ class MemoryUnit(Protocol):
 
     port: tuple[int, int]
     clients: int
+    id_width: int
+    outstanding: int
     requests: Any
     beats: Any
     write: Any
@@ -44,7 +55,26 @@ class MemoryUnit(Protocol):
     errors: Any
 
 
-def attach_unit(m: Module, unit: MemoryUnit, name: str, port: Any) -> None:
+def memory_members(port: tuple[int, int], clients: int) -> dict[str, wiring.Member]:
+    """Return the ports of a `MemoryUnit`.
+
+    Parameters
+    ----------
+    port
+        Widths of the memory port: of a byte address and of a beat, in bits.
+    clients
+        Number of read clients.
+    """
+    return {
+        "write": Out(stream.Signature(WriteRequest(*port))),
+        "writing": In(1),
+        "errors": In(stream.Signature(ErrorReport, always_ready=True)).array(2),
+        "requests": Out(stream.Signature(ReadRequest(*port))).array(clients),
+        "beats": In(stream.Signature(ReadBeat(port[1]), always_ready=True)).array(clients),
+    }
+
+
+def attach_unit(m: Module, unit: MemoryUnit, name: str, port: Any, silent: Sequence[Any] = ()) -> None:
     """Put a unit's clients and writes behind a memory port of their own.
 
     Parameters
@@ -56,17 +86,22 @@ def attach_unit(m: Module, unit: MemoryUnit, name: str, port: Any) -> None:
     name
         Prefix of the parts.
     port
-        Interface of `AXI4Signature` with at least `UNIT_ID_WIDTH` bits of IDs, seen by the subordinate.
+        Interface of `AXI4Signature` with at least ``unit.id_width`` bits of IDs, seen by the subordinate.
+    silent
+        Blocks with a ``request`` and a ``beat`` that read through the same port and report failed reads themselves.
+        They are the first clients.
     """
-    m.submodules[f"{name}_reads"] = reads = ReadArbiter(*unit.port, clients=unit.clients, outstanding=_OUTSTANDING)
-    m.submodules[f"{name}_writes"] = writes = WritePort(*unit.port, id_width=UNIT_ID_WIDTH)
+    ends = [(block.request, block.beat) for block in silent]
+    ends += [(unit.requests[n], unit.beats[n]) for n in range(unit.clients)]
+    m.submodules[f"{name}_reads"] = reads = ReadArbiter(
+        *unit.port, clients=len(ends), outstanding=unit.outstanding, silent=range(len(silent))
+    )
+    m.submodules[f"{name}_writes"] = writes = WritePort(*unit.port, id_width=unit.id_width)
     for part in (reads, writes):
-        for signal, member in part.m_axi.signature.members.items():
-            outer, inner = getattr(part.m_axi, signal), getattr(port, signal)
-            m.d.comb += inner.eq(outer) if member.flow == Out else outer.eq(inner)
-    for n in range(unit.clients):
-        connect(m, unit.requests[n], reads.requests[n])
-        connect(m, reads.beats[n], unit.beats[n])
+        connect_manager(m, part.m_axi, port)
+    for n, (request, beat) in enumerate(ends):
+        connect(m, request, reads.requests[n])
+        connect(m, reads.beats[n], beat)
     connect(m, unit.write, writes.i)
     m.d.comb += unit.writing.eq(writes.busy)
     for n, (failure, code) in enumerate(((reads.failure, Error.MEMORY_READ), (writes.failure, Error.MEMORY_WRITE))):

@@ -1,4 +1,4 @@
-"""Word serialiser: the beats of ranges become their words, one a cycle."""
+"""Word serialiser: turns the beats of ranges into their words, one a cycle."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -12,10 +12,10 @@ __all__ = ["WordSerialiser"]
 
 
 class WordSerialiser(wiring.Component):
-    """Words of the beats' masks, lowest first; an empty range becomes one word marked ``empty``.
+    """Sends the words in each beat's mask, lowest first; an empty range becomes one word marked ``empty``.
 
-    Words that do not belong to the range cost no cycle. Whether a beat ends with its next word is known from registers,
-    for all bits of the beats behind it wait for that.
+    Words outside the range cost no cycle. Registers show whether a beat ends with its next word, because that enables
+    all bits of the beats behind it.
 
     Parameters
     ----------

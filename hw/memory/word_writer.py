@@ -1,4 +1,4 @@
-"""Word writer: a list of 32-bit words into memory, a beat at a time."""
+"""Word writer: writes a list of 32-bit words to memory, a beat at a time."""
 
 from amaranth.hdl import Elaboratable, Module, Signal
 from amaranth.lib import stream, wiring
@@ -12,7 +12,7 @@ __all__ = ["WordWriter"]
 
 
 class WordWriter(wiring.Component):
-    """Packs words into beats; the last beat goes when the list ends.
+    """Packs words into beats; the last beat is written when the list ends.
 
     Parameters
     ----------
@@ -27,10 +27,10 @@ class WordWriter(wiring.Component):
         Beat address.
     i : stream of unsigned(32)
     ended : In(1)
-        No further word comes.
+        No further word follows.
     o : stream of `WriteRequest`
     done : Out(1)
-        After `ended`: all has been handed on.
+        After `ended`: all beats are accepted.
     """
 
     def __init__(self, address_width: int = 32, data_width: int = 256) -> None:

@@ -12,7 +12,7 @@ __all__ = ["WritePort"]
 
 
 class WritePort(wiring.Component):
-    """Every beat is a write of its own, so that beats need no order; AW and W go their ways independently.
+    """Writes each beat by a burst of its own, so that beats need no order; AW and W are independent.
 
     One write a cycle is sustained if the memory's latency, from W to B, is below ``outstanding`` cycles.
 
@@ -23,7 +23,7 @@ class WritePort(wiring.Component):
     id_width
         Width of the port's IDs, in bits; all writes have ID 0 and so are answered in order.
     outstanding
-        Writes without an answer, a power of two.
+        Most writes without an answer, a power of two.
 
     Attributes
     ----------
@@ -32,9 +32,9 @@ class WritePort(wiring.Component):
     m_axi
         AW, W and B channels.
     busy
-        1 while writes have no answer or a `failure` is on its way; those accepted in this cycle count from the next on.
+        1 while writes have no answer or a `failure` is pending; a write counts from the cycle after its acceptance.
     failure
-        Line address of a write that was answered SLVERR or DECERR, two cycles after the answer.
+        Line address of a write with SLVERR or DECERR, two cycles after the answer.
 
     Raises
     ------
@@ -61,7 +61,7 @@ class WritePort(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build the block."""
+        """Split beats into AW and W, count the outstanding writes, report the line of a failed one."""
         m = Module()
         address_shape = beat_address_width(self.address_width, self.data_width)
         line_shape = len(self.failure.payload)
@@ -72,10 +72,9 @@ class WritePort(wiring.Component):
         m.submodules.lines = lines = memory.Memory(shape=line_shape, depth=self.outstanding, init=[])
         asked, answered = lines.write_port(), lines.read_port()
 
-        # Writes accepted and writes answered so far; their difference is what is outstanding.
-        tail, head = Signal(range(2 * self.outstanding)), Signal(range(2 * self.outstanding))
+        tail, head = Signal(range(2 * self.outstanding)), Signal(range(2 * self.outstanding))  # accepted, answered
         accepted = Signal()
-        # Block RAM is slow, and a failure is in no hurry: a register lies between its address and who hears of it.
+        # Error reporting is not timing-critical and block RAM is slow, so the address is registered.
         failed, line = Signal(), Signal(line_shape, reset_less=True)
         m.d.comb += [
             self.busy.eq((tail != head) | failed),
@@ -91,6 +90,7 @@ class WritePort(wiring.Component):
             asked.data.eq(self.i.payload.address[address_shape - line_shape :]),
             answered.addr.eq(head[:-1]),
             answered.en.eq(self.m_axi.bvalid),
+            self.failure.payload.eq(line),
         ]
         m.d.sync += [
             tail.eq(tail + accepted),
@@ -99,21 +99,23 @@ class WritePort(wiring.Component):
             self.failure.valid.eq(failed),
             line.eq(answered.data),
         ]
-        m.d.comb += self.failure.payload.eq(line)
+        self._channels(m, aw.o, w.o)
+        return m
 
+    def _channels(self, m: Module, addresses: stream.Interface, beats: stream.Interface) -> None:
+        """Connect AW, W and B."""
         axi = self.m_axi
         size = beat_size(self.data_width)
         m.d.comb += [
-            axi.awvalid.eq(aw.o.valid),
-            aw.o.ready.eq(axi.awready),
-            axi.awaddr.eq(aw.o.payload << size),
+            axi.awvalid.eq(addresses.valid),
+            addresses.ready.eq(axi.awready),
+            axi.awaddr.eq(addresses.payload << size),
             axi.awsize.eq(size),
             axi.awburst.eq(Burst.INCR),
-            axi.wvalid.eq(w.o.valid),
-            w.o.ready.eq(axi.wready),
-            axi.wdata.eq(w.o.payload.data),
-            axi.wstrb.eq(w.o.payload.strobe),
+            axi.wvalid.eq(beats.valid),
+            beats.ready.eq(axi.wready),
+            axi.wdata.eq(beats.payload.data),
+            axi.wstrb.eq(beats.payload.strobe),
             axi.wlast.eq(1),
             axi.bready.eq(1),
         ]
-        return m

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from amaranth.hdl import Array, Cover, Elaboratable, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Cover, Elaboratable, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -16,12 +16,12 @@ from hw.stream.queue import Queue
 
 __all__ = ["Drain"]
 
-#: Result beats that wait to be written: what a distributed RAM holds anyway. A beat starts only when one is free.
+#: Result beats that wait to be written: the depth of a distributed RAM.
 _BEATS = 16
 
 
 class Drain(wiring.Component):
-    """One element a cycle, in the order of the tasks.
+    """Reads and requantises one element a cycle, in the order of the tasks.
 
     Parameters
     ----------
@@ -42,9 +42,9 @@ class Drain(wiring.Component):
         High for one cycle when the sums of a task have been read.
     o : stream of ``config.row_beat``
     complete, bank, element
-        Tasks whose sums are complete; bank and element read next (inside, like the next two; proofs look at them).
+        Number of tasks whose sums are complete; bank and element read next. Internal, named for proofs.
     credits, tags, queue
-        Free places of the queue of beats; the descriptions beside the requantiser, the oldest last; the queue.
+        Free places of the queue of beats; descriptions beside the requantiser, the oldest last; the queue. Internal.
     """
 
     def __init__(self, config: PEConfig) -> None:
@@ -79,7 +79,7 @@ class Drain(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Build the element counter, the requantiser and the packer."""
+        """Connect biases and task descriptions, then read elements, requantise them, pack the results."""
         m = Module()
         config = self.config
         m.submodules.requantiser = requantiser = Requantiser()
@@ -88,36 +88,49 @@ class Drain(wiring.Component):
         bias_write = biases.write_port()
         bias_read = biases.read_port(domain="comb")
         connect(m, queue.o, flipped(self.o))
-        m.d.comb += [
-            bias_write.en.eq(self.bias_write.valid),
-            bias_write.addr.eq(self.bias_write.payload.address),
-            bias_write.data.eq(self.bias_write.payload.data),
-        ]
-
         # Tasks use the banks in turn, so the bank's number is also the place of the task's description.
         m.submodules.tasks = tasks = Memory(shape=config.task, depth=config.banks, init=[])
         task_write = tasks.write_port()
         task_read = tasks.read_port(domain="comb")
         next_bank = Signal(range(config.banks))
         m.d.comb += [
+            bias_write.en.eq(self.bias_write.valid),
+            bias_write.addr.eq(self.bias_write.payload.address),
+            bias_write.data.eq(self.bias_write.payload.data),
             task_write.en.eq(self.task.valid),
             task_write.addr.eq(next_bank),
             task_write.data.eq(self.task.payload),
         ]
         m.d.sync += next_bank.eq(next_bank + self.task.valid)
 
-        complete, bank, element, credits, tags = self.complete, self.bank, self.element, self.credits, self.tags
+        read = self._read(m, task_read.data)
+        sums = Array(self.read_data[lane] for lane in range(config.lanes))
+        m.d.comb += [
+            bias_read.addr.eq(self.element),
+            task_read.addr.eq(self.bank),
+            requantiser.i.valid.eq(read),
+            requantiser.i.payload.value.eq(sums[self.element[: exact_log2(config.lanes)]]),
+            requantiser.i.payload.bias.eq(Mux(self.settings.bias, bias_read.data, 0)),
+            requantiser.i.payload.scale.eq(task_read.data.scale),
+            requantiser.i.payload.shift.eq(self.settings.shift),
+            requantiser.i.payload.relu.eq(self.settings.relu),
+        ]
+        self._pack(m, requantiser.o.payload)
+        return m
+
+    def _read(self, m: Module, task: data.View) -> Signal:
+        """Step through the elements of the oldest complete task; return whether one is read."""
+        config, element, bank, complete, credits = self.config, self.element, self.bank, self.complete, self.credits
         position = element[: exact_log2(config.elements)]
         beat_start, beat_end = position == 0, position == config.elements - 1
         row_end = element == self.settings.f_out - 1
         read = Signal()
         m.d.comb += [
+            # A beat begins only if the queue has a free place for it.
             read.eq((complete != 0) & (~beat_start | (credits != 0))),
             self.released.eq(read & row_end),
             self.read_bank.eq(bank),
             self.read_chunk.eq(element >> exact_log2(config.lanes)),
-            bias_read.addr.eq(element),
-            task_read.addr.eq(bank),
         ]
         m.d.sync += [
             complete.eq(complete + self.done - self.released),
@@ -127,49 +140,38 @@ class Drain(wiring.Component):
             m.d.sync += element.eq(element + 1)
             with m.If(row_end):
                 m.d.sync += [element.eq(0), bank.eq(bank + 1)]
-
-        task = task_read.data
-        sums = Array(self.read_data[lane] for lane in range(config.lanes))
-        m.d.comb += [
-            requantiser.i.valid.eq(read),
-            requantiser.i.payload.value.eq(sums[element[: exact_log2(config.lanes)]]),
-            requantiser.i.payload.bias.eq(Mux(self.settings.bias, bias_read.data, 0)),
-            requantiser.i.payload.scale.eq(task.scale),
-            requantiser.i.payload.shift.eq(self.settings.shift),
-            requantiser.i.payload.relu.eq(self.settings.relu),
-        ]
-
-        # The description of a result travels beside it through the requantiser.
+        # The description of a result, which travels beside it through the requantiser.
+        tag = self.tags[0]
         m.d.sync += [
-            tags[0].valid.eq(read),
-            tags[0].position.eq(position),
-            tags[0].beat_end.eq(beat_end | row_end),
-            tags[0].row_end.eq(row_end),
-            tags[0].address.eq(task.address + (element >> exact_log2(config.elements))),
+            tag.valid.eq(read),
+            tag.position.eq(position),
+            tag.beat_end.eq(beat_end | row_end),
+            tag.row_end.eq(row_end),
+            tag.address.eq(task.address + (element >> exact_log2(config.elements))),
+            Cover((complete != 0) & beat_start & (credits == 0), "no room for another beat"),
+            Cover(complete == config.banks, "every bank waits to be read"),
+            Cover(self.done & self.released, "one task completes as another leaves"),
         ]
-        for before, after in pairwise(tags):
-            m.d.sync += after.eq(before)
+        return read
 
-        tag = tags[-1]
-        packed = Signal(data.ArrayLayout(signed(VALUE_BITS), config.elements))
+    def _pack(self, m: Module, result: Value) -> None:
+        """Collect results into beats."""
+        for before, after in pairwise(self.tags):
+            m.d.sync += after.eq(before)
+        tag, beats = self.tags[-1], self.queue.i
+        packed = Signal(data.ArrayLayout(signed(VALUE_BITS), self.config.elements))
         filled = Signal.like(packed)
-        for n in range(config.elements):
+        for n in range(self.config.elements):
             chosen = tag.position == n
-            m.d.comb += filled[n].eq(packed[n] | Mux(chosen, requantiser.o.payload, 0))
+            m.d.comb += filled[n].eq(packed[n] | Mux(chosen, result, 0))
         with m.If(tag.valid):
             m.d.sync += packed.eq(filled)
             with m.If(tag.beat_end):
                 m.d.sync += packed.eq(0)
         m.d.comb += [
-            queue.i.valid.eq(tag.valid & tag.beat_end),
-            queue.i.payload.address.eq(tag.address),
-            queue.i.payload.data.eq(filled),
-            queue.i.payload.last.eq(tag.row_end),
+            beats.valid.eq(tag.valid & tag.beat_end),
+            beats.payload.address.eq(tag.address),
+            beats.payload.data.eq(filled),
+            beats.payload.last.eq(tag.row_end),
         ]
-        m.d.sync += [
-            Cover((complete != 0) & beat_start & (credits == 0), "no room for another beat"),
-            Cover(complete == config.banks, "every bank waits to be read"),
-            Cover(self.done & self.released, "one task completes as another leaves"),
-            Cover(queue.i.valid & ~tag.row_end, "a row of several beats"),
-        ]
-        return m
+        m.d.sync += Cover(beats.valid & ~tag.row_end, "a row of several beats")

@@ -5,7 +5,7 @@ from typing import Any
 from hw.pe.drain import Drain
 from hw.pe.formats import PEConfig
 from hw.pe.group import PEGroup
-from hw.pe.issue import Issue
+from hw.pe.lane_issue import LaneIssue
 from hw.pe.lanes import LaneArray
 from hw.pe.pe import PE
 from hw.pe.requantiser import Requantiser
@@ -17,9 +17,9 @@ def requantiser(**_: Any) -> Requantiser:
     return Requantiser()
 
 
-def issue(**config: Any) -> Issue:
+def lane_issue(**config: Any) -> LaneIssue:
     """Return an issue unit for ``PEConfig(**config)``."""
-    return Issue(PEConfig(**config))
+    return LaneIssue(PEConfig(**config))
 
 
 def lanes(**config: Any) -> LaneArray:

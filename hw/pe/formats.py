@@ -7,13 +7,15 @@ from amaranth.lib import data, enum
 from amaranth.utils import ceil_log2
 
 from contracts import ACCUMULATOR_BITS, LINE_BYTES, SCALE, VALUE_BITS
+from contracts.parameters import Parameters, size
+from contracts.weights import WeightRoom
 from hw.contracts import struct
 
 __all__ = ["Coefficient", "Mode", "PEConfig", "RequantiseInput"]
 
 
 class Mode(enum.Enum, shape=2):  # type: ignore[call-arg]
-    """What the beats of a task hold."""
+    """Contents of a task's beats."""
 
     #: Sparse features: index and value; the PE combines.
     SPARSE = 0
@@ -33,7 +35,7 @@ class Coefficient(enum.Enum, shape=2):  # type: ignore[call-arg]
     NEIGHBOUR_HIGH = 3
 
 
-#: What the requantiser needs of one element; see `hw.pe.requantiser`.
+#: Operands of the requantiser for one element; see `hw.pe.requantiser`.
 RequantiseInput = data.StructLayout(
     {
         "value": signed(ACCUMULATOR_BITS),
@@ -46,25 +48,25 @@ RequantiseInput = data.StructLayout(
 
 
 @dataclass(frozen=True)
-class PEConfig:
+class PEConfig(Parameters):
     """Sizes of a PE, fixed at generation.
 
     Parameters
     ----------
     lanes
-        Multipliers L, a power of two, at most ``data_width / 16``.
+        Multipliers L, at most ``data_width / 16``.
     data_width
-        Bits of a memory beat: 64, 128 or 256.
+        Bits of a memory beat.
     address_width
-        Bits of a byte address; of what comes back with each row, if that is something else.
+        Bits of a byte address, or of the tag that returns with each row.
     weight_rows
-        Rows of L weights in the weight memory: a layer needs the number of input features times that of the
-        chunks of an output row (rounded up to a power of two).
+        Rows of L weights in the weight memory: a layer needs its input features times the chunks of an output row,
+        rounded up to a power of two.
     max_out
         Largest number of output features.
     queue
-        Beats that wait in front of the PE. A task longer than that holds up those for other PEs; 16 cost no more than
-        4 in distributed RAM.
+        Beats queued in front of the PE. A longer task stalls the tasks of other PEs; 16 beats cost no more than 4 in
+        distributed RAM.
 
     Raises
     ------
@@ -72,26 +74,12 @@ class PEConfig:
         If a parameter is out of its range.
     """
 
-    lanes: int = 16
-    data_width: int = 256
-    address_width: int = 32
-    weight_rows: int = 2048
-    max_out: int = 64
-    queue: int = 16
-
-    def __post_init__(self) -> None:
-        if self.data_width not in (64, 128, 256):
-            raise ValueError(f"data_width must be 64, 128 or 256, not {self.data_width!r}")
-        if not (1 <= self.lanes <= self.elements and self.lanes & (self.lanes - 1) == 0):
-            raise ValueError(f"lanes must be a power of two in 1..{self.elements}, not {self.lanes!r}")
-        if not 2 <= self.weight_rows <= 1 << 20:
-            raise ValueError(f"weight_rows must be in 2..1048576, not {self.weight_rows!r}")
-        if not 1 <= self.max_out <= 1024:
-            raise ValueError(f"max_out must be in 1..1024, not {self.max_out!r}")
-        if not 20 <= self.address_width <= 96:
-            raise ValueError(f"address_width must be in 20..96, not {self.address_width!r}")
-        if self.queue < 2:
-            raise ValueError(f"queue must be at least 2, not {self.queue!r}")
+    lanes: int = size(16, 1, lambda pe: pe.elements, power=True)
+    data_width: int = size(256, values=(64, 128, 256))
+    address_width: int = size(32, 20, 96)
+    weight_rows: int = size(2048, 2, 1 << 20)
+    max_out: int = size(64, 1, 1024)
+    queue: int = size(16, 2)
 
     @property
     def elements(self) -> int:
@@ -112,9 +100,14 @@ class PEConfig:
     def banks(self) -> int:
         """Tasks whose sums are held at once: as many as fill a distributed RAM of 16 rows, 2 to 4.
 
-        With 2, a bank's way through issue unit, lanes and drain limits tasks about as long as their row.
+        With 2, a bank's latency through issue unit, lanes and drain limits tasks about as long as their row.
         """
         return min(4, max(2, 16 // self.max_chunks))
+
+    @property
+    def weight_room(self) -> WeightRoom:
+        """Room for the weights of a layer; one that exceeds it is computed in blocks of columns."""
+        return WeightRoom(self.lanes, self.weight_rows, self.max_out)
 
     @property
     def max_beats(self) -> int:
@@ -145,7 +138,7 @@ class PEConfig:
 
     @property
     def settings(self) -> data.StructLayout:
-        """What a command fixes for all its tasks; constant while any task is under way."""
+        """Settings of a command, constant while any task is under way."""
         return data.StructLayout(
             {
                 "mode": Mode,
@@ -193,7 +186,7 @@ class PEConfig:
 
     @property
     def task(self) -> data.StructLayout:
-        """What the drain must know of a task: where its row goes and its factor."""
+        """Description of a task for the drain: address and factor of its row."""
         return data.StructLayout({"address": unsigned(self.beat_address_width), "scale": struct(SCALE)})
 
     @property

@@ -24,14 +24,14 @@ class PEGroup(wiring.Component):
     Attributes
     ----------
     settings, weight_write, bias_write
-        To all PEs, see `hw.pe.pe.PE`.
+        Common to all PEs, see `hw.pe.pe.PE`.
     i : stream of ``config.task_beat``
     o : stream of ``config.row_beat``
-        Beats of results in any order; each says where it goes.
+        Beats of results in any order; each carries its address.
     index_error : stream of unsigned(17), always ready
         One of the indices that were out of range in this cycle.
     working : Out(pes)
-        Which PEs multiply.
+        PEs that multiply in this cycle.
     """
 
     def __init__(self, config: PEConfig, pes: int) -> None:

@@ -32,7 +32,7 @@ class LaneArray(wiring.Component):
     read_data : Out
         The L sums of the chunk, in the same cycle.
     bank, operands, products
-        Bank added to, and the registers of the two stages before it (inside; proofs look at them).
+        Bank that accumulates, and the registers of the two stages in front. Internal, named for proofs.
     """
 
     def __init__(self, config: PEConfig) -> None:
@@ -68,7 +68,7 @@ class LaneArray(wiring.Component):
         drain_port = memory.read_port(domain="comb")
         write_port = memory.write_port()
 
-        # Registers on both sides of the multipliers, whose way takes most of a cycle.
+        # Registers on both sides of the multipliers, which take most of a cycle.
         operation, add = self.operands.operation, self.products
         products = Signal(data.ArrayLayout(signed(2 * VALUE_BITS), config.lanes), reset_less=True)
         m.d.sync += [

@@ -1,4 +1,4 @@
-"""Gather PE: combines the features of one vertex, or gathers the neighbours of one, at a time."""
+"""Gather PE: combines the features of a vertex or gathers its neighbours, one vertex at a time."""
 
 from amaranth import Elaboratable, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from contracts import VALUE_BITS
 from hw.pe.drain import Drain
 from hw.pe.formats import Mode, PEConfig
-from hw.pe.issue import Issue, elements_to_combine
+from hw.pe.lane_issue import LaneIssue, elements_to_combine
 from hw.pe.lanes import LaneArray
 from hw.stream.queue import Queue
 
@@ -18,8 +18,8 @@ __all__ = ["PE"]
 class PE(wiring.Component):
     """L multiply-accumulate lanes with their own copy of the weights.
 
-    Combining and gathering are the same work for the lanes: a scalar (a feature, or the coefficient
-    of a row) times a vector (a row of weights, or a combined row), added up over the task.
+    Combining and gathering are the same operation for the lanes: a scalar (a feature, or the coefficient of a row)
+    times a vector (a row of weights, or a combined row), accumulated over the task.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class PE(wiring.Component):
     o : stream of ``config.row_beat``
         Result rows in the order of the tasks.
     index_error : stream of unsigned(17), always ready
-        See `hw.pe.issue.Issue`.
+        See `hw.pe.lane_issue.LaneIssue`.
     working : Out(1)
         The lanes multiply.
     """
@@ -59,17 +59,9 @@ class PE(wiring.Component):
         m = Module()
         config = self.config
         m.submodules.queue = queue = Queue(config.task_beat, config.queue)
-        m.submodules.issue = issue = Issue(config)
+        m.submodules.issue = issue = LaneIssue(config)
         m.submodules.lanes = lanes = LaneArray(config)
         m.submodules.drain = drain = Drain(config)
-        row = data.ArrayLayout(signed(VALUE_BITS), config.lanes)
-        # Never read while it is written: with its register apart and this attribute, synthesis puts nothing beside the
-        # block RAM for what is read then.
-        m.submodules.weights = weights = Memory(shape=row, depth=config.weight_rows, init=[], attrs={"no_rw_check": 1})
-        weight_write = weights.write_port()
-        weight_read = weights.read_port(domain="comb")
-        weight = Signal(row, reset_less=True)
-
         m.d.comb += [
             queue.i.valid.eq(self.i.valid),
             queue.i.payload.eq(self.i.payload),
@@ -89,22 +81,34 @@ class PE(wiring.Component):
             lanes.read_bank.eq(drain.read_bank),
             lanes.read_chunk.eq(drain.read_chunk),
             drain.read_data.eq(lanes.read_data),
-            weight_write.en.eq(self.weight_write.valid),
-            weight_write.addr.eq(self.weight_write.payload.address),
-            weight_write.data.eq(self.weight_write.payload.data),
         ]
-
-        # The weights' read takes the cycle between the operation and the lanes.
+        # Reading the weights takes the cycle between the operation and the lanes.
         operation, valid = Signal(config.operation, reset_less=True), Signal()
-        m.d.sync += [operation.eq(issue.o.payload), valid.eq(issue.o.valid), weight.eq(weight_read.data)]
-        m.d.comb += [
-            weight_read.addr.eq(issue.weight_address),
-            lanes.i.valid.eq(valid),
-            self.working.eq(valid),
-            lanes.i.payload.eq(operation),
-        ]
+        m.d.sync += [operation.eq(issue.o.payload), valid.eq(issue.o.valid)]
+        m.d.comb += [lanes.i.valid.eq(valid), self.working.eq(valid), lanes.i.payload.eq(operation)]
+        weight = self._weights(m, issue.weight_address)
         gather = Signal()
         m.d.sync += gather.eq(self.settings.mode == Mode.GATHER)
         for lane in range(config.lanes):
             m.d.comb += lanes.i.payload.vector[lane].eq(Mux(gather, operation.vector[lane], weight[lane]))
         return m
+
+    def _weights(self, m: Module, address: Signal) -> data.View:
+        """Keep the weights; return the row at `address`, a cycle later."""
+        row = data.ArrayLayout(signed(VALUE_BITS), self.config.lanes)
+        # Never read while it is written: with a separate register and this attribute, synthesis adds no bypass to the
+        # block RAM.
+        m.submodules.weights = weights = Memory(
+            shape=row, depth=self.config.weight_rows, init=[], attrs={"no_rw_check": 1}
+        )
+        weight_write = weights.write_port()
+        weight_read = weights.read_port(domain="comb")
+        weight = Signal(row, reset_less=True)
+        m.d.sync += weight.eq(weight_read.data)
+        m.d.comb += [
+            weight_read.addr.eq(address),
+            weight_write.en.eq(self.weight_write.valid),
+            weight_write.addr.eq(self.weight_write.payload.address),
+            weight_write.data.eq(self.weight_write.payload.data),
+        ]
+        return weight

@@ -5,8 +5,8 @@ Both rounding points of a layer are the same function (``golden.model.rounding.r
 with negative results replaced by 0 if ``relu`` is set.
 """
 
-from amaranth.hdl import Cat, Const, Cover, Elaboratable, Module, Mux, Signal, signed
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Cat, Const, Cover, Elaboratable, Module, Mux, Signal, Value, signed
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
@@ -25,9 +25,7 @@ _STEP = 16
 
 
 class Requantiser(wiring.Component):
-    """Fixed-latency pipeline, one element a cycle, without back-pressure.
-
-    The caller makes sure that what comes out has a place to go.
+    """Fixed-latency pipeline, one element a cycle, without back-pressure: the caller must accept every result.
 
     Attributes
     ----------
@@ -50,13 +48,20 @@ class Requantiser(wiring.Component):
     def elaborate(self, platform: object) -> Elaboratable:
         """Build the seven stages: operands, partial products, product, sum, far shift, near shift, rounding."""
         m = Module()
-        # Only whether there is an element is reset.
+        # Only the valid bits are reset.
         valid, relu = Signal(self.LATENCY), Signal(self.LATENCY, reset_less=True)
         m.d.sync += [valid.eq(Cat(self.i.valid, valid[:-1])), relu.eq(Cat(self.i.payload.relu, relu[:-1]))]
 
         operands = Signal(RequantiseInput, reset_less=True)
         m.d.sync += operands.eq(self.i.payload)
+        sum_, shift = self._sum(m, operands)
+        fine, sticky, too_large = self._shift(m, sum_, shift)
+        rounded = self._round(m, fine, sticky, too_large, relu[-2], valid[-2])
+        m.d.comb += [self.o.valid.eq(valid[-1]), self.o.payload.eq(rounded)]
+        return m
 
+    def _sum(self, m: Module, operands: data.View) -> tuple[Signal, Signal]:
+        """Stages 2 to 4: return ``value * mantissa + (bias << exponent)``, and the shift beside it."""
         # One multiplier of the device for each 16 bits of the value.
         value, mantissa = operands.value, operands.scale.mantissa
         low, middle = Signal(2 * VALUE_BITS, reset_less=True), Signal(2 * VALUE_BITS, reset_less=True)
@@ -87,7 +92,10 @@ class Requantiser(wiring.Component):
         sum_ = Signal(signed(_SUM_BITS), reset_less=True)
         shift_4 = Signal.like(shift_3)
         m.d.sync += [sum_.eq(product + bias_3), shift_4.eq(shift_3)]
+        return sum_, shift_4
 
+    def _shift(self, m: Module, sum_: Signal, shift: Signal) -> tuple[Signal, Signal, Signal]:
+        """Stages 5 and 6: return the shifted sum with a guard bit, its sticky bit, and whether it is far too large."""
         # One zero below the sum makes the bit under the result's lowest bit the guard bit for every shift, 0 included.
         steps = _MAX_SHIFT // _STEP + 1
         extended = Signal(signed((steps + 1) * _STEP))
@@ -97,8 +105,8 @@ class Requantiser(wiring.Component):
         near, shift_5 = Signal(2 * _STEP, reset_less=True), Signal(range(_STEP), reset_less=True)
         sticky_5, beyond, sign = Signal(reset_less=True), Signal(reset_less=True), Signal(reset_less=True)
         m.d.comb += extended.eq(Cat(Const(0, 1), sum_).as_signed())
-        m.d.sync += [shift_5.eq(shift_4), sign.eq(sum_[-1])]
-        with m.Switch(shift_4[exact_log2(_STEP) :]):
+        m.d.sync += [shift_5.eq(shift), sign.eq(sum_[-1])]
+        with m.Switch(shift[exact_log2(_STEP) :]):
             for step in range(steps):
                 with m.Case(step):
                     m.d.sync += [
@@ -116,7 +124,12 @@ class Requantiser(wiring.Component):
             sticky.eq(sticky_5 | below.any()),
             too_large.eq(beyond),
         ]
+        return fine, sticky, too_large
 
+    def _round(
+        self, m: Module, fine: Signal, sticky: Signal, too_large: Signal, relu: Value, last_valid: Value
+    ) -> Signal:
+        """Stage 7: round half to even and saturate."""
         quotient, guard, negative = fine[1:], fine[0], fine[-1]
         top = quotient[VALUE_BITS - 1 :]
         saturate, round_up = Signal(), Signal()
@@ -131,11 +144,8 @@ class Requantiser(wiring.Component):
         with m.Else():
             m.d.comb += result.eq(quotient[:VALUE_BITS].as_signed() + round_up)
         rounded = Signal(signed(VALUE_BITS), reset_less=True)
-        m.d.sync += rounded.eq(Mux(relu[-2] & negative, 0, result))
-        m.d.comb += [self.o.valid.eq(valid[-1]), self.o.payload.eq(rounded)]
-
-        last_valid = valid[-2]
         m.d.sync += [
+            rounded.eq(Mux(relu & negative, 0, result)),
             Cover(last_valid & saturate & ~too_large, "the result's own bits overflow"),
             Cover(last_valid & too_large, "bits far above the result overflow"),
             Cover(
@@ -144,4 +154,4 @@ class Requantiser(wiring.Component):
             Cover(last_valid & ~saturate & guard & ~sticky & ~quotient[0], "a tie is rounded down"),
             Cover(last_valid & ~saturate & guard & ~sticky & quotient[0], "a tie is rounded up"),
         ]
-        return m
+        return rounded

@@ -11,15 +11,15 @@ __all__ = ["TaskRouter"]
 
 
 class TaskRouter(wiring.Component):
-    """Gives a task to the next taker in turn that can take its first beat; the others follow it.
+    """Routes a task to the next taker in turn that accepts its first beat; its other beats follow.
 
-    Choosing a taker that is ready, instead of the next in any case, keeps a long task from holding up those behind it.
+    Selecting a taker that is ready, rather than always the next, keeps a long task from blocking those behind it.
 
     Parameters
     ----------
     config : PEConfig
     takers
-        Their number, at least 1.
+        Number of takers, at least 1.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class TaskRouter(wiring.Component):
         The first beat of a task is offered only to a taker that is ready: ``o[n].valid`` depends on every
         ``o[...].ready`` combinationally, so takers must not make ``ready`` depend on ``valid``.
     beats, last
-        Register slice, and who took the last beat, one-hot (inside; proofs look at them).
+        Register slice; taker of the last beat, one-hot. Internal, named for proofs.
 
     Raises
     ------

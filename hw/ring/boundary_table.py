@@ -1,4 +1,4 @@
-"""Boundary table: where every chiplet's vertices begin, read from memory before rows travel (R8)."""
+"""Boundary table: first VID of every chiplet, read from memory before rows travel (R8)."""
 
 from amaranth.hdl import Elaboratable, Module, Signal
 from amaranth.lib import data, stream, wiring
@@ -25,7 +25,7 @@ class BoundaryTable(wiring.Component):
     start : In(1)
         Read the table; `address` and `chiplets` are constant until `done`.
     chiplets : In
-        How many there are; the table has an entry more.
+        Number of chiplets; the table has one entry more.
     address : In
         Word address of the table.
     request : stream of `RangeRequest`
@@ -33,7 +33,7 @@ class BoundaryTable(wiring.Component):
     boundaries : Out
         Entries behind the table hold its last one, the number of vertices.
     done : Out(1)
-        Nothing is being read.
+        No read is pending.
     """
 
     def __init__(self, address_width: int = 32, chiplets: int = 4) -> None:
@@ -51,7 +51,7 @@ class BoundaryTable(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Ask once; every word that comes fills its entry and all behind it."""
+        """Request the table once; every word that arrives fills its entry and all behind it."""
         m = Module()
         asks = Signal()
         place = Signal(range(self.most + 2))

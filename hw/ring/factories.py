@@ -6,23 +6,27 @@ from collections.abc import Callable
 
 from amaranth.lib import wiring
 
+from hw.chiplet.chiplet import Chiplet
+from hw.chiplet.config import GatherChipletConfig
+from hw.machine import machine_of
 from hw.ring.boundary_table import BoundaryTable
 from hw.ring.control import Control
-from hw.ring.distributor import Distributor
-from hw.ring.first_error import FirstError
 from hw.ring.formats import RingConfig
 from hw.ring.halo_writer import HaloWriter
-from hw.ring.judge import Judge
+from hw.ring.halt import Halt
+from hw.ring.local_adder import LocalAdder
 from hw.ring.packet_guard import PacketGuard
 from hw.ring.packet_queue import PacketQueue
+from hw.ring.packet_router import PacketRouter
 from hw.ring.reducer import Reducer
 from hw.ring.ring_unit import RingUnit
+from hw.ring.route_decision import RouteDecision
 from hw.ring.sender import Sender
-from hw.ring.share_adder import ShareAdder
 from hw.ring.shared_reader import SharedReader
+from hw.ring.sum_writer import SumWriter
 from hw.ring.tokens import Tokens
 
-__all__ = ["made", "ring_unit"]
+__all__ = ["made", "ring_chiplet", "ring_unit"]
 
 
 def ring_unit(max_out: int, data_width: int) -> RingUnit:
@@ -35,16 +39,22 @@ def made(name: str) -> wiring.Component:
     parts: dict[str, Callable[[], wiring.Component]] = {
         "boundary_table": BoundaryTable,
         "control": lambda: Control(RingConfig()),
-        "distributor": Distributor,
-        "first_error": lambda: FirstError(12),
+        "packet_router": PacketRouter,
+        "halt": Halt,
         "halo_writer": HaloWriter,
-        "judge": Judge,
+        "route_decision": RouteDecision,
         "packet_guard": PacketGuard,
         "packet_queue": PacketQueue,
         "reducer": Reducer,
         "sender": Sender,
-        "share_adder": ShareAdder,
+        "local_adder": LocalAdder,
         "shared_reader": lambda: SharedReader(3),
+        "sum_writer": SumWriter,
         "tokens": Tokens,
     }
     return parts[name]()
+
+
+def ring_chiplet() -> Chiplet:
+    """Return a chiplet of ``configs/default.toml`` with a ring interface."""
+    return machine_of(GatherChipletConfig(), ring=RingConfig())

@@ -8,14 +8,14 @@ from hw.ring.filter_window import FilterWindow
 
 __all__ = ["FilterArray"]
 
-#: Ports of the parts that are passed through: of the feed, into the window and out of it.
+#: Ports that are passed through: of the feed, into the window, out of the window.
 _FEED = ("start", "address", "counts", "request", "i", "exhausted")
 _ASKED = ("in_order", "boundaries", "owner", "vid", "next_owner", "next_vid", "advances", "take")
 _FOUND = ("decided", "hit", "late", "outside", "waiting", "lowest")
 
 
 class FilterArray(wiring.Component):
-    """Windows and feed together.
+    """The filter windows with their feed.
 
     Parameters
     ----------

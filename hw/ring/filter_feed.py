@@ -1,8 +1,10 @@
 """Filter feed: reads every owner's part of the needed list ahead of its window (R4)."""
 
-from amaranth.hdl import Array, Elaboratable, Module, Mux, Signal
+from typing import NamedTuple
+
+from amaranth.hdl import Array, Elaboratable, Module, Mux, Signal, ValueLike
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.memory import Memory
+from amaranth.lib.memory import Memory, ReadPort, WritePort
 from amaranth.lib.wiring import In, Out
 
 from hw.memory.formats import RangeRequest, Word
@@ -10,9 +12,24 @@ from hw.stream.queue import Queue
 
 __all__ = ["FilterFeed"]
 
-#: Words of a refill, and words that wait for an owner's window.
+#: Words of a refill, and words kept for an owner's window.
 _CHUNK = 16
 _WAITING = 32
+_PLACE_BITS = (_WAITING - 1).bit_length()
+
+
+class _Parts(NamedTuple):
+    """State of the owners' parts of the list.
+
+    ``left``: words to request; ``following``: address of the next of them. ``held``: words requested and not handed on.
+    ``come``, ``given``: places of the next word to arrive and to hand on; their additional bit tells full from empty.
+    """
+
+    left: Array
+    following: Array
+    held: Array
+    come: Array
+    given: Array
 
 
 class FilterFeed(wiring.Component):
@@ -28,7 +45,7 @@ class FilterFeed(wiring.Component):
     Attributes
     ----------
     start : In(1)
-        From the beginning of the list; `address` and `counts` are constant from here on.
+        Begin with the list; `address` and `counts` are constant from this cycle on.
     address : In
         Word address of the list, whose parts lie one behind another.
     counts : In
@@ -37,7 +54,7 @@ class FilterFeed(wiring.Component):
     i : stream of `Word`
     fill : stream of owner and VID
     room : In(chiplets)
-        Owners whose window can take an entry.
+        Owners whose window has a free entry.
     exhausted : Out(chiplets)
         Owners whose entries have all been handed on.
     """
@@ -58,94 +75,106 @@ class FilterFeed(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Build the requests, the words that wait and the way to the windows."""
+        """Request words of one owner's part at a time, keep them, and hand on one word a cycle."""
         m = Module()
         count = self.chiplets
-        owner_shape = range(count)
         m.submodules.words = words = Memory(shape=32, depth=count * _WAITING, init=[])
-        read, write = words.read_port(domain="comb"), words.write_port()
-        m.submodules.order = order = Queue(owner_shape, 2 * count)
-
-        # Of each owner's part: what is to be asked for, where the next of it lies, and words that were asked for and
-        # have not been handed on.
+        m.submodules.order = order = Queue(range(count), 2 * count)
         left, following, held = (
             Array(Signal(shape, name=f"{name}_{n}") for n in range(count))
             for name, shape in (("left", 32), ("following", len(self.address)), ("held", range(_WAITING + 1)))
         )
-        # Places of the next word to come and to hand on; one bit more than a place tells full from empty.
         come, given = (
             Array(Signal(range(2 * _WAITING), name=f"{name}_{n}") for n in range(count)) for name in ("come", "given")
         )
+        parts = _Parts(left, following, held, come, given)
         active = Signal()
-        located = Signal(range(count + 1), init=count)  # parts whose beginning is known
 
-        def choose(name: str, wanted: list[object], step: object) -> Signal:
-            """Move a turn to the nearest other owner that wants it, with every step."""
-            turn = Signal(owner_shape, name=name)
-            with m.If(step | ~Array(wanted)[turn]):
-                with m.Switch(turn):
-                    for n in range(count):
-                        with m.Case(n):
-                            for distance in reversed(range(1, count)):
-                                with m.If(wanted[(n + distance) % count]):
-                                    m.d.sync += turn.eq((n + distance) % count)
-            return turn
-
-        wants = [Signal(name=f"wants_{n}") for n in range(count)]
-        offers = [Signal(name=f"offers_{n}") for n in range(count)]
+        turn, asking, words_asked = self._request(m, parts, active, order.i)
+        self._receive(m, words.write_port(), order.o, come)
+        gives, giving = self._give(m, parts, active, words.read_port(domain="comb"))
         for n in range(count):
-            m.d.comb += [
-                wants[n].eq(active & (left[n] != 0) & (held[n] <= _WAITING - _CHUNK)),
-                offers[n].eq(active & (come[n] != given[n]) & self.room[n]),
-                self.exhausted[n].eq(active & (left[n] == 0) & (held[n] == 0)),
-            ]
+            more, less = Mux(asking & (turn == n), words_asked, 0), giving & (gives == n)
+            m.d.comb += self.exhausted[n].eq(active & (left[n] == 0) & (held[n] == 0))
+            m.d.sync += held[n].eq(held[n] + more - less)
+        self._begin(m, parts, active)
+        return m
 
+    def _choose(self, m: Module, name: str, wanted: list[Signal], step: ValueLike) -> Signal:
+        """Return an owner's number that moves, with every `step`, to the next other owner whose bit is set."""
+        turn = Signal(range(self.chiplets), name=name)
+        with m.If(step | ~Array(wanted)[turn]):
+            with m.Switch(turn):
+                for n in range(self.chiplets):
+                    with m.Case(n):
+                        for distance in reversed(range(1, self.chiplets)):
+                            with m.If(wanted[(n + distance) % self.chiplets]):
+                                m.d.sync += turn.eq((n + distance) % self.chiplets)
+        return turn
+
+    def _request(
+        self, m: Module, parts: _Parts, active: Signal, order: stream.Interface
+    ) -> tuple[Signal, Signal, Signal]:
+        """Request a chunk for an owner with room for one; return the owner, whether it is requested, and its words."""
+        left, following = parts.left, parts.following
+        wants = [Signal(name=f"wants_{n}") for n in range(self.chiplets)]
+        for n, wanted in enumerate(wants):
+            m.d.comb += wanted.eq(active & (left[n] != 0) & (parts.held[n] <= _WAITING - _CHUNK))
         asking = Signal()
-        turn = choose("asking_turn", wants, asking)
+        turn = self._choose(m, "asking_turn", wants, asking)
         words_asked = Signal(range(_CHUNK + 1))
         m.d.comb += [
             words_asked.eq(Mux(left[turn] >= _CHUNK, _CHUNK, left[turn])),
             self.request.payload.address.eq(following[turn]),
             self.request.payload.words.eq(words_asked),
-            order.i.payload.eq(turn),
-            self.request.valid.eq(Array(wants)[turn] & order.i.ready),
-            order.i.valid.eq(self.request.valid & self.request.ready),
-            asking.eq(order.i.valid),
+            order.payload.eq(turn),
+            self.request.valid.eq(Array(wants)[turn] & order.ready),
+            order.valid.eq(self.request.valid & self.request.ready),
+            asking.eq(order.valid),
         ]
         with m.If(asking):
             m.d.sync += [
                 left[turn].eq(left[turn] - words_asked),
                 following[turn].eq(following[turn] + words_asked),
             ]
+        return turn, asking, words_asked
 
-        place = order.o.payload
+    def _receive(self, m: Module, write: WritePort, order: stream.Interface, come: Array) -> None:
+        """Keep the words that arrive, at their owner's places."""
+        place = order.payload
         m.d.comb += [
-            self.i.ready.eq(order.o.valid),
-            order.o.ready.eq(self.i.valid & self.i.payload.last),
-            write.addr.eq(place * _WAITING + come[place][: (_WAITING - 1).bit_length()]),
+            self.i.ready.eq(order.valid),
+            order.ready.eq(self.i.valid & self.i.payload.last),
+            write.addr.eq(place * _WAITING + come[place][:_PLACE_BITS]),
             write.data.eq(self.i.payload.data),
             write.en.eq(self.i.valid & self.i.ready),
         ]
         with m.If(write.en):
             m.d.sync += come[place].eq(come[place] + 1)
 
-        # Who offers has room, so a turn never waits.
+    def _give(self, m: Module, parts: _Parts, active: Signal, read: ReadPort) -> tuple[Signal, Signal]:
+        """Hand on a word of an owner whose window has room, so a turn never stalls; return the owner and whether."""
+        come, given = parts.come, parts.given
+        offers = [Signal(name=f"offers_{n}") for n in range(self.chiplets)]
+        for n, offered in enumerate(offers):
+            m.d.comb += offered.eq(active & (come[n] != given[n]) & self.room[n])
         giving = Signal()
-        gives = choose("giving_turn", offers, 1)
+        gives = self._choose(m, "giving_turn", offers, 1)
         m.d.comb += [
             self.fill.valid.eq(Array(offers)[gives]),
             self.fill.payload.owner.eq(gives),
             self.fill.payload.vid.eq(read.data),
-            read.addr.eq(gives * _WAITING + given[gives][: (_WAITING - 1).bit_length()]),
+            read.addr.eq(gives * _WAITING + given[gives][:_PLACE_BITS]),
             giving.eq(self.fill.valid & self.fill.ready),
         ]
         with m.If(giving):
             m.d.sync += given[gives].eq(given[gives] + 1)
-        for n in range(count):
-            more, less = Mux(asking & (turn == n), words_asked, 0), giving & (gives == n)
-            m.d.sync += held[n].eq(held[n] + more - less)
+        return gives, giving
 
-        # Parts lie one behind another; the beginning of one a cycle.
+    def _begin(self, m: Module, parts: _Parts, active: Signal) -> None:
+        """After the start find the beginnings of the parts, one a cycle: they lie one behind another."""
+        count, following = self.chiplets, parts.following
+        located = Signal(range(count + 1), init=count)  # parts whose beginning is found
         with m.If(located != count):
             m.d.sync += located.eq(located + 1)
             for n in range(1, count):
@@ -156,5 +185,5 @@ class FilterFeed(wiring.Component):
         with m.If(self.start):
             m.d.sync += [located.eq(1), active.eq(0), following[0].eq(self.address)]
             for n in range(count):
-                m.d.sync += [left[n].eq(self.counts[n]), held[n].eq(0), come[n].eq(0), given[n].eq(0)]
-        return m
+                m.d.sync += [parts.left[n].eq(self.counts[n]), parts.held[n].eq(0)]
+                m.d.sync += [parts.come[n].eq(0), parts.given[n].eq(0)]

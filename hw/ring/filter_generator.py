@@ -1,6 +1,8 @@
-"""Filter generator: makes entries for the filter array from what the PEs want now (R12, R13)."""
+"""Filter generator: makes entries for the filter array from the sources that PEs request (R12, R13)."""
 
-from amaranth.hdl import Cover, Elaboratable, Module, Mux, Signal
+from typing import NamedTuple
+
+from amaranth.hdl import Cover, Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -10,13 +12,26 @@ from hw.stream.slice import Slice
 __all__ = ["FilterGenerator"]
 
 
+class _Source(NamedTuple):
+    """A slot as it was read.
+
+    ``held``: it holds a source, `vid`. ``opens``, ``closes``: it is the first or the last slot of its group.
+    """
+
+    valid: Signal
+    vid: Signal
+    held: Signal
+    opens: Signal
+    closes: Signal
+
+
 class FilterGenerator(wiring.Component):
     """Two register sets and a search through them.
 
-    `reg` has the destination of every PE and its range of edges, `srcs` the sources it needs now. For a tile: the
-    largest source that each group requests, the smallest of these maxima as bound, then all sources up to it in
-    ascending order. As every group has asked for all it needs up to the bound, no group can see a newer version of
-    a feature than another (R14).
+    `reg` has the destination of every PE and its range of edges, `srcs` the sources that it requests. For a tile the
+    search finds the largest source that each group requests, takes the smallest of these maxima as the bound, and
+    sends all sources up to the bound in ascending order. Every group has requested all its sources up to the bound,
+    so no group can see a newer version of a feature than another (R14).
 
     Parameters
     ----------
@@ -30,19 +45,19 @@ class FilterGenerator(wiring.Component):
     assign : stream
         A PE's next destination, with the range of its edges; empties its sources.
     want : stream
-        A source for a PE; ``ready`` while that PE has room.
+        A source for a PE; ``ready`` while that PE has a free slot.
     finished : Out
         PEs without a destination: before the first one, and after `finish`.
     finish : stream of a PE's number, always ready
-        It has done with its destination.
+        That PE has finished its destination.
     tile : stream of first VID and VID behind the last
-        Search for this tile; while it goes on nothing is assigned, wanted or finished.
+        Search for this tile; `assign`, `want` and `finish` are idle during a search.
     o : stream of VID and `last`
-        Entries for the filter array. After the last one a word with ``last`` set that is no entry.
+        Entries for the filter array. A word with ``last`` set, which is no entry, ends them.
     served : Out(32)
         Bound of the last search.
     regs : Out
-        `reg`, as it stands.
+        `reg`, for reading.
 
     Raises
     ------
@@ -71,17 +86,61 @@ class FilterGenerator(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Keep the registers; look at a source a cycle, once for the bound and once for each entry."""
+        """Keep the register sets; read a source a cycle, in one pass for the bound and one for each entry."""
         m = Module()
-        count, slots = self.groups * self.pes, self.groups * self.pes * self.sources
+        slots = self.groups * self.pes * self.sources
         m.submodules.srcs = srcs = Memory(shape=32, depth=slots, init=[])
-        read, write = srcs.read_port(domain="comb"), srcs.write_port()
-        used = Signal(slots)
         m.submodules.out = out = Slice(self.o.payload.shape())
         connect(m, out.o, flipped(self.o))
-        idle = Signal()
+        used = Signal(slots)
+        idle, walks = Signal(), Signal()
+        self._register_sets(m, srcs, used, idle)
+        source, last_slot = self._walk(m, srcs, used, walks)
 
-        # A source goes to the lowest free slot of its PE.
+        tile = Signal.like(self.tile.payload)
+        bound, found = Signal(32), Signal()  # smallest maximum of the groups so far, if there is one
+        least = Signal(33)  # entries below it are sent
+        exists, best = Signal(), Signal(32)  # smallest entry from `least` to the bound
+        m.d.comb += self.served.eq(bound)
+        with m.FSM() as fsm:
+            with m.State("IDLE"):
+                m.d.comb += [self.tile.ready.eq(1), idle.eq(1)]
+                m.d.sync += [tile.eq(self.tile.payload), least.eq(self.tile.payload.first)]
+                with m.If(self.tile.valid):
+                    m.d.sync += [found.eq(0), bound.eq(0)]
+                    m.next = "BOUND"
+            for state, following in (("BOUND", "SEARCH"), ("SEARCH", "ENTRY")):
+                with m.State(state):
+                    m.d.comb += walks.eq(1)
+                    with m.If(last_slot):
+                        m.next = f"{following}_WAITS"
+                with m.State(f"{following}_WAITS"):
+                    with m.If(~source.valid):
+                        m.next = following
+            with m.State("ENTRY"):
+                m.d.comb += [
+                    out.i.valid.eq(1),
+                    out.i.payload.vid.eq(Mux(exists, best, 0)),
+                    out.i.payload.last.eq(~exists),
+                ]
+                with m.If(out.i.ready):
+                    m.d.sync += [least.eq(best + 1), exists.eq(0)]
+                    m.next = "SEARCH"
+                    with m.If(~exists):
+                        m.next = "IDLE"
+
+        # Only the first pass finds a new bound; searches find the same one again.
+        searches = Signal()
+        m.d.sync += searches.eq(fsm.ongoing("SEARCH"))
+        self._bound(m, source, tile, bound, found)
+        entry = source.valid & searches & source.held & found & (source.vid >= least) & (source.vid <= bound)
+        with m.If(entry & (~exists | (source.vid < best))):
+            m.d.sync += [exists.eq(1), best.eq(source.vid)]
+        return m
+
+    def _register_sets(self, m: Module, srcs: Memory, used: Signal, idle: Signal) -> None:
+        """Assign, fill and free the register sets of the PEs; a source goes to the lowest free slot of its PE."""
+        write = srcs.write_port()
         given, wanted = self.assign.payload, self.want.payload
         mine = used.word_select(wanted.pe, self.sources)
         place = Signal(range(self.sources))
@@ -95,7 +154,7 @@ class FilterGenerator(wiring.Component):
             write.data.eq(wanted.vid),
             write.en.eq(self.want.valid & self.want.ready),
         ]
-        for n in range(count):
+        for n in range(self.groups * self.pes):
             own = used.word_select(n, self.sources)
             with m.If(write.en & (wanted.pe == n)):
                 m.d.sync += own.bit_select(place, 1).eq(1)
@@ -104,11 +163,12 @@ class FilterGenerator(wiring.Component):
             with m.If(self.assign.valid & self.assign.ready & (given.pe == n)):
                 m.d.sync += [own.eq(0), self.finished[n].eq(0), self.regs[n].eq(given.reg)]
 
-        # The walk through the slots, and a cycle later what was read.
-        slot, part = Signal(range(slots)), Signal(range(self.pes * self.sources))  # part: of the group
-        walks, come, searches, closes_bound = Signal(), Signal(), Signal(), Signal()
-        vid, held, opens, closes = Signal(32), Signal(), Signal(), Signal()
-        last_slot, last_part = slot == slots - 1, part == self.pes * self.sources - 1
+    def _walk(self, m: Module, srcs: Memory, used: Signal, walks: Signal) -> tuple[_Source, Value]:
+        """Read a slot in each cycle of `walks`; return the slot read before, and whether this is the last one."""
+        read = srcs.read_port(domain="comb")
+        slot, part = Signal(range(len(used))), Signal(range(self.pes * self.sources))  # part: slot of the group
+        come, vid, held, opens, closes = Signal(), Signal(32), Signal(), Signal(), Signal()
+        last_slot, last_part = slot == len(used) - 1, part == self.pes * self.sources - 1
         m.d.comb += read.addr.eq(slot)
         m.d.sync += [
             come.eq(walks),
@@ -119,63 +179,20 @@ class FilterGenerator(wiring.Component):
         ]
         with m.If(walks):
             m.d.sync += [slot.eq(Mux(last_slot, 0, slot + 1)), part.eq(Mux(last_part, 0, part + 1))]
+        return _Source(come, vid, held, opens, closes), last_slot
 
-        tile = Signal.like(self.tile.payload)
-        bound, found = Signal(32), Signal()  # of the groups so far
-        least = Signal(33)  # entries below have been passed on
-        exists, best = Signal(), Signal(32)  # smallest entry from there to the bound
-        m.d.comb += self.served.eq(bound)
-        with m.FSM() as fsm:
-            with m.State("IDLE"):
-                m.d.comb += [self.tile.ready.eq(1), idle.eq(1)]
-                m.d.sync += [tile.eq(self.tile.payload), least.eq(self.tile.payload.first)]
-                with m.If(self.tile.valid):
-                    m.d.sync += [found.eq(0), bound.eq(0)]
-                    m.next = "BOUND"
-            with m.State("BOUND"):
-                m.d.comb += walks.eq(1)
-                with m.If(last_slot):
-                    m.next = "SEARCH_WAITS"
-            with m.State("SEARCH_WAITS"):
-                with m.If(~come):
-                    m.next = "SEARCH"
-            with m.State("SEARCH"):
-                m.d.comb += walks.eq(1)
-                with m.If(last_slot):
-                    m.next = "ENTRY_WAITS"
-            with m.State("ENTRY_WAITS"):
-                with m.If(~come):
-                    m.next = "ENTRY"
-            with m.State("ENTRY"):
-                m.d.comb += [
-                    out.i.valid.eq(1),
-                    out.i.payload.vid.eq(Mux(exists, best, 0)),
-                    out.i.payload.last.eq(~exists),
-                ]
-                with m.If(out.i.ready):
-                    m.d.sync += [least.eq(best + 1), exists.eq(0)]
-                    m.next = "SEARCH"
-                    with m.If(~exists):
-                        m.next = "IDLE"
-
-        # The largest request of the group in turn; after its last slot the smallest of them is the bound. Searches
-        # find the same once more.
-        m.d.sync += searches.eq(fsm.ongoing("SEARCH"))
-        largest, requests = Signal(32), Signal()
-        hit = held & (vid >= tile.first) & (vid < tile.end)
-        fresh = opens | ~requests
-        with m.If(come):
-            m.d.sync += requests.eq(hit | (requests & ~opens))
-            with m.If(hit & (fresh | (vid > largest))):
-                m.d.sync += largest.eq(vid)
-        m.d.sync += closes_bound.eq(come & closes)
+    def _bound(self, m: Module, source: _Source, tile: data.View, bound: Signal, found: Signal) -> None:
+        """Keep the largest request of the group in turn; after its last slot, the smallest of these is the bound."""
+        largest, requests, closes_bound = Signal(32), Signal(), Signal()
+        hit = source.held & (source.vid >= tile.first) & (source.vid < tile.end)
+        fresh = source.opens | ~requests
+        with m.If(source.valid):
+            m.d.sync += requests.eq(hit | (requests & ~source.opens))
+            with m.If(hit & (fresh | (source.vid > largest))):
+                m.d.sync += largest.eq(source.vid)
+        m.d.sync += closes_bound.eq(source.valid & source.closes)
         with m.If(closes_bound & requests):
             m.d.sync += found.eq(1)
             with m.If(~found | (largest < bound)):
                 m.d.sync += bound.eq(largest)
-
-        # The smallest entry that has not been passed on.
-        with m.If(come & searches & held & found & (vid >= least) & (vid <= bound) & (~exists | (vid < best))):
-            m.d.sync += [exists.eq(1), best.eq(vid)]
         m.d.sync += Cover(closes_bound & requests & found & (largest > bound))
-        return m

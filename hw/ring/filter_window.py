@@ -1,25 +1,23 @@
 """Filter window: compares a packet's VID with the next needed VIDs of its owner (R4, R7)."""
 
-from typing import Any
-
 from amaranth.hdl import Array, Cover, Elaboratable, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 __all__ = ["FilterWindow"]
 
-#: What is known of a packet's VID: see the ports of the same names.
+#: Result of looking up a packet's VID: see the ports of the same names.
 _Found = data.StructLayout({"decided": 1, "hit": 1, "late": 1, "outside": 1})
 
 
 class FilterWindow(wiring.Component):
     """Compares a packet's VID with the entries of its owner's window, a packet a cycle.
 
-    Comparing takes a cycle. So that no packet waits for it, the VID that comes next is looked up too, while the one
-    before is still at the head.
+    A comparison takes a cycle. So that no packet waits for it, the next VID is looked up too, while the packet in front
+    of it is still at the head.
 
-    Entries come in ascending order. In order, an entry is taken only when none below it is left: what arrives
-    before is not taken, and the window waits. Unordered, any entry may match.
+    Entries are filled in ascending order. With `in_order`, an entry is taken only when none below it is left: a packet
+    that arrives earlier is `late`. Otherwise any entry may match.
 
     Parameters
     ----------
@@ -31,14 +29,14 @@ class FilterWindow(wiring.Component):
     Attributes
     ----------
     clear : In(1)
-        Forget all entries.
+        Drop all entries.
     in_order : In(1)
     fill : stream of owner and VID
         The next entry of an owner; only while it has `room`.
     room : Out(chiplets)
         Owners with a free entry.
     exhausted : In(chiplets)
-        Owners of which no further entry comes.
+        Owners without further entries to fill in.
     boundaries : In
         First VID of each owner, and the end; constant from a cycle before `clear` on.
     owner, vid : In
@@ -47,14 +45,13 @@ class FilterWindow(wiring.Component):
         The packet that is at the head in the next cycle if `advances`.
     advances : In(1)
     decided : Out(1)
-        The entries that were here a cycle ago suffice to say whether the packet at the head is needed. Once set, it
-        stays.
+        The entries of a cycle ago decide whether the packet at the head is needed. Stays set.
     hit : Out(1)
-        It is needed, and its turn has come.
+        It is needed and in turn.
     late : Out(1)
         It is not taken while entries below it wait: in order, or because the window is full of them.
     outside : Out(1)
-        Its owner does not own it.
+        Its VID is not in its owner's range.
     take : In(1)
         The hit's entry becomes free.
     waiting : Out(chiplets)
@@ -93,34 +90,13 @@ class FilterWindow(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Look up two VIDs, keep what is found of the one that will be at the head."""
+        """Look up two VIDs; register the result of the one that will be at the head."""
         m = Module()
         row = data.ArrayLayout(32, self.entries)
         vids = [Signal(row, name=f"vids_{n}") for n in range(self.chiplets)]
         used = [Signal(self.entries, name=f"used_{n}") for n in range(self.chiplets)]
-        starts = Array(self.boundaries[n] for n in range(self.chiplets))
-        ends = Array(self.boundaries[n + 1] for n in range(self.chiplets))
-
-        def look(name: str, owner: Any, vid: Any) -> tuple[Any, Signal]:
-            """Compare with all entries of the owner at once."""
-            chosen = data.View(row, Array(v.as_value() for v in vids)[owner])
-            present, equal, below = (Signal(self.entries, name=f"{name}_{n}") for n in ("present", "equal", "below"))
-            m.d.comb += present.eq(Array(used)[owner])
-            for k in range(self.entries):
-                m.d.comb += [equal[k].eq(present[k] & (chosen[k] == vid)), below[k].eq(present[k] & (chosen[k] < vid))]
-            found, finished = Signal(_Found, name=f"{name}_found"), Signal(name=f"{name}_finished")
-            waits = self.in_order & below.any()
-            m.d.comb += [
-                finished.eq(self.exhausted.bit_select(owner, 1)),
-                found.decided.eq((present & ~below).any() | finished | present.all()),
-                found.hit.eq(equal.any() & ~waits),
-                found.late.eq(Mux(equal.any(), waits, below.all() & ~finished)),
-                found.outside.eq((vid < starts[owner]) | (vid >= ends[owner])),
-            ]
-            return found, equal
-
-        here, equal_here = look("here", self.owner, self.vid)
-        following, equal_next = look("next", self.next_owner, self.next_vid)
+        here, equal_here = self._look_up(m, "here", vids, used, self.owner, self.vid)
+        following, equal_next = self._look_up(m, "next", vids, used, self.next_owner, self.next_vid)
         found, equal = Signal(_Found), Signal(self.entries)
         with m.If(self.advances):
             m.d.sync += [found.eq(following), equal.eq(equal_next)]
@@ -133,8 +109,40 @@ class FilterWindow(wiring.Component):
             self.hit.eq(found.hit),
             self.late.eq(found.late),
             self.outside.eq(found.outside),
-            self.fill.ready.eq(self.room.bit_select(self.fill.payload.owner, 1)),
         ]
+        self._fill(m, vids, used, equal)
+        for n in reversed(range(self.chiplets)):
+            for k in reversed(range(self.entries)):
+                with m.If(used[n][k]):
+                    m.d.comb += self.lowest.eq(vids[n][k])
+        m.d.sync += [Cover(self.late & equal.any()), Cover(self.late & ~equal.any()), Cover(self.hit & self.advances)]
+        return m
+
+    def _look_up(
+        self, m: Module, name: str, vids: list[data.View], used: list[Signal], owner: Signal, vid: Signal
+    ) -> tuple[data.View, Signal]:
+        """Compare a VID with all entries of its owner at once; return the result and the entries that are equal."""
+        chosen = data.View(vids[0].shape(), Array(v.as_value() for v in vids)[owner])
+        present, equal, below = (Signal(self.entries, name=f"{name}_{n}") for n in ("present", "equal", "below"))
+        m.d.comb += present.eq(Array(used)[owner])
+        for k in range(self.entries):
+            m.d.comb += [equal[k].eq(present[k] & (chosen[k] == vid)), below[k].eq(present[k] & (chosen[k] < vid))]
+        found, finished = Signal(_Found, name=f"{name}_found"), Signal(name=f"{name}_finished")
+        starts = Array(self.boundaries[n] for n in range(self.chiplets))
+        ends = Array(self.boundaries[n + 1] for n in range(self.chiplets))
+        waits = self.in_order & below.any()
+        m.d.comb += [
+            finished.eq(self.exhausted.bit_select(owner, 1)),
+            found.decided.eq((present & ~below).any() | finished | present.all()),
+            found.hit.eq(equal.any() & ~waits),
+            found.late.eq(Mux(equal.any(), waits, below.all() & ~finished)),
+            found.outside.eq((vid < starts[owner]) | (vid >= ends[owner])),
+        ]
+        return found, equal
+
+    def _fill(self, m: Module, vids: list[data.View], used: list[Signal], equal: Signal) -> None:
+        """Put new entries into the lowest free places of their owners; free the entry that is taken."""
+        m.d.comb += self.fill.ready.eq(self.room.bit_select(self.fill.payload.owner, 1))
         for n in range(self.chiplets):
             free = ~used[n]
             slot = free & (used[n] + 1)  # the lowest free entry
@@ -147,9 +155,3 @@ class FilterWindow(wiring.Component):
                     m.d.sync += vids[n][k].eq(self.fill.payload.vid)
             with m.If(self.clear):
                 m.d.sync += used[n].eq(0)
-        for n in reversed(range(self.chiplets)):
-            for k in reversed(range(self.entries)):
-                with m.If(used[n][k]):
-                    m.d.comb += self.lowest.eq(vids[n][k])
-        m.d.sync += [Cover(self.late & equal.any()), Cover(self.late & ~equal.any()), Cover(self.hit & self.advances)]
-        return m

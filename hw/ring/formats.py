@@ -6,32 +6,32 @@ from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
 from contracts import PARTIAL_BITS, VALUE_BITS
+from contracts.parameters import Parameters, size
 
 __all__ = ["Flit", "LinkSignature", "LinkState", "RingConfig", "Verdict"]
 
-_LINK_WIDTHS = (64, 128, 256)
 #: Bits of a chiplet's position on the ring.
 POSITION_BITS = 5
 
 
 @dataclass(frozen=True)
-class RingConfig:
+class RingConfig(Parameters):
     """Sizes of a chiplet's ring interface, fixed at generation.
 
     Parameters
     ----------
     chiplets
-        Most chiplets of a ring: 2 to 16. How many there are is set at run time.
+        Most chiplets of a ring; their number is set at run time.
     link_width
-        Bits of a flit: 64, 128 or 256, at most a memory beat.
+        Bits of a flit, at most a memory beat.
     slots
-        Whole packets that fit into the buffer behind a link, at least 2 (bubble flow control).
+        Whole packets that fit into the buffer behind a link; bubble flow control needs two.
     max_out
         Most elements of a row.
     window
-        Needed VIDs of an owner that the filter array holds at a time, at least 1.
+        Needed VIDs of an owner that the filter array holds at a time.
     bitmap
-        Vertices that the needed list looks at in one pass over the edges, a power of two from 64.
+        Vertices that the needed list covers in one pass over the edges.
 
     Raises
     ------
@@ -39,26 +39,12 @@ class RingConfig:
         If a parameter is out of its range.
     """
 
-    chiplets: int = 4
-    link_width: int = 64
-    slots: int = 4
-    max_out: int = 64
-    window: int = 4
-    bitmap: int = 4096
-
-    def __post_init__(self) -> None:
-        if not 2 <= self.chiplets <= 16:
-            raise ValueError(f"chiplets must be in 2..16, not {self.chiplets!r}")
-        if self.link_width not in _LINK_WIDTHS:
-            raise ValueError(f"link_width must be 64, 128 or 256, not {self.link_width!r}")
-        if not 2 <= self.slots <= 64:
-            raise ValueError(f"slots must be in 2..64, not {self.slots!r}")
-        if not 1 <= self.max_out <= 1024:
-            raise ValueError(f"max_out must be in 1..1024, not {self.max_out!r}")
-        if not 1 <= self.window <= 64:
-            raise ValueError(f"window must be in 1..64, not {self.window!r}")
-        if self.bitmap < 64 or self.bitmap & (self.bitmap - 1):
-            raise ValueError(f"bitmap must be a power of two from 64, not {self.bitmap!r}")
+    chiplets: int = size(4, 2, 16)
+    link_width: int = size(64, values=(64, 128, 256))
+    slots: int = size(4, 2, 64)
+    max_out: int = size(64, 1, 1024)
+    window: int = size(4, 1, 64)
+    bitmap: int = size(4096, 64, power=True)
 
     @property
     def max_flits(self) -> int:
@@ -77,7 +63,7 @@ class RingConfig:
 
 
 class Flit(data.StructLayout):
-    """What crosses a link in a cycle.
+    """One cycle on a link.
 
     ``data``: a header (`contracts.PACKET_HEADER`, in the lowest bits) or elements, the first lowest.
     ``last``: last of its packet.
@@ -87,12 +73,12 @@ class Flit(data.StructLayout):
         super().__init__({"data": link_width, "last": 1})
 
 
-#: What a station does with the packet at its head. ``take``: a copy for this chiplet. ``forward``: on to the next one.
+#: Verdict on the packet at the head of a station. ``take``: a copy for this chiplet. ``forward``: on to the next one.
 Verdict = data.StructLayout({"take": 1, "forward": 1})
 
 
 class LinkState(enum.Enum, shape=2):  # type: ignore[call-arg]
-    """What a chiplet tells its neighbours of itself."""
+    """State of a chiplet, as reported to its neighbours."""
 
     #: Since its reset, no command has used the ring.
     FRESH = 0
@@ -104,7 +90,7 @@ class LinkState(enum.Enum, shape=2):  # type: ignore[call-arg]
 class LinkSignature(wiring.Signature):
     """A link, seen by its sender; names as in AXI4-Stream.
 
-    The receiver has room for all that is sent: instead of ``tready`` it gives a credit back for every packet that
+    The receiver has room for all flits: instead of ``tready`` it returns a credit for every packet that
     has left its buffer. ``tstate`` and ``tback`` say how sender and receiver are.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Halo writer: puts rows that were taken from the ring at their places in the own memory (R4)."""
+"""Halo writer: writes rows from the ring to their places in this chiplet's memory (R4)."""
 
 from amaranth.hdl import Elaboratable, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -17,7 +17,7 @@ __all__ = ["HaloWriter"]
 
 
 class HaloWriter(wiring.Component):
-    """Gathers flits into beats and writes them; depends on the memory alone.
+    """Packs flits into beats and writes them; depends on the memory alone.
 
     Parameters
     ----------
@@ -31,12 +31,12 @@ class HaloWriter(wiring.Component):
     Attributes
     ----------
     rows : In(RowSettings)
-        Constant while packets come.
+        Constant while packets arrive.
     i : stream of `Flit`
         Whole packets, header first.
     o : stream of `WriteRequest`
     idle : Out(1)
-        Nothing waits here to be written.
+        No write is pending.
     error : stream of `ErrorReport`, always ready
         ``BAD_PACKET`` with the VID of a packet that is longer or shorter than a row; nothing is written behind the
         row.
@@ -58,7 +58,7 @@ class HaloWriter(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Take the address from the header and pack what follows."""
+        """Take the address from the header and pack the row behind it."""
         m = Module()
         m.submodules.out = out = Slice(self._write)
         connect(m, out.o, flipped(self.o))
@@ -67,7 +67,7 @@ class HaloWriter(wiring.Component):
         inside = Signal()
         address = Signal.like(self.rows.base)
         part = Signal(max(1, exact_log2(parts)))
-        # What came before the beat's last part; and with the part that comes.
+        # Earlier parts of the beat, and the same with the current part.
         packed, filled = Signal(max(1, self.data_width - self.link_width)), Signal(self.data_width)
         last_part = (part == parts - 1) | self.i.payload.last
         vid = Signal(32)

@@ -1,4 +1,4 @@
-"""Head queue: a queue whose oldest word stands in a register, and which shows what comes there next."""
+"""Head queue: a queue with its oldest word in a register, which also shows the next value of that register."""
 
 from amaranth.hdl import Assert, Elaboratable, Module, Mux, ShapeLike, Signal
 from amaranth.lib import stream, wiring
@@ -24,11 +24,11 @@ class HeadQueue(wiring.Component):
     i, o : streams of `shape`
         ``o`` comes from registers alone.
     following : Out
-        What ``o.payload`` is in the next cycle if `advances`.
+        The next cycle's ``o.payload`` if `advances`.
     advances : Out(1)
         The head is empty or is being taken.
     rest : Queue
-        The words behind the head (inside; proofs look at it).
+        Queue of the words behind the head. Internal, named for proofs.
 
     Raises
     ------
@@ -51,7 +51,7 @@ class HeadQueue(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Keep all words but the oldest in a memory that is passed by when it is empty."""
+        """Keep all words but the oldest in a memory, with a bypass when it is empty."""
         m = Module()
         m.submodules.rest = rest = self.rest
         skips = Signal()

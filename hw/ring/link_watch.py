@@ -10,11 +10,10 @@ __all__ = ["LinkWatch"]
 
 
 class LinkWatch(wiring.Component):
-    """Tells both neighbours how this chiplet is, and looks how they are.
+    """Reports this chiplet's state to both neighbours and monitors theirs.
 
-    A reset takes packets and credits with it, so whoever works with a chiplet that was reset has to stop. That a
-    neighbour has stopped while both were at work is no news: its token says so to all. But a chiplet that comes later
-    may have missed that token.
+    A reset drops packets and credits, so chiplets that work with one that was reset have to stop. A neighbour that
+    stops while both are at work reports this by a token; only a chiplet that begins later may have missed it.
 
     Attributes
     ----------
@@ -23,11 +22,11 @@ class LinkWatch(wiring.Component):
     stop : In(1)
         This chiplet has stopped.
     before, after : In(LinkState)
-        The neighbours that send to this chiplet and take from it.
+        States of the neighbours that send to this chiplet and receive from it.
     state : Out(LinkState)
-        For both of them.
+        State of this chiplet, for both of them.
     lost : Out(2)
-        The one before, the one after was reset at work, or had stopped; stays.
+        The neighbour before, or after, was reset at work or had stopped; stays set.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """Needed list: the VIDs of other chiplets among a chiplet's sources, sorted, each once (R4, R6)."""
 
-from amaranth.hdl import Cat, Cover, Elaboratable, Module, Signal
+from amaranth.hdl import Cat, Cover, Elaboratable, Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -18,7 +18,7 @@ _ROW = 32
 
 
 class NeededList(wiring.Component):
-    """Marks sources in a bitmap, then reads it in order: that drops duplicates and sorts.
+    """Marks sources in a bitmap, then reads it in order, which sorts them and drops duplicates.
 
     The bitmap is a window over the VIDs. The edges are read once for every window, so the graph may be larger than
     the bitmap.
@@ -37,15 +37,15 @@ class NeededList(wiring.Component):
     start : In(1)
         Begin; the settings are constant until `done`.
     position : In
-        Of this chiplet.
+        Position of this chiplet on the ring.
     boundaries : In
         Boundary table; entries past the number of chiplets hold the number of vertices.
     edges : In(RangeRequest)
-        Where the sources are.
+        Range of the sources.
     partials : In(32)
-        So many VIDs behind those of the graph stand for partial sums and are no vertices.
+        Number of VIDs behind those of the graph that stand for partial sums and are no vertices.
     request : stream of `RangeRequest`
-        Asks for `edges`, once a window.
+        Requests `edges`, once a window.
     i : stream of `Word`
         The sources.
     o : stream of unsigned(32)
@@ -53,9 +53,9 @@ class NeededList(wiring.Component):
     counts : Out
         Entries of every owner so far.
     done : Out(1)
-        Nothing more comes.
+        The list and its counts are complete.
     error : stream of `ErrorReport`, always ready
-        ``VID_RANGE`` with a VID that is in no chiplet; it is left out.
+        ``VID_RANGE`` with a VID beyond the graph and its partial sums; it is left out.
 
     Raises
     ------
@@ -84,59 +84,35 @@ class NeededList(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Build the bitmap and the walk: clear, ask, mark, scan, next window."""
+        """Connect registers for the words and for the list; walk through the windows and count the entries."""
         m = Module()
-        rows = self.bitmap // _ROW
-        m.submodules.bits = bits = Memory(shape=_ROW, depth=rows, init=[])
-        read, write = bits.read_port(domain="comb"), bits.write_port()
-        m.submodules.found = found = Slice(32)
-        connect(m, found.o, flipped(self.o))
-        # The word comes through the multiplexers of a beat and goes through three comparisons.
+        # A register between the multiplexers of a beat and three comparisons.
         m.submodules.taken = taken = Slice(Word())
+        m.submodules.bits = bits = Memory(shape=_ROW, depth=self.bitmap // _ROW, init=[])
+        m.submodules.found = found = Slice(32)
         connect(m, flipped(self.i), taken.i)
-        source = taken.o.payload
+        connect(m, found.o, flipped(self.o))
         m.d.comb += self.request.payload.eq(self.edges)
-
-        # VIDs are cut into window, row and bit; so there is nothing to add or subtract.
-        bit_bits, row_bits = exact_log2(_ROW), exact_log2(rows)
-        window = Signal(32 - row_bits - bit_bits + 1)
-        row = Signal(row_bits)
-        vertices = self.boundaries[self.chiplets]
-        last_row, last_window = row == rows - 1, Signal()
-        rest = Signal(_ROW)  # bits of the row that have not been passed on
-        loaded = Signal()
-        lowest = Signal(_ROW)
-        position = Signal(bit_bits)
-        m.d.comb += lowest.eq(rest & -rest)
-        for n in range(bit_bits):
-            m.d.comb += position[n].eq(Cat(lowest[k] for k in range(_ROW) if k >> n & 1).any())
-        last_bit = rest == lowest
-
-        # What the sources are compared with is constant while they come.
-        own_first, own_end, limit = Signal(32), Signal(32), Signal(33)
-        m.d.sync += [
-            own_first.eq(self.boundaries.as_value().word_select(self.position, 32)),
-            own_end.eq((self.boundaries.as_value() >> 32).word_select(self.position, 32)),
-            limit.eq(vertices + self.partials),
-            last_window.eq(((window + 1) << (row_bits + bit_bits)) >= vertices),
-        ]
-        vid = source.data
-        own = (vid >= own_first) & (vid < own_end)
-        inside = vid[row_bits + bit_bits :] == window
-
-        # Owner of the VID that comes out, counted a cycle later.
-        counted = Signal(self.chiplets)
-        reached = [found.o.payload >= self.boundaries[n] for n in range(1, self.chiplets)]
-        m.d.comb += [found.i.payload.eq(Cat(position, row, window)), read.addr.eq(row)]
-        for n in range(self.chiplets):
-            mine = (reached[n - 1] if n else 1) & (~reached[n] if n < self.chiplets - 1 else 1)
-            m.d.sync += [
-                counted[n].eq(found.o.valid & found.o.ready & mine),
-                self.counts[n].eq(self.counts[n] + counted[n]),
-            ]
-
-        finished = Signal(init=1)
+        counted = self._count(m, found.o)
+        finished = self._walk(m, taken.o, bits, found.i)
         m.d.comb += self.done.eq(finished & ~self.o.valid & ~counted.any())
+        return m
+
+    def _walk(self, m: Module, words: stream.Interface, bits: Memory, found: stream.Interface) -> Signal:
+        """For every window clear the bitmap, request the edges, mark their sources, scan; return whether it is done."""
+        read, write = bits.read_port(domain="comb"), bits.write_port()
+        # A VID is cut into window, row and bit, so nothing is added or subtracted.
+        rows, bit_bits = self.bitmap // _ROW, exact_log2(_ROW)
+        window, row = Signal(32 - exact_log2(self.bitmap) + 1), Signal(exact_log2(rows))
+        last_row, last_window = row == rows - 1, Signal()
+        rest, loaded = Signal(_ROW), Signal()  # marks of the row that have not been sent
+        lowest, position = _lowest(m, rest)
+        vertices = self.boundaries[self.chiplets]
+        m.d.comb += [found.payload.eq(Cat(position, row, window)), read.addr.eq(row)]
+        m.d.sync += last_window.eq(((window + 1) << exact_log2(self.bitmap)) >= vertices)
+        vid = words.payload.data
+        own, outside = self._compare(m, vid)
+        finished = Signal(init=1)
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += [window.eq(0), row.eq(0)]
@@ -153,26 +129,27 @@ class NeededList(wiring.Component):
                 with m.If(self.request.ready):
                     m.next = "MARK"
             with m.State("MARK"):
+                inside = vid[exact_log2(self.bitmap) :] == window
                 m.d.comb += [
-                    taken.o.ready.eq(1),
+                    words.ready.eq(1),
                     read.addr.eq(vid[bit_bits:]),
                     write.addr.eq(vid[bit_bits:]),
                     write.data.eq(read.data | (1 << vid[:bit_bits])),
-                    write.en.eq(taken.o.valid & ~source.empty & inside & ~own & (vid < vertices)),
-                    self.error.valid.eq(taken.o.valid & ~source.empty & (vid >= limit) & (window == 0)),
+                    write.en.eq(words.valid & ~words.payload.empty & inside & ~own & (vid < vertices)),
+                    self.error.valid.eq(words.valid & ~words.payload.empty & outside & (window == 0)),
                     self.error.payload.code.eq(Error.VID_RANGE),
                     self.error.payload.info.eq(vid),
                 ]
                 m.d.sync += [row.eq(0), loaded.eq(0)]
-                with m.If(taken.o.valid & source.last):
+                with m.If(words.valid & words.payload.last):
                     m.next = "SCAN"
             with m.State("SCAN"):
-                m.d.comb += found.i.valid.eq(loaded & (rest != 0))
+                m.d.comb += found.valid.eq(loaded & (rest != 0))
                 with m.If(~loaded):
                     m.d.sync += [rest.eq(read.data), loaded.eq(1)]
-                with m.Elif(found.i.ready):
+                with m.Elif(found.ready):
                     m.d.sync += rest.eq(rest & ~lowest)
-                with m.If(loaded & last_bit & found.i.ready):
+                with m.If(loaded & (rest == lowest) & found.ready):
                     m.d.sync += [loaded.eq(0), row.eq(row + 1)]
                     with m.If(last_row):
                         m.d.sync += window.eq(window + 1)
@@ -180,5 +157,37 @@ class NeededList(wiring.Component):
                         with m.If(last_window):
                             m.d.sync += finished.eq(1)
                             m.next = "IDLE"
-        m.d.sync += Cover((window != 0) & found.i.valid)
-        return m
+        m.d.sync += Cover((window != 0) & found.valid)
+        return finished
+
+    def _compare(self, m: Module, vid: Value) -> tuple[Value, Value]:
+        """Return whether a source is an own vertex, and whether it is no vertex at all."""
+        # The limits are constant while sources arrive, so they are registered.
+        own_first, own_end, limit = Signal(32), Signal(32), Signal(33)
+        m.d.sync += [
+            own_first.eq(self.boundaries.as_value().word_select(self.position, 32)),
+            own_end.eq((self.boundaries.as_value() >> 32).word_select(self.position, 32)),
+            limit.eq(self.boundaries[self.chiplets] + self.partials),
+        ]
+        return (vid >= own_first) & (vid < own_end), vid >= limit
+
+    def _count(self, m: Module, found: stream.Interface) -> Signal:
+        """Count the entries of every owner, a cycle after they leave; return whose entry left in the last cycle."""
+        counted = Signal(self.chiplets)
+        reached = [found.payload >= self.boundaries[n] for n in range(1, self.chiplets)]
+        for n in range(self.chiplets):
+            mine = (reached[n - 1] if n else 1) & (~reached[n] if n < self.chiplets - 1 else 1)
+            m.d.sync += [
+                counted[n].eq(found.valid & found.ready & mine),
+                self.counts[n].eq(self.counts[n] + counted[n]),
+            ]
+        return counted
+
+
+def _lowest(m: Module, rest: Signal) -> tuple[Signal, Signal]:
+    """Return the lowest bit that is set, one-hot and as its position."""
+    lowest, position = Signal(len(rest)), Signal(exact_log2(len(rest)))
+    m.d.comb += lowest.eq(rest & -rest)
+    for n in range(len(position)):
+        m.d.comb += position[n].eq(Cat(lowest[k] for k in range(len(rest)) if k >> n & 1).any())
+    return lowest, position

@@ -1,4 +1,4 @@
-"""Packet guard: ends a packet of which the rest does not come."""
+"""Packet guard: ends a truncated packet."""
 
 from amaranth.hdl import Elaboratable, Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -10,7 +10,7 @@ __all__ = ["PacketGuard"]
 
 
 class PacketGuard(wiring.Component):
-    """Passes packets on; once stopped, ends the one that has begun and lets no other begin.
+    """Forwards packets; once stopped, ends the current one and lets no other begin.
 
     Parameters
     ----------

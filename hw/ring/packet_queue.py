@@ -1,4 +1,4 @@
-"""Packet queue: packets of several senders, handed on only when they are whole."""
+"""Packet queue: arbitrates whole packets of several senders and forwards them without gaps."""
 
 from amaranth.hdl import Array, Cover, Elaboratable, Module, Signal
 from amaranth.lib import stream, wiring
@@ -11,16 +11,16 @@ __all__ = ["PacketQueue"]
 
 
 class PacketQueue(wiring.Component):
-    """Puts packets one behind another; a packet comes out without gaps, because all of it is here.
+    """Queues packets one behind another; a packet leaves without gaps, because it is forwarded only when whole.
 
     Parameters
     ----------
     link_width
         Bits of a flit.
     senders
-        Number of inputs; of several that begin a packet the lowest goes first.
+        Number of inputs; the lowest has priority when several begin a packet.
     max_flits
-        Flits of the longest packet; there is room for two.
+        Flits of the longest packet; the queue holds two.
 
     Attributes
     ----------

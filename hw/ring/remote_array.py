@@ -1,4 +1,4 @@
-"""Remote array: which of a chiplet's vertices must travel, and how far (R3, R5, R6)."""
+"""Remote array: finds the vertices of a chiplet that must travel, and how far (R3, R5, R6)."""
 
 from amaranth.hdl import Cover, Elaboratable, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -19,15 +19,15 @@ Departure = data.StructLayout({"vid": 32, "destination": POSITION_BITS})
 class RemoteArray(wiring.Component):
     """Finds departures in the tiled offsets of the out-edges, one offset a cycle.
 
-    A tile that is not empty is a chiplet that needs the vertex; of these the one with the most hops is where the
-    vertex leaves the ring. The array is never longer than what is under way: it is made as fast as it is used.
+    A tile that is not empty is a chiplet that needs the vertex; the vertex leaves the ring at the one with the most
+    hops. Entries are made as fast as they are used, so the array is never stored.
 
     Attributes
     ----------
     start : In(1)
         The next word is the first offset.
     position, chiplets : In
-        Of this chiplet on the ring; number of chiplets and of tiles.
+        Position of this chiplet on the ring; number of chiplets, which is that of tiles.
     first_vertex : In(32)
         VID of the first row.
     i : stream of `Word`
@@ -99,7 +99,7 @@ class RemoteArray(wiring.Component):
                 row.eq(0),
                 tile.eq(0),
                 farthest.eq(0),
-                # Hops to tile 0; with every tile there is one more, so a row of them ends where it began.
+                # Hops to tile 0. Each tile is one hop further, so a row of tiles ends where it began.
                 hops.eq(Mux(self.position == 0, 0, self.chiplets - self.position)),
             ]
         m.d.sync += Cover(step & last_tile & (reach == 0))

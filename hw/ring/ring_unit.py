@@ -1,46 +1,78 @@
 """Ring unit: all of a chiplet that has to do with the ring, and the commands that use it."""
 
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 from amaranth.hdl import Elaboratable, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
-from amaranth.utils import exact_log2
 
-from contracts import COMMAND_BYTES, LINE_BYTES, PACKET_HEADER, ROW_BYTES, VALUE_BITS, Error, Opcode
+from contracts import PACKET_HEADER, ROW_BYTES, VALUE_BITS, Error, Opcode
 from hw.chiplet.gather import GatherUnit
+from hw.chiplet.unit import unit_members
 from hw.contracts import struct
 from hw.graph.csr_reader import CsrReader, ErrorReport
-from hw.memory.formats import WORD_BYTES, ReadBeat, ReadRequest, WriteRequest, line_address_width
 from hw.memory.word_serialiser import WordSerialiser
 from hw.memory.word_writer import WordWriter
 from hw.ring.boundary_table import BoundaryTable
-from hw.ring.control import RING_OPCODES, Control, Phase, operands
-from hw.ring.distributor import Distributor
+from hw.ring.control import RING_OPCODES, Control, Phase
 from hw.ring.filter_array import FilterArray
-from hw.ring.first_error import FirstError
 from hw.ring.formats import POSITION_BITS, LinkSignature, RingConfig
 from hw.ring.halo_writer import HaloWriter
-from hw.ring.judge import Judge
+from hw.ring.halt import Halt
+from hw.ring.local_adder import LocalAdder
 from hw.ring.needed_list import NeededList
 from hw.ring.packet_guard import PacketGuard
 from hw.ring.packet_queue import PacketQueue
+from hw.ring.packet_router import PacketRouter
 from hw.ring.reducer import Reducer
 from hw.ring.remote_array import RemoteArray
+from hw.ring.route_decision import RouteDecision
 from hw.ring.sender import Sender
-from hw.ring.share_adder import ShareAdder
 from hw.ring.shared_reader import SharedReader
 from hw.ring.station import Station
 from hw.ring.tokens import Tokens
 
 __all__ = ["RING_OPCODES", "RingUnit"]
 
-_WORDS_OF_LINE = exact_log2(LINE_BYTES // WORD_BYTES)
 #: Beats that a reader of lists may have asked for.
 _LIST_DEPTH = 64
 #: Clients of the reader of lists, in the order of the phases; of the reader of offsets and hubs.
 _BOUNDARIES, _EDGES, _NEEDED = range(3)
 _OFFSETS, _HUBS = range(2)
+_READ_CLIENTS = 6
+#: Inputs for reports: of the memory port, of the units, of other chiplets and of the links.
+_REPORTS = 2 + 7 + 2
+
+
+@dataclass(frozen=True)
+class _Units:
+    """Units inside, for the methods that connect them."""
+
+    # On the ring.
+    control: Control
+    station: Station
+    decision: RouteDecision
+    filter: FilterArray
+    router: PacketRouter
+    tokens: Tokens
+    packets: PacketQueue
+    # Rows: what must travel and what is needed, from memory to the ring and back.
+    boundaries: BoundaryTable
+    needed: NeededList
+    list_writer: WordWriter
+    remote_array: RemoteArray
+    sender: Sender
+    halo: HaloWriter
+    # Partial sums.
+    csr: CsrReader
+    source_words: WordSerialiser
+    gather: GatherUnit
+    adder: LocalAdder
+    reducer: Reducer
+    guard: PacketGuard
+    lists: SharedReader
+    table: SharedReader
 
 
 class RingUnit(wiring.Component):
@@ -62,45 +94,55 @@ class RingUnit(wiring.Component):
     ----------
     position, chiplets : In
         Where this chiplet is; constant.
-    base : In
-        Line address that a command's addresses count from.
-    command : stream of unsigned(512)
-    executed : stream of `ErrorReport`
-        Answers a command.
+    command, executed, ...
+        As for `hw.chiplet.unit.Unit`.
     stop : stream of `ErrorReport`, always ready
-        The chiplet has stopped with this error; tells the others, once.
-    requests, beats
-        Clients' ends of a read arbiter.
-    errors : streams of `ErrorReport`, always ready
-        What the memory port reports.
-    write : stream of `WriteRequest`
-    writing : In(1)
-        What was handed on has not been written yet.
+        A run of the chiplet has ended with this error, which is reported to the others, once.
     s_axis, m_axis : LinkSignature
     """
 
-    #: Read clients.
-    CLIENTS = 6
+    OPCODES = RING_OPCODES
+    OUTER = ("position", "chiplets", "s_axis", "m_axis")
+    id_width = 3
 
     def __init__(self, config: RingConfig, address_width: int = 32, data_width: int = 256, depth: int = 64) -> None:
         self.config, self.address_width, self.data_width, self.depth = config, address_width, data_width, depth
+        self.port, self.clients, self.outstanding = (address_width, data_width), _READ_CLIENTS, depth
         super().__init__(
             {
+                **unit_members(self.port, self.clients),
                 "position": In(POSITION_BITS),
                 "chiplets": In(POSITION_BITS),
-                "base": In(line_address_width(address_width)),
-                "command": In(stream.Signature(8 * COMMAND_BYTES)),
-                "executed": Out(stream.Signature(ErrorReport)),
                 "stop": In(stream.Signature(ErrorReport, always_ready=True)),
-                "requests": Out(stream.Signature(ReadRequest(address_width, data_width))).array(self.CLIENTS),
-                "beats": In(stream.Signature(ReadBeat(data_width), always_ready=True)).array(self.CLIENTS),
-                "errors": In(stream.Signature(ErrorReport, always_ready=True)).array(2),
-                "write": Out(stream.Signature(WriteRequest(address_width, data_width))),
-                "writing": In(1),
                 "s_axis": In(LinkSignature(config.link_width)),
                 "m_axis": Out(LinkSignature(config.link_width)),
             }
         )
+
+    @classmethod
+    def beside(cls, engine: Any, config: RingConfig) -> Self:
+        """Return the ring unit of a chiplet.
+
+        Parameters
+        ----------
+        engine
+            Sizes of the chiplet's engine.
+        config
+            Sizes of the ring interface.
+
+        Raises
+        ------
+        ValueError
+            If these do not fit each other.
+        """
+        max_out, data_width = engine.pe.max_out, engine.port[1]
+        if config.max_out != max_out:
+            raise ValueError(f"max_out of the ring must be {max_out}, that of the PE, not {config.max_out!r}")
+        if config.link_width > data_width:
+            raise ValueError(f"link_width must be at most {data_width}, a beat, not {config.link_width!r}")
+        if not engine.partials:
+            raise ValueError("community.partials must be True: halves of sums come round the ring")
+        return cls(config, engine.port[0], data_width, engine.depth)
 
     @property
     def max_beats(self) -> int:
@@ -110,59 +152,95 @@ class RingUnit(wiring.Component):
     def elaborate(self, platform: object) -> Elaboratable:
         """Make the units and connect them."""
         m = Module()
-        config, link, most = self.config, self.config.link_width, self.config.chiplets
-        port = (self.address_width, self.data_width)
-        m.submodules.control = control = Control(config, *port, self.max_beats)
-        # On the ring.
-        m.submodules.station = station = Station(link, config.slots, config.max_flits)
-        m.submodules.judge = judge = Judge()
-        m.submodules.filter = filter_ = FilterArray(self.address_width, most, config.window)
-        m.submodules.distributor = distributor = Distributor(link)
-        m.submodules.tokens = tokens = Tokens(link, most)
-        m.submodules.packets = packets = PacketQueue(link, 3, config.max_flits)
-        # Rows: what must travel and what is needed, from memory to the ring and back.
-        m.submodules.boundaries = boundaries = BoundaryTable(self.address_width, most)
-        m.submodules.needed = needed = NeededList(self.address_width, most, config.bitmap)
-        m.submodules.list_writer = list_writer = WordWriter(*port)
-        m.submodules.remote_array = remote = RemoteArray()
-        m.submodules.sender = sender = Sender(*port, link, self.max_beats, self.depth)
-        m.submodules.halo = halo = HaloWriter(*port, link, self.max_beats)
-        # Partial sums.
-        m.submodules.csr = csr = CsrReader(*port, self.depth, _LIST_DEPTH)
-        m.submodules.source_words = source_words = WordSerialiser(self.data_width)
-        m.submodules.gather = gather = GatherUnit(*port, self.max_beats, self.depth)
-        m.submodules.adder = adder = ShareAdder(self.data_width, link, self.max_beats)
-        m.submodules.reducer = reducer = Reducer(*port, link, self.max_beats)
-        m.submodules.guard = guard = PacketGuard(link)
-        m.submodules.lists = lists = SharedReader(3, *port, _LIST_DEPTH)
-        m.submodules.table = table = SharedReader(2, *port, _LIST_DEPTH)
+        units = self._make_units(m)
+        self._connect_memory(m, units)
+        self._connect_commands(m, units)
+        self._connect_packets(m, units)
+        self._connect_sums(m, units)
+        self._share_by_phase(m, units)
+        self._connect_errors(m, units)
+        self._decide(m, units)
+        self._report_progress(m, units)
+        self._spread_position(m, units)
+        self._start_units(m, units)
+        return m
 
-        self._connect_memory(m, [lists, table, sender], csr, gather)
+    def _make_units(self, m: Module) -> _Units:
+        """Make all units and add them."""
+        config, link, most = self.config, self.config.link_width, self.config.chiplets
+        port = self.port
+        units = _Units(
+            control=Control(config, *port, self.max_beats, _REPORTS),
+            station=Station(link, config.slots, config.max_flits),
+            decision=RouteDecision(),
+            filter=FilterArray(self.address_width, most, config.window),
+            router=PacketRouter(link),
+            tokens=Tokens(link, most),
+            packets=PacketQueue(link, 3, config.max_flits),
+            boundaries=BoundaryTable(self.address_width, most),
+            needed=NeededList(self.address_width, most, config.bitmap),
+            list_writer=WordWriter(*port),
+            remote_array=RemoteArray(),
+            sender=Sender(*port, link, self.max_beats, self.depth),
+            halo=HaloWriter(*port, link, self.max_beats),
+            csr=CsrReader(*port, self.depth, _LIST_DEPTH),
+            source_words=WordSerialiser(self.data_width),
+            gather=GatherUnit(*port, self.max_beats, self.depth),
+            adder=LocalAdder(self.data_width, link, self.max_beats),
+            reducer=Reducer(*port, link, self.max_beats),
+            guard=PacketGuard(link),
+            lists=SharedReader(3, *port, _LIST_DEPTH),
+            table=SharedReader(2, *port, _LIST_DEPTH),
+        )
+        for unit in fields(units):
+            m.submodules[unit.name] = getattr(units, unit.name)
+        return units
+
+    def _connect_memory(self, m: Module, units: _Units) -> None:
+        """Give every reader its client's end of the arbiter."""
+        ends = [(unit.request, unit.beat) for unit in (units.lists, units.table, units.sender, units.gather)]
+        ends += [(units.csr.requests[n], units.csr.beats[n]) for n in range(2)]
+        for n, (request, beat) in enumerate(ends):
+            connect(m, request, flipped(self.requests[n]))
+            connect(m, flipped(self.beats[n]), beat)
+
+    def _connect_commands(self, m: Module, units: _Units) -> None:
+        """Let the control carry commands out."""
+        control = units.control
         connect(m, flipped(self.command), control.command)
         connect(m, control.executed, flipped(self.executed))
+        m.d.comb += [
+            control.base.eq(self.base),
+            units.tokens.drain.eq(control.drain),
+            units.tokens.forget.eq(control.forget),
+            units.tokens.arrive.eq(control.arrive),
+            units.tokens.passed.eq(control.pass_),
+        ]
+
+    def _connect_packets(self, m: Module, units: _Units) -> None:
+        """Lead packets from the ring to those that take them, and from those that send them to the ring."""
+        station, router, packets = units.station, units.router, units.packets
         connect(m, flipped(self.s_axis), station.s_axis)
         connect(m, station.m_axis, flipped(self.m_axis))
-        connect(m, station.o, distributor.i)
-        connect(m, distributor.features, halo.i)
-        connect(m, distributor.partials, reducer.i)
-        connect(m, distributor.control, tokens.i)
-        for n, source in enumerate((tokens.o, sender.o, guard.o)):
+        connect(m, station.o, router.i)
+        connect(m, router.features, units.halo.i)
+        connect(m, router.partials, units.reducer.i)
+        connect(m, router.control, units.tokens.i)
+        for n, source in enumerate((units.tokens.o, units.sender.o, units.guard.o)):
             connect(m, source, packets.i[n])
         connect(m, packets.o, station.i)
-        for client, unit in ((_BOUNDARIES, boundaries), (_EDGES, needed), (_NEEDED, filter_)):
-            connect(m, unit.request, lists.asks[client])
-            connect(m, lists.words[client], unit.i)
-        connect(m, control.offsets, table.asks[_OFFSETS])
-        connect(m, table.words[_OFFSETS], remote.i)
-        connect(m, control.hubs, table.asks[_HUBS])
-        connect(m, table.words[_HUBS], reducer.hubs)
-        connect(m, needed.o, list_writer.i)
-        connect(m, remote.o, sender.i)
-        connect(m, control.shares, csr.i)
-        connect(m, source_words.o, gather.i)
-        connect(m, gather.o, adder.i)
-        connect(m, adder.o, reducer.share)
-        connect(m, reducer.o, guard.i)
+        connect(m, units.remote_array.o, units.sender.i)
+        for unit in (units.sender, units.halo, units.reducer):
+            m.d.comb += unit.rows.eq(units.control.rows)
+
+    def _connect_sums(self, m: Module, units: _Units) -> None:
+        """Add up the rows of this chiplet, and what comes round the ring to them."""
+        csr, source_words = units.csr, units.source_words
+        connect(m, units.control.shares, csr.i)
+        connect(m, source_words.o, units.gather.i)
+        connect(m, units.gather.o, units.adder.i)
+        connect(m, units.adder.o, units.reducer.share)
+        connect(m, units.reducer.o, units.guard.i)
         m.d.comb += [
             source_words.i.valid.eq(csr.o.valid),
             csr.o.ready.eq(source_words.i.ready),
@@ -171,107 +249,29 @@ class RingUnit(wiring.Component):
             source_words.i.payload.last.eq(csr.o.payload.last),
         ]
 
-        # Readers and the way to memory belong to what the phase needs.
-        phase = control.phase
-        receiving, reducing = phase == Phase.FLOW, phase == Phase.REDUCE
+    def _share_by_phase(self, m: Module, units: _Units) -> None:
+        """Give the shared readers and the way to memory to the units that need them in a phase."""
+        lists, table, phase = units.lists, units.table, units.control.phase
+        for client, unit in (
+            (_BOUNDARIES, units.boundaries), (_EDGES, units.needed), (_NEEDED, units.filter),
+        ):  # fmt: skip
+            connect(m, unit.request, lists.asks[client])
+            connect(m, lists.words[client], unit.i)
+        connect(m, units.control.offsets, table.asks[_OFFSETS])
+        connect(m, table.words[_OFFSETS], units.remote_array.i)
+        connect(m, units.control.hubs, table.asks[_HUBS])
+        connect(m, table.words[_HUBS], units.reducer.hubs)
+        connect(m, units.needed.o, units.list_writer.i)
         m.d.comb += [
             lists.select.eq(Mux(phase == Phase.LOAD, _BOUNDARIES, Mux(phase == Phase.BUILD, _EDGES, _NEEDED))),
-            table.select.eq(Mux(reducing, _HUBS, _OFFSETS)),
+            table.select.eq(Mux(phase == Phase.REDUCE, _HUBS, _OFFSETS)),
         ]
-        with m.If(reducing):
-            self._writes(m, reducer.write)
+        with m.If(phase == Phase.REDUCE):
+            self._writes(m, units.reducer.write)
         with m.Elif(phase == Phase.BUILD):
-            self._writes(m, list_writer.o)
+            self._writes(m, units.list_writer.o)
         with m.Else():
-            self._writes(m, halo.o)
-
-        # Errors, from the most telling to the least.
-        reports = [control.refused, *(flipped(error) for error in self.errors)]
-        reports += [unit.error for unit in (remote, needed, csr, gather, halo, reducer, judge)]
-        m.submodules.first_error = first_error = FirstError(len(reports) + 2)
-        for n, report in enumerate(reports):
-            connect(m, report, first_error.i[n])
-        connect(m, flipped(self.stop), first_error.halt)
-        peer, lost = first_error.i[-2:]
-        before, after = Signal(POSITION_BITS), Signal(POSITION_BITS)
-        stopped = first_error.stopped
-        m.d.comb += [
-            before.eq(Mux(self.position == 0, self.chiplets, self.position) - 1),
-            after.eq(Mux(self.position == self.chiplets - 1, 0, self.position + 1)),
-            peer.valid.eq(tokens.failed),
-            peer.payload.code.eq(Error.PEER),
-            peer.payload.info.eq(tokens.peer),
-            lost.valid.eq(station.lost.any()),
-            lost.payload.code.eq(Error.LINK),
-            lost.payload.info.eq(Mux(station.lost[0], before, after)),
-            tokens.stop.eq(first_error.tell.valid),
-            tokens.code.eq(first_error.tell.payload.code),
-            # What is listed is the chiplet's own affair; the others may still be in reset.
-            station.works.eq(self.command.valid & self.command.ready & (self.command.payload[:8] != Opcode.LIST)),
-            *(unit.stopped.eq(stopped) for unit in (judge, distributor, guard)),
-            # Only with the token that says why; what goes wrong with a list is told by the command after it.
-            station.stop.eq(first_error.halted),
-        ]
-
-        # What the judge and the control look at.
-        rows = control.rows
-        header, following = (
-            data.View(struct(PACKET_HEADER), flit[: PACKET_HEADER.bits]) for flit in (station.header, station.following)
-        )
-        m.d.comb += [
-            judge.header.eq(header),
-            judge.begins.eq(station.begins),
-            judge.elements.eq(rows.elements),
-            judge.receiving.eq(receiving),
-            judge.reducing.eq(reducing),
-            judge.found.eq(filter_.decided),
-            judge.hit.eq(filter_.hit),
-            judge.late.eq(filter_.late),
-            judge.outside.eq(filter_.outside),
-            filter_.boundaries.eq(boundaries.boundaries),
-            filter_.owner.eq(header.source),
-            filter_.vid.eq(header.vid),
-            filter_.next_owner.eq(following.source),
-            filter_.next_vid.eq(following.vid),
-            filter_.advances.eq(station.advances),
-            filter_.take.eq(judge.take),
-            station.decided.eq(judge.decided),
-            station.verdict.eq(judge.verdict),
-            control.base.eq(self.base),
-            control.failed.eq(first_error.failed),
-            control.report.eq(first_error.report),
-            control.loaded.eq(boundaries.done),
-            control.listed.eq(list_writer.done & ~self.writing),
-            control.sent.eq(remote.done & sender.idle),
-            control.drained.eq(tokens.drained & halo.idle & ~self.writing),
-            control.missing.eq(filter_.waiting.any() | ~filter_.exhausted.all()),
-            control.lowest.eq(filter_.lowest),
-            control.reduced.eq(reducer.done & ~self.writing & ~csr.busy),
-            control.arrived.eq(tokens.arrived),
-        ]
-        self._settings(m, control, boundaries, needed, list_writer, filter_, remote, sender, gather, adder, reducer)
-        for unit in (judge, remote, sender, tokens, reducer, needed):
-            m.d.comb += unit.position.eq(self.position)
-        for unit in (control, judge, boundaries, remote, tokens, reducer):
-            m.d.comb += unit.chiplets.eq(self.chiplets)
-        for unit in (sender, halo, reducer):
-            m.d.comb += unit.rows.eq(rows)
-        m.d.comb += [
-            needed.boundaries.eq(boundaries.boundaries),
-            tokens.drain.eq(control.drain),
-            tokens.forget.eq(control.forget),
-            tokens.arrive.eq(control.arrive),
-            tokens.passed.eq(control.pass_),
-        ]
-        return m
-
-    def _connect_memory(self, m: Module, units: list[Any], csr: CsrReader, gather: GatherUnit) -> None:
-        """Give every reader its client's end of the arbiter."""
-        ends = [(unit.request, unit.beat) for unit in (*units, gather)]
-        ends += [(csr.requests[n], csr.beats[n]) for n in range(2)]
-        for n, (request, beat) in enumerate(ends):
-            connect(m, request, flipped(self.requests[n]))
-            connect(m, flipped(self.beats[n]), beat)
+            self._writes(m, units.halo.o)
 
     def _writes(self, m: Module, source: stream.Interface) -> None:
         """Let `source` write."""
@@ -281,45 +281,110 @@ class RingUnit(wiring.Component):
             source.ready.eq(self.write.ready),
         ]
 
-    def _settings(
-        self,
-        m: Module,
-        control: Control,
-        boundaries: BoundaryTable,
-        needed: NeededList,
-        list_writer: WordWriter,
-        filter_: FilterArray,
-        remote: RemoteArray,
-        sender: Sender,
-        gather: GatherUnit,
-        adder: ShareAdder,
-        reducer: Reducer,
-    ) -> None:
-        """Start units in their phases, with the command's operands."""
-        rows = control.rows
-        scatter, reduce = operands(control.bits, Opcode.SCATTER), operands(control.bits, Opcode.REDUCE)
-        list_ = operands(control.bits, Opcode.LIST)
-
-        def in_words(line: Any) -> Any:
-            return (self.base + line) << _WORDS_OF_LINE
-
+    def _connect_errors(self, m: Module, units: _Units) -> None:
+        """Lead reports to the control; with an error, stop what takes part in the ring and tell the other chiplets."""
+        control, station, tokens = units.control, units.station, units.tokens
+        # From the most telling to the least.
+        reports = [flipped(error) for error in self.errors]
+        failing = (units.remote_array, units.needed, units.csr, units.gather, units.halo, units.reducer, units.decision)
+        reports += [unit.error for unit in failing]
+        *inputs, peer, lost = control.errors
+        for report, port in zip(reports, inputs, strict=True):
+            connect(m, report, port)
+        m.submodules.halt = halt = Halt()
+        connect(m, flipped(self.stop), halt.halt)
+        before, after = Signal(POSITION_BITS), Signal(POSITION_BITS)
         m.d.comb += [
-            boundaries.start.eq(control.load),
-            boundaries.address.eq(in_words(list_.boundaries)),
+            before.eq(Mux(self.position == 0, self.chiplets, self.position) - 1),
+            after.eq(Mux(self.position == self.chiplets - 1, 0, self.position + 1)),
+            peer.valid.eq(tokens.failed),
+            peer.payload.code.eq(Error.PEER),
+            peer.payload.info.eq(tokens.peer),
+            lost.valid.eq(station.lost.any()),
+            lost.payload.code.eq(Error.LINK),
+            lost.payload.info.eq(Mux(station.lost[0], before, after)),
+            halt.failed.eq(control.failed),
+            tokens.stop.eq(halt.tell.valid),
+            tokens.code.eq(halt.tell.payload.code),
+            # A list concerns this chiplet alone; the others may still be in reset.
+            station.works.eq(self.command.valid & self.command.ready & (self.command.payload[:8] != Opcode.LIST)),
+            *(unit.stopped.eq(halt.stopped) for unit in (units.decision, units.router, units.guard)),
+            # Only with the token that says why; an error of a list is reported by the command after it.
+            station.stop.eq(halt.halted),
+        ]
+
+    def _decide(self, m: Module, units: _Units) -> None:
+        """Decide about the packet at the station's head: take it, forward it, or both."""
+        station, decision, filter_, control = units.station, units.decision, units.filter, units.control
+        header, following = (
+            data.View(struct(PACKET_HEADER), flit[: PACKET_HEADER.bits]) for flit in (station.header, station.following)
+        )
+        m.d.comb += [
+            decision.header.eq(header),
+            decision.begins.eq(station.begins),
+            decision.elements.eq(control.rows.elements),
+            decision.receiving.eq(control.phase == Phase.FLOW),
+            decision.reducing.eq(control.phase == Phase.REDUCE),
+            decision.found.eq(filter_.decided),
+            decision.hit.eq(filter_.hit),
+            decision.late.eq(filter_.late),
+            decision.outside.eq(filter_.outside),
+            filter_.owner.eq(header.source),
+            filter_.vid.eq(header.vid),
+            filter_.next_owner.eq(following.source),
+            filter_.next_vid.eq(following.vid),
+            filter_.advances.eq(station.advances),
+            filter_.take.eq(decision.take),
+            station.decided.eq(decision.decided),
+            station.verdict.eq(decision.verdict),
+        ]
+
+    def _report_progress(self, m: Module, units: _Units) -> None:
+        """Report to the control what has been done of a phase."""
+        control, filter_, tokens = units.control, units.filter, units.tokens
+        m.d.comb += [
+            control.loaded.eq(units.boundaries.done),
+            control.listed.eq(units.list_writer.done & ~self.writing),
+            control.sent.eq(units.remote_array.done & units.sender.idle),
+            control.drained.eq(tokens.drained & units.halo.idle & ~self.writing),
+            control.missing.eq(filter_.waiting.any() | ~filter_.exhausted.all()),
+            control.lowest.eq(filter_.lowest),
+            control.reduced.eq(units.reducer.done & ~self.writing & ~units.csr.busy),
+            control.arrived.eq(tokens.arrived),
+        ]
+
+    def _spread_position(self, m: Module, units: _Units) -> None:
+        """Tell units the place on the ring and the boundaries of chiplets."""
+        remote, reducer = units.remote_array, units.reducer
+        for unit in (units.decision, remote, units.sender, units.tokens, reducer, units.needed):
+            m.d.comb += unit.position.eq(self.position)
+        for unit in (units.control, units.decision, units.boundaries, remote, units.tokens, reducer):
+            m.d.comb += unit.chiplets.eq(self.chiplets)
+        for unit in (units.needed, units.filter):
+            m.d.comb += unit.boundaries.eq(units.boundaries.boundaries)
+
+    def _start_units(self, m: Module, units: _Units) -> None:
+        """Start units in their phases, with the command's operands."""
+        control, rows = units.control, units.control.rows
+        scatter, reduce, list_ = (control.view(opcode) for opcode in (Opcode.SCATTER, Opcode.REDUCE, Opcode.LIST))
+        needed, list_writer, filter_, gather = units.needed, units.list_writer, units.filter, units.gather
+        m.d.comb += [
+            units.boundaries.start.eq(control.load),
+            units.boundaries.address.eq(control.words(Opcode.LIST, "boundaries")),
             needed.start.eq(control.build),
-            needed.edges.address.eq(in_words(list_.edges)),
+            needed.edges.address.eq(control.words(Opcode.LIST, "edges")),
             needed.edges.words.eq(list_.edge_count),
             needed.partials.eq(list_.partials),
             list_writer.start.eq(control.build),
-            list_writer.address.eq((self.base + list_.needed) << exact_log2(8 * LINE_BYTES // self.data_width)),
+            list_writer.address.eq(control.beats(Opcode.LIST, "needed")),
             list_writer.ended.eq(needed.done),
             filter_.start.eq(control.flow),
-            filter_.address.eq(in_words(scatter.needed)),
+            filter_.address.eq(control.words(Opcode.SCATTER, "needed")),
             filter_.counts.eq(needed.counts),
             filter_.in_order.eq(scatter.in_order),
-            remote.start.eq(control.send),
-            remote.first_vertex.eq(scatter.first_vertex),
-            sender.backward.eq(scatter.backward),
+            units.remote_array.start.eq(control.send),
+            units.remote_array.first_vertex.eq(scatter.first_vertex),
+            units.sender.backward.eq(scatter.backward),
             gather.start.eq(control.reduce),
             gather.settings.first_vertex.eq(reduce.first_source),
             gather.settings.first_source.eq(reduce.first_source),
@@ -327,8 +392,8 @@ class RingUnit(wiring.Component):
             gather.settings.combined.eq(rows.base + reduce.first_source * rows.stride),
             gather.settings.stride.eq(rows.stride),
             gather.settings.last_beat.eq(rows.last_beat),
-            adder.last_beat.eq(rows.last_beat),
-            adder.last_flit.eq(control.last_sum_flit),
-            reducer.start.eq(control.reduce),
-            reducer.first_partial.eq(reduce.first_partial),
+            units.adder.last_beat.eq(rows.last_beat),
+            units.adder.last_flit.eq(control.last_sum_flit),
+            units.reducer.start.eq(control.reduce),
+            units.reducer.first_partial.eq(reduce.first_partial),
         ]

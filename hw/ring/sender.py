@@ -1,4 +1,4 @@
-"""Sender: reads the combined rows that must travel and makes packets of them (R3, R5)."""
+"""Sender: reads the combined rows that leave and makes packets of them (R3, R5)."""
 
 from amaranth.hdl import Elaboratable, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -18,10 +18,10 @@ __all__ = ["RowSettings", "Sender"]
 
 
 class RowSettings(data.StructLayout):
-    """Where rows lie.
+    """Places and sizes of rows.
 
-    ``base``: beat address of row 0. ``stride``: distance of rows, in beats. ``last_beat``: beats that hold data, less
-    one. ``last_flit``: flits of a row, less one. ``elements``: of a row.
+    ``base``: beat address of row 0. ``stride``: distance of rows, in beats. ``last_beat``: beats of a row that hold
+    data, less one. ``last_flit``: flits of a row, less one. ``elements``: elements of a row.
     """
 
     def __init__(self, address_width: int, data_width: int, max_beats: int) -> None:
@@ -37,7 +37,7 @@ class RowSettings(data.StructLayout):
 
 
 class Sender(wiring.Component):
-    """For each departure a packet with its row.
+    """Makes a packet with the row of each departure.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Sender(wiring.Component):
     max_beats
         Beats of the longest row.
     depth
-        Beats asked for or waiting.
+        Beats requested or waiting.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class Sender(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Ask for the beats of row after row; put headers in front of what comes back."""
+        """Request the beats of row after row; send them behind a header each."""
         m = Module()
         rows = self.rows
         m.submodules.fetcher = fetcher = Fetcher(self.address_width, self.data_width, self.depth)
@@ -102,55 +102,62 @@ class Sender(wiring.Component):
         m.submodules.located = located = Slice(
             data.StructLayout({"departure": Departure, "address": fetcher.i.payload.address.shape()})
         )
-        beat = Signal.like(rows.last_beat)
-        last_beat = beat == rows.last_beat
-        row = located.o.payload
-        # A row's departure is noted with its last beat.
+        self._request(m, located.o, fetcher.i, under_way.i)
         m.d.comb += [
             located.i.valid.eq(self.i.valid),
             located.i.payload.departure.eq(self.i.payload),
             located.i.payload.address.eq(rows.base + self.i.payload.vid * rows.stride),
             self.i.ready.eq(located.i.ready),
-            fetcher.i.payload.address.eq(row.address + beat),
-            fetcher.i.valid.eq(located.o.valid & under_way.i.ready),
-            located.o.ready.eq(fetcher.i.ready & under_way.i.ready & last_beat),
-            under_way.i.valid.eq(located.o.valid & fetcher.i.ready & last_beat),
-            under_way.i.payload.eq(row.departure),
+            self.idle.eq((under_way.level == 0) & ~located.o.valid & ~self.i.valid),
         ]
-        with m.If(fetcher.i.valid & fetcher.i.ready):
+        self._send(m, under_way.o, fetcher.o)
+        return m
+
+    def _request(self, m: Module, rows: stream.Interface, beats: stream.Interface, under_way: stream.Interface) -> None:
+        """Request the beats of a row one by one; with the last of them, queue the row's departure."""
+        row = rows.payload
+        beat = Signal.like(self.rows.last_beat)
+        last_beat = beat == self.rows.last_beat
+        m.d.comb += [
+            beats.payload.address.eq(row.address + beat),
+            beats.valid.eq(rows.valid & under_way.ready),
+            rows.ready.eq(beats.ready & under_way.ready & last_beat),
+            under_way.valid.eq(rows.valid & beats.ready & last_beat),
+            under_way.payload.eq(row.departure),
+        ]
+        with m.If(beats.valid & beats.ready):
             m.d.sync += beat.eq(Mux(last_beat, 0, beat + 1))
 
+    def _send(self, m: Module, departures: stream.Interface, beats: stream.Interface) -> None:
+        """Send the header of the departure in turn, then the flits of its beats."""
+        rows = self.rows
         flits_of_a_beat = self.data_width // self.link_width
         header = Signal(struct(PACKET_HEADER))
         in_row = Signal()
         flit = Signal.like(rows.last_flit)
         last_flit = flit == rows.last_flit
         part = flit[: exact_log2(flits_of_a_beat)] if flits_of_a_beat > 1 else 0
-        last_part = last_flit if flits_of_a_beat == 1 else last_flit | (part == flits_of_a_beat - 1)
-        if flits_of_a_beat == 1:
-            last_part = 1
+        last_part = last_flit | (part == flits_of_a_beat - 1) if flits_of_a_beat > 1 else 1
         m.d.comb += [
             header.eq(0),
             header.kind.eq(PacketKind.FEATURE),
             header.source.eq(self.position),
-            header.destination.eq(under_way.o.payload.destination),
+            header.destination.eq(departures.payload.destination),
             header.backward.eq(self.backward),
             header.elements.eq(rows.elements),
-            header.vid.eq(under_way.o.payload.vid),
-            self.idle.eq((under_way.level == 0) & ~located.o.valid & ~self.i.valid),
+            header.vid.eq(departures.payload.vid),
         ]
         with m.If(~in_row):
-            m.d.comb += [self.o.valid.eq(under_way.o.valid), self.o.payload.data.eq(header)]
-            with m.If(under_way.o.valid & self.o.ready):
+            m.d.comb += [self.o.valid.eq(departures.valid), self.o.payload.data.eq(header)]
+            with m.If(departures.valid & self.o.ready):
                 m.d.sync += in_row.eq(1)
         with m.Else():
             m.d.comb += [
-                self.o.valid.eq(fetcher.o.valid),
-                self.o.payload.data.eq(fetcher.o.payload.data.word_select(part, self.link_width)),
+                self.o.valid.eq(beats.valid),
+                self.o.payload.data.eq(beats.payload.data.word_select(part, self.link_width)),
                 self.o.payload.last.eq(last_flit),
-                fetcher.o.ready.eq(self.o.ready & last_part),
-                under_way.o.ready.eq(fetcher.o.valid & self.o.ready & last_flit),
+                beats.ready.eq(self.o.ready & last_part),
+                departures.ready.eq(beats.valid & self.o.ready & last_flit),
             ]
-            with m.If(fetcher.o.valid & self.o.ready):
+            with m.If(beats.valid & self.o.ready):
                 m.d.sync += [flit.eq(Mux(last_flit, 0, flit + 1)), in_row.eq(~last_flit)]
-        return m

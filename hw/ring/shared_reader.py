@@ -1,4 +1,4 @@
-"""Shared reader: one reader of word ranges for several units, one of them at a time."""
+"""Shared reader: one reader of word ranges that serves one of several units at a time."""
 
 from amaranth.hdl import Elaboratable, Module
 from amaranth.lib import stream, wiring
@@ -21,12 +21,12 @@ class SharedReader(wiring.Component):
     address_width, data_width
         Widths of the memory port, in bits.
     depth
-        Beats that may have been asked for.
+        Most beats requested or waiting.
 
     Attributes
     ----------
     select : In
-        Whose turn it is; changes only when all that was asked for has come.
+        Client that is served; changes only when all requested beats have arrived.
     asks : streams of `RangeRequest`
     words : streams of `Word`
     request, beat
@@ -53,7 +53,7 @@ class SharedReader(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Connect the reader to the client whose turn it is."""
+        """Connect the reader to the selected client."""
         m = Module()
         m.submodules.reader = reader = RangeReader(self.address_width, self.data_width, self.depth)
         m.submodules.serialiser = serialiser = WordSerialiser(self.data_width)

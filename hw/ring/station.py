@@ -18,11 +18,11 @@ PATIENCE = 7
 class Station(wiring.Component):
     """One stop of the one-directional ring, with bubble flow control (R2, R3, R4).
 
-    What arrives waits in a buffer of whole packets. A packet begins to move on only when the next buffer has a free
-    slot for all of it, and one from here enters the ring only when there are two: so the ring as a whole never
-    fills, and something can always move. Packets that pass go before those that enter, but only `patience` of them
-    in a row: an entering packet finds the link idle while another one leaves, so both ways stay busy. A flit is on
-    the next link two cycles after it was on the last.
+    Packets from the link are buffered. A packet begins to move on only into a free slot of the next buffer, and a
+    packet enters the ring only if two slots are free, so the ring never fills and some packet can always move.
+    Passing packets have priority over entering ones, but only `patience` of them in a row: an entering packet finds
+    the link idle while another one leaves, so both ways stay busy. A flit is on the next link two cycles after it was
+    on the last.
 
     Parameters
     ----------
@@ -44,25 +44,24 @@ class Station(wiring.Component):
     header : Out
         First flit of the packet at the head of the buffer, while `asks`; from a register.
     following, advances : Out
-        What `header` is in the next cycle if `advances`: who needs more than a cycle to judge begins with that.
+        The next cycle's `header` if `advances`, for a decision that takes more than a cycle.
     asks : Out(1)
         That packet waits for its verdict.
     decided, verdict : In
-        `verdict` holds; both may depend on `header` and `asks` combinationally, and must not fall back before
-        `begins`.
+        `verdict` is valid; both may depend on `header` and `asks` combinationally, and must hold until `begins`.
     begins : Out(1)
         The packet begins to move by its verdict, in this cycle; depends on `decided` combinationally.
     i : stream of `Flit`
-        Packets to send; the flits of a packet follow without long gaps. ``ready`` depends on ``valid`` and on
-        `decided` combinationally, so a queue stands in front.
+        Packets to send, without long gaps between the flits of a packet. ``ready`` depends on ``valid`` and on
+        `decided` combinationally, so a queue is in front.
     o : stream of `Flit`
         Packets for this chiplet.
     sent, passed : Out(1)
         A packet entered the ring here; a packet went through.
     works, stop, lost
-        Of the `hw.ring.link_watch.LinkWatch`. Once the chiplet after is lost, nothing is sent any more: what would go
-        there is dropped, so that what comes behind it still finds its way to those before. A packet that was cut off
-        because the chiplet before is lost ends early.
+        Ports of the `hw.ring.link_watch.LinkWatch`. Once the chiplet after is lost, flits for it are dropped, so that
+        packets behind them still reach this chiplet. A packet that was truncated because the chiplet before is lost
+        ends early.
 
     Raises
     ------
@@ -78,10 +77,10 @@ class Station(wiring.Component):
         if patience < 1:
             raise ValueError(f"patience must be at least 1, not {patience!r}")
         self.link_width, self.slots, self.max_flits, self.patience = link_width, slots, max_flits, patience
-        # Inside; proofs look at them. Free slots of the next buffer, the own one; whether the packet at its head has
-        # begun to move, and what owns the link.
+        # Internal, named for proofs. Free slots of the next buffer; the own buffer; whether the packet at its head has
+        # begun to move; whether a passing or an entering packet owns the link.
         self.free = Signal(range(slots + 1), init=slots)
-        # Written and offered in the next cycle: the two cycles of a hop are this buffer and the link's register.
+        # A word is offered a cycle after its write: the two cycles of a hop are this buffer and the link's register.
         self.buffer = HeadQueue(Flit(link_width), slots * max_flits)
         self.inside, self.passing, self.entering = Signal(), Signal(), Signal()
         super().__init__(
@@ -106,39 +105,73 @@ class Station(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Build the buffer, the two ways out of it and the way in."""
+        """Connect buffer, own chiplet and link; decide in each cycle which flit moves."""
         m = Module()
         m.submodules.buffer = buffer = self.buffer
         m.submodules.taken = taken = Queue(Flit(self.link_width), 2)
+        m.submodules.watch = watch = LinkWatch()
         connect(m, taken.o, flipped(self.o))
         front, here, free = buffer.o, self.i, self.free
         m.d.comb += [
             buffer.i.valid.eq(self.s_axis.tvalid),
             buffer.i.payload.data.eq(self.s_axis.tdata),
             buffer.i.payload.last.eq(self.s_axis.tlast),
-        ]
-
-        inside, passing, entering = self.inside, self.passing, self.entering
-        patience = Signal(
-            range(self.patience + 1), init=self.patience
-        )  # packets that may still pass before one from here
-        verdict, held = Signal(Verdict), Signal(Verdict)
-        first, link_free, moves, passes, enters = Signal(), Signal(), Signal(), Signal(), Signal()
-        m.d.comb += [
             self.header.eq(front.payload.data),
             self.following.eq(buffer.following.data),
             self.advances.eq(buffer.advances),
+            watch.works.eq(self.works),
+            watch.stop.eq(self.stop),
+            watch.before.eq(self.s_axis.tstate),
+            watch.after.eq(self.m_axis.tback),
+            self.m_axis.tstate.eq(watch.state),
+            self.s_axis.tback.eq(watch.state),
+            self.lost.eq(watch.lost),
+        ]
+
+        moves, passes, enters = Signal(), Signal(), Signal()
+        self._move(m, taken.i, moves, passes, enters)
+        # A packet whose rest is lost is ended, because it holds the link.
+        finish = Signal()
+        m.d.comb += finish.eq(watch.lost[0] & self.passing & ~front.valid)
+        with m.If(finish):
+            m.d.sync += [self.passing.eq(0), self.inside.eq(0)]
+
+        # The link's register, and the credits both ways. Credits from before a reset may still arrive after it.
+        closed = watch.lost[1]
+        credit = self.m_axis.tcredit & (free != self.slots)
+        m.d.sync += [
+            self.m_axis.tvalid.eq((passes | enters | finish) & ~closed),
+            self.m_axis.tdata.eq(Mux(passes, front.payload.data, here.payload.data)),
+            self.m_axis.tlast.eq(finish | Mux(passes, front.payload.last, here.payload.last)),
+            self.s_axis.tcredit.eq(moves & front.payload.last),
+            free.eq(Mux(closed, self.slots, free - (self.passed | self.sent) + credit)),
+            # A neighbour that has not noticed a reset yet may send one more flit.
+            Assert(~self.s_axis.tvalid | buffer.i.ready | (watch.state != LinkState.AT_WORK)),
+            Cover((free == 1) & here.valid & ~self.entering),
+            Cover((free == 0) & front.valid),
+        ]
+        return m
+
+    def _move(self, m: Module, taken: stream.Interface, moves: Signal, passes: Signal, enters: Signal) -> None:
+        """Move the front flit by its packet's verdict (`moves`, onto the link: `passes`), or let one in (`enters`)."""
+        front, here, free = self.buffer.o, self.i, self.free
+        inside, passing, entering = self.inside, self.passing, self.entering
+        # Packets that may still pass before one from here.
+        patience = Signal(range(self.patience + 1), init=self.patience)
+        verdict, held = Signal(Verdict), Signal(Verdict)
+        first, link_free = Signal(), Signal()
+        m.d.comb += [
             self.asks.eq(front.valid & ~inside),
             verdict.eq(Mux(inside, held, self.verdict)),
             first.eq((patience == 0) & here.valid & (free >= 2)),
             link_free.eq(passing | (~entering & (free != 0) & ~first)),
             moves.eq(
-                front.valid & (inside | self.decided) & (~verdict.take | taken.i.ready) & (~verdict.forward | link_free)
+                front.valid & (inside | self.decided) & (~verdict.take | taken.ready) & (~verdict.forward | link_free)
             ),
             self.begins.eq(moves & ~inside),
             front.ready.eq(moves),
-            taken.i.valid.eq(moves & verdict.take),
-            taken.i.payload.eq(front.payload),
+            taken.valid.eq(moves & verdict.take),
+            taken.payload.eq(front.payload),
             passes.eq(moves & verdict.forward),
             here.ready.eq(entering | ((free >= 2) & ~passing & ~passes)),
             enters.eq(here.valid & here.ready),
@@ -153,38 +186,4 @@ class Station(wiring.Component):
             m.d.sync += patience.eq(patience - 1)
         with m.If(enters):
             m.d.sync += [entering.eq(~here.payload.last), patience.eq(self.patience)]
-
-        m.submodules.watch = watch = LinkWatch()
-        m.d.comb += [
-            watch.works.eq(self.works),
-            watch.stop.eq(self.stop),
-            watch.before.eq(self.s_axis.tstate),
-            watch.after.eq(self.m_axis.tback),
-            self.m_axis.tstate.eq(watch.state),
-            self.s_axis.tback.eq(watch.state),
-            self.lost.eq(watch.lost),
-        ]
-        closed = watch.lost[1]
-        # A packet of which the rest is lost is ended, because it holds the link.
-        finish = Signal()
-        m.d.comb += finish.eq(watch.lost[0] & passing & ~front.valid)
-        with m.If(finish):
-            m.d.sync += [passing.eq(0), inside.eq(0)]
-
-        # The link's register, and the credits both ways. Credits of before a reset may still come after it.
-        credit = self.m_axis.tcredit & (free != self.slots)
-        m.d.sync += [
-            self.m_axis.tvalid.eq((passes | enters | finish) & ~closed),
-            self.m_axis.tdata.eq(Mux(passes, front.payload.data, here.payload.data)),
-            self.m_axis.tlast.eq(finish | Mux(passes, front.payload.last, here.payload.last)),
-            self.s_axis.tcredit.eq(moves & front.payload.last),
-            free.eq(Mux(closed, self.slots, free - (self.passed | self.sent) + credit)),
-        ]
-        m.d.sync += [
-            # A neighbour that has not noticed a reset yet may send a flit more.
-            Assert(~self.s_axis.tvalid | buffer.i.ready | (watch.state != LinkState.AT_WORK)),
-            Cover((free == 1) & here.valid & ~entering),
-            Cover((free == 0) & front.valid),
-            Cover(first & front.valid),
-        ]
-        return m
+        m.d.sync += Cover(first & front.valid)

@@ -1,4 +1,4 @@
-"""Tokens: what chiplets tell each other about phases and errors (R19)."""
+"""Tokens: messages between chiplets about phases and errors (R19)."""
 
 from amaranth.hdl import Cover, Elaboratable, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -12,9 +12,9 @@ __all__ = ["Tokens"]
 
 
 class Tokens(wiring.Component):
-    """Sends tokens past all other chiplets and keeps account of theirs; nobody leads.
+    """Sends tokens past all other chiplets and keeps account of theirs; there is no leader.
 
-    A chiplet may come to the next barrier before another has seen all arrive at this one, hence one account for each
+    A chiplet may reach the next barrier before another has seen all arrive at this one, hence one account for each
     parity of the barrier. It cannot be further ahead, because it waits for the other.
 
     Parameters
@@ -29,24 +29,23 @@ class Tokens(wiring.Component):
     position, chiplets : In
         Of this chiplet; number of chiplets.
     drain, arrive, stop : In(1)
-        For a cycle: tell that all rows have been sent, that the barrier is reached, that an error stopped the
-        chiplet.
+        One-cycle requests for a token: all rows are sent; the barrier is reached; an error stopped the chiplet.
     code : In(8)
-        The error, at the time of `stop`.
+        The error, valid with `stop`.
     o : stream of `Flit`
         Packets to send.
     i : stream of `Flit`, always ready
-        Packets of control that have come.
+        Control packets from other chiplets.
     drained, arrived : Out(1)
-        All others have sent all rows; all others have come to the barrier.
+        All others have sent all rows; all others have reached the barrier.
     forget : In(1)
-        The pass is over: nobody has drained.
+        The pass is over: clear `owners`.
     passed : In(1)
         The barrier is over.
     failed : Out(1)
         Another chiplet has stopped; stays.
     peer : Out
-        Which one, and its error.
+        The first chiplet that stopped, and its error.
     owners : Out
         Chiplets that have drained.
     """
@@ -74,17 +73,24 @@ class Tokens(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Keep what is to be sent until it is, and who has said what."""
+        """Send the requested tokens; keep account of those of the others."""
         m = Module()
-        waiting = Signal(3)  # of each kind of token
-        code = Signal(8)
         parity = Signal()
+        self._send(m, parity)
+        self._account(m, parity)
+        m.d.sync += parity.eq(parity ^ self.passed)
+        return m
+
+    def _send(self, m: Module, parity: Signal) -> None:
+        """Keep the kinds of token that are requested and send them one by one."""
+        waiting = Signal(3)  # a bit for each kind of token
+        code = Signal(8)
         header = Signal(struct(PACKET_HEADER))
         token, phase, error = Signal(4), Signal(), Signal(8)
         sending = Signal(3)
         with m.If(self.stop):
             m.d.sync += code.eq(self.code)
-        # The order in which they are asked for: a chiplet drains before it arrives; an error goes last.
+        # In the order of the requests: a chiplet drains before it arrives; an error is last.
         with m.If(waiting[Token.DRAINED]):
             m.d.comb += [token.eq(Token.DRAINED), sending.eq(1 << Token.DRAINED)]
         with m.Elif(waiting[Token.ARRIVED]):
@@ -113,15 +119,17 @@ class Tokens(wiring.Component):
         ]
         m.d.sync += waiting.eq((waiting & ~Mux(self.o.ready, sending, 0)) | asked)
 
+    def _account(self, m: Module, parity: Signal) -> None:
+        """Record which other chiplets have drained and arrived, and the first that has failed."""
         others = Signal(self.most)
         m.d.comb += others.eq(((1 << self.chiplets) - 1) & ~(1 << self.position))
         arrived = [Signal(self.most, name=f"arrived_{n}") for n in range(2)]
-        come = data.View(struct(PACKET_HEADER), self.i.payload.data[: PACKET_HEADER.bits])
-        said = data.View(struct(PACKET_CONTROL), come.vid)
-        sender = 1 << come.source
+        header = data.View(struct(PACKET_HEADER), self.i.payload.data[: PACKET_HEADER.bits])
+        control = data.View(struct(PACKET_CONTROL), header.vid)
+        sender = 1 << header.source
         heard = Signal(3)
         with m.If(self.i.valid):
-            m.d.comb += heard.eq(1 << said.token)
+            m.d.comb += heard.eq(1 << control.token)
         m.d.comb += [
             self.drained.eq((self.owners & others) == others),
             self.arrived.eq((Mux(parity, arrived[1], arrived[0]) & others) == others),
@@ -130,10 +138,8 @@ class Tokens(wiring.Component):
         for n in range(2):
             m.d.sync += arrived[n].eq(
                 Mux(self.passed & (parity == n), 0, arrived[n])
-                | Mux(heard[Token.ARRIVED] & (said.phase == n), sender, 0)
+                | Mux(heard[Token.ARRIVED] & (control.phase == n), sender, 0)
             )
-        m.d.sync += parity.eq(parity ^ self.passed)
         with m.If(heard[Token.ERROR] & ~self.failed):
-            m.d.sync += [self.failed.eq(1), self.peer.position.eq(come.source), self.peer.code.eq(said.error)]
+            m.d.sync += [self.failed.eq(1), self.peer.position.eq(header.source), self.peer.code.eq(control.error)]
         m.d.sync += [Cover(arrived[0].any() & arrived[1].any()), Cover(self.failed & self.o.valid)]
-        return m

@@ -1,1 +1,1 @@
-"""Blocks that only move words of a stream: queue, register slice, arbiter."""
+"""Blocks that move words of a stream: queue, register slice, arbiter; and black boxes."""

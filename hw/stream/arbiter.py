@@ -18,10 +18,10 @@ def tagged(shape: ShapeLike, count: int) -> data.StructLayout:
 class Arbiter(wiring.Component):
     """Merge `count` streams, each waiting input once per round.
 
-    The input served next is kept in a register, so ``i[n].ready`` depends on registers only. It moves on after
-    every word and whenever its input has none; a waiting word is taken after at most ``count - 1`` words of
-    others. While several inputs wait, or one streams alone, one word passes per cycle; a word that arrives at an
-    idle arbiter waits one cycle more if the register stands on another input.
+    The input served next is kept in a register, so ``i[n].ready`` depends on registers only. The register advances
+    after every word and whenever its input has none; a waiting word is taken after at most ``count - 1`` others. While
+    several inputs wait, or one streams alone, one word passes per cycle; a word that arrives at an idle arbiter waits
+    one more cycle if the register selects another input.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Arbiter(wiring.Component):
     Attributes
     ----------
     grant
-        Number of the input served next (inside; proofs look at it).
+        Number of the input served next (internal; read by proofs).
 
     Raises
     ------
@@ -80,7 +80,7 @@ class Arbiter(wiring.Component):
             with m.Switch(grant):
                 for n in range(self.count):
                     with m.Case(n):
-                        # The last assignment wins, so the nearest input after n stands last.
+                        # The last assignment wins, so the nearest input after n comes last.
                         for distance in reversed(range(1, self.count)):
                             after = (n + distance) % self.count
                             with m.If(valid[after]):

@@ -11,8 +11,8 @@ class Slice(wiring.Component):
     """Two registers between two streams, so that no path of either direction crosses it.
 
     ``i.ready``, ``o.valid`` and ``o.payload`` are registers. A word is offered one cycle after it was taken and
-    one word passes per cycle; when the receiver stalls, the word already under way waits in the second register.
-    A reset leaves no word; what the registers hold then does not matter, and is kept.
+    one word passes per cycle; when the receiver stalls, the word in flight waits in the second register.
+    A reset clears the valid bits only; payload registers keep their values.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ class Slice(wiring.Component):
     Attributes
     ----------
     behind
-        The second register (inside; proofs look at it).
+        The second register (internal; read by proofs).
     """
 
     #: Words to pass on; ``ready`` while the second register is empty.
@@ -50,8 +50,7 @@ class Slice(wiring.Component):
                 m.d.sync += [self.o.valid.eq(1), front.eq(self.behind)]
         with m.Elif(self.i.valid & ready):
             m.d.sync += ready.eq(0)
-        # Until it holds a word it follows what comes: whether the receiver stalls, which is known late, goes to fewer
-        # registers.
+        # While empty it follows the input, so the late stall signal drives fewer registers.
         with m.If(ready):
             m.d.sync += self.behind.eq(self.i.payload)
         m.d.sync += Cover(~ready & self.o.ready, "second register emptied")

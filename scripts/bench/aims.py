@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Figure", "accuracy", "fpga", "host", "memory", "neural", "ring", "speed", "utilisation", "verilog"]
+from scripts.flows.schema import Result
 
-Result = Mapping[str, Any]
+__all__ = ["Figure", "accuracy", "fpga", "host", "memory", "neural", "ring", "speed", "utilisation", "verilog"]
 
 #: Share of the cycles in which multipliers and adders of a machine of 64 multipliers do useful work, on Cora.
 _UTILISATION = 0.9
@@ -52,27 +52,27 @@ class Figure:
 
 
 def _of(result: Result) -> str:
-    sizes = result["config"]
-    return f"{result['dataset']['name']}, {sizes['name']}, {sizes['chiplets']}"
+    sizes = result.config
+    return f"{result.dataset.name}, {sizes.name}, {sizes.chiplets}"
 
 
 def _on_cora(result: Result) -> bool:
-    return bool(result["dataset"]["name"].endswith("cora"))
+    return bool(result.dataset.name.endswith("cora"))
 
 
 def _alone(runs: Iterable[Result]) -> list[Result]:
     """Choose the runs of one chiplet that finds communities: work and traffic of these have aims."""
-    return [run for run in runs if run["communities"] and not run["ring"]]
+    return [run for run in runs if run.communities and not run.ring]
 
 
 def utilisation(runs: Iterable[Result]) -> list[Figure]:
     """Judge useful operations in a cycle, beside the limits of multipliers and memory port."""
     figures = []
     for run in _alone(runs):
-        macs, share = run["macs"], run["macs"]["utilisation"]
-        limit = f"at least {macs['limit_cycles']:,}, memory's own limit {run['external_bytes']['limit_cycles']:,}"
-        what = f"utilisation of {macs['lanes']} multipliers: {_of(run)}"
-        figure = Figure(what, f"{share:.1%}, {run['cycles']:,} cycles; {limit}")
+        macs, share = run.macs, run.macs.utilisation or 0.0
+        limit = f"at least {macs.limit_cycles:,}, memory's own limit {run.external_bytes.limit_cycles:,}"
+        what = f"utilisation of {macs.lanes} multipliers: {_of(run)}"
+        figure = Figure(what, f"{share:.1%}, {run.cycles:,} cycles; {limit}")
         if _on_cora(run):
             figure = Figure(what, figure.measured, f"{_UTILISATION:.0%}", share >= _UTILISATION, _PUBLISHED)
         figures.append(figure)
@@ -83,10 +83,9 @@ def memory(runs: Iterable[Result]) -> list[Figure]:
     """Judge bytes through the memory port."""
     figures = []
     for run in _alone(runs):
-        moved = run["external_bytes"]
-        total = moved["read"] + moved["written"]
-        share = total / moved["compulsory"]
-        measured = f"{share:.2f}: {total:,} of {moved['compulsory']:,}"
+        moved = run.external_bytes
+        total, share = moved.total, moved.total / moved.compulsory
+        measured = f"{share:.2f}: {total:,} of {moved.compulsory:,}"
         figures.append(
             Figure(f"external bytes / compulsory: {_of(run)}", measured, f"at most {_BYTES}", share <= _BYTES)
         )
@@ -104,8 +103,8 @@ def ring(runs: Iterable[Result], layers: Iterable[Mapping[str, Any]]) -> list[Fi
         ``traffic`` of `atoll bench ring`, one layer on each placement in RTL.
     """
     figures = []
-    rings = [run["ring"] for run in runs if run["ring"]]
-    least = sum(ring["words_by_link"] == ring["minimum"] for ring in rings)
+    rings = [run.ring for run in runs if run.ring]
+    least = sum(ring.words_by_link == ring.minimum for ring in rings)
     if rings:
         measured = f"the least on every link in {least} of {len(rings)} runs"
         figures.append(Figure("words on links of rings", measured, "the least", least == len(rings)))
@@ -133,9 +132,9 @@ def accuracy(runs: Sequence[Result]) -> list[Figure]:
     """Judge predictions beside those of the float model, the worst of all runs."""
     if not runs:
         return []
-    loss = max(run["accuracy"]["float"] - run["accuracy"]["machine"] for run in runs)
-    agreement = min(run["accuracy"]["agreement"] for run in runs)
-    exact = sum(bool(run["bit_exact"]) for run in runs)
+    loss = max((run.accuracy.float or 0.0) - (run.accuracy.machine or 0.0) for run in runs)
+    agreement = min(run.accuracy.agreement for run in runs)
+    exact = sum(bool(run.bit_exact) for run in runs)
     return [
         Figure("bit-exact", f"{exact} of {len(runs)} runs", "all", exact == len(runs)),
         Figure("accuracy below the float model, worst run", f"{loss:.2%}", f"at most {_LOSS:.1%}", loss <= _LOSS),
@@ -149,10 +148,10 @@ def neural(runs: Iterable[Result]) -> list[Figure]:
     """Report the share of the neural chip where layers end on it."""
     figures = []
     for run in runs:
-        chip = sum(cycles for phase, cycles in run["cycles_by_phase"].items() if phase.endswith(".neural"))
-        if chip:
-            measured = f"{chip:,} of {run['cycles']:,} cycles, {chip / run['cycles']:.1%}"
-            figures.append(Figure(f"neural chip, {run['model']['activation']} between layers: {_of(run)}", measured))
+        chip = sum(cycles for phase, cycles in (run.cycles_by_phase or {}).items() if phase.endswith(".neural"))
+        if chip and run.cycles:
+            measured = f"{chip:,} of {run.cycles:,} cycles, {chip / run.cycles:.1%}"
+            figures.append(Figure(f"neural chip, {run.model.activation} between layers: {_of(run)}", measured))
     return figures
 
 
@@ -160,9 +159,9 @@ def speed(runs: Iterable[Result]) -> list[Figure]:
     """Judge simulated cycles a second of rings, the slowest run of each machine."""
     slowest: dict[str, float] = {}
     for run in runs:
-        if run["ring"]:
-            machine = f"{run['config']['name']}, {run['config']['chiplets']}"
-            rate = run["simulation"]["cycles_per_second"]
+        if run.ring:
+            machine = f"{run.config.name}, {run.config.chiplets}"
+            rate = run.simulation.cycles_per_second or 0.0
             slowest[machine] = min(rate, slowest.get(machine, rate))
     return [
         Figure(f"simulated cycles a second: {machine}", f"{rate:,.0f}", f"{_SPEED:,}", rate >= _SPEED)
@@ -192,8 +191,8 @@ def fpga(runs: Iterable[Result], mhz: float | None) -> list[Figure]:
         return [Figure("clock of ecp5-85", "not placed here: atoll synth machine --config ecp5-85", f"{_MHZ} MHz")]
     figures = [Figure("clock of ecp5-85, routed", f"{mhz:.1f} MHz", f"{_MHZ} MHz", mhz >= _MHZ)]
     for run in runs:
-        took = run["cycles"] / mhz / 1000
-        figures.append(Figure(f"latency: {_of(run)}", f"{took:.2f} ms, {run['cycles']:,} cycles"))
+        took = (run.cycles or 0) / mhz / 1000
+        figures.append(Figure(f"latency: {_of(run)}", f"{took:.2f} ms, {run.cycles:,} cycles"))
     return figures
 
 

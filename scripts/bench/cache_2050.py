@@ -14,7 +14,7 @@ from contracts import Policy
 from golden.attributes.belady import belady_misses
 from golden.attributes.cache import AttributeRam, hashed_slot, replay
 from golden.attributes.lookahead import LookAheadRam, replay_ahead
-from golden.attributes.orders import ORDERS, islands, small_world
+from golden.attributes.orders import ORDERS, hub_communities, small_world
 from golden.attributes.sampler import Plan, sample
 from golden.datasets import load
 from golden.graph import Graph, IntArray
@@ -41,7 +41,7 @@ FEWER, NEAR = 0.45, 1.25
 def _graphs() -> dict[str, tuple[Graph, dict[str, IntArray]]]:
     """Graphs by name, each with the orders that only its maker knows."""
     planted = load("synthetic:community,nodes=2050,degree=10,classes=41,mixing=0.1,features=1,density=1")
-    joined, known = islands()
+    joined, known = hub_communities()
     graphs: dict[str, tuple[Graph, dict[str, IntArray]]] = {
         "islands": (joined, {"planted": known}),
         "communities": (planted, {"planted": np.argsort(np.arange(planted.nodes) % 41, kind="stable")}),

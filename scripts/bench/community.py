@@ -15,22 +15,23 @@ from golden.community.plan import Kind, Operations, Scheme, columns_of, plan
 from golden.datasets import load
 from golden.graph import Graph
 from golden.image import build_image
-from golden.islands.locator import Limits, locate
-from golden.islands.schedule import Schedule, falling
+from golden.locator.locator import Limits, locate
+from golden.locator.schedule import Schedule, falling
 from golden.metrics import compulsory_bytes, limit_cycles, useful_operations
 from golden.model.network import Problem, infer
 from golden.model.quantise import quantise
 from golden.model.training import Training, train
 from golden.model.weights import model_of
-from hw.chiplet.config import ChipletConfig
-from hw.community.chiplet import MachineConfig
+from hw.chiplet.config import GatherChipletConfig
+from hw.community.config import CommunityChipletConfig
 from hw.community.formats import CommunityConfig
-from hw.islands.config import LocatorConfig
+from hw.locator.config import LocatorConfig
 from scripts.bench.names import named
 from scripts.flows.outputs import checked_folder, write
 from scripts.flows.table import show
-from sim.chiplet.jobs import Job, mismatches, run_jobs
 from sim.harness import ROOT
+from sim.runner.jobs import Job, mismatches
+from sim.runner.run import run_jobs
 
 __all__ = ["DATASETS", "bench"]
 
@@ -88,42 +89,40 @@ def _saved(name: str, graph: Graph) -> list[dict[str, Any]]:
 
 def _gathered(problem: Problem) -> tuple[int, int]:
     """Return lanes and cycles of the same inference on a chiplet with gather PEs, compared bit by bit."""
-    config = ChipletConfig()
+    config = GatherChipletConfig()
     with tempfile.TemporaryDirectory() as folder:
-        (outcome,), _ = run_jobs(config, [Job(build_image(problem))], Path(folder))
-    assert outcome.run is not None
+        (outcome,), _ = run_jobs(config, [Job([build_image(problem)])], Path(folder))
     wrong = mismatches(problem, outcome)
     assert not wrong, "; ".join(wrong)
-    return config.lanes, outcome.run.cycles
+    return config.lanes, outcome.cycles
 
 
 def _inference(name: str, graph: Graph) -> dict[str, Any]:
     """Two layers of GCN in RTL, compared bit by bit."""
     problem = quantise(train(graph, model_of("gcn"), Training(layers=2, hidden=16, seed=0)), graph)
-    config = MachineConfig(community=CommunityConfig(ways=4), locator=_LOCATOR, ways=8, row_lines=_ROW_LINES)
+    config = CommunityChipletConfig(community=CommunityConfig(ways=4), locator=_LOCATOR, ways=8, row_lines=_ROW_LINES)
     image = build_community_image(problem, falling(graph), row_lines=_ROW_LINES)
     with tempfile.TemporaryDirectory() as folder:
-        (outcome,), _ = run_jobs(config, [Job(image)], Path(folder))
+        (outcome,), _ = run_jobs(config, [Job([image])], Path(folder))
     wrong = mismatches(problem, outcome)
     assert not wrong, "; ".join(wrong)
-    assert outcome.run is not None
     useful, least = useful_operations(problem, infer(problem)), compulsory_bytes(problem)
-    moved = outcome.run.counters["bytes_read"] + outcome.run.counters["bytes_written"]
+    moved = outcome.run.memory["bytes_read"] + outcome.run.memory["bytes_written"]
     gather_lanes, gather_cycles = _gathered(problem)
     return {
         "dataset": name,
         "gather_lanes": gather_lanes,
         "gather_cycles": gather_cycles,
         "lanes": config.lanes,
-        "cycles": outcome.run.cycles,
+        "cycles": outcome.cycles,
         "phases": outcome.run.phases,
         "useful": useful,
         "limit_cycles": limit_cycles(useful, config.lanes, least, config.community.data_width // 8),
-        "utilisation": useful / (config.lanes * outcome.run.cycles),
+        "utilisation": useful / (config.lanes * outcome.cycles),
         "published": PUBLISHED,
         "external_bytes": moved,
         "compulsory_bytes": least.total,
-        **outcome.counters,
+        **outcome.run.counters,
     }
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from golden.datasets import load
 from golden.graph import Graph
-from golden.islands.allocator import Allocator, longest_first, lower_bound, work_of
-from golden.islands.locator import Limits, locate
-from golden.islands.partition import check_records
-from golden.islands.schedule import Schedule
-from hw.islands.config import LocatorConfig
+from golden.locator.allocator import Allocator, longest_first, lower_bound, work_of
+from golden.locator.locator import Limits, locate
+from golden.locator.partition import check_records
+from golden.locator.schedule import Schedule
+from hw.locator.config import LocatorConfig
 from scripts import blocks
 from scripts.bench.names import named
 from scripts.flows.islands import find, fitting
@@ -146,7 +146,7 @@ def _show(rows: list[dict[str, Any]]) -> None:
 
 def _areas() -> list[dict[str, Any]]:
     """Return what the blocks cost on ECP5, as checked in."""
-    found = {block.name: expected_area(block.name) for block in blocks.find("islands")}
+    found = {block.name: expected_area(block.name) for block in blocks.find("locator")}
     return [{"block": name, **area} for name, area in found.items() if area]
 
 
@@ -203,7 +203,7 @@ def bench(
         ],
     )
     show(
-        "area on ECP5 as checked in (`atoll synth islands` measures it, and frequencies)",
+        "area on ECP5 as checked in (`atoll synth locator` measures it, and frequencies)",
         ["block", "LUTs", "FFs", "DSPs", "block RAMs"],
         [tuple(area.values()) for area in areas],
     )

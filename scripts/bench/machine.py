@@ -14,8 +14,10 @@ from scripts.bench import aims, latency, ring
 from scripts.bench.names import named
 from scripts.flows.outputs import checked_folder, write
 from scripts.flows.run import Request, run
+from scripts.flows.schema import Result
 from scripts.flows.synth import routed
 from scripts.flows.table import show
+from scripts.flows.typed_json import plain
 from scripts.machine import machine_block, make_machine
 from sim.harness.build import to_rtlil, to_verilog
 
@@ -35,21 +37,21 @@ FPGA = "ecp5-85"
 NEURAL = ("default", 4, "tanh")
 
 
-def _row(result: dict[str, Any]) -> tuple[Any, ...]:
-    sizes, macs, moved, ring = result["config"], result["macs"], result["external_bytes"], result["ring"]
-    words = f"{sum(ring['words_by_link']):,} / {sum(ring['minimum']):,}" if ring else ""
+def _row(result: Result) -> tuple[Any, ...]:
+    sizes, macs, moved, ring = result.config, result.macs, result.external_bytes, result.ring
+    words = f"{ring.words:,} / {ring.least:,}" if ring else ""
     return (
-        result["dataset"]["name"],
-        f"{sizes['name']}, {sizes['chiplets']}" + (f", {ring['placement']}" if ring else ""),
-        result["model"]["activation"],
-        macs["lanes"],
-        f"{result['cycles']:,}",
-        f"{macs['limit_cycles']:,}",
-        f"{macs['utilisation']:.1%}",
-        f"{(moved['read'] + moved['written']) / moved['compulsory']:.2f}",
+        result.dataset.name,
+        f"{sizes.name}, {sizes.chiplets}" + (f", {ring.placement}" if ring else ""),
+        result.model.activation,
+        macs.lanes,
+        f"{result.cycles:,}",
+        f"{macs.limit_cycles:,}",
+        f"{macs.utilisation:.1%}",
+        f"{moved.total / moved.compulsory:.2f}",
         words,
-        f"{result['simulation']['cycles_per_second']:,.0f}",
-        "yes" if result["bit_exact"] else "NO",
+        f"{result.simulation.cycles_per_second:,.0f}",
+        "yes" if result.bit_exact else "NO",
     )
 
 
@@ -114,7 +116,7 @@ def bench(names: Sequence[str] | None = None, out: Path = Path("atoll-out/bench"
     show("two layers of GCN, location of communities included", columns, [_row(result) for result in runs])
     if refused:
         show("does not fit", ("machine, chiplets", "why"), [tuple(entry.values()) for entry in refused])
-    on_fpga = [result for result in runs if result["config"]["name"] == FPGA]
+    on_fpga = [result for result in runs if result.config.name == FPGA]
     figures = [
         *aims.utilisation(runs),
         *aims.memory(runs),
@@ -129,7 +131,7 @@ def bench(names: Sequence[str] | None = None, out: Path = Path("atoll-out/bench"
     show("what it is judged by", ("of", "measured", "aim", "met", "published"), [astuple(figure) for figure in figures])
     result = {
         "schema": 2,
-        "runs": runs,
+        "runs": [plain(run) for run in runs],
         "refused": refused,
         "layers": layers,
         "host": timed,

@@ -54,22 +54,22 @@ def _measured(graph: Graph, placement: Placement, directory: Path) -> dict[str, 
     """Run one layer with `ELEMENTS` features in RTL and count words on the links."""
     from contracts import Model
     from golden.ring.image import build_images
-    from hw.chiplet.config import ChipletConfig
+    from hw.chiplet.config import GatherChipletConfig
     from hw.pe.formats import PEConfig
     from hw.ring.formats import RingConfig
-    from sim.chiplet.problems import random_problem
-    from sim.ring.jobs import RingJob, RingSettings, mismatches, run_ring
+    from sim.problems import random_problem
+    from sim.runner.jobs import Job, Settings, mismatches
+    from sim.runner.run import run_jobs
 
     problem = random_problem(graph, Model.GCN, [ELEMENTS], 1)
     pe = PEConfig(lanes=4, data_width=64, max_out=ELEMENTS, weight_rows=1 << 14)
-    outcomes, _ = run_ring(
-        ChipletConfig(groups=1, pes=1, pe=pe, depth=64),
-        RingConfig(chiplets=placement.chiplets, max_out=ELEMENTS),
-        [RingJob(build_images(problem, placement), RingSettings(latency=100, limit=100_000_000))],
+    (outcome,), _ = run_jobs(
+        GatherChipletConfig(groups=1, pes=1, pe=pe, depth=64),
+        [Job(build_images(problem, placement), Settings(limit=100_000_000))],
         directory,
+        ring=RingConfig(chiplets=placement.chiplets, max_out=ELEMENTS),
         name="ring_bench",
     )
-    (outcome,) = outcomes
     words = [link["feature_words"] + link["partial_words"] for link in outcome.links]
     return {
         "measured_words_by_link": words,
@@ -129,8 +129,8 @@ def bench(
         count = max(1, graph.nodes * _HUBS_PER_THOUSAND // 1000)
         hubs = np.sort(np.argsort(-graph.degrees, kind="stable")[:count])
         ways = {
-            "tiles": (graph, Placement.tiles(graph.nodes, CHIPLETS)),
-            f"tiles, {count} hubs": (graph, Placement.tiles(graph.nodes, CHIPLETS, hubs)),
+            "tiles": (graph, Placement.ranges(graph.nodes, CHIPLETS)),
+            f"tiles, {count} hubs": (graph, Placement.ranges(graph.nodes, CHIPLETS, hubs)),
         }
         if graph.symmetric:
             found, annealed = (communities_apart(graph, CHIPLETS, moves=moves) for moves in (False, True))

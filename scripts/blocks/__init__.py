@@ -5,7 +5,7 @@ representable in JSON, because the bench reads the same ones inside the simulato
 """
 
 from contracts.errors import unknown
-from scripts.blocks import attributes, community, dnp, foundation, islands, ring
+from scripts.blocks import attributes, command, community, dnp, foundation, locator, ring
 from scripts.blocks.block import Block
 
 __all__ = ["BLOCKS", "Block", "UserError", "find", "measured_elsewhere"]
@@ -13,10 +13,11 @@ __all__ = ["BLOCKS", "Block", "UserError", "find", "measured_elsewhere"]
 #: Every block, in the order of the tables.
 BLOCKS: tuple[Block, ...] = (
     *foundation.BLOCKS,
+    *command.BLOCKS,
     *ring.BLOCKS,
     *dnp.BLOCKS,
     *community.BLOCKS,
-    *islands.BLOCKS,
+    *locator.BLOCKS,
     *attributes.BLOCKS,
 )
 

@@ -1,29 +1,62 @@
 """Blocks of the attribute access."""
 
+from typing import Any
+
 from scripts.blocks.block import Block
 
 __all__ = ["BLOCKS"]
 
 
+def _part(name: str, **given: Any) -> Block:
+    """Return a block that takes an `AttributeConfig`."""
+    return Block(name=f"attributes.{name}", factory="hw.attributes.factories:part", parameters={"name": name}, **given)
+
+
+def _core_part(name: str, **given: Any) -> Block:
+    """Return a core, or a block of one."""
+    return Block(
+        name=f"attributes.{name}", factory="hw.attributes.factories:core_part", parameters={"name": name}, **given
+    )
+
+
+#: Parts of the attribute processor beside those with a row in the table of areas.
+_PROCESSOR_PARTS = (
+    "request_queue",
+    "look_up",
+    "directory",
+    "table_look_up",
+    "table_writer",
+    "slot_search",
+    "table_changer",
+    "degree_finder",
+    "decision",
+    "row_unit",
+    "arriving_rows",
+    "row_moves",
+    "row_walk",
+    "responder",
+)
+#: Parts of the samplers, and sizes of a memory port that they take.
+_PORT = {"address_width": 32, "data_width": 256}
+_SAMPLER_PARTS = {
+    "neighbour_chooser:NeighbourChooser": {**_PORT, "most": 16, "id_bits": 20},
+    "edge_reader:EdgeReader": {**_PORT, "depth": 64, "id_bits": 20},
+    "root_finder:RootFinder": {**_PORT, "id_bits": 20},
+    "candidates:Candidates": {"most": 16, "id_bits": 20},
+}
+#: Parts of a core.
+_CORE_PARTS = ("command_walk", "batch_check", "batch_positions", "batch_writer")
+
 #: In the order of the tables.
 BLOCKS: tuple[Block, ...] = (
-    *(
-        Block(
-            name=f"attributes.{part}",
-            factory="hw.attributes.factories:part",
-            parameters={"name": part},
-            formal=f"tb.attributes.formal_{part}" if part in ("id_table", "attribute_cache", "row_store") else None,
-        )
-        for part in (
-            "id_table",
-            "attribute_cache",
-            "slot_keys",
-            "row_store",
-            "fill_unit",
-            "target_address",
-            "row_writer",
-        )
-    ),
+    _part("id_table", formal="tb.attributes.formal_id_table"),
+    _part("attribute_cache", formal="tb.attributes.formal_attribute_cache"),
+    _part("slot_keys"),
+    _part("row_store", formal="tb.attributes.formal_row_store"),
+    _part("fill_unit"),
+    _part("target_address"),
+    _part("row_writer"),
+    *(_part(name, synth=False) for name in _PROCESSOR_PARTS),
     Block(
         # Measures table, cache, keys, rows and fills; its bench has the smallest table, so that IDs find no cell.
         name="attributes.attribute_processor",
@@ -34,7 +67,8 @@ BLOCKS: tuple[Block, ...] = (
         bench_parameters={"policy": "LFU"},
         launch="tb.attributes.processor_bench:launch",
         measures=tuple(
-            f"attributes.{part}" for part in ("id_table", "attribute_cache", "slot_keys", "row_store", "fill_unit")
+            f"attributes.{part}"
+            for part in ("id_table", "attribute_cache", "slot_keys", "row_store", "fill_unit", *_PROCESSOR_PARTS)
         ),
     ),
     Block(name="attributes.chooser", factory="hw.attributes.chooser:Chooser"),
@@ -43,7 +77,15 @@ BLOCKS: tuple[Block, ...] = (
     Block(name="attributes.structure_processor", factory="hw.attributes.structure_processor:StructureProcessor"),
     Block(name="attributes.negative_sampler", factory="hw.attributes.negative_sampler:NegativeSampler"),
     Block(name="attributes.command_processor", factory="hw.attributes.command_processor:CommandProcessor"),
-    Block(name="attributes.core", factory="hw.attributes.factories:core"),
+    *(
+        Block(name=f"attributes.{at.partition(':')[0]}", factory=f"hw.attributes.{at}", parameters=sizes, synth=False)
+        for at, sizes in _SAMPLER_PARTS.items()
+    ),
+    _core_part("core"),
+    *(_core_part(name, synth=False) for name in _CORE_PARTS),
+    _part("request_counts", synth=False),
+    Block(name="attributes.sample_sequencer", factory="hw.attributes.sample_sequencer:SampleSequencer", synth=False),
+    Block(name="attributes.copier", factory="hw.attributes.copier:Copier", synth=False),
     Block(
         # Measures chooser, mixer, row finder and both samplers.
         name="attributes.sampler",
@@ -53,7 +95,14 @@ BLOCKS: tuple[Block, ...] = (
         launch="tb.attributes.launches:launch_sampler",
         measures=tuple(
             f"attributes.{part}"
-            for part in ("chooser", "state_mixer", "row_finder", "structure_processor", "negative_sampler")
+            for part in (
+                "chooser",
+                "state_mixer",
+                "row_finder",
+                "structure_processor",
+                "negative_sampler",
+                *(at.partition(":")[0] for at in _SAMPLER_PARTS),
+            )
         ),
     ),
     Block(

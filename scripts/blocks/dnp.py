@@ -15,9 +15,14 @@ BLOCKS: tuple[Block, ...] = (
         bench_parameters={"programs": 12},
         narrow={"programs": 2, "resets": 1, "operands": 0, "counters": 17},
         formal="tb.dnp.formal_instructions",
-        measures=("dnp.issue", "dnp.port", "dnp.address", "dnp.arithmetic", "dnp.decoder"),
+        measures=("dnp.instruction_issue", "dnp.port", "dnp.address", "dnp.arithmetic", "dnp.decoder"),
     ),
-    Block(name="dnp.issue", factory="hw.dnp.factories:issue", formal="tb.dnp.formal_issue", synth=False),
+    Block(
+        name="dnp.instruction_issue",
+        factory="hw.dnp.factories:instruction_issue",
+        formal="tb.dnp.formal_instruction_issue",
+        synth=False,
+    ),
     Block(name="dnp.port", factory="hw.dnp.port:Port", bench="tb.dnp.test_port", formal="tb.dnp.formal_port"),
     Block(
         name="dnp.address",

@@ -91,7 +91,7 @@ BLOCKS: tuple[Block, ...] = (
         bench_parameters={"count": 20_000, "corners": 20_000, "idle": 0.2},
         narrow={"count": 2_000, "corners": 2_000, "idle": 0.2},
     ),
-    Block(name="pe.issue", factory="hw.pe.factories:issue"),
+    Block(name="pe.lane_issue", factory="hw.pe.factories:lane_issue"),
     Block(name="pe.lanes", factory="hw.pe.factories:lanes"),
     Block(name="pe.drain", factory="hw.pe.factories:drain"),
     Block(
@@ -102,7 +102,7 @@ BLOCKS: tuple[Block, ...] = (
         bench_parameters={"lanes": 4, "data_width": 256, "weight_rows": 64, "max_out": 37, "queue": 3},
         narrow={"lanes": 2, "data_width": 64, "weight_rows": 16, "max_out": 7, "queue": 2},
         formal="tb.pe.formal_pe",
-        measures=("pe.issue", "pe.lanes", "pe.drain"),
+        measures=("pe.lane_issue", "pe.lanes", "pe.drain"),
     ),
     Block(
         name="pe.router",
@@ -181,13 +181,13 @@ BLOCKS: tuple[Block, ...] = (
     Block(
         name="chiplet.read_gate",
         factory="hw.chiplet.read_gate:ReadGate",
-        parameters={"data_width": 256, "clients": 5, "most": 130},
+        parameters={"data_width": 256, "clients": 4, "most": 130},
         bench="tb.chiplet.test_read_gate",
         bench_factory="tb.chiplet.parts:Parts",
         bench_parameters={"configuration": "narrow", "parts": ["gate"]},
     ),
     # The chiplet as configs/default.toml has it; its benches are those of its parts and tb/chiplet/test_chiplet.py.
-    Block(name="chiplet.chiplet", factory="hw.chiplet.chiplet:Chiplet"),
+    Block(name="chiplet.chiplet", factory="hw.chiplet.factories:gather_chiplet"),
     Block(name="host.axi_lite", factory="hw.host.axi_lite:AXILiteSubordinate", parameters={"address_width": 7}),
     Block(
         name="host.control_port",

@@ -6,8 +6,8 @@ __all__ = ["BLOCKS"]
 
 #: Parts of the ring unit that are tried alone, side by side, and synthesised as ``configs/default.toml`` has them.
 _RING_PARTS = (
-    "boundary_table", "control", "distributor", "first_error", "halo_writer", "judge", "packet_guard",
-    "packet_queue", "reducer", "sender", "share_adder", "shared_reader", "tokens",
+    "boundary_table", "control", "packet_router", "halo_writer", "halt", "route_decision", "packet_guard",
+    "packet_queue", "reducer", "sender", "local_adder", "shared_reader", "sum_writer", "tokens",
 )  # fmt: skip
 
 #: In the order of the tables.
@@ -52,7 +52,7 @@ BLOCKS: tuple[Block, ...] = (
     Block(
         # Measures the ring unit, which connects the parts, and what connects it with a chiplet.
         name="ring.ring_chiplet",
-        factory="hw.ring.ring_chiplet:RingChiplet",
+        factory="hw.ring.factories:ring_chiplet",
         bench="tb.ring.test_ring_chiplet",
         bench_factory="tb.ring.test_ring_chiplet:chiplet",
         bench_parameters={"chiplets": 3},

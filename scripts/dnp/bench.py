@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.dnp.isa import INSTRUCTIONS
 from contracts.dnp.topology import Grid, Topology
 from golden.dnp import digits as data
@@ -78,7 +78,7 @@ class Bench:
         return self
 
 
-def _clocks(text: str, inputs: dict[str, list[int]], config: CoreConfig) -> int:
+def _clocks(text: str, inputs: dict[str, list[int]], config: ProcessorConfig) -> int:
     """Clocks of a program in RTL; the run fails if golden and RTL differ in any clock."""
     from scripts.dnp.programs import prepared, run_golden
 
@@ -89,7 +89,7 @@ def _clocks(text: str, inputs: dict[str, list[int]], config: CoreConfig) -> int:
 
 def rates(out: Path = OUT) -> Bench:
     """Measure multiply-accumulates and words a clock inside repetitions, and clocks per instruction (D5, D6)."""
-    config = CoreConfig()
+    config = ProcessorConfig()
     supply = {"W": list(range(120))}
     slopes = {}
     for name, text, words in (
@@ -113,14 +113,14 @@ def rates(out: Path = OUT) -> Bench:
 #: Sizes of the three equal layers (D12), and processors per side; 260 begins at 2.
 _PROBLEMS = {60: (1, 2, 4, 8, 16, 32), 260: (2, 4, 8, 16, 32)}
 #: Memories of the benchmark's processors: few processors hold more weights each.
-_LARGE, _SMALL = CoreConfig(40_960, 1024, 4096), CoreConfig(4096, 256, 2048)
+_LARGE, _SMALL = ProcessorConfig(40_960, 1024, 4096), ProcessorConfig(4096, 256, 2048)
 _SMALL_FROM = 8
 _NETWORK_SEED = 1
 #: Largest n that the constants of eq. 5 are fitted to.
 _FITTED = 16
 
 
-def scaling_config(side: int) -> CoreConfig:
+def scaling_config(side: int) -> ProcessorConfig:
     """Return the memory depths a point of the benchmark uses."""
     return _SMALL if side >= _SMALL_FROM else _LARGE
 
@@ -149,7 +149,7 @@ def _forward_golden(neurons: int, mapping: Mapping) -> dict[str, Any]:
     return {"clocks": machine.state.clocks.tolist(), "blocked": machine.state.blocked.tolist()}
 
 
-def _forward_rtl(side: int, neurons: int, config: CoreConfig) -> dict[str, Any]:
+def _forward_rtl(side: int, neurons: int, config: ProcessorConfig) -> dict[str, Any]:
     given = {
         "side": side, "sizes": [neurons] * 3, "seed": _NETWORK_SEED, "topology": "TORUS",
         "config": [config.wm_depth, config.xm_depth, config.p_depth, config.table_bits],
@@ -157,7 +157,7 @@ def _forward_rtl(side: int, neurons: int, config: CoreConfig) -> dict[str, Any]:
     return _in_rtl(side, config, "forward_pass", given)
 
 
-def _in_rtl(side: int, config: CoreConfig, testcase: str, parameters: dict[str, Any]) -> dict[str, Any]:
+def _in_rtl(side: int, config: ProcessorConfig, testcase: str, parameters: dict[str, Any]) -> dict[str, Any]:
     """Let an array of `side` x `side` carry out a test of `sim.dnp.run_mapping`, and return what that leaves."""
     with TemporaryDirectory() as folder:
         result = Path(folder).resolve() / "result.json"
@@ -171,7 +171,7 @@ def _in_rtl(side: int, config: CoreConfig, testcase: str, parameters: dict[str, 
     return found
 
 
-def _mapping(side: int, neurons: int, config: CoreConfig) -> Mapping:
+def _mapping(side: int, neurons: int, config: ProcessorConfig) -> Mapping:
     return map_network(
         Network.random((neurons,) * 3, seed=_NETWORK_SEED), Grid(side, side, Topology.TORUS), config, stream=False
     )
@@ -340,7 +340,7 @@ def learning(out: Path = OUT, *, side: int = 4, hidden: int = 32, epochs: int = 
     """
     from sklearn.neural_network import MLPClassifier
 
-    config, digits = CoreConfig(), data.digits()
+    config, digits = ProcessorConfig(), data.digits()
     network = data.initial_network(hidden)
     mapping = map_network(network, Grid(side, side, Topology.TORUS), config, learning=data.LEARNING)
     model = NetworkModel(network, mapping.placement, config.table_bits)
@@ -396,7 +396,7 @@ def learning(out: Path = OUT, *, side: int = 4, hidden: int = 32, epochs: int = 
     return Bench("dnp-learning", ["figure", "measured", "beside it"], rows, numbers).finish(out, {"accuracy": curve})
 
 
-def _forward_clocks(hidden: int, side: int, config: CoreConfig, images: Any) -> float:
+def _forward_clocks(hidden: int, side: int, config: ProcessorConfig, images: Any) -> float:
     """Clocks per image of forward passes one after the other, in the cycle-exact machine."""
     grid = Grid(side, side, Topology.TORUS)
     mapping = map_network(data.initial_network(hidden), grid, config, samples=len(images))

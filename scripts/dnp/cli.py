@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.errors import InputError
-from golden.dnp.machine import DeadlockError
+from golden.dnp.array import DeadlockError
 from scripts.dnp import programs
 from scripts.flows.outputs import checked_file, write
 from scripts.options import Strict
@@ -28,7 +28,7 @@ _LARGEST = 65536
 _WmDepth = Annotated[int, typer.Option(help="Words of WM.", min=2, max=_LARGEST)]
 _XmDepth = Annotated[int, typer.Option(help="Words of XM.", min=2, max=_LARGEST)]
 _PDepth = Annotated[int, typer.Option(help="Words of program memory.", min=2, max=_LARGEST)]
-_DEFAULTS = CoreConfig()
+_DEFAULTS = ProcessorConfig()
 
 
 def asm(
@@ -42,7 +42,7 @@ def asm(
     """Assemble a program of the neural processor."""
     if out is not None:
         checked_file(out)
-    image = programs.load(program, CoreConfig(wm_depth, xm_depth, p_depth))
+    image = programs.load(program, ProcessorConfig(wm_depth, xm_depth, p_depth))
     if out is not None:
         write(out, programs.dump(image) + "\n")
     elif as_json:
@@ -53,7 +53,7 @@ def asm(
 
 def disasm(program: _Program) -> None:
     """Turn program words (JSON of `atoll asm`) back into text."""
-    print(programs.listing(programs.load(program, CoreConfig(*[_LARGEST] * 3)).program))
+    print(programs.listing(programs.load(program, ProcessorConfig(*[_LARGEST] * 3)).program))
 
 
 @dnp.command("run")
@@ -73,7 +73,7 @@ def run(
     p_depth: _PDepth = _DEFAULTS.p_depth,
 ) -> None:
     """Run a program and show registers and memories afterwards."""
-    config = CoreConfig(wm_depth, xm_depth, p_depth)
+    config = ProcessorConfig(wm_depth, xm_depth, p_depth)
     image = programs.load(program, config)
     words = programs.parse_inputs(inputs or [])
     machine = programs.prepared(image, words, config)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from hw.dnp.chip import NeuralChip
 from scripts.flows.yosys import yosys
 from sim.harness.build import ROOT, digest, to_rtlil
@@ -59,7 +59,7 @@ def _size(kind: str) -> float:
     return WEIGHTS.get(kind, 0.0)
 
 
-def chip_gates(config: CoreConfig | None = None) -> dict[str, Any]:
+def chip_gates(config: ProcessorConfig | None = None) -> dict[str, Any]:
     """Return NAND2 equivalents of a chip of four processors with its control block, and the cells behind them.
 
     Counters of clocks are left out: the paper's chip has none.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from contracts.dnp.config import WORD, CoreConfig
+from contracts.dnp.config import WORD, ProcessorConfig
 from contracts.dnp.gbus import HEADER, Operation, Space
 from contracts.dnp.isa import CONTROLS, INSTRUCTIONS, Kind, Operand, StopCode
+from golden.dnp.array import DeadlockError
 from golden.dnp.assembler import assemble
-from golden.dnp.machine import DeadlockError
 from scripts.dnp import programs
 
 __all__ = ["TUTORIAL", "TUTORIAL_INPUTS", "manual"]
@@ -79,7 +79,7 @@ def _instructions() -> str:
 
 def manual() -> str:
     """Return the text of ``docs/dnp2.md``."""
-    config = CoreConfig()
+    config = ProcessorConfig()
     image = assemble(TUTORIAL)
     stuck = programs.prepared(image, {}, config)
     try:

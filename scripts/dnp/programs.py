@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.dnp.isa import PORTS, Control, StopCode
 from contracts.errors import InputError
+from golden.dnp.array import ArrayModel, DeadlockError, EdgePort
 from golden.dnp.assembler import AssemblyError, Image, assemble
 from golden.dnp.disassembler import disassemble, one
-from golden.dnp.machine import DeadlockError, EdgePort, Machine
 from golden.dnp.state import COMMIT, Slot
 from golden.files import read_text
 from scripts.blocks import UserError
@@ -40,7 +40,7 @@ _WORD = 0xFFFF
 _DRAIN = 2
 
 
-def load(path: Path, config: CoreConfig) -> Image:
+def load(path: Path, config: ProcessorConfig) -> Image:
     """Assemble a file, or read a JSON dump of :func:`dump`.
 
     Raises
@@ -59,7 +59,7 @@ def load(path: Path, config: CoreConfig) -> Image:
         raise UserError(str(error)) from error
 
 
-def _dumped(path: Path, text: str, config: CoreConfig) -> Image:
+def _dumped(path: Path, text: str, config: ProcessorConfig) -> Image:
     """Read a dump; everything in it is checked, since it may be written by hand."""
     expected = "a dump of `atoll asm`: {program: [word, ...], wm: {address: word}, xm: {address: word}}"
     try:
@@ -131,9 +131,9 @@ def parse_inputs(given: list[str]) -> dict[str, list[int]]:
     return inputs
 
 
-def prepared(image: Image, inputs: dict[str, list[int]], config: CoreConfig) -> Machine:
+def prepared(image: Image, inputs: dict[str, list[int]], config: ProcessorConfig) -> ArrayModel:
     """Return a started machine of one processor, its neighbours ready to send `inputs` and to take everything."""
-    machine = Machine(config)
+    machine = ArrayModel(config)
     machine.load(0, image.program, image.wm, image.xm)
     machine.start()
     for port, words in inputs.items():
@@ -142,13 +142,13 @@ def prepared(image: Image, inputs: dict[str, list[int]], config: CoreConfig) -> 
     return machine
 
 
-def trace(machine: Machine, image: Image, limit: int = LIMIT) -> Iterator[str]:
+def trace(machine: ArrayModel, image: Image, limit: int = LIMIT) -> Iterator[str]:
     """Run to the end; yield a line for every instruction as the add stage carries it out.
 
     Raises
     ------
     DeadlockError, TimeoutError
-        As for `Machine.run`.
+        As for `ArrayModel.run`.
     """
     state = machine.state
     texts: dict[int, str] = {}
@@ -169,20 +169,20 @@ def trace(machine: Machine, image: Image, limit: int = LIMIT) -> Iterator[str]:
         yield f"{clock:6d}  {pc:5d}  {text:32}  A = {int(state.a[0]):6d}{waits}"
 
 
-def run_golden(machine: Machine, limit: int = LIMIT) -> dict[str, Any]:
+def run_golden(machine: ArrayModel, limit: int = LIMIT) -> dict[str, Any]:
     """Run the machine to its end, at most `limit` clocks, and return :func:`result`."""
     machine.run(limit)
     return finished(machine)
 
 
-def finished(machine: Machine) -> dict[str, Any]:
+def finished(machine: ArrayModel) -> dict[str, Any]:
     """Let the words in the output buffers leave, then return :func:`result`."""
     for _ in range(_DRAIN):
         machine.step()
     return result(machine)
 
 
-def result(machine: Machine) -> dict[str, Any]:
+def result(machine: ArrayModel) -> dict[str, Any]:
     """Return registers, memories and counters of the first processor, as JSON can hold them."""
     s = machine.state
     return {
@@ -205,7 +205,7 @@ def stuck(program: str, error: DeadlockError) -> InputError:
     return InputError(program, str(error), "words for every port that is read: --in W=1,2,3")
 
 
-def run_rtl(image: Image, inputs: dict[str, list[int]], config: CoreConfig) -> None:
+def run_rtl(image: Image, inputs: dict[str, list[int]], config: ProcessorConfig) -> None:
     """Run the program in RTL and compare every register, memory word and counter with the golden machine.
 
     Raises

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -20,12 +19,13 @@ from golden.image import row_bytes
 from golden.model.float_model import accuracy
 from golden.model.layer import Int16Array
 from golden.model.network import predictions
-from hw.attributes.core import CoreConfig
-from scripts.config import Sizes
+from hw.attributes.core import AttributeCoreConfig
+from hw.config import MachineConfig
+from scripts.flows import schema
 from scripts.flows.progress import Steps
 from scripts.flows.simulations import Placed, limits_of, simulate_batches
 from scripts.flows.table import accuracies
-from sim.attributes.batch_jobs import Ran
+from sim.runner.batches import Ran
 
 __all__ = ["Sampling", "batch_rows", "parse_fan_out", "plan_batches"]
 
@@ -88,7 +88,7 @@ class Batches:
 
     sampling: Sampling
     placed: Placed
-    sizes: Sizes
+    sizes: MachineConfig
     image: BatchImage
     shares: Sequence[Sequence[IntArray]]
 
@@ -108,7 +108,7 @@ class Batches:
         """Return a line for each batch that is not bit-exact, or that ended with an error."""
         lines = []
         for number, (out, (batch, rows)) in enumerate(zip(ran, self.exact, strict=True)):
-            failed = [said for said in out.completions if said["error"]]
+            failed = [run.completion for run in out.runs if run.completion["error"]]
             if failed:
                 lines.append(f"batch {number} ended with {Error(failed[0]['error']).name}, info {failed[0]['info']:#x}")
             elif not np.array_equal(out.nodes, batch.nodes):
@@ -117,15 +117,15 @@ class Batches:
                 lines.append(f"batch {number}: {int((out.results != rows).sum())} of {rows.size} values differ")
         return lines
 
-    def figures(self, floating: IntArray, ran: Sequence[Ran]) -> dict[str, Any]:
-        """Return what `result.json` says of them.
+    def figures(self, floating: IntArray, ran: Sequence[Ran]) -> schema.Batch:
+        """Return their figures in `result.json`.
 
         Parameters
         ----------
         floating
             int64 [nodes], classes of the float network without sampling, by VID in the graph as given.
         ran
-            What a simulation left; none: nothing was simulated.
+            Results of a simulation; none: nothing was simulated.
         """
         graph = self.placed.problem.graph
         roots = [roots for share in self.shares for roots in share]
@@ -135,46 +135,49 @@ class Batches:
         for nodes, rows in zip(roots, results, strict=True):
             labelled[nodes] = predictions(rows)
             mine[nodes] = True
-        cycles = {}
+        cycles = None
         if ran:
             parts = np.zeros((len(self.shares), 2), dtype=np.int64)
             for out in ran:
-                parts[out.chiplet, : len(out.cycles)] += out.cycles
+                parts[out.chiplet, : len(out.runs)] += [run.cycles for run in out.runs]
             last = parts[parts.sum(axis=1).argmax()]
-            cycles = {"total": int(last.sum()), "sample": int(last[0]), "layers": int(last[1])}
-        return {
-            "size": self.sampling.size,
-            "fan_out": list(self.sampling.fan_out),
-            "order": self.sampling.order,
-            "batches": [len(share) for share in self.shares],
-            "positions": sum(batch.nodes.size for batch, _ in self.exact),
-            "bit_exact": not self.differences(ran) if ran else None,
-            # Of the chiplet that ends last.
-            "cycles": cycles or None,
-            "external_bytes": {
-                kind: sum(out.counters[f"bytes_{kind}"] for out in ran) if ran else None for kind in ("read", "written")
-            },
-            "accuracy": {"float": accuracy(wanted, graph, mine), "machine": accuracy(labelled, graph, mine)},
-        }
+            cycles = schema.BatchCycles(total=int(last.sum()), sample=int(last[0]), layers=int(last[1]))
+        return schema.Batch(
+            size=self.sampling.size,
+            fan_out=list(self.sampling.fan_out),
+            order=self.sampling.order,
+            batches=[len(share) for share in self.shares],
+            positions=sum(batch.nodes.size for batch, _ in self.exact),
+            bit_exact=not self.differences(ran) if ran else None,
+            # The chiplet that ends last.
+            cycles=cycles,
+            external_bytes=schema.Moved(
+                read=sum(out.memory["bytes_read"] for out in ran) if ran else None,
+                written=sum(out.memory["bytes_written"] for out in ran) if ran else None,
+            ),
+            accuracy=schema.SampledAccuracy(
+                float=accuracy(wanted, graph, mine), machine=accuracy(labelled, graph, mine)
+            ),
+        )
 
-    def cache(self, ran: Sequence[Ran]) -> dict[str, Any] | None:
-        """Return what `result.json` says of the attribute RAMs of all chiplets; None without a simulation."""
+    def cache(self, ran: Sequence[Ran]) -> schema.AttributeCache | None:
+        """Return the figures of the attribute RAMs of all chiplets; None without a simulation."""
         if not ran:
             return None
         attribute = _core(self.sizes).attribute
         flows = {name: sum(out.batch[name] for out in ran) for name in _FLOWS}
-        return {
-            "requests": sum(flows.values()),
-            "misses": flows["missed"],
+        return schema.AttributeCache(
+            requests=sum(flows.values()),
+            misses=flows["missed"],
             **flows,
-            "slots": attribute.slots,
-            "ways": attribute.ways,
-            "policy": attribute.policy.name.lower(),
-            "sub_batches": sum(-(-out.batch["positions"] // attribute.slots) for out in ran),
-        }
+            slots=attribute.slots,
+            ways=attribute.ways,
+            policy=attribute.policy.name.lower(),
+            sub_batches=sum(-(-out.batch["positions"] // attribute.slots) for out in ran),
+        )
 
 
-def plan_batches(sampling: Sampling, placed: Placed, sizes: Sizes, config: str, seed: int) -> Batches:
+def plan_batches(sampling: Sampling, placed: Placed, sizes: MachineConfig, config: str, seed: int) -> Batches:
     """Share the roots out: each chiplet samples for those that it owns.
 
     Parameters
@@ -195,12 +198,12 @@ def plan_batches(sampling: Sampling, placed: Placed, sizes: Sizes, config: str, 
         raise InputError("batch", f"is {sampling.size}", "at least 1 root")
     if sampling.order not in ORDERS:
         raise unknown("order", sampling.order, ORDERS)
-    if sizes.units.attributes is None:
+    if sizes.attributes is None:
         what = "has no attribute core for mini-batches"
         raise InputError(f"configuration {config}", what, "one with a section attributes")
     plan = Plan(sampling.fan_out, seed=seed)
     limits = limits_of(sizes.community) if sizes.community else None
-    image = BatchImage(placed.problem, plan, sampling.size, sampling.slotted, limits)
+    image = BatchImage(placed.problem, plan, sampling.size, sampling.slotted, limits, sizes.chiplet.pe.weight_room)
     _check_fits(image, sizes)
     roots = _roots(placed.problem.graph, sampling.order)
     owners = placed.placement.owners(roots)
@@ -208,9 +211,9 @@ def plan_batches(sampling: Sampling, placed: Placed, sizes: Sizes, config: str, 
     return Batches(sampling, placed, sizes, image, [share[: sampling.most or None] for share in shares])
 
 
-def _core(sizes: Sizes) -> CoreConfig:
-    assert sizes.units.attributes is not None
-    return sizes.units.attributes
+def _core(sizes: MachineConfig) -> AttributeCoreConfig:
+    assert sizes.attributes is not None
+    return sizes.attributes
 
 
 def _roots(graph: Graph, order: str) -> IntArray:
@@ -220,7 +223,7 @@ def _roots(graph: Graph, order: str) -> IntArray:
     return nodes[chosen[nodes]]
 
 
-def _check_fits(image: BatchImage, sizes: Sizes) -> None:
+def _check_fits(image: BatchImage, sizes: MachineConfig) -> None:
     """Refuse what the machine has no room for; the hardware would refuse it too."""
     core, plan, problem = _core(sizes), image.plan, image.problem
     attribute, size = core.attribute, image.size
@@ -245,36 +248,32 @@ def _check_fits(image: BatchImage, sizes: Sizes) -> None:
         raise InputError("batch", f"of {size} roots has {positions} positions", f"at most {most} ({why})")
 
 
-def batch_rows(batch: dict[str, Any] | None, cache: dict[str, Any] | None) -> list[tuple[str, str]]:
+def batch_rows(batch: schema.Batch | None, cache: schema.AttributeCache | None) -> list[tuple[str, str]]:
     """Return the rows of the printed summary about mini-batches, if there are any."""
     if batch is None:
         return []
-    names = {"accuracy": "machine", "float without sampling": "float"}
-    measured = accuracies({name: batch["accuracy"][key] for name, key in names.items()}, "root")
+    found = batch.accuracy
+    measured = accuracies({"accuracy": found.machine, "float without sampling": found.float}, "root")
     rows = [
         (
             "mini-batches",
-            f"{', '.join(map(str, batch['batches']))} of {batch['size']} roots, fan-out "
-            f"{', '.join(map(str, batch['fan_out']))}: {batch['positions']:,} positions; "
-            f"{measured}",
+            f"{', '.join(map(str, batch.batches))} of {batch.size} roots, fan-out "
+            f"{', '.join(map(str, batch.fan_out))}: {batch.positions:,} positions; {measured}",
         )
     ]
-    if batch["cycles"]:
-        spent, moved = batch["cycles"], batch["external_bytes"]
+    if spent := batch.cycles:
+        moved = batch.external_bytes
         rows += [
-            (
-                "  their cycles",
-                f"{spent['total']:,}: sampling and attributes {spent['sample']:,}, layers {spent['layers']:,}",
-            ),
-            ("  their external bytes", f"{moved['read']:,} read, {moved['written']:,} written"),
+            ("  their cycles", f"{spent.total:,}: sampling and attributes {spent.sample:,}, layers {spent.layers:,}"),
+            ("  their external bytes", f"{moved.read:,} read, {moved.written:,} written"),
         ]
     if cache:
         rows.append(
             (
                 "attribute cache",
-                f"{cache['requests']:,} requests in {cache['sub_batches']} sub-batches of {cache['slots']}: "
-                f"{cache['missed']:,} missed, {cache['in_place']:,} in place, {cache['cached']:,} in the cache, "
-                f"{cache['moved']:,} moved",
+                f"{cache.requests:,} requests in {cache.sub_batches} sub-batches of {cache.slots}: "
+                f"{cache.missed:,} missed, {cache.in_place:,} in place, {cache.cached:,} in the cache, "
+                f"{cache.moved:,} moved",
             )
         )
     return rows

@@ -4,6 +4,7 @@ A run without RTL is refused for the same reasons, so that it says what the mach
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -15,9 +16,10 @@ from golden.head import check_head, head_of
 from golden.model.float_model import FloatModel
 from golden.model.quantise import outline
 from golden.model.training import learnable
+from hw.config import MachineConfig
 from hw.host.hosted import Hosted
-from hw.machine import Units, machine_of
-from scripts.config import Sizes, load_ring, names
+from hw.machine import machine_of
+from scripts.config import load_machine, names
 from scripts.flows.batch import plan_batches
 from scripts.flows.request import Request
 from scripts.flows.simulations import PLACEMENTS, images_of, place
@@ -25,7 +27,7 @@ from scripts.flows.simulations import PLACEMENTS, images_of, place
 __all__ = ["check", "head_wanted", "used"]
 
 
-def check(request: Request, graph: Graph, network: FloatModel | None, sizes: Sizes) -> None:
+def check(request: Request, graph: Graph, network: FloatModel | None, sizes: MachineConfig) -> None:
     """Refuse a run that the machine cannot carry out.
 
     Parameters
@@ -53,7 +55,7 @@ def check(request: Request, graph: Graph, network: FloatModel | None, sizes: Siz
         raise InputError(error.where, error.what, f"{error.expected}, or --config {other}") from None
 
 
-def used(sizes: Sizes, ends: bool, head: bool, batches: bool) -> Sizes:
+def used(sizes: MachineConfig, ends: bool, head: bool, batches: bool) -> MachineConfig:
     """Return the machine without the units that a run has nothing to do for.
 
     Parameters
@@ -63,11 +65,11 @@ def used(sizes: Sizes, ends: bool, head: bool, batches: bool) -> Sizes:
     ends, head, batches
         Whether layers end on the neural chip, a head learns there, and mini-batches are sampled.
     """
-    neural, attributes = sizes.units.neural, sizes.units.attributes
-    return sizes._replace(units=Units(neural if ends or head else None, attributes if batches else None))
+    neural, attributes = sizes.neural if ends or head else None, sizes.attributes if batches else None
+    return replace(sizes, neural=neural, attributes=attributes)
 
 
-def head_wanted(request: Request, graph: Graph, network: FloatModel, sizes: Sizes) -> Head | None:
+def head_wanted(request: Request, graph: Graph, network: FloatModel, sizes: MachineConfig) -> Head | None:
     """Return the head that was asked for, if one was.
 
     Raises
@@ -78,7 +80,7 @@ def head_wanted(request: Request, graph: Graph, network: FloatModel, sizes: Size
     if request.head is None:
         return None
     check_head(graph, request.head, len(network.weights))
-    neural = sizes.units.neural
+    neural = sizes.neural
     if neural is None:
         raise _lacks(request, "neural", "neural chip for a head")
     return head_of(network.weights[-1].shape[0], graph.classes, neural.core, request.seed)
@@ -100,7 +102,7 @@ def _untrained(request: Request, graph: Graph) -> FloatModel:
     )
 
 
-def _try(request: Request, graph: Graph, network: FloatModel, sizes: Sizes) -> None:
+def _try(request: Request, graph: Graph, network: FloatModel, sizes: MachineConfig) -> None:
     """Refuse what does not fit; `network` has the shapes of the one that will run."""
     community = sizes.community
     if request.placement not in PLACEMENTS:
@@ -108,7 +110,7 @@ def _try(request: Request, graph: Graph, network: FloatModel, sizes: Sizes) -> N
     if request.placement != "tiles" and sizes.chiplets == 1 and community is None:
         raise InputError("--placement", "does nothing on one chiplet with gather PEs", "several --chiplets")
     _check_layers(network, sizes)
-    neural = sizes.units.neural
+    neural = sizes.neural
     problem = outline(network, graph, core=neural.core if neural else None)
     if problem.model.ends and neural is None:
         raise _lacks(request, "neural", f"neural chip for {network.activation}")
@@ -125,15 +127,15 @@ def _try(request: Request, graph: Graph, network: FloatModel, sizes: Sizes) -> N
         raise InputError(f"configuration {request.config}", str(error), "sizes that fit together") from None
 
 
-def _that_would_do(request: Request, graph: Graph, network: FloatModel, sizes: Sizes) -> Iterator[str]:
+def _that_would_do(request: Request, graph: Graph, network: FloatModel, sizes: MachineConfig) -> Iterator[str]:
     """Yield named configurations that the run fits: of the same kind first, the default one, then the smallest."""
 
     def cost(name: str) -> tuple[bool, bool, int, int]:
         found = others[name]
-        chiplet, other_kind = found.chiplet, type(found.chiplet) is not type(sizes.chiplet)
+        chiplet, other_kind = found.chiplet, found.chiplet.kind != sizes.chiplet.kind
         return other_kind, name != Request.config, chiplet.lanes * found.chiplets, chiplet.pe.weight_rows
 
-    others = {name: load_ring(name, request.chiplets) for name in names() if name != request.config}
+    others = {name: load_machine(name, request.chiplets) for name in names() if name != request.config}
     for name in sorted(others, key=cost):
         try:
             _try(request, graph, network, others[name])
@@ -142,18 +144,14 @@ def _that_would_do(request: Request, graph: Graph, network: FloatModel, sizes: S
         yield name
 
 
-def _check_layers(network: FloatModel, sizes: Sizes) -> None:
+def _check_layers(network: FloatModel, sizes: MachineConfig) -> None:
     """Refuse a layer that the PEs have no room for; the hardware would refuse it too."""
     pe, section = sizes.chiplet.pe, "community" if sizes.community else "pe"
     for number, weight in enumerate(network.weights):
-        f_in, f_out = weight.shape
-        if f_out > pe.max_out:
-            what = f"has {f_out} output features"
-            raise InputError(f"layer {number}", what, f"at most {pe.max_out} ([{section}] max_out)")
-        chunks = 1 << (-(-f_out // pe.lanes) - 1).bit_length()
-        if f_in * chunks > pe.weight_rows:
-            what = f"needs {f_in * chunks} rows of {pe.lanes} weights"
-            raise InputError(f"layer {number}", what, f"at most {pe.weight_rows} ([{section}] weight_rows)")
+        try:
+            pe.weight_room.blocks(*weight.shape)
+        except InputError as error:
+            raise InputError(f"layer {number}", error.what, f"{error.expected} ([{section}] weight_rows)") from None
 
 
 def _lacks(request: Request, section: str, what: str) -> InputError:

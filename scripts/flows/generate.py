@@ -17,7 +17,7 @@ from typing import Any
 from amaranth.hdl import Shape
 from amaranth.lib import data
 
-from hw.stream.once import modules_of
+from hw.stream.black_box import black_boxes_of
 from scripts.blocks import Block
 from scripts.flows.outputs import checked_folder, publishing
 from scripts.flows.ports import flat_ports
@@ -184,7 +184,7 @@ def generate_component(
     # Modules that the component has many instances of and leaves to be emitted once.
     with TemporaryDirectory() as scratch:
         text = publishable(to_rtlil(component, module), Path(scratch), module)
-        for name, part in modules_of(component).items():
+        for name, part in black_boxes_of(component).items():
             text += "\n" + publishable(to_rtlil(part, name), Path(scratch), name)
     made = Generated(
         block=title,

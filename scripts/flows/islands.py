@@ -17,12 +17,12 @@ from contracts import Error
 from contracts.errors import InputError
 from golden.datasets import load
 from golden.graph import Graph
-from golden.islands.locator import Limits
-from golden.islands.order import check_order
-from golden.islands.partition import check_records
-from golden.islands.record import Record, records_of
-from golden.islands.schedule import ANY, Choice, Schedule, quarter
-from hw.islands.config import LocatorConfig
+from golden.locator.locator import Limits
+from golden.locator.order import check_order
+from golden.locator.partition import check_records
+from golden.locator.record import Record, records_of
+from golden.locator.schedule import ANY, Choice, Schedule, quarter
+from hw.locator.config import LocatorConfig
 from scripts.flows.doctor import require_simulator
 from scripts.flows.outputs import checked_folder, publishing
 from scripts.flows.table import show
@@ -30,15 +30,15 @@ from sim.harness import BuildOptions
 from sim.harness.build import Build
 from sim.harness.modules import module_sources
 from sim.harness.run import run
-from sim.islands.island_machine import IslandMachine, lay_out, worker_blocks
+from sim.locator.locator_design import LocatorDesign, lay_out, worker_blocks
 from sim.models.memory import LATENCY, plusargs
 from sim.models.simulate import build_with_memory
 from sim.models.wrap import MemoryModel
 
 __all__ = ["Found", "Request", "draw", "find", "fitting", "islands", "remark", "windowed"]
 
-_BENCH = "sim.islands.one_run"
-_MODULE = "island_machine"
+_BENCH = "sim.locator.one_run"
+_MODULE = "locator_design"
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Request:
     engines, outputs
         Of the locator.
     choice
-        Of thresholds and of the largest community; default: as `golden.islands.schedule.falling` and `quarter` say.
+        Of thresholds and of the largest community; default: as `golden.locator.schedule.falling` and `quarter` say.
     window
         Vertices whose state is on the chip, a power of two; 0: all. With a window the edges stay in memory, too.
     out
@@ -78,7 +78,7 @@ class Found:
     records
         Of all streams, one stream after another.
     counters
-        As `hw.islands.locator.Counters`, and ``total_cycles`` from the command to its completion.
+        As `hw.locator.locator.Counters`, and ``total_cycles`` from the command to its completion.
     """
 
     graph: Graph
@@ -146,7 +146,7 @@ def windowed(config: LocatorConfig, window: int) -> LocatorConfig:
 @cache
 def _simulator(config: LocatorConfig, depth: int) -> Build:
     """Build a locator with a memory of `depth` beats; many engines take a while even if they have been built before."""
-    component = IslandMachine(**asdict(config))
+    component = LocatorDesign(**asdict(config))
     return build_with_memory(
         component,
         _MODULE,
@@ -166,6 +166,8 @@ def find(
     stall: float = 0.0,
 ) -> Found:
     """Run the locator in RTL on a graph.
+
+    The locator is a block and no machine: it takes a command in place of images, so `sim.runner` does not run it.
 
     Parameters
     ----------

@@ -12,12 +12,12 @@ from contracts.errors import InputError
 from golden.community.image import vids_of
 from golden.graph import Graph, IntArray
 from golden.image import Image
-from golden.islands.locator import Limits
-from golden.islands.order import check_order
-from golden.islands.partition import check_records
-from golden.islands.record import Record
-from golden.islands.schedule import Choice, Schedule
-from hw.community.chiplet import MachineConfig
+from golden.locator.locator import Limits
+from golden.locator.order import check_order
+from golden.locator.partition import check_records
+from golden.locator.record import Record
+from golden.locator.schedule import Choice, Schedule
+from hw.community.config import CommunityChipletConfig
 from sim.models.records import located
 
 __all__ = ["Located", "Search", "limits_of", "read_back", "search_of", "wrong_records"]
@@ -33,7 +33,7 @@ class Search(NamedTuple):
     limits: Limits
 
 
-def search_of(graph: Graph, config: MachineConfig | None, choice: Choice) -> Search | None:
+def search_of(graph: Graph, config: CommunityChipletConfig | None, choice: Choice) -> Search | None:
     """Return how a chiplet is to locate the communities of a graph.
 
     Parameters
@@ -41,7 +41,7 @@ def search_of(graph: Graph, config: MachineConfig | None, choice: Choice) -> Sea
     graph, config
         The graph, and sizes of the chiplet; None: it has gather PEs.
     choice
-        What the user wants; the rest is as `golden.islands.schedule.falling` says, and as large as fits.
+        What the user wants; the rest is as `golden.locator.schedule.falling` says, and as large as fits.
 
     Returns
     -------
@@ -69,12 +69,12 @@ def search_of(graph: Graph, config: MachineConfig | None, choice: Choice) -> Sea
     return Search(choice.schedule(graph), replace(limits, c_max=c_max))
 
 
-def limits_of(config: MachineConfig) -> Limits:
+def limits_of(config: CommunityChipletConfig) -> Limits:
     """Return what the locator of a chiplet can hold of a community."""
     return Limits(config.locator.c_max, config.locator.hubs)
 
 
-def read_back(folder: Path, position: IntArray, images: Sequence[Image], *, alone: bool) -> Located:
+def read_back(folder: Path, position: IntArray, images: Sequence[Image]) -> Located:
     """Return what every chiplet has located for the first layer; later layers have the same records.
 
     Parameters
@@ -85,8 +85,6 @@ def read_back(folder: Path, position: IntArray, images: Sequence[Image], *, alon
         int64 [nodes], VID in the images of each VID in the graph as given.
     images
         Of all chiplets.
-    alone
-        There is one chiplet and no ring.
     """
     called = np.argsort(position)
 
@@ -99,7 +97,7 @@ def read_back(folder: Path, position: IntArray, images: Sequence[Image], *, alon
 
     found = []
     for number, image in enumerate(images):
-        tiles = zip(located(folder, None if alone else number), vids_of(image), strict=False)
+        tiles = zip(located(folder, number), vids_of(image), strict=False)
         found.append([[given(record, vids) for record in records] for records, vids in tiles])
     return found
 

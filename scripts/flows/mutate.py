@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hw.stream.once import modules_of
+from hw.stream.black_box import black_boxes_of
 from scripts.blocks import Block, UserError, measured_elsewhere
 from scripts.flows.equivalence import Verdict, compare, without_effect
 from scripts.flows.modules import own_modules
@@ -128,7 +128,7 @@ class Mutator:
         self.folder = BUILD / "mutate" / f"{name}-{key}"
         with locked(BUILD / "mutate" / f"{self.folder.name}.lock"):
             if not (self.folder / "mutated.v").exists():
-                self._make(model, boxes(modules_of(component)), name, own, self.folder)
+                self._make(model, boxes(black_boxes_of(component)), name, own, self.folder)
         return (self.folder / "mutated.v").read_text()
 
     def _make(self, model: str, boxes: str, name: str, own: Iterable[str], folder: Path) -> None:

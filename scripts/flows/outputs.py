@@ -25,14 +25,14 @@ _LOCK = "lock"
 
 
 def checked_folder(path: Path, option: str = "--out") -> Path:
-    """Make a folder for results, and see whether a file can be written there.
+    """Check that a folder for results can be made and written to; afterwards everything is as before.
 
     Parameters
     ----------
     path
-        The folder; its parents are made too.
+        Folder, which need not exist; `scratch`, `publishing` and `write` make it.
     option
-        How the user named it, for the message.
+        Option by which the user named it, for the message.
 
     Raises
     ------
@@ -40,8 +40,7 @@ def checked_folder(path: Path, option: str = "--out") -> Path:
         If something else has that name, or nothing can be written there.
     """
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(prefix=_PREFIX, dir=path):
+        with _made(path), tempfile.TemporaryFile(prefix=_PREFIX, dir=path):
             pass
     except (FileExistsError, NotADirectoryError):
         raise InputError(f"{option} {path}", "there is a file of that name", "a folder, or none yet") from None
@@ -51,7 +50,7 @@ def checked_folder(path: Path, option: str = "--out") -> Path:
 
 
 def checked_file(path: Path, option: str = "--out") -> Path:
-    """See whether a file can be written, and make its folder.
+    """Check that a file can be written, as `checked_folder` does.
 
     Raises
     ------
@@ -82,7 +81,8 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Write a file as a whole, text in UTF-8; its folder exists."""
+    """Write a file as a whole, text in UTF-8; make its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as fresh:
         fresh.write_bytes(content.encode() if isinstance(content, str) else content)
 
@@ -91,8 +91,8 @@ def write(path: Path, content: str | bytes) -> None:
 def publishing(folder: Path) -> Iterator[Path]:
     """Give a folder to write files into, all of which then appear in `folder` together.
 
-    Two commands that end at the same time leave the files of one of them, not some of each. After an exception nothing
-    has changed in `folder`, which exists.
+    Two commands that end at the same time leave the files of one of them, not some of each. An exception leaves
+    `folder` as it was before.
     """
     with scratch(folder) as mine:
         staged = mine / "results"
@@ -105,22 +105,23 @@ def publishing(folder: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def scratch(folder: Path) -> Iterator[Path]:
-    """Give a folder of one's own inside `folder`, which exists, for all that is needed only on the way.
+    """Yield a new folder inside `folder` for temporary files; `folder` is made if it does not exist.
 
-    It is removed at the end, and after an exception too, unless somebody should look into it (`keep`). Folders of
-    commands that were killed are removed by the next one.
+    The new folder is removed at the end, after an exception too, unless `keep` renames it; so is `folder` if it was
+    made here and is empty. The next command removes the new folders of commands that were killed.
     """
-    with _alone(folder):
-        for path in folder.glob(f"{_PREFIX}*"):
-            _remove_if_left(path)
-        mine = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}run-", dir=folder))
-        lock = (mine / _LOCK).open("w")
-        fcntl.flock(lock, fcntl.LOCK_EX)
-    try:
-        with lock:
-            yield mine
-    finally:
-        shutil.rmtree(mine, ignore_errors=True)
+    with _made(folder):
+        with _alone(folder):
+            for path in folder.glob(f"{_PREFIX}*"):
+                _remove_if_left(path)
+            mine = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}run-", dir=folder))
+            lock = (mine / _LOCK).open("w")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            with lock:
+                yield mine
+        finally:
+            shutil.rmtree(mine, ignore_errors=True)
 
 
 def keep(mine: Path, folder: Path) -> Path:
@@ -137,6 +138,19 @@ def _remove_if_left(path: Path) -> None:
     with contextlib.suppress(OSError), (path / _LOCK).open("r") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(path, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """Make a folder and its parents; at the end, remove those that did not exist before and are empty."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            for path in missing:
+                path.rmdir()
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from scripts.config import Sizes
+from hw.config import MachineConfig
 from scripts.flows.progress import Steps, building, duration, simulating
 from scripts.flows.request import Request
 
@@ -25,12 +25,12 @@ def steps_of(request: Request) -> list[str]:
     return [*names, "report"]
 
 
-def kind_of(request: Request, sizes: Sizes) -> str:
+def kind_of(request: Request, sizes: MachineConfig) -> str:
     """Return what decides how long a run takes, for `scripts.flows.progress.former`."""
     return repr((replace(request, out=Path()), sizes))
 
 
-def introduce(request: Request, sizes: Sizes, steps: Steps) -> None:
+def introduce(request: Request, sizes: MachineConfig, steps: Steps) -> None:
     """Say what a run is going to do, and how long that takes.
 
     Parameters

@@ -8,13 +8,14 @@ from typing import NamedTuple
 from golden.datasets import load
 from golden.dnp.head import Head
 from golden.graph import Graph
+from golden.importing.importer import read_network
 from golden.model.float_model import FloatModel
 from golden.model.hints import hints, hints_of_weights
 from golden.model.network import Problem
 from golden.model.quantise import quantise
 from golden.model.training import train
-from golden.model.weights import model_of, read_weights
-from scripts.config import Sizes
+from golden.model.weights import model_of
+from hw.config import MachineConfig
 from scripts.flows.checks import check, head_wanted, used
 from scripts.flows.request import Request
 from scripts.flows.simulations import Placed, place
@@ -37,7 +38,7 @@ class Prepared(NamedTuple):
         The same problem, VIDs and rows in the order of the chiplets that own them.
     """
 
-    sizes: Sizes
+    sizes: MachineConfig
     graph: Graph
     network: FloatModel
     problem: Problem
@@ -55,7 +56,7 @@ class Examined(NamedTuple):
     network
         That of the weight file; None: it is to be trained.
     hints
-        A line for each thing that can be run and is probably not what was meant.
+        A line for each thing that can be run and is probably not what was meant, or that a state dict does not hold.
     """
 
     graph: Graph
@@ -63,7 +64,7 @@ class Examined(NamedTuple):
     hints: list[str]
 
 
-def examine(request: Request, sizes: Sizes) -> Examined:
+def examine(request: Request, sizes: MachineConfig) -> Examined:
     """Read the input of a run, and refuse what cannot be carried out.
 
     Parameters
@@ -78,13 +79,16 @@ def examine(request: Request, sizes: Sizes) -> Examined:
     """
     graph = load(request.dataset)
     asked = model_of(request.model) if request.model else None
-    given = read_weights(str(request.model_file), asked, graph) if request.model_file else None
+    given, said = None, hints(graph)
+    if request.model_file:
+        given, notes = read_network(str(request.model_file), asked, graph)
+        said += notes + hints_of_weights(given, graph)
     check(request, graph, given, sizes)
-    return Examined(graph, given, hints(graph) + (hints_of_weights(given, graph) if given else []))
+    return Examined(graph, given, said)
 
 
 def prepare(
-    request: Request, sizes: Sizes, examined: Examined, stage: Callable[[str], None] = lambda name: None
+    request: Request, sizes: MachineConfig, examined: Examined, stage: Callable[[str], None] = lambda name: None
 ) -> Prepared:
     """Train a network if none is given, quantise it and share it out.
 
@@ -100,7 +104,7 @@ def prepare(
     InputError
         If the network cannot be quantised.
     """
-    neural = sizes.units.neural
+    neural = sizes.neural
     graph, network = examined.graph, examined.network
     if network is None:
         stage("training")

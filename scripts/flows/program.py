@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from contracts import COMMANDS
 from golden.image_format import Command, Region
-from scripts.config import load_ring
+from scripts.config import load_machine
 from scripts.flows.prepare import examine, prepare
 from scripts.flows.request import Request
 from scripts.flows.simulations import images_of
@@ -37,7 +37,7 @@ def program(request: Request) -> None:
 
 def listing(request: Request) -> Iterator[tuple[int, int, int, int, str, str]]:
     """Yield chiplet, number, line, layer, opcode and operands of every command."""
-    sizes = load_ring(request.config, request.chiplets)
+    sizes = load_machine(request.config, request.chiplets)
     ready = prepare(request, sizes, examine(request, sizes))
     for chiplet, image in enumerate(images_of(ready.sizes, ready.placed)):
         for number, command in enumerate(image.commands):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contracts import Model
-from golden.islands.schedule import ANY, Choice
+from golden.locator.schedule import ANY, Choice
 from golden.model.activation import RELU
 from golden.model.training import Training
 from golden.model.weights import model_of
@@ -35,7 +35,7 @@ class Request:
     activation
         Between layers, of training: a name of `golden.model.activation.FUNCTIONS`.
     model_file
-        Weights to use instead of training.
+        Weights to use instead of training: an archive, or a state dict of PyTorch Geometric.
     rtl
         Simulate; otherwise the golden model alone.
     out

@@ -1,11 +1,10 @@
-"""The contents of `result.json`: every figure of a run, made from what the models and the simulation left."""
+"""Every figure of a run, computed from the results of the models and of the simulation."""
 
 import platform
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
-from typing import Any
 
 import numpy as np
 
@@ -13,13 +12,14 @@ from golden.head import HeadProblem
 from golden.metrics import compulsory_bytes, limit_cycles, port_cycles, useful_operations
 from golden.model.float_model import FloatModel, accuracy
 from golden.model.network import LayerResult, Problem
-from scripts.config import Sizes, as_dict
+from hw.config import MachineConfig
+from scripts.flows import schema
 from scripts.flows.batch import Batches
 from scripts.flows.request import Request
 from scripts.flows.simulations import HeadRun, Simulated, classes_of
 from scripts.version import commit
-from sim.attributes.batch_jobs import Ran
-from sim.chiplet.host import Phase
+from sim.runner.batches import Ran
+from sim.runner.phases import Phase
 
 __all__ = ["SCHEMA", "Learnt", "cycles_by_phase", "make_result"]
 
@@ -41,27 +41,27 @@ class Learnt:
         done = self.done
         return None if done is None else done.errors or self.problem.differences(done.results)
 
-    def figures(self, network: float | None) -> dict[str, Any]:
-        """Return what `result.json` says of it, beside the accuracy of the network's own last layer."""
+    def figures(self, network: float | None) -> schema.Head:
+        """Return its figures, beside the accuracy of the network's own last layer."""
         problem, done = self.problem, self.done
         graph = problem.problem.graph
         scores = done.results[-1] if done else problem.exact.scoring
-        return {
-            "epochs": problem.epochs,
-            "features": problem.head.features,
-            "classes": problem.head.classes,
-            "shift": problem.shift,
-            "rate": problem.head.learning.rate,
-            "vertices": {"learnt": int(problem.learnt.size), "scored": graph.nodes},
-            "chiplet": 0,
-            "cycles": done and done.cycles,
-            "bit_exact": not self.differences if done else None,
-            "accuracy": {
-                "machine": accuracy(classes_of(scores), graph, graph.test),
-                "network": network,
-                "float": accuracy(problem.floating(), graph, graph.test),
-            },
-        }
+        return schema.Head(
+            epochs=problem.epochs,
+            features=problem.head.features,
+            classes=problem.head.classes,
+            shift=problem.shift,
+            rate=problem.head.learning.rate,
+            vertices=schema.Vertices(learnt=int(problem.learnt.size), scored=graph.nodes),
+            chiplet=0,
+            cycles=schema.HeadCycles(**done.cycles) if done else None,
+            bit_exact=not self.differences if done else None,
+            accuracy=schema.HeadAccuracy(
+                machine=accuracy(classes_of(scores), graph, graph.test),
+                network=network,
+                float=accuracy(problem.floating(), graph, graph.test),
+            ),
+        )
 
 
 def cycles_by_phase(phases: Sequence[Sequence[Phase]]) -> dict[str, int]:
@@ -87,7 +87,7 @@ def cycles_by_phase(phases: Sequence[Sequence[Phase]]) -> dict[str, int]:
 
 def make_result(
     request: Request,
-    sizes: Sizes,
+    sizes: MachineConfig,
     network: FloatModel,
     problem: Problem,
     exact: list[LayerResult],
@@ -95,85 +95,85 @@ def make_result(
     learnt: Learnt | None,
     batches: Batches | None,
     ran: list[Ran],
-) -> dict[str, Any]:
-    """Return the contents of `result.json`, key by key as in docs/run.md.
+) -> schema.Result:
+    """Return the contents of `result.json`.
 
     Parameters
     ----------
     request, sizes
-        What was asked for, and the machine.
+        Request of the user, and the machine.
     network, problem, exact
-        The float network, its integers on the graph, and the golden results of every layer.
+        Float network, its integers on the graph, and the golden results of every layer.
     done, learnt, batches, ran
-        The simulation, the head, the mini-batches and their simulation, where the run has them.
+        Simulation, head, mini-batches and their simulation, if the run has them.
     """
     graph, config, chiplets = problem.graph, sizes.chiplet, sizes.chiplets
     useful = useful_operations(problem, exact)
     bound, beat_bytes = compulsory_bytes(problem), chiplets * config.pe.data_width // 8
     floating = network.predictions(graph)
-    # What the machine says is judged, not what the model of it says.
+    # The machine is judged by its own results, not by those of its model.
     machine = done.predictions if done else classes_of(exact[-1].results)
     lanes = config.lanes * chiplets
-    differences = done and [
-        *done.differences,
-        *((learnt and learnt.differences) or []),
-        *(batches.differences(ran) if batches else []),
-    ]
+    differences = None
+    if done:
+        of_head, of_batches = learnt and learnt.differences, batches.differences(ran) if batches else []
+        differences = [*done.differences, *(of_head or []), *of_batches]
     own = accuracy(machine, graph, graph.test)
-    return {
-        "schema": SCHEMA,
-        "dataset": {
-            "name": graph.name,
-            "nodes": graph.nodes,
-            "edges": graph.edge_count,
-            "features": graph.feature_count,
-            "classes": graph.classes,
-        },
-        "model": {
-            "name": problem.model.model.name.lower(),
-            "layers": [[layer.f_in, layer.f_out] for layer in problem.model.layers],
-            "activation": network.activation,
-            "file": str(request.model_file) if request.model_file else None,
-        },
-        "config": {
-            "name": request.config,
-            "chiplets": chiplets,
-            **as_dict(config),
-            "lanes": lanes,
-            **{unit: parts and asdict(parts) for unit, parts in vars(sizes.units).items()},
-        },
-        "bit_exact": not differences if done else None,
-        "differences": differences,
-        "cycles": done.cycles if done else None,
-        "cycles_by_phase": cycles_by_phase(done.phases) if done else None,
-        "macs": {
-            "useful": useful,
-            "lanes": lanes,
-            "limit_cycles": limit_cycles(useful, lanes, bound, beat_bytes),
-            "utilisation": useful / (lanes * done.cycles) if done else None,
-        },
-        "external_bytes": {
-            "read": done.read if done else None,
-            "written": done.written if done else None,
-            "compulsory": bound.total,
-            "limit_cycles": port_cycles(bound, beat_bytes),
-        },
-        "ring": done.ring if done else None,
-        "communities": done.communities if done else None,
-        "aggregation": done.aggregation if done else None,
-        "attribute_cache": batches and batches.cache(ran),
-        "batch": batches and batches.figures(floating, ran),
-        "head": learnt and learnt.figures(own),
-        "accuracy": {
-            "float": accuracy(floating, graph, graph.test),
-            "machine": own,
-            "agreement": float(np.mean(floating == machine)) if graph.nodes else 1.0,
-        },
-        "simulation": {
-            "wall_seconds": done.seconds if done else None,
-            "cycles_per_second": done.cycles / done.seconds if done else None,
-        },
-        "tools": {"python": platform.python_version(), **{name: version(name) for name in _TOOLS}},
-        "seed": request.seed,
-        "commit": commit(),
-    }
+    return schema.Result(
+        schema=SCHEMA,
+        dataset=schema.Dataset(
+            name=graph.name,
+            nodes=graph.nodes,
+            edges=graph.edge_count,
+            features=graph.feature_count,
+            classes=graph.classes,
+        ),
+        model=schema.Model(
+            name=problem.model.model.name.lower(),
+            layers=[[layer.f_in, layer.f_out] for layer in problem.model.layers],
+            activation=network.activation,
+            file=str(request.model_file) if request.model_file else None,
+        ),
+        config=schema.Config(
+            name=request.config,
+            chiplets=chiplets,
+            chiplet=config,
+            lanes=lanes,
+            neural=sizes.neural,
+            attributes=sizes.attributes,
+        ),
+        bit_exact=not differences if done else None,
+        differences=differences,
+        cycles=done.cycles if done else None,
+        cycles_by_phase=cycles_by_phase(done.phases) if done else None,
+        macs=schema.Macs(
+            useful=useful,
+            lanes=lanes,
+            limit_cycles=limit_cycles(useful, lanes, bound, beat_bytes),
+            utilisation=useful / (lanes * done.cycles) if done else None,
+        ),
+        external_bytes=schema.ExternalBytes(
+            read=done.read if done else None,
+            written=done.written if done else None,
+            compulsory=bound.total,
+            limit_cycles=port_cycles(bound, beat_bytes),
+        ),
+        ring=done.ring if done else None,
+        communities=done.communities if done else None,
+        aggregation=done.aggregation if done else None,
+        attribute_cache=batches.cache(ran) if batches else None,
+        batch=batches.figures(floating, ran) if batches else None,
+        head=learnt.figures(own) if learnt else None,
+        accuracy=schema.Accuracy(
+            float=accuracy(floating, graph, graph.test),
+            machine=own,
+            agreement=float(np.mean(floating == machine)) if graph.nodes else 1.0,
+        ),
+        simulation=schema.Simulation(
+            wall_seconds=done.seconds if done else None,
+            cycles_per_second=done.cycles / done.seconds if done else None,
+        ),
+        tools={"python": platform.python_version(), **{name: version(name) for name in _TOOLS}},
+        seed=request.seed,
+        commit=commit(),
+    )

@@ -3,13 +3,13 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 from rich.markup import escape
 
 from golden.head import HeadProblem
 from golden.model.network import infer
-from scripts.config import Sizes, load_ring
+from hw.config import MachineConfig
+from scripts.config import load_machine
 from scripts.flows.batch import plan_batches
 from scripts.flows.doctor import require_simulator
 from scripts.flows.outputs import checked_folder, keep, publishing, scratch
@@ -19,12 +19,14 @@ from scripts.flows.prepare import Examined, examine, prepare
 from scripts.flows.progress import Steps
 from scripts.flows.request import Request
 from scripts.flows.result import Learnt, make_result
+from scripts.flows.schema import Result
 from scripts.flows.simulations import classes_of, simulate, simulate_head
 from scripts.flows.summary import print_summary
+from scripts.flows.typed_json import plain, schema_of
 from scripts.flows.yosys import ToolError
 from scripts.report import Run, Timeline, write_report
-from sim.attributes.batch_jobs import Ran
 from sim.models.activity import WINDOW
+from sim.runner.batches import Ran
 
 __all__ = ["Request", "run"]
 
@@ -32,13 +34,13 @@ __all__ = ["Request", "run"]
 _LITTLE = 1 << 16
 
 
-def run(request: Request) -> dict[str, Any]:
+def run(request: Request) -> Result:
     """Carry out a request.
 
     Returns
     -------
-    dict
-        What is in `result.json`. ``bit_exact`` is False if a value differs or the run ended with an error, None
+    Result
+        Contents of `result.json`. ``bit_exact`` is False if a value differs or the run ended with an error, None
         without RTL.
 
     Raises
@@ -51,7 +53,7 @@ def run(request: Request) -> dict[str, Any]:
         If the simulation ends without a result. What it left is kept, as it is if a value differs.
     """
     checked_folder(request.out)
-    sizes = load_ring(request.config, request.chiplets)
+    sizes = load_machine(request.config, request.chiplets)
     if request.rtl:
         require_simulator()
     # What is refused ends in one line, before anything else is said.
@@ -71,13 +73,13 @@ def run(request: Request) -> dict[str, Any]:
             # The simulation's own message ends in its log.
             what, kept = str(error).splitlines()[0], keep(folder, request.out)
             raise ToolError(what.replace(str(folder.resolve()), str(kept))) from None
-        if result["bit_exact"] is False:
+        if result.bit_exact is False:
             keep(folder, request.out)
     print_summary(result, request.out / "result.json")
     return result
 
 
-def _carry_out(request: Request, sizes: Sizes, examined: Examined, folder: Path, steps: Steps) -> dict[str, Any]:
+def _carry_out(request: Request, sizes: MachineConfig, examined: Examined, folder: Path, steps: Steps) -> Result:
     """Go through all steps, with `folder` for what is needed on the way, and write the results."""
     sizes, graph, network, problem, head, placed = prepare(request, sizes, examined, steps.step)
     batches = None
@@ -109,7 +111,8 @@ def _carry_out(request: Request, sizes: Sizes, examined: Examined, folder: Path,
     rows, floating = simulated.results if simulated else exact[-1].results, network.predictions(graph)
     timeline = Timeline(simulated.phases, sizes.chiplet.parts, simulated.working, WINDOW) if simulated else None
     with publishing(request.out) as results:
-        (results / "result.json").write_text(json.dumps(result, indent=2) + "\n")
+        (results / "result.json").write_text(json.dumps(plain(result), indent=2) + "\n")
+        (results / "result.schema.json").write_text(json.dumps(schema_of(Result), indent=1) + "\n")
         write_predictions(results / "predictions.npz", problem, rows, floating)
         search = placed.search
         shown = Run(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +12,13 @@ import numpy.typing as npt
 from contracts import Error
 from golden.attributes.batch import BatchImage
 from golden.community.image import build_community_image, build_community_images, tiles_of
-from golden.community.tiles import Room, Share, cut
+from golden.community.tiles import Room, Subgraph, cut
 from golden.compare import layer_differences
 from golden.graph import Graph, IntArray
 from golden.head import TASKS
 from golden.image import Image, build_image
-from golden.islands.record import Record
-from golden.islands.schedule import ANY, Choice
+from golden.locator.record import Record
+from golden.locator.schedule import ANY, Choice
 from golden.metrics import compulsory_bytes, limit_cycles, useful_operations
 from golden.model.layer import Int16Array
 from golden.model.network import LayerResult, Problem, predictions, problem_of
@@ -26,19 +26,18 @@ from golden.ring.by_communities import communities_apart
 from golden.ring.image import build_images
 from golden.ring.placement import CHIPLETS_MAX, Placement
 from golden.ring.traffic import traffic
-from hw.community.chiplet import MachineConfig
-from scripts.config import Sizes
+from hw.community.config import CommunityChipletConfig
+from hw.config import MachineConfig
 from scripts.flows.location import Located, Search, limits_of, read_back, search_of, wrong_records
 from scripts.flows.progress import Steps, building, simulating
-from sim.attributes.batch_jobs import Ran, run_batches
-from sim.chiplet.host import Phase
-from sim.chiplet.jobs import Job, Settings, run_jobs
-from sim.chiplet.phases import every_cycle
+from scripts.flows.schema import Aggregation, Communities, RingTraffic, Thresholds
 from sim.harness import Result
-from sim.machine import build_machine
 from sim.models.activity import activity, cycles_so_far
-from sim.models.memory import LATENCY
-from sim.ring.jobs import RingJob, RingSettings, run_ring
+from sim.runner.batches import BatchJob, Ran
+from sim.runner.build import build_machine
+from sim.runner.jobs import Job, Outcome, Settings
+from sim.runner.phases import Phase, every_cycle
+from sim.runner.run import AnyJob, run_jobs
 
 __all__ = [
     "PLACEMENTS",
@@ -56,7 +55,9 @@ __all__ = [
     "simulate_head",
 ]
 
-#: Cycles after which a ring that has not completed is an error.
+T = TypeVar("T")
+
+#: Cycles after which a machine that has not completed is an error.
 _LIMIT = 100_000_000
 #: Ways to share a graph out to chiplets.
 PLACEMENTS = ("tiles", "communities")
@@ -84,9 +85,9 @@ class Simulated:
         int16 [nodes, features], results of the layer before the last as they lie in memory; None if there is none, or
         they stayed on the chip.
     ring, aggregation, communities
-        What `result.json` says under these names, or None.
+        Figures of these names in `result.json`, or None.
     located
-        Records that the hardware found for the first layer, by chiplet and tile of its share, with VIDs of the graph as
+        Records that the hardware found for the first layer, by chiplet and tile, with VIDs of the graph as
         given. To a part of the graph vertices that are not its own are hubs, and halves of partial sums are left out.
         None with gather PEs, or if the run ended with an error.
     """
@@ -100,9 +101,9 @@ class Simulated:
     phases: Sequence[list[Phase]]
     working: Sequence[npt.NDArray[np.uint8]]
     hidden: Any = None
-    ring: dict[str, Any] | None = None
-    aggregation: dict[str, Any] | None = None
-    communities: dict[str, Any] | None = None
+    ring: RingTraffic | None = None
+    aggregation: Aggregation | None = None
+    communities: Communities | None = None
     located: Located | None = None
 
     @property
@@ -150,7 +151,7 @@ def place(
     problem: Problem,
     chiplets: int,
     name: str = "tiles",
-    config: MachineConfig | None = None,
+    config: CommunityChipletConfig | None = None,
     choice: Choice = ANY,
 ) -> Placed:
     """Share a graph out to chiplets; one has all of it, as it is if it fits.
@@ -177,16 +178,16 @@ def place(
     parts = chiplets
     search = search_of(graph, config, choice)
     if chiplets == 1 and config and search and name != "tiles":
-        share, room = Share.whole(graph), room_of(config)
-        if not share.fits(room, *search):
-            parts = min(CHIPLETS_MAX, len(list(cut(share, room))))
+        subgraph, room = Subgraph.whole(graph), room_of(config)
+        if not subgraph.fits(room, *search):
+            parts = min(CHIPLETS_MAX, len(list(cut(subgraph, room))))
     if name == "tiles" or parts == 1:
-        return Placed("tiles", problem, np.arange(graph.nodes), Placement.tiles(graph.nodes, chiplets), search)
+        return Placed("tiles", problem, np.arange(graph.nodes), Placement.ranges(graph.nodes, chiplets), search)
     graph.require_symmetric("placement by communities")
     # Moves make words on a ring fewer, of which there are none with one chiplet.
     position, placement = _apart(graph, parts, chiplets > 1)
     if chiplets == 1:
-        placement = Placement.tiles(graph.nodes, 1)
+        placement = Placement.ranges(graph.nodes, 1)
     moved = problem_of(graph.relabelled(position), problem.features[np.argsort(position)], problem.model)
     return Placed(name, moved, position, placement, search)
 
@@ -198,7 +199,7 @@ def _apart(graph: Graph, parts: int, moves: bool) -> tuple[IntArray, Placement]:
 
 
 def simulate(
-    sizes: Sizes,
+    sizes: MachineConfig,
     problem: Problem,
     exact: list[LayerResult],
     folder: Path,
@@ -232,33 +233,35 @@ def simulate(
     """
     placed = placed or place(problem, sizes.chiplets, config=sizes.community)
     images = images_of(sizes, placed, hidden=hidden)
-    ran = _run(sizes, images, folder, steps, least=least_cycles(sizes, problem, exact))
+    least = least_cycles(sizes, problem, exact)
+    outcome, simulation = _built(sizes, _job(sizes, images), folder, steps, least=least)
     steps.step("comparison")
     # In the order in which the graph was given.
-    results = {layer: rows[placed.position] for layer, rows in ran.results.items()}
+    results = {layer: rows[placed.position] for layer, rows in outcome.results.items()}
     layers = len(problem.model.layers)
-    errors, found = _errors(ran.completions), None
+    errors, found = _errors(outcome), None
+    counters = [run.counters for run in outcome.runs]
     if placed.search and not errors:
-        found = read_back(folder, placed.position, images, alone=sizes.ring is None)
+        found = read_back(folder, placed.position, images)
         errors = wrong_records(problem.graph, placed.search, found)
     return Simulated(
         differences=errors or layer_differences(exact, results),
         results=results[layers - 1],
-        cycles=ran.cycles,
-        seconds=ran.seconds,
-        read=sum(memory["bytes_read"] for memory in ran.memories),
-        written=sum(memory["bytes_written"] for memory in ran.memories),
-        phases=ran.phases,
-        working=[activity(folder, n if sizes.ring else None) for n in range(sizes.chiplets)],
+        cycles=outcome.cycles,
+        seconds=simulation.seconds,
+        read=sum(run.memory["bytes_read"] for run in outcome.runs),
+        written=sum(run.memory["bytes_written"] for run in outcome.runs),
+        phases=[every_cycle(run.phases, run.began, run.ended) for run in outcome.runs],
+        working=[activity(folder, n) for n in range(sizes.chiplets)],
         hidden=results.get(layers - 2),
-        ring=_traffic(placed, ran.links) if sizes.ring else None,
-        aggregation=_aggregation(problem.graph, layers, ran.counters) if sizes.community else None,
-        communities=_communities(ran.counters, images, placed.search) if placed.search else None,
+        ring=_traffic(placed, outcome.links) if sizes.ring else None,
+        aggregation=_aggregation(problem.graph, layers, counters) if sizes.community else None,
+        communities=_communities(counters, images, placed.search) if placed.search else None,
         located=found,
     )
 
 
-def least_cycles(sizes: Sizes, problem: Problem, exact: list[LayerResult]) -> int:
+def least_cycles(sizes: MachineConfig, problem: Problem, exact: list[LayerResult]) -> int:
     """Return the cycles below which no machine with these lanes and memory ports computes a network."""
     lanes, beat_bytes = sizes.chiplet.lanes, sizes.chiplet.pe.data_width // 8
     useful, bound = useful_operations(problem, exact), compulsory_bytes(problem)
@@ -266,7 +269,7 @@ def least_cycles(sizes: Sizes, problem: Problem, exact: list[LayerResult]) -> in
 
 
 def simulate_batches(
-    sizes: Sizes, image: BatchImage, shares: Sequence[Sequence[IntArray]], folder: Path, steps: Steps
+    sizes: MachineConfig, image: BatchImage, shares: Sequence[Sequence[IntArray]], folder: Path, steps: Steps
 ) -> list[Ran]:
     """Simulate mini-batches on the machine of `simulate`.
 
@@ -281,13 +284,7 @@ def simulate_batches(
     folder, steps
         As for `simulate`; another folder.
     """
-    _build(sizes, len(image.data), steps, "mini-batches")
-    with steps.simulating(simulating("mini-batches"), lambda: cycles_so_far(folder)) as ended:
-        ran, simulation = run_batches(
-            sizes.chiplet, sizes.units, image, shares, folder, ring=sizes.ring, name=sizes.name, hosted=True
-        )
-        ended(simulation.cycles)
-    return ran
+    return _built(sizes, BatchJob(image, shares), folder, steps, "mini-batches")[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,7 +306,7 @@ class HeadRun:
     cycles: dict[str, int]
 
 
-def simulate_head(sizes: Sizes, image: Image, folder: Path, steps: Steps) -> HeadRun:
+def simulate_head(sizes: MachineConfig, image: Image, folder: Path, steps: Steps) -> HeadRun:
     """Let a head learn and score on the neural chip of the first chiplet, in the machine of `simulate`.
 
     Parameters
@@ -321,117 +318,73 @@ def simulate_head(sizes: Sizes, image: Image, folder: Path, steps: Steps) -> Hea
     folder, steps
         As for `simulate`; another folder.
     """
-    ran = _run(sizes, [image], folder, steps, "the head")
-    spent = {**{task.value: 0 for task in TASKS}, "commands": 0}
-    for phase in ran.phases[0]:
+    outcome, _ = _built(sizes, _job(sizes, [image]), folder, steps, "the head")
+    spent, run = {**{task.value: 0 for task in TASKS}, "commands": 0}, outcome.run
+    for phase in every_cycle(run.phases, run.began, run.ended):
         spent["commands" if phase.layer is None else TASKS[phase.layer].value] += phase.cycles
-    results = [ran.results[number] for number in range(len(TASKS))]
-    return HeadRun(_errors(ran.completions), results, {**spent, "total": ran.cycles})
+    results = [outcome.results[number] for number in range(len(TASKS))]
+    return HeadRun(_errors(outcome), results, {**spent, "total": outcome.cycles})
 
 
-@dataclass(frozen=True, eq=False)
-class _Ran:
-    """What a run left on machines of any kind: of every chiplet, and of every link if there are several."""
-
-    completions: list[dict[str, int]]
-    cycles: int
-    seconds: float
-    phases: list[list[Phase]]
-    counters: list[dict[str, int]]
-    memories: list[dict[str, int]]
-    links: list[dict[str, int]]
-    results: dict[int, Int16Array]
-
-
-def _build(sizes: Sizes, size: int, steps: Steps, what: str) -> None:
-    """Build the simulator with `size` bytes of memory behind each chiplet; to be found when it is run."""
+def _built(
+    sizes: MachineConfig, job: AnyJob[T], folder: Path, steps: Steps, what: str = "", least: int = 0
+) -> tuple[T, Result]:
+    """Build the simulator of a machine and run a job on it, which takes `least` cycles or more."""
     steps.step(building(what))
-    build_machine(sizes.chiplet, sizes.units, sizes.ring, name=sizes.name, size=size, hosted=True)
-
-
-def _run(sizes: Sizes, images: Sequence[Image], folder: Path, steps: Steps, what: str = "", *, least: int = 0) -> _Ran:
-    """Simulate a run of an image for each chiplet, or for the first of them; `least` cycles or more.
-
-    Nobody waits for a reset before an inference: filling the memories takes longer.
-    """
-    _build(sizes, max(len(image.data) for image in images), steps, what)
+    build_machine(sizes.chiplet, sizes.units, sizes.ring, name=sizes.name, size=job.size, hosted=True)
     with steps.simulating(simulating(what), lambda: cycles_so_far(folder), least) as ended:
-        ran, simulation = _simulated(sizes, images, folder)
-        ended(simulation.cycles)
-    return ran
-
-
-def _simulated(sizes: Sizes, images: Sequence[Image], folder: Path) -> tuple[_Ran, Result]:
-    """Run the simulator that has been built."""
-    config, units, settle = sizes.chiplet, sizes.units, sizes.chiplet.settling
-    if sizes.ring:
-        job = RingJob(images, RingSettings(latency=LATENCY, limit=_LIMIT, settle=settle))
-        (found,), simulation = run_ring(config, sizes.ring, [job], folder, name=sizes.name, units=units, hosted=True)
-        ran = _Ran(
-            completions=found.completions,
-            cycles=found.cycles,
-            seconds=simulation.seconds,
-            phases=[every_cycle(one, *span) for one, span in zip(found.phases, found.spans, strict=True)],
-            counters=found.counters,
-            memories=found.memories,
-            links=found.links,
-            results=dict(enumerate(found.results)),
+        (left,), simulation = run_jobs(
+            sizes.chiplet, [job], folder, name=sizes.name, units=sizes.units, ring=sizes.ring, hosted=True
         )
-        return ran, simulation
-    alone = Job(images[0], Settings(latency=LATENCY, settle=settle))
-    (outcome,), simulation = run_jobs(config, [alone], folder, name=sizes.name, units=units, hosted=True)
-    run = outcome.run
-    assert run is not None
-    ran = _Ran(
-        completions=[run.completion],
-        cycles=run.cycles,
-        seconds=simulation.seconds,
-        phases=[every_cycle(run.phases, run.ended - run.cycles, run.ended)],
-        counters=[outcome.counters],
-        memories=[run.counters],
-        links=[],
-        results=outcome.results,
-    )
-    return ran, simulation
+        ended(simulation.cycles)
+    return left, simulation
 
 
-def room_of(config: MachineConfig) -> Room:
+def _job(sizes: MachineConfig, images: Sequence[Image]) -> Job:
+    """Return the run of an image for each chiplet, or for the first of them.
+
+    It does not wait after a reset beyond the time that filling the memories takes.
+    """
+    return Job(images, Settings(limit=_LIMIT, settle=sizes.chiplet.settling))
+
+
+def room_of(config: CommunityChipletConfig) -> Room:
     """Return what a chiplet can hold of a graph at a time."""
     return Room(config.locator.nodes, config.locator.edges, config.units, config.hubs)
 
 
-def _aggregation(graph: Graph, layers: int, counters: Sequence[dict[str, int]]) -> dict[str, int]:
+def _aggregation(graph: Graph, layers: int, counters: Sequence[dict[str, int]]) -> Aggregation:
     gross = sum(counts["gross"] for counts in counters)
-    return {
-        "baseline": layers * (graph.nodes + graph.edge_count),
-        "gross": gross,
-        "net": gross + sum(counts["formed"] for counts in counters),
-    }
+    return Aggregation(
+        baseline=layers * (graph.nodes + graph.edge_count),
+        gross=gross,
+        net=gross + sum(counts["formed"] for counts in counters),
+    )
 
 
-def _communities(counters: Sequence[dict[str, int]], images: Sequence[Image], search: Search) -> dict[str, Any]:
-    """Of all chiplets together; each takes the vertices of others for hubs that it does not count, as a tile does."""
+def _communities(counters: Sequence[dict[str, int]], images: Sequence[Image], search: Search) -> Communities:
+    """Add up all chiplets; each takes the vertices of others for hubs that it does not count, as a tile does."""
     found = {name: sum(counts[name] for counts in counters) for name in ("hubs", "communities", "edges_read")}
     rounds = max(counts["rounds"] for counts in counters)
     schedule, limits = search
-    how = {"threshold": schedule.threshold, "halving": schedule.halving, "step": schedule.step, "c_max": limits.c_max}
-    return {**found, "rounds": rounds, "tiles": [tiles_of(image) for image in images], "schedule": how}
+    thresholds = Thresholds(schedule.threshold, schedule.halving, schedule.step, limits.c_max)
+    return Communities(**found, rounds=rounds, tiles=[tiles_of(image) for image in images], schedule=thresholds)
 
 
-def _traffic(placed: Placed, links: Sequence[dict[str, int]]) -> dict[str, Any]:
-    """Words on the links, and how many they would be in other ways to bring each feature where it is needed."""
+def _traffic(placed: Placed, links: Sequence[dict[str, int]]) -> RingTraffic:
+    """Count words on the links, beside the words of other ways to bring each feature where it is needed."""
     least = traffic(placed.problem.graph, placed.placement)
     elements = sum(layer.f_out for layer in placed.problem.model.layers)
-    return {
-        "placement": placed.name,
-        "words_by_link": [link["feature_words"] + link["partial_words"] for link in links],
-        "minimum": least.words(elements).tolist(),
-        "unicast": least.unicast * elements,
-        "broadcast": least.broadcast * elements,
-    }
+    return RingTraffic(
+        placement=placed.name,
+        words_by_link=[link["feature_words"] + link["partial_words"] for link in links],
+        minimum=least.words(elements).tolist(),
+        unicast=least.unicast * elements,
+        broadcast=least.broadcast * elements,
+    )
 
 
-def images_of(sizes: Sizes, placed: Placed, *, hidden: bool = False) -> list[Image]:
+def images_of(sizes: MachineConfig, placed: Placed, *, hidden: bool = False) -> list[Image]:
     """Make an image for each chiplet.
 
     Parameters
@@ -447,22 +400,26 @@ def images_of(sizes: Sizes, placed: Placed, *, hidden: bool = False) -> list[Ima
         As for :func:`simulate`.
     """
     config, problem, placement = sizes.community, placed.problem, placed.placement
-    alone = sizes.ring is None
+    alone, weights = sizes.ring is None, sizes.chiplet.pe.weight_room
     if config is None:
-        return [build_image(problem)] if alone else build_images(problem, placement)
+        return [build_image(problem, weights)] if alone else build_images(problem, placement, weight_room=weights)
     assert placed.search is not None
     schedule, limits = placed.search
     room, names = room_of(config), np.argsort(placed.position)
     if alone:
         lines = 0 if hidden else config.row_lines
-        return [build_community_image(problem, schedule, limits, row_lines=lines, room=room, names=names)]
-    return build_community_images(problem, placement, schedule, limits, room=room, names=names)
+        return [
+            build_community_image(
+                problem, schedule, limits, row_lines=lines, room=room, names=names, weight_room=weights
+            )
+        ]
+    return build_community_images(problem, placement, schedule, limits, room=room, names=names, weight_room=weights)
 
 
-def _errors(completions: list[dict[str, int]]) -> list[str]:
+def _errors(outcome: Outcome) -> list[str]:
     """Say what the hardware reported, a line for each chiplet that failed."""
     lines = []
-    for chiplet, said in enumerate(completions):
+    for chiplet, said in enumerate(run.completion for run in outcome.runs):
         if said["error"]:
             error = Error(said["error"])
             where = f"chiplet {chiplet} ended with {error.name}"

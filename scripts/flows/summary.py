@@ -1,11 +1,10 @@
-"""The summary of a run on the screen, from the contents of `result.json`."""
+"""The summary of a run on the screen."""
 
 import os
 from pathlib import Path
-from typing import Any
 
-from golden.head import TASKS
 from scripts.flows.batch import batch_rows
+from scripts.flows.schema import Aggregation, Communities, Head, Result
 from scripts.flows.table import accuracies, console, show
 from scripts.report.glossary import phase_title
 
@@ -15,17 +14,17 @@ __all__ = ["print_summary"]
 _PHASES = 8
 
 
-def _aggregation(found: dict[str, int] | None) -> list[tuple[str, str]]:
-    """Return the row about shared sums, where there are any."""
-    if not found or not found["baseline"]:
+def _aggregation(found: Aggregation | None) -> list[tuple[str, str]]:
+    """Return the row about shared sums, if there are any."""
+    if not found or not found.baseline:
         return []
 
     def with_share(count: int) -> str:
-        saved = 1 - count / found["baseline"]
+        saved = 1 - count / found.baseline
         return f"{count:,} ({abs(saved):.1%} {'saved' if saved >= 0 else 'more'})"
 
-    gross, net = (with_share(found[name]) for name in ("gross", "net"))
-    return [("additions of rows", f"{found['baseline']:,} without sharing; gross {gross}, net {net}")]
+    shares = f"gross {with_share(found.gross)}, net {with_share(found.net)}"
+    return [("additions of rows", f"{found.baseline:,} without sharing; {shares}")]
 
 
 def _phases(found: dict[str, int], cycles: int) -> list[tuple[str, str]]:
@@ -38,104 +37,95 @@ def _phases(found: dict[str, int], cycles: int) -> list[tuple[str, str]]:
     return [(name, f"{spent:,} ({spent / max(1, cycles):.1%})") for name, spent in rows]
 
 
-def _tiles(found: dict[str, Any] | None) -> list[tuple[str, str]]:
-    """Return the row about tiles, where a chiplet has no room for its share at once."""
-    if not found or max(found["tiles"]) <= 1:
+def _tiles(found: Communities | None) -> list[tuple[str, str]]:
+    """Return the row about tiles, if a chiplet has no room for its share at once."""
+    if not found or max(found.tiles) <= 1:
         return []
-    by_chiplet = ", ".join(str(count) for count in found["tiles"])
+    by_chiplet = ", ".join(map(str, found.tiles))
     return [("tiles", f"{by_chiplet}: a layer is computed in parts that fit on the chip")]
 
 
-def _head_rows(head: dict[str, Any] | None) -> list[tuple[str, str]]:
-    """Return the rows about a head, where there is one."""
+def _head_rows(head: Head | None) -> list[tuple[str, str]]:
+    """Return the rows about a head, if there is one."""
     if head is None:
         return []
-    found, vertices = head["accuracy"], head["vertices"]
-    names = {"accuracy": "machine", "float": "float", "last layer": "network"}
+    found = head.accuracy
+    shares = {"accuracy": found.machine, "float": found.float, "last layer": found.network}
     rows = [
         (
             "head",
-            f"{head['features']} - {head['classes']}, {head['epochs']} epochs of {vertices['learnt']:,} vertices: "
-            f"{accuracies({name: found[key] for name, key in names.items()}, 'test node')}",
+            f"{head.features} - {head.classes}, {head.epochs} epochs of {head.vertices.learnt:,} vertices: "
+            f"{accuracies(shares, 'test node')}",
         )
     ]
-    if head["cycles"]:
-        parts = [*(task.value for task in TASKS), "commands"]
-        spent = ", ".join(f"{part} {head['cycles'][part]:,}" for part in parts)
-        rows.append(("  its cycles", f"{head['cycles']['total']:,}: {spent}"))
+    if spent := head.cycles:
+        parts = f"learning {spent.learning:,}, reading {spent.reading:,}, scoring {spent.scoring:,}"
+        rows.append(("  its cycles", f"{spent.total:,}: {parts}, commands {spent.commands:,}"))
     return rows
 
 
-def print_summary(result: dict[str, Any], path: Path) -> None:
+def print_summary(result: Result, path: Path) -> None:
     """Print a run's figures, and where its files are.
 
     Parameters
     ----------
     result
-        Contents of `result.json`.
+        Figures of the run.
     path
-        Where that file is.
+        Path of `result.json`.
     """
-    data, macs, bytes_ = result["dataset"], result["macs"], result["external_bytes"]
+    data, macs, moved = result.dataset, result.macs, result.external_bytes
+    widths = [result.model.layers[0][0], *(f_out for _, f_out in result.model.layers)]
     rows: list[tuple[str, str]] = [
-        ("graph", f"{data['name']}: {data['nodes']:,} nodes, {data['edges']:,} edges, {data['features']:,} features"),
-        (
-            "network",
-            f"{result['model']['name']}, {result['model']['activation']}, "
-            + " - ".join(
-                str(n) for n in [result["model"]["layers"][0][0], *(pair[1] for pair in result["model"]["layers"])]
-            ),
-        ),
+        ("graph", f"{data.name}: {data.nodes:,} nodes, {data.edges:,} edges, {data.features:,} features"),
+        ("network", f"{result.model.name}, {result.model.activation}, {' - '.join(map(str, widths))}"),
     ]
-    if result["cycles"] is not None:
-        moved = bytes_["read"] + bytes_["written"]
-        if result["ring"]:
-            ring = result["ring"]
-            by_link = ", ".join(f"{words:,}" for words in ring["words_by_link"])
-            ways = f"unicast {ring['unicast']:,}, broadcast {ring['broadcast']:,}"
+    if result.cycles is not None:
+        if ring := result.ring:
+            by_link = ", ".join(f"{words:,}" for words in ring.words_by_link)
+            ways = f"unicast {ring.unicast:,}, broadcast {ring.broadcast:,}"
             rows += [
-                ("placement", ring["placement"]),
-                ("words by link", f"{by_link}; at least {sum(ring['minimum']):,} in all; {ways}"),
+                ("placement", ring.placement),
+                ("words by link", f"{by_link}; at least {ring.least:,} in all; {ways}"),
             ]
         rows += [
-            ("cycles", f"{result['cycles']:,}, at least {macs['limit_cycles']:,} with {macs['lanes']} lanes"),
-            *_phases(result["cycles_by_phase"], result["cycles"]),
-            *_tiles(result["communities"]),
-            *_aggregation(result["aggregation"]),
-            ("utilisation", f"{macs['utilisation']:.1%} of {macs['lanes']} lanes for {macs['useful']:,} operations"),
+            ("cycles", f"{result.cycles:,}, at least {macs.limit_cycles:,} with {macs.lanes} lanes"),
+            *_phases(result.cycles_by_phase or {}, result.cycles),
+            *_tiles(result.communities),
+            *_aggregation(result.aggregation),
+            ("utilisation", f"{macs.utilisation:.1%} of {macs.lanes} lanes for {macs.useful:,} operations"),
             (
                 "external bytes",
-                f"{bytes_['read']:,} read, {bytes_['written']:,} written: "
-                f"{moved / max(1, bytes_['compulsory']):.2f} of the compulsory {bytes_['compulsory']:,}",
+                f"{moved.read:,} read, {moved.written:,} written: "
+                f"{moved.total / max(1, moved.compulsory):.2f} of the compulsory {moved.compulsory:,}",
             ),
             (
                 "simulation",
-                f"{result['simulation']['wall_seconds']:.1f} s, "
-                f"{result['simulation']['cycles_per_second']:,.0f} cycles a second",
+                f"{result.simulation.wall_seconds:.1f} s, {result.simulation.cycles_per_second:,.0f} cycles a second",
             ),
         ]
-    figures = result["accuracy"]
-    measured = accuracies({name: figures[name] for name in ("machine", "float")}, "test node")
-    rows.append(("accuracy", f"{measured}, {figures['agreement']:.2%} of predictions agree"))
-    rows += _head_rows(result["head"])
-    rows += batch_rows(result["batch"], result["attribute_cache"])
-    verdict = {None: "not simulated", True: "yes", False: "NO"}[result["bit_exact"]]
+    found = result.accuracy
+    measured = accuracies({"machine": found.machine, "float": found.float}, "test node")
+    rows.append(("accuracy", f"{measured}, {found.agreement:.2%} of predictions agree"))
+    rows += _head_rows(result.head)
+    rows += batch_rows(result.batch, result.attribute_cache)
+    verdict = {None: "not simulated", True: "yes", False: "NO"}[result.bit_exact]
     files = f"{os.path.relpath(path.with_name('report.html'))}, {path.name}"
     results = f"{os.path.relpath(path.with_name('predictions.npz'))}: results and class of every node"
     rows += [("bit-exact", verdict), ("report, figures", files), ("predictions", results)]
     show("atoll run", ("", ""), rows)
-    for line in result["differences"] or ():
+    for line in result.differences or ():
         console.print(f"[red]{line}[/red]")
     console.print(_conclusion(result, path), highlight=False, soft_wrap=True, markup=False)
 
 
-def _conclusion(result: dict[str, Any], path: Path) -> str:
-    """Return in a sentence or two what a run has shown, and where to look."""
-    cycles, least = result["cycles"], result["macs"]["limit_cycles"]
+def _conclusion(result: Result, path: Path) -> str:
+    """Return a sentence or two: the finding of a run, and where to look."""
+    cycles, least = result.cycles, result.macs.limit_cycles
     page = os.path.relpath(path.with_name("report.html"))
     if cycles is None:
         return f"Nothing was simulated: accuracy is that of the golden model. Look at {page}."
-    if not result["bit_exact"]:
+    if not result.bit_exact:
         kept = os.path.relpath(path.with_name("failed"))
         return f"The Verilog and the golden model differ. What was simulated is in {kept}; look at {page}."
     took = f"in {cycles:,} cycles, {cycles / max(1, least):.1f} times the least that multipliers and memory allow"

@@ -17,7 +17,7 @@ from typing import Any
 
 from amaranth.hdl import Shape
 
-from hw.stream.once import modules_of
+from hw.stream.black_box import black_boxes_of
 from scripts.blocks import Block
 from scripts.flows.outputs import write
 from scripts.flows.ports import boxes, flat_ports
@@ -188,7 +188,7 @@ def _fmax(component: Any, folder: Path, top: str, luts: int) -> float:
     large = luts > LARGE
     (folder / "shell.v").write_text(shell(component, top))
     source = "read_rtlil model.il\nread_verilog shell.v\n"
-    repeated = list(modules_of(component)) if large else []
+    repeated = list(black_boxes_of(component)) if large else []
     _mapped(folder, "shell", source, "shell", [[top]], "write_json shell.json", large=large, repeated=repeated)
     (folder / "pads.lpf").write_text("".join(f'LOCATE COMP "{pad}" SITE "{site}";\n' for pad, site in PADS.items()))
     output = run_tool(
@@ -208,7 +208,9 @@ def _fmax(component: Any, folder: Path, top: str, luts: int) -> float:
 
 def _flat_model(component: Any, module: str) -> str:
     """Return RTLIL; modules generated apart come back to where they are used when the design is flattened."""
-    return to_rtlil(component, module) + "".join(to_rtlil(part, name) for name, part in modules_of(component).items())
+    return to_rtlil(component, module) + "".join(
+        to_rtlil(part, name) for name, part in black_boxes_of(component).items()
+    )
 
 
 def routed(block: Block) -> Area | None:
@@ -220,7 +222,7 @@ def routed(block: Block) -> Area | None:
 
 def synth_component(component: Any, module: str, title: str, *, fmax: bool = True) -> Area:
     """Synthesise any `component` as `module`; see :func:`synth`."""
-    modules = modules_of(component)
+    modules = black_boxes_of(component)
     if modules and not fmax:
         return _by_modules(component, modules, module, title)
     model = _flat_model(component, module)

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from golden.graph import Graph, IntArray
-from golden.islands.order import bands, outside, reorder
-from golden.islands.record import Record
+from golden.locator.order import bands, outside, reorder
+from golden.locator.record import Record
 
 __all__ = ["BLOCKS", "adjacency", "blocks_of"]
 

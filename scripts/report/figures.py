@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -17,6 +16,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from sklearn.metrics import ConfusionMatrixDisplay
 
 from golden.graph import IntArray
+from scripts.flows.schema import AttributeCache, RingTraffic
 from scripts.report.glossary import phase_title
 
 __all__ = ["FLOWS", "Timeline", "cache", "confusion", "links", "svg", "timeline"]
@@ -174,24 +174,23 @@ def _draw_phases(
             axes.text(at, top + bar / 2, str(layer), ha="center", va="center", color="white", size=8)
 
 
-def links(ring: dict[str, Any]) -> Figure:
+def links(ring: RingTraffic) -> Figure:
     """Draw the words on every link beside the minimum, and in all beside other ways to bring them.
 
     Parameters
     ----------
     ring
-        ``ring`` of `result.json`.
+        Figures of the ring.
     """
     figure = Figure(figsize=(12, 3.2), layout="constrained")
     by_link, ways = figure.subplots(1, 2, width_ratios=(2, 1))
-    at = np.arange(len(ring["words_by_link"]))
-    by_link.bar(at - 0.2, ring["words_by_link"], 0.4, label="measured")
-    by_link.bar(at + 0.2, ring["minimum"], 0.4, label="minimum")
+    at = np.arange(len(ring.words_by_link))
+    by_link.bar(at - 0.2, ring.words_by_link, 0.4, label="measured")
+    by_link.bar(at + 0.2, ring.minimum, 0.4, label="minimum")
     by_link.set_xticks(at, [str(n) for n in at])
     by_link.set(xlabel="link behind chiplet", ylabel="words of 16 bits")
     by_link.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
-    totals = {"measured": sum(ring["words_by_link"]), "minimum": sum(ring["minimum"])}
-    totals |= {"broadcast": ring["broadcast"], "unicast": ring["unicast"]}
+    totals = {"measured": ring.words, "minimum": ring.least, "broadcast": ring.broadcast, "unicast": ring.unicast}
     ways.barh(list(totals), list(totals.values()))
     ways.invert_yaxis()
     ways.xaxis.set_major_locator(MaxNLocator(4))
@@ -199,20 +198,21 @@ def links(ring: dict[str, Any]) -> Figure:
     return figure
 
 
-def cache(found: dict[str, Any]) -> Figure:
+def cache(found: AttributeCache) -> Figure:
     """Draw how attributes were found.
 
     Parameters
     ----------
     found
-        ``attribute_cache`` of `result.json`.
+        Figures of the attribute RAMs.
     """
     figure = Figure(figsize=(12, 1.6), layout="constrained")
     axes = figure.subplots()
     at = 0
     for number, (flow, said) in enumerate(FLOWS.items()):
-        axes.barh(0, found[flow], left=at, color=_COLOURS(number), label=f"{said}: {found[flow]:,}")
-        at += found[flow]
+        count = getattr(found, flow)
+        axes.barh(0, count, left=at, color=_COLOURS(number), label=f"{said}: {count:,}")
+        at += count
     axes.set_yticks([])
     axes.set(xlim=(0, max(1, at)), xlabel="requests")
     figure.legend(loc="outside upper center", ncols=len(FLOWS), frameon=False)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+
+from scripts.flows.schema import Result
 
 __all__ = ["PHASES", "TERMS", "phase_title", "terms_of"]
 
-#: What a chiplet's time goes into: commands by opcode, then the gaps between them (`sim.chiplet.phases.Gap`).
+#: What a chiplet's time goes into: commands by opcode, then the gaps between them (`sim.runner.phases.Gap`).
 PHASES = {
     "combine": "The PEs multiply the features of each vertex by the layer's weights.",
     "aggregate": "The PEs add up the combined features of each vertex and its neighbours, add the bias and round.",
     "load_weights": "The weights and biases of a layer are read from the memory into the PEs.",
     "process": "The community PEs combine and aggregate the communities, each as soon as it has been located.",
-    "locate": "The island locator begins to search for hubs and communities; the search goes on beside later commands.",
+    "locate": "The locator begins to search for hubs and communities; the search goes on beside later commands.",
     "list": "The ring unit begins to list the vertices of other chiplets whose features this chiplet needs.",
     "scatter": "A chiplet sends combined features round the ring; with the last part it waits for those that it needs.",
     "reduce": "Partial sums of vertices with many neighbours go round the ring to the chiplets that own the vertices.",
@@ -75,27 +76,27 @@ def phase_title(name: str) -> str:
     return f"layer {layer.removeprefix('layer')}: {title}" if dot else title
 
 
-def terms_of(result: dict[str, Any], phases: Iterable[str], *, located: bool) -> list[tuple[str, str]]:
+def terms_of(result: Result, phases: Iterable[str], *, located: bool) -> list[tuple[str, str]]:
     """Return the terms that occur in a report, with a sentence each.
 
     Parameters
     ----------
     result
-        Contents of `result.json`.
+        Figures of the run.
     phases
         Names of the phases that are drawn.
     located
         Whether hubs and communities are drawn.
     """
-    ran = result["cycles"] is not None
+    ran = result.cycles is not None
     found = ["golden model", "float"]
     found += ["chiplet", "PE", "bit-exact", "limit", "compulsory", "utilisation"] if ran else []
-    found += ["additions of rows"] if result["aggregation"] else []
-    found += ["hub", "community", "round"] if located or result["communities"] else []
-    found += ["placement", "unicast, broadcast"] if result["ring"] else []
-    found += ["mini-batch"] if result["batch"] else []
-    found += ["slot", "victim cache"] if result["attribute_cache"] else []
-    found += ["head"] if result["head"] else []
+    found += ["additions of rows"] if result.aggregation else []
+    found += ["hub", "community", "round"] if located or result.communities else []
+    found += ["placement", "unicast, broadcast"] if result.ring else []
+    found += ["mini-batch"] if result.batch else []
+    found += ["slot", "victim cache"] if result.attribute_cache else []
+    found += ["head"] if result.head else []
     occurring = set(phases)
     commands = [(phase_title(name), said) for name, said in PHASES.items() if name in occurring]
     return commands + [(name, said) for name, said in TERMS.items() if name in found]

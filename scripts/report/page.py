@@ -10,9 +10,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from golden.graph import Graph, IntArray
-from golden.islands.locator import Limits, locate
-from golden.islands.record import Record
-from golden.islands.schedule import Schedule, falling, quarter
+from golden.locator.locator import Limits, locate
+from golden.locator.record import Record
+from golden.locator.schedule import Schedule, falling, quarter
+from scripts.flows.schema import Result
 from scripts.report import figures
 from scripts.report.adjacency import BLOCKS, adjacency
 from scripts.report.drawing import DRAWN_NODES, drawing
@@ -65,7 +66,7 @@ class _Section:
     rows: Sequence[Sequence[str]] = ()
 
 
-def write_report(path: Path, result: dict[str, Any], run: Run) -> None:
+def write_report(path: Path, result: Result, run: Run) -> None:
     """Write the page.
 
     Parameters
@@ -73,7 +74,7 @@ def write_report(path: Path, result: dict[str, Any], run: Run) -> None:
     path
         File to write.
     result
-        Contents of `result.json`.
+        Figures of the run.
     run
         The rest.
     """
@@ -87,7 +88,7 @@ def write_report(path: Path, result: dict[str, Any], run: Run) -> None:
             None: ("", "golden model alone: nothing was simulated"),
             True: ("yes", "bit-exact"),
             False: ("no", "not bit-exact"),
-        }[result["bit_exact"]],
+        }[result.bit_exact],
         summary=_summary(result),
         sections=sections,
         machine=_machine(result),
@@ -97,12 +98,12 @@ def write_report(path: Path, result: dict[str, Any], run: Run) -> None:
     path.write_text(page, encoding="utf-8")
 
 
-def _machine(result: dict[str, Any]) -> str:
+def _machine(result: Result) -> str:
     """Whose results the page shows."""
-    return "the golden model" if result["cycles"] is None else "the hardware"
+    return "the golden model" if result.cycles is None else "the hardware"
 
 
-def _summary(result: dict[str, Any]) -> list[tuple[str, str, str, str]]:
+def _summary(result: Result) -> list[tuple[str, str, str, str]]:
     rows: list[tuple[str, str, str, str]] = []
 
     def row(name: str, measured: Any, limit: Any = None, form: str = "{:,}") -> None:
@@ -111,41 +112,41 @@ def _summary(result: dict[str, Any]) -> list[tuple[str, str, str, str]]:
         ratio = f"{measured / limit:.2f}" if limit else ""
         rows.append((name, form.format(measured), form.format(limit) if limit is not None else "", ratio))
 
-    macs, moved, figures_ = result["macs"], result["external_bytes"], result["accuracy"]
-    row("cycles", result["cycles"], macs["limit_cycles"])
-    row(f"utilisation of {macs['lanes']} lanes", macs["utilisation"], 1.0, "{:.1%}")
-    row("useful operations", macs["useful"])
-    if moved["read"] is not None:
-        row("external bytes", moved["read"] + moved["written"], moved["compulsory"])
-    if result["ring"]:
-        row("words over all links", sum(result["ring"]["words_by_link"]), sum(result["ring"]["minimum"]))
-    if result["aggregation"]:
-        row("additions of rows, sums formed included", result["aggregation"]["net"], result["aggregation"]["baseline"])
-    row("accuracy on test nodes, beside float", figures_["machine"], figures_["float"], "{:.2%}")
-    row("predictions that agree with float", figures_["agreement"], 1.0, "{:.2%}")
-    if result["head"]:
-        head = result["head"]["accuracy"]
-        row("accuracy of the head, beside float", head["machine"], head["float"], "{:.2%}")
-    if result["batch"]:
-        batch = result["batch"]
-        row("cycles of mini-batches", batch["cycles"] and batch["cycles"]["total"])
+    macs, moved, figures_ = result.macs, result.external_bytes, result.accuracy
+    row("cycles", result.cycles, macs.limit_cycles)
+    row(f"utilisation of {macs.lanes} lanes", macs.utilisation, 1.0, "{:.1%}")
+    row("useful operations", macs.useful)
+    if moved.read is not None:
+        row("external bytes", moved.total, moved.compulsory)
+    if result.ring:
+        row("words over all links", result.ring.words, result.ring.least)
+    if result.aggregation:
+        row("additions of rows, sums formed included", result.aggregation.net, result.aggregation.baseline)
+    row("accuracy on test nodes, beside float", figures_.machine, figures_.float, "{:.2%}")
+    row("predictions that agree with float", figures_.agreement, 1.0, "{:.2%}")
+    if result.head:
+        head = result.head.accuracy
+        row("accuracy of the head, beside float", head.machine, head.float, "{:.2%}")
+    if result.batch:
+        batch = result.batch
+        row("cycles of mini-batches", batch.cycles and batch.cycles.total)
         row(
             "accuracy on sampled roots, beside float without sampling",
-            batch["accuracy"]["machine"],
-            batch["accuracy"]["float"],
+            batch.accuracy.machine,
+            batch.accuracy.float,
             "{:.2%}",
         )
-    if result["attribute_cache"]:
+    if result.attribute_cache:
         row(
             "attributes fetched, beside requests",
-            result["attribute_cache"]["misses"],
-            result["attribute_cache"]["requests"],
+            result.attribute_cache.misses,
+            result.attribute_cache.requests,
         )
-    row("simulated cycles a second", result["simulation"]["cycles_per_second"], form="{:,.0f}")
+    row("simulated cycles a second", result.simulation.cycles_per_second, form="{:,.0f}")
     return rows
 
 
-def _sections(result: dict[str, Any], run: Run) -> Iterator[_Section]:
+def _sections(result: Result, run: Run) -> Iterator[_Section]:
     """Yield the sections of what played a part in the run."""
     if run.timeline and any(run.timeline.phases):
         yield _Section(
@@ -153,19 +154,19 @@ def _sections(result: dict[str, Any], run: Run) -> Iterator[_Section]:
             "Commands of every chiplet, with the number of their layer, and the gaps between them; below, its PEs: "
             "black where they work in every cycle. The table adds up the chiplet that takes longest.",
             figures.svg(figures.timeline(run.timeline)),
-            _phases(result["cycles_by_phase"], result["cycles"]),
+            _phases(result.cycles_by_phase or {}, result.cycles or 0),
         )
-    if result["ring"]:
+    if result.ring:
         yield _Section(
             "Ring traffic",
-            f"Placement: {result['ring']['placement']}. Unicast sends a row to each consumer, broadcast to all.",
-            figures.svg(figures.links(result["ring"])),
+            f"Placement: {result.ring.placement}. Unicast sends a row to each consumer, broadcast to all.",
+            figures.svg(figures.links(result.ring)),
         )
-    if result["attribute_cache"]:
-        cache = result["attribute_cache"]
+    if result.attribute_cache:
+        cache = result.attribute_cache
         yield _Section(
             "Attribute cache",
-            f"Mini-batches; each chiplet has {cache['slots']} slots and {cache['ways']} ways ({cache['policy']}).",
+            f"Mini-batches; each chiplet has {cache.slots} slots and {cache.ways} ways ({cache.policy}).",
             figures.svg(figures.cache(cache)),
         )
     yield from _graph(result, run)
@@ -184,7 +185,7 @@ def _phases(found: dict[str, int], cycles: int) -> list[tuple[str, str, str]]:
     return [(phase_title(name), f"{spent:,}", f"{spent / max(1, cycles):.1%}") for name, spent in rows]
 
 
-def _graph(result: dict[str, Any], run: Run) -> Iterator[_Section]:
+def _graph(result: Result, run: Run) -> Iterator[_Section]:
     """Yield the drawings of the graph: its adjacency, and itself if it is small."""
     graph, records = run.graph, run.records
     if 0 < graph.nodes <= DRAWN_NODES:
@@ -198,9 +199,9 @@ def _graph(result: dict[str, Any], run: Run) -> Iterator[_Section]:
         schedule, limits = run.schedule or falling(graph), run.limits or Limits(quarter(graph))
         records = locate(graph, schedule, limits).records
         why = "this machine has not located any"
-        if result["cycles"] is None:
+        if result.cycles is None:
             why = "nothing was simulated"
-        elif result["communities"]:
+        elif result.communities:
             why = "the machine located the graph in parts"
         source = (
             f"Found by the golden model of the locator, not by the hardware ({why}): {schedule.describe()}, "

@@ -8,7 +8,8 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from contracts import VID_BITS
 from hw.attributes.negative_sampler import NegativeSampler
-from hw.attributes.structure_processor import Sample, SampleSettings, StructureProcessor
+from hw.attributes.sampling_formats import Sample, SampleSettings
+from hw.attributes.structure_processor import StructureProcessor
 from hw.graph.csr_reader import ErrorReport
 from hw.memory.axi import AXI4Signature, connect_flat, flat_members
 from hw.memory.read_arbiter import ReadArbiter

@@ -17,7 +17,7 @@ from cocotb.triggers import First, RisingEdge, Timer
 from contracts import Error, Flow, Policy
 from golden.attributes.cache import AttributeRam, Step, replay
 from hw.attributes.formats import AttributeConfig, AttributeSettings
-from sim.attributes.trace_machine import TraceMachine
+from sim.attributes.trace_design import TraceDesign
 from sim.harness import CLOCK_NS, Result, parameters
 from sim.harness.build import Build
 from sim.harness.codec import Codec
@@ -257,7 +257,7 @@ def play(
 
 def _build(configs: tuple[AttributeConfig, ...], name: str, depth: int) -> Build:
     model = MemoryModel(depth=depth)
-    return build_with_memory(TraceMachine(*configs), name, memories={"m_axi": model}, sources=[PLAYER])
+    return build_with_memory(TraceDesign(*configs), name, memories={"m_axi": model}, sources=[PLAYER])
 
 
 #: Most tests play on the same design; to find that its build is there takes longer than to play.

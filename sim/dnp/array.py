@@ -18,11 +18,11 @@ from cocotb.triggers import First, RisingEdge, Timer
 from cocotb.utils import get_sim_time
 
 from contracts.dnp import gbus
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.dnp.gbus import Space
 from contracts.dnp.isa import GENERAL, Control
 from contracts.dnp.topology import Grid
-from golden.dnp.machine import EdgePort, Machine
+from golden.dnp.array import ArrayModel, EdgePort
 from hw.dnp.array import CHIP_MODULE, ProcessorArray
 from hw.dnp.chip import CORE_MODULE, NeuralChip
 from hw.dnp.core import Core, Status
@@ -48,7 +48,7 @@ _WORD = 0xFFFF
 _LIBRARY = ("--cc", "--build", "-O3", "--x-initial", "unique", "-Wno-fatal", "--lib-create", CORE_MODULE)
 
 
-def core_library(config: CoreConfig) -> tuple[Path, Path]:
+def core_library(config: ProcessorConfig) -> tuple[Path, Path]:
     """Compile one processor, once, into a library; return the wrapper for its instances, and the library.
 
     An array of 1,024 processors is then as quick to compile as its wires.
@@ -98,7 +98,7 @@ def simulate_chip(chip: NeuralChip, bench: str, **options: Any) -> Result:
     return _simulate(chip, bench, chip.cores[0].config, name=CHIP_MODULE, sources=[], **options)
 
 
-def _simulate(component: Any, bench: str, config: CoreConfig, *, sources: list[Path], **options: Any) -> Result:
+def _simulate(component: Any, bench: str, config: ProcessorConfig, *, sources: list[Path], **options: Any) -> Result:
     wrapper, library = core_library(config)
     sources = [Path(__file__).with_name("array.vlt"), wrapper, *sources]
     linking = BuildOptions(arguments=("-LDFLAGS", str(library)))
@@ -118,7 +118,7 @@ def exchange(rng: random.Random, rounds: int, base: int = 0) -> str:
     return "\n".join([*lines, "LOOP LC0 again", "HALT"])
 
 
-def hosts(machine: Machine, rng: random.Random, words: int, pace: float) -> dict[tuple[int, int], EdgePort]:
+def hosts(machine: ArrayModel, rng: random.Random, words: int, pace: float) -> dict[tuple[int, int], EdgePort]:
     """Give the golden machine so many words and a pace at every end, and return the same for the hardware."""
     ends = {}
     for edge in machine.edges:
@@ -140,7 +140,7 @@ class ArrayDriver:
         As the array was built.
     """
 
-    def __init__(self, dut: Any, rows: int, columns: int, config: CoreConfig) -> None:
+    def __init__(self, dut: Any, rows: int, columns: int, config: ProcessorConfig) -> None:
         self.dut, self.config = dut, config
         self.array = ProcessorArray(rows, columns, config)
         self.grid = self.array.grid
@@ -211,7 +211,7 @@ class ArrayDriver:
         ready.value = 0
         return words
 
-    async def load(self, machine: Machine) -> None:
+    async def load(self, machine: ArrayModel) -> None:
         """Give every processor the memories of the golden machine; what all share is sent once."""
         s = machine.state
         for space, memory in ((Space.PROGRAM, s.p), (Space.WM, s.wm), (Space.XM, s.xm)):
@@ -317,7 +317,7 @@ class ArrayDriver:
         assert not self.dut.online.value
 
     async def compare(
-        self, machine: Machine, processors: Sequence[int] | None = None, *, memories: bool = True
+        self, machine: ArrayModel, processors: Sequence[int] | None = None, *, memories: bool = True
     ) -> None:
         """Read processors back and compare registers, counters and `memories` with the golden machine."""
         s = machine.state

@@ -7,9 +7,9 @@ from typing import Any
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.dnp.isa import GENERAL, PORTS, Control
-from golden.dnp.machine import EdgePort, Machine
+from golden.dnp.array import ArrayModel, EdgePort
 from hw.dnp.core import Space, Status
 from sim.harness.run import CLOCK_NS
 
@@ -26,7 +26,7 @@ def words16(values: Sequence[int]) -> list[int]:
 class CoreDriver:
     """Drives the ports of one core; every method returns right after a clock edge."""
 
-    def __init__(self, dut: Any, config: CoreConfig) -> None:
+    def __init__(self, dut: Any, config: ProcessorConfig) -> None:
         self.dut, self.config = dut, config
         self.edge = RisingEdge(dut.clk)
 
@@ -133,7 +133,7 @@ class CoreDriver:
         return result
 
 
-def expected(machine: Machine, processor: int = 0) -> dict[str, list[int]]:
+def expected(machine: ArrayModel, processor: int = 0) -> dict[str, list[int]]:
     """Return what :meth:`CoreDriver.state` must give, from the golden machine."""
     s = machine.state
     return {

@@ -8,7 +8,7 @@ from typing import Any
 import cocotb
 import numpy as np
 
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.dnp.gbus import Space
 from contracts.dnp.topology import Grid, Topology
 from golden.dnp.digits import digits, initial_network, order_of_epoch, targets
@@ -54,7 +54,7 @@ async def forward_pass(dut: Any) -> None:
     """One pass of a random network; inputs and outputs in XM."""
     given = parameters()
     side, sizes = given["side"], tuple(given["sizes"])
-    config = CoreConfig(*given["config"])
+    config = ProcessorConfig(*given["config"])
     network = Network.random(sizes, seed=given["seed"])
     mapping = map_network(network, Grid(side, side, Topology[given["topology"]]), config, stream=False)
     inputs = np.random.default_rng(given["seed"]).integers(0, 32768, sizes[0])
@@ -76,7 +76,7 @@ async def learn_digits(dut: Any) -> None:
     """Learn the first images of an epoch, streamed in; afterwards every weight must be the model's."""
     given = parameters()
     side, images = given["side"], given["images"]
-    config = CoreConfig(*given["config"])
+    config = ProcessorConfig(*given["config"])
     data, learning = digits(), Learning(given["rate"])
     chosen = order_of_epoch(len(data.train), 0)[:images]
     samples = list(zip(data.train[chosen], targets(data.train_classes)[chosen], strict=True))

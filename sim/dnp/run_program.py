@@ -5,9 +5,9 @@ from typing import Any
 
 import cocotb
 
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.dnp.isa import PORTS
-from golden.dnp.machine import EdgePort, Machine
+from golden.dnp.array import ArrayModel, EdgePort
 from hw.dnp.core import Space
 from sim.dnp.driver import CoreDriver, expected
 from sim.harness import parameters
@@ -23,11 +23,11 @@ def _signed(word: int) -> int:
 async def the_program_does_the_same_in_rtl(dut: Any) -> None:
     """Load, run, read back, compare."""
     given = parameters()
-    config = CoreConfig(*given["config"])
+    config = ProcessorConfig(*given["config"])
     wm, xm = ({int(a): v for a, v in given[name].items()} for name in ("wm", "xm"))
     driver = CoreDriver(dut, config)
     await driver.reset()
-    machine = Machine(config)
+    machine = ArrayModel(config)
     machine.load(0, given["program"], wm, xm)
     machine.start()
     ends = {}

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hw.stream.once import modules_of
+from hw.stream.black_box import black_boxes_of
 from sim.harness.build import ROOT, digest, locked, to_rtlil, to_verilog
 
 __all__ = ["module_source", "module_sources"]
@@ -29,7 +29,7 @@ def module_sources(component: Any, design: str) -> list[Path]:
     design
         Name of the module that instantiates them.
     """
-    sources = [module_source(part, name) for name, part in modules_of(component).items()]
+    sources = [module_source(part, name) for name, part in black_boxes_of(component).items()]
     # Where the design is compiled apart itself, its stand-in uses the reset in two ways.
     control = (
         f'`verilator_config\nlint_off -rule UNOPTFLAT -file "*/{design}.v"\n'

@@ -134,6 +134,17 @@ def simulate(
     name = name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(component).__name__).lower()
     made = build(component, name, sources=sources, toplevel=toplevel, options=options, ports=ports)
     result = run(made, bench, parameters=parameters, testcase=testcase, seed=seed, plusargs=plusargs)
+    return passing(result)
+
+
+def passing(result: Result) -> Result:
+    """Keep the result of a run for the summary and return it.
+
+    Raises
+    ------
+    AssertionError
+        If the run failed.
+    """
     completed.append(result)
     if result.message:
         raise AssertionError(result.message)

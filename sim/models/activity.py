@@ -7,40 +7,23 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["WINDOW", "activity", "activity_plusarg", "cycles_so_far"]
+from sim.models.recorders import recording
+
+__all__ = ["WINDOW", "activity", "cycles_so_far"]
 
 #: Cycles that one count stands for.
 WINDOW = 64
-
-
 #: Bytes of a file's head in which its first line ends.
 _HEAD = 1024
 
 
-def _path(directory: Path, number: int | None) -> Path:
-    return directory / f"activity{'' if number is None else number}.txt"
-
-
-def activity_plusarg(directory: Path, number: int | None = None) -> str:
-    """Plusarg that lets a machine's `activity_recorder` write into `directory`.
-
-    Parameters
-    ----------
-    directory
-        It must exist.
-    number
-        Of the machine on a ring; None: it is alone.
-    """
-    return f"+activity{'' if number is None else number}={_path(directory, number)}"
-
-
-def activity(directory: Path, number: int | None = None) -> npt.NDArray[np.uint8]:
-    """Return when the parts of a machine worked.
+def activity(directory: Path, number: int = 0) -> npt.NDArray[np.uint8]:
+    """Return when the parts of a chiplet worked.
 
     Parameters
     ----------
     directory, number
-        As for `activity_plusarg`.
+        As for `sim.models.recorders.recording`.
 
     Returns
     -------
@@ -49,7 +32,7 @@ def activity(directory: Path, number: int | None = None) -> npt.NDArray[np.uint8
         the configuration's ``parts``) worked.
     """
     # A last line without its end has found no room on the disk.
-    lines = _path(directory, number).read_text().split("\n")[:-1]
+    lines = recording("activity", directory, number).read_text().split("\n")[:-1]
     return np.array([list(bytes.fromhex(line)) for line in lines], dtype=np.uint8)
 
 
@@ -61,15 +44,15 @@ def cycles_so_far(directory: Path) -> int | None:
     Parameters
     ----------
     directory
-        As for `activity_plusarg`; the first recorder there is looked at.
+        Folder of the recordings; that of chiplet 0 is read.
 
     Returns
     -------
     int | None
         Cycles since the start of the simulation; None if it has not begun.
     """
-    path = next((path for path in (_path(directory, None), _path(directory, 0)) if path.exists()), None)
-    if path is None:
+    path = recording("activity", directory)
+    if not path.exists():
         return None
     with path.open("rb") as file:
         length = file.read(_HEAD).find(b"\n") + 1

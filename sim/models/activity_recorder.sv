@@ -1,13 +1,12 @@
 // Notes how often each part works, for simulation only.
 //
 // Every WINDOW cycles, counted from the start of the simulation, a line with two hexadecimal digits for each part: the
-// cycles in which it worked, part 0 first. It goes to the file named by +activity=FILE; nowhere without it. Where
-// recorders are NUMBERED, `number` follows the name. Every FLUSHED lines they are on disk.
+// cycles in which it worked, part 0 first. It goes to the file named by +activity0=FILE, where
+// 0 is the `number` of the chiplet; nowhere without it. Every FLUSHED lines they are on disk.
 module activity_recorder #(
     parameter int PARTS = 1,
     parameter int WINDOW = 64,
-    parameter int FLUSHED = 32,
-    parameter bit NUMBERED = 0
+    parameter int FLUSHED = 32
 ) (
     input logic clk,
     input logic rst,
@@ -23,7 +22,7 @@ module activity_recorder #(
 
   function automatic int opened();
     string name, format;
-    format = NUMBERED ? $sformatf("activity%0d=%%s", number) : "activity=%s";
+    format = $sformatf("activity%0d=%%s", number);
     return $value$plusargs(format, name) != 0 ? $fopen(name, "w") : 0;
   endfunction
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from cocotb.triggers import RisingEdge
 
 from sim.models.wrap import CONTROLS, COUNTERS
 
-__all__ = ["Memory", "MemorySettings", "plusargs"]
+__all__ = ["Memory", "MemorySettings", "load_all", "plusargs"]
 
 #: Channels in the order of the model's stall chances.
 CHANNELS = ("ar", "r", "aw", "w", "b")
@@ -136,9 +136,7 @@ class Memory:
 
     async def load(self, image: bytes) -> None:
         """Write `image` to address 0 and up; takes a cycle. The rest of the memory keeps its contents."""
-        data = image + bytes(-len(image) % self.beat_bytes)
-        self._file("image").write_bytes(data)
-        await self._pulse("load")
+        await load_all([self], [image])
 
     async def dump(self, address: int, size: int) -> bytes:
         """Contents of `size` bytes from byte `address`; takes a cycle."""
@@ -146,7 +144,7 @@ class Memory:
         beats = -(-(address + size) // self.beat_bytes) - first
         self._control("dump_first").value = first
         self._control("dump_beats").value = beats
-        await self._pulse("dump")
+        await _pulse([self], "dump")
         offset = address - first * self.beat_bytes
         data = self._file("dump").read_bytes()[offset : offset + size]
         if len(data) < size:
@@ -158,13 +156,22 @@ class Memory:
             raise ValueError(f"directory must be given to use the memory's {kind} file, not None")
         return self._directory / f"{self._name}_{kind}.bin"
 
-    async def _pulse(self, control: str) -> None:
-        edge = RisingEdge(self._dut.clk)
-        self._control(control).value = 1
-        await edge
-        self._control(control).value = 0
-        await edge
-
     def counters(self) -> dict[str, int]:
         """All counters since the last reset, by name."""
         return {counter: int(getattr(self._dut, f"{self._name}_{counter}").value) for counter in COUNTERS}
+
+
+async def load_all(memories: Sequence[Memory], images: Sequence[bytes]) -> None:
+    """Write an image into each memory as `Memory.load` does, into all in the same cycle."""
+    for memory, image in zip(memories, images, strict=True):
+        memory._file("image").write_bytes(image + bytes(-len(image) % memory.beat_bytes))
+    await _pulse(memories, "load")
+
+
+async def _pulse(memories: Sequence[Memory], control: str) -> None:
+    """Raise a control of all memories for a cycle."""
+    edge = RisingEdge(memories[0]._dut.clk)
+    for level in (1, 0):
+        for memory in memories:
+            memory._control(control).value = level
+        await edge

@@ -1,11 +1,10 @@
 // Notes the records that a locator hands out, for simulation only.
 //
 // Every beat that is taken is a line: the number of its stream, and 65 bits in hexadecimal digits, the highest of them
-// set in the last beat of a record. Lines go to the file named by +records=FILE; nowhere without it. Where recorders are
-// NUMBERED, `number` follows the name.
+// set in the last beat of a record. Lines go to the file named by +records0=FILE, where 0 is the `number` of
+// the chiplet; nowhere without it.
 module record_recorder #(
-    parameter int STREAMS = 1,
-    parameter bit NUMBERED = 0
+    parameter int STREAMS = 1
 ) (
     input logic clk,
     input logic rst,
@@ -20,7 +19,7 @@ module record_recorder #(
 
   function automatic int opened();
     string name, format;
-    format = NUMBERED ? $sformatf("records%0d=%%s", number) : "records=%s";
+    format = $sformatf("records%0d=%%s", number);
     return $value$plusargs(format, name) != 0 ? $fopen(name, "w") : 0;
   endfunction
 

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from contracts import RECORD_HEADER
-from golden.islands.record import BEAT_BITS, Record, records_of
-from hw.community.chiplet import CommunityChiplet
+from golden.locator.record import BEAT_BITS, Record, records_of
+from hw.community.engine import CommunityEngine
+from sim.models.recorders import recording
 
-__all__ = ["Source", "located", "record_source", "records_plusarg"]
+__all__ = ["Source", "located", "record_source"]
 
-#: Attributes with which what stands around a chiplet names the part that it is in; instances in Verilog are called so.
-_AROUND = ("machine", "chiplet")
+#: Attributes that name the part of a machine that the engine is in; instances in Verilog have the same names.
+_AROUND = ("machine", "engine")
 
 
 class Source(NamedTuple):
@@ -37,7 +38,7 @@ class Source(NamedTuple):
 
 
 def record_source(component: Any) -> Source | None:
-    """Find the locator of a chiplet with community PEs in whatever stands around it.
+    """Find the locator of a community engine in the chiplet or machine around it.
 
     Parameters
     ----------
@@ -47,10 +48,10 @@ def record_source(component: Any) -> Source | None:
     Returns
     -------
     Source or None
-        None if there is no such chiplet.
+        None if there is no such engine.
     """
     path: list[str] = []
-    while not isinstance(component, CommunityChiplet):
+    while not isinstance(component, CommunityEngine):
         name = next((name for name in _AROUND if hasattr(component, name)), None)
         if name is None:
             return None
@@ -59,30 +60,13 @@ def record_source(component: Any) -> Source | None:
     return Source(".".join([*path, "locator"]), component.config.locator.outputs)
 
 
-def _path(directory: Path, number: int | None) -> Path:
-    return directory / f"records{'' if number is None else number}.txt"
-
-
-def records_plusarg(directory: Path, number: int | None = None) -> str:
-    """Plusarg that lets a machine's `record_recorder` write into `directory`.
-
-    Parameters
-    ----------
-    directory
-        It must exist.
-    number
-        Of the machine on a ring; None: it is alone.
-    """
-    return f"+records{'' if number is None else number}={_path(directory, number)}"
-
-
-def located(directory: Path, number: int | None = None) -> list[list[Record]]:
-    """Return what a machine has located since the start of the simulation.
+def located(directory: Path, number: int = 0) -> list[list[Record]]:
+    """Return the records that a chiplet has located since the start of the simulation.
 
     Parameters
     ----------
     directory, number
-        As for `records_plusarg`.
+        As for `sim.models.recorders.recording`.
 
     Returns
     -------
@@ -91,7 +75,7 @@ def located(directory: Path, number: int | None = None) -> list[list[Record]]:
         machine's memory.
     """
     streams: dict[int, list[int]] = {}
-    for line in _path(directory, number).read_text().splitlines():
+    for line in recording("records", directory, number).read_text().splitlines():
         stream, beat = line.split()
         streams.setdefault(int(stream), []).append(int(beat, 16))
     # Each stream of a location ends, also without a record.

@@ -11,10 +11,9 @@ from typing import Any
 from sim.harness import BuildOptions, Result
 from sim.harness.build import Build, build
 from sim.harness.ports import stream_ports
-from sim.harness.run import completed, default_seed, run
-from sim.models.activity import activity_plusarg
+from sim.harness.run import default_seed, passing, run
 from sim.models.memory import plusargs
-from sim.models.records import records_plusarg
+from sim.models.recorders import recorder_plusargs
 from sim.models.wrap import SOURCES, MemoryModel, wrapper
 
 #: With `--coverage`, Verilator 5.048's search for state machines fails on some memories; it finds none in any design.
@@ -134,11 +133,7 @@ def run_with_memory(
         scratch=directory,
         plusargs=[
             *(argument for model in models for argument in plusargs(directory, model)),
-            activity_plusarg(directory),
-            records_plusarg(directory),
+            *recorder_plusargs(directory),
         ],
     )
-    completed.append(result)
-    if result.message:
-        raise AssertionError(result.message)
-    return result
+    return passing(result)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-__all__ = ["Pin", "held", "instance", "vector"]
+__all__ = ["Pin", "held", "instance", "module", "vector"]
 
 _SEPARATOR = ",\n  "
 
@@ -46,6 +46,12 @@ def instance(
     return f"  {module} {f'#({settings}) ' if settings else ''}{name} (\n  {pins});"
 
 
+def module(name: str, pins: Sequence[Pin], body: Iterable[str]) -> str:
+    """Return a module with these ports, ``clk`` before them, and these lines."""
+    ports = [pin.declared() for pin in (Pin("clk", True), *pins)]
+    return "\n".join([f"module {name} (\n  {_SEPARATOR.join(ports)});", *body, "endmodule"])
+
+
 def held(toplevel: str, pins: Sequence[Pin], body: Iterable[str], *, lively: Collection[str] = ()) -> str:
     """Return a module with these lines, of which only what depends on a changed input is simulated.
 
@@ -72,11 +78,10 @@ def held(toplevel: str, pins: Sequence[Pin], body: Iterable[str], *, lively: Col
         Verilog.
     """
     held_module, lively = f"{toplevel}_held", {"clk", *lively}
-    pins = [Pin("clk", True), *pins]
-    caught = {pin for pin in pins if pin.inward and pin.name not in lively}
-    inside = [pin.declared("_given" if pin in caught else "") for pin in pins]
-    outside = [pin.declared() for pin in pins]
-    passed = {f"{pin.name}_given" if pin in caught else pin.name: pin.name for pin in pins}
+    inner = [Pin("clk", True), *pins]
+    caught = {pin for pin in inner if pin.inward and pin.name not in lively}
+    inside = [pin.declared("_given" if pin in caught else "") for pin in inner]
+    passed = {f"{pin.name}_given" if pin in caught else pin.name: pin.name for pin in inner}
     return "\n".join(
         [
             # To Verilator, what triggers is an asynchronous reset.
@@ -86,14 +91,12 @@ def held(toplevel: str, pins: Sequence[Pin], body: Iterable[str], *, lively: Col
                 f"  reg {vector(pin.width)}{pin.name};\n"
                 f"  initial {pin.name} = 0;\n"
                 f"  always @({pin.name}_given or posedge clk) {pin.name} <= {pin.name}_given;"
-                for pin in pins
+                for pin in inner
                 if pin in caught
             ),
             *body,
             "endmodule",
-            f"module {toplevel} (\n  {_SEPARATOR.join(outside)});",
-            instance(held_module, "held", passed),
-            "endmodule",
+            module(toplevel, pins, [instance(held_module, "held", passed)]),
             "// verilator lint_on SYNCASYNCNET",
             "",
         ]

@@ -106,8 +106,8 @@ def wrapper(
     memories
         Model behind each port by the port's prefix; default: one behind ``m_axi``.
     number
-        A port of the design whose value follows all names in plusargs, where the wrapper stands several times in a top;
-        none if empty.
+        Verilog expression, for example a port of the design: its value follows the names of memories in plusargs, and
+        those of recorders. If empty, memories have no number and recorders number 0.
     lively
         As for `held`.
 
@@ -127,7 +127,7 @@ def wrapper(
     ports = {pin.name: pin for pin in ports_of(component)}
     inner = {f"{prefix}_{signal}" for prefix in memories for signal in _REQUESTS + _ANSWERS}
     common = {"clk": "clk", "rst": "rst"}
-    numbering = {"number": f"8'({number})" if number else "'0"}
+    numbering = {"number": f"8'({number or 0})"}
     if WATCHED in ports:
         inner.add(WATCHED)
     outer = [Pin("rst", True), *(pin for name, pin in ports.items() if name not in inner)]
@@ -159,10 +159,10 @@ def wrapper(
         pins |= {pin.name.removeprefix(f"{model.name}_"): pin.name for pin in own}
         body.append(instance("axi_memory", model.name, {**common, **pins, **numbering}, parameters))
     if WATCHED in ports:
-        parameters = {"PARTS": ports[WATCHED].width, "WINDOW": WINDOW, "NUMBERED": int(bool(number))}
+        parameters = {"PARTS": ports[WATCHED].width, "WINDOW": WINDOW}
         body.append(instance("activity_recorder", "activity", {**common, WATCHED: WATCHED, **numbering}, parameters))
     if source := record_source(component):
         streams = {name: source.signals("dut", name) for name in ("valid", "ready", "payload")}
-        parameters = {"STREAMS": source.streams, "NUMBERED": int(bool(number))}
+        parameters = {"STREAMS": source.streams}
         body.append(instance("record_recorder", "records", {**common, **streams, **numbering}, parameters))
     return held(toplevel, outer, body, lively=lively)

@@ -1,1 +1,1 @@
-"""Jobs on a simulated ring of chiplets."""
+"""Designs under test of the ring that are no whole machine."""

@@ -11,21 +11,21 @@ from hw.memory.axi_merge import AXIMerge
 from hw.memory.word_writer import WordWriter
 from hw.ring.boundary_table import BoundaryTable
 from hw.ring.control import Control
-from hw.ring.distributor import Distributor
 from hw.ring.filter_array import FilterArray
 from hw.ring.filter_generator import FilterGenerator
-from hw.ring.first_error import FirstError
 from hw.ring.formats import RingConfig
 from hw.ring.halo_writer import HaloWriter
-from hw.ring.judge import Judge
+from hw.ring.halt import Halt
 from hw.ring.link_watch import LinkWatch
+from hw.ring.local_adder import LocalAdder
 from hw.ring.needed_list import NeededList
 from hw.ring.packet_guard import PacketGuard
 from hw.ring.packet_queue import PacketQueue
+from hw.ring.packet_router import PacketRouter
 from hw.ring.reducer import Reducer
 from hw.ring.remote_array import RemoteArray
+from hw.ring.route_decision import RouteDecision
 from hw.ring.sender import Sender
-from hw.ring.share_adder import ShareAdder
 from hw.ring.shared_reader import SharedReader
 from hw.ring.tokens import Tokens
 
@@ -65,14 +65,14 @@ def _parts() -> dict[str, Any]:
         "watch": LinkWatch(),
         "sender": Sender(32, DATA, LINK, ROW_BEATS, 16),
         "halo": HaloWriter(32, DATA, LINK, ROW_BEATS),
-        "adder": ShareAdder(DATA, LINK, ROW_BEATS),
+        "adder": LocalAdder(DATA, LINK, ROW_BEATS),
         "reducer": Reducer(32, DATA, LINK, ROW_BEATS),
         "guard": PacketGuard(LINK),
         "queue": PacketQueue(LINK, 3, 4),
-        "distributor": Distributor(LINK),
-        "judge": Judge(),
+        "packet_router": PacketRouter(LINK),
+        "route_decision": RouteDecision(),
         "tokens": Tokens(LINK, CHIPLETS),
-        "first": FirstError(3),
+        "halt": Halt(),
         "table": BoundaryTable(32, CHIPLETS),
         "writer": WordWriter(32, DATA),
         "control": Control(RingConfig(chiplets=CHIPLETS, link_width=LINK, max_out=MAX_OUT), 32, DATA, ROW_BEATS),
@@ -98,10 +98,9 @@ class RingParts(wiring.Component):
             m.submodules[prefix] = part
             for name, member in part.signature.members.items():
                 outer, inner = getattr(self, f"{prefix}_{name}"), getattr(part, name)
-                if member.is_signature:
-                    pairs = zip(outer, inner, strict=True) if member.dimensions else [(outer, inner)]
-                    for one, other in pairs:
+                for one, other in zip(outer, inner, strict=True) if member.dimensions else [(outer, inner)]:
+                    if member.is_signature:
                         wiring.connect(m, wiring.flipped(one), other)
-                else:
-                    m.d.comb += inner.eq(outer) if member.flow == wiring.In else outer.eq(inner)
+                    else:
+                        m.d.comb += other.eq(one) if member.flow == wiring.In else one.eq(other)
         return m

@@ -11,7 +11,8 @@ from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Assert, Assume, Cover, Elaboratable, Module, Mux, Signal
 
 from hw.attributes.formats import AttributeConfig
-from hw.attributes.id_table import CELLS, IDTable, TableChange
+from hw.attributes.id_table import IDTable
+from hw.attributes.table_formats import CELLS, TableChange
 from sim.harness.formal import Proof
 
 #: Cycles from presenting a look-up until its results are there.

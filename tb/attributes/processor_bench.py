@@ -14,7 +14,7 @@ from contracts import Policy
 from golden.attributes.cache import AttributeRam
 from hw.attributes.formats import AttributeConfig
 from sim.attributes.trace_bench import PLAYER, Phase, Player, check, files, image_of, narrow, read, settings_of, write
-from sim.attributes.trace_machine import TraceMachine
+from sim.attributes.trace_design import TraceDesign
 from sim.harness import parameters
 from sim.harness.expected import expect_cycles
 from sim.harness.run import completed, run
@@ -34,9 +34,9 @@ def config_of(given: dict[str, Any]) -> AttributeConfig:
     return narrow(**{"address_width": ADDRESS_BITS, "bucket_bits": 1, "row_beats": 7, **changes})
 
 
-def machine(**given: Any) -> TraceMachine:
+def machine(**given: Any) -> TraceDesign:
     """Return the bench's design."""
-    return TraceMachine(config_of(given))
+    return TraceDesign(config_of(given))
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ async def every_phase_agrees_with_the_golden_model(dut: Any) -> None:
             expect_cycles(f"{prefix}.{name}", figures["cycles"])
 
 
-def launch(component: TraceMachine, given: dict[str, Any]) -> None:
+def launch(component: TraceDesign, given: dict[str, Any]) -> None:
     """Run the bench."""
     config = component.configs[0]
     depth = (1 << ADDRESS_BITS) // (config.data_width // 8)

@@ -13,7 +13,7 @@ from contracts import Flow, Policy
 from golden.attributes.belady import belady_misses
 from golden.attributes.cache import AttributeRam, hashed_slot, replay
 from golden.attributes.lookahead import LookAheadRam, replay_ahead
-from golden.attributes.orders import ORDERS, islands, small_world
+from golden.attributes.orders import ORDERS, hub_communities, small_world
 
 SLOTS, WAYS, NODES = 4, 3, 12
 
@@ -161,13 +161,13 @@ def test_hashed_slots_spread() -> None:
 
 @pytest.mark.parametrize("name", list(ORDERS))
 def test_orders_are_permutations(name: str) -> None:
-    graph, planted = islands()
+    graph, planted = hub_communities()
     order = ORDERS[name](graph)
     assert sorted(order.tolist()) == list(range(graph.nodes)) == sorted(planted.tolist())
 
 
 def test_graphs_of_the_benchmark() -> None:
-    graph, planted = islands()
+    graph, planted = hub_communities()
     assert graph.nodes == 2050
     made = nx.from_scipy_sparse_array(graph.adjacency)
     hubs = set(planted[40::41].tolist())

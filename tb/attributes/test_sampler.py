@@ -15,7 +15,7 @@ from golden.attributes.lfsr import Generator
 from golden.attributes.sampler import Batch, Plan, sample
 from golden.datasets import load
 from golden.graph import Graph
-from hw.attributes.structure_processor import SampleSettings
+from hw.attributes.sampling_formats import SampleSettings
 from sim.attributes.sampler_bench import SamplerBench
 from sim.harness import parameters
 from sim.harness.bench import Bench, start

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.asserts import AnySeq
+from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Assert, Assume, Cover, Elaboratable, Module, Mux, Signal
 
 from contracts import Error, Opcode
@@ -28,7 +28,7 @@ class ExecutorSpec(Elaboratable):
         m = Module()
         m.submodules.dut = dut = Executor(CONFIG, ERROR_SOURCES)
         m.d.comb += [
-            dut.base.eq(AnySeq(len(dut.base))),
+            dut.base.eq(AnyConst(len(dut.base))),
             dut.command.valid.eq(AnySeq(1)),
             dut.command.payload.eq(AnySeq(512)),
             dut.executed.ready.eq(AnySeq(1)),

@@ -10,26 +10,27 @@ import numpy as np
 import pytest
 
 from contracts import COMMANDS, HEADER, LINE_BYTES, Error, Model, Opcode, RegionKind
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from golden.datasets import load
 from golden.image import Image, build_image
 from golden.model.network import Problem
-from hw.chiplet.config import ChipletConfig
+from hw.chiplet.config import GatherChipletConfig
 from hw.dnp.neural_unit import NeuralConfig
 from hw.machine import Units
 from hw.pe.formats import PEConfig
-from sim.chiplet.jobs import Job, Outcome, Settings, mismatches, run_jobs
-from sim.chiplet.problems import CORNERS, corner_graph, random_graph, random_problem
 from sim.harness import Result
 from sim.harness.expected import expect_cycles
 from sim.models.activity import WINDOW, activity
+from sim.problems import CORNERS, corner_graph, random_graph, random_problem
+from sim.runner.jobs import Job, Outcome, Settings, mismatches
+from sim.runner.run import run_jobs
 
 FULL = bool(os.environ.get("ATOLL_FULL"))
-NARROW = ChipletConfig(
+NARROW = GatherChipletConfig(
     groups=1, pes=3, depth=32, pe=PEConfig(lanes=2, data_width=64, weight_rows=128, max_out=12, queue=2)
 )
-DEFAULT = ChipletConfig()
-MIDDLE = ChipletConfig(
+DEFAULT = GatherChipletConfig()
+MIDDLE = GatherChipletConfig(
     groups=3, pes=1, depth=64, pe=PEConfig(lanes=8, data_width=128, weight_rows=256, max_out=32, queue=3)
 )
 CONFIGS = {"narrow": NARROW, "default": DEFAULT}
@@ -44,30 +45,31 @@ STALLS = (
 
 
 #: The narrow chiplet has a neural unit beside it; no other command may notice.
-NEURAL = {NARROW: NeuralConfig(CoreConfig(wm_depth=128, xm_depth=8, p_depth=256, table_bits=6), queue=8, depth=16)}
+NEURAL = {NARROW: NeuralConfig(ProcessorConfig(wm_depth=128, xm_depth=8, p_depth=256, table_bits=6), queue=8, depth=16)}
 
 
-def simulate(config: ChipletConfig, jobs: list[Job], directory: Path) -> tuple[list[Outcome], Result]:
+def simulate(config: GatherChipletConfig, jobs: list[Job], directory: Path) -> tuple[list[Outcome], Result]:
     """Run jobs on the chiplet with what is beside it."""
     return run_jobs(config, jobs, directory, units=Units(NEURAL.get(config)))
 
 
 @pytest.fixture(params=sorted(CONFIGS))
-def config(request: pytest.FixtureRequest) -> ChipletConfig:
+def config(request: pytest.FixtureRequest) -> GatherChipletConfig:
     return CONFIGS[request.param]
 
 
-def check(config: ChipletConfig, problems: list[Problem], settings: list[Settings], directory: Path) -> list[Outcome]:
-    jobs = [Job(build_image(problem), how) for problem, how in zip(problems, settings, strict=True)]
+def check(
+    config: GatherChipletConfig, problems: list[Problem], settings: list[Settings], directory: Path
+) -> list[Outcome]:
+    jobs = [Job([build_image(problem)], how) for problem, how in zip(problems, settings, strict=True)]
     outcomes, _ = simulate(config, jobs, directory)
     for number, (problem, outcome) in enumerate(zip(problems, outcomes, strict=True)):
-        assert outcome.run is not None
-        assert outcome.run.completion["error"] == Error.NONE, f"job {number}, {problem.graph.name}"
+        assert outcome.errors == [Error.NONE], f"job {number}, {problem.graph.name}"
         assert mismatches(problem, outcome) == [], f"job {number}, {problem.graph.name}"
     return outcomes
 
 
-def test_corner_graphs_are_bit_exact(config: ChipletConfig, tmp_path: Path) -> None:
+def test_corner_graphs_are_bit_exact(config: GatherChipletConfig, tmp_path: Path) -> None:
     problems, settings = [], []
     models = list(Model)
     for number, name in enumerate(CORNERS):
@@ -79,7 +81,7 @@ def test_corner_graphs_are_bit_exact(config: ChipletConfig, tmp_path: Path) -> N
     check(config, problems, settings, tmp_path)
 
 
-def test_random_graphs_are_bit_exact_under_random_stalls(config: ChipletConfig, tmp_path: Path) -> None:
+def test_random_graphs_are_bit_exact_under_random_stalls(config: GatherChipletConfig, tmp_path: Path) -> None:
     problems, settings = [], []
     for seed in range(40 if FULL else 8):
         random = np.random.default_rng(seed)
@@ -116,8 +118,6 @@ def test_it_is_known_when_each_pe_multiplied(tmp_path: Path) -> None:
     assert counts.shape[1] == len(NARROW.parts)
     assert counts.sum() == 2 * sum(work)
     # Between commands nothing is multiplied, nor in those that load.
-    assert first.run is not None
-    assert second.run is not None
     busy = np.zeros(len(counts) * WINDOW, dtype=bool)
     for phase in (*first.run.phases, *second.run.phases):
         busy[phase.began : phase.began + phase.cycles] |= phase.opcode in ("combine", "aggregate")
@@ -130,8 +130,7 @@ def test_digits_take_the_expected_cycles(model: Model, tmp_path: Path) -> None:
     # Random weights are the same on every machine; trained ones are not, and with them zeros and cycles.
     problem = random_problem(graph, model, [16, graph.classes], seed=1)
     (outcome,) = check(DEFAULT, [problem], [Settings()], tmp_path)
-    assert outcome.run is not None
-    expect_cycles(f"chiplet.digits.{model.name.lower()}", outcome.run.cycles)
+    expect_cycles(f"chiplet.digits.{model.name.lower()}", outcome.cycles)
 
 
 def test_cora_is_bit_exact(tmp_path: Path) -> None:
@@ -141,8 +140,7 @@ def test_cora_is_bit_exact(tmp_path: Path) -> None:
     graph = load(f"planetoid:{folder}/cora")
     problem = random_problem(graph, Model.GCN, [16, graph.classes], seed=1)
     (outcome,) = check(DEFAULT, [problem], [Settings()], tmp_path)
-    assert outcome.run is not None
-    expect_cycles("chiplet.cora.gcn", outcome.run.cycles)
+    expect_cycles("chiplet.cora.gcn", outcome.cycles)
 
 
 # Errors ---------------------------------------------------------------------------------------------------------------
@@ -179,22 +177,26 @@ def error_cases(image: Image) -> dict[str, tuple[Job, Error, int]]:
     """Every way to spoil the image or the memory: the job, the error and its info."""
     edges = image.region(RegionKind.EDGES).rows
     cases = {
-        "magic": (Job(with_header(image, magic=0x12345678)), Error.BAD_MAGIC, 0x12345678),
-        "version": (Job(with_header(image, version=77)), Error.BAD_VERSION, 77),
-        "opcode": (Job(with_command(image, 1, opcode=200)), Error.BAD_OPCODE, 200),
-        "unsupported opcode": (Job(with_command(image, 0, opcode=Opcode.LOCATE)), Error.BAD_OPCODE, Opcode.LOCATE),
-        "f_out of 0": (Job(with_command(image, 1, f_out=0)), Error.BAD_OPERAND, 0),
-        "f_out too large": (Job(with_command(image, 2, f_out=999)), Error.BAD_OPERAND, 999),
-        "f_in of 0": (Job(with_command(image, 0, f_in=0)), Error.BAD_OPERAND, 0),
-        "f_in too large": (Job(with_command(image, 0, f_in=1 << 30)), Error.BAD_OPERAND, 1 << 30),
-        "no tiles": (Job(with_command(image, 2, tiles=0)), Error.BAD_OPERAND, 0),
-        "rows missing": (Job(with_command(image, 2, sources=29)), Error.BAD_OPERAND, 0),
-        "VID past the graph": (Job(with_word(image, RegionKind.EDGES, 5, 30)), Error.VID_RANGE, 30),
-        "VID far past the graph": (Job(with_word(image, RegionKind.EDGES, 0, 0xFFFFFFFF)), Error.VID_RANGE, 0xFFFFFFFF),
-        "offset falls": (Job(with_word(image, RegionKind.OFFSETS, 7, 0)), Error.OFFSET_ORDER, 6),
-        "offset past the edges": (Job(with_word(image, RegionKind.OFFSETS, 9, edges + 1)), Error.EDGE_RANGE, 8),
-        "first offset": (Job(with_word(image, RegionKind.OFFSETS, 0, 1)), Error.OFFSET_ORDER, 0),
-        "feature index": (Job(with_word(image, RegionKind.FEATURES_SPARSE, 3, 0x0001_0008)), Error.INDEX_RANGE, 8),
+        "magic": (Job([with_header(image, magic=0x12345678)]), Error.BAD_MAGIC, 0x12345678),
+        "version": (Job([with_header(image, version=77)]), Error.BAD_VERSION, 77),
+        "opcode": (Job([with_command(image, 1, opcode=200)]), Error.BAD_OPCODE, 200),
+        "unsupported opcode": (Job([with_command(image, 0, opcode=Opcode.LOCATE)]), Error.BAD_OPCODE, Opcode.LOCATE),
+        "f_out of 0": (Job([with_command(image, 1, f_out=0)]), Error.BAD_OPERAND, 0),
+        "f_out too large": (Job([with_command(image, 2, f_out=999)]), Error.BAD_OPERAND, 999),
+        "f_in of 0": (Job([with_command(image, 0, f_in=0)]), Error.BAD_OPERAND, 0),
+        "f_in too large": (Job([with_command(image, 0, f_in=1 << 30)]), Error.BAD_OPERAND, 1 << 30),
+        "no tiles": (Job([with_command(image, 2, tiles=0)]), Error.BAD_OPERAND, 0),
+        "rows missing": (Job([with_command(image, 2, sources=29)]), Error.BAD_OPERAND, 0),
+        "VID past the graph": (Job([with_word(image, RegionKind.EDGES, 5, 30)]), Error.VID_RANGE, 30),
+        "VID far past the graph": (
+            Job([with_word(image, RegionKind.EDGES, 0, 0xFFFFFFFF)]),
+            Error.VID_RANGE,
+            0xFFFFFFFF,
+        ),
+        "offset falls": (Job([with_word(image, RegionKind.OFFSETS, 7, 0)]), Error.OFFSET_ORDER, 6),
+        "offset past the edges": (Job([with_word(image, RegionKind.OFFSETS, 9, edges + 1)]), Error.EDGE_RANGE, 8),
+        "first offset": (Job([with_word(image, RegionKind.OFFSETS, 0, 1)]), Error.OFFSET_ORDER, 0),
+        "feature index": (Job([with_word(image, RegionKind.FEATURES_SPARSE, 3, 0x0001_0008)]), Error.INDEX_RANGE, 8),
     }
     reads = {
         "header": 0,
@@ -219,54 +221,48 @@ def error_cases(image: Image) -> dict[str, tuple[Job, Error, int]]:
     for what, address in reads.items():
         if address is not None:
             settings = Settings(read_errors=(address, address))
-            cases[f"read of {what}"] = (Job(image, settings), Error.MEMORY_READ, address // LINE_BYTES)
+            cases[f"read of {what}"] = (Job([image], settings), Error.MEMORY_READ, address // LINE_BYTES)
     for kind, layer in ((RegionKind.COMBINED, 0), (RegionKind.HIDDEN, 0), (RegionKind.RESULTS, 1)):
         address = image.region(kind, layer).address + LINE_BYTES
         settings = Settings(write_errors=(address, address + 7))
-        cases[f"write of {kind.name.lower()}"] = (Job(image, settings), Error.MEMORY_WRITE, address // LINE_BYTES)
+        cases[f"write of {kind.name.lower()}"] = (Job([image], settings), Error.MEMORY_WRITE, address // LINE_BYTES)
     return cases
 
 
-def test_errors_are_reported_and_the_next_run_is_right(config: ChipletConfig, tmp_path: Path) -> None:
+def test_errors_are_reported_and_the_next_run_is_right(config: GatherChipletConfig, tmp_path: Path) -> None:
     problem = small_problem()
     image = build_image(problem)
     cases = error_cases(image)
-    good = Job(image, STALLS[2])
+    good = Job([image], STALLS[2])
     jobs = [job for bad, _, _ in cases.values() for job in (bad, good)]
     outcomes, _ = simulate(config, jobs, tmp_path)
     for (name, (_, error, info)), bad, after in zip(cases.items(), outcomes[::2], outcomes[1::2], strict=True):
-        assert bad.run is not None
         said = bad.run.completion
         assert (Error(said["error"]), said["info"]) == (error, info), name
-        assert after.run is not None
-        assert after.run.completion["error"] == Error.NONE, f"after {name}"
+        assert after.errors == [Error.NONE], f"after {name}"
         assert mismatches(problem, after) == [], f"after {name}"
 
 
 def test_completion_names_the_command_that_failed(tmp_path: Path) -> None:
     image = build_image(small_problem())
-    jobs = [Job(with_command(image, number, f_out=0)) for number in range(6)]
+    jobs = [Job([with_command(image, number, f_out=0)]) for number in range(6)]
     outcomes, _ = simulate(NARROW, jobs, tmp_path)
     for number, outcome in enumerate(outcomes):
-        assert outcome.run is not None
         said = outcome.run.completion
         assert (said["tag"], said["layer"]) == (number, number // 3)
         # The commands after it were not carried out.
         assert len(outcome.run.phases) == number + 1
 
 
-def test_reset_in_the_middle_is_followed_by_a_right_run(config: ChipletConfig, tmp_path: Path) -> None:
+def test_reset_in_the_middle_is_followed_by_a_right_run(config: GatherChipletConfig, tmp_path: Path) -> None:
     problem = small_problem(sparse=False)
     image = build_image(problem)
-    (whole,), _ = simulate(config, [Job(image)], tmp_path)
-    assert whole.run is not None
-    cuts = [int(cut) for cut in np.linspace(3, whole.run.cycles - 10, 12 if FULL else 5)]
-    jobs = [job for cut in cuts for job in (Job(image, Settings(reset_after=cut)), Job(image))]
-    outcomes, _ = simulate(config, jobs, tmp_path)
-    for cut, broken, after in zip(cuts, outcomes[::2], outcomes[1::2], strict=True):
-        assert broken.run is None, f"reset after {cut} cycles came too late"
-        assert after.run is not None
-        assert after.run.cycles == whole.run.cycles
+    (whole,), _ = simulate(config, [Job([image])], tmp_path)
+    cuts = [int(cut) for cut in np.linspace(3, whole.cycles - 10, 12 if FULL else 5)]
+    outcomes, _ = simulate(config, [Job([image], Settings(reset_after=cut)) for cut in cuts], tmp_path)
+    for cut, after in zip(cuts, outcomes, strict=True):
+        assert after.cut_off, f"reset after {cut} cycles came too late"
+        assert after.cycles == whole.cycles
         assert mismatches(problem, after) == [], f"after a reset in cycle {cut}"
 
 

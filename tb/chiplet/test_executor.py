@@ -42,6 +42,10 @@ def beats(line: int) -> int:
     return line * LINE_BYTES * 8 // config().data_width
 
 
+def granules(elements: int) -> int:
+    return row_bytes(elements) // ROW_BYTES
+
+
 def steps(opcode: Opcode, fields: dict[str, int], base: int) -> list[Step]:
     """Return what the units must be told, in order: one step, or weights and biases."""
     pe = config()
@@ -94,13 +98,15 @@ def steps(opcode: Opcode, fields: dict[str, int], base: int) -> list[Step]:
     settings |= {name: fields[name] for name in ("self_weight", "neighbour_weight")}
     csr |= {"offsets": words(at["offsets"]), "array": words(at["edges"]), "words": fields["edge_count"]}
     csr["tiles"] = fields["tiles"]
+    beats_of_granule = ROW_BYTES * 8 // pe.data_width
+    results = (beats(at["results"]) + fields["first_granule"] * beats_of_granule) % (1 << pe.beat_address_width)
     gather = {name: fields[name] for name in ("first_vertex", "first_source", "sources", "partials")}
     gather |= {"combined": beats(at["combined"]), "stride": stride, "last_beat": (f_out - 1) // pe.elements}
     return [
         {
             "route": number(Route.SOURCES),
             "settings": settings,
-            "task_settings": {"gather": 1, "results": beats(at["results"]), "stride": stride},
+            "task_settings": {"gather": 1, "results": results, "stride": fields["row_granules"] * beats_of_granule},
             "gather_settings": gather,
             "csr": csr,
             "scales": scales,
@@ -287,12 +293,15 @@ def command(part: Part, opcode: Opcode, base: int = 0) -> dict[str, int]:
     first = random.choice((0, random.getrandbits(32) >> 1))
     ahead = random.choice((0, random.getrandbits(10)))
     more = random.choice((0, random.getrandbits(20)))
+    before, behind = (random.choice((0, random.getrandbits(11))) for _ in range(2))
     return fields | {
         "first_vertex": first + ahead,
         "first_source": first,
         "sources": ahead + fields["vertices"] + more,
         "tiles": random.randrange(1, 256),
         "partials": random.getrandbits(32),
+        "first_granule": before,
+        "row_granules": before + granules(f_out) + behind,
         "edge_count": random.getrandbits(32),
         "activation": random.randrange(3),
         "self_weight": random.randrange(-(1 << 15), 1 << 15),
@@ -319,12 +328,13 @@ async def each_operand_has_its_place(dut: Any, opcode: Opcode) -> None:
     """Set one operand after the other to its highest, with all others low."""
     executor = await make(dut)
     pe = config()
-    low = {"f_in": 1, "f_out": 1, "vertices": 1, "tiles": 1, "sources": 1}
+    low = {"f_in": 1, "f_out": 1, "vertices": 1, "tiles": 1, "sources": 1, "row_granules": granules(pe.max_out)}
     known = {field.name for field in COMMANDS[opcode].fields}
     low = {name: value for name, value in low.items() if name in known}
     zero = {name: 0 for name in known if not name.startswith("reserved") and name not in ("opcode", "layer", "tag")}
     high: dict[str, int] = dict.fromkeys(LINES[opcode], line_limit(executor.part) - 1)
     high |= {"f_out": pe.max_out, "shift": 63, "sparse": 1, "entries": 0xFFFFFFFF, "activation": 2, "tiles": 255}
+    high |= {"row_granules": 0x1FFF}
     high |= {"first_row": 0xFFFFFFFF, "partials": 0xFFFFFFFF}
     high |= {"edge_count": 0xFFFFFFFF, "self_weight": -1, "neighbour_weight": -1, "sources": 0xFFFFFFFF}
     for name, value in high.items():
@@ -334,6 +344,7 @@ async def each_operand_has_its_place(dut: Any, opcode: Opcode) -> None:
         top = 0xFFFFFFFF
         await executor.run(opcode, zero | low | {"first_vertex": top, "first_source": top})
         await executor.run(opcode, zero | low | {"first_vertex": top, "sources": top, "first_source": 1})
+        await executor.run(opcode, zero | low | {"first_granule": 0xFFF, "row_granules": 0x1FFF})
 
 
 @cocotb.test()
@@ -377,7 +388,7 @@ async def many_vertices_are_counted(dut: Any) -> None:
 @cocotb.test()
 async def each_phase_takes_the_expected_cycles(dut: Any) -> None:
     executor = await make(dut)
-    one = {"vertices": 1, "f_in": 1, "f_out": 1, "tiles": 1, "sources": 1}
+    one = {"vertices": 1, "f_in": 1, "f_out": 1, "tiles": 1, "sources": 1, "row_granules": 1}
     for opcode in OPCODES:
         known = {field.name for field in COMMANDS[opcode].fields}
         fields = {name: 0 for name in known if name not in ("opcode", "layer", "tag")}
@@ -421,7 +432,11 @@ def refusals(part: Part) -> list[tuple[Opcode, dict[str, int], int, int]]:
             found += [(Opcode.AGGREGATE, {"vertices": one, "tiles": 1, "sources": one - 1}, 0, 0)]
         if limit <= one:
             found += [(opcode, {name: one, "sparse": 1}, 0, one) for opcode in OPCODES[1:] for name in LINES[opcode]]
+    wide = {"f_out": pe.max_out, "row_granules": granules(pe.max_out)}
     found += [
+        (Opcode.AGGREGATE, {"row_granules": 0}, 0, 0),
+        (Opcode.AGGREGATE, wide | {"first_granule": 1}, 0, granules(pe.max_out)),
+        (Opcode.AGGREGATE, {"row_granules": 0xFFF, "first_granule": 0xFFF}, 0, 0xFFF),
         (Opcode.AGGREGATE, {"tiles": 0}, 0, 0),
         (Opcode.AGGREGATE, {"first_vertex": 9, "first_source": 10, "vertices": 1, "sources": 0xFFFFFFFF}, 0, 9),
         (Opcode.AGGREGATE, {"first_vertex": 12, "first_source": 10, "vertices": 4, "sources": 5}, 0, 12),
@@ -441,7 +456,7 @@ async def wrong_operands_are_refused(dut: Any) -> None:
     executor = await make(dut)
     for opcode, wrong, base, value in refusals(executor.part):
         known = {field.name for field in COMMANDS[opcode].fields}
-        low = {"f_in": 1, "f_out": 1, "vertices": 1, "tiles": 1, "sources": 1, **wrong}
+        low = {"f_in": 1, "f_out": 1, "vertices": 1, "tiles": 1, "sources": 1, "row_granules": 1, **wrong}
         await executor.send(opcode, {name: number for name, number in low.items() if name in known}, base)
         assert await executor.answer() == {"code": Error.BAD_OPERAND, "info": value}, f"{opcode.name} {wrong}"
     assert executor.units.starts <= len(refusals(executor.part))
@@ -452,7 +467,14 @@ async def wrong_operands_are_refused(dut: Any) -> None:
 async def operands_up_to_the_limits_are_carried_out(dut: Any, stall: float) -> None:
     """Break a command of 2^32 - 2 segments off with an error: it was not refused."""
     executor = await make(dut, stall=stall)
-    every = {"first_vertex": 0, "first_source": 0, "sources": 0xFFFFFFFF, "f_out": 1, "edge_count": 0}
+    every = {
+        "first_vertex": 0,
+        "first_source": 0,
+        "sources": 0xFFFFFFFF,
+        "f_out": 1,
+        "edge_count": 0,
+        "row_granules": 1,
+    }
     for opcode, fields in (
         (Opcode.COMBINE, {"f_in": 1, "f_out": 1, "vertices": 0xFFFFFFFE, "sparse": 1}),
         (Opcode.AGGREGATE, {**every, "vertices": 0xFFFFFFFE, "tiles": 1}),

@@ -11,15 +11,16 @@ import pytest
 from contracts import COMMANDS, LINE_BYTES, Error, Model, Opcode
 from golden.image import Image, build_image
 from golden.model.network import Problem
-from hw.chiplet.config import ChipletConfig
+from hw.chiplet.config import GatherChipletConfig
 from hw.pe.formats import PEConfig
-from sim import machine as machines
-from sim.chiplet.host import Run
-from sim.chiplet.jobs import Job, Outcome, Settings, mismatches, run_jobs
-from sim.chiplet.problems import random_graph, random_problem
+from sim.problems import random_graph, random_problem
+from sim.runner import build
+from sim.runner.host import Run
+from sim.runner.jobs import Job, Outcome, Settings, mismatches
+from sim.runner.run import run_jobs
 
 #: The same sizes as in the chiplet's own bench, so that one simulator serves both.
-CONFIG = ChipletConfig(
+CONFIG = GatherChipletConfig(
     groups=1, pes=3, depth=32, pe=PEConfig(lanes=2, data_width=64, weight_rows=128, max_out=12, queue=2)
 )
 #: Damaged words of the header and of each command, and of each other region.
@@ -73,7 +74,7 @@ def damaged(image: Image, random: Random) -> Iterator[tuple[str, Image]]:
 @pytest.fixture(autouse=True)
 def _small_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let whatever lies behind a small memory be an error."""
-    monkeypatch.setattr(machines, "_MEMORY_BYTES", MEMORY)
+    monkeypatch.setattr(build, "_MEMORY_BYTES", MEMORY)
 
 
 def run_in_turn(bad: list[Job], good: list[Job], directory: Path) -> list[tuple[Run, Outcome]]:
@@ -81,17 +82,12 @@ def run_in_turn(bad: list[Job], good: list[Job], directory: Path) -> list[tuple[
     runs = [job for pair in zip(bad, good, strict=True) for job in pair]
     runs = [replace(job, settings=replace(job.settings, reset=number == 0)) for number, job in enumerate(runs)]
     outcomes, _ = run_jobs(CONFIG, runs, directory)
-    found = []
-    for damaged_run, after in zip(outcomes[::2], outcomes[1::2], strict=True):
-        assert damaged_run.run is not None
-        found.append((damaged_run.run, after))
-    return found
+    return [(damaged_run.run, after) for damaged_run, after in zip(outcomes[::2], outcomes[1::2], strict=True)]
 
 
 def is_right(problem: Problem, outcome: Outcome) -> bool:
     """Whether a good run was one."""
-    assert outcome.run is not None
-    return outcome.run.completion["error"] == Error.NONE and not mismatches(problem, outcome)
+    return outcome.errors == [Error.NONE] and not mismatches(problem, outcome)
 
 
 def test_every_damaged_image_ends_and_the_next_run_is_right(tmp_path: Path, subtests: pytest.Subtests) -> None:
@@ -105,8 +101,8 @@ def test_every_damaged_image_ends_and_the_next_run_is_right(tmp_path: Path, subt
     bad = []
     for _, _, image in cases:
         how = Settings(latency=random.choice((1, 5, 30)), stall=random.choice((0.0, 0.3)))
-        bad.append(Job(image, replace(how, out_of_order=random.random() < 0.5)))
-    good = [Job(images[number % 2], Settings(latency=3)) for number in range(len(bad))]
+        bad.append(Job([image], replace(how, out_of_order=random.random() < 0.5)))
+    good = [Job([images[number % 2]], Settings(latency=3)) for number in range(len(bad))]
     ended: dict[str, int] = {}
     for number, ((_, what, _), (run, after)) in enumerate(zip(cases, run_in_turn(bad, good, tmp_path), strict=True)):
         with subtests.test(what):
@@ -160,8 +156,8 @@ def wild(image: Image) -> Iterator[tuple[str, Image, set[Error]]]:
 def test_wild_operands_end_in_an_error_at_once(tmp_path: Path, subtests: pytest.Subtests) -> None:
     chosen = problems()
     cases = [(number, *case) for number, problem in enumerate(chosen) for case in wild(build_image(problem))]
-    bad = [Job(image, Settings(latency=20)) for _, _, image, _ in cases]
-    good = [Job(build_image(chosen[number]), Settings(latency=3)) for number, _, _, _ in cases]
+    bad = [Job([image], Settings(latency=20)) for _, _, image, _ in cases]
+    good = [Job([build_image(chosen[number])], Settings(latency=3)) for number, _, _, _ in cases]
     results = run_in_turn(bad, good, tmp_path)
     for (number, what, _, codes), (run, after) in zip(cases, results, strict=True):
         with subtests.test(what):

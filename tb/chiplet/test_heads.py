@@ -9,8 +9,8 @@ import pytest
 from contracts import LINE_BYTES, Error, Model, RegionKind
 from golden.head import TASKS, HeadProblem, head_of
 from golden.image import Region
-from sim.chiplet.jobs import Job, Outcome, Settings
-from sim.chiplet.problems import random_graph, random_problem
+from sim.problems import random_graph, random_problem
+from sim.runner.jobs import Job, Outcome, Settings
 from tb.chiplet.test_chiplet import NARROW, NEURAL, STALLS, simulate
 
 FEATURES, CLASSES, EPOCHS = 3, 2, 2
@@ -28,8 +28,7 @@ def to_learn() -> HeadProblem:
 
 
 def differences(to_learn: HeadProblem, outcome: Outcome) -> list[str]:
-    assert outcome.run is not None
-    assert outcome.run.completion["error"] == Error.NONE
+    assert outcome.errors == [Error.NONE]
     return to_learn.differences([outcome.results[number] for number in range(len(TASKS))])
 
 
@@ -41,7 +40,7 @@ def row(region: Region, number: int) -> tuple[int, int]:
 
 def test_it_learns_bit_by_bit_under_stalls(to_learn: HeadProblem, tmp_path: Path) -> None:
     image = to_learn.image()
-    for outcome in simulate(NARROW, [Job(image, how) for how in STALLS], tmp_path)[0]:
+    for outcome in simulate(NARROW, [Job([image], how) for how in STALLS], tmp_path)[0]:
         assert differences(to_learn, outcome) == []
 
 
@@ -56,11 +55,10 @@ def test_memory_errors_are_told_and_the_next_run_learns(to_learn: HeadProblem, t
         (Settings(write_errors=row(image.region(RegionKind.HIDDEN, 0), 5)), Error.MEMORY_WRITE),
         (Settings(write_errors=row(image.region(RegionKind.HIDDEN, 1), 2)), Error.MEMORY_WRITE),
     ]
-    good = Job(image, STALLS[2])
-    jobs = [job for how, _ in cases for job in (Job(image, how), good)]
+    good = Job([image], STALLS[2])
+    jobs = [job for how, _ in cases for job in (Job([image], how), good)]
     outcomes, _ = simulate(NARROW, jobs, tmp_path)
     for (how, error), bad, after in zip(cases, outcomes[::2], outcomes[1::2], strict=True):
-        assert bad.run is not None
         where = how.read_errors or how.write_errors
         assert where is not None
         said = bad.run.completion
@@ -70,13 +68,10 @@ def test_memory_errors_are_told_and_the_next_run_learns(to_learn: HeadProblem, t
 
 def test_a_reset_while_it_learns_is_followed_by_a_right_run(to_learn: HeadProblem, tmp_path: Path) -> None:
     image = to_learn.image()
-    (whole,), _ = simulate(NARROW, [Job(image)], tmp_path)
-    assert whole.run is not None
-    cuts = [whole.run.cycles * part // 5 for part in range(1, 5)]
-    jobs = [job for cut in cuts for job in (Job(image, Settings(reset_after=cut)), Job(image))]
-    outcomes, _ = simulate(NARROW, jobs, tmp_path)
-    for broken, after in zip(outcomes[::2], outcomes[1::2], strict=True):
-        assert broken.run is None
-        assert after.run is not None
-        assert after.run.cycles == whole.run.cycles
+    (whole,), _ = simulate(NARROW, [Job([image])], tmp_path)
+    cuts = [whole.cycles * part // 5 for part in range(1, 5)]
+    outcomes, _ = simulate(NARROW, [Job([image], Settings(reset_after=cut)) for cut in cuts], tmp_path)
+    for after in outcomes:
+        assert after.cut_off
+        assert after.cycles == whole.cycles
         assert differences(to_learn, after) == []

@@ -9,8 +9,8 @@ from contracts import COMMANDS, LINE_BYTES, Error, Model, Opcode, RegionKind
 from golden.image import Image, build_image
 from golden.model.activation import FUNCTIONS, RELU
 from golden.model.network import Problem
-from sim.chiplet.jobs import Job, Settings, mismatches
-from sim.chiplet.problems import CORNERS, corner_graph, random_graph, random_problem
+from sim.problems import CORNERS, corner_graph, random_graph, random_problem
+from sim.runner.jobs import Job, Settings, mismatches
 from tb.chiplet.test_chiplet import NARROW, NEURAL, STALLS, simulate, with_command, with_word
 
 CORE = NEURAL[NARROW].core
@@ -25,11 +25,10 @@ def small_problem(activation: str = "tanh") -> Problem:
 
 def check(problems: list[Problem], settings: list[Settings], directory: Path) -> None:
     """Run and compare; every layer but the last ends on the chip, where there are rows."""
-    jobs = [Job(build_image(problem), how) for problem, how in zip(problems, settings, strict=True)]
+    jobs = [Job([build_image(problem)], how) for problem, how in zip(problems, settings, strict=True)]
     for problem, outcome in zip(problems, simulate(NARROW, jobs, directory)[0], strict=True):
         name = problem.graph.name
-        assert outcome.run is not None
-        assert outcome.run.completion["error"] == Error.NONE, name
+        assert outcome.errors == [Error.NONE], name
         assert mismatches(problem, outcome) == [], name
         ended = [phase.layer for phase in outcome.run.phases if phase.opcode == "neural"]
         assert ended == [layer for layer in problem.model.ends if problem.graph.nodes], name
@@ -77,30 +76,28 @@ def test_errors_are_told_and_the_next_run_is_right(tmp_path: Path) -> None:
     at = (image.header["command_list"] + number) * LINE_BYTES
     assert COMMANDS[Opcode.NEURAL].from_bytes(image.data[at : at + LINE_BYTES])["words"] == program.rows
     cases = [
-        (Job(with_command(image, number, words=0)), Error.BAD_OPERAND, 0),
-        (Job(with_command(image, number, words=1)), Error.BAD_OPERAND, 1),
-        (Job(with_command(image, number, f_out=0)), Error.BAD_OPERAND, 0),
-        (Job(with_command(image, number, program=0xFFFFFFFF)), Error.BAD_OPERAND, 0xFFFFFFFF),
+        (Job([with_command(image, number, words=0)]), Error.BAD_OPERAND, 0),
+        (Job([with_command(image, number, words=1)]), Error.BAD_OPERAND, 1),
+        (Job([with_command(image, number, f_out=0)]), Error.BAD_OPERAND, 0),
+        (Job([with_command(image, number, program=0xFFFFFFFF)]), Error.BAD_OPERAND, 0xFFFFFFFF),
         (
-            Job(image, Settings(read_errors=(program.address, program.address + 7))),
+            Job([image], Settings(read_errors=(program.address, program.address + 7))),
             Error.MEMORY_READ,
             program.address // LINE_BYTES,
         ),
         # Rows are written twice, by the PEs and by the neural unit; the first notices.
         (
-            Job(image, Settings(write_errors=(hidden.address, hidden.address + 7))),
+            Job([image], Settings(write_errors=(hidden.address, hidden.address + 7))),
             Error.MEMORY_WRITE,
             hidden.address // LINE_BYTES,
         ),
     ]
-    good = Job(image, STALLS[2])
+    good = Job([image], STALLS[2])
     outcomes, _ = simulate(NARROW, [job for bad, _, _ in cases for job in (bad, good)], tmp_path)
     for (_, error, info), bad, after in zip(cases, outcomes[::2], outcomes[1::2], strict=True):
-        assert bad.run is not None
         said = bad.run.completion
         assert (Error(said["error"]), said["info"]) == (error, info)
-        assert after.run is not None
-        assert after.run.completion["error"] == Error.NONE
+        assert after.errors == [Error.NONE]
         assert mismatches(problem, after) == []
 
 
@@ -118,12 +115,11 @@ def test_a_stopped_processor_ends_the_run(tmp_path: Path) -> None:
         word = first // 2
         pair = int(frames[2 * word]), int(frames[2 * word + 1])
         spoilt = (0xFFFF, pair[1]) if first % 2 == 0 else (pair[0], 0xFFFF)
-        jobs.append(Job(with_word(image, RegionKind.PROGRAM, word, spoilt[0] | spoilt[1] << 16)))
+        jobs.append(Job([with_word(image, RegionKind.PROGRAM, word, spoilt[0] | spoilt[1] << 16)]))
         at = first + int(frames[at + 2])
-    good = Job(image)
+    good = Job([image])
     outcomes, _ = simulate(NARROW, [job for bad in jobs for job in (bad, good)], tmp_path)
     for processor, (bad, after) in enumerate(zip(outcomes[::2], outcomes[1::2], strict=True)):
-        assert bad.run is not None
         said = bad.run.completion
         assert (Error(said["error"]), said["info"] & 0xFF, said["tag"]) == (Error.NEURAL, processor, number)
         assert said["info"] >> 8
@@ -133,8 +129,7 @@ def test_a_stopped_processor_ends_the_run(tmp_path: Path) -> None:
 def test_reset_in_the_middle_is_followed_by_a_right_run(tmp_path: Path) -> None:
     problem = small_problem("elu")
     image = build_image(problem)
-    (whole,), _ = simulate(NARROW, [Job(image)], tmp_path)
-    assert whole.run is not None
+    (whole,), _ = simulate(NARROW, [Job([image])], tmp_path)
     # Within the NEURAL command: when it loads, and when rows pass.
     before = 0
     for _, opcode, cycles, _ in whole.run.phases:
@@ -142,11 +137,8 @@ def test_reset_in_the_middle_is_followed_by_a_right_run(tmp_path: Path) -> None:
             break
         before += cycles
     cuts = [before + cycles * part // 6 for part in range(1, 7)]
-    outcomes, _ = simulate(
-        NARROW, [job for cut in cuts for job in (Job(image, Settings(reset_after=cut)), Job(image))], tmp_path
-    )
-    for broken, after in zip(outcomes[::2], outcomes[1::2], strict=True):
-        assert broken.run is None
-        assert after.run is not None
-        assert after.run.cycles == whole.run.cycles
+    outcomes, _ = simulate(NARROW, [Job([image], Settings(reset_after=cut)) for cut in cuts], tmp_path)
+    for after in outcomes:
+        assert after.cut_off
+        assert after.cycles == whole.cycles
         assert mismatches(problem, after) == []

@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.chiplet.host import Phase
-from sim.chiplet.phases import Gap, every_cycle
+from sim.runner.phases import Gap, Phase, every_cycle
 
 
 def test_gaps_between_commands_have_names() -> None:

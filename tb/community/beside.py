@@ -1,4 +1,4 @@
-"""A block of the community PE beside the memory of places that it works on, and its settings, for benches."""
+"""A block of the community PE beside the memory that it works on, and its settings, for benches."""
 
 import random
 from typing import Any
@@ -8,7 +8,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.community.formats import CommunityConfig
-from hw.community.places import Places, read_signature
+from hw.community.multi_read_memory import MultiReadMemory, read_signature
 from sim.harness.codec import Codec
 
 __all__ = ["Beside", "settings_of"]
@@ -73,19 +73,19 @@ class Beside(wiring.Component):
         m = Module()
         m.submodules.block = block = self.block
         sees = (*(self.sees,) * self.sides, *(False,) * bool(self.write))
-        m.submodules.places = places = Places(self.shape, self.depth, sees)
+        m.submodules.kept = kept = MultiReadMemory(self.shape, self.depth, sees)
         inner = getattr(block, self.read)
         for n, side in enumerate([inner] if self.sides == 1 else inner):
-            connect(m, side, places.reads[n])
+            connect(m, side, kept.reads[n])
         if self.write:
-            connect(m, getattr(block, self.write), places.write)
-            connect(m, flipped(self.look), places.reads[-1])
+            connect(m, getattr(block, self.write), kept.write)
+            connect(m, flipped(self.look), kept.reads[-1])
         else:
             fill = self.fill
             m.d.comb += [
-                places.write.enable.eq(fill.valid),
-                places.write.address.eq(fill.payload.address),
-                places.write.data.eq(fill.payload.data),
+                kept.write.enable.eq(fill.valid),
+                kept.write.address.eq(fill.payload.address),
+                kept.write.data.eq(fill.payload.data),
             ]
         for name in self.passed:
             inside, outside, member = getattr(block, name), getattr(self, name), block.signature.members[name]

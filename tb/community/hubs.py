@@ -192,8 +192,8 @@ class Around:
     def ask(self, client: int, vids: list[int]) -> None:
         """Have a client ask for rows."""
         self.asked[client] += vids
-        place = self.design.config.places
-        words = [{"vid": vid, "place": self.bench.random.randrange(place)} for vid in vids]
+        place = self.design.config.slots
+        words = [{"vid": vid, "slot": self.bench.random.randrange(place)} for vid in vids]
         self.bench.drive(f"i__{client}", words)
 
     def _want(self, vid: int) -> None:

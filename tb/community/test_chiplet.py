@@ -2,33 +2,36 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 from contracts import COMMANDS, LINE_BYTES, Error, Model, Opcode, RegionKind
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
+from contracts.weights import WeightRoom
 from golden.community.image import build_community_image, tiles_of
 from golden.community.layer import operations_of
 from golden.community.plan import Kind, Operations, Scheme, columns_of, plan
-from golden.community.tiles import Room, Share, cut
+from golden.community.tiles import Room, Subgraph, cut
 from golden.datasets import load
 from golden.graph import Graph
 from golden.image import Image
-from golden.islands.locator import Limits, locate
-from golden.islands.partition import partition
-from golden.islands.schedule import Schedule
+from golden.locator.locator import Limits, locate
+from golden.locator.partition import partition
+from golden.locator.schedule import Schedule
 from golden.model.activation import RELU
 from golden.model.network import Problem
 from hw.dnp.neural_unit import NeuralConfig
 from hw.machine import Units
-from sim.chiplet.jobs import Job, Outcome, Settings, mismatches, run_jobs
-from sim.chiplet.problems import CORNERS, corner_graph, random_problem
 from sim.models.activity import WINDOW, activity
-from tb.community.machine import machine
+from sim.problems import CORNERS, corner_graph, random_problem
+from sim.runner.jobs import Job, Outcome, Settings, mismatches
+from sim.runner.run import run_jobs
+from tb.community.configurations import chiplet_config
 from tb.harness.marks import full
-from tb.islands.graphs import many_hubs
+from tb.locator.graphs import many_hubs
 
 #: Lines of the row memory, for images whose rows stay on the chip between layers.
 ROWS = 128
@@ -53,16 +56,17 @@ SMALL = {
 }
 LIMITS = Limits(64, 64, 64, 8)
 #: What the small chiplet has room for, and less.
+WEIGHTS = WeightRoom(8, 128, 20)
 ROOM, TINY = Room(128, 1024, 2, 32), Room(48, 96, 2, 20)
 #: Beside the chiplet.
-NEURAL = NeuralConfig(CoreConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5), queue=8, depth=16)
+NEURAL = NeuralConfig(ProcessorConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5), queue=8, depth=16)
 Work = list[Job]
 MODELS = (Model.GCN, Model.SAGE, Model.GIN)
 
 
 def run(work: Work, directory: Path, name: str = "community_chiplet", **sizes: object) -> list[Outcome]:
     """Run images on the small chiplet, or on one of other sizes."""
-    config = machine(**{**SMALL, **sizes})  # type: ignore[arg-type]
+    config = chiplet_config(**{**SMALL, **sizes})  # type: ignore[arg-type]
     return run_jobs(config, work, directory, name=name, units=Units(NEURAL))[0]
 
 
@@ -91,7 +95,7 @@ def _corners() -> tuple[list[Problem], Work]:
     memories = (Settings(), Settings(latency=3), Settings(latency=20, stall=0.4, out_of_order=True, seed=5))
     work = [
         Job(
-            build_community_image(given, schedules[n % 3], LIMITS, kind, row_lines=(n + kind) % 2 * ROWS),
+            [build_community_image(given, schedules[n % 3], LIMITS, kind, row_lines=(n + kind) % 2 * ROWS)],
             memories[(n + kind) % 3],
         )
         for n, given in enumerate(problems)
@@ -104,7 +108,7 @@ def _larger() -> tuple[list[Problem], Work]:
     """Rows of several beats, three layers, hubs with many neighbours."""
     problems = [larger(1, [20, 17, 4], Model.GIN, 0.3), larger(2, [8, 16], Model.GCN, 1.0)]
     work = [
-        Job(build_community_image(given, Schedule(7), LIMITS, kind, row_lines=kind * ROWS), Settings(latency=30))
+        Job([build_community_image(given, Schedule(7), LIMITS, kind, row_lines=kind * ROWS)], Settings(latency=30))
         for given in problems
         for kind in Kind
     ]
@@ -122,7 +126,7 @@ def _in_stages() -> tuple[list[Problem], Work]:
     ]
     memories = (Settings(latency=3), Settings(latency=30, stall=0.3, seed=2))
     work = [
-        Job(build_community_image(given, Schedule(5), LIMITS, Kind(n % 2), in_stages=True), memories[n % 2])
+        Job([build_community_image(given, Schedule(5), LIMITS, Kind(n % 2), in_stages=True)], memories[n % 2])
         for n, given in enumerate(problems)
     ]
     return problems, work
@@ -133,7 +137,7 @@ def _ends() -> tuple[list[Problem], Work]:
     problems = [larger(6, [11, 5], Model.GCN, 0.3, "tanh"), larger(7, [6, 7, 3], Model.GIN, 1.0, "elu")]
     work = [
         Job(
-            build_community_image(given, Schedule(7), LIMITS, in_stages=bool(n), row_lines=ROWS),
+            [build_community_image(given, Schedule(7), LIMITS, in_stages=bool(n), row_lines=ROWS)],
             Settings(latency=20, stall=0.2 * n),
         )
         for n, given in enumerate(problems)
@@ -173,7 +177,31 @@ def _in_tiles() -> tuple[list[Problem], Work]:
         build_community_image(given, schedule, LIMITS, Kind(n % 2), row_lines=ROWS, room=rooms[n])
         for n, (given, schedule) in enumerate(zip(problems, schedules, strict=True))
     ]
-    return problems, [Job(image, memories[n % 2]) for n, image in enumerate(images)]
+    return problems, [Job([image], memories[n % 2]) for n, image in enumerate(images)]
+
+
+def _in_blocks() -> tuple[list[Problem], Work]:
+    """Layers wider than the PEs: combined in PROCESS, in stages, in tiles, ended on the neural chip."""
+    problems = [
+        larger(8, [40, 33, 5], Model.GIN, 0.3),
+        larger(9, [21, 50], Model.GCN, 1.0),
+        larger(10, [28, 18, 4], Model.SAGE, 0.4, "tanh"),
+        problem("path", 11),
+    ]
+    problems[-1] = random_problem(problems[-1].graph, Model.GCN, [40, 17], 11)
+    ways: list[dict[str, Any]] = [
+        {"row_lines": ROWS, "kind": Kind.WINDOW},
+        {"row_lines": 2 * ROWS},
+        {"in_stages": True},
+        {"room": TINY},
+    ]
+    memories = (Settings(latency=5), Settings(latency=25, stall=0.3, seed=3))
+    jobs = [
+        Job([build_community_image(given, Schedule(7), LIMITS, **way, weight_room=WEIGHTS)], memories[n % 2])
+        for n, way in enumerate(ways)
+        for given in problems
+    ]
+    return problems, jobs
 
 
 def _first(image: Image, opcode: Opcode) -> dict[str, int]:
@@ -233,7 +261,7 @@ def _errors() -> tuple[list[Error], Problem, Work]:
         (Error.EDGE_RANGE, changed(RegionKind.TILES, offsets + 1, 1 << 20, tiled), Settings()),
         (Error.MEMORY_WRITE, tiled, Settings(write_errors=(last.address, last.address + 31))),
     ]
-    work = [job for _, bad, how in cases for job in (Job(bad, how), Job(image, Settings(reset=False)))]
+    work = [job for _, bad, how in cases for job in (Job([bad], how), Job([image], Settings(reset=False)))]
     return [code for code, _, _ in cases], given, work
 
 
@@ -241,7 +269,7 @@ def _deep() -> tuple[Problem, Work]:
     """More layers than numbers of layers in a hub unit."""
     given = problem("path", 7)
     given = random_problem(given.graph, Model.GCN, [3] * 18, 7)
-    return given, [Job(build_community_image(given, Schedule(1), LIMITS, row_lines=ROWS), Settings(latency=5))]
+    return given, [Job([build_community_image(given, Schedule(1), LIMITS, row_lines=ROWS)], Settings(latency=5))]
 
 
 def _resets() -> tuple[Problem, Work]:
@@ -250,19 +278,20 @@ def _resets() -> tuple[Problem, Work]:
     image = build_community_image(given, Schedule(7), LIMITS, row_lines=ROWS)
     tiled = build_community_image(given, Schedule(7), LIMITS, room=TINY)
     cuts = ((image, (300, 900, 1500, 2100, 2700)), (tiled, (700, 1300, 1900, 2500)))
-    return given, [
-        job
-        for image, cycles in cuts
-        for cycle in cycles
-        for job in (Job(image, Settings(latency=10, reset_after=cycle)), Job(image, Settings(latency=10)))
-    ]
+    return given, [Job([image], Settings(latency=10, reset_after=cycle)) for image, cycles in cuts for cycle in cycles]
 
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Outcome]]:
     """Return what came of all work below, done in one simulation, since generating the chiplet takes longest."""
     parts = {"corners": _corners()[-1], "larger": _larger()[-1], "errors": _errors()[-1], "resets": _resets()[-1]}
-    parts |= {"deep": _deep()[-1], "in stages": _in_stages()[-1], "ends": _ends()[-1], "tiles": _in_tiles()[-1]}
+    parts |= {
+        "blocks": _in_blocks()[-1],
+        "deep": _deep()[-1],
+        "in stages": _in_stages()[-1],
+        "ends": _ends()[-1],
+        "tiles": _in_tiles()[-1],
+    }
     found = run([image for work in parts.values() for image in work], tmp_path_factory.mktemp("chiplet"))
     done: dict[str, list[Outcome]] = {}
     for name, work in parts.items():
@@ -282,8 +311,8 @@ def test_records_are_kept_for_the_next_layers_if_they_fit(outcomes: dict[str, li
     """All of a small graph: a PE has room for 64 beats, too few for a star of 40 nodes."""
     problems, _ = _corners()
     small = [int(one.graph.nodes < 40) for one in problems for _ in Kind]
-    assert [out.counters["replayed"] for out in outcomes["corners"]] == small
-    assert [out.counters["replayed"] for out in outcomes["larger"]] == [0] * len(outcomes["larger"])
+    assert [out.run.counters["replayed"] for out in outcomes["corners"]] == small
+    assert [out.run.counters["replayed"] for out in outcomes["larger"]] == [0] * len(outcomes["larger"])
 
 
 def test_rows_stay_on_the_chip_where_they_fit(outcomes: dict[str, list[Outcome]]) -> None:
@@ -292,7 +321,7 @@ def test_rows_stay_on_the_chip_where_they_fit(outcomes: dict[str, list[Outcome]]
     stay = [set(range(len(problems[n // 2].model.layers))) - set(out.results) for n, out in enumerate(found)]
     assert stay == [set(), {0, 1}, set(), {0}]
     assert set(outcomes["deep"][0].results) == {17}
-    bytes_read = [out.run.counters["bytes_read"] for out in found if out.run]
+    bytes_read = [out.run.memory["bytes_read"] for out in found]
     assert bytes_read[1] < bytes_read[0]
     assert bytes_read[3] < bytes_read[2]
     for given, out in zip(_ends()[0], outcomes["ends"], strict=True):
@@ -306,38 +335,58 @@ def test_layers_in_stages_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
     assert not any(found), found
 
 
+def test_layers_wider_than_the_pes_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
+    """In blocks of columns, for which communities are found once if their records are kept."""
+    problems, work = _in_blocks()
+    found = [mismatches(problems[n % len(problems)], out) for n, out in enumerate(outcomes["blocks"])]
+    assert not any(found), found
+    for n, (job, out) in enumerate(zip(work, outcomes["blocks"], strict=True)):
+        (image,) = job.images
+        given = problems[n % len(problems)]
+        blocks = sum(command.opcode == Opcode.LOAD_WEIGHTS for command in image.commands)
+        assert blocks > len(given.model.layers)
+        tiles = tiles_of(image)
+        if given is problems[-1] and tiles == 1:
+            assert out.run.counters["replayed"] == blocks - 1
+        if tiles > 1:
+            parts = _partitions(given.graph, TINY, Schedule(7))
+            assert out.run.counters["communities"] == sum(len(communities) for _, communities in parts)
+
+
 def test_graphs_beyond_the_chip_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
     """Tile by tile, with the same bits as on a chip that has room for all at once."""
     problems, work = _in_tiles()
     found = [mismatches(given, out) for given, out in zip(problems, outcomes["tiles"], strict=True)]
     assert not any(found), found
-    counts = [tiles_of(job.image) for job in work]
+    counts = [tiles_of(job.images[0]) for job in work]
     assert min(counts[-7:]) >= 2, counts
     ended = outcomes["tiles"][-1].run
-    assert ended is not None
     assert [phase.layer for phase in ended.phases if phase.opcode == "neural"] == list(problems[-1].model.ends)
+
+
+def _partitions(graph: Graph, room: Room, schedule: Schedule) -> list[tuple[Any, Any]]:
+    """Hubs and communities of each tile of a graph by itself."""
+    found = []
+    for tile in cut(Subgraph.whole(graph), room):
+        owners = np.repeat(np.arange(tile.vertices), np.diff(tile.offsets))
+        part = Graph.from_edges("tile", tile.rows.size, tile.edges, owners)
+        found.append(partition(part, schedule, LIMITS, elsewhere=np.arange(tile.rows.size) >= tile.vertices))
+    return found
 
 
 def test_the_counts_of_all_tiles_are_added_up(outcomes: dict[str, list[Outcome]]) -> None:
     """Hubs and communities are those of each tile by itself, in the last layer only."""
     problems, _ = _in_tiles()
     for given, out in list(zip(problems, outcomes["tiles"], strict=True))[-4:]:
-        share = Share.whole(given.graph)
-        hubs = communities = 0
-        for tile in cut(share, ROOM):
-            owners = np.repeat(np.arange(tile.vertices), np.diff(tile.offsets))
-            graph = Graph.from_edges("tile", tile.rows.size, tile.edges, owners)
-            schedule = Schedule((7, 2)[problems.index(given) % 2])
-            own, found = partition(graph, schedule, LIMITS, elsewhere=np.arange(tile.rows.size) >= tile.vertices)
-            hubs, communities = hubs + len(own), communities + len(found)
-        assert (out.counters["hubs"], out.counters["communities"]) == (hubs, communities)
+        parts = _partitions(given.graph, ROOM, Schedule((7, 2)[problems.index(given) % 2]))
+        hubs, communities = (sum(len(part) for part in kind) for kind in zip(*parts, strict=True))
+        assert (out.run.counters["hubs"], out.run.counters["communities"]) == (hubs, communities)
 
 
 def test_layers_that_end_on_the_neural_chip_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
     problems, _ = _ends()
     for given, outcome in zip(problems, outcomes["ends"], strict=True):
         assert mismatches(given, outcome) == []
-        assert outcome.run is not None
         assert [phase.layer for phase in outcome.run.phases if phase.opcode == "neural"] == list(given.model.ends)
 
 
@@ -345,7 +394,7 @@ def test_many_layers_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
     given, _ = _deep()
     (out,) = outcomes["deep"]
     assert mismatches(given, out) == []
-    assert out.counters["replayed"] == len(given.model.layers) - 1
+    assert out.run.counters["replayed"] == len(given.model.layers) - 1
 
 
 def test_larger_graphs_are_exact_and_counted(outcomes: dict[str, list[Outcome]]) -> None:
@@ -359,18 +408,17 @@ def test_larger_graphs_are_exact_and_counted(outcomes: dict[str, list[Outcome]])
             columns = columns_of(record)
             total += operations_of(columns, plan(columns, Scheme(kind, 2, 2, 256)))
         layers = len(given.model.layers)
-        assert out.counters["gross"] == pytest.approx(layers * total.gross, rel=0.1)
-        assert out.counters["formed"] == pytest.approx(layers * total.formed, rel=0.2)
+        assert out.run.counters["gross"] == pytest.approx(layers * total.gross, rel=0.1)
+        assert out.run.counters["formed"] == pytest.approx(layers * total.formed, rel=0.2)
 
 
 def test_it_is_known_when_pes_worked(tmp_path: Path) -> None:
     given = larger(2, [8, 16], Model.GCN, 0.3)
-    (outcome,) = run([Job(build_community_image(given, Schedule(7), LIMITS), Settings(latency=30))], tmp_path)
-    assert outcome.run is not None
+    (outcome,) = run([Job([build_community_image(given, Schedule(7), LIMITS)], Settings(latency=30))], tmp_path)
     counts = activity(tmp_path).astype(np.int64)
     multipliers, adders = counts[:, ::2], counts[:, 1::2]
     # The chiplet counts its adders' work itself.
-    assert adders.sum() == outcome.counters["worked"]
+    assert adders.sum() == outcome.run.counters["worked"]
     # Of both PEs, in every layer.
     starts = [phase.began // WINDOW for phase in outcome.run.phases if phase.opcode == "process"]
     for first, last in zip(starts, [*starts[1:], len(counts)], strict=True):
@@ -383,17 +431,16 @@ def test_it_is_known_when_pes_worked(tmp_path: Path) -> None:
 def test_errors_end_a_run_and_are_told(outcomes: dict[str, list[Outcome]]) -> None:
     codes, given, _ = _errors()
     found = outcomes["errors"]
-    assert [out.run.completion["error"] if out.run else None for out in found[::2]] == codes
+    assert [out.errors for out in found[::2]] == [[code] for code in codes]
     assert [mismatches(given, out) for out in found[1::2]] == [[]] * len(codes)
 
 
 def test_a_reset_in_the_middle_leaves_nothing_behind(outcomes: dict[str, list[Outcome]]) -> None:
     given, _ = _resets()
     found = outcomes["resets"]
-    assert any(out.run is None for out in found[::2])
-    whole = found[1::2]
-    assert [mismatches(given, out) for out in whole] == [[]] * len(whole)
-    assert len({out.run.cycles for out in whole if out.run}) == 2
+    assert any(out.cut_off for out in found)
+    assert [mismatches(given, out) for out in found] == [[]] * len(found)
+    assert len({out.cycles for out in found}) == 2
 
 
 @full
@@ -416,7 +463,7 @@ def test_any_graph_in_any_tiles_is_exact(tmp_path: Path) -> None:
         problems.append(random_problem(plain, MODELS[seed % 3], [int(random.integers(1, 21)), 3], seed))
         schedule = Schedule(int(random.integers(0, 20)), bool(seed % 2))
         image = build_community_image(problems[-1], schedule, LIMITS, Kind(seed % 2), room=room)
-        work.append(Job(image, Settings(latency=int(random.integers(1, 40)), stall=0.3 * (seed % 2), seed=seed)))
+        work.append(Job([image], Settings(latency=int(random.integers(1, 40)), stall=0.3 * (seed % 2), seed=seed)))
     found = [mismatches(given, out) for given, out in zip(problems, run(work, tmp_path), strict=True)]
     assert not any(found), found
 
@@ -433,15 +480,14 @@ def test_other_sizes_are_exact(tmp_path: Path, pes: int, units: int, lanes: int)
     def image(one: Problem, kind: Kind, row_lines: int = rows) -> Image:
         return build_community_image(one, Schedule(7), LIMITS, kind, row_lines=row_lines)
 
-    work = [Job(image(one, kind), Settings(stall=0.2)) for one in given for kind in Kind]
+    work = [Job([image(one, kind)], Settings(stall=0.2)) for one in given for kind in Kind]
     # Without a row memory, who wants one is told so.
-    refused = [] if rows else [Job(image(given[0], Kind.PAIRS, ROWS))]
+    refused = [] if rows else [Job([image(given[0], Kind.PAIRS, ROWS)])]
     community = {**SMALL["community"], "lanes": lanes, "ways": lanes // 4}  # type: ignore[dict-item]
     sizes = {"pes": pes, "units": units, "ways": lanes // 4, "community": community}
     outcomes = run(refused + work, tmp_path, f"community_{pes}_{units}_{lanes}", row_lines=rows, **sizes)
     for out in outcomes[: len(refused)]:
-        assert out.run is not None
-        assert out.run.completion["error"] == Error.BAD_OPERAND
+        assert out.errors == [Error.BAD_OPERAND]
     assert [mismatches(given[n // 2], out) for n, out in enumerate(outcomes[len(refused) :])] == [[]] * len(work)
 
 
@@ -457,4 +503,4 @@ def test_other_sizes_are_exact(tmp_path: Path, pes: int, units: int, lanes: int)
 )  # fmt: skip
 def test_sizes_are_checked(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"must be"):
-        machine(**wrong)  # type: ignore[arg-type]
+        chiplet_config(**wrong)  # type: ignore[arg-type]

@@ -7,15 +7,13 @@ from typer.testing import CliRunner
 
 from contracts.errors import InputError
 from scripts.cli import app
-from scripts.config import as_dict, load_config, load_machine, load_ring
+from scripts.config import load_machine
 
 
 def test_a_configuration_says_which_pe() -> None:
-    assert load_machine("community").kind == "community"
-    assert load_machine("default").kind == "gather"
-    assert as_dict(load_machine("community"))["lanes"] == 64
-    with pytest.raises(InputError, match="gather PEs"):
-        load_config("community")
+    assert load_machine("community", 1).chiplet.kind == "community"
+    assert load_machine("default").chiplet.kind == "gather"
+    assert load_machine("community", 1).chiplet.lanes == 64
 
 
 @pytest.mark.parametrize(
@@ -37,11 +35,10 @@ def test_bad_configurations_are_refused(text: str, message: str, tmp_path: Path)
 
 
 def test_chiplets_of_a_ring_have_sizes_of_their_own() -> None:
-    alone, count, *_ = load_ring("community", 1)
-    several, four, *_ = load_ring("community", 4)
+    alone, several = load_machine("community", 1).chiplet, load_machine("community", 4).chiplet
     assert alone.kind == several.kind == "community"
-    assert (count, alone.lanes, alone.community.partials) == (1, 64, False)
-    assert (four, several.lanes, several.community.partials) == (4, 16, True)
+    assert (alone.lanes, alone.row_lines, alone.community.partials) == (64, 2048, False)
+    assert (several.lanes, several.row_lines, several.community.partials) == (16, 0, True)
 
 
 def test_vertices_with_too_many_neighbours_are_refused(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ WATCHED = (
 #: What a PE combines.
 SPARSE, DENSE, GATHER = range(3)
 #: Lines that a LOCATE names, and all that makes it another location.
-LINES = ("offsets", "edges", "degrees", "records", "state")
+LINES = ("offsets", "edges", "degrees", "state")
 QUESTION = (
     "first_vertex", "vertices", "offsets", "edges", "edge_count", "tiles", "halving", "differences", "degrees",
     "threshold", "step", "rounds", "c_max", "h_max",
@@ -55,6 +55,11 @@ def masked(layout: Any, **values: int) -> tuple[int, int]:
     assert made.fields is not None
     mask = sum(part.mask << offset for name, offset, part in made.fields if name in values)
     return mask, made.pack(values)
+
+
+def granules_of(elements: int) -> int:
+    """Return the granules of a row."""
+    return -(-elements // 16)
 
 
 class World:
@@ -101,7 +106,7 @@ class World:
             self._put(port, level)
         for port in ("loaded", "forget", "records_whole"):
             self._put(port, 0)
-        self._put("base", self.rng.randrange(self.lines))
+        self._put("base", self.rng.randrange(self.lines // 2))
 
     async def reset(self) -> None:
         """Reset in the middle of all."""
@@ -166,7 +171,8 @@ class World:
         for port in ("executed", "locate"):
             if f"{port}__valid" in wanted:
                 made: Codec = self.reports if port == "executed" else codec(struct(COMMANDS[Opcode.LOCATE]))
-                assert made.unpack(int(getattr(self.dut, f"{port}__payload").value)) == wanted[port]
+                said = made.unpack(int(getattr(self.dut, f"{port}__payload").value))
+                assert {name: said[name] for name in wanted[port]} == wanted[port]
         if wanted.get("load__valid"):
             request = codec(RangeRequest(self.design.address_width)).unpack(int(self.dut.load__payload.value))
             assert (request["address"], request["words"]) == self.request
@@ -224,10 +230,16 @@ class World:
         """Return its address in words."""
         return self.line(number, inside) * 16 % (self.lines * 16)
 
-    def beats(self, number: int, inside: int = 0) -> int:
-        """Return its address in beats."""
+    def beats(self, number: int, inside: int = 0, granules: int = 0) -> int:
+        """Return the address in beats of a place so many granules behind its start."""
         width = beat_address_width(self.design.address_width, self.config.data_width)
-        return self.line(number, inside) * (512 // self.config.data_width) % (1 << width)
+        beats = self.line(number, inside) * (512 // self.config.data_width) + granules * self.beats_of_granule
+        return beats % (1 << width)
+
+    @property
+    def beats_of_granule(self) -> int:
+        """Beats of 32 bytes."""
+        return 256 // self.config.data_width
 
     # Commands.
 
@@ -236,21 +248,26 @@ class World:
         for cycle in range(cycles):
             self._put("forget", int(forget and cycle == 0))
             if base and cycle == 0:
-                self._put("base", self.rng.randrange(self.lines))
+                self._put("base", self.rng.randrange(self.lines // 2))
             await self.step(command__ready=1)
         self._put("forget", 0)
 
     async def command(self, opcode: int, **operands: int) -> Fields:
         """Give a command with the others of its operands at random, follow it to its end, and return its answer."""
         layout = struct(COMMANDS[Opcode(opcode)]) if opcode in COMMANDS else struct(COMMANDS[Opcode.NOP])
-        fields = codec(layout).unpack(self.rng.getrandbits(512)) | operands | {"opcode": opcode}
+        fields = codec(layout).unpack(self.rng.getrandbits(512))
+        if opcode in COMMANDS:
+            # Lines that the memory port reaches.
+            lines = self.lines - self.inputs["base"]
+            fields |= {f.name: self.rng.randrange(lines) for f in COMMANDS[Opcode(opcode)].fields if f.line}
+        fields |= operands | {"opcode": opcode}
         self._put("command__payload", codec(layout).pack(fields))
         self._put("command__valid", 1)
         await self.step(command__ready=1)
         self._put("command__valid", 0)
         self._put("command__payload", self.rng.getrandbits(512))
         self.cycles = -self.bench.cycle
-        self.head = {"opcode": opcode, "layer": fields["layer"]}
+        self.head, self.fields = {"opcode": opcode, "layer": fields["layer"]}, fields
         self.report = NOTHING
         carry_out = {
             Opcode.NOP: self._nop,
@@ -297,22 +314,47 @@ class World:
             busy = self.loading is not None
             await self._go(**says)
 
+    async def _refused(self, opcode: Opcode, bad: list[int]) -> bool:
+        """Decide in the second cycle: whether an operand is bad, of several the first, or then an address."""
+        await self._go()
+        fields = self.fields
+        used = {field.name for field in COMMANDS[opcode].fields if field.line} - self._unused(opcode, fields)
+        inside = {
+            name for name, where in (("features", "read_inside"), ("results", "write_inside")) if fields.get(where)
+        }
+        for field in COMMANDS[opcode].fields:
+            if field.name in used and self.line(fields[field.name], field.name in inside) >= self.lines:
+                bad = [*bad, fields[field.name]]
+        if bad:
+            await self._go()
+            self.weights = self.weights and opcode != Opcode.LOAD_WEIGHTS
+            await self._refuse(bad[0])
+        return bool(bad)
+
+    @staticmethod
+    def _unused(opcode: Opcode, fields: Fields) -> set[str]:
+        """Return the addresses that a command does not use."""
+        if opcode == Opcode.COMBINE:
+            return set() if fields["sparse"] else {"feature_offsets"}
+        if opcode == Opcode.LOCATE:
+            return {"degrees"} if fields["differences"] else set()
+        if opcode == Opcode.PROCESS:
+            placed = fields["positions"] if fields["combined"] else fields["sparse"]
+            return ({"scales_source"} if fields["combined"] else set()) | (set() if placed else {"feature_offsets"})
+        return set()
+
     async def _load_weights(self, fields: Fields) -> None:
         config = self.config
-        await self._go_until_loaded()
-        f_in, f_out = self.f_in, self.f_out = fields["f_in"], fields["f_out"]
-        self.weights = False
-        await self._go()
-        if not 1 <= f_out <= config.max_out:
-            await self._refuse(f_out)
-            return
-        chunks = -(-f_out // config.lanes)
+        f_in, f_out = fields["f_in"], fields["f_out"]
+        chunks = max(1, -(-f_out // config.lanes))
         spacing = next(1 << n for n in range(20) if 1 << n >= chunks)
-        if not 1 <= f_in <= min(config.weight_rows // spacing, 1 << 16):
-            await self._refuse(f_in)
+        bad = [] if 1 <= f_out <= config.max_out else [f_out]
+        bad += [] if 1 <= f_in <= min(config.weight_rows // spacing, 1 << 16) else [f_in]
+        if await self._refused(Opcode.LOAD_WEIGHTS, bad):
             return
-        self.weights = True
-        granules = -(-f_out // 16)
+        await self._go_until_loaded()
+        self.f_in, self.f_out, self.weights = f_in, f_out, True
+        granules = granules_of(f_out)
         self.of_load = {
             "row_beats": (0xFF, granules * 256 // config.data_width),
             "settings": masked(config.settings, f_out=f_out, last_chunk=chunks - 1, limit=config.columns, k=1),
@@ -329,11 +371,11 @@ class World:
             await self._close()
 
     async def _locate(self, fields: Fields) -> None:
-        await self._go()
-        if self.locating:
-            await self._refuse(Opcode.LOCATE)
+        if await self._refused(Opcode.LOCATE, [Opcode.LOCATE] * self.locating):
             return
-        asked = {**fields, **{name: self.line(fields[name]) & 0xFFFFFFFF for name in LINES}}
+        # An address that is not used is not checked.
+        asked = {**fields, **{name: self.line(fields[name]) % self.lines for name in LINES}}
+        asked = {name: value for name, value in asked.items() if name != "tag" and not name.startswith("reserved")}
         question = {name: asked[name] for name in QUESTION}
         # No record comes to be there while no location goes on.
         self.frozen = True
@@ -350,9 +392,9 @@ class World:
         self.locating, self.answered, self.located_vertices = True, again, fields["vertices"]
 
     def bad_combine(self, fields: Fields) -> list[int]:
-        """Return the operands of COMBINE that are bad; the last one is told."""
-        wrong = {"vertices": fields["vertices"] > self.design.nodes}
-        wrong |= {"f_in": fields["f_in"] != self.f_in, "f_out": fields["f_out"] != self.f_out or not self.weights}
+        """Return the operands of COMBINE that are bad; the first one is reported."""
+        wrong = {"f_out": fields["f_out"] != self.f_out or not self.weights, "f_in": fields["f_in"] != self.f_in}
+        wrong |= {"vertices": fields["vertices"] > self.design.nodes}
         return [fields[name] for name, bad in wrong.items() if bad]
 
     def bad_process(self, fields: Fields) -> list[int]:
@@ -361,11 +403,14 @@ class World:
         wrong: list[int] = [Opcode.PROCESS] * (not self.locating)
         wrong += [vertices] * (vertices != self.located_vertices or vertices > self.design.nodes)
         wrong += [fields["positions"]] * bool(fields["combined"] and fields["positions"] > self.design.nodes)
+        columns = fields["first_granule"] + granules_of(self.f_out)
+        wrong += [fields["row_granules"]] * (columns > fields["row_granules"])
         wrong += [fields["f_in"]] * (fields["f_in"] != self.f_in)
         wrong += [fields["f_out"]] * (fields["f_out"] != self.f_out or not self.weights)
         wrong += [fields["neighbour_weight"]] * (fields["neighbour_weight"] not in (1, 256))
         wrong += [Opcode.PROCESS] * bool(inside and (fields["sparse"] or fields["combined"]))
-        return wrong + [Opcode.PROCESS] * bool((inside or fields["write_inside"]) and not self.design.row_memory)
+        wrong += [Opcode.PROCESS] * bool((inside or fields["write_inside"]) and not self.design.row_memory)
+        return wrong[::-1]
 
     def _table(self, *arrays: tuple[int, int]) -> dict[str, tuple[int, int]]:
         """Return what the node table is told: lines and words; where there are no words the line does not matter."""
@@ -380,12 +425,9 @@ class World:
         return masked(layout, words=-(-width // 2), stride=stride, most=self.f_in, **values)
 
     async def _combine(self, fields: Fields) -> None:
-        await self._go()
-        await self._go()
-        bad = self.bad_combine(fields)
-        if bad:
-            await self._refuse(bad[-1])
+        if await self._refused(Opcode.COMBINE, self.bad_combine(fields)):
             return
+        await self._go()
         sparse, vertices, first = fields["sparse"], fields["vertices"], fields["first_row"]
         mode = SPARSE if sparse else DENSE
         features = {"features": self.words(fields["features"]), "sparse": sparse, "combined": 0, "first": first}
@@ -396,6 +438,7 @@ class World:
             ),
             "features": self._features(self.f_in, **features),
             "results": (-1, self.beats(fields["combined"])),
+            "result_beats": (-1, granules_of(self.f_out) * self.beats_of_granule),
             "first_result": (-1, 0),
             "read_inside": (1, 0),
             "write_inside": (1, 0),
@@ -407,12 +450,9 @@ class World:
             await self._close()
 
     async def _process(self, fields: Fields) -> None:
-        await self._go()
-        await self._go()
-        bad = self.bad_process(fields)
-        if bad:
-            await self._refuse(bad[-1])
+        if await self._refused(Opcode.PROCESS, self.bad_process(fields)):
             return
+        await self._go()
         combined, vertices, first = fields["combined"], fields["vertices"], fields["first_vertex"]
         sparse = fields["sparse"] and not combined
         positions = fields["positions"] if combined else 0
@@ -446,7 +486,8 @@ class World:
                 placed=int(positions > 0),
                 first=first,
             ),
-            "results": (-1, self.beats(fields["results"], fields["write_inside"])),
+            "results": (-1, self.beats(fields["results"], fields["write_inside"], fields["first_granule"])),
+            "result_beats": (-1, fields["row_granules"] * self.beats_of_granule),
             "first_result": (-1, (first - fields["first_row"]) % (1 << 32)),
             "first_partial": (-1, fields["first_partial"]),
             **inside,
@@ -515,11 +556,14 @@ class World:
     def fitting_process(self) -> Fields:
         """Return the operands of PROCESS that are restricted."""
         inside = self.chance(0.4) and self.design.row_memory
+        first = self.rng.choice((0, 0, self.rng.getrandbits(11)))
         return {
             "f_in": self.f_in,
             "f_out": self.f_out,
             "vertices": self.located_vertices,
             "neighbour_weight": self.rng.choice((1, 256)),
+            "first_granule": first,
+            "row_granules": first + granules_of(self.f_out) + self.rng.choice((0, 0, self.rng.getrandbits(11))),
             "read_inside": int(inside),
             "write_inside": int(self.design.row_memory and self.chance(0.4)),
             "positions": self.rng.choice((0, 0, self.some_vertices())),
@@ -530,6 +574,8 @@ class World:
         """Return the operands of a LOCATE, all of them."""
         fields: Fields = codec(struct(COMMANDS[Opcode.LOCATE])).unpack(self.rng.getrandbits(512))
         del fields["opcode"]
+        # Lines that are reached from every base.
+        fields |= {name: self.rng.randrange(self.lines // 2) for name in LINES}
         return fields | {"vertices": self.some_vertices()}
 
 
@@ -653,7 +699,8 @@ async def every_bad_operand_is_told(dut: Any) -> None:
     sizes = {"f_in": 2, "f_out": config.max_out}
     await good(load, **sizes)
     await good(Opcode.COMBINE, **sizes, vertices=nodes)
-    right |= sizes
+    granules = granules_of(config.max_out)
+    right |= {**sizes, "row_granules": granules, "first_granule": 0}
     await bad(Opcode.PROCESS, Opcode.PROCESS, **right, vertices=world.located_vertices)
     for name, wrong in (
         *(("vertices", 1 << bit) for bit in range(32) if 1 << bit > nodes),
@@ -675,6 +722,8 @@ async def every_bad_operand_is_told(dut: Any) -> None:
         ("neighbour_weight", -(1 << 15), {}),
         *(("positions", 1 << bit, {"combined": 1}) for bit in range(32) if 1 << bit > nodes),
         ("positions", nodes + 1, {"combined": 1}),
+        *(("row_granules", length, {}) for length in range(granules)),
+        *(("row_granules", length + granules - 1, {"first_granule": length}) for length in (1, 100, 0xFFF)),
         ("sparse", 1, {"read_inside": 1}),
         ("combined", 1, {"read_inside": 1}),
         *(() if world.design.row_memory else (("read_inside", 1, {}), ("write_inside", 1, {}))),
@@ -682,11 +731,38 @@ async def every_bad_operand_is_told(dut: Any) -> None:
         if (name, wrong) in (("neighbour_weight", 1), ("neighbour_weight", 256)):
             continue
         await good(Opcode.LOCATE, vertices=nodes)
-        told = wrong if name in ("vertices", "neighbour_weight", "positions") else inside
+        told = wrong if name in ("vertices", "neighbour_weight", "positions", "row_granules") else inside
         await bad(Opcode.PROCESS, told, **{**right, "vertices": nodes, name: wrong, **others})
-    for allowed in ({"combined": 1, "positions": nodes}, {"positions": nodes + 1}, {}):
+    block = {"first_granule": 0xFFF, "row_granules": 0xFFF + granules}
+    for allowed in ({"combined": 1, "positions": nodes}, {"positions": nodes + 1}, block, {}):
         await good(Opcode.LOCATE, vertices=nodes)
         await good(Opcode.PROCESS, **right | allowed, vertices=nodes)
+
+
+@cocotb.test()
+async def addresses_beyond_the_port_are_refused(dut: Any) -> None:
+    """If the command uses them, and counts them from the image's base."""
+    world = await begin(dut)
+    nodes = world.design.nodes
+    for turn in range(40):
+        await world.idle(1, base=True)
+        beyond = (world.lines - world.inputs["base"], (1 << 32) - 1)[turn % 2]
+        sizes = world.some_load(2)
+        for name in ("weights", "biases"):
+            await world.command(Opcode.LOAD_WEIGHTS, **sizes, **{name: beyond})
+        assert await world.command(Opcode.LOAD_WEIGHTS, **sizes) == NOTHING
+        for field in COMMANDS[Opcode.COMBINE].fields:
+            if field.line:
+                await world.command(Opcode.COMBINE, **sizes, vertices=nodes, **{field.name: beyond})
+        for name in LINES:
+            await world.command(Opcode.LOCATE, **world.some_location() | {name: beyond})
+        for field in COMMANDS[Opcode.PROCESS].fields:
+            if field.line:
+                if not world.locating:
+                    await world.command(Opcode.LOCATE, **world.some_location())
+                await world.command(Opcode.PROCESS, **world.fitting_process() | {field.name: beyond})
+        if world.locating:
+            await world.command(Opcode.COPY)
 
 
 @cocotb.test()
@@ -794,7 +870,8 @@ async def only_the_same_location_is_given_out_again(dut: Any) -> None:
     assert layout.fields is not None
     for name, _, part in layout.fields:
         asked = name in QUESTION
-        for bit in range(part.width if asked else min(2, part.width) * (name != "opcode")):
+        width = (world.lines // 2 - 1).bit_length() if name in LINES else part.width
+        for bit in range(width if asked else min(2, width) * (name != "opcode")):
             await whole(1)
             location[name] ^= 1 << bit
             assert await locate() != asked, name

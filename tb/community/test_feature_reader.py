@@ -167,7 +167,7 @@ class Clients:
         if kind == APART:
             self.bench.drive(f"apart__{client}", vids)
         else:
-            requests = [{"vid": vid, "place": self.rng.randrange(self.config.places)} for vid in vids]
+            requests = [{"vid": vid, "slot": self.rng.randrange(self.config.slots)} for vid in vids]
             self.bench.drive(f"i__{client}", requests)
 
     def not_asked(self, client: int, kind: int = RECORDS) -> int:

@@ -48,7 +48,7 @@ class Rows:
 
     def __init__(self, bench: Bench, config: CommunityConfig) -> None:
         self.bench, self.config = bench, config
-        self.base = bench.random.randrange(config.places)
+        self.base = bench.random.randrange(config.slots)
         self.settings: dict[str, int] = {}
         #: Words that every row to come leads to, and rows of every record.
         self.words: list[int] = []
@@ -85,12 +85,12 @@ class Rows:
         f_out, chunks, lanes = self.settings["f_out"], self.settings["last_chunk"] + 1, config.lanes
         elements, low = config.pe.elements, -(1 << self.magnitude - 1)
         for row in range(nodes + hubs):
-            place, vid = (self.base + row) % config.places, rng.getrandbits(32)
+            place, vid = (self.base + row) % config.slots, rng.getrandbits(32)
             sums = [
                 rng.choice((low, ~low, rng.randrange(low, -low), rng.randrange(low, -low)))
                 for _ in range(chunks * lanes)
             ]
-            bench.drive("vertex", [{"vid": vid, "place": place}])
+            bench.drive("vertex", [{"vid": vid, "slot": place}])
             for chunk in range(chunks):
                 part, at = sums[chunk * lanes : (chunk + 1) * lanes], place * config.chunks + chunk
                 bench.drive("fill", [{"address": at, "data": part}])
@@ -111,18 +111,18 @@ class Rows:
         await bench.until(lambda: not any(bench.drivers[name].busy_words for name in sources))
         bench.drive("i", [{"base": self.base, "rows": nodes + hubs, "nodes": nodes, "single": rng.getrandbits(1)}])
         self.records.append(nodes + hubs)
-        self.base = (self.base + nodes + hubs) % config.places
+        self.base = (self.base + nodes + hubs) % config.slots
 
     def _result(self, place: int, sums: list[int]) -> list[int]:
         """Give a node's row and scale to the finisher; return its results."""
         bench, config, rng, settings = self.bench, self.config, self.bench.random, self.settings
         mantissa, exponent = rng.randrange(1 << 15, 1 << 16), rng.choice((0, rng.randrange(4), rng.getrandbits(5)))
         scale = {"mantissa": mantissa, "exponent": exponent, "reserved": rng.getrandbits(11)}
-        bench.drive("scale", [{"place": place, "scale": scale}])
+        bench.drive("scale", [{"slot": place, "scale": scale}])
         row = [rng.choice((-(1 << 15), (1 << 15) - 1, rng.randrange(-(1 << 15), 1 << 15))) for _ in sums]
         for at in range(0, len(row), config.lanes):
             where = place * config.chunks + at // config.lanes
-            bench.drive("own", [{"place": where, "data": row[at : at + config.lanes]}])
+            bench.drive("own", [{"slot": where, "data": row[at : at + config.lanes]}])
         f_out = settings["f_out"]
         weighed = np.array(sums[:f_out], np.int64) * (256 if settings["wide"] else 1)
         weighed += np.array(row[:f_out], np.int64) * settings["own"]
@@ -184,7 +184,7 @@ async def rows_are_finished(dut: Any, idle: float, stall: float) -> None:
     rng, config = rows.bench.random, rows.config
     for f_out in lengths(config):
         await rows.set(f_out)
-        room = config.places
+        room = config.slots
         while room:
             size = min(room, rng.choice((1, 2, rng.randint(1, config.width // 2), config.width)))
             nodes = rng.choice((0, size, rng.randint(0, size)))

@@ -68,7 +68,7 @@ class Around:
         for unit in units:
             request = {
                 "vid": rng.getrandbits(32) // self.design.units * self.design.units + unit,
-                "place": rng.randrange(self.design.config.places),
+                "slot": rng.randrange(self.design.config.slots),
             }
             row = self.row(beats)
             self.expected[unit].append(request)

@@ -11,8 +11,8 @@ import numpy as np
 from contracts import RECORD_HEADER, Activation
 from golden.community.plan import Kind, Scheme
 from golden.datasets import load
-from golden.islands.record import Record
-from golden.islands.schedule import Schedule
+from golden.locator.record import Record
+from golden.locator.schedule import Schedule
 from hw.community.factories import pe
 from hw.community.formats import CommunityConfig
 from sim.harness import parameters, simulate
@@ -108,7 +108,7 @@ def compare_places(config: CommunityConfig, layer: Layer, requests: dict[str, li
     # Where the first one is depends on what came before.
     kind = "hub" if layer.records[0].hub_edges else "node"
     first = requests[kind][0][1]
-    moved = {kind: [(vid, (place + first) % config.places) for vid, place in found] for kind, found in wanted.items()}
+    moved = {kind: [(vid, (place + first) % config.slots) for vid, place in found] for kind, found in wanted.items()}
     assert requests == moved
 
 

@@ -13,13 +13,13 @@ from golden.community.bound import greedy_saving
 from golden.community.layer import aggregate_records, execute, operations_of
 from golden.community.plan import Kind, Operations, Scheme, Task, columns_of, plan
 from golden.datasets import load
-from golden.islands.locator import Limits, locate
-from golden.islands.record import Record
-from golden.islands.schedule import Schedule
+from golden.locator.locator import Limits, locate
+from golden.locator.record import Record
+from golden.locator.schedule import Schedule
 from golden.model.layer import aggregate, aggregation_sums
 from hw.community.formats import CommunityConfig
 from tb.community.work import layer_of
-from tb.islands.graphs import GRAPHS
+from tb.locator.graphs import GRAPHS
 
 SCHEMES = [Scheme(Kind.WINDOW, k) for k in (2, 4, 8)] + [Scheme(partners=partners) for partners in (1, 2, 8, 64)]
 CONFIG = CommunityConfig(width=256, columns=1024)
@@ -135,7 +135,7 @@ def test_parts_of_a_community_are_refused() -> None:
     layer = layer_of(load("karate"), CONFIG, random.Random(1), f_out=2, scheme=Scheme())
     part = Record(np.arange(2), np.array([2]), np.ones((2, 3), np.bool_), 0, part=1)
     with pytest.raises(InputError, match="parts"):
-        aggregate_records(layer.graph, [part], layer.combined, layer.destination, layer.layer, layer.scheme)
+        aggregate_records([part], layer.combined, layer.destination, layer.layer, layer.scheme)
 
 
 def test_cora_saves_an_eighth() -> None:

@@ -67,7 +67,7 @@ def single_row(rng: random.Random, rows: int) -> Matrix:
 
 def some_records(rng: random.Random, config: CommunityConfig) -> Iterator[Matrix]:
     """Yield as many random records as there are places."""
-    room = config.places
+    room = config.slots
     while room:
         rows = min(room, rng.choice((1, 2, rng.randint(1, config.width), config.width - 1, config.width)))
         room -= rows
@@ -81,7 +81,7 @@ async def plans(bench: Bench, config: CommunityConfig, records: Sequence[Matrix]
     k = scheme.k - 1 if windows else rng.randrange(8)
     chosen = {"windows": windows, "k": k, "limit": scheme.columns}
     bench.dut.settings.value = settings_of(config, rng, **chosen)
-    place = rng.randrange(config.places)
+    place = rng.randrange(config.slots)
     words: list[dict[str, int]] = []
     wanted: list[Any] = []
     for record in records:
@@ -89,7 +89,7 @@ async def plans(bench: Bench, config: CommunityConfig, records: Sequence[Matrix]
         words.append({"base": place, "rows": rows, "nodes": rng.randint(1, rows), "single": int(record.single)})
         for column in record.columns:
             bench.drive("fill", [{"address": place, "data": column}])
-            place = (place + 1) % config.places
+            place = (place + 1) % config.slots
         for task in plan(record.columns, scheme):
             operands = (task.left, task.right) if task.form else None
             wanted.append((task.index, task.rows, int(task.negative), int(task.form), operands))
@@ -163,7 +163,7 @@ async def every_count_of_ones_is_right(dut: Any, kind: Kind) -> None:
     for patterns in zip(*orders, strict=True):
         turned = [sum((row >> column & 1) << n for n, row in enumerate(patterns)) for column in range(8)]
         records.append(Matrix(turned if kind is Kind.WINDOW else [255, *patterns[1:]]))
-    at_once = config.places // 8
+    at_once = config.slots // 8
     for first in range(0, 256, at_once):
         await plans(bench, config, records[first : first + at_once], way)
 
@@ -198,7 +198,7 @@ async def a_reset_leaves_nothing(dut: Any, kind: Kind) -> None:
     for _ in range(12):
         records, way = list(some_records(bench.random, config)), scheme(bench.random, config, kind)
         work = cocotb.start_soon(plans(bench, config, records, way))
-        await bench.cycles(config.places + bench.random.randrange(120))
+        await bench.cycles(config.slots + bench.random.randrange(120))
         work.cancel()
         await bench.reset()
         await plans(bench, config, records[:2], way)

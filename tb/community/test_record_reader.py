@@ -11,7 +11,7 @@ import pytest
 
 from contracts import RECORD_HEADER
 from golden.community.plan import columns_of
-from golden.islands.record import Record
+from golden.locator.record import Record
 from hw.community.formats import RECORDS, CommunityConfig
 from hw.community.record_reader import RecordReader
 from sim.harness import parameters, simulate
@@ -85,7 +85,7 @@ class Reader:
             rows, vids = record.bitmap.shape[1], [int(vid) for vid in (*record.nodes, *record.hubs)]
             nodes = 0 if record.hub_edges else record.nodes.size
             sizes = {"base": self.base, "rows": rows, "nodes": nodes, "single": int(record.nodes.size == 1)}
-            asked = [{"vid": vid, "place": (self.base + n) % self.config.places} for n, vid in enumerate(vids)]
+            asked = [{"vid": vid, "slot": (self.base + n) % self.config.slots} for n, vid in enumerate(vids)]
             self.bench.drive("i", record_words(record))
             self.bench.expect("begun", [sizes])
             self.bench.expect("vertex", asked)
@@ -93,7 +93,7 @@ class Reader:
             self.bench.expect("hub_request", asked[nodes:])
             self.bench.expect("o", [sizes])
             self.sent.append((record, self.base))
-            self.base = (self.base + rows) % self.config.places
+            self.base = (self.base + rows) % self.config.slots
             self.under_way += 1
 
     async def give_back(self, rows: int, *, last: bool) -> None:
@@ -120,7 +120,7 @@ class Reader:
         """Compare the columns in their places with those of the golden record."""
         look = [self.bench.dut.look__address, self.bench.dut.look__data]
         for column, wanted in enumerate(columns_of(record)):
-            look[0].value = (base + column) % self.config.places
+            look[0].value = (base + column) % self.config.slots
             await self.bench.cycles(2)
             found = int(look[1].value)
             assert found == wanted, f"column {column} of {record} is {found:b}, not {wanted:b}"
@@ -203,7 +203,7 @@ async def a_record_begins_when_there_is_room(dut: Any) -> None:
     bench, width, begun = around.bench, around.config.width, around.bench.received
     for rows in (1, width // 2, width):
         around.gives_back = False
-        room = around.config.places
+        room = around.config.slots
         for held in (width, width):
             around.send(record_of(bench.random, 1, held - 1))
             room -= held
@@ -225,7 +225,7 @@ async def so_many_records_are_under_way(dut: Any) -> None:
     """Thirty-two at most, however small; the next one begins in the cycle after one is retired."""
     around = await begin(dut)
     bench = around.bench
-    count = min(RECORDS, around.config.places)
+    count = min(RECORDS, around.config.slots)
     around.gives_back = False
     around.send(*(record_of(bench.random, 1, 0) for _ in range(count + 3)))
     await bench.cycles(12 * count)

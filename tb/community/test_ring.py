@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from contracts import COMMANDS, LINE_BYTES, Error, Model, Opcode, RegionKind
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.errors import InputError
 from golden.community.image import build_community_images, tiles_of
 from golden.community.plan import Kind
@@ -15,27 +15,27 @@ from golden.community.tiles import Room
 from golden.datasets import load
 from golden.graph import Graph
 from golden.image import PART_ROWS, Image
-from golden.islands.locator import Limits
-from golden.islands.schedule import Schedule
+from golden.locator.locator import Limits
+from golden.locator.schedule import Schedule
 from golden.model.network import Problem, problem_of
 from golden.ring.by_communities import communities_apart
 from golden.ring.placement import Placement
 from golden.ring.traffic import traffic
 from hw.dnp.neural_unit import NeuralConfig
-from hw.machine import Units
+from hw.machine import Units, machine_of
 from hw.ring.formats import RingConfig
-from hw.ring.ring_chiplet import RingChiplet
-from sim.chiplet.problems import CORNERS, corner_graph, random_problem
-from sim.ring.jobs import RingJob, RingOutcome, RingSettings, mismatches, run_ring
-from tb.community.machine import machine
-from tb.islands.graphs import GRAPHS
+from sim.problems import CORNERS, corner_graph, random_problem
+from sim.runner.jobs import Job, Outcome, Settings, mismatches
+from sim.runner.run import run_jobs
+from tb.community.configurations import chiplet_config
+from tb.locator.graphs import GRAPHS
 from tb.ring.cases import commanded, highest, patched, uneven
 
 #: Most chiplets of the simulated ring; a run may use fewer.
 MOST = 16 if os.environ.get("ATOLL_FULL") else 3
 COUNTS = [n for n in (2, 3, 4, 8, 16) if n <= MOST]
 #: Two PEs and two hub units with the smallest locator, a port of 64 bits.
-CONFIG = machine(
+CONFIG = chiplet_config(
     community={
         "lanes": 4, "width": 128, "columns": 256, "partners": 2, "max_out": 16, "weight_rows": 128, "data_width": 64,
         "ways": 2, "partials": True,
@@ -47,15 +47,15 @@ CONFIG = machine(
     pes=2, units=2, hubs=128, kept=64, ways=4, depth=32,
 )  # fmt: skip
 #: Beside each chiplet.
-NEURAL = NeuralConfig(CoreConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5), queue=8, depth=16)
+NEURAL = NeuralConfig(ProcessorConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5), queue=8, depth=16)
 RING = RingConfig(chiplets=MOST, link_width=64, slots=2, max_out=16, window=2, bitmap=64)
 LIMITS = Limits(64, 64, 64, CONFIG.locator.line_words)
 #: What each chiplet has room for, and less: as much as the vertex with most neighbours of karate needs.
 ROOM, TINY = Room(512, 4096, 2, 128), Room(24, 64, 2, 12)
 STALLS = (
-    RingSettings(latency=3, limit=100_000),
-    RingSettings(latency=20, limit=100_000),
-    RingSettings(latency=10, stall=0.3, out_of_order=True, seed=3, limit=200_000),
+    Settings(latency=3, limit=100_000),
+    Settings(latency=20, limit=100_000),
+    Settings(latency=10, stall=0.3, out_of_order=True, seed=3, limit=200_000),
 )
 
 
@@ -68,16 +68,16 @@ class Case:
 
     problem: Problem
     placement: Placement
-    settings: RingSettings = STALLS[1]
+    settings: Settings = STALLS[1]
     schedule: Schedule = _EIGHT
     kind: Kind = Kind.PAIRS
     room: Room | None = None
     part: int = PART_ROWS
 
     @property
-    def job(self) -> RingJob:
+    def job(self) -> Job:
         """Its run."""
-        return RingJob(self.images, self.settings)
+        return Job(self.images, self.settings)
 
     @property
     def images(self) -> list[Image]:
@@ -85,10 +85,10 @@ class Case:
         how = (self.schedule, LIMITS, self.kind)
         return build_community_images(self.problem, self.placement, *how, room=self.room, part=self.part)
 
-    def check(self, outcome: RingOutcome) -> None:
+    def check(self, outcome: Outcome) -> None:
         """Compare results and traffic."""
         what = f"{self.problem.graph.name}, {self.placement.boundaries.tolist()}, hubs {self.placement.hubs.tolist()}"
-        assert [said["error"] for said in outcome.completions] == [Error.NONE] * self.placement.chiplets, what
+        assert outcome.errors == [Error.NONE] * self.placement.chiplets, what
         assert mismatches(self.problem, outcome) == [], what
         least = traffic(self.problem.graph, self.placement)
         elements = sum(layer.f_out for layer in self.problem.model.layers)
@@ -103,7 +103,7 @@ def _karate() -> list[Case]:
     return [
         Case(
             random_problem(graph, model, [7, 3], seed),
-            Placement.tiles(graph.nodes, chiplets, highest(graph, (0, 3, 12)[(seed + chiplets) % 3])),
+            Placement.ranges(graph.nodes, chiplets, highest(graph, (0, 3, 12)[(seed + chiplets) % 3])),
             STALLS[seed],
             Schedule((8, 2, 0)[seed]),
             Kind((seed + chiplets) % 2),
@@ -163,7 +163,7 @@ def _in_tiles() -> list[Case]:
     rows = np.random.default_rng(9).normal(size=(graph.nodes, 6)).astype(np.float32)
     problem = random_problem(replace(graph, features=rows), Model.GCN, [9, 4], 9)
     for chiplets, hubs in ((2, 12), (COUNTS[-1], 0)):
-        placement = Placement.tiles(graph.nodes, chiplets, highest(graph, hubs))
+        placement = Placement.ranges(graph.nodes, chiplets, highest(graph, hubs))
         cases.append(Case(problem, placement, STALLS[0], Schedule(6, False, 1), room=ROOM))
     return cases
 
@@ -194,7 +194,7 @@ def _edges(image: Image) -> int:
     raise AssertionError("there are no tiles")
 
 
-def _errors() -> tuple[list[list[Error]], list[RingJob]]:
+def _errors() -> tuple[list[list[Error]], list[Job]]:
     """Break something in one chiplet, after a reset each time; a good run at the end."""
     case = _karate()[1]
     chiplets = case.placement.chiplets
@@ -204,8 +204,7 @@ def _errors() -> tuple[list[list[Error]], list[RingJob]]:
     def breaks(error: Error, chiplet: int = 1, reads: tuple[int, int] | None = None, **changed: object) -> None:
         image = changed.get("image", images[chiplet])
         given = [image if n == chiplet else kept for n, kept in enumerate(images)]
-        failing = (chiplet, *reads) if reads else None
-        jobs.append(RingJob(given, replace(STALLS[1], read_errors=failing)))  # type: ignore[arg-type]
+        jobs.append(Job(given, replace(STALLS[1], read_errors=reads, failing=chiplet)))  # type: ignore[arg-type]
         expected.append([error if n == chiplet else Error.PEER for n in range(chiplets)])
 
     features = images[1].region(RegionKind.FEATURES_SPARSE)
@@ -217,7 +216,7 @@ def _errors() -> tuple[list[list[Error]], list[RingJob]]:
         image = ended.job.images[chiplet]
         spoilt = commanded(image, Opcode.NEURAL, words=1)
         given = [spoilt if n == chiplet else kept for n, kept in enumerate(ended.job.images)]
-        jobs.append(RingJob(given, STALLS[1]))
+        jobs.append(Job(given, STALLS[1]))
         expected.append([Error.BAD_OPERAND if n == chiplet else Error.PEER for n in range(2)])
     # The tables of tiles, read by the node table and by the locator.
     tiled = replace(case, room=TINY)
@@ -238,7 +237,7 @@ def _resets() -> list[Case]:
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[RingOutcome]]:
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Outcome]]:
     """Return what came of all work below, done in one simulation, since generating the ring takes longest."""
     parts = {
         "karate": [case.job for case in _karate()],
@@ -251,49 +250,50 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[RingOut
         "resets": [case.job for case in _resets()],
     }
     jobs = [job for work in parts.values() for job in work]
-    found, _ = run_ring(CONFIG, RING, jobs, tmp_path_factory.mktemp("ring"), name="community_ring", units=Units(NEURAL))
-    done: dict[str, list[RingOutcome]] = {}
+    folder = tmp_path_factory.mktemp("ring")
+    found, _ = run_jobs(CONFIG, jobs, folder, name="community_ring", units=Units(NEURAL), ring=RING)
+    done: dict[str, list[Outcome]] = {}
     for name, work in parts.items():
         done[name], found = found[: len(work)], found[len(work) :]
     return done
 
 
-def test_karate_is_exact_on_every_ring(outcomes: dict[str, list[RingOutcome]]) -> None:
+def test_karate_is_exact_on_every_ring(outcomes: dict[str, list[Outcome]]) -> None:
     for case, outcome in zip(_karate(), outcomes["karate"], strict=True):
         case.check(outcome)
 
 
-def test_corner_graphs_are_exact(outcomes: dict[str, list[RingOutcome]]) -> None:
+def test_corner_graphs_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
     for case, outcome in zip(_corners(), outcomes["corners"], strict=True):
         case.check(outcome)
 
 
-def test_communities_together_are_exact_with_less_traffic(outcomes: dict[str, list[RingOutcome]]) -> None:
+def test_communities_together_are_exact_with_less_traffic(outcomes: dict[str, list[Outcome]]) -> None:
     """Results, put back in the old order, are those of the graph as it was given."""
     problems, cases = _placed()
     for plain, case, outcome in zip(problems, cases, outcomes["placed"], strict=True):
         case.check(outcome)
         position, _ = communities_apart(plain.graph, COUNTS[-1], Schedule(6), Limits(32, 64))
-        back = replace(outcome, results=[rows[position] for rows in outcome.results])
+        back = replace(outcome, results={layer: rows[position] for layer, rows in outcome.results.items()})
         assert mismatches(plain, back) == []
-        tiles = traffic(plain.graph, Placement.tiles(plain.graph.nodes, COUNTS[-1]))
+        tiles = traffic(plain.graph, Placement.ranges(plain.graph.nodes, COUNTS[-1]))
         assert traffic(case.problem.graph, case.placement).bits(1) < tiles.bits(1)
 
 
-def test_a_stale_placement_costs_speed_only(outcomes: dict[str, list[RingOutcome]]) -> None:
+def test_a_stale_placement_costs_speed_only(outcomes: dict[str, list[Outcome]]) -> None:
     for case, outcome in zip(_stale(), outcomes["stale"], strict=True):
         case.check(outcome)
 
 
-def test_layers_end_on_the_neural_chip(outcomes: dict[str, list[RingOutcome]]) -> None:
+def test_layers_end_on_the_neural_chip(outcomes: dict[str, list[Outcome]]) -> None:
     for case, outcome in zip(_ends(), outcomes["ends"], strict=True):
         case.check(outcome)
         owned = np.diff(case.placement.boundaries)
-        for chiplet, phases in enumerate(outcome.phases):
-            assert [phase.layer for phase in phases if phase.opcode == "neural"] == [0, 1] * bool(owned[chiplet])
+        for chiplet, run in enumerate(outcome.runs):
+            assert [phase.layer for phase in run.phases if phase.opcode == "neural"] == [0, 1] * bool(owned[chiplet])
 
 
-def test_shares_beyond_the_chip_are_exact(outcomes: dict[str, list[RingOutcome]]) -> None:
+def test_shares_beyond_the_chip_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
     """Tile by tile, with the same bits and the same traffic."""
     cases = _in_tiles()
     for case, outcome in zip(cases, outcomes["tiles"], strict=True):
@@ -303,18 +303,17 @@ def test_shares_beyond_the_chip_are_exact(outcomes: dict[str, list[RingOutcome]]
     assert sum(max(tiles) > 1 for tiles in few) > len(few) / 2, counts
 
 
-def test_errors_are_told_to_all_and_nothing_hangs(outcomes: dict[str, list[RingOutcome]]) -> None:
+def test_errors_are_told_to_all_and_nothing_hangs(outcomes: dict[str, list[Outcome]]) -> None:
     expected, _ = _errors()
     *bad, tiled, good = outcomes["errors"]
     for outcome, errors in zip(bad, expected, strict=True):
         # One that stops before its neighbour comes to the ring is missed there.
-        got = [Error.PEER if said["error"] == Error.LINK else said["error"] for said in outcome.completions]
-        assert got == errors
+        assert [Error.PEER if error == Error.LINK else error for error in outcome.errors] == errors
     _karate()[1].check(tiled)
     _karate()[1].check(good)
 
 
-def test_a_reset_in_the_middle_is_followed_by_the_same_work(outcomes: dict[str, list[RingOutcome]]) -> None:
+def test_a_reset_in_the_middle_is_followed_by_the_same_work(outcomes: dict[str, list[Outcome]]) -> None:
     for case, outcome in zip(_resets(), outcomes["resets"], strict=True):
         case.check(outcome)
 
@@ -322,7 +321,7 @@ def test_a_reset_in_the_middle_is_followed_by_the_same_work(outcomes: dict[str, 
 def test_a_ring_needs_pes_that_know_partial_sums() -> None:
     plain = replace(CONFIG, community=replace(CONFIG.community, partials=False))
     with pytest.raises(ValueError, match=r"partials must be True"):
-        RingChiplet(plain, RING)
+        machine_of(plain, ring=RING)
 
 
 @pytest.mark.parametrize("chiplets", [1, 2, 4, 16])
@@ -343,4 +342,4 @@ def test_a_directed_graph_has_no_communities() -> None:
     graph = Graph.from_edges("arrow", 3, [0, 1], [1, 2])
     problem = random_problem(replace(graph, features=np.ones((3, 2), np.float32)), Model.SAGE, [2], 1)
     with pytest.raises(InputError, match="communities"):
-        build_community_images(problem, Placement.tiles(3, 2))
+        build_community_images(problem, Placement.ranges(3, 2))

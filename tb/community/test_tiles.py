@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from contracts import COMMANDS, LINE_BYTES, Model, Opcode, RegionKind
 from contracts.errors import InputError
 from golden.community.image import build_community_image, build_community_images, tiles_of, vids_of
-from golden.community.tiles import Room, Share, Tile, cut
+from golden.community.tiles import Room, Subgraph, Tile, cut
 from golden.datasets import load
 from golden.graph import Graph, IntArray
 from golden.image import Image
-from golden.islands.locator import Limits, locate
-from golden.islands.partition import partition
-from golden.islands.schedule import SLOW, Schedule
+from golden.locator.locator import Limits, locate
+from golden.locator.partition import partition
+from golden.locator.schedule import SLOW, Schedule
 from golden.model.network import Problem
 from golden.ring.placement import Placement
-from sim.chiplet.problems import corner_graph, random_graph, random_problem
-from tb.islands.graphs import many_hubs
+from sim.problems import corner_graph, random_graph, random_problem
+from tb.locator.graphs import many_hubs
 
 AMPLE = Room(1024, 1 << 14, 4, 256)
 
@@ -32,7 +32,7 @@ def graph_of(nodes: int, pairs: Sequence[tuple[int, int]]) -> Graph:
     return Graph.from_edges("given", nodes, ends[:, 0], ends[:, 1], symmetrise=True)
 
 
-def share_of(seed: int) -> Share:
+def subgraph_of(seed: int) -> Subgraph:
     """Return what the chiplet in the middle of three owns, some vertices of which have halves of partial sums."""
     random = np.random.default_rng(seed)
     graph = random_graph(seed, 40, 120, 1, 1.0)
@@ -44,30 +44,30 @@ def share_of(seed: int) -> Share:
         rows.append(row + [half, half + 1] * int(random.random() < 0.3))
     offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
     edges = np.array([vid for row in rows for vid in row], dtype=np.int64)
-    return Share("given", first, offsets, edges, graph.nodes, np.arange(graph.nodes))
+    return Subgraph("given", first, offsets, edges, graph.nodes, np.arange(graph.nodes))
 
 
-def positions(share: Share, first: int, end: int) -> set[int]:
+def positions(subgraph: Subgraph, first: int, end: int) -> set[int]:
     """Return all that has a position if so many own vertices are one tile."""
-    edges = share.edges[share.offsets[first] : share.offsets[end]]
-    return set(range(share.first + first, share.first + end)) | set(edges.tolist())
+    edges = subgraph.edges[subgraph.offsets[first] : subgraph.offsets[end]]
+    return set(range(subgraph.first + first, subgraph.first + end)) | set(edges.tolist())
 
 
-def check(share: Share, room: Room, tiles: Sequence[Tile]) -> None:
-    """Compare tiles with the share, row by row."""
+def check(subgraph: Subgraph, room: Room, tiles: Sequence[Tile]) -> None:
+    """Compare tiles with the subgraph, row by row."""
     assert [tile.first for tile in tiles] == [0, *np.cumsum([tile.vertices for tile in tiles])][: len(tiles)]
-    assert sum(tile.vertices for tile in tiles) == share.owned
+    assert sum(tile.vertices for tile in tiles) == subgraph.owned
     for tile in tiles:
         end = tile.first + tile.vertices
-        assert set(tile.rows.tolist()) == positions(share, tile.first, end)
+        assert set(tile.rows.tolist()) == positions(subgraph, tile.first, end)
         assert tile.rows.size == len(set(tile.rows.tolist())) <= room.positions
         assert tile.edges.size < room.edges
         # The own ones first, then others, then halves in pairs; each kind in its order.
         own, others = np.split(tile.rows, [tile.vertices])
-        assert own.tolist() == list(range(share.first + tile.first, share.first + end))
+        assert own.tolist() == list(range(subgraph.first + tile.first, subgraph.first + end))
         assert (np.diff(others) > 0).all()
-        assert (tile.rows[: tile.first_partial] < share.vertices).all()
-        halves = tile.rows[tile.first_partial :] - share.vertices
+        assert (tile.rows[: tile.first_partial] < subgraph.vertices).all()
+        halves = tile.rows[tile.first_partial :] - subgraph.vertices
         assert (halves >= 0).all()
         assert (halves[::2] % 2 == 0).all()
         assert (halves[1::2] == halves[::2] + 1).all()
@@ -75,12 +75,12 @@ def check(share: Share, room: Room, tiles: Sequence[Tile]) -> None:
             row = tile.edges[begin:after]
             assert (np.diff(row) > 0).all()
             vid = tile.first + number
-            wanted = share.edges[share.offsets[vid] : share.offsets[vid + 1]]
+            wanted = subgraph.edges[subgraph.offsets[vid] : subgraph.offsets[vid + 1]]
             assert sorted(tile.rows[row].tolist()) == sorted(wanted.tolist())
         # One vertex more would be too many.
-        if end < share.owned:
-            edges = share.offsets[end + 1] - share.offsets[tile.first]
-            assert len(positions(share, tile.first, end + 1)) > room.positions or edges >= room.edges
+        if end < subgraph.owned:
+            edges = subgraph.offsets[end + 1] - subgraph.offsets[tile.first]
+            assert len(positions(subgraph, tile.first, end + 1)) > room.positions or edges >= room.edges
 
 
 @settings(max_examples=200, deadline=None)
@@ -94,27 +94,27 @@ def check(share: Share, room: Room, tiles: Sequence[Tile]) -> None:
 def test_every_graph_is_cut_into_tiles_that_fit(
     nodes: int, pairs: list[tuple[int, int]], most: int, units: int, edges: int
 ) -> None:
-    share = Share.whole(graph_of(nodes, pairs))
+    subgraph = Subgraph.whole(graph_of(nodes, pairs))
     room = Room(most, edges, units, max(1, (most - 7) // units))
-    degrees = np.diff(share.offsets)
+    degrees = np.diff(subgraph.offsets)
     too_large = (degrees + 1 > room.positions) | (degrees >= room.edges)
     if too_large.any():
         vertex = int(np.argmax(too_large))
         limit = min(room.positions, room.edges) - 1
         with pytest.raises(InputError, match=f"^given, vertex {vertex}: has {degrees[vertex]} .*at most {limit} "):
-            list(cut(share, room))
+            list(cut(subgraph, room))
     else:
-        check(share, room, list(cut(share, room)))
+        check(subgraph, room, list(cut(subgraph, room)))
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 1 << 30), st.integers(24, 60))
 def test_shares_of_a_ring_are_cut_too(seed: int, most: int) -> None:
     """Sources of others are before and behind the own ones, halves of a hub's sum stay together."""
-    share, room = share_of(seed), Room(most, 100, 1, most)
-    degrees = np.diff(share.offsets)
+    subgraph, room = subgraph_of(seed), Room(most, 100, 1, most)
+    degrees = np.diff(subgraph.offsets)
     if degrees.size == 0 or degrees.max() < most:
-        check(share, room, list(cut(share, room)))
+        check(subgraph, room, list(cut(subgraph, room)))
 
 
 @settings(max_examples=100, deadline=None)
@@ -132,31 +132,31 @@ def test_what_fits_is_known_before(
     graph, schedule, limits = graph_of(nodes, pairs), Schedule(threshold), Limits(6, 6, 64)
     found = np.array(sorted(locate(graph, schedule, limits).hubs), dtype=np.int64)
     counts = np.bincount(found % units, minlength=units)
-    share = Share.whole(graph)
-    assert share.fits(Room(64, 1000, units, hubs), schedule, limits) == (counts.max() <= hubs)
-    assert share.fits(Room(64, graph.edge_count or 1, units, 64), schedule, limits) == (graph.edge_count == 0)
-    assert share.fits(Room(64, graph.edge_count + 1, units, 64), schedule, limits)
+    subgraph = Subgraph.whole(graph)
+    assert subgraph.fits(Room(64, 1000, units, hubs), schedule, limits) == (counts.max() <= hubs)
+    assert subgraph.fits(Room(64, graph.edge_count or 1, units, 64), schedule, limits) == (graph.edge_count == 0)
+    assert subgraph.fits(Room(64, graph.edge_count + 1, units, 64), schedule, limits)
 
 
 def test_vertices_of_others_are_hubs_from_the_beginning() -> None:
-    """As many as the share has sources elsewhere, and own ones that the locator finds with these."""
-    share = share_of(3)
+    """As many as the subgraph has sources elsewhere, and own ones that the locator finds with these."""
+    subgraph = subgraph_of(3)
     schedule, limits = Schedule(2), Limits(8, 8, 64)
-    count = max(share.first + share.owned, int(share.edges.max()) + 1)
-    others = {vid for vid in share.edges.tolist() if not share.first <= vid < share.first + share.owned}
-    owners = np.repeat(np.arange(share.owned) + share.first, np.diff(share.offsets))
+    count = max(subgraph.first + subgraph.owned, int(subgraph.edges.max()) + 1)
+    others = {vid for vid in subgraph.edges.tolist() if not subgraph.first <= vid < subgraph.first + subgraph.owned}
+    owners = np.repeat(np.arange(subgraph.owned) + subgraph.first, np.diff(subgraph.offsets))
     elsewhere = np.ones(count, dtype=np.bool_)
-    elsewhere[share.first : share.first + share.owned] = False
-    graph = Graph.from_edges("given", count, share.edges, owners)
+    elsewhere[subgraph.first : subgraph.first + subgraph.owned] = False
+    graph = Graph.from_edges("given", count, subgraph.edges, owners)
     own, communities = partition(graph, schedule, limits, elsewhere=elsewhere)
     assert own
     assert not others & set(own)
     assert {vid for nodes, _ in communities for vid in nodes} | set(own) == set(
-        range(share.first, share.first + share.owned)
+        range(subgraph.first, subgraph.first + subgraph.owned)
     )
     most = len(others) + len(own)
-    assert share.fits(Room(256, 1000, 1, most), schedule, limits)
-    assert not share.fits(Room(256, 1000, 1, most - 1), schedule, limits)
+    assert subgraph.fits(Room(256, 1000, 1, most), schedule, limits)
+    assert not subgraph.fits(Room(256, 1000, 1, most - 1), schedule, limits)
 
 
 def commands(image: Image) -> list[dict[str, int]]:
@@ -190,8 +190,8 @@ def test_commands_of_tiles_name_what_lies_there(density: float) -> None:
         build_community_image(given_, room=room)
     room = Room(45, 60, 2, 20)
     image = build_community_image(given_, Schedule(2), Limits(), room=room)
-    share = Share.whole(plain)
-    tiles = list(cut(share, room))
+    subgraph = Subgraph.whole(plain)
+    tiles = list(cut(subgraph, room))
     assert tiles_of(image) == len(tiles) > 1
     listed = commands(image)
     assert [c["tag"] for c in listed] == list(range(len(listed)))
@@ -259,7 +259,7 @@ def test_what_fits_is_not_cut() -> None:
     hubs = len(partition(plain, schedule, Limits())[0])
     for room in (Room(20, 1 << 14, 1, 64), Room(64, plain.edge_count, 1, 64), Room(64, 1 << 14, 1, hubs - 1)):
         assert tiles_of(build_community_image(given_, schedule, room=room)) > 1
-    placement = Placement.tiles(plain.nodes, 3)
+    placement = Placement.ranges(plain.nodes, 3)
     alone = [image.data for image in build_community_images(given_, placement, schedule)]
     assert [image.data for image in build_community_images(given_, placement, schedule, room=AMPLE)] == alone
 
@@ -292,7 +292,7 @@ def test_an_image_says_what_its_records_stand_for() -> None:
     problem = random_problem(graph, Model.GCN, [17, 4], 3)
     assert vids_of(build_community_image(problem, SLOW)) == [None]
     room = Room(64, 200, 2, 32)
-    tiles = list(cut(Share.whole(graph), room))
+    tiles = list(cut(Subgraph.whole(graph), room))
     assert len(tiles) > 1
     for tile, vids in zip(tiles, vids_of(build_community_image(problem, SLOW, room=room)), strict=True):
         assert vids is not None

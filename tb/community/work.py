@@ -16,9 +16,9 @@ from contracts.scale import Scales
 from golden.community.layer import Aggregation, aggregate_records
 from golden.community.plan import Kind, Scheme
 from golden.graph import Graph
-from golden.islands.locator import Limits, locate
-from golden.islands.record import Record, beats_of
-from golden.islands.schedule import Schedule
+from golden.locator.locator import Limits, locate
+from golden.locator.record import Record, beats_of
+from golden.locator.schedule import Schedule
 from golden.model.layer import Int16Array, QuantisedLayer, combine
 from golden.pe.pe import Mode
 from hw.community.formats import CommunityConfig
@@ -66,7 +66,7 @@ class Layer:
 
     def expected(self) -> Aggregation:
         """Return exact results and operations."""
-        return aggregate_records(self.graph, self.records, self.combined, self.destination, self.layer, self.scheme)
+        return aggregate_records(self.records, self.combined, self.destination, self.layer, self.scheme)
 
 
 def _scales(rng: np.random.Generator, nodes: int) -> Scales:
@@ -236,7 +236,7 @@ class PEPorts:
     def _node(self, request: dict[str, int]) -> None:
         """Answer with the features of a node."""
         vid = request["vid"] ^ self.mask
-        self.requests["node"].append((vid, request["place"]))
+        self.requests["node"].append((vid, request["slot"]))
         if self.between:
             self.features(self.between.pop(), apart=1)
         self.features(vid)
@@ -290,7 +290,7 @@ class PEPorts:
     def _hub(self, request: dict[str, int]) -> None:
         """Answer with the combined row of a hub."""
         vid = request["vid"] ^ self.mask
-        self.requests["hub"].append((vid, request["place"]))
+        self.requests["hub"].append((vid, request["slot"]))
         row = [int(value) for value in self.combined[vid]]
         elements = self.config.pe.elements
         for at in range(0, len(row), elements):

@@ -14,8 +14,8 @@ import cocotb
 from cocotb.triggers import ClockCycles
 
 from contracts.dnp.isa import GENERAL, PORTS, Control, StopCode
+from golden.dnp.array import ArrayModel, EdgePort
 from golden.dnp.assembler import assemble
-from golden.dnp.machine import EdgePort, Machine
 from hw.dnp.core import COUNTER_BITS, Space, Status
 from sim.dnp.driver import CoreDriver
 from sim.harness import parameters
@@ -117,7 +117,7 @@ async def places_past_the_end_stop_the_processor_with_the_address(dut: Any) -> N
     driver = CoreDriver(dut, CONFIG)
     await driver.reset()
     clocks: dict[str, int] = {}
-    machine = Machine(CONFIG)
+    machine = ArrayModel(CONFIG)
     for shape, code, text, place in _past_the_end(random.Random(random.getrandbits(32))):
         program = assemble(text).program
         if shape not in clocks:
@@ -271,7 +271,7 @@ async def counters_go_on_past_16_bits(dut: Any) -> None:
     """65,535 passes, then a longer wait for a word."""
     text = "LDI #{} RC\nREP ADD RF0 A\nINA W\nHALT"
     passes, wait = 0xFFFF, 2 * 0x10000 + 64
-    machine = Machine(CONFIG)
+    machine = ArrayModel(CONFIG)
     machine.load(0, assemble(text.format(1)).program)
     machine.edges[(3, 0)] = EdgePort([0])
     machine.start()

@@ -9,8 +9,8 @@ from typing import Any
 import cocotb
 
 from contracts.dnp.isa import GENERAL, PORTS, Control
+from golden.dnp.array import EdgePort
 from golden.dnp.assembler import assemble
-from golden.dnp.machine import EdgePort
 from hw.dnp.core import Space
 from sim.dnp.driver import CoreDriver
 from tb.dnp.core_runs import CONFIG, FOR_MANY, Job, check, compare, run_all, run_texts

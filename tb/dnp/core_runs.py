@@ -13,18 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.dnp.isa import PORTS, StopCode
 from contracts.dnp.topology import Grid
 from golden.dnp.arithmetic import signed
+from golden.dnp.array import ArrayModel, EdgePort
 from golden.dnp.assembler import assemble
-from golden.dnp.machine import EdgePort, Machine
 from hw.dnp.core import Space
 from sim.dnp.driver import CoreDriver, expected
 
 __all__ = ["CONFIG", "FOR_MANY", "LIMIT", "Job", "Run", "check", "compare", "ends", "run_all", "run_texts"]
 
-CONFIG = CoreConfig()
+CONFIG = ProcessorConfig()
 #: Words every port has to offer; more than any program takes.
 SUPPLY = 1500
 LIMIT = 20_000
@@ -99,7 +99,7 @@ def run_all(jobs: Sequence[Job]) -> list[Run]:
     """Run jobs in the golden machine, together."""
     if not jobs:
         return []
-    machine = Machine(CONFIG, Apart(len(jobs), 1))
+    machine = ArrayModel(CONFIG, Apart(len(jobs), 1))
     for number, job in enumerate(jobs):
         machine.load(number, job.program)
         machine.state.wm[number], machine.state.xm[number] = signed(np.array(job.wm)), signed(np.array(job.xm))

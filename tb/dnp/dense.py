@@ -7,7 +7,7 @@ memory, the pointer is sent through a port, which shows all its bits, and loaded
 import random
 from itertools import count
 
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.dnp.isa import (
     CODES,
     GENERAL,
@@ -73,7 +73,7 @@ def _words(rng: random.Random) -> list[int]:
 class _Writer:
     """Writes one program and knows what its pointers are."""
 
-    def __init__(self, rng: random.Random, config: CoreConfig) -> None:
+    def __init__(self, rng: random.Random, config: ProcessorConfig) -> None:
         self.rng, self.config = rng, config
         self.words: list[int] = []
         self.values: dict[int, int | None] = dict.fromkeys(Control, 0)
@@ -197,7 +197,7 @@ class _Writer:
             self.words.append(instruction("OUT", q=port, s=writes))
 
 
-def dense_programs(seed: int, config: CoreConfig) -> list[list[int]]:
+def dense_programs(seed: int, config: ProcessorConfig) -> list[list[int]]:
     """Return programs that together hold every operand value of every instruction, as words.
 
     Parameters

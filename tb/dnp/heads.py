@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from golden.dnp.head import Head
 from golden.dnp.network import Learning, Network
 from golden.graph import Graph
@@ -24,7 +24,9 @@ def labelled(graph: Graph, classes: int, seed: int) -> Graph:
     return replace(graph, labels=labels, classes=classes, train=part == 0, validation=part == 1, test=part == 2)
 
 
-def head_problem(problem: Problem, features: Int16Array, epochs: int, core: CoreConfig, seed: int = 0) -> HeadProblem:
+def head_problem(
+    problem: Problem, features: Int16Array, epochs: int, core: ProcessorConfig, seed: int = 0
+) -> HeadProblem:
     """Put a head with random weights on the features."""
     network = Network.random((features.shape[1], problem.graph.classes), seed, spread=2.0)
     return HeadProblem(problem, features, Head(network, Learning(1.5), core), epochs)

@@ -2,7 +2,7 @@
 
 import random
 
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.dnp.isa import INSTRUCTIONS, PORTS, SET_TARGETS, Control, Instruction, Kind
 
 __all__ = ["random_program"]
@@ -17,7 +17,7 @@ _TABLE_BASE = 5
 
 
 class _Writer:
-    def __init__(self, rng: random.Random, config: CoreConfig, ports: str) -> None:
+    def __init__(self, rng: random.Random, config: ProcessorConfig, ports: str) -> None:
         self.rng, self.config, self.ports = rng, config, ports
         self.lines: list[str] = []
         self.labels = 0
@@ -123,7 +123,7 @@ class _Writer:
 
 
 def random_program(
-    seed: int, blocks: int = 12, config: CoreConfig | None = None, ports: str = "".join(PORTS) + "I"
+    seed: int, blocks: int = 12, config: ProcessorConfig | None = None, ports: str = "".join(PORTS) + "I"
 ) -> str:
     """Text of a random program.
 
@@ -138,7 +138,7 @@ def random_program(
     ports
         Ports it uses, by their letters; ``I`` is the one IOPR names.
     """
-    writer = _Writer(random.Random(seed), config or CoreConfig(), ports)
+    writer = _Writer(random.Random(seed), config or ProcessorConfig(), ports)
     writer.ports = [{"I": "IO"}.get(letter, letter) for letter in ports]  # type: ignore[assignment]
     writer.emit(f"LDI #{_TABLE_BASE} TB")
     for target in SET_TARGETS:

@@ -11,19 +11,19 @@ import pytest
 from cocotb.triggers import ClockCycles
 
 from contracts.dnp import gbus
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.dnp.isa import StopCode
 from contracts.dnp.topology import EAST, NORTH, SOUTH, WEST, Grid, Topology
+from golden.dnp.array import ArrayModel, EdgePort
 from golden.dnp.assembler import assemble
 from golden.dnp.hopfield import hebbian, map_hopfield
-from golden.dnp.machine import EdgePort, Machine
 from hw.dnp.array import ProcessorArray
 from sim.dnp.array import ArrayDriver, exchange, hosts, lint_array, simulate_array
 from sim.harness import parameters
 from sim.harness.run import CLOCK_NS
 from tb.dnp.programs import random_program
 
-CONFIG = CoreConfig(wm_depth=200, xm_depth=72, p_depth=1024, table_bits=5)
+CONFIG = ProcessorConfig(wm_depth=200, xm_depth=72, p_depth=1024, table_bits=5)
 #: Processors per side; a board has 8.
 SIDE, BOARD = 4, 8
 FULL = bool(os.environ.get("ATOLL_FULL"))
@@ -75,10 +75,10 @@ def random_exchange(seed: int, processor: int) -> str:
     return "\n".join([*lines, "HALT"])
 
 
-def prepared(grid: Grid, seed: int) -> Machine:
+def prepared(grid: Grid, seed: int) -> ArrayModel:
     """Build a golden machine with random memories and programs."""
     rng = np.random.default_rng(seed)
-    machine = Machine(CONFIG, grid)
+    machine = ArrayModel(CONFIG, grid)
     for memory in (machine.state.wm, machine.state.xm):
         memory[:] = rng.integers(-32768, 32768, memory.shape)
     for processor in range(grid.processors):
@@ -87,9 +87,9 @@ def prepared(grid: Grid, seed: int) -> Machine:
     return machine
 
 
-def moved(machine: Machine, grid: Grid) -> Machine:
+def moved(machine: ArrayModel, grid: Grid) -> ArrayModel:
     """Build a golden machine of another topology whose memories hold what those of `machine` do."""
-    other = Machine(CONFIG, grid)
+    other = ArrayModel(CONFIG, grid)
     other.state.p, other.state.wm, other.state.xm = machine.state.p, machine.state.wm, machine.state.xm
     other.start()
     return other
@@ -143,7 +143,7 @@ async def random_programs_agree(dut: Any) -> None:
 
 
 async def run_with_hosts(
-    driver: ArrayDriver, machine: Machine, ends: dict[tuple[int, int], EdgePort], name: str
+    driver: ArrayDriver, machine: ArrayModel, ends: dict[tuple[int, int], EdgePort], name: str
 ) -> None:
     """Run what is loaded, and compare clocks, registers, and words to and from the host."""
     await driver.reset_again()
@@ -162,7 +162,7 @@ async def an_array_has_halted_when_the_last_processor_has(dut: Any) -> None:
     side = size()
     driver = await started(dut)
     short, long = assemble("HALT").program, assemble("SET #40 RC\nREP ADD RF0 A\nHALT").program
-    machine = Machine(CONFIG)
+    machine = ArrayModel(CONFIG)
     machine.load(0, long)
     machine.start()
     clocks = machine.run(LIMIT)
@@ -207,7 +207,7 @@ async def one_processor_stops_by_an_error_and_the_others_go_on(dut: Any) -> None
     grid = Grid(side, side)
     bad, last = grid.processors // 3, grid.processors - 1
     driver = await started(dut)
-    machine = Machine(CONFIG, grid)
+    machine = ArrayModel(CONFIG, grid)
     machine.state.wm[:], machine.state.xm[:] = 21, -3
     for processor in range(grid.processors):
         text = "NOP\n.word 0xffff" if processor == bad else f"LDI #{processor} A\nMOV A RF1\nADD RF1 A\nHALT"
@@ -246,16 +246,16 @@ async def a_reset_in_the_middle_of_loading_and_running_leaves_nothing_behind(dut
     await driver.compare(machine, [0, grid.processors - 2])
 
 
-def filled(grid: Grid, seed: int) -> Machine:
+def filled(grid: Grid, seed: int) -> ArrayModel:
     """Golden machine whose memories hold random words and whose programs end at once."""
-    machine, rng = Machine(CONFIG, grid), np.random.default_rng(seed)
+    machine, rng = ArrayModel(CONFIG, grid), np.random.default_rng(seed)
     for memory in (machine.state.wm, machine.state.xm):
         memory[:] = rng.integers(-32768, 32768, memory.shape)
     machine.state.p[:, 0] = assemble("HALT").program[0]
     return machine
 
 
-async def run_both(driver: ArrayDriver, machine: Machine) -> None:
+async def run_both(driver: ArrayDriver, machine: ArrayModel) -> None:
     """Run a loaded machine and the array, without words from the host, and compare every processor."""
     await driver.configure(machine.grid)
     machine.start()

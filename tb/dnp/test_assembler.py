@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.dnp.isa import INSTRUCTIONS, REPEAT_BIT, Instruction, Kind, lookup
 from contracts.errors import InputError
+from golden.dnp.array import DeadlockError
 from golden.dnp.assembler import AssemblyError, assemble
 from golden.dnp.decode import Trait, traits
 from golden.dnp.disassembler import disassemble
-from golden.dnp.machine import DeadlockError
 from scripts.cli import app
 from scripts.dnp import programs
 from tb.dnp.programs import random_program
 
-SMALL = CoreConfig(wm_depth=4, xm_depth=2, p_depth=8)
+SMALL = ProcessorConfig(wm_depth=4, xm_depth=2, p_depth=8)
 
 
 @given(st.integers(0, 10_000))
@@ -164,11 +164,11 @@ def test_dumps_are_read_back(tmp_path: Path) -> None:
     image = assemble("x: LDI #x+7 RF1\nHALT\n.wm\n.word 5")
     path = tmp_path / "x.json"
     path.write_text(programs.dump(image))
-    again = programs.load(path, CoreConfig())
+    again = programs.load(path, ProcessorConfig())
     assert (again.program, again.wm, again.xm) == (image.program, image.wm, image.xm)
     assert json.loads(path.read_text())["labels"] == {"x": 0}
     with pytest.raises(InputError, match=r"missing.asm: cannot be read \(No such file"):
-        programs.load(tmp_path / "missing.asm", CoreConfig())
+        programs.load(tmp_path / "missing.asm", ProcessorConfig())
 
 
 @pytest.mark.parametrize(
@@ -190,12 +190,12 @@ def test_dumps_are_read_back(tmp_path: Path) -> None:
 def test_a_dump_is_checked(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(InputError, match=message):
-        programs.load(tmp_path / "x.json", CoreConfig())
+        programs.load(tmp_path / "x.json", ProcessorConfig())
 
 
 def test_negative_words_of_a_dump_are_those_of_sixteen_bits(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text('{"program": [-1], "wm": {"3": -2}}')
-    image = programs.load(tmp_path / "x.json", CoreConfig())
+    image = programs.load(tmp_path / "x.json", ProcessorConfig())
     assert (image.program, image.wm, image.xm) == ([0xFFFF], {3: 0xFFFE}, {})
 
 
@@ -210,7 +210,7 @@ def test_a_program_that_does_not_end_is_given_up(tmp_path: Path) -> None:
     image = assemble("INA W\nHALT")
     for run in (programs.run_golden, lambda machine: list(programs.trace(machine, image))):
         with pytest.raises(DeadlockError, match="waits for a word from the host on port W"):
-            run(programs.prepared(image, {"W": []}, CoreConfig()))
+            run(programs.prepared(image, {"W": []}, ProcessorConfig()))
 
 
 def test_long_and_strange_text_is_shown_in_short() -> None:
@@ -247,7 +247,7 @@ def test_words_for_ports_are_checked(given: list[str]) -> None:
 
 def test_a_trace_has_a_line_for_every_pass() -> None:
     image = assemble("SET #3 RC\nREP ADD A A\nLDI #2 A\nHALT")
-    machine = programs.prepared(image, {}, CoreConfig())
+    machine = programs.prepared(image, {}, ProcessorConfig())
     lines = list(programs.trace(machine, image))
     assert ["ADD" in line for line in lines].count(True) == 3
     assert "LDI #2 A" in lines[3]

@@ -11,19 +11,19 @@ import pytest
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from contracts.dnp import gbus
-from contracts.dnp.config import HIGHEST, LOWEST, CoreConfig
+from contracts.dnp.config import HIGHEST, LOWEST, ProcessorConfig
 from contracts.dnp.gbus import HEADER, Operation, Space
 from contracts.dnp.topology import Grid
+from golden.dnp.array import ArrayModel, EdgePort
 from golden.dnp.assembler import assemble
 from golden.dnp.layer_end import LayerEnd
-from golden.dnp.machine import EdgePort, Machine
 from hw.dnp.ccb import ChipControl
 from hw.dnp.chip import NeuralChip
 from hw.dnp.core import Status
 from sim.dnp.array import ArrayDriver, exchange, hosts, simulate_chip
 from sim.harness.run import CLOCK_NS
 
-CONFIG = CoreConfig(wm_depth=24, xm_depth=12, p_depth=64, table_bits=3)
+CONFIG = ProcessorConfig(wm_depth=24, xm_depth=12, p_depth=64, table_bits=3)
 GRID = Grid(2, 2)
 DEPTHS = {Space.PROGRAM: CONFIG.p_depth, Space.WM: CONFIG.wm_depth, Space.XM: CONFIG.xm_depth}
 #: Numbers of the chip on the G-bus.
@@ -226,7 +226,7 @@ async def programs_run_on_line_and_memories_are_closed_meanwhile(dut: Any) -> No
     for spaces in memories:
         spaces[Space.PROGRAM][: len(ENDLESS)] = ENDLESS
     for target in (None, (identity, 3)):
-        machine = Machine(CONFIG, GRID)
+        machine = ArrayModel(CONFIG, GRID)
         for processor in range(GRID.processors):
             machine.load(processor, ENDLESS)
         machine.start()
@@ -277,7 +277,7 @@ async def a_chip_switched_off_at_once_does_not_start(dut: Any) -> None:
 async def links_and_edge_ports_carry_words_both_ways(dut: Any, pace: float) -> None:
     driver = await started(dut)
     rng = random.Random(random.getrandbits(32))
-    machine = Machine(CONFIG, GRID)
+    machine = ArrayModel(CONFIG, GRID)
     memories = await fill(driver)
     for processor, spaces in enumerate(memories):
         program = assemble(exchange(rng, ROUNDS), config=CONFIG).program
@@ -324,7 +324,7 @@ async def layers_end_on_the_chip(dut: Any, features: int, pace: float) -> None:
 async def a_start_empties_the_links(dut: Any) -> None:
     """Leave two words in every link; the programs that are started next receive others."""
     driver = await started(dut)
-    machine = Machine(CONFIG, GRID)
+    machine = ArrayModel(CONFIG, GRID)
     memories = await fill(driver)
     for processor, spaces in enumerate(memories):
         machine.load(processor, (), *(dict(enumerate(spaces[space])) for space in (Space.WM, Space.XM)))
@@ -345,7 +345,7 @@ async def a_start_empties_the_links(dut: Any) -> None:
 async def a_chip_has_halted_when_the_last_processor_has(dut: Any) -> None:
     driver = await started(dut)
     for last in range(GRID.processors):
-        machine = Machine(CONFIG, GRID)
+        machine = ArrayModel(CONFIG, GRID)
         for processor in range(GRID.processors):
             program = assemble("SET #9 RC\nREP ADD RF0 A\nHALT" if processor == last else "HALT").program
             machine.load(processor, program)

@@ -12,9 +12,9 @@ import pytest
 
 from contracts.dnp.isa import INSTRUCTIONS, TABLE_POINTER, Control, Instruction, StopCode
 from golden.dnp.arithmetic import signed
+from golden.dnp.array import EdgePort
 from golden.dnp.assembler import assemble
 from golden.dnp.decode import NONE, Trait, traits
-from golden.dnp.machine import EdgePort
 from hw.dnp.core import COUNTER_BITS, Core, Space, Status
 from sim.dnp.driver import CoreDriver
 from sim.harness import parameters, simulate

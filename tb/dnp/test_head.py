@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contracts import LINE_BYTES, Error
-from contracts.dnp.config import HIGHEST, LOWEST, CoreConfig
+from contracts.dnp.config import HIGHEST, LOWEST, ProcessorConfig
 from contracts.dnp.topology import CHIP
 from golden.dnp.arithmetic import Ints
 from golden.dnp.assembler import AssemblyError
@@ -29,7 +29,7 @@ ASKED = np.zeros((CHIP.processors, 1), dtype=np.int64)
 
 
 def random_head(
-    random: np.random.Generator, features: int, classes: int, momentum: float = 1, config: CoreConfig = CORE
+    random: np.random.Generator, features: int, classes: int, momentum: float = 1, config: ProcessorConfig = CORE
 ) -> Head:
     """Return a head with any weights, large enough that sums saturate, and any rate."""
     spread = random.choice([2000, 12000, HIGHEST])
@@ -91,7 +91,7 @@ def test_programs_do_what_the_rule_says(
 def test_clocks_of_a_row() -> None:
     """Of 16 features and 10 classes, in the default processor: its own classes of a processor set the pace."""
     random = np.random.default_rng(1)
-    head = random_head(random, 16, 10, config=CoreConfig())
+    head = random_head(random, 16, 10, config=ProcessorConfig())
     values, targets = random_rows(random, head, 9)
     for task, rows, clocks in ((Task.LEARN, np.hstack([values, targets]), 238), (Task.SCORE, values, 117)):
         machine = head.machine()
@@ -143,7 +143,7 @@ def test_what_does_not_fit_is_refused(
     sizes: tuple[int, ...], learning: dict[str, float], config: dict[str, int], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        Head(Network.random(sizes, 0), Learning(**learning), CoreConfig(**config))
+        Head(Network.random(sizes, 0), Learning(**learning), ProcessorConfig(**config))
 
 
 @pytest.mark.parametrize("name", ["weights", "biases"])
@@ -164,7 +164,7 @@ def test_rows_out_of_range_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             head.text(0, task, rows)
-    small = Head(Network.random((2, 3), 0), config=CoreConfig(p_depth=100))
+    small = Head(Network.random((2, 3), 0), config=ProcessorConfig(p_depth=100))
     with pytest.raises(AssemblyError, match="program memory has 100 words"):
         small.words(Task.LEARN, 5, load=True)
 

@@ -8,21 +8,21 @@ import pytest
 
 import golden.head
 from contracts import COMMANDS, LINE_BYTES, Model, Opcode
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.dnp.gbus import HEADER, Operation, Space
 from contracts.dnp.topology import CHIP
 from contracts.errors import InputError
+from golden.dnp.array import ArrayModel
 from golden.dnp.chip_rows import collect, feed
-from golden.dnp.machine import Machine
 from golden.head import HeadProblem, check_head, head_of
 from golden.image import Image
 from golden.image_format import row_bytes
 from golden.model.layer import Int16Array
 from golden.model.network import infer
-from sim.chiplet.problems import random_graph, random_problem
+from sim.problems import random_graph, random_problem
 from tb.dnp.heads import head_problem, labelled
 
-CORE = CoreConfig(wm_depth=96, xm_depth=20, p_depth=256, table_bits=5)
+CORE = ProcessorConfig(wm_depth=96, xm_depth=20, p_depth=256, table_bits=5)
 
 
 def small(nodes: int = 21, epochs: int = 3) -> HeadProblem:
@@ -34,7 +34,7 @@ def small(nodes: int = 21, epochs: int = 3) -> HeadProblem:
 
 def carried_out(image: Image) -> list[Int16Array]:
     """Carry the commands of an image out on a golden chip, frame by frame; results by layer."""
-    data, machine = bytearray(image.data), Machine(CORE, CHIP)
+    data, machine = bytearray(image.data), ArrayModel(CORE, CHIP)
     # WM is never cleared.
     machine.state.wm[:] = np.random.default_rng(0).integers(-32768, 32768, machine.state.wm.shape)
     for number in range(image.header["commands"]):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from golden.dnp.hopfield import hebbian, map_hopfield
 
 NEURONS, PATTERNS, SWEEPS = 40, 3, 4
@@ -17,7 +17,7 @@ def test_patterns_are_recalled_from_damaged_ones(positions: int, flipped: int) -
     damaged = patterns[0].copy()
     damaged[rng.choice(NEURONS, flipped, replace=False)] *= -1
     weights = hebbian(patterns)
-    network = map_hopfield(weights, positions, SWEEPS, CoreConfig(wm_depth=2000))
+    network = map_hopfield(weights, positions, SWEEPS, ProcessorConfig(wm_depth=2000))
     machine = network.machine(damaged)
     machine.run(100_000)
     states = damaged

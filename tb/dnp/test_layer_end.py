@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from contracts import Model
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from golden.datasets import load
 from golden.dnp.layer_end import LayerEnd
 from golden.dnp.network import sigmoid_table, table_of
@@ -19,7 +19,7 @@ WORDS = (-32768, 32768)
 def random_end(seed: int, features: int) -> LayerEnd:
     """Return biases and a table of any words."""
     random = np.random.default_rng(seed)
-    return LayerEnd(random.integers(*WORDS, features), random.integers(*WORDS, CoreConfig().table_size))
+    return LayerEnd(random.integers(*WORDS, features), random.integers(*WORDS, ProcessorConfig().table_size))
 
 
 @pytest.mark.parametrize("features", [1, 7, 16, 33, 128])

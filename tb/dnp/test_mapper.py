@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_iris
 from sklearn.neural_network import MLPClassifier
 
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.dnp.topology import Grid, Topology
 from golden.dnp.arithmetic import saturate
 from golden.dnp.layout import DoesNotFitError
@@ -15,7 +15,7 @@ from golden.dnp.mapper import map_network
 from golden.dnp.network import Learning, Network, NetworkModel, saturating_sum, sigmoid_table
 from golden.dnp.placement import Axis, Placement
 
-CONFIG = CoreConfig(wm_depth=2048, xm_depth=256, p_depth=4096)
+CONFIG = ProcessorConfig(wm_depth=2048, xm_depth=256, p_depth=4096)
 SHAPES = [(1, Topology.TORUS), (2, Topology.TORUS), (3, Topology.TORUS), (3, Topology.MESH), (2, Topology.PASF),
           (2, Topology.LINEAR)]  # fmt: skip
 
@@ -93,9 +93,9 @@ def test_other_activations_are_refused() -> None:
 
 def test_a_network_too_large_is_refused_by_name_and_size() -> None:
     with pytest.raises(DoesNotFitError, match=r"need 2666 words of WM in processor \(0, 0\), which has 526"):
-        map_network(Network.random((64, 32, 10), 0), Grid(1, 1), CoreConfig(p_depth=4096))
+        map_network(Network.random((64, 32, 10), 0), Grid(1, 1), ProcessorConfig(p_depth=4096))
     with pytest.raises(DoesNotFitError, match="words of program memory"):
-        map_network(Network.random((64, 32, 10), 0), Grid(4, 4), CoreConfig(p_depth=64))
+        map_network(Network.random((64, 32, 10), 0), Grid(4, 4), ProcessorConfig(p_depth=64))
 
 
 @pytest.mark.parametrize(

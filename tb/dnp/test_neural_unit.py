@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from contracts import COMMANDS, LINE_BYTES, Error, Opcode
-from contracts.dnp.config import HIGHEST, LOWEST, CoreConfig
+from contracts.dnp.config import HIGHEST, LOWEST, ProcessorConfig
 from contracts.dnp.gbus import Space, read, write
 from contracts.dnp.isa import StopCode
 from contracts.dnp.topology import CHIP, PROGRAM_WORDS
@@ -30,7 +30,7 @@ from tb.dnp.unit_bench import NeuralUnitBench
 from tb.harness.marks import full
 
 #: Small memories, with room for the head of `tb.dnp.test_head`, and a queue that is shorter than the longest rows.
-CORE = CoreConfig(wm_depth=96, xm_depth=20, p_depth=256, table_bits=5)
+CORE = ProcessorConfig(wm_depth=96, xm_depth=20, p_depth=256, table_bits=5)
 CONFIG = NeuralConfig(CORE, queue=8, depth=16, patience=600)
 #: Bytes of the memory, all that can be addressed.
 MEMORY = 1 << 20

@@ -5,30 +5,31 @@ from typing import Any
 import pytest
 
 from scripts.bench import aims
+from scripts.flows.schema import Communities, Result, RingTraffic, Thresholds
+from tb.flows.results import made
 
 
-def run(**changed: Any) -> dict[str, Any]:
-    """Return what a run of one community chiplet on Cora leaves."""
-    return {
+def run(**changed: Any) -> Result:
+    """Return the result of a run of one community chiplet on Cora."""
+    found = Communities(hubs=1, communities=2, edges_read=3, rounds=1, tiles=[1], schedule=Thresholds(5, False, 1, 64))
+    return made(**{
         "dataset": {"name": "cora"},
         "config": {"name": "community", "chiplets": 1},
-        "model": {"activation": "relu"},
-        "bit_exact": True,
         "cycles": 20_000,
         "cycles_by_phase": {"layer0.process": 15_000, "layer0.neural": 3_000, "layer1.neural": 1_000},
         "macs": {"lanes": 64, "limit_cycles": 18_000, "utilisation": 0.91},
         "external_bytes": {"read": 1_000, "written": 150, "compulsory": 1_000, "limit_cycles": 9_000},
         "ring": None,
-        "communities": {"hubs": 1},
-        "accuracy": {"float": 0.8, "machine": 0.8, "agreement": 1.0},
+        "communities": found,
+        "accuracy": {"float": 0.8, "machine": 0.8},
         "simulation": {"cycles_per_second": 25_000.0},
         **changed,
-    }
+    })  # fmt: skip
 
 
-def on_ring(words: list[int], rate: float = 25_000.0) -> dict[str, Any]:
-    """Return what a run on a ring leaves, with so many words on links of which the least is 7."""
-    ring = {"words_by_link": words, "minimum": [7, 7]}
+def on_ring(words: list[int], rate: float = 25_000.0) -> Result:
+    """Return the result of a run on a ring, with these words on links of which the least is 7."""
+    ring = RingTraffic("tiles", words_by_link=words, minimum=[7, 7], unicast=30, broadcast=20)
     return run(ring=ring, simulation={"cycles_per_second": rate})
 
 

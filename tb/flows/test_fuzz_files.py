@@ -3,6 +3,7 @@
 Inputs are drawn by seed; pytest makes errors of warnings. A failure names the seed.
 """
 
+import importlib.util
 import json
 import pickle
 import struct
@@ -19,26 +20,31 @@ import pytest
 from scipy import sparse
 
 from contracts import HEADER, LINE_BYTES, Model
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.errors import InputError
 from golden.attributes.sampler import Plan
 from golden.datasets import load
-from golden.dnp.machine import DeadlockError
+from golden.dnp.array import DeadlockError
 from golden.image import build_image
 from golden.image_format import Image
+from golden.importing.evaluate import evaluate
+from golden.importing.importer import import_model
 from golden.model.quantise import quantise
 from golden.model.training import Training, train
 from golden.model.weights import read_weights
 from scripts.blocks import UserError
 from scripts.cli import main
-from scripts.config import CONFIGS, load_ring
+from scripts.config import CONFIGS, load_machine
 from scripts.dnp import programs
 from scripts.flows.batch import parse_fan_out
-from sim.chiplet.problems import random_problem
+from sim.problems import random_problem
 from tb.dnp.programs import random_program
 from tb.flows.strange import ARRAYS, NUMBERS, Rng, changed, damaged, renumbered
+from tb.importing.state_dicts import batch_norm, gat, gcn, gin, linear, sage, saved
 
 SEEDS = 50
+#: PyTorch, where it is installed.
+TORCH: Any = importlib.import_module("torch") if importlib.util.find_spec("torch") else None
 KARATE = load("karate")
 
 
@@ -71,12 +77,39 @@ def weight_archive(rng: Rng, folder: Path) -> None:
     network.forward(KARATE)
 
 
+def state_dict(rng: Rng, folder: Path) -> None:
+    """Read a state dict of any kind of layer, where PyTorch is installed half of the time from its own format."""
+    arrays: dict[str, Any] = {}
+    for make, *widths in (
+        ((gcn, 34, 4), (gcn, 4, 2)),
+        ((gat, 34, 2, 2), (sage, 4, 2)),
+        ((gin, 34, 4, 4), (gcn, 4, 2)),
+        ((gcn, 34, 4), (linear, 4, 2)),
+    )[rng.integers(4)]:
+        arrays |= make(f"conv{len(arrays)}", *widths)
+    if rng.random() < 0.5:
+        arrays |= batch_norm("bn0", 4)
+    if rng.random() < 0.7:
+        arrays = changed(rng, arrays)
+    kinds = "?bhiqBHIQefd"
+    kept = {name: np.array(array) for name, array in arrays.items() if array.dtype.char in kinds}
+    path = Path(saved(folder, kept))
+    if rng.random() < 0.5 and TORCH is not None:
+        path = folder / "net.pt"
+        TORCH.save({name: TORCH.from_numpy(array) for name, array in kept.items()}, path)
+    if rng.random() < 0.4:
+        path.write_bytes(damaged(rng, path.read_bytes()))
+    network = import_model(str(path))
+    evaluate(network.layers, KARATE)
+    quantise(network.network(), KARATE)
+
+
 def configuration(rng: Rng, folder: Path) -> None:
     files = sorted(CONFIGS.glob("*.toml"))
     text = files[rng.integers(len(files))].read_text()
     data = renumbered(rng, text).encode() if rng.random() < 0.5 else damaged(rng, text.encode())
     (folder / "c.toml").write_bytes(data)
-    load_ring(str(folder / "c.toml"))
+    load_machine(str(folder / "c.toml"))
 
 
 def planetoid(rng: Rng, folder: Path) -> None:
@@ -125,7 +158,7 @@ def assembly(rng: Rng, folder: Path) -> None:
     else:
         text = damaged(rng, text.encode()).decode("latin1" if rng.random() < 0.5 else "utf-8", "surrogateescape")
     (folder / "p.asm").write_bytes(text.encode("utf-8", "surrogateescape"))
-    image = programs.load(folder / "p.asm", CoreConfig())
+    image = programs.load(folder / "p.asm", ProcessorConfig())
     programs.listing(image.program)
     execute(image)
 
@@ -140,14 +173,14 @@ def dump(rng: Rng, folder: Path) -> None:
             data[name] = [data[name]]
     text = json.dumps(data).encode()
     (folder / "p.json").write_bytes(damaged(rng, text) if rng.random() < 0.5 else text)
-    image = programs.load(folder / "p.json", CoreConfig())
+    image = programs.load(folder / "p.json", ProcessorConfig())
     programs.listing(image.program)
     execute(image)
 
 
 def execute(image: Any) -> None:
     with suppress(DeadlockError, TimeoutError):
-        programs.run_golden(programs.prepared(image, {"W": [1, 2]}, CoreConfig()), 100)
+        programs.run_golden(programs.prepared(image, {"W": [1, 2]}, ProcessorConfig()), 100)
 
 
 def memory_image(rng: Rng, folder: Path) -> None:
@@ -207,8 +240,8 @@ def port_words(rng: Rng, folder: Path) -> None:
 
 
 READERS = (
-    graph_archive, weight_archive, configuration, planetoid, assembly, dump, memory_image, name_of_a_graph, fan_out,
-    port_words,
+    graph_archive, weight_archive, state_dict, configuration, planetoid, assembly, dump, memory_image,
+    name_of_a_graph, fan_out, port_words,
 )  # fmt: skip
 
 
@@ -235,13 +268,18 @@ def test_strange_input_is_taken_or_refused_in_one_line(reader: Callable[[Rng, Pa
     [
         "run npz:{f}/bad.npz --no-rtl",
         "run karate --no-rtl --model-file {f}/bad.npz",
+        "run karate --no-rtl --model-file {f}/bad.safetensors",
+        "run karate --no-rtl --model-file {f}/bad.pt",
+        "import {f}/bad.safetensors",
+        "import {f}/bad.npz",
+        "import {f}/missing.safetensors",
         "run karate --no-rtl --config {f}/bad.toml",
         "run karate --no-rtl --config smal",
         "run planetoid:{f}/cora --no-rtl",
         "run synthetic:grid,nodes=nan --no-rtl",
         "run karate --no-rtl --batch 2 --fanout 1,x",
         "islands kartae",
-        "generate islands.state_stor",
+        "generate locator.state_stor",
         "synth machin",
         "formal strem",
         "bench rign",
@@ -255,6 +293,8 @@ def test_the_program_ends_in_one_line_and_status_2(
     words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "bad.npz").write_bytes(b"PK\3\4" + bytes(range(256)))
+    (tmp_path / "bad.safetensors").write_bytes(b"\x09\0\0\0\0\0\0\0{" + b"[" * 99)
+    (tmp_path / "bad.pt").write_bytes(b"PK\3\4" + bytes(range(256)))
     (tmp_path / "bad.toml").write_bytes(b"a = " + b"[" * 9999)
     (tmp_path / "bad.json").write_bytes(b"[" * 99999)
     (tmp_path / "ok.asm").write_text("HALT")

@@ -6,11 +6,10 @@ import pytest
 
 from contracts.errors import InputError
 from hw.chiplet.chiplet import Chiplet
-from hw.chiplet.machine import Machine
-from hw.community.chiplet import CommunityChiplet
+from hw.chiplet.gather_engine import GatherEngine
+from hw.community.engine import CommunityEngine
 from hw.host.hosted import Hosted
-from hw.ring.ring_chiplet import RingChiplet
-from scripts.config import load_ring, names
+from scripts.config import load_machine, names
 from scripts.flows.generate import header, port_list
 from scripts.machine import machine_block
 
@@ -22,17 +21,13 @@ def test_every_configuration_is_a_machine_with_the_buses_of_its_kind(config: str
     assert isinstance(machine, Hosted)
     ports = {port["name"] for port in port_list(machine)}
     assert {"s_axil_awvalid", "m_axi_araddr", "irq"} <= ports
-    sizes, inside = load_ring(config), machine.machine
-    units = {"attribute_core": sizes.units.attributes, "neural_unit": sizes.units.neural}
-    there = {name for name, parts in units.items() if parts}
-    assert isinstance(inside, Machine) == bool(there)
-    chiplet = inside.chiplet if isinstance(inside, Machine) else inside
-    community = sizes.chiplet.kind == "community"
-    if isinstance(inside, Machine):
-        assert set(inside.units) == there
+    sizes, chiplet = load_machine(config), machine.machine
+    assert isinstance(chiplet, Chiplet)
     ring = block.name.endswith("_ring")
+    units = {"ring": ring, "attribute_core": sizes.units.attributes, "neural_unit": sizes.units.neural}
+    assert list(chiplet.units) == [name for name, there in units.items() if there]
     assert ("s_axis_tdata" in ports) == ring
-    assert type(chiplet) is (RingChiplet if ring else CommunityChiplet if community else Chiplet)
+    assert type(chiplet.engine) is (CommunityEngine if sizes.chiplet.kind == "community" else GatherEngine)
 
 
 def test_the_number_of_chiplets_decides_about_the_ring(tmp_path: Path) -> None:

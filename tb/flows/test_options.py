@@ -73,7 +73,8 @@ def test_what_is_written_goes_where_out_says() -> None:
         assert not any("--output" in names for names in options)
         found[name] = any(names == ["-o", "--out"] for names in options)
         assert found[name] == any("--out" in names for names in options)
-    assert {name for name, has in found.items() if has} == {"run", "islands", "generate", "bench", "contracts", "asm"}
+    writing = {"run", "import", "islands", "generate", "bench", "contracts", "asm"}
+    assert {name for name, has in found.items() if has} == writing
 
 
 def test_version_has_the_commit_of_a_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

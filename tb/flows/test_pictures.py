@@ -13,15 +13,15 @@ from matplotlib.figure import Figure
 from contracts import Opcode
 from golden.datasets import load
 from golden.graph import Graph
-from golden.islands.locator import Limits, locate
-from golden.islands.order import bands, reorder
-from golden.islands.record import Record
-from golden.islands.schedule import Schedule
+from golden.locator.locator import Limits, locate
+from golden.locator.order import bands, reorder
+from golden.locator.record import Record
+from golden.locator.schedule import Schedule
 from scripts.report.adjacency import BLOCKS, adjacency, blocks_of
 from scripts.report.drawing import drawing
 from scripts.report.figures import Timeline, timeline
 from scripts.report.glossary import PHASES, phase_title
-from sim.chiplet.phases import Gap
+from sim.runner.phases import Gap
 
 #: A point with one edge is darker than this in one of its colours, and what is tinted is not.
 DARK = 0.75

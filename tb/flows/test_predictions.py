@@ -12,7 +12,7 @@ from golden.model.training import train
 from golden.model.weights import write_weights
 from scripts.flows.batch import Sampling
 from scripts.flows.request import Request
-from scripts.flows.run import run
+from tb.flows.results import run
 
 
 def predicted(folder: Path) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from scripts.flows import progress
 from scripts.flows.progress import Former, Steps, building, duration, former, remember, simulating
-from sim.models.activity import WINDOW, activity_plusarg, cycles_so_far
+from sim.models.activity import WINDOW, cycles_so_far
+from sim.models.recorders import recording
 
 NAMES = ["training", building(), simulating(), building("the head"), simulating("the head"), "report"]
 
@@ -95,10 +96,9 @@ def test_a_damaged_file_of_former_runs_is_no_error(tmp_path: Path) -> None:
     assert former("kind") == {}
 
 
-@pytest.mark.parametrize("number", [None, 0])
-def test_cycles_so_far_are_the_recorders_lines(number: int | None, tmp_path: Path) -> None:
+def test_cycles_so_far_are_the_recorders_lines(tmp_path: Path) -> None:
     assert cycles_so_far(tmp_path) is None
-    path = Path(activity_plusarg(tmp_path, number).split("=")[1])
+    path = recording("activity", tmp_path)
     path.write_text("")
     assert cycles_so_far(tmp_path) == 0
     path.write_text("00ff\n" * 7 + "00")

@@ -8,25 +8,29 @@ import pytest
 
 from contracts.errors import InputError
 from golden.datasets import load
-from golden.islands.locator import Limits, locate
-from golden.islands.record import Record, beats_of
-from golden.islands.schedule import ANY, Choice, Schedule
+from golden.locator.locator import Limits, locate
+from golden.locator.record import Record, beats_of
+from golden.locator.schedule import ANY, Choice, Schedule
 from golden.model.network import Problem, infer
 from golden.model.quantise import quantise
 from golden.model.training import Training, train
 from golden.model.weights import model_of
-from hw.chiplet.config import ChipletConfig
+from hw.chiplet.config import GatherChipletConfig
+from hw.config import MachineConfig
 from hw.host.hosted import Hosted
 from hw.machine import machine_of
 from scripts.cli import app
-from scripts.config import Sizes, load_ring
+from scripts.config import load_machine
 from scripts.flows import location
 from scripts.flows.location import Search
 from scripts.flows.progress import Steps, building, simulating
-from scripts.flows.run import Request, run
+from scripts.flows.run import Request
+from scripts.flows.schema import Thresholds
 from scripts.flows.simulations import Simulated, place, simulate
-from sim.models.records import located, record_source, records_plusarg
+from sim.models.recorders import recording
+from sim.models.records import located, record_source
 from tb.flows.configurations import small_community
+from tb.flows.results import run
 
 SMALL = small_community(512)
 GRAPH = load("karate")
@@ -34,10 +38,10 @@ LIMITS = Limits(6)
 
 
 @pytest.fixture(scope="module")
-def sizes(tmp_path_factory: pytest.TempPathFactory) -> Sizes:
+def sizes(tmp_path_factory: pytest.TempPathFactory) -> MachineConfig:
     file = tmp_path_factory.mktemp("config") / "small.toml"
     file.write_text(SMALL)
-    return load_ring(str(file), 1)
+    return load_machine(str(file), 1)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +49,7 @@ def problem() -> Problem:
     return quantise(train(GRAPH, model_of("gcn"), Training(layers=2, hidden=16, epochs=5)), GRAPH)
 
 
-def simulated(sizes: Sizes, problem: Problem, choice: Choice, folder: Path) -> Simulated:
+def simulated(sizes: MachineConfig, problem: Problem, choice: Choice, folder: Path) -> Simulated:
     assert sizes.chiplet.kind == "community"
     placed = place(problem, 1, config=sizes.chiplet, choice=choice)
     with Steps([building(), simulating(), "comparison"]) as steps:
@@ -61,20 +65,17 @@ def simulated(sizes: Sizes, problem: Problem, choice: Choice, folder: Path) -> S
     ],
 )
 def test_a_run_with_any_thresholds_is_exact_and_says_what_it_found(
-    sizes: Sizes, problem: Problem, choice: Choice, schedule: Schedule, tmp_path: Path
+    sizes: MachineConfig, problem: Problem, choice: Choice, schedule: Schedule, tmp_path: Path
 ) -> None:
     found = simulated(sizes, problem, choice, tmp_path)
     assert found.differences == []
     assert found.communities is not None
-    how = {"threshold": schedule.threshold, "halving": schedule.halving, "step": schedule.step, "c_max": 6}
-    assert found.communities["schedule"] == how
+    how = Thresholds(schedule.threshold, schedule.halving, schedule.step, c_max=6)
+    assert found.communities.schedule == how
     golden = locate(GRAPH, schedule, LIMITS)
     # Parts of a hub's row are cut where lines of its edges are; communities are the same.
     assert keys(found.records or []) == keys(golden.records)
-    assert (found.communities["hubs"], found.communities["communities"]) == (
-        len(golden.hubs),
-        len(golden.communities),
-    )
+    assert (found.communities.hubs, found.communities.communities) == (len(golden.hubs), len(golden.communities))
 
 
 def keys(records: list[Record]) -> set[tuple[object, ...]]:
@@ -98,9 +99,9 @@ def test_a_step_beside_halving_is_refused(verb: str, tmp_path: Path) -> None:
 
 
 def test_a_wrong_record_is_a_difference(
-    sizes: Sizes, problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sizes: MachineConfig, problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def first_lost(directory: Path, number: int | None = None) -> list[list[Record]]:
+    def first_lost(directory: Path, number: int) -> list[list[Record]]:
         return [records[1:] for records in located(directory, number)]
 
     monkeypatch.setattr(location, "located", first_lost)
@@ -141,19 +142,18 @@ def test_streams_are_cut_into_locations_at_their_ends(tmp_path: Path) -> None:
     lines[3:3] = [f"1 {end | last:017x}"]
     lines += [f"1 {beat | last * (n == len(seconds) - 1):017x}" for n, beat in enumerate(seconds)]
     lines += [f"1 {end | last:017x}"]
-    name = records_plusarg(tmp_path, 3).partition("=")[2]
-    Path(name).write_text("\n".join(lines) + "\n")
+    recording("records", tmp_path, 3).write_text("\n".join(lines) + "\n")
     found = [[record.key for record in records] for records in located(tmp_path, 3)]
     assert found == [[records[0].key], [records[1].key, records[3].key]]
 
 
-def test_a_locator_is_found_in_whatever_stands_around_it(sizes: Sizes) -> None:
+def test_a_locator_is_found_in_whatever_stands_around_it(sizes: MachineConfig) -> None:
     source = record_source(Hosted(machine_of(sizes.chiplet, once=True)))
     assert source is not None
     assert source.signals("dut", "valid") == (
-        "{dut.machine.locator.records__1__valid, dut.machine.locator.records__0__valid}"
+        "{dut.machine.engine.locator.records__1__valid, dut.machine.engine.locator.records__0__valid}"
     )
-    assert record_source(machine_of(ChipletConfig())) is None
+    assert record_source(machine_of(GatherChipletConfig())) is None
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,16 @@ from contracts.errors import InputError
 from scripts import cli
 from scripts.blocks import UserError
 from scripts.flows.outputs import checked_file, checked_folder, keep, publishing, replacing, scratch, write
-from scripts.flows.run import Request, run
+from scripts.flows.run import Request
 from scripts.flows.yosys import ToolError
 from sim.harness.build import FORBIDDEN, ROOT
+from tb.flows.results import run
 
 ATOLL = [sys.executable, "-m", "scripts.cli", "run", "--config", "small"]
+
+
+#: Files that a run leaves.
+FILES = ["predictions.npz", "report.html", "result.json", "result.schema.json"]
 
 
 def started(*arguments: str) -> subprocess.Popen[str]:
@@ -71,7 +76,7 @@ def test_a_killed_run_leaves_the_folder_usable(number: signal.Signals, steps: tu
             assert not [line for line in rest if "Traceback" in line]
         assert not (out / "result.json").exists()
     assert run(Request("karate", config="small", out=out))["bit_exact"] is True
-    assert sorted(path.name for path in out.iterdir()) == ["predictions.npz", "report.html", "result.json"]
+    assert sorted(path.name for path in out.iterdir()) == FILES
 
 
 def test_two_runs_share_a_folder(tmp_path: Path) -> None:
@@ -81,7 +86,7 @@ def test_two_runs_share_a_folder(tmp_path: Path) -> None:
     with first, second:
         lines = [*said(first), *said(second)]
     assert first.returncode == second.returncode == 0, lines
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["predictions.npz", "report.html", "result.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == FILES
 
 
 def test_steps_are_named_and_counted(tmp_path: Path) -> None:
@@ -240,3 +245,19 @@ def test_scratch_is_removed_unless_it_is_kept_or_in_use(tmp_path: Path) -> None:
         assert keep(mine, tmp_path) == tmp_path / "failed"
     assert [path.name for path in tmp_path.iterdir()] == ["failed"]
     assert (tmp_path / "failed" / "log").exists()
+
+
+def test_a_folder_that_a_command_made_goes_unless_it_has_results(tmp_path: Path) -> None:
+    out = tmp_path / "new" / "out"
+    assert checked_folder(out) == out
+    assert not (tmp_path / "new").exists()
+    with contextlib.suppress(RuntimeError), scratch(out):
+        raise RuntimeError
+    assert not (tmp_path / "new").exists()
+    with scratch(out), publishing(out) as files:
+        (files / "a.txt").touch()
+    assert [path.name for path in out.iterdir()] == ["a.txt"]
+    out.joinpath("a.txt").unlink()
+    with scratch(out):
+        pass
+    assert out.exists()

@@ -11,22 +11,22 @@ from typer.testing import CliRunner
 
 from contracts import Model, Opcode
 from contracts.errors import InputError
-from golden.community.tiles import Share, cut
+from golden.community.tiles import Subgraph, cut
 from golden.datasets import load
 from golden.metrics import Bound, limit_cycles
 from golden.model.network import infer
-from hw.machine import Units
 from scripts.blocks import UserError
 from scripts.cli import app
-from scripts.config import load_config, load_machine, load_ring, names
+from scripts.config import load_machine, names
 from scripts.flows.batch import Sampling
-from scripts.flows.run import Request, run
+from scripts.flows.run import Request
 from scripts.flows.simulations import HeadRun, Simulated, place, room_of
-from sim.chiplet.phases import Gap
-from sim.chiplet.problems import random_problem
 from sim.models.memory import LATENCY
-from tb.community.machine import machine
+from sim.problems import random_problem
+from sim.runner.phases import Gap
+from tb.community.configurations import chiplet_config
 from tb.flows.configurations import small_community
+from tb.flows.results import run
 from tb.harness.marks import full
 
 KEYS = {
@@ -38,7 +38,6 @@ KEYS = {
 
 def test_run_writes_every_key(tmp_path: Path) -> None:
     result = run(Request("karate", model="gcn", out=tmp_path))
-    assert result == json.loads((tmp_path / "result.json").read_text())
     assert set(result) == KEYS
     assert result["bit_exact"] is True
     assert (result["config"]["chiplets"], result["macs"]["lanes"]) == (4, 64)
@@ -144,17 +143,17 @@ def test_communities_stay_together_in_tiles() -> None:
     graph = load("synthetic:community,nodes=240,degree=5,classes=30,mixing=0.05")
     rows = np.random.default_rng(0).normal(size=(graph.nodes, 4)).astype(np.float32)
     problem = random_problem(replace(graph, features=rows), Model.GCN, [3], 0)
-    little = machine(locator={"nodes": 64, "edges": 1024, "banks": 4, "line_banks": 4}, units=1, hubs=64)
+    little = chiplet_config(locator={"nodes": 64, "edges": 1024, "banks": 4, "line_banks": 4}, units=1, hubs=64)
     together = place(problem, 1, "communities", little)
     assert together.name == "communities"
     assert together.placement.chiplets == 1
     room = room_of(little)
-    tiles = len(list(cut(Share.whole(graph), room)))
-    assert len(list(cut(Share.whole(together.problem.graph), room))) < tiles
+    tiles = len(list(cut(Subgraph.whole(graph), room)))
+    assert len(list(cut(Subgraph.whole(together.problem.graph), room))) < tiles
     back = infer(together.problem)[-1].results[together.position]
     assert np.array_equal(back, infer(problem)[-1].results)
     # What fits stays as it is.
-    for name, config in (("tiles", little), ("communities", None), ("communities", machine())):
+    for name, config in (("tiles", little), ("communities", None), ("communities", chiplet_config())):
         assert np.array_equal(place(problem, 1, name, config).position, np.arange(graph.nodes))
 
 
@@ -330,18 +329,25 @@ def test_failed_comparison_has_exit_status_1(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize("name", names())
 def test_named_configurations_load(name: str) -> None:
-    assert load_machine(name).lanes >= 1
+    assert load_machine(name).chiplet.lanes >= 1
 
 
 def test_a_ring_shares_the_lanes_out(tmp_path: Path) -> None:
-    config, chiplets, *_ = load_ring("default")
-    assert (config.lanes * chiplets, chiplets) == (load_machine("default").lanes, 4)
-    assert load_ring("default", 16).chiplets == 16
-    assert load_ring("small") == (load_machine("small"), 1, Units())
-    (tmp_path / "c.toml").write_text("[chiplet]\ngroups = 3\npes = 2\n[ring]\npes = 1")
-    config, chiplets, *_ = load_ring(str(tmp_path / "c.toml"), 2)
-    assert config.kind == "gather"
-    assert (config.groups, config.pes, chiplets) == (3, 1, 2)
+    config = load_machine("default")
+    assert (config.chiplet.lanes * 4, config.chiplets) == (load_machine("default", 1).chiplet.lanes, 4)
+    assert load_machine("default", 16).chiplets == 16
+    alone = load_machine("small")
+    assert (alone.chiplets, alone.ring, alone.neural, alone.attributes) == (1, None, None, None)
+    # The older form, and that of any other key.
+    for changes in ("pes = 1", "[ring.chiplet]\npes = 1"):
+        (tmp_path / "c.toml").write_text(f"[chiplet]\ngroups = 3\npes = 2\n[ring]\nlink_width = 128\n{changes}")
+        config = load_machine(str(tmp_path / "c.toml"), 2)
+        assert config.chiplet.kind == "gather"
+        assert (config.chiplet.groups, config.chiplet.pes, config.chiplets) == (3, 1, 2)
+        assert config.ring is not None
+        assert config.ring.link_width == 128
+        alone = load_machine(str(tmp_path / "c.toml"), 1)
+        assert alone.chiplet == replace(config.chiplet, pes=2)
 
 
 @pytest.mark.parametrize(
@@ -360,10 +366,15 @@ def test_a_ring_shares_the_lanes_out(tmp_path: Path) -> None:
         ("[neural]\nwm_depth = 1", "neural: wm_depth must be in 2..65536, not 1"),
         (
             "[neural]\ncores = 4",
-            "neural.cores: is unknown; expected depth, p_depth, patience, queue, table_bits, wm_depth",
+            "neural.cores: is unknown; expected depth, p_depth, patience, queue, table_bits, wm_depth, xm_depth",
         ),
         ("[ring]\nchiplets = 17", "chiplets must be in 1..16, not 17"),
-        ("[ring]\nlanes = 4", "ring.lanes: is unknown; expected chiplets, groups, pes"),
+        ("[ring]\nlanes = 4", "ring.lanes: is unknown; expected bitmap, chiplets, link_width, slots, window"),
+        ("[ring]\nhubs = 4", "ring.hubs: is unknown; expected bitmap, chiplets"),
+        ("[ring]\nslots = 1\nchiplets = 2", "ring: slots must be in 2..64, not 1"),
+        ("[ring.chiplet]\nhubs = 4", "ring.chiplet.hubs: is unknown; expected depth, groups, pes"),
+        ("[ring]\nchiplet = 4", "ring.chiplet: is 4; expected a section with depth, groups, pes"),
+        ("[ring]\nchiplets = 2\nlink_width = 128\n[pe]\ndata_width = 64\nlanes = 4", "link_width must be at most 64"),
         ("lanes = 4", "has outside of sections a key 'lanes'; expected chiplet, pe, ring, neural and attributes"),
         ("pe = 4", "pe: is 4; expected a section"),
         ("neural = 4", "neural: is 4; expected a section"),
@@ -377,7 +388,7 @@ def test_a_ring_shares_the_lanes_out(tmp_path: Path) -> None:
 def test_bad_configurations_are_refused(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text(text)
     with pytest.raises(InputError, match=message):
-        load_config(str(tmp_path / "c.toml"))
+        load_machine(str(tmp_path / "c.toml"))
 
 
 def test_limit_is_the_tightest_bound() -> None:

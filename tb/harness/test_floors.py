@@ -22,7 +22,7 @@ BELOW = {
     "tb": ("contracts", "golden", "hw", "sim", "scripts"),
 }
 #: A chiplet with gather PEs needs none of these.
-NOT_OF_THE_CHIPLET = ("hw.ring", "hw.community", "hw.islands", "hw.attributes", "hw.host")
+NOT_OF_THE_CHIPLET = ("hw.ring", "hw.community", "hw.locator", "hw.attributes", "hw.host")
 #: Refuses to be imported, in place of the benches.
 HIDDEN = "raise ModuleNotFoundError(\"No module named 'tb'\", name='tb')\n"
 

@@ -75,9 +75,9 @@ def test_blocks_are_found_by_name_area_and_all() -> None:
         InputError, match=r"block: there is no 'nix'; expected all, <area>.<block>, <area> one of stream"
     ):
         find("nix")
-    with pytest.raises(InputError, match=r"there is no 'islands.state_stor', perhaps islands.state_store"):
-        find("islands.state_stor")
-    with pytest.raises(InputError, match=r"there is no 'state_store', perhaps islands.state_store"):
+    with pytest.raises(InputError, match=r"there is no 'locator.state_stor', perhaps locator.state_store"):
+        find("locator.state_stor")
+    with pytest.raises(InputError, match=r"there is no 'state_store', perhaps locator.state_store"):
         find("state_store")
     with pytest.raises(InputError, match=r"there is no 'stream.x'.*; expected all, stream.queue, stream.slice, "):
         find("stream.x")

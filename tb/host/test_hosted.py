@@ -20,9 +20,8 @@ from golden.image import Image, build_image
 from golden.model.network import Problem, infer
 from hw.host.factories import NARROW, hosted_chiplet
 from hw.host.hosted import Hosted
+from hw.machine import machine_of
 from hw.ring.formats import RingConfig
-from hw.ring.ring_chiplet import RingChiplet
-from sim.chiplet.problems import random_graph, random_problem
 from sim.driver import Bus, Driver, DriverError, Finished, MappedBus, now
 from sim.harness import CLOCK_NS, parameters
 from sim.harness.build import to_rtlil
@@ -30,6 +29,7 @@ from sim.host.bus import SimulatedBus
 from sim.models.memory import Memory
 from sim.models.simulate import simulate_with_memory
 from sim.models.wrap import MemoryModel
+from sim.problems import random_graph, random_problem
 
 BEAT_BYTES = NARROW.pe.data_width // 8
 MEMORY_BYTES = 1 << 16
@@ -183,7 +183,7 @@ def test_only_machines_are_hosted() -> None:
 
 
 def test_chiplets_of_a_ring_are_hosted_too() -> None:
-    hosted = Hosted(RingChiplet(NARROW, RingConfig(chiplets=2, max_out=NARROW.pe.max_out)))
+    hosted = Hosted(machine_of(NARROW, ring=RingConfig(chiplets=2, max_out=NARROW.pe.max_out)))
     text = to_rtlil(hosted, "hosted_ring_chiplet")
     for port in ("s_axil_awaddr", "irq", "m_axi_araddr", "position", "m_axis_tdata", "s_axis_tdata"):
         assert re.search(rf"^  wire .*(input|output) \d+ +\\{port}$", text, re.M), port

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from contracts import Activation, Model
-from contracts.dnp.config import CoreConfig
+from contracts.dnp.config import ProcessorConfig
 from contracts.errors import InputError
 from golden.datasets import load
 from golden.model.float_model import FloatModel
@@ -67,6 +67,14 @@ def test_a_large_bias_takes_fraction_bits_from_the_combined_rows() -> None:
     assert np.abs(np.ldexp(result.results, -problem.model.output_fraction) - real).max() < 0.01 * np.abs(real).max()
 
 
+@pytest.mark.parametrize("model", list(Model))
+def test_a_layer_without_bias_uses_all_its_bits(model: Model) -> None:
+    floating = network(model, 34, 8, 4, seed=2)
+    floating = replace(floating, biases=tuple(0 * bias for bias in floating.biases))
+    exact = infer(quantise(floating, KARATE))
+    assert all(np.abs(rows).max() > 32767 / 4 - 1 for layer in exact for rows in layer)
+
+
 def test_sparse_features_stay_sparse_without_zeros() -> None:
     tiny = sparse.csr_array(KARATE.features)
     tiny.data = np.where(np.arange(34) == 3, np.float32(1e-7), tiny.data)
@@ -100,7 +108,7 @@ def test_a_table_ends_layers_that_are_not_relu(name: str, error: float) -> None:
     want = floating.forward(KARATE)[0][1]
     worst = []
     for bits in (8, 11):
-        problem = quantise(floating, KARATE, core=CoreConfig(wm_depth=4096, table_bits=bits))
+        problem = quantise(floating, KARATE, core=ProcessorConfig(wm_depth=4096, table_bits=bits))
         found = np.ldexp(infer(problem)[0].results, -problem.model.fractions[0].results)
         worst.append(float(np.abs(found - want).max()))
     assert worst[1] < worst[0] / 3 < error / 3

@@ -1,6 +1,7 @@
 """Every way to make an image: nothing overlaps, each operand refers to what its name says, reserved operands are 0."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,25 +9,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from contracts import Model, Opcode
-from contracts.dnp.config import CoreConfig
+from contracts import Model, Opcode, RegionKind
+from contracts.dnp.config import ProcessorConfig
+from contracts.errors import InputError
+from contracts.weights import WeightRoom
 from golden.community.image import build_community_image, build_community_images, tiles_of
 from golden.community.tiles import Room
 from golden.graph import Graph
 from golden.image_format import Image
-from golden.islands.schedule import Schedule
+from golden.locator.schedule import Schedule
 from golden.model.activation import FUNCTIONS
 from golden.model.network import Problem, infer
 from golden.ring.image import build_images
 from golden.ring.placement import Placement
 from scripts.flows.program import listing, operands
 from scripts.flows.request import Request
-from sim.chiplet.problems import random_graph, random_problem
+from sim.problems import random_graph, random_problem
 from tb.dnp.heads import head_problem, labelled
 from tb.program.images import KINDS, check_image
 
-CORE = CoreConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5)
-HEAD_CORE = CoreConfig(wm_depth=96, xm_depth=20, p_depth=256, table_bits=5)
+CORE = ProcessorConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5)
+HEAD_CORE = ProcessorConfig(wm_depth=96, xm_depth=20, p_depth=256, table_bits=5)
 ROOM = Room(32, 400, 2, 32)
 
 
@@ -42,16 +45,17 @@ def problem_of(
     return random_problem(graph, model, widths, seed, activation, CORE)
 
 
-def images_of(problem: Problem, chiplets: int) -> list[Image]:
+def images_of(problem: Problem, chiplets: int, weight_room: WeightRoom | None = None) -> list[Image]:
     """Return images of every kind, on a ring with as many chiplets and two hubs."""
+    fits: Any = {"weight_room": weight_room}
     nodes, schedule = problem.graph.nodes, Schedule(4)
-    placement = Placement.tiles(nodes, chiplets, range(min(2, nodes)))
+    placement = Placement.ranges(nodes, chiplets, range(min(2, nodes)))
     return [
-        *build_images(problem, placement, part=16),
-        *build_community_images(problem, placement, schedule, room=ROOM, part=16),
-        build_community_image(problem, schedule, row_lines=40),
-        build_community_image(problem, schedule, in_stages=True),
-        build_community_image(problem, schedule, room=ROOM),
+        *build_images(problem, placement, part=16, **fits),
+        *build_community_images(problem, placement, schedule, room=ROOM, part=16, **fits),
+        build_community_image(problem, schedule, row_lines=40, **fits),
+        build_community_image(problem, schedule, in_stages=True, **fits),
+        build_community_image(problem, schedule, room=ROOM, **fits),
     ]
 
 
@@ -64,6 +68,7 @@ def images_of(problem: Problem, chiplets: int) -> list[Image]:
     st.sampled_from(list(FUNCTIONS)),
     st.integers(1, 5),
     st.integers(0, 99),
+    st.sampled_from([None, WeightRoom(4, 80, 16)]),
 )
 def test_images_of_every_kind(
     nodes: int,
@@ -73,11 +78,12 @@ def test_images_of_every_kind(
     activation: str,
     chiplets: int,
     seed: int,
+    weight_room: WeightRoom | None,
 ) -> None:
     problem = problem_of(nodes, pairs, widths, model, activation, seed)
     if problem.graph.degrees.max() >= ROOM.positions:
         return
-    for image in images_of(problem, chiplets):
+    for image in images_of(problem, chiplets, weight_room):
         check_image(image)
         for command in image.commands:
             for name, (region, _) in command.references.items():
@@ -87,6 +93,47 @@ def test_images_of_every_kind(
                     assert region.layer == command.fields["layer"]
         layers = {command.fields["layer"] for command in image.commands}
         assert layers == set(range(len(widths)))
+
+
+@pytest.mark.parametrize(("width", "blocks"), [(16, 1), (17, 2), (32, 2), (40, 3)])
+def test_blocks_of_columns_cover_a_layer(width: int, blocks: int) -> None:
+    problem = problem_of(30, [(n, n + 1) for n in range(29)], [width, 3], Model.GCN, "relu", 2)
+    for image in images_of(problem, 2, WeightRoom(4, 64 * 4, 16)):
+        check_image(image)
+        first = [command.fields for command in image.commands if command.fields["layer"] == 0]
+        loads = [fields for fields in first if "weights" in fields]
+        assert [fields["f_out"] for fields in loads] == [min(16, width - 16 * n) for n in range(blocks)]
+        ends = [fields for fields in first if "row_granules" in fields]
+        assert {fields["first_granule"] for fields in ends} == set(range(blocks))
+        assert {fields["row_granules"] for fields in ends} == {blocks}
+        regions = [region for region in image.regions if region.kind == RegionKind.WEIGHTS and region.layer == 0]
+        held = [image.rows(region, image.data[region.address :]) for region in regions]
+        assert np.array_equal(np.hstack(held), problem.model.layers[0].weights)
+
+
+@pytest.mark.parametrize(
+    ("room", "shape", "blocks"),
+    [
+        (WeightRoom(16, 2048, 64), (1433, 16), [16]),
+        (WeightRoom(16, 2048, 64), (1433, 64), [16] * 4),
+        (WeightRoom(16, 2048, 64), (512, 128), [64, 64]),
+        (WeightRoom(16, 2048, 64), (512, 72), [64, 8]),
+        (WeightRoom(16, 2048, 64), (2048, 7), [7]),
+        (WeightRoom(8, 4096, 16), (1433, 40), [16, 16, 8]),
+        (WeightRoom(16, 512, 64), (256, 40), [32, 8]),
+        (WeightRoom(16, 512, 48), (128, 48), [48]),
+    ],
+)
+def test_blocks_are_as_wide_as_the_memory_allows(room: WeightRoom, shape: tuple[int, int], blocks: list[int]) -> None:
+    assert [len(block) for block in room.blocks(*shape)] == blocks
+
+
+def test_too_many_features_for_a_single_granule_are_refused() -> None:
+    with pytest.raises(InputError, match="layer: has 2049 input features; expected at most 2048"):
+        WeightRoom(16, 2048, 64).blocks(2049, 7)
+    # Two chunks of eight.
+    with pytest.raises(InputError, match="layer: has 2049 input features; expected at most 2048"):
+        WeightRoom(8, 4096, 16).blocks(2049, 16)
 
 
 def test_results_that_stay_on_the_chip_have_no_region() -> None:

@@ -11,7 +11,7 @@ from contracts import COMMANDS, LINE_BYTES, Model, Opcode, RegionKind
 from contracts.errors import InputError
 from golden.model.network import Problem
 from golden.program.program import Operand, Program, Reference, Section
-from sim.chiplet.problems import corner_graph, random_problem
+from sim.problems import corner_graph, random_problem
 from tb.program.images import check_image
 
 #: Operands that are lines, by opcode, and those that are numbers of 32 bits.

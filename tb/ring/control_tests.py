@@ -19,6 +19,9 @@ __all__ = ["commands_step_through_their_phases"]
 #: In the order in which they are looked at.
 PULSES = ("load", "build", "flow", "send", "reduce", "drain", "forget", "arrive", "pass_")
 WORDS = 1 << 30
+#: Bits of a line address.
+LINE_BITS = 26
+GOOD = {"code": 0, "info": 0}
 RING = (Opcode.LIST, Opcode.SCATTER, Opcode.REDUCE, Opcode.BARRIER)
 #: Codes of the phases.
 CODES = {phase: n for n, phase in enumerate(("NONE", "LOAD", "BUILD", "FLOW", "REDUCE"))}
@@ -30,17 +33,17 @@ class Commands:
     def __init__(self, dut: Any, bench: Bench) -> None:
         self.dut, self.bench, self.edge = dut, bench, RisingEdge(dut.clk)
         self.asked: list[tuple[str, Any]] = []
-        for port in ("refused", "offsets", "hubs", "shares", "executed"):
+        for port in ("offsets", "hubs", "shares", "executed"):
             bench.take(f"control_{port}", partial(self._asks, port))
         self.handles = [(name, getattr(dut, f"control_{name}")) for name in PULSES]
         source: random.Random = bench.random
-        self.base, self.chiplets = source.getrandbits(26), source.randrange(2, CHIPLETS + 1)
-        self.report = {"code": source.getrandbits(8), "info": source.getrandbits(32)}
-        for name in ("loaded", "listed", "sent", "drained", "reduced", "missing", "arrived", "failed"):
+        self.base, self.chiplets = source.getrandbits(LINE_BITS - 1), source.randrange(2, CHIPLETS + 1)
+        #: An error that a unit reports.
+        self.report = {"code": source.randrange(1, 256), "info": source.getrandbits(32)}
+        for name in ("loaded", "listed", "sent", "drained", "reduced", "missing", "arrived"):
             self.set(name, 0)
         self.set("base", self.base)
         self.set("chiplets", self.chiplets)
-        self.set("report", self.report["code"] | self.report["info"] << 8)
 
     def _asks(self, port: str, word: Any) -> None:
         self.asked.append((port, word))
@@ -69,7 +72,10 @@ class Commands:
         """Give a command; see that `starts` comes as soon as it is decoded and checked, and return its fields."""
         source: random.Random = self.bench.random
         layout = COMMANDS[Opcode(opcode)] if opcode in list(Opcode) else COMMANDS[Opcode.NOP]
-        given = layout.unpack(source.getrandbits(512) >> 8 << 8 | Opcode.NOP) | fields | {"opcode": opcode}
+        given = layout.unpack(source.getrandbits(512) >> 8 << 8 | Opcode.NOP)
+        # All that the memory port reaches.
+        given |= {field.name: source.randrange((1 << LINE_BITS) - self.base) for field in layout.fields if field.line}
+        given |= fields | {"opcode": opcode}
         self.asked.clear()
         word = layout.pack(given)
         self.bench.drive("control_command", [word])
@@ -83,8 +89,6 @@ class Commands:
             await self.edge
             seen += self.pulses
         assert seen == list(starts), (opcode, seen)
-        # What units read of the command: its opcode and its operands.
-        assert self.get("bits") == (word & 0xFF | word >> 32 << 8) & (1 << len(self.dut.control_bits)) - 1
         return given
 
     async def flag(self, name: str, starts: Sequence[str]) -> None:
@@ -109,14 +113,14 @@ class Commands:
         """Word address of a line that a command names."""
         return (self.base + line) * LINE_BYTES // 4 % WORDS
 
-    async def answered(self, *asked: tuple[str, Any]) -> None:
+    async def answered(self, *asked: tuple[str, Any], report: dict[str, int] = GOOD) -> None:
         """Wait for the answer, and for nothing else; compare all that was asked for with `asked`."""
         for _ in range(60):
             if self.asked and self.asked[-1][0] == "executed":
                 break
             await self.edge
             assert self.pulses == []
-        assert self.asked == [*asked, ("executed", self.report)]
+        assert self.asked == [*asked, ("executed", report)]
 
     async def until_asked(self, count: int) -> None:
         """Wait for requests."""
@@ -128,20 +132,18 @@ class Commands:
 
     async def fails(self) -> None:
         """Report an error to the control, which answers with it."""
-        await self.flag("failed", [])
-        await self.answered(*self.asked)
+        self.bench.drive("control_errors__0", [self.report])
+        await self.answered(*self.asked, report=self.report)
 
     async def list(self, fails_in: str = "") -> None:
         """Take a LIST through its phases, in which no command is taken, or to the one in which it fails."""
         await self.give(Opcode.LIST, {"tiles": self.chiplets}, [])
-        # It is answered first.
-        for _ in range(60):
-            await self.edge
-            if self.pulses:
-                break
+        # It is answered at once, while the work begins.
+        await self.edge
         assert self.pulses == ["load"]
         await self.quiet("LOAD")
-        assert self.asked == [("executed", self.report)]
+        await self.until_asked(1)
+        assert self.asked == [("executed", GOOD)]
         if fails_in == "LOAD":
             return await self.fails_unseen()
         await self.flag("loaded", ["build"])
@@ -151,17 +153,16 @@ class Commands:
             return await self.fails_unseen()
         await self.flag("listed", [])
         await self.quiet("NONE")
-        assert self.asked == [("executed", self.report)]
+        assert self.asked == [("executed", GOOD)]
 
     async def fails_unseen(self) -> None:
-        """Report an error while nobody waits for an answer: the next command starts nothing and is answered with it."""
-        self.set("failed", 1)
+        """Report an error after the answer: the next command starts nothing and is answered with it."""
+        self.bench.drive("control_errors__0", [self.report])
         count = len(self.asked)
-        await self.bench.cycles(2)
+        await self.bench.cycles(3)
         assert len(self.asked) == count
         await self.give(Opcode.SCATTER, {"f_out": 3, "tiles": self.chiplets}, [])
-        await self.answered()
-        self.set("failed", 0)
+        await self.answered(report=self.report)
 
     async def sends(self, more: int, first: bool) -> tuple[str, Any]:
         """Give SCATTER of a part, and see that it begins; the first one starts what takes rows, too."""
@@ -179,7 +180,7 @@ class Commands:
         asked = await self.sends(1, first)
         await self.until_asked(2)
         # In either order.
-        assert sorted(self.asked, key=str) == sorted([asked, ("executed", self.report)], key=str)
+        assert sorted(self.asked, key=str) == sorted([asked, ("executed", GOOD)], key=str)
         assert not int(self.dut.control_command__ready.value)
         if fails:
             return await self.fails_unseen()
@@ -201,8 +202,7 @@ class Commands:
         self.set("missing", int(missing > 0))
         await self.flag("drained", ["forget"])
         self.set("missing", 0)
-        refused = [("refused", {"code": Error.MISSING, "info": missing})] * (missing > 0)
-        await self.answered(asked, *refused)
+        await self.answered(asked, report={"code": Error.MISSING, "info": missing} if missing else GOOD)
         assert self.get("phase") == CODES["NONE"]
 
     async def reduce(self, fails: bool = False) -> None:
@@ -235,9 +235,14 @@ class Commands:
         await self.answered()
 
     async def refused(self, opcode: int, fields: dict[str, int], error: Error, info: int) -> None:
-        """Give a command that is refused."""
-        await self.give(opcode, fields, [])
-        await self.answered(("refused", {"code": error, "info": info}))
+        """Give a command that is refused, and see that so is every later one, until a reset."""
+        report = {"code": error, "info": info}
+        for again in (opcode, Opcode.BARRIER, Opcode.LIST):
+            await self.give(
+                again, fields if again == opcode else {"tiles": self.chiplets} if again == Opcode.LIST else {}, []
+            )
+            await self.answered(report=report)
+        await self.bench.reset()
 
 
 @cocotb.test()
@@ -259,25 +264,36 @@ async def commands_step_through_their_phases(dut: Any, stall: float) -> None:
         await control.barrier()
         await control.part(first=True)
         await control.part(first=False)
-        await control.scatter((0x5A5A_A5A5, 0xA5A5_5A5A)[turn % 2], first=False)
+        await control.scatter(0, first=False)
         await control.scatter(0)
         await control.list()
-        for f_out in (0, MAX_OUT + 1, MAX_OUT | 1 << source.randrange(8, 16)):
-            await control.refused(Opcode.SCATTER, {"f_out": f_out}, Error.BAD_OPERAND, f_out)
-            await control.refused(Opcode.REDUCE, {"f_out": f_out}, Error.BAD_OPERAND, f_out)
-        tiles = control.chiplets ^ 1 << source.randrange(8)
-        await control.refused(Opcode.SCATTER, {"f_out": 3, "tiles": tiles}, Error.BAD_OPERAND, tiles)
-        await control.refused(Opcode.LIST, {"tiles": tiles}, Error.BAD_OPERAND, tiles)
-        opcode = source.choice([code for code in range(256) if code not in RING])
-        await control.refused(opcode, {}, Error.BAD_OPCODE, opcode)
         # No hubs, no sums.
         await control.give(Opcode.REDUCE, {"f_out": 5, "hub_count": 0}, [])
         await control.answered()
+        missing = (0x5A5A_A5A5, 0xA5A5_5A5A)[turn % 2]
+        await control.scatter(missing)
+        await bench.reset()
+        for f_out in (0, MAX_OUT + 1, MAX_OUT | 1 << source.randrange(8, 16)):
+            for opcode in (Opcode.SCATTER, Opcode.REDUCE):
+                await control.refused(opcode, {"f_out": f_out}, Error.BAD_OPERAND, f_out)
+        tiles = control.chiplets ^ 1 << source.randrange(8)
+        await control.refused(Opcode.LIST, {"tiles": tiles}, Error.BAD_OPERAND, tiles)
+        await control.list()
+        await control.refused(Opcode.SCATTER, {"f_out": 3, "tiles": tiles}, Error.BAD_OPERAND, tiles)
+        beyond = (1 << LINE_BITS) - control.base
+        for name in ("boundaries", "edges", "needed"):
+            wrong = {"tiles": control.chiplets, name: beyond}
+            await control.refused(Opcode.LIST, wrong, Error.BAD_OPERAND, beyond)
+        for name in ("hub_homes", "offsets", "edges", "combined"):
+            await control.refused(Opcode.REDUCE, {"f_out": 3, name: beyond}, Error.BAD_OPERAND, beyond)
+        for name in ("offsets", "needed", "combined"):
+            await control.list()
+            await control.refused(Opcode.SCATTER, {**scatter, name: beyond}, Error.BAD_OPERAND, beyond)
+        unknown = source.choice([code for code in range(256) if code not in (*RING, Opcode.NOP)])
+        await control.refused(unknown, {}, Error.BAD_OPCODE, unknown)
         for phase in ("LOAD", "BUILD"):
             await bench.reset()
             await control.list(phase)
-            # A list that was not finished is none.
-            await control.refused(Opcode.SCATTER, scatter, Error.BAD_OPCODE, Opcode.SCATTER)
         for phase in ("FLOW", "DRAIN"):
             await bench.reset()
             await control.list()
@@ -292,9 +308,3 @@ async def commands_step_through_their_phases(dut: Any, stall: float) -> None:
         await control.reduce(fails=True)
         await bench.reset()
         await control.barrier(fails=True)
-        # After an error nothing is started any more.
-        control.set("failed", 1)
-        await control.give(Opcode.SCATTER, {"f_out": 3, "tiles": control.chiplets}, [])
-        await control.answered()
-        await control.give(Opcode.REDUCE, {"f_out": 3}, [])
-        await control.answered()

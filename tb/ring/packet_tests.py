@@ -157,8 +157,8 @@ async def a_packet_is_given_to_the_unit_for_its_kind(dut: Any, idle: float, stal
     source: random.Random = bench.random
     for stopped in (0, 1):
         if stopped:
-            bench.pace(stall={"distributor_partials": 1.0})
-        dut.distributor_stopped.value = stopped
+            bench.pace(stall={"packet_router_partials": 1.0})
+        dut.packet_router_stopped.value = stopped
         await bench.cycles(2)
         packets = {kind: [] for kind in PacketKind}  # type: ignore[var-annotated]
         for _ in range(60):
@@ -166,10 +166,10 @@ async def a_packet_is_given_to_the_unit_for_its_kind(dut: Any, idle: float, stal
             length = 1 if kind == PacketKind.CONTROL else source.randrange(1, 6)
             flits = [source.getrandbits(LINK) for _ in range(length)]
             packets[kind].append([flits[0] & ~3 | kind, *flits[1:]])
-            bench.drive("distributor_i", words(packets[kind][-1:]))
-        bench.expect("distributor_features", words(packets[PacketKind.FEATURE]))
-        bench.expect("distributor_control", words(packets[PacketKind.CONTROL]))
-        bench.expect("distributor_partials", [] if stopped else words(packets[PacketKind.PARTIAL]))
+            bench.drive("packet_router_i", words(packets[kind][-1:]))
+        bench.expect("packet_router_features", words(packets[PacketKind.FEATURE]))
+        bench.expect("packet_router_control", words(packets[PacketKind.CONTROL]))
+        bench.expect("packet_router_partials", [] if stopped else words(packets[PacketKind.PARTIAL]))
         await bench.drain()
 
 

@@ -16,11 +16,12 @@ from golden.model.network import Problem, problem_of
 from golden.ring.image import build_images
 from golden.ring.placement import Placement
 from golden.ring.traffic import traffic
-from hw.chiplet.config import ChipletConfig
+from hw.chiplet.config import GatherChipletConfig
 from hw.pe.formats import PEConfig
 from hw.ring.formats import RingConfig
-from sim.chiplet.problems import CORNERS, corner_graph, random_graph, random_problem
-from sim.ring.jobs import RingJob, RingOutcome, RingSettings, mismatches, run_ring
+from sim.problems import CORNERS, corner_graph, random_graph, random_problem
+from sim.runner.jobs import Job, Outcome, Settings, mismatches
+from sim.runner.run import run_jobs
 from tb.ring.cases import commanded, highest, patched, uneven
 
 FULL = bool(os.environ.get("ATOLL_FULL"))
@@ -28,14 +29,14 @@ FULL = bool(os.environ.get("ATOLL_FULL"))
 MOST = 16 if FULL else 4
 COUNTS = [n for n in (2, 3, 4, 8, 16) if n <= MOST]
 PE = PEConfig(lanes=4, data_width=64, max_out=16, weight_rows=256)
-CONFIG = ChipletConfig(groups=1, pes=1, pe=PE, depth=32)
+CONFIG = GatherChipletConfig(groups=1, pes=1, pe=PE, depth=32)
 #: The smallest buffers and windows that are legal, so that every limit is met.
 RING = RingConfig(chiplets=MOST, link_width=64, slots=2, max_out=16, window=2, bitmap=64)
 STALLS = (
-    RingSettings(latency=1),
-    RingSettings(latency=20),
-    RingSettings(latency=7, stall=0.3, seed=2),
-    RingSettings(latency=40, stall=0.5, out_of_order=True, seed=3),
+    Settings(latency=1),
+    Settings(latency=20),
+    Settings(latency=7, stall=0.3, seed=2),
+    Settings(latency=40, stall=0.5, out_of_order=True, seed=3),
 )
 
 
@@ -45,22 +46,23 @@ class Case:
 
     problem: Problem
     placement: Placement
-    settings: RingSettings = STALLS[1]
+    settings: Settings = STALLS[1]
     by_source: bool = False
     in_order: bool = False
     part: int = PART_ROWS
 
     @property
-    def job(self) -> RingJob:
+    def job(self) -> Job:
         """Its run."""
-        how = {"by_source": self.by_source, "in_order": self.in_order}
-        images = build_images(self.problem, self.placement, **how, part=self.part)
-        return RingJob(images, self.settings)
+        images = build_images(
+            self.problem, self.placement, by_source=self.by_source, in_order=self.in_order, part=self.part
+        )
+        return Job(images, self.settings)
 
-    def check(self, outcome: RingOutcome) -> None:
+    def check(self, outcome: Outcome) -> None:
         """Compare results and traffic."""
         what = f"{self.problem.graph.name}, {self.placement.boundaries.tolist()}, hubs {self.placement.hubs.tolist()}"
-        assert [said["error"] for said in outcome.completions] == [Error.NONE] * self.placement.chiplets, what
+        assert outcome.errors == [Error.NONE] * self.placement.chiplets, what
         assert mismatches(self.problem, outcome) == [], what
         least = traffic(self.problem.graph, self.placement, by_source=self.by_source)
         elements = sum(layer.f_out for layer in self.problem.model.layers)
@@ -70,8 +72,8 @@ class Case:
         assert not any(sum(link.values()) for link in outcome.links[self.placement.chiplets :]), what
 
 
-def run_cases(cases: Sequence[Case], directory: Path, ring: RingConfig = RING) -> list[RingOutcome]:
-    outcomes, _ = run_ring(CONFIG, ring, [case.job for case in cases], directory)
+def run_cases(cases: Sequence[Case], directory: Path, ring: RingConfig = RING) -> list[Outcome]:
+    outcomes, _ = run_jobs(CONFIG, [case.job for case in cases], directory, ring=ring)
     for case, outcome in zip(cases, outcomes, strict=True):
         case.check(outcome)
     return outcomes
@@ -80,14 +82,14 @@ def run_cases(cases: Sequence[Case], directory: Path, ring: RingConfig = RING) -
 def test_karate_has_the_same_result_on_every_ring(tmp_path: Path) -> None:
     graph = load("karate")
     cases = [
-        Case(random_problem(graph, model, [7, 3], seed), Placement.tiles(graph.nodes, chiplets), in_order=seed == 1)
+        Case(random_problem(graph, model, [7, 3], seed), Placement.ranges(graph.nodes, chiplets), in_order=seed == 1)
         for chiplets in COUNTS
         for seed, model in enumerate(Model)
     ]
     outcomes = run_cases(cases, tmp_path)
     for case, outcome in zip(cases, outcomes, strict=True):
         same = outcomes[cases.index(next(c for c in cases if c.problem.model.model == case.problem.model.model))]
-        assert all(np.array_equal(a, b) for a, b in zip(outcome.results, same.results, strict=True))
+        assert all(np.array_equal(a, b) for a, b in zip(outcome.results.values(), same.results.values(), strict=True))
 
 
 def test_hubs_sums_come_home_reduced(tmp_path: Path) -> None:
@@ -95,7 +97,7 @@ def test_hubs_sums_come_home_reduced(tmp_path: Path) -> None:
     cases = [
         Case(
             random_problem(graph, model, [7, 3], seed),
-            Placement.tiles(graph.nodes, chiplets, highest(graph, count)),
+            Placement.ranges(graph.nodes, chiplets, highest(graph, count)),
             settings=STALLS[seed],
             by_source=by_source,
         )
@@ -139,7 +141,7 @@ def test_a_relabelled_graph_gives_the_same_rows_in_another_order(tmp_path: Path)
     position = np.random.default_rng(5).permutation(graph.nodes)
     plain = random_problem(graph, Model.GCN, [6], 5)
     moved = problem_of(graph.relabelled(position), plain.features[np.argsort(position)], plain.model)
-    cases = [Case(problem, Placement.tiles(graph.nodes, 3)) for problem in (plain, moved)]
+    cases = [Case(problem, Placement.ranges(graph.nodes, 3)) for problem in (plain, moved)]
     first, second = run_cases(cases, tmp_path)
     assert np.array_equal(first.results[0], second.results[0][position])
 
@@ -147,7 +149,7 @@ def test_a_relabelled_graph_gives_the_same_rows_in_another_order(tmp_path: Path)
 def test_a_reset_in_the_middle_is_followed_by_the_same_work(tmp_path: Path) -> None:
     graph = load("karate")
     problem = random_problem(graph, Model.GCN, [7, 3], 1)
-    placement = Placement.tiles(graph.nodes, COUNTS[-1], highest(graph, 3))
+    placement = Placement.ranges(graph.nodes, COUNTS[-1], highest(graph, 3))
     cases = [
         Case(problem, placement, replace(STALLS[2], reset_after=cycles)) for cycles in (900, 1500, 2100, 2700, 3300)
     ]
@@ -161,28 +163,25 @@ def test_errors_are_told_to_all_and_nothing_hangs(tmp_path: Path) -> None:
     graph = load("karate")
     chiplets = 3
     problem = random_problem(graph, Model.GCN, [7, 3], 1)
-    images = build_images(problem, Placement.tiles(graph.nodes, chiplets))
+    images = build_images(problem, Placement.ranges(graph.nodes, chiplets))
     jobs, expected = [], []
 
-    def breaks(
-        chiplet: int, error: Error, image: Image | None = None, reads: tuple[int, int, int] | None = None
-    ) -> None:
+    def breaks(chiplet: int, error: Error, image: Image | None = None, reads: tuple[int, int] | None = None) -> None:
         changed = [image if image and n == chiplet else given for n, given in enumerate(images)]
-        jobs.append(RingJob(changed, replace(STALLS[1], limit=60_000, read_errors=reads)))
+        jobs.append(Job(changed, replace(STALLS[1], limit=60_000, read_errors=reads, failing=chiplet)))
         expected.append([error if n == chiplet else Error.PEER for n in range(chiplets)])
 
     breaks(1, Error.VID_RANGE, patched(images[1], RegionKind.EDGES, 3, 1000))
     breaks(2, Error.OFFSET_ORDER, patched(images[2], RegionKind.OUT_OFFSETS, 4, 0x7FFFFFFF))
     edges = images[1].region(RegionKind.EDGES)
-    breaks(1, Error.MEMORY_READ, reads=(1, edges.address, edges.address + 7))
+    breaks(1, Error.MEMORY_READ, reads=(edges.address, edges.address + 7))
     features = images[0].region(RegionKind.FEATURES_SPARSE)
-    breaks(0, Error.MEMORY_READ, reads=(0, features.address, features.address + 7))
+    breaks(0, Error.MEMORY_READ, reads=(features.address, features.address + 7))
     # A good run afterwards: the reset before it has cleared everything.
-    jobs.append(RingJob(images, STALLS[1]))
-    outcomes, _ = run_ring(CONFIG, RING, jobs, tmp_path)
+    jobs.append(Job(images, STALLS[1]))
+    outcomes, _ = run_jobs(CONFIG, jobs, tmp_path, ring=RING)
     for outcome, errors in zip(outcomes, expected, strict=False):
-        got = [said["error"] for said in outcome.completions]
-        assert got == errors
+        assert outcome.errors == errors
     assert mismatches(problem, outcomes[-1]) == []
 
 
@@ -193,39 +192,40 @@ def test_a_reset_of_one_chiplet_ends_the_work_of_all(tmp_path: Path) -> None:
     jobs = []
     step = 100 if FULL else 300
     for size, chiplets in enumerate(sorted({2, 3, COUNTS[-1]})):
-        images = build_images(problem, Placement.tiles(graph.nodes, chiplets, highest(graph, 3)))
+        images = build_images(problem, Placement.ranges(graph.nodes, chiplets, highest(graph, 3)))
         # Before it comes to the ring, a chiplet may be reset and begin again without harm.
         late = range(900 + size * step // 3, 1601, step)
         times = [(300, 1), (300, 500), *((after, again) for after in late for again in (0, 1, 500))]
         for number, (after, again) in enumerate(times):
             reset = (number % chiplets, after, again)
-            jobs += [RingJob(images, replace(STALLS[1], reset_one=reset, limit=60_000)), RingJob(images, STALLS[1])]
-    outcomes, _ = run_ring(CONFIG, RING, jobs, tmp_path)
+            jobs += [Job(images, replace(STALLS[1], reset_one=reset, limit=60_000)), Job(images, STALLS[1])]
+    outcomes, _ = run_jobs(CONFIG, jobs, tmp_path, ring=RING)
     found = set()
     for job, outcome in zip(jobs, outcomes, strict=True):
         if job.settings.reset_one is None or job.settings.reset_one[1] == 300:
-            assert [one["error"] for one in outcome.completions] == [Error.NONE] * len(job.images)
+            assert outcome.errors == [Error.NONE] * len(job.images)
             assert mismatches(problem, outcome) == []
             continue
         victim, _, again = job.settings.reset_one
-        said = [(n, one["error"], one["info"]) for n, one in enumerate(outcome.completions) if n != victim]
+        others = [(n, run.completion) for n, run in enumerate(outcome.runs) if n != victim]
+        said = [(n, one["error"], one["info"]) for n, one in others]
         neighbours = {(victim - 1) % len(job.images), (victim + 1) % len(job.images)}
         assert {error for _, error, _ in said} <= {Error.LINK, Error.PEER}, job.settings
         assert all(info == victim and n in neighbours for n, error, info in said if error == Error.LINK)
         found |= {error for _, error, _ in said}
         if again:
             # It may have seen the end of a packet that began before its reset.
-            assert outcome.completions[victim]["error"] in (Error.LINK, Error.PEER, Error.BAD_PACKET)
+            assert outcome.errors[victim] in (Error.LINK, Error.PEER, Error.BAD_PACKET)
     assert found == {Error.LINK, Error.PEER}
 
 
 def test_packets_of_another_length_are_refused(tmp_path: Path) -> None:
     graph = load("karate")
-    images = build_images(random_problem(graph, Model.GCN, [7, 3], 1), Placement.tiles(graph.nodes, 3))
+    images = build_images(random_problem(graph, Model.GCN, [7, 3], 1), Placement.ranges(graph.nodes, 3))
     # Chiplet 0 believes that the first layer has 3 features: its packets are short, and those of others too long.
     odd = commanded(images[0], Opcode.SCATTER, f_out=3)
-    outcomes, _ = run_ring(CONFIG, RING, [RingJob([odd, *images[1:]], replace(STALLS[1], limit=60_000))], tmp_path)
-    errors = [said["error"] for said in outcomes[0].completions]
+    outcomes, _ = run_jobs(CONFIG, [Job([odd, *images[1:]], replace(STALLS[1], limit=60_000))], tmp_path, ring=RING)
+    errors = outcomes[0].errors
     assert Error.BAD_PACKET in errors
     assert set(errors) <= {Error.BAD_PACKET, Error.PEER}
 
@@ -233,11 +233,12 @@ def test_packets_of_another_length_are_refused(tmp_path: Path) -> None:
 def test_a_row_that_never_comes_is_missed_with_its_vid(tmp_path: Path) -> None:
     graph = Graph.from_edges("pair", 4, [0, 1], [2, 3])
     problem = random_problem(graph, Model.SAGE, [3], 1)
-    images = build_images(problem, Placement.tiles(4, 2))
+    images = build_images(problem, Placement.ranges(4, 2))
     # Chiplet 0 thinks that nobody needs vertex 1.
     silent = patched(images[0], RegionKind.OUT_OFFSETS, 4, 1)
-    outcomes, _ = run_ring(CONFIG, RING, [RingJob([silent, images[1]], replace(STALLS[1], limit=60_000))], tmp_path)
-    assert (outcomes[0].completions[1]["error"], outcomes[0].completions[1]["info"]) == (Error.MISSING, 1)
+    outcomes, _ = run_jobs(CONFIG, [Job([silent, images[1]], replace(STALLS[1], limit=60_000))], tmp_path, ring=RING)
+    said = outcomes[0].runs[1].completion
+    assert (said["error"], said["info"]) == (Error.MISSING, 1)
 
 
 #: Graphs of real sizes, with the first columns of their features only: a simulated chiplet here has four lanes.
@@ -264,7 +265,7 @@ def test_graphs_of_real_sizes(name: str, most: int, model: Model, tmp_path: Path
     cases = []
     for number, chiplets in enumerate(SIZED_RINGS[most] if FULL else (4,)):
         hubs = highest(graph, 20) if (number + seed) % 2 and chiplets > 1 else []
-        tiles = Placement.tiles(graph.nodes, chiplets, hubs)
+        tiles = Placement.ranges(graph.nodes, chiplets, hubs)
         cases.append(Case(problem, uneven(graph, chiplets, seed, hubs) if seed == 1 else tiles))
     run_cases(cases, tmp_path, replace(RING, chiplets=most))
 
@@ -274,6 +275,6 @@ def test_graphs_of_real_sizes(name: str, most: int, model: Model, tmp_path: Path
 def test_cora_has_the_least_traffic(tmp_path: Path) -> None:
     graph = load(f"planetoid:{os.environ['ATOLL_PLANETOID']}/cora")
     narrow = replace(graph, features=graph.features[:, :60])
-    cases = [Case(random_problem(narrow, Model.GCN, [16, 7], 1), Placement.tiles(graph.nodes, 4))]
+    cases = [Case(random_problem(narrow, Model.GCN, [16, 7], 1), Placement.ranges(graph.nodes, 4))]
     (outcome,) = run_cases(cases, tmp_path)
     assert sum(link["feature_words"] for link in outcome.links) == 6108 * (16 + 7)

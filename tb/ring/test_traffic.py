@@ -66,7 +66,7 @@ def test_citation_graphs_have_the_stated_traffic(name: str, minimum: int, unicas
     if not folder or not (Path(folder) / f"ind.{name}.graph").exists():
         pytest.skip(f"ATOLL_PLANETOID names no folder with {name}")
     graph = load(f"planetoid:{folder}/{name}")
-    got = traffic(graph, Placement.tiles(graph.nodes, 4))
+    got = traffic(graph, Placement.ranges(graph.nodes, 4))
     assert (got.minimum, got.per_edge) == (minimum, per_edge)
     assert unicast is None or got.unicast == unicast
 
@@ -74,8 +74,8 @@ def test_citation_graphs_have_the_stated_traffic(name: str, minimum: int, unicas
 def test_hubs_send_sums_home_instead_of_fetching_rows() -> None:
     # A star of 8: the hub is vertex 0 in chiplet 0; all others have it as their only neighbour.
     graph = Graph.from_edges("star", 8, [0] * 7, range(1, 8), symmetrise=True)
-    without = traffic(graph, Placement.tiles(8, 4))
-    hub = traffic(graph, Placement.tiles(8, 4, [0]))
+    without = traffic(graph, Placement.ranges(8, 4))
+    hub = traffic(graph, Placement.ranges(8, 4, [0]))
     # Without: the hub goes 3 hops, and 2 vertices of each other chiplet go 3, 2 and 1 hops to it.
     assert without.minimum == 3 + 2 * (3 + 2 + 1)
     # With: the hub's row still goes out, one sum starts at chiplet 1 and collects the other shares on its way.
@@ -87,7 +87,7 @@ def test_hubs_send_sums_home_instead_of_fetching_rows() -> None:
 
 def test_by_source_no_row_travels() -> None:
     graph = random_graph(3)
-    placement = Placement.tiles(graph.nodes, 4)
+    placement = Placement.ranges(graph.nodes, 4)
     got = plan(graph, placement, by_source=True)
     assert not got.consumers.any()
     owner = placement.owners(np.arange(graph.nodes))
@@ -98,7 +98,7 @@ def test_by_source_no_row_travels() -> None:
 def test_r11_worked_example_of_results_that_go_home() -> None:
     """Chip 0 executes 0-1, 0-4, 0-7 and sends 4 and 7; chip 1 executes 6-1, 6-2, 6-3 and sends 1, 2 and 3."""
     graph = Graph.from_edges("example", 8, [0, 0, 0, 6, 6, 6], [1, 4, 7, 1, 2, 3])
-    got = plan(graph, Placement.tiles(8, 2), by_source=True)
+    got = plan(graph, Placement.ranges(8, 2), by_source=True)
     assert [np.flatnonzero(got.contributors[:, chip]).tolist() for chip in range(2)] == [[4, 7], [1, 2, 3]]
     assert got.gathered.destination.tolist() == [1]
 
@@ -135,6 +135,6 @@ def test_bad_boundary_tables_are_refused_with_the_row(boundaries: list[int], mes
 def test_hubs_and_sizes_that_do_not_fit_are_refused() -> None:
     for hubs in ([3, 3], [5, 2], [8], [-1]):
         with pytest.raises(InputError, match="hub table"):
-            Placement.tiles(8, 2, hubs)
+            Placement.ranges(8, 2, hubs)
     with pytest.raises(InputError, match="boundary table, row 2: is 9; expected 40"):
-        traffic(random_graph(1), Placement.tiles(9, 2))
+        traffic(random_graph(1), Placement.ranges(9, 2))

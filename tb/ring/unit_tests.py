@@ -1,4 +1,4 @@
-"""Tests of what decides, tells and keeps account: judge, tokens, errors, tables; `tb.ring.test_parts` runs them."""
+"""Tests of route decision, tokens, errors and tables; `tb.ring.test_parts` runs them."""
 
 import random
 from typing import Any
@@ -11,9 +11,9 @@ from sim.ring.parts import CHIPLETS
 from tb.ring.part_bench import ADDRESSES, begin, pack, pulse, rises
 
 __all__ = [
+    "an_error_halts_and_is_sent_once",
     "each_header_is_judged_by_its_fields",
     "the_boundary_table_is_read_into_registers",
-    "the_first_error_is_kept_and_told",
     "tokens_say_who_has_drained_arrived_or_failed",
     "words_are_written_in_beats",
 ]
@@ -52,7 +52,7 @@ def judged(header: dict[str, int], given: dict[str, int]) -> tuple[bool, bool, b
 @cocotb.test()
 async def each_header_is_judged_by_its_fields(dut: Any) -> None:
     """Random headers, most of them good or wrong in one thing."""
-    bench = await begin(dut, manual=("judge_error",))
+    bench = await begin(dut, manual=("route_decision_error",))
     source: random.Random = bench.random
     edge = RisingEdge(dut.clk)
     for _ in range(2000):
@@ -78,18 +78,18 @@ async def each_header_is_judged_by_its_fields(dut: Any) -> None:
         elif chance < 0.3:
             header["elements"] ^= 1 << source.randrange(12)
         for name, value in given.items():
-            getattr(dut, f"judge_{name}").value = value
-        dut.judge_header.value = PACKET_HEADER.pack(header)
+            getattr(dut, f"route_decision_{name}").value = value
+        dut.route_decision_header.value = PACKET_HEADER.pack(header)
         await edge
         decided, take, forward, uses, wrong = judged(header, given)
-        assert int(dut.judge_decided.value) == decided, (header, given)
+        assert int(dut.route_decision_decided.value) == decided, (header, given)
         if decided:
-            assert int(dut.judge_verdict.value) == take | forward << 1, (header, given)
-        assert int(dut.judge_take.value) == uses, (header, given)
+            assert int(dut.route_decision_verdict.value) == take | forward << 1, (header, given)
+        assert int(dut.route_decision_take.value) == uses, (header, given)
         reports = given["begins"] and wrong != Error.NONE and not given["stopped"]
-        assert int(dut.judge_error__valid.value) == reports, (header, given)
+        assert int(dut.route_decision_error__valid.value) == reports, (header, given)
         if reports:
-            assert int(dut.judge_error__payload.value) == wrong | header["vid"] << 8
+            assert int(dut.route_decision_error__payload.value) == wrong | header["vid"] << 8
 
 
 @cocotb.test()
@@ -173,37 +173,29 @@ async def tokens_say_who_has_drained_arrived_or_failed(dut: Any, stall: float) -
 
 
 @cocotb.test()
-async def the_first_error_is_kept_and_told(dut: Any) -> None:
-    """Of several in a cycle that of the lowest input; another chiplet's error is not told again."""
+async def an_error_halts_and_is_sent_once(dut: Any) -> None:
+    """Fail a command, which stops the unit; the chiplet's error is sent, unless it came from another chiplet."""
     bench = await begin(dut)
     source: random.Random = bench.random
     edge = RisingEdge(dut.clk)
     for turn in range(30):
         await bench.reset()
         told: list[dict[str, int]] = []
-        bench.take("first_tell", told.append)
+        bench.take("halt_tell", told.append)
+        dut.halt_failed.value = 0
         await edge
-        kept: dict[str, int] | None = None
-        halted: list[dict[str, int]] = []
+        failed, halted = False, []
         for _ in range(12):
-            reports = {n: report(source) for n in range(3) if source.random() < 0.12}
-            halt = report(source) if source.random() < (0.1, 0.4)[turn % 2] else None
-            for n, said in reports.items():
-                bench.drive(f"first_i__{n}", [said])
-            if halt:
-                bench.drive("first_halt", [halt])
-                halted.append(halt)
-            stops = bool(kept or halted)
-            kept = kept or (reports[min(reports)] if reports else None)
+            failed = failed or source.random() < 0.1
+            if source.random() < (0.1, 0.4)[turn % 2]:
+                halted.append(report(source))
+                bench.drive("halt_halt", halted[-1:])
+            dut.halt_failed.value = int(failed)
             await edge
             await edge
-            assert int(dut.first_failed.value) == (kept is not None)
-            assert kept is None or int(dut.first_report.value) == kept["code"] | kept["info"] << 8
-            assert int(dut.first_stopped.value) == stops
             await edge
-            # An error stops a cycle later.
-            assert int(dut.first_stopped.value) == bool(kept or halted)
-            assert int(dut.first_halted.value) == bool(halted)
+            assert int(dut.halt_stopped.value) == (failed or bool(halted))
+            assert int(dut.halt_halted.value) == bool(halted)
         assert told == ([halted[0]] if halted and halted[0]["code"] != Error.PEER else [])
 
 
@@ -269,7 +261,7 @@ async def words_are_written_in_beats(dut: Any, idle: float, stall: float) -> Non
             await bench.cycles(1)
         # A word for each cycle, and one more for a beat.
         assert idle or stall or bench.cycle - began <= count + count // 4 + 3
-        await bench.cycles(3)
+        await bench.cycles(30 if stall else 3)
         assert len(got) in (count // 4, count // 4 - 1) if count else not got
         dut.writer_ended.value = 1
         await bench.cycles(1)

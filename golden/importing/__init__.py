@@ -1,0 +1,1 @@
+"""Networks that were trained with PyTorch Geometric: reading, recognising, evaluating, converting."""

@@ -1,0 +1,100 @@
+"""Units of a chiplet: the ports that all of them have, whether one is the chiplet's engine or stands beside it."""
+
+from typing import Any, Protocol
+
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from contracts import COMMAND_BYTES, Opcode
+from hw.graph.formats import ErrorReport
+from hw.memory.formats import line_address_width
+from hw.memory.unit_port import MemoryUnit, memory_members
+
+__all__ = ["Engine", "Unit", "engine_members", "unit_members"]
+
+
+class Unit(MemoryUnit, Protocol):
+    """Carries out some of a chiplet's commands, one at a time, and has read clients and writes of its own.
+
+    Attributes
+    ----------
+    OPCODES
+        Commands that it carries out.
+    command : stream of unsigned(512)
+    executed : stream of `ErrorReport`
+        Answers a command; code 0 if nothing failed.
+    base : In
+        Line address that a command's addresses count from.
+
+        A unit may have two more: ``OUTER``, names of its ports that become ports of the chiplet, and ``stop``, a stream
+        of `ErrorReport` that is always ready and carries the error with which a run of the chiplet has ended.
+    """
+
+    OPCODES: tuple[Opcode, ...]
+    command: Any
+    executed: Any
+    base: Any
+
+
+class Engine(Unit, Protocol):
+    """Carries out the commands of layers, and all commands that no other unit has; ``OPCODES`` is empty.
+
+    Attributes
+    ----------
+    config
+        Its sizes, which have ``parts``, ``settling``, ``lanes``, ``port``, ``partials`` and ``counters``. The last are
+        names of ports, ``Out(32)``.
+    modules
+        Components that are left to be generated apart, by the name of their module.
+    opcode, layer : Out(8)
+        Command under way, `Opcode.NOP` between commands.
+    working : Out
+        Which of ``config.parts`` work in this cycle.
+    starts : In(1)
+        Pulse: a run begins, and the host may have written to the memory since the last one.
+    """
+
+    config: Any
+    modules: dict[str, wiring.Component]
+    opcode: Any
+    layer: Any
+    working: Any
+    starts: Any
+
+
+def unit_members(port: tuple[int, int], clients: int) -> dict[str, wiring.Member]:
+    """Return the ports of a `Unit`.
+
+    Parameters
+    ----------
+    port
+        Widths of the memory port: of a byte address and of a beat, in bits.
+    clients
+        Number of read clients.
+    """
+    return {
+        "command": In(stream.Signature(8 * COMMAND_BYTES)),
+        "executed": Out(stream.Signature(ErrorReport)),
+        "base": In(line_address_width(port[0])),
+        **memory_members(port, clients),
+    }
+
+
+def engine_members(config: Any, clients: int) -> dict[str, wiring.Member]:
+    """Return the ports of an `Engine`.
+
+    Parameters
+    ----------
+    config
+        Sizes of the engine.
+    clients
+        Number of read clients.
+    """
+    return {
+        **unit_members(config.port, clients),
+        "opcode": Out(8),
+        "layer": Out(8),
+        "working": Out(len(config.parts)),
+        "starts": In(1),
+        **{name: Out(32) for name in config.counters},
+    }

@@ -1,0 +1,95 @@
+"""Parameter reader: reads the weights of a layer, and behind them its biases, for all PEs and hub units."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from hw.chiplet.weight_loader import WeightLoader
+from hw.memory.formats import RangeRequest, ReadBeat, ReadRequest
+from hw.memory.range_reader import RangeReader
+from hw.memory.word_serialiser import WordSerialiser
+from hw.pe.formats import PEConfig
+
+__all__ = ["ParameterReader"]
+
+#: Beats that may be asked for.
+_DEPTH = 128
+
+
+class ParameterReader(wiring.Component):
+    """Takes ranges in pairs: rows of weights, in whole beats, then biases, in words.
+
+    Parameters
+    ----------
+    config : PEConfig
+        Sizes of the PEs that combine.
+    address_width
+        Of the memory port, in bits.
+
+    Attributes
+    ----------
+    settings : In
+        ``config.settings``, of which the chunks are used.
+    row_beats : In(8)
+        Beats of a row of weights.
+    i : stream of `RangeRequest`
+    weight_write : stream of ``config.weight_write``, always ready
+    bias_write : stream of ``config.bias_write``, always ready
+    loaded : Out(1)
+        Pulse: a row of weights or a bias has been written.
+    request, beat
+        A client's end of the read arbiter.
+    """
+
+    def __init__(self, config: PEConfig, address_width: int) -> None:
+        self.config, self.address_width = config, address_width
+        port = (address_width, config.data_width)
+        super().__init__(
+            {
+                "settings": In(config.settings),
+                "row_beats": In(8),
+                "i": In(stream.Signature(RangeRequest(address_width))),
+                "weight_write": Out(stream.Signature(config.weight_write, always_ready=True)),
+                "bias_write": Out(stream.Signature(config.bias_write, always_ready=True)),
+                "loaded": Out(1),
+                "request": Out(stream.Signature(ReadRequest(*port))),
+                "beat": In(stream.Signature(ReadBeat(config.data_width), always_ready=True)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Send one range to the weight loader, the next one to the biases."""
+        m = Module()
+        config = self.config
+        m.submodules.reader = reader = RangeReader(self.address_width, config.data_width, _DEPTH)
+        m.submodules.loader = loader = WeightLoader(config)
+        m.submodules.words = words = WordSerialiser(config.data_width)
+        connect(m, flipped(self.i), reader.i)
+        connect(m, reader.request, flipped(self.request))
+        connect(m, flipped(self.beat), reader.beat)
+        connect(m, loader.o, flipped(self.weight_write))
+
+        biases, beat, bias = Signal(), Signal(8), Signal(range(config.max_out))
+        row_end = beat == self.row_beats - 1
+        m.d.comb += [
+            loader.settings.eq(self.settings),
+            loader.start.eq(biases),
+            loader.i.payload.data.eq(reader.o.payload.data),
+            loader.i.payload.last.eq(row_end),
+            loader.i.valid.eq(reader.o.valid & ~biases),
+            words.i.payload.eq(reader.o.payload),
+            words.i.valid.eq(reader.o.valid & biases),
+            words.o.ready.eq(1),
+            reader.o.ready.eq(Mux(biases, words.i.ready, loader.i.ready)),
+            self.bias_write.valid.eq(words.o.valid),
+            self.bias_write.payload.address.eq(bias),
+            self.bias_write.payload.data.eq(words.o.payload.data),
+            self.loaded.eq(loader.row_loaded | words.o.valid),
+        ]
+        with m.If(reader.o.valid & reader.o.ready & reader.o.payload.last):
+            m.d.sync += biases.eq(~biases)
+        with m.If(loader.i.valid & loader.i.ready):
+            m.d.sync += beat.eq(Cat(beat + 1) & ~row_end.replicate(len(beat)))
+        with m.If(words.o.valid):
+            m.d.sync += bias.eq(Mux(words.o.payload.last, 0, bias + 1))
+        return m

@@ -1,0 +1,71 @@
+"""Configuration of a machine: one tree of frozen dataclasses with every size of the hardware."""
+
+from dataclasses import dataclass
+
+from contracts.parameters import Parameters, part, size
+from hw.attributes.core import AttributeCoreConfig
+from hw.chiplet.config import GatherChipletConfig
+from hw.community.config import CommunityChipletConfig
+from hw.dnp.neural_unit import NeuralConfig
+from hw.machine import Units
+from hw.ring.formats import RingConfig
+
+__all__ = ["MachineConfig"]
+
+
+@dataclass(frozen=True)
+class MachineConfig(Parameters):
+    """Sizes of a machine: of one chiplet, or of a ring of equal chiplets.
+
+    Parameters
+    ----------
+    chiplet
+        Sizes of each chiplet, with gather PEs or with community PEs.
+    chiplets
+        Number of chiplets; several are joined to a ring.
+    ring
+        Sizes of each chiplet's ring interface; None with one chiplet.
+    neural
+        Sizes of the neural unit beside each chiplet; None: there is none.
+    attributes
+        Sizes of the attribute core beside each chiplet; None: there is none.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range, or parts do not fit together.
+    """
+
+    chiplet: GatherChipletConfig | CommunityChipletConfig = part(GatherChipletConfig)
+    chiplets: int = size(1, 1, 16, section="ring")
+    ring: RingConfig | None = part(follows=("chiplets", "max_out"))
+    neural: NeuralConfig | None = part()
+    attributes: AttributeCoreConfig | None = part()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.chiplets != (self.ring.chiplets if self.ring else 1):
+            raise ValueError(f"ring must be of {self.chiplets} chiplets, not {self.ring!r}")
+        if self.ring and self.ring.link_width > self.chiplet.port[1]:
+            limit = self.chiplet.port[1]
+            raise ValueError(f"link_width must be at most {limit}, a beat, not {self.ring.link_width!r}")
+
+        if self.ring and self.community and self.community.row_lines:
+            raise ValueError(f"row_lines must be 0 on a ring, not {self.community.row_lines!r}")
+
+    @property
+    def name(self) -> str:
+        """Name of the design."""
+        if self.chiplets > 1:
+            return f"ring_{self.chiplets}"
+        return "community_chiplet" if self.chiplet.kind == "community" else "chiplet"
+
+    @property
+    def community(self) -> CommunityChipletConfig | None:
+        """Sizes of each chiplet if it has community PEs; None with gather PEs."""
+        return self.chiplet if self.chiplet.kind == "community" else None
+
+    @property
+    def units(self) -> Units:
+        """Sizes of the units beside each chiplet."""
+        return Units(self.neural, self.attributes)

@@ -1,1 +1,0 @@
-"""The island locator: hub detector, task generator, parallel searches, collectors, task allocator (I1-I5)."""

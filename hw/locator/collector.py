@@ -1,0 +1,226 @@
+"""Collector: turns a record in the buffer into beats of the record stream (I4)."""
+
+from amaranth.hdl import Cat, Const, Cover, Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from contracts import RECORD_HEADER
+from hw.contracts import struct
+from hw.locator.config import LocatorConfig
+from hw.locator.formats import Descriptor, RecordBeat, Settings
+from hw.locator.record_buffer import ReaderSignature
+from hw.stream.slice import Slice
+
+__all__ = ["Collector"]
+
+_BEAT = 64
+#: A word of a row, ``valid`` until it is out: its ``bits`` come behind ``place`` others in a beat, which it ``fills``;
+#: the rest is carried ``over`` into the next. ``ends_row``, ``last_row``: its position.
+_WORD = data.StructLayout({"valid": 1, "bits": _BEAT, "place": 6, "fills": 1, "over": 1, "ends_row": 1, "last_row": 1})
+
+
+class Collector(wiring.Component):
+    """Emits header, node VIDs, hub VIDs and bitmap rows, part by part.
+
+    In a row, the hub columns follow the node columns without a gap.
+    A record is taken when the previous one has been emitted, so a buffer half is free once the next record is taken.
+
+    Parameters
+    ----------
+    config
+        Sizes.
+
+    Attributes
+    ----------
+    settings
+        Settings of the round; ``h_max`` is used.
+    i
+        Complete records.
+    o
+        Their beats, as a record stream.
+    busy
+        A record is under way.
+    buffer
+        To and from the record buffer.
+    """
+
+    def __init__(self, config: LocatorConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "settings": In(Settings(config)),
+                "i": In(stream.Signature(Descriptor(config))),
+                "o": Out(stream.Signature(RecordBeat)),
+                "busy": Out(1),
+                "buffer": Out(ReaderSignature(config)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Step through the sections of a record."""
+        m = Module()
+        config, buffer = self.config, self.buffer
+        m.submodules.out = out = Slice(RecordBeat)
+        wiring.connect(m, out.o, wiring.flipped(self.o))
+        header = struct(RECORD_HEADER)
+
+        record = Signal(Descriptor(config))
+        part, first_hub = Signal(8), Signal(config.hub_bits + 1)
+        hubs_left, hubs, last_part = Signal(config.hub_bits + 1), Signal(config.hub_bits + 1), Signal()
+        index = Signal(max(config.list_bits, config.hub_bits) + 1)  # of a node or a hub
+        m.d.comb += [self.busy.eq(1), out.i.payload.last.eq(0)]
+
+        # Words of a row: node columns, then hub columns; computed while the header is sent.
+        last_node_word, last_word = Signal(range(config.columns // _BEAT)), Signal(range(config.columns // _BEAT))
+        node_count, hub_count = Signal(7), Signal(7)  # columns in the last word of each kind
+        first_hub_word, last_row = Signal.like(last_word), Signal(config.list_bits)
+
+        # A word is read from the buffer, then rotated to its place behind the bits of its row in `rest`. The amount is
+        # registered with the word, so the rotation follows neither the memory nor an adder.
+        row, word, column = Signal(config.list_bits), Signal.like(last_word), Signal.like(last_word)
+        left, place, count, total = Signal(), Signal(6), Signal(7), Signal(8)
+        ends_row, next_row, comes, goes = Signal(), Signal.like(row), Signal(), Signal()
+        taken, rest, last_tail = Signal(_WORD), Signal(_BEAT), Signal()
+        held = Mux(record.blank, 0, buffer.row.word_select(column, _BEAT))
+        diagonal = Mux((word == row >> 6) & record.head, 1 << row[:6], 0)
+        m.d.comb += [
+            ends_row.eq(word == last_word),
+            count.eq(Mux(word == last_node_word, node_count, Mux(ends_row, hub_count, _BEAT))),
+            total.eq(place + count),
+            comes.eq(left & (~taken.valid | goes)),
+            next_row.eq(row + (comes & ends_row)),
+            buffer.row_read.eq(Cat(next_row, record.half)),
+        ]
+        with m.If(goes):
+            m.d.sync += taken.valid.eq(0)
+        with m.If(comes):
+            m.d.sync += [
+                taken.valid.eq(1),
+                taken.bits.eq(Mux(word > last_node_word, held, Mux(part == 0, held | diagonal, 0))),
+                taken.place.eq(place),
+                taken.fills.eq((total >= _BEAT) | ends_row),
+                taken.over.eq(total > _BEAT),
+                taken.ends_row.eq(ends_row),
+                taken.last_row.eq(row == last_row),
+                place.eq(Mux(ends_row, 0, total)),
+                word.eq(Mux(ends_row, 0, word + 1)),
+                column.eq(Mux(ends_row, 0, Mux(word == last_node_word, first_hub_word, column + 1))),
+                row.eq(next_row),
+                left.eq(~ends_row | (row != last_row)),
+            ]
+        turned, before = taken.bits, Signal(_BEAT)
+        for n in range(len(place)):
+            further = Signal(_BEAT, name=f"turned_{n}")
+            m.d.comb += further.eq(Mux(taken.place[n], turned.rotate_left(1 << n), turned))
+            turned = further
+        m.d.comb += before.eq((1 << taken.place) - 1)
+
+        def at_pair(first: object, width: int) -> object:
+            """Address of two nodes or hubs."""
+            return Cat(first[1:width], record.half)  # type: ignore[index]
+
+        def two(vertices: object, alone: object) -> object:
+            """Return the beat of two vertices, or of the lower one."""
+            gap = Const(0, _BEAT // 2 - config.node_bits)
+            return Cat(vertices[0], gap, Mux(alone, 0, vertices[1]))  # type: ignore[index]
+
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += [self.i.ready.eq(1), self.busy.eq(0)]
+                m.d.sync += [record.eq(self.i.payload), part.eq(~self.i.payload.head)]
+                m.d.sync += [hubs_left.eq(self.i.payload.hubs), first_hub.eq(0)]
+                with m.If(self.i.valid):
+                    m.next = "HEADER"
+            with m.State("HEADER"):
+                content, fits, columns = Signal(header), Signal(), Signal.like(hubs)
+                m.d.comb += [
+                    fits.eq(hubs_left <= self.settings.h_max),
+                    columns.eq(Mux(fits, hubs_left, self.settings.h_max)),
+                    content.nodes.eq(record.nodes),
+                    content.hubs.eq(columns),
+                    content.round.eq(record.round),
+                    content.part.eq(part),
+                    content.last_part.eq(fits),
+                    content.hub_edges.eq(record.hub_edges),
+                    content.end.eq(0),
+                    content.reserved.eq(0),
+                    out.i.valid.eq(1),
+                    out.i.payload.data.eq(content),
+                    buffer.node_read.eq(at_pair(index, config.list_bits)),
+                ]
+                # Hub columns begin behind the last possible node column.
+                m.d.sync += [
+                    hubs.eq(columns),
+                    last_part.eq(fits),
+                    last_row.eq(record.nodes - 1),
+                    last_node_word.eq((record.nodes - 1) >> 6),
+                    last_word.eq(((record.nodes - 1) >> 6) + ((columns + _BEAT - 1) >> 6)),
+                    node_count.eq(_in_last_word(record.nodes)),
+                    hub_count.eq(_in_last_word(columns)),
+                    first_hub_word.eq(config.c_max // _BEAT + (first_hub >> 6)),
+                    left.eq(out.i.ready),
+                ]
+                with m.If(out.i.ready):
+                    m.next = "NODES"
+            with m.State("NODES"):
+                last, step = index + 2 >= record.nodes, Signal()
+                m.d.comb += [
+                    out.i.valid.eq(1),
+                    out.i.payload.data.eq(two(buffer.nodes, index + 1 == record.nodes)),
+                    step.eq(out.i.ready),
+                    buffer.node_read.eq(at_pair(Mux(step, index + 2, index), config.list_bits)),
+                    buffer.hub_read.eq(at_pair(first_hub, config.hub_bits)),
+                ]
+                with m.If(step):
+                    m.d.sync += index.eq(Mux(last, 0, index + 2))
+                    with m.If(last & (hubs != 0)):
+                        m.next = "HUBS"
+                    with m.Elif(last):
+                        m.next = "ROWS"
+            with m.State("HUBS"):
+                last, step = index + 2 >= hubs, Signal()
+                m.d.comb += [
+                    out.i.valid.eq(1),
+                    out.i.payload.data.eq(two(buffer.hubs, index + 1 == hubs)),
+                    step.eq(out.i.ready),
+                    buffer.hub_read.eq(at_pair(first_hub + Mux(step, index + 2, index), config.hub_bits)),
+                ]
+                with m.If(step):
+                    m.d.sync += index.eq(Mux(last, 0, index + 2))
+                    with m.If(last):
+                        m.next = "ROWS"
+            with m.State("ROWS"):
+                joined = rest | (turned & ~before)
+                m.d.comb += [
+                    out.i.valid.eq(taken.valid & taken.fills),
+                    out.i.payload.data.eq(joined),
+                    out.i.payload.last.eq(taken.last_row & taken.ends_row & ~taken.over),
+                    goes.eq(taken.valid & (out.i.ready | ~taken.fills)),
+                ]
+                with m.If(goes):
+                    m.d.sync += [rest.eq(Mux(taken.fills, turned & before, joined)), last_tail.eq(taken.last_row)]
+                    with m.If(taken.ends_row & taken.over):
+                        m.next = "TAIL"
+                    with m.Elif(taken.ends_row & taken.last_row):
+                        m.next = "PART"
+            with m.State("TAIL"):
+                # Bits that the last word of a row has left over.
+                m.d.comb += [out.i.valid.eq(1), out.i.payload.data.eq(rest), out.i.payload.last.eq(last_tail)]
+                with m.If(out.i.ready):
+                    m.d.sync += rest.eq(0)
+                    m.next = "ROWS"
+                    with m.If(last_tail):
+                        m.next = "PART"
+            with m.State("PART"):
+                m.d.sync += [row.eq(0), part.eq(part + 1)]
+                m.d.sync += [first_hub.eq(first_hub + hubs), hubs_left.eq(hubs_left - hubs)]
+                m.next = "IDLE"
+                with m.If(~last_part):
+                    m.next = "HEADER"
+        m.d.sync += Cover(part == 2, "three parts")
+        return m
+
+
+def _in_last_word(columns: Signal) -> Value:
+    """Return how many columns the last word has."""
+    return Cat(columns[:6], columns[:6] == 0)

@@ -1,0 +1,152 @@
+"""Column table: maps vertices to their columns in the record under construction."""
+
+from amaranth.hdl import Cat, Cover, Module, Mux, Signal
+from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.locator.config import LocatorConfig
+
+__all__ = ["ColumnTable"]
+
+
+class _Entry(data.StructLayout):
+    """A ``vertex`` and its ``column``; empty unless its ``tag`` is the record's."""
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__(
+            {"tag": config.tag_bits, "vertex": config.node_bits, "column": max(config.list_bits, config.hub_bits)}
+        )
+
+
+class ColumnTable(wiring.Component):
+    """A hash table with linear probing, indexed by the low bits of a vertex; a bundle's vertices are looked up at once.
+
+    At most a quarter of a table smaller than the graph is in use, so probe sequences are short. Each lane reads a copy
+    of its own. Entries carry the tag of their record, so the table is not cleared between records.
+
+    The first cell of a vertex is read before its bundle is loaded and compared as it is loaded, so a lane's outputs
+    come from registers. Insertions during those two cycles are compared as well.
+
+    Parameters
+    ----------
+    config
+        Sizes.
+
+    Attributes
+    ----------
+    tag
+        Tag of the record.
+    ahead
+        Vertices that may be loaded in the next cycle.
+    load, vertices
+        Look these up from the next cycle on, until the next ``load``; they were ``ahead`` in the cycle before.
+    wanted
+        One bit for each lane: the lane needs a result.
+    settled
+        One bit for each lane: ``known`` and ``column`` are valid.
+    known, column
+        Whether each lane's vertex has a column, and which.
+    insert, new_column
+        Give the vertex of this lane a column. It must be wanted, settled and not known, and all wanted lanes settled.
+    clear
+        A cell to clear while the table is otherwise idle.
+    """
+
+    def __init__(self, config: LocatorConfig) -> None:
+        self.config = config
+        #: Cell of the insertion (internal; read by the proof).
+        self.address = Signal(config.table_bits)
+        column = max(config.list_bits, config.hub_bits)
+        super().__init__(
+            {
+                "tag": In(config.tag_bits),
+                "ahead": In(config.node_bits).array(config.lanes),
+                "load": In(1),
+                "vertices": In(config.node_bits).array(config.lanes),
+                "wanted": In(config.lanes),
+                "settled": Out(config.lanes),
+                "known": Out(config.lanes),
+                "column": Out(column).array(config.lanes),
+                "insert": In(config.lanes),
+                "new_column": In(column),
+                "clear": In(stream.Signature(config.table_bits, always_ready=True)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Make a copy of the memory for each lane; all copies get the same writes."""
+        m = Module()
+        config, lanes, home = self.config, range(self.config.lanes), slice(self.config.table_bits)
+        vertices = [Signal(config.node_bits, name=f"vertex{lane}") for lane in lanes]
+        places = [Signal(config.table_bits, name=f"place{lane}") for lane in lanes]
+        address, entry = self.address, Signal(_Entry(config))
+        m.d.comb += [entry.tag.eq(self.tag), entry.column.eq(self.new_column)]
+        for lane in lanes:
+            with m.If(self.insert[lane]):
+                m.d.comb += [address.eq(places[lane]), entry.vertex.eq(vertices[lane])]
+        # The previous cycle's insertion: a cell read in that cycle does not show it.
+        last_valid, last_place, last = Signal(), Signal(config.table_bits), Signal(_Entry(config))
+        m.d.sync += [last_valid.eq(self.insert.any()), last_place.eq(address), last.eq(entry)]
+
+        for lane in lanes:
+            copy = memory.Memory(shape=_Entry(config), depth=1 << config.table_bits, init=[])
+            m.submodules[f"copy{lane}"] = copy
+            write, read = copy.write_port(), copy.read_port()
+            vertex, place, incoming = vertices[lane], places[lane], self.vertices[lane]
+            # The cell held this vertex in this record; the vertex was inserted since; another one was, there.
+            used, same, added, taken = (Signal(name=f"{name}{lane}") for name in ("used", "same", "added", "taken"))
+            # The next cell is requested, or the same ``again``; it is being read; the ``ahead`` cell is.
+            probes, again, reading, fresh = (
+                Signal(name=f"{name}{lane}") for name in ("probes", "again", "reading", "fresh")
+            )
+            next_place = Signal(config.table_bits, name=f"next_place{lane}")
+            m.d.comb += [
+                probes.eq(self.wanted[lane] & ~self.settled[lane] & ~reading),
+                next_place.eq(place + ~again),
+                read.addr.eq(Mux(probes, next_place, self.ahead[lane][home])),
+                self.settled[lane].eq(added | Mux(used, same, ~taken)),
+                self.known[lane].eq(added | (used & same)),
+                write.en.eq(self.insert.any() | self.clear.valid),
+                write.addr.eq(Mux(self.clear.valid, self.clear.payload, address)),
+                write.data.eq(Mux(self.clear.valid, 0, entry.as_value())),
+            ]
+            m.d.sync += [fresh.eq(~probes), reading.eq(probes & ~self.load)]
+            found_used, found_same = Signal(name=f"found_used{lane}"), Signal(name=f"found_same{lane}")
+            m.d.comb += [
+                found_used.eq(read.data.tag == self.tag),
+                found_same.eq(read.data.vertex == Mux(reading, vertex, incoming)),
+            ]
+            with m.If(self.load):
+                adds = Cat(self.insert[n] & (vertices[n] == incoming) for n in lanes)
+                takes = Cat(self.insert[n] & (places[n] == incoming[home]) for n in lanes)
+                added_last = last_valid & (last.vertex == incoming)
+                m.d.sync += [
+                    vertex.eq(incoming),
+                    place.eq(incoming),
+                    used.eq(found_used | ~fresh),
+                    same.eq(found_same & fresh),
+                    added.eq(adds.any() | added_last),
+                    taken.eq(takes.any() | (last_valid & (last_place == incoming[home]))),
+                    again.eq(~fresh),
+                    self.column[lane].eq(
+                        Mux(adds.any(), self.new_column, Mux(added_last, last.column, read.data.column))
+                    ),
+                ]
+            with m.Else():
+                for n in lanes:
+                    with m.If(self.insert[n] & (n != lane)):
+                        with m.If(vertices[n] == vertex):
+                            m.d.sync += [added.eq(1), self.column[lane].eq(self.new_column)]
+                        with m.Elif(places[n] == place):
+                            m.d.sync += taken.eq(1)
+                with m.If(probes):
+                    m.d.sync += [place.eq(next_place), again.eq(0)]
+                with m.If(reading):
+                    m.d.sync += [
+                        used.eq(found_used),
+                        same.eq(found_same),
+                        taken.eq(0),
+                        self.column[lane].eq(read.data.column),
+                    ]
+            m.d.sync += Cover(reading, "a place is taken")
+        return m

@@ -1,0 +1,293 @@
+"""Formats between the blocks of the locator."""
+
+from amaranth.hdl import Module, Mux, Value
+from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.locator.config import LocatorConfig
+
+__all__ = [
+    "PEAK_BITS",
+    "AccessSignature",
+    "Answer",
+    "Bundle",
+    "Claim",
+    "Conflict",
+    "Counts",
+    "Descriptor",
+    "Kind",
+    "Operation",
+    "Outcome",
+    "Owner",
+    "RecordBeat",
+    "Request",
+    "Row",
+    "SearchSignature",
+    "Settings",
+    "Status",
+    "Task",
+    "pass_through",
+    "peak",
+]
+
+
+#: Width of a `peak`.
+PEAK_BITS = 5
+
+
+class Kind(enum.Enum, shape=2):  # type: ignore[call-arg]
+    """State of a vertex that is no hub; hubs are recognised by their degree."""
+
+    #: Pending and in no search.
+    FREE = 0
+    #: Claimed by the search that its value names.
+    OWNED = 1
+    #: Visited, in the round that its value names, by a search that was given up; in later rounds the same as `FREE`.
+    MARKED = 2
+    #: In a community.
+    DONE = 3
+
+
+class Operation(enum.Enum, shape=2):  # type: ignore[call-arg]
+    """Operation on the state of a vertex."""
+
+    #: Read only.
+    LOOK = 0
+    #: Claim it if it is free.
+    CLAIM = 1
+    #: Write it.
+    SET = 2
+
+
+class Outcome(enum.Enum, shape=3):  # type: ignore[call-arg]
+    """State of a vertex as found."""
+
+    #: Free; with `Operation.CLAIM` now the requester's.
+    FREE = 0
+    #: A hub of an earlier round, or of another chiplet.
+    OLD_HUB = 1
+    #: A hub of this round.
+    NEW_HUB = 2
+    #: Already the requester's.
+    MINE = 3
+    #: Another search's.
+    OTHER = 4
+    #: Given up in this round.
+    MARKED = 5
+    #: In a community.
+    DONE = 6
+
+
+class Settings(data.StructLayout):
+    """Settings that are constant during a round.
+
+    ``threshold``, ``previous``: of this round and of the one before. ``peak``: the threshold's `peak`. ``round``: its
+    number. ``c_max``, ``h_max``: limits of records. ``first``, ``vertices``: range of the vertices that are searched.
+    """
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__(
+            {
+                "threshold": config.node_bits + 1,
+                "previous": config.node_bits + 1,
+                "peak": PEAK_BITS,
+                "round": config.round_bits,
+                "c_max": 16,
+                "h_max": 16,
+                "first": config.node_bits,
+                "vertices": config.node_bits + 1,
+            }
+        )
+
+
+def peak(degree: Value) -> Value:
+    """Saturate a degree at ``2**PEAK_BITS - 1``, the form in which the largest degree of a word is kept."""
+    top = (1 << PEAK_BITS) - 1
+    return Mux(degree >= top, top, degree[:PEAK_BITS])
+
+
+class Row(data.StructLayout):
+    """Where the neighbours of a vertex are: ``degree`` edges from ``start``."""
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__({"start": config.edge_bits, "degree": config.node_bits})
+
+
+class Owner(data.StructLayout):
+    """A search: its ``worker``, and the ``epoch``, which changes with every search of the worker."""
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__({"worker": config.worker_bits, "epoch": config.epoch_bits})
+
+
+class Request(data.StructLayout):
+    """Asks for the state of the ``node``-th vertex; ``kind`` and ``value`` are what `Operation.SET` writes."""
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__({"node": config.node_bits, "operation": Operation, "kind": Kind, "value": config.value_bits})
+
+
+class Answer(data.StructLayout):
+    """State of a vertex: ``outcome``, its ``row``, and the ``owner`` where there is one."""
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__({"outcome": Outcome, "row": Row(config), "owner": Owner(config)})
+
+
+class Task(data.StructLayout):
+    """Part of a hub's row to search from, or an isolated vertex.
+
+    ``vertex``: the hub. ``start``, ``count``: edges, all in one line. ``head``: first part of the row.
+    ``isolated``: the vertex has no edges. ``number``: order of tasks in a round.
+    """
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__(
+            {
+                "vertex": config.node_bits,
+                "start": config.edge_bits,
+                "count": range(config.line_words + 1),
+                "head": 1,
+                "isolated": 1,
+                "number": config.edge_bits,
+            }
+        )
+
+
+class Status(data.StructLayout):
+    """Status of a search: whether it is running, its epoch, its number of nodes, its task's number."""
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__(
+            {"searching": 1, "epoch": config.epoch_bits, "count": config.list_bits + 1, "number": config.edge_bits}
+        )
+
+
+class Conflict(data.StructLayout):
+    """A search has met a vertex of the ``owner``, and whether it has a ``need`` of it to go on."""
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__({"owner": Owner(config), "need": 1})
+
+
+class Claim(data.StructLayout):
+    """Said to a search from outside: it is ``suspended``; it has ``lost`` its vertices, and has to ``mark`` them."""
+
+    def __init__(self) -> None:
+        super().__init__({"suspended": 1, "lost": 1, "mark": 1})
+
+
+class Bundle(data.StructLayout):
+    """Neighbours of the ``index``-th node: those ``vertices`` whose bit in the ``mask`` is set.
+
+    ``remote``: those that are of another chiplet.
+    """
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__(
+            {
+                "index": config.list_bits,
+                "mask": config.lanes,
+                "remote": config.lanes,
+                "vertices": data.ArrayLayout(config.node_bits, config.lanes),
+            }
+        )
+
+
+class Counts(data.StructLayout):
+    """Events of a cycle: edges ``read``, searches that ``began``, ``gave_up`` or ``retreated``."""
+
+    def __init__(self, most_read: int, searches: int) -> None:
+        events = dict.fromkeys(("began", "gave_up", "retreated"), range(searches + 1))
+        super().__init__({"read": range(most_read + 1), **events})
+
+
+class AccessSignature(wiring.Signature):
+    """Ports of a search, or of an engine for all its searches, to the graph.
+
+    Members
+    -------
+    request, answer
+        Request of each lane to the state store, and its answer in the next cycle. A request may be withdrawn.
+    line_request, line
+        Addresses of lines, and the lines in the same order.
+    """
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__(
+            {
+                "request": Out(stream.Signature(Request(config))).array(config.lanes),
+                "answer": In(Answer(config)).array(config.lanes),
+                "line_request": Out(stream.Signature(config.line_bits)),
+                "line": In(stream.Signature(config.data_width, always_ready=True)),
+            }
+        )
+
+
+def pass_through(m: Module, inside: wiring.PureInterface, outside: wiring.PureInterface) -> None:
+    """Connect the access of a submodule to that of the component; `wiring.flipped` does not take arrays of streams."""
+    for mine, theirs in zip(inside.request, outside.request, strict=True):
+        wiring.connect(m, mine, wiring.flipped(theirs))
+    m.d.comb += [mine.eq(theirs) for mine, theirs in zip(inside.answer, outside.answer, strict=True)]
+    wiring.connect(m, inside.line_request, wiring.flipped(outside.line_request))
+    wiring.connect(m, wiring.flipped(outside.line), inside.line)
+
+
+class SearchSignature(wiring.Signature):
+    """Ports of a search to the rest of the locator, seen from the search.
+
+    Members
+    -------
+    number
+        Of the worker; constant.
+    settings
+        Of the round.
+    task
+        Work, taken when the search is idle; ``ready`` depends on registers.
+    conflict, decided
+        The search has met another one; pulse: the conflict is decided, with the result in ``claim``.
+    status, claim
+        State of the search for the resolver; the resolver's decision.
+    counts, busy
+        Events to count; the search is not idle.
+    """
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__(
+            {
+                "number": In(config.worker_bits),
+                "settings": In(Settings(config)),
+                "task": In(stream.Signature(Task(config))),
+                "conflict": Out(stream.Signature(Conflict(config))),
+                "decided": In(1),
+                "status": Out(Status(config)),
+                "claim": In(Claim()),
+                "counts": Out(Counts(config.lanes, 1)),
+                "busy": Out(1),
+            }
+        )
+
+
+class Descriptor(data.StructLayout):
+    """A complete record in a half of the record buffer.
+
+    ``half``: its half. ``nodes``, ``hubs``: their numbers. ``round``: as in the record. ``head``: the diagonal is set.
+    ``blank``: no other bit is. ``hub_edges``: as in the record.
+    """
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__(
+            {
+                "half": 1,
+                "nodes": config.list_bits + 1,
+                "hubs": config.hub_bits + 1,
+                "round": config.round_bits,
+                "head": 1,
+                "blank": 1,
+                "hub_edges": 1,
+            }
+        )
+
+
+#: A beat of the record stream; ``last``: of its record.
+RecordBeat = data.StructLayout({"data": 64, "last": 1})

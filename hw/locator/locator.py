@@ -1,0 +1,321 @@
+"""Locator: rounds of hub detection and parallel search over a graph in memory (I1-I4, I10)."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from contracts import COMMANDS, LINE_BYTES, VID_BITS, Error, Opcode
+from contracts.communities import HUB_WORD, ROUNDS_MAX
+from hw.contracts import struct
+from hw.graph.csr_reader import ErrorReport
+from hw.locator.adjacency_port import AdjacencyPort
+from hw.locator.adjacency_store import AdjacencyStore
+from hw.locator.config import LocatorConfig
+from hw.locator.dispatcher import Dispatcher
+from hw.locator.engine import WORKER_MODULE, Engine
+from hw.locator.formats import Counts, RecordBeat, Settings, peak
+from hw.locator.hub_detector import HubDetector
+from hw.locator.loader import Loader
+from hw.locator.record_merger import RecordMerger
+from hw.locator.resolver import Resolver
+from hw.locator.state_store import StateStore
+from hw.locator.task_generator import TaskGenerator
+from hw.locator.worker import Worker
+from hw.memory.formats import ReadBeat, ReadRequest, WriteRequest, line_address_width
+
+__all__ = ["Counters", "Locator"]
+
+#: Counters of a run. ``rounds`` that had pending vertices; ``edges_read``; ``searches`` begun, ``given_up`` for
+#: size and ``retreats`` from another search; cycles of loading and of locating.
+Counters = data.StructLayout(
+    {
+        "rounds": 16,
+        "edges_read": 32,
+        "searches": 32,
+        "given_up": 32,
+        "retreats": 32,
+        "load_cycles": 32,
+        "locate_cycles": 32,
+    }
+)
+
+
+class Locator(wiring.Component):
+    """Loads a graph, finds its hubs and communities round by round, and emits records as they are found.
+
+    Parameters
+    ----------
+    config
+        Sizes.
+    once
+        As for `hw.locator.engine.Engine`.
+
+    Attributes
+    ----------
+    active
+        Number of engines that work, from the first; 0: all. Constant during a run.
+    command
+        LOCATE commands, one at a time.
+    completion
+        Result of the command: a code of `contracts.Error` and its info. Every record stream has ended by then.
+    first_hubs
+        Vertices whose degree is above the first threshold, as they are loaded: all hubs of the first round, unless
+        the run fails.
+    records
+        Record streams; each ends with an end-of-stream beat, after an error too.
+    counters
+        Of the last run.
+    requests, beats
+        Clients of the read arbiter.
+    failure
+        Line addresses of reads that failed, from the read arbiter.
+    write, unwritten, write_failure
+        If ``config.paged``: pages of the node state to write, whether write responses are outstanding, and line
+        addresses of failed writes.
+    """
+
+    def __init__(self, config: LocatorConfig, *, once: bool = False) -> None:
+        self.config, self.once = config, once
+        widths = (config.address_width, config.data_width)
+        failure = stream.Signature(line_address_width(config.address_width), always_ready=True)
+        paging = {
+            "write": Out(stream.Signature(WriteRequest(*widths))),
+            "unwritten": In(1),
+            "write_failure": In(failure),
+        }
+        super().__init__(
+            {
+                "active": In(range(config.engines + 1)),
+                "command": In(stream.Signature(struct(COMMANDS[Opcode.LOCATE]))),
+                "completion": Out(stream.Signature(ErrorReport)),
+                "first_hubs": Out(stream.Signature(VID_BITS, always_ready=True)),
+                "records": Out(stream.Signature(RecordBeat)).array(config.outputs),
+                "counters": Out(Counters),
+                "requests": Out(stream.Signature(ReadRequest(*widths))).array(config.clients),
+                "beats": In(stream.Signature(ReadBeat(config.data_width), always_ready=True)).array(config.clients),
+                "failure": In(failure),
+                **(paging if config.paged else {}),
+            }
+        )
+
+    @property
+    def modules(self) -> dict[str, wiring.Component]:
+        """Black boxes due to `once`, by the name of their module."""
+        return {WORKER_MODULE: Worker(self.config)} if self.once else {}
+
+    def elaborate(self, platform: object) -> Module:
+        """Connect the blocks; step through the rounds."""
+        m = Module()
+        config = self.config
+        m.submodules.loader = loader = Loader(config)
+        m.submodules.states = states = StateStore(config)
+        m.submodules.adjacency = adjacency = AdjacencyPort(config) if config.external else AdjacencyStore(config)
+        m.submodules.detector = detector = HubDetector(config)
+        m.submodules.generator = generator = TaskGenerator(config)
+        m.submodules.dispatcher = dispatcher = Dispatcher(config)
+        m.submodules.resolver = resolver = Resolver(config)
+        engines = [Engine(config, number, once=self.once) for number in range(config.engines)]
+        mergers = [RecordMerger(len(range(n, config.workers, config.outputs))) for n in range(config.outputs)]
+
+        settings = Signal(Settings(config))
+        clear = Signal()
+        m.d.comb += dispatcher.active.eq(self.active)
+        for client in range(3):
+            wiring.connect(m, loader.requests[client], wiring.flipped(self.requests[client]))
+            wiring.connect(m, wiring.flipped(self.beats[client]), loader.beats[client])
+        wiring.connect(m, loader.entry, states.entry)
+        if config.external:
+            # The edges are read once to be checked.
+            wiring.connect(m, adjacency.request, wiring.flipped(self.requests[3]))
+            wiring.connect(m, wiring.flipped(self.beats[3]), adjacency.beat)
+        else:
+            wiring.connect(m, loader.write, adjacency.write)
+        wiring.connect(m, detector.o, generator.i)
+        wiring.connect(m, generator.o, dispatcher.i)
+        m.d.comb += [block.settings.eq(settings) for block in (states, detector, resolver)]
+        m.d.comb += [
+            states.scan.eq(detector.scan),
+            states.scans.eq(detector.busy),
+            detector.scanned.eq(states.scanned),
+            detector.clear.eq(clear),
+        ]
+        for n, engine in enumerate(engines):
+            m.submodules[f"engine{n}"] = engine
+            for lane in range(config.lanes):
+                port = n * config.lanes + lane
+                wiring.connect(m, engine.access.request[lane], states.requests[port])
+                m.d.comb += engine.access.answer[lane].eq(states.answers[port])
+            wiring.connect(m, engine.access.line_request, adjacency.requests[n])
+            wiring.connect(m, adjacency.lines[n], engine.access.line)
+        searches = [engines[n % config.engines].searches[n // config.engines] for n in range(config.workers)]
+        records = [engines[n % config.engines].o[n // config.engines] for n in range(config.workers)]
+        for worker, search in enumerate(searches):
+            wiring.connect(m, dispatcher.o[worker], search.task)
+            wiring.connect(m, search.conflict, resolver.conflicts[worker])
+            m.d.comb += [
+                search.number.eq(worker),
+                search.settings.eq(settings),
+                search.decided.eq(resolver.decided[worker]),
+                search.claim.eq(resolver.claims[worker]),
+                resolver.statuses[worker].eq(search.status),
+            ]
+        for n, merger in enumerate(mergers):
+            m.submodules[f"merger{n}"] = merger
+            for port, source in enumerate(records[n :: config.outputs]):
+                wiring.connect(m, source, merger.i[port])
+            wiring.connect(m, merger.o, wiring.flipped(self.records[n]))
+
+        counters = self.counters
+        engines_busy, emitting, merging = (Signal(name=name) for name in ("engines_busy", "emitting", "merging"))
+        m.d.comb += [
+            engines_busy.eq(Cat(search.busy for search in searches).any()),
+            emitting.eq(Cat(engine.emitting for engine in engines).any()),
+            merging.eq(Cat(merger.busy for merger in mergers).any()),
+        ]
+        # Counted by engine, then summed.
+        events = (("edges_read", "read"), ("searches", "began"), ("given_up", "gave_up"), ("retreats", "retreated"))
+        sums = [
+            Signal(Counts(config.lanes * config.searches, config.searches), name=f"sum{n}")
+            for n in range(config.engines)
+        ]
+        for counter, event in events:
+            for n, total in enumerate(sums):
+                m.d.sync += total[event].eq(sum(search.counts[event] for search in searches[n :: config.engines]))
+            m.d.sync += counters[counter].eq(counters[counter] + sum(total[event] for total in sums))
+
+        command = Signal.like(self.command.payload)
+        threshold, error = Signal(32), Signal(ErrorReport)
+        if config.external:
+            m.d.comb += adjacency.base.eq(command.edges * (LINE_BYTES * 8 // config.data_width))
+        loading, paging, failures = Signal(), Signal(), [(self.failure, Error.MEMORY_READ)]
+        if config.paged:
+            pages = states.pages
+            wiring.connect(m, pages.request, wiring.flipped(self.requests[-1]))
+            wiring.connect(m, wiring.flipped(self.beats[-1]), pages.beat)
+            wiring.connect(m, pages.write, wiring.flipped(self.write))
+            m.d.comb += [
+                pages.base.eq(command.state * (LINE_BYTES * 8 // config.data_width)),
+                pages.unwritten.eq(self.unwritten),
+                states.clear.eq(clear),
+                states.loading.eq(loading),
+                paging.eq(states.paging),
+                states.failed.eq(error.code != Error.NONE),
+            ]
+            failures.append((self.write_failure, Error.MEMORY_WRITE))
+        top = (1 << config.node_bits + 1) - 1  # above any degree
+        entry, enters = Signal(loader.entry.payload.shape()), Signal()
+        m.d.sync += [entry.eq(loader.entry.payload), enters.eq(loader.entry.valid & loader.entry.ready)]
+        m.d.comb += [
+            self.first_hubs.valid.eq(enters & (entry.row.degree > settings.threshold)),
+            self.first_hubs.payload.eq(entry.node + settings.first),
+        ]
+        m.d.comb += [loader.command.eq(command), self.completion.payload.eq(error)]
+
+        def fail(code: Error, info: object) -> None:
+            """Keep the first error."""
+            with m.If(error.code == Error.NONE):
+                m.d.sync += [error.code.eq(code), error.info.eq(info)]
+
+        lower = Signal(32)
+
+        def begin(limit: Value) -> list[object]:
+            """Set the threshold of a round."""
+            cut = Mux(limit > top, top, limit)
+            return [threshold.eq(limit), settings.threshold.eq(cut), settings.peak.eq(peak(limit))]
+
+        m.d.comb += lower.eq(
+            Mux(command.halving, threshold >> 1, Mux(threshold > command.step, threshold - command.step, 0))
+        )
+        started = Signal()  # `busy` of a round's blocks follows `start` by a cycle
+        # Vertices that are neither hubs nor in a community.
+        pending = Signal(config.node_bits + 1)
+        new_hub = detector.o.valid & detector.o.ready & ~detector.o.payload.isolated
+        m.d.sync += pending.eq(pending - states.identified - new_hub)
+        idle = ~started & ~detector.busy & ~generator.busy & ~engines_busy
+        calm = Signal()  # the last identified vertices are counted a cycle later
+        m.d.sync += [started.eq(0), calm.eq(idle)]
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += self.command.ready.eq(1)
+                m.d.sync += [command.eq(self.command.payload), error.eq(0)]
+                with m.If(self.command.valid):
+                    m.d.sync += counters.eq(0)
+                    m.next = "CHECK"
+            with m.State("CHECK"):
+                end = Signal(34)
+                m.d.comb += end.eq(command.first_vertex + command.vertices)
+                m.d.sync += [
+                    *begin(command.threshold),
+                    settings.previous.eq(top),
+                    settings.round.eq(0),
+                    settings.c_max.eq(command.c_max),
+                    settings.h_max.eq(command.h_max),
+                    settings.first.eq(command.first_vertex),
+                    settings.vertices.eq(command.vertices),
+                ]
+                m.next = "START"
+                for bad, operand in (
+                    (end > config.nodes, end),
+                    (command.edge_count >= config.edges, command.edge_count),
+                    (command.tiles == 0, command.tiles),
+                    ((command.c_max == 0) | (command.c_max > config.c_max), command.c_max),
+                    ((command.h_max == 0) | (command.h_max[: HUB_WORD.bit_length() - 1] != 0), command.h_max),
+                    ((command.rounds == 0) | (command.rounds > ROUNDS_MAX), command.rounds),
+                ):
+                    with m.If(bad):
+                        m.d.sync += [error.code.eq(Error.BAD_OPERAND), error.info.eq(operand)]
+                        m.next = "FINISH"
+            with m.State("START"):
+                m.d.comb += [loader.start.eq(1), clear.eq(1)]
+                m.d.sync += [started.eq(1), pending.eq(command.vertices)]
+                m.next = "LOAD"
+            with m.State("LOAD"):
+                m.d.sync += counters.load_cycles.eq(counters.load_cycles + 1)
+                with m.If(loader.error.valid):
+                    fail(loader.error.payload.code, loader.error.payload.info)
+                m.d.comb += loading.eq(1)
+                for failure, code in failures:
+                    with m.If(failure.valid):
+                        fail(code, failure.payload)
+                with m.If(~started & ~loader.busy):
+                    m.next = "ROUND"
+                    with m.If((error.code != Error.NONE) | (command.vertices == 0)):
+                        m.next = "FINISH"
+            with m.State("ROUND"):
+                m.d.comb += [detector.start.eq(1), generator.start.eq(1)]
+                m.d.sync += [started.eq(1), counters.locate_cycles.eq(counters.locate_cycles + 1)]
+                m.next = "RUN"
+            with m.State("RUN"):
+                m.d.sync += counters.locate_cycles.eq(counters.locate_cycles + 1)
+                for failure, code in failures:
+                    with m.If(failure.valid):
+                        fail(code, failure.payload)
+                with m.If(idle & calm):
+                    m.d.sync += [
+                        counters.rounds.eq(settings.round + 1),
+                        settings.round.eq(settings.round + 1),
+                        settings.previous.eq(settings.threshold),
+                        *begin(lower),
+                    ]
+                    m.next = "ROUND"
+                    with m.If(threshold == 0):
+                        m.next = "FINISH"
+                    with m.If(settings.round + 1 == command.rounds):
+                        m.next = "FINISH"
+                        with m.If(pending != 0):
+                            fail(Error.ROUNDS, pending)
+                    with m.If((pending == 0) | (error.code != Error.NONE)):
+                        m.next = "FINISH"
+            with m.State("FINISH"):
+                with m.If(~emitting & ~engines_busy & ~paging):
+                    m.d.comb += [merger.finish.eq(1) for merger in mergers]
+                    m.d.sync += started.eq(1)
+                    m.next = "END"
+            with m.State("END"):
+                with m.If(~started & ~merging):
+                    m.next = "COMPLETE"
+            with m.State("COMPLETE"):
+                m.d.comb += self.completion.valid.eq(1)
+                with m.If(self.completion.ready):
+                    m.next = "IDLE"
+        return m

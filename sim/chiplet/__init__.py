@@ -1,1 +1,0 @@
-"""Jobs on a simulated chiplet, and its host."""

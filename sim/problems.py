@@ -1,0 +1,82 @@
+"""Small graphs and networks that benches of whole inferences run."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import sparse
+
+from contracts import Model
+from contracts.dnp.config import ProcessorConfig
+from golden.graph import Graph
+from golden.model.activation import RELU
+from golden.model.float_model import FloatModel
+from golden.model.network import Problem
+from golden.model.quantise import quantise
+
+__all__ = ["CORNERS", "corner_graph", "random_graph", "random_problem"]
+
+#: Corner graphs by name: number of nodes and undirected edges as the user might give them.
+CORNERS: dict[str, tuple[int, list[tuple[int, int]]]] = {
+    "empty": (0, []),
+    "one node": (1, []),
+    "no edges": (5, []),
+    "one edge": (2, [(0, 1)]),
+    "path": (7, [(n, n + 1) for n in range(6)]),
+    "star": (40, [(0, n) for n in range(1, 40)]),
+    "clique": (9, [(a, b) for a in range(9) for b in range(a)]),
+    "two components": (8, [(0, 1), (1, 2), (2, 0), (4, 5), (5, 6), (6, 7)]),
+    "isolated nodes": (9, [(1, 3), (3, 7)]),
+    "self loops": (4, [(0, 0), (0, 1), (2, 2), (2, 3)]),
+    "duplicate edges": (4, [(0, 1), (1, 0), (0, 1), (2, 3), (2, 3)]),
+}
+
+
+def _features(random: np.random.Generator, nodes: int, features: int, density: float) -> np.ndarray | sparse.csr_array:
+    values = random.normal(size=(nodes, features)).astype(np.float32)
+    if density >= 1:
+        return values
+    return sparse.csr_array(values * (random.random((nodes, features)) < density))
+
+
+def corner_graph(name: str, features: int, density: float, seed: int) -> Graph:
+    """Corner graph of a name with random features; a density below 1 makes them sparse."""
+    nodes, pairs = CORNERS[name]
+    ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    rows = _features(np.random.default_rng(seed), nodes, features, density)
+    return Graph.from_edges(name, nodes, ends[:, 0], ends[:, 1], features=rows, symmetrise=True)
+
+
+def random_graph(seed: int, nodes: int, edges: int, features: int, density: float) -> Graph:
+    """Directed random graph with a few nodes of high degree."""
+    random = np.random.default_rng(seed)
+    sources = (nodes * random.random(edges) ** 2).astype(np.int64)
+    destinations = random.integers(0, nodes, edges)
+    rows = _features(random, nodes, features, density)
+    return Graph.from_edges(f"random {seed}", nodes, sources, destinations, features=rows)
+
+
+def random_problem(
+    graph: Graph,
+    model: Model,
+    widths: Sequence[int],
+    seed: int,
+    activation: str = RELU,
+    core: ProcessorConfig | None = None,
+) -> Problem:
+    """Quantised network with random weights.
+
+    Parameters
+    ----------
+    widths
+        Output features of its layers.
+    activation
+        Between them.
+    core
+        Sizes of the neural chip's processors.
+    """
+    random = np.random.default_rng(seed)
+    shapes = list(zip([graph.feature_count, *widths], widths, strict=False))
+    eps = tuple(float(random.uniform(-0.9, 2)) if model == Model.GIN else 0.0 for _ in shapes)
+    weights = tuple(random.normal(size=shape) / np.sqrt(shape[0]) for shape in shapes)
+    biases = tuple(random.normal(size=shape[1]) for shape in shapes)
+    return quantise(FloatModel(model, weights, biases, eps, activation), graph, core=core)

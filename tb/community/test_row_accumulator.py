@@ -1,0 +1,199 @@
+"""Row accumulator: steps in any order against plain integers, sums used at once, a row twice, cycles, resets."""
+
+import random
+from collections import deque
+from typing import Any
+
+import cocotb
+import pytest
+
+from contracts import VALUE_BITS
+from hw.community.formats import CommunityConfig
+from hw.community.row_accumulator import RowAccumulator
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
+from sim.harness.codec import Codec
+from tb.community.beside import Beside, settings_of
+
+SIZES: tuple[dict[str, Any], ...] = (
+    {"lanes": 4, "width": 8, "columns": 16, "max_out": 6, "weight_rows": 16, "data_width": 64},
+    {"lanes": 8, "width": 16, "columns": 32, "max_out": 35, "weight_rows": 64, "partials": True},
+)
+COUNTERS = ("worked", "gross", "formed")
+
+Step = dict[str, int]
+Vector = list[int]
+
+
+def row_accumulator(**sizes: Any) -> Beside:
+    """Return a row accumulator beside the memories of vectors and of sums."""
+    return Beside(Beside(RowAccumulator(CommunityConfig(**sizes)), "vectors"), "total", "sums", sees=True)
+
+
+def steps_of(rng: random.Random, rows: int, config: CommunityConfig) -> list[Step]:
+    """Return random steps of a record, and its end: a few operands again and again, sums of sums, the same rows."""
+    formed, steps = rows, []
+    repeats = rng.random() < 0.5
+    operand, row = rng.randrange(rows), rng.randrange(rows)
+    for _ in range(rng.randint(1, 3 * rows)):
+        form = rng.random() < 0.4 and formed < config.columns
+        if not repeats or rng.random() < 0.3:
+            operand, row = rng.randrange(formed), rng.randrange(rows)
+        step = {"active": 1, "form": int(form), "row": row, "left": rng.randrange(formed), "right": operand}
+        steps.append({**step, "index": formed if form else operand, "negative": 0 if form else rng.getrandbits(1)})
+        if form:
+            # The next step uses it at once, more often than not.
+            operand = rng.choice((formed, formed, operand))
+            formed += 1
+    others = {name: rng.getrandbits(1) for name in ("negative", "row", "index", "left", "right")}
+    return [*steps, {**others, "active": 0, "last": 1}]
+
+
+class Sums:
+    """A bench around a row accumulator: fills vectors, computes the sums of every record and compares them at its end.
+
+    Parameters
+    ----------
+    bench
+        Its streams.
+    config
+        Sizes.
+    """
+
+    def __init__(self, bench: Bench, config: CommunityConfig) -> None:
+        self.bench, self.config = bench, config
+        self.base = bench.random.randrange(config.slots)
+        #: The first place of every record, and the sums of the rows that it touches.
+        self.expected: deque[tuple[int, dict[int, list[Vector]]]] = deque()
+        self.counted, self.wanted = dict.fromkeys(COUNTERS, 0), dict.fromkeys(COUNTERS, 0)
+        self.watcher = cocotb.start_soon(self._watch())
+
+    async def _watch(self) -> None:
+        while True:
+            await self.bench.cycles(1)
+            for name in COUNTERS:
+                self.counted[name] += int(getattr(self.bench.dut, name).value)
+
+    def set(self, last_chunk: int) -> None:
+        """Choose the length of vectors."""
+        self.bench.dut.settings.value = settings_of(self.config, self.bench.random, last_chunk=last_chunk)
+        self.chunks = last_chunk + 1
+
+    async def send(self, batches: list[tuple[int, list[Step]]]) -> None:
+        """Fill the vectors of records, then hand the records and their steps over."""
+        bench, config, rng = self.bench, self.config, self.bench.random
+        low = -(1 << VALUE_BITS - 1)
+        for rows, steps in batches:
+            record = {"base": self.base, "rows": rows, "nodes": rng.randint(0, rows), "single": rng.getrandbits(1)}
+            columns: list[list[Vector]] = []
+            for row in range(rows):
+                place, chunks = (self.base + row) % config.slots, []
+                high = rng.getrandbits(1) if config.partials else 0
+                for chunk in range(self.chunks):
+                    values = [rng.choice((low, ~low, rng.randrange(low, -low))) for _ in range(config.lanes)]
+                    data = {"data": values, **({"high": high} if config.partials else {})}
+                    bench.drive("fill", [{"address": place * config.chunks + chunk, "data": data}])
+                    chunks.append([value << VALUE_BITS * high for value in values])
+                columns.append(chunks)
+            self.expected.append((self.base, self._sums(columns, steps)))
+            self.base = (self.base + rows) % config.slots
+            bench.expect("o", [record])
+            await bench.until(lambda: not bench.drivers["fill"].busy_words)
+            bench.drive("record", [record])
+            bench.drive("i", steps)
+
+    def _sums(self, columns: list[list[Vector]], steps: list[Step]) -> dict[int, list[Vector]]:
+        """Return the sums of the rows that the steps touch."""
+        sums: dict[int, list[Vector]] = {}
+
+        def add(one: list[Vector], other: list[Vector], sign: int) -> list[Vector]:
+            return [[a + sign * b for a, b in zip(x, y, strict=True)] for x, y in zip(one, other, strict=True)]
+
+        nothing = [[0] * self.config.lanes for _ in range(self.chunks)]
+        for step in steps[:-1]:
+            right = columns[step["right"]]
+            if step["form"]:
+                columns.append(add(columns[step["left"]], right, 1))
+            else:
+                sums[step["row"]] = add(sums.get(step["row"], nothing), right, -1 if step["negative"] else 1)
+            self.wanted["worked"] += self.chunks
+            self.wanted["formed" if step["form"] else "gross"] += 1
+        return sums
+
+    async def done(self) -> int:
+        """Wait for all records, then compare sums and counts; return the cycle of the last."""
+        cycle = await self.bench.drain(50_000, quiet=2)
+        for base, sums in self.expected:
+            for row, chunks in sums.items():
+                for chunk, wanted in enumerate(chunks):
+                    await self.compare((base + row) % self.config.slots * self.config.chunks + chunk, wanted)
+        self.expected.clear()
+        assert self.counted == self.wanted
+        return cycle
+
+    async def compare(self, address: int, wanted: Vector) -> None:
+        """Compare a chunk of the sums, which wrap around."""
+        dut, mask = self.bench.dut, (1 << self.config.sum_bits) - 1
+        dut.look__address.value = address
+        await self.bench.cycles(2)
+        found = Codec(self.config.chunk).unpack(int(dut.look__data.value))
+        assert [value & mask for value in found] == [value & mask for value in wanted]
+
+    async def batch(self) -> None:
+        """Sum up as many random records as there are places."""
+        rng, room, batches = self.bench.random, self.config.slots, []
+        while room:
+            rows = min(room, rng.randint(1, self.config.width))
+            batches.append((rows, steps_of(rng, rows, self.config)))
+            room -= rows
+        await self.send(batches)
+        await self.done()
+
+
+async def begin(dut: Any, **pace: Any) -> Sums:
+    bench = await start(dut, row_accumulator(**parameters()), **pace)
+    return Sums(bench, CommunityConfig(**parameters()))
+
+
+@cocotb.test()
+@cocotb.parametrize(idle=[0.0, 0.3, 0.7], stall=[0.0, 0.5])
+async def steps_are_summed_up(dut: Any, idle: float, stall: float) -> None:
+    sums = await begin(dut, idle=idle, stall=stall)
+    for _ in range(5):
+        for last_chunk in (0, sums.bench.random.randrange(sums.config.chunks), sums.config.chunks - 1):
+            sums.set(last_chunk)
+            await sums.batch()
+
+
+@cocotb.test()
+async def a_chunk_is_added_in_every_cycle(dut: Any) -> None:
+    """Take as many cycles for a record as its steps have chunks, and one to begin and one to end."""
+    sums = await begin(dut)
+    rng, config = sums.bench.random, sums.config
+    for last_chunk in range(config.chunks):
+        sums.set(last_chunk)
+        for rows in (1, config.width):
+            steps = steps_of(rng, rows, config)
+            await sums.send([(rows, steps)])
+            began = sums.bench.cycle
+            assert await sums.done() - began == (len(steps) - 1) * sums.chunks + 3
+
+
+@cocotb.test()
+async def a_reset_leaves_nothing(dut: Any) -> None:
+    sums = await begin(dut, stall=0.2)
+    bench, config = sums.bench, sums.config
+    for _ in range(10):
+        sums.set(bench.random.randrange(config.chunks))
+        await sums.send([(config.width, steps_of(bench.random, config.width, config)) for _ in range(2)])
+        await bench.cycles(bench.random.randrange(60))
+        sums.watcher.cancel()
+        await bench.reset()
+        sums = Sums(bench, config)
+        sums.set(bench.random.randrange(config.chunks))
+        await sums.batch()
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_row_accumulator(sizes: dict[str, Any]) -> None:
+    simulate(row_accumulator(**sizes), __name__, parameters=sizes)

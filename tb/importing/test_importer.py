@@ -1,0 +1,200 @@
+"""From a state dict to a network that runs, through the library and through the command line."""
+
+import json
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from contracts import Model
+from contracts.errors import InputError
+from golden.datasets import load
+from golden.datasets.archive import read_archive
+from golden.importing.convert import RefusalsError
+from golden.importing.importer import Imported, import_model, read_network
+from golden.importing.layers import Options
+from golden.model.weights import read_weights
+from scripts.cli import main
+from scripts.flows.importing import import_network
+from tb.importing.state_dicts import batch_norm, gat, gcn, gin, linear, sage, saved
+
+KARATE = load("karate")
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+def read(folder: Path, arrays: dict[str, Any], **options: Any) -> Imported:
+    return import_model(saved(folder, arrays), Options(**options))
+
+
+def rootless(*widths: int) -> dict[str, Any]:
+    arrays: dict[str, Any] = {}
+    for number, (f_in, f_out) in enumerate(pairwise(widths)):
+        arrays |= linear(f"convs.{number}.lin_l", f_in, f_out)
+    return arrays
+
+
+@pytest.mark.parametrize(
+    ("arrays", "options", "message"),
+    [
+        (linear("head", 2, 2), {}, "head: is a Linear, a layer without neighbours; expected a network that ends in"),
+        (sage("s", 2, 2), {}, r"s: has a weight of its own for the node \(root_weight=True\); expected SAGEConv\(...,"),
+        (linear("s.lin_l", 2, 2), {}, "s: takes the mean of the neighbours without the node; expected .* --self-loops"),
+        (
+            linear("s.lin_l", 2, 2),
+            {"aggregation": "max"},
+            "s: takes the maximum of the neighbours; expected aggr='mean'",
+        ),
+        (gin("g", 2, 4, 2), {}, "g: has a perceptron of 2 Linears inside; expected GINConv"),
+        (gin("g", 2, 2), {"plain_last": False}, "g: has an activation inside; expected GINConv"),
+        (gat("a", 2, 1, 2, bias=2), {}, "a: computes attention with 2 heads; expected GCNConv"),
+        (gin("g", 2, 2), {}, "has layers of different kinds: conv1 is gcn, g is gin; expected one kind of layer"),
+        (
+            batch_norm("bn", 2),
+            {"act_first": True, "order": ("conv1", "bn", "conv2")},
+            "conv1: has its BatchNorm behind",
+        ),
+    ],
+)
+def test_what_the_machine_lacks_is_named_with_a_way_out(
+    tmp_path: Path, arrays: dict[str, Any], options: dict[str, Any], message: str
+) -> None:
+    last = gcn("conv2", 2, 2) if "order" in options else {}
+    given = options if last else options | {"order": ("conv1", next(iter(arrays)).partition(".")[0])}
+    with pytest.raises(InputError, match=message) as refused:
+        read(tmp_path, gcn("conv1", 34, 2) | arrays | last, **given).network()
+    assert "\n" not in str(refused.value)
+
+
+def test_a_network_of_one_layer_has_no_name(tmp_path: Path) -> None:
+    arrays = {key.removeprefix("conv."): array for key, array in gat("conv", 34, 2, 1, bias=2).items()}
+    with pytest.raises(InputError, match=r"net\.safetensors: computes attention with 1 head;"):
+        read(tmp_path, arrays).network()
+    arrays = {key.removeprefix("conv."): array for key, array in gcn("conv", 34, 2).items()}
+    assert read(tmp_path, arrays).network().model == Model.GCN
+
+
+def test_layers_without_an_activation_between_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(RefusalsError, match="module_0: has no activation behind it"):
+        read(tmp_path, gcn("module_0", 34, 3) | gcn("module_1", 3, 2)).network()
+
+
+@pytest.mark.parametrize(
+    ("aggregation", "loops", "model", "eps"),
+    [("mean", True, Model.SAGE, 0.0), ("sum", False, Model.GIN, -1.0), ("sum", True, Model.GIN, 0.0)],
+)
+def test_sage_without_root_weight_is_a_mean_or_a_sum(
+    tmp_path: Path, aggregation: str, loops: bool, model: Model, eps: float
+) -> None:
+    arrays = rootless(34, 5, 2)
+    network = read(tmp_path, arrays, aggregation=aggregation, self_loops=loops).network()
+    assert (network.model, network.eps) == (model, (eps, eps))
+    # The formula of `SAGEConv`, dense.
+    adjacency = KARATE.adjacency.toarray() + np.eye(KARATE.nodes) * loops
+    if aggregation == "mean":
+        adjacency = adjacency / adjacency.sum(axis=1, keepdims=True)
+    rows: Any = KARATE.features.toarray().astype(float)
+    for number in range(2):
+        rows = adjacency @ rows @ arrays[f"convs.{number}.lin_l.weight"].T + arrays[f"convs.{number}.lin_l.bias"]
+        rows = np.maximum(rows, 0) if number == 0 else rows
+    np.testing.assert_allclose(network.forward(KARATE)[-1][1], rows, atol=1e-5)
+
+
+def test_self_loops_add_one_to_eps(tmp_path: Path) -> None:
+    arrays = gin("conv", 34, 2) | {"conv.eps": np.array([0.25], np.float32)}
+    assert read(tmp_path, arrays).network().eps == (0.25,)
+    assert read(tmp_path, arrays, self_loops=True).network().eps == (1.25,)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"activation": "gelu"}, "--activation: there is no 'gelu'.*; expected one of relu, sigmoid, tanh, elu"),
+        ({"aggregation": "lstm"}, "--aggr: there is no 'lstm'"),
+        ({"heads": "sum"}, "--heads: there is no 'sum'"),
+        ({"aggregation": "max"}, "--aggr: does nothing without a SAGEConv"),
+        ({"heads": "mean"}, "--heads: does nothing without a GATConv"),
+        ({"negative_slope": 0.1}, "--negative-slope: does nothing without a GATConv"),
+        ({"plain_last": False}, "--no-plain-last: does nothing without a GINConv"),
+        ({"self_loops": True}, "--self-loops: does nothing without a SAGEConv or GINConv"),
+        ({"act_first": True}, "--act-first: does nothing without a BatchNorm"),
+        ({"norm_eps": 0.1}, "--norm-eps: does nothing without a BatchNorm"),
+    ],
+)
+def test_options_that_are_wrong_or_idle_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, gcn("conv", 34, 2), **options)
+
+
+def test_numbers_that_overflow_with_the_norm_are_refused(tmp_path: Path) -> None:
+    arrays = gcn("conv1", 34, 2) | batch_norm("bn1", 2) | gcn("conv2", 2, 2)
+    arrays["conv1.lin.weight"] = np.full((2, 34), 1e300)
+    arrays["bn1.weight"] = np.full(2, 1e300)
+    with pytest.raises(InputError, match=r"net\.safetensors, layer0: has a number that is not finite"):
+        read(tmp_path, arrays).network()
+
+
+def test_what_was_taken_for_granted_is_said(tmp_path: Path) -> None:
+    found = read_network(saved(tmp_path, gcn("conv1", 34, 5) | gcn("conv2", 5, 2)), None, KARATE)
+    assert found.network.model == Model.GCN
+    (note,) = found.notes
+    assert note.endswith("relu between layers, GCNConv with normalisation and self loops")
+    assert "edges without self loops" in read(tmp_path, gin("conv", 34, 2)).assumptions()
+    assert "aggr='mean'" in read(tmp_path, sage("conv", 34, 2)).assumptions()
+    assert "negative_slope=0.2" in read(tmp_path, gat("conv", 34, 2, 1)).assumptions()
+
+
+def test_the_model_asked_for_must_be_that_of_the_file(tmp_path: Path) -> None:
+    path = saved(tmp_path, gcn("conv", 34, 2))
+    assert read_network(path, Model.GCN, KARATE).network.model == Model.GCN
+    with pytest.raises(InputError, match=r"net\.safetensors: is gcn; expected sage, as asked for"):
+        read_network(path, Model.SAGE, KARATE)
+
+
+def test_an_archive_is_written_and_gives_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = FIXTURES / "gin-linear-karate.safetensors"
+    assert import_network(path, Options(), tmp_path / "net.npz") == []
+    assert "net.npz: gin, 34 - 8 - 2; atoll run DATASET --model-file" in capsys.readouterr().out.replace("\n", "")
+    kept, direct = read_weights(str(tmp_path / "net.npz")), import_model(str(path)).network()
+    assert kept.eps == direct.eps
+    for left, right in zip(kept.forward(KARATE)[-1], direct.forward(KARATE)[-1], strict=True):
+        np.testing.assert_array_equal(left, right)
+    with pytest.raises(InputError, match=r"--out .*net.pt: has another suffix; expected a file net.npz"):
+        import_network(path, Options(), tmp_path / "net.pt")
+
+
+def ended(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["atoll", *words])
+    with pytest.raises(SystemExit) as end:
+        main()
+    return int(end.value.code or 0)
+
+
+def test_every_layer_that_is_refused_has_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = str(FIXTURES / "gat-karate.safetensors")
+    assert ended(monkeypatch, "import", path) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(", ")[2][:8] for line in lines] == ["convs.0:", "convs.1:"]
+    assert not list(tmp_path.iterdir())
+    assert ended(monkeypatch, "run", "karate", "--no-rtl", "--model-file", path) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_state_dict_runs_as_it_is_and_as_an_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = str(FIXTURES / "gcn-norm-karate.safetensors")
+    assert ended(monkeypatch, "import", path) == 0
+    for model_file, out in ((path, "direct"), ("net.npz", "archive")):
+        words = ("run", "karate", "--no-rtl", "--model-file", model_file, "-o", out)
+        assert ended(monkeypatch, *words) == 0
+    assert "taken for granted: relu between layers" in " ".join(capsys.readouterr().err.split())
+    direct, archive = (read_archive(str(tmp_path / out / "predictions.npz"), "") for out in ("direct", "archive"))
+    np.testing.assert_array_equal(direct["results"], archive["results"])
+    assert json.loads((tmp_path / "direct/result.json").read_text())["model"]["layers"] == [[34, 12], [12, 12], [12, 2]]

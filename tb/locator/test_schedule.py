@@ -1,0 +1,113 @@
+"""Schedules: thresholds fall to 0, and those that cannot are refused."""
+
+import pytest
+
+from contracts.communities import ROUNDS_MAX
+from contracts.errors import InputError
+from golden.datasets import load
+from golden.locator.locator import Limits, locate
+from golden.locator.partition import partition
+from golden.locator.schedule import ANY, SLOW, Choice, Schedule, falling, quarter
+
+
+def thresholds(schedule: Schedule) -> list[int]:
+    found = [schedule.threshold]
+    while found[-1]:
+        found.append(schedule.after(found[-1]))
+    return found
+
+
+def test_a_threshold_halves_or_falls_by_its_step_to_zero() -> None:
+    assert thresholds(Schedule(16, True)) == [16, 8, 4, 2, 1, 0]
+    assert thresholds(Schedule(7, False, 3)) == [7, 4, 1, 0]
+    assert thresholds(Schedule(0, False, 0)) == [0]
+
+
+@pytest.mark.parametrize("threshold", [0, 1, 2, 3, 16, 1023])
+@pytest.mark.parametrize(("halving", "step"), [(True, 0), (False, 1), (False, 5)])
+def test_the_least_number_of_rounds_is_exact(threshold: int, halving: bool, step: int) -> None:
+    needed = len(thresholds(Schedule(threshold, halving, step)))
+    if needed <= ROUNDS_MAX:
+        Schedule(threshold, halving, step, needed).require_end()
+    if needed > 1:
+        with pytest.raises(InputError, match=f"at least {needed}, until the threshold is 0"):
+            Schedule(threshold, halving, step, min(needed - 1, ROUNDS_MAX)).require_end()
+
+
+@pytest.mark.parametrize(
+    ("name", "threshold"),
+    [
+        ("synthetic:empty,nodes=3", 0),
+        ("synthetic:empty,nodes=1", 0),
+        ("synthetic:cycle,nodes=9", 4),
+        ("synthetic:clique,nodes=30", 16),
+        ("karate", 9),
+    ],
+)
+def test_a_run_falls_from_twice_the_mean_degree(name: str, threshold: int) -> None:
+    graph = load(name)
+    schedule = falling(graph)
+    schedule.require_end()
+    assert schedule == Schedule(threshold, False, 1)
+    assert locate(graph, schedule).edges_read <= locate(graph, SLOW).edges_read
+
+
+def test_a_threshold_that_never_falls_is_refused() -> None:
+    with pytest.raises(InputError, match="is 0, so the threshold never falls; expected at least 1"):
+        Schedule(5, False, 0).require_end()
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"threshold": -1}, "schedule, threshold: is -1"),
+        ({"threshold": 1 << 32}, "schedule, threshold"),
+        ({"step": 1 << 16}, "schedule, step"),
+        ({"rounds": 0}, "schedule, rounds: is 0; expected 1..1,023"),
+        ({"rounds": 1024}, "schedule, rounds: is 1024"),
+    ],
+)
+def test_values_out_of_range_are_refused(fields: dict[str, int], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Schedule(**fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "hubs", "communities", "largest"),
+    [
+        ("karate", 5, 14, 8),
+        ("davis", 11, 9, 8),
+        ("florentine", 3, 6, 4),
+        ("les-miserables", 17, 22, 10),
+        ("digits", 1288, 225, 27),
+        ("synthetic:power-law", 73, 74, 31),
+        ("synthetic:community,nodes=240,degree=5,classes=30,mixing=0.05", 36, 30, 37),
+    ],
+)
+def test_small_graphs_come_apart_by_default(name: str, hubs: int, communities: int, largest: int) -> None:
+    """As docs/locator.md has it."""
+    graph = load(name)
+    found = partition(graph, falling(graph), Limits(quarter(graph)))
+    assert (len(found[0]), len(found[1])) == (hubs, communities)
+    assert max(len(nodes) for nodes, _ in found[1]) == largest
+
+
+@pytest.mark.parametrize(("nodes", "most"), [(1, 5), (23, 5), (24, 6), (255, 63), (256, 64), (10_000, 64)])
+def test_a_community_is_a_quarter_of_the_graph_at_most(nodes: int, most: int) -> None:
+    assert quarter(load(f"synthetic:empty,nodes={nodes}")) == most
+
+
+def test_what_is_not_chosen_follows_from_the_graph() -> None:
+    graph = load("karate")
+    assert ANY.schedule(graph) == falling(graph) == Schedule(9, False, 1)
+    assert Choice(threshold=4).schedule(graph) == Schedule(4, False, 1)
+    assert Choice(step=3).schedule(graph) == Schedule(9, False, 3)
+    assert Choice(halving=True).schedule(graph) == Schedule(9, True, 1)
+    assert not ANY
+    assert all([Choice(0), Choice(step=1), Choice(halving=True), Choice(c_max=64)])
+    with pytest.raises(InputError, match="--step: does nothing where the threshold halves"):
+        Choice(step=2, halving=True)
+    with pytest.raises(InputError, match="so the threshold never falls"):
+        Choice(step=0).schedule(graph)
+    with pytest.raises(InputError, match="schedule, rounds: is 1023; expected at least 2001"):
+        Choice(threshold=2000).schedule(graph)

@@ -1,0 +1,86 @@
+"""Outcomes of jobs and how they are judged, without a simulation; the tops that a machine is simulated in."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from contracts import Error
+from hw.chiplet.config import GatherChipletConfig
+from hw.machine import machine_of
+from hw.pe.formats import PEConfig
+from hw.ring.formats import RingConfig
+from sim.models.recorders import recorder_plusargs, recording
+from sim.runner.host import Run
+from sim.runner.jobs import Expected, Outcome
+from sim.runner.phases import Phase
+from sim.runner.top import machine_top
+
+PE = PEConfig(lanes=2, data_width=64, weight_rows=64, max_out=8)
+CONFIG = GatherChipletConfig(groups=1, pes=1, pe=PE, depth=32)
+ROWS = np.arange(6, dtype=np.int16).reshape(3, 2)
+
+
+def one(began: int, ended: int, error: Error = Error.NONE, info: int = 0) -> Run:
+    completion = {"error": int(error), "layer": 0, "tag": 0, "info": info}
+    return Run(completion, began, ended, [Phase(0, "combine", 5, began + 1)], {}, {})
+
+
+OUTCOME = Outcome([one(10, 30), one(12, 41, Error.PEER, 7)], [{"flits": 3}, {"flits": 4}], {0: ROWS}, None, False)
+EXPECTED = Expected(
+    errors=[Error.NONE, [Error.LINK, Error.PEER]],
+    infos=[0, {Error.LINK: None, Error.PEER: [6, 7]}],
+    results=[ROWS],
+    links={"flits": [3, 4]},
+    phases=[[(0, "combine")]] * 2,
+)
+
+
+def test_time_runs_from_the_first_start_to_the_last_completion() -> None:
+    assert OUTCOME.cycles == 31
+    assert [run.cycles for run in OUTCOME.runs] == [20, 29]
+    assert replace(OUTCOME, runs=OUTCOME.runs[:1]).run.cycles == 20
+    with pytest.raises(ValueError, match="too many values"):
+        _ = OUTCOME.run
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda outcome: replace(outcome, runs=[one(10, 30, Error.LINK), outcome.runs[1]]),
+        lambda outcome: replace(outcome, runs=[one(10, 30, info=1), outcome.runs[1]]),
+        lambda outcome: replace(outcome, runs=[outcome.runs[0], one(12, 41, Error.PEER, 8)]),
+        lambda outcome: replace(outcome, runs=[replace(outcome.runs[0], phases=[]), outcome.runs[1]]),
+        lambda outcome: replace(outcome, links=[{"flits": 3}, {"flits": 5}]),
+        lambda outcome: replace(outcome, results={0: ROWS + 1}),
+    ],
+    ids=["error", "info", "info by error", "phases", "links", "results"],
+)
+def test_each_difference_fails(change: Callable[[Outcome], Outcome]) -> None:
+    EXPECTED.judge(OUTCOME)
+    with pytest.raises(AssertionError):
+        EXPECTED.judge(change(OUTCOME))
+
+
+def test_a_chiplet_alone_has_the_names_of_the_first_of_a_ring() -> None:
+    """So that one host drives both; what belongs to links is missing."""
+    ring = RingConfig(chiplets=2, link_width=64, slots=2, max_out=8, window=2, bitmap=64)
+    alone = machine_top(machine_of(CONFIG), None, "chiplet", "top", 64)
+    several = machine_top(machine_of(CONFIG, ring=ring), ring, "chiplet", "top", 64)
+    for text in (alone, several):
+        for port in ("c0_start__valid", "c0_done__payload", "mem0_load", "mem0_bytes_read", "mem_latency", "rst"):
+            assert f"{port}," in text or f"{port}\n" in text, port
+    for name in ("link0_flits", "position", "link_monitor", "c1_start__valid"):
+        assert name in several
+        assert name not in alone
+
+
+def test_recorders_of_each_chiplet_have_files_of_their_own() -> None:
+    folder = Path("folder")
+    arguments = recorder_plusargs(folder, 2)
+    assert len(set(arguments)) == 4
+    for kind in ("activity", "records"):
+        for number in range(2):
+            assert f"+{kind}{number}={recording(kind, folder, number)}" in arguments
