@@ -85,7 +85,7 @@ def test_training_learns_the_clubs_and_repeats_itself(model: Model) -> None:
     assert not np.array_equal(first.weights[0], other.weights[0])
 
 
-@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("layers", [1, 2, 3, 32])
 def test_layers_have_the_widths_asked_for(layers: int) -> None:
     floating = train(KARATE, Model.SAGE, Training(layers=layers, hidden=7, epochs=1))
     widths = [34, *[7] * (layers - 1), KARATE.classes]
@@ -112,7 +112,7 @@ def test_nothing_to_learn_from_is_refused() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"layers": 0}, {"layers": 4}, {"hidden": 0}, {"dropout": 1.0}, {"rate": 0.0}, {"epochs": 0}, {"seed": -1}],
+    [{"layers": 0}, {"layers": 33}, {"hidden": 0}, {"dropout": 1.0}, {"rate": 0.0}, {"epochs": 0}, {"seed": -1}],
 )
 def test_settings_out_of_range_are_refused_by_name(change: dict[str, float]) -> None:
     (name,) = change
