@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from contracts import Error
+from contracts import Error, Opcode
 from golden.attributes.batch import BatchImage
 from golden.community.image import build_community_image, build_community_images, tiles_of
 from golden.community.tiles import Room, Subgraph, cut
@@ -255,7 +255,7 @@ def simulate(
         working=[activity(folder, n) for n in range(sizes.chiplets)],
         hidden=results.get(layers - 2),
         ring=_traffic(placed, outcome.links) if sizes.ring else None,
-        aggregation=_aggregation(problem.graph, layers, counters) if sizes.community else None,
+        aggregation=_aggregation(problem.graph, images[0], counters) if sizes.community else None,
         communities=_communities(counters, images, placed.search) if placed.search else None,
         located=found,
     )
@@ -353,10 +353,12 @@ def room_of(config: CommunityChipletConfig) -> Room:
     return Room(config.locator.nodes, config.locator.edges, config.units, config.hubs)
 
 
-def _aggregation(graph: Graph, layers: int, counters: Sequence[dict[str, int]]) -> Aggregation:
+def _aggregation(graph: Graph, image: Image, counters: Sequence[dict[str, int]]) -> Aggregation:
+    """Count additions of vectors; without shared sums, each block of columns of a layer has one for each entry."""
+    blocks = sum(command.opcode == Opcode.LOAD_WEIGHTS for command in image.commands)
     gross = sum(counts["gross"] for counts in counters)
     return Aggregation(
-        baseline=layers * (graph.nodes + graph.edge_count),
+        baseline=blocks * (graph.nodes + graph.edge_count),
         gross=gross,
         net=gross + sum(counts["formed"] for counts in counters),
     )

@@ -92,13 +92,18 @@ depth = 64
 )
 
 
+#: Wider than its PEs.
+HIDDEN = 24
+
+
 def test_one_run_has_everything(tmp_path: Path) -> None:
-    """Communities, ring, tiles, neural chips, a head that learns, and mini-batches through the caches."""
+    """Communities, ring, tiles, blocks of columns, neural chips, a head that learns, and mini-batches."""
     (tmp_path / "whole.toml").write_text(WHOLE)
     request = Request(
         "karate",
         config=str(tmp_path / "whole.toml"),
         placement="communities",
+        hidden=HIDDEN,
         activation="tanh",
         head=2,
         sampling=Sampling(3, (4, 3)),
@@ -106,6 +111,9 @@ def test_one_run_has_everything(tmp_path: Path) -> None:
     )
     result = run(request)
     assert result["bit_exact"] is True
+    # Two blocks, and the one of the second layer.
+    graph = load("karate")
+    assert result["aggregation"]["baseline"] == 3 * (graph.nodes + graph.edge_count)
     assert all(value is not None for key, value in result.items() if key not in ("commit", "differences"))
     assert result["differences"] == []
     assert result["cycles_by_phase"]["layer0.neural"] > 0
@@ -114,7 +122,7 @@ def test_one_run_has_everything(tmp_path: Path) -> None:
     assert max(result["communities"]["tiles"]) > 1
     batch, cache = result["batch"], result["attribute_cache"]
     assert batch["bit_exact"] is result["head"]["bit_exact"] is True
-    tested = load("karate").test.sum()
+    tested = graph.test.sum()
     assert sum(batch["batches"]) >= tested / 3
     assert cache["requests"] == batch["positions"] > tested
     assert cache["requests"] == cache["misses"] + cache["in_place"] + cache["cached"] + cache["moved"]
