@@ -5,7 +5,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for, exact_log2
 
-from contracts import ROW_BYTES, VALUE_BITS, Opcode
+from contracts import ROW_BYTES, Opcode
+from contracts.weights import GRANULE
 from hw.memory.formats import WORD_BYTES
 from hw.pe.formats import PEConfig
 
@@ -13,7 +14,7 @@ __all__ = ["WORDS_OF_GRANULE", "LayerSizes"]
 
 #: Words of 32 bits in 32 bytes, to which rows are padded.
 WORDS_OF_GRANULE = ROW_BYTES // WORD_BYTES
-_ELEMENTS_OF_GRANULE = exact_log2(ROW_BYTES * 8 // VALUE_BITS)
+_ELEMENTS_OF_GRANULE = exact_log2(GRANULE)
 #: Most rows of a weight matrix: a sparse entry names one with 16 bits.
 _MAX_IN = 1 << 16
 #: Offsets are counted in 32 bits, and there is one more than segments.

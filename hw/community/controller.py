@@ -8,8 +8,9 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import bits_for, exact_log2
 
-from contracts import COMMAND_BYTES, COMMANDS, ROW_BYTES, VALUE_BITS, Activation, Error, Opcode
+from contracts import COMMAND_BYTES, COMMANDS, ROW_BYTES, Activation, Error, Opcode
 from contracts.scale import MANTISSA_FRACTION
+from contracts.weights import GRANULE
 from hw.command.checks import Check, refuse
 from hw.command.front_end import CommandFrontEnd
 from hw.community.feature_reader import FeatureSettings
@@ -34,7 +35,6 @@ _SLOTS = {
     Opcode.PROCESS: ("features", "feature_offsets", "scales_source", "results", "scales_destination"),
 }
 _WORDS_OF_GRANULE = ROW_BYTES // WORD_BYTES
-_ELEMENTS_OF_GRANULE = ROW_BYTES * 8 // VALUE_BITS
 _MAX_IN = 1 << 16
 #: Cycles in a row in which nothing moves, so that nothing is on its way between two blocks.
 _QUIET = 7
@@ -293,7 +293,7 @@ class Controller(wiring.Component):
                 sizes.f_in.eq(load.f_in),
                 sizes.f_out.eq(load.f_out),
                 last_chunk.eq((load.f_out - 1) >> exact_log2(config.lanes)),
-                granules.eq(((load.f_out - 1) >> exact_log2(_ELEMENTS_OF_GRANULE)) + 1),
+                granules.eq(((load.f_out - 1) >> exact_log2(GRANULE)) + 1),
                 loader.addresses[0].eq(front.words(Opcode.LOAD_WEIGHTS, "weights")),
                 loader.addresses[1].eq(front.words(Opcode.LOAD_WEIGHTS, "biases")),
             ]
@@ -355,7 +355,7 @@ class Controller(wiring.Component):
         self._shift(m, last_chunk, chunk_shift)
         most = config.weight_rows >> chunk_shift
         weight = process.neighbour_weight
-        granules = ((sizes.f_out - 1) >> exact_log2(_ELEMENTS_OF_GRANULE)) + 1
+        granules = ((sizes.f_out - 1) >> exact_log2(GRANULE)) + 1
         wrong_columns = process.first_granule + granules > process.row_granules
         inside = [process.read_inside & (process.sparse | process.combined)]
         if not self.row_memory:
@@ -448,7 +448,7 @@ class Controller(wiring.Component):
         features = self.features
         return [
             features.words.eq((width + 1) >> 1),
-            features.stride.eq((((width - 1) >> exact_log2(_ELEMENTS_OF_GRANULE)) + 1) * _WORDS_OF_GRANULE),
+            features.stride.eq((((width - 1) >> exact_log2(GRANULE)) + 1) * _WORDS_OF_GRANULE),
             features.most.eq(sizes.f_in),
         ]
 

@@ -15,6 +15,7 @@ from contracts.dnp.gbus import on
 from contracts.dnp.isa import StopCode
 from contracts.dnp.topology import CHIP, PROGRAM_WORDS, edge_ports
 from contracts.parameters import Parameters, part, size
+from contracts.weights import GRANULE
 from hw.chiplet.unit import unit_members
 from hw.command.checks import Check, refuse
 from hw.command.front_end import CommandFrontEnd
@@ -29,7 +30,6 @@ from hw.reset import Resettable
 
 __all__ = ["NeuralConfig", "NeuralUnit"]
 
-_ELEMENTS_OF_GRANULE = ROW_BYTES * 8 // VALUE_BITS
 #: Cycle in which a command is accepted or refused.
 _DECIDED = 2
 #: Clocks from the word that starts programs until the chip is on-line.
@@ -234,12 +234,9 @@ class NeuralUnit(wiring.Component):
         sizes = (("f_in", command.f_in == 0), ("f_out", command.f_out == 0))
         checks = [Check(wrong, command[name]) for name, wrong in (("words", words), *sizes)]
         refuse(m, front, {Opcode.NEURAL: checks})
-        most = (1 << VALUE_BITS) // _ELEMENTS_OF_GRANULE
+        most = (1 << VALUE_BITS) // GRANULE
         granules = {name: Signal(range(most + 1), name=f"{name}_granules") for name in ("f_in", "f_out")}
-        m.d.sync += (
-            count.eq((command[name] + _ELEMENTS_OF_GRANULE - 1) >> exact_log2(_ELEMENTS_OF_GRANULE))
-            for name, count in granules.items()
-        )
+        m.d.sync += (count.eq((command[name] + GRANULE - 1) >> exact_log2(GRANULE)) for name, count in granules.items())
         m.d.comb += [
             results.place.eq(front.beats(Opcode.NEURAL, "results", data_width)),
             results.row_beats.eq(granules["f_out"] << exact_log2(ROW_BYTES * 8 // data_width)),

@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from contracts import ROW_BYTES, VALUE_BITS, Error, Opcode
+from contracts.weights import GRANULE
 from hw.command.checks import Check, refuse
 from hw.command.front_end import CommandFrontEnd
 from hw.command.relocator import in_beats, in_words
@@ -27,7 +28,7 @@ _SLOTS = {
     Opcode.SCATTER: ("offsets", "needed", "combined"),
     Opcode.REDUCE: ("offsets", "hub_homes", "combined", "edges"),
 }
-_ELEMENTS_OF_GRANULE = exact_log2(ROW_BYTES * 8 // VALUE_BITS)
+_ELEMENTS_OF_GRANULE = exact_log2(GRANULE)
 
 
 class Phase(enum.Enum, shape=3):  # type: ignore[call-arg]
