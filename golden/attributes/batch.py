@@ -19,7 +19,7 @@ from golden.locator.locator import Limits
 from golden.locator.schedule import Schedule
 from golden.model.layer import Int16Array
 from golden.model.network import Problem, infer, problem_of
-from golden.program.layer import Block, End, LayerPlan, Part, Search, Sums, layer
+from golden.program.layer import Block, End, LayerPlan, Part, Search, Sums, blocks_of, layer
 from golden.program.program import Program, Reference, Section
 
 __all__ = ["BatchImage", "batch_results", "batches_of", "sampled_graph"]
@@ -169,7 +169,7 @@ class BatchImage:
             raise InputError("fan-out", f"is {max(plan.fan_out)}", f"at most {limits.hubs}, hubs of a community")
         if inner > ROWS and model.ends:
             raise InputError("batch", f"of {size} roots ends {inner} rows on the neural chip", f"at most {ROWS}")
-        blocks = [weight_room.blocks(each.f_in, each.f_out) if weight_room else [range(each.f_out)] for each in layers]
+        blocks = blocks_of(layers, weight_room)
         p = Program(1 + sum(_BLOCK_COMMANDS * len(each) for each in blocks))
         roots, programs = p.reserve(RegionKind.ROOTS, 0, size * 4, size, 1, 4), {}
         for number, end in model.ends.items():

@@ -17,7 +17,7 @@ from golden.graph import Graph, IntArray
 from golden.image_format import Image, row_bytes, scale_words
 from golden.model.network import Problem, QuantisedModel
 from golden.program.features import place_sparse
-from golden.program.layer import Block, End, Exchange, LayerPlan, Part, Search, Shared, Sums, layer
+from golden.program.layer import Block, End, Exchange, LayerPlan, Part, Search, Shared, Sums, blocks_of, layer
 from golden.program.program import Program, Reference, Section
 
 __all__ = ["Owned", "Travel", "chiplet_image"]
@@ -150,7 +150,7 @@ def chiplet_image(
     edges = p.words(RegionKind.EDGES, owned.sources)
     departures = p.words(RegionKind.OUT_OFFSETS, travel.departures) if travel else None
     ours, theirs = owned.scales(problem.scale_source), owned.scales(problem.scale_destination)
-    blocks = [weight_room.blocks(each.f_in, each.f_out) if weight_room else [range(each.f_out)] for each in layers]
+    blocks = blocks_of(layers, weight_room)
     distances = {row_bytes(len(block)) for each in blocks for block in each}
     cut = None if tiles is None else _tiles(p, problem, owned, tiles, theirs, sorted(distances))
     degrees: Section | int = 0

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import Self
 
 from contracts import Opcode, RegionKind
-from contracts.weights import GRANULE
+from contracts.weights import GRANULE, WeightRoom
 from golden.community.plan import Kind
 from golden.locator.locator import Limits
 from golden.locator.schedule import Schedule
 from golden.model.layer import QuantisedLayer
 from golden.program.program import Operand, Program, Reference, Section
 
-__all__ = ["Block", "End", "Exchange", "LayerPlan", "Part", "Search", "Shared", "Sums", "layer", "neural"]
+__all__ = ["Block", "End", "Exchange", "LayerPlan", "Part", "Search", "Shared", "Sums", "blocks_of", "layer", "neural"]
 
 
 @dataclass(frozen=True)
@@ -182,6 +182,11 @@ class LayerPlan:
     search: Search | None = None
     exchange: Exchange | None = None
     ends: Sequence[End] = ()
+
+
+def blocks_of(layers: Sequence[QuantisedLayer], weight_room: WeightRoom | None) -> list[list[range]]:
+    """Return the blocks of columns of each layer; one if room for weights is unlimited."""
+    return [weight_room.blocks(each.f_in, each.f_out) if weight_room else [range(each.f_out)] for each in layers]
 
 
 def layer(p: Program, plan: LayerPlan) -> None:

@@ -19,7 +19,7 @@ from hw.config import MachineConfig
 from scripts.bench.names import named
 from scripts.config import load_machine
 from scripts.flows.outputs import checked_folder, write
-from scripts.flows.simulations import images_of, place
+from scripts.flows.simulations import aggregation, images_of, place
 from scripts.flows.table import show
 from sim.harness import ROOT
 from sim.problems import random_problem
@@ -148,7 +148,10 @@ def bench(
                 refused.append({"graph": name, "engine": engine, "error": str(error)})
         with tempfile.TemporaryDirectory() as folder:
             outcomes, _ = run_jobs(sizes.chiplet, jobs, Path(folder), name=f"portfolio_{engine}")
-        runs += [_figures(*case, engine, sizes, outcome) for case, outcome in zip(taken, outcomes, strict=True)]
+        runs += [
+            _figures(*case, engine, sizes, job, outcome)
+            for case, job, outcome in zip(taken, jobs, outcomes, strict=True)
+        ]
     means = {engine: _mean(run for run in runs if run.engine == engine) for engine in ENGINES}
     _print(runs, means, refused)
     result = {"runs": [asdict(run) for run in runs], "means": means, "refused": refused}
@@ -166,7 +169,7 @@ def _problem(name: str, network: Network, seed: int) -> Problem:
 
 def _figures(
     name: str, network: Network, problem: Problem, exact: Sequence[LayerResult], engine: str, sizes: MachineConfig,
-    outcome: Outcome,
+    job: Job, outcome: Outcome,
 ) -> Run:  # fmt: skip
     """Compare a run bit by bit, and return its figures."""
     wrong = mismatches(exact, outcome)
@@ -177,11 +180,8 @@ def _figures(
     moved = run.memory["bytes_read"] + run.memory["bytes_written"]
     saved = None
     if sizes.community:
-        # Vectors are added for every block of columns of a layer.
-        room, layers = sizes.chiplet.pe.weight_room, problem.model.layers
-        blocks = sum(len(room.blocks(layer.f_in, layer.f_out)) for layer in layers)
-        baseline = blocks * (problem.graph.nodes + problem.graph.edge_count)
-        saved = 1 - (run.counters["gross"] + run.counters["formed"]) / baseline
+        counted = aggregation(problem.graph, job.images[0], [run.counters])
+        saved = 1 - counted.net / counted.baseline
     how = (network.model.name.lower(), network.features, network.hidden)
     return Run(name, *how, engine, outcome.cycles, bound, moved, least.total, saved)
 

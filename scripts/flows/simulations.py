@@ -44,6 +44,7 @@ __all__ = [
     "HeadRun",
     "Placed",
     "Simulated",
+    "aggregation",
     "classes_of",
     "images_of",
     "least_cycles",
@@ -255,7 +256,7 @@ def simulate(
         working=[activity(folder, n) for n in range(sizes.chiplets)],
         hidden=results.get(layers - 2),
         ring=_traffic(placed, outcome.links) if sizes.ring else None,
-        aggregation=_aggregation(problem.graph, images[0], counters) if sizes.community else None,
+        aggregation=aggregation(problem.graph, images[0], counters) if sizes.community else None,
         communities=_communities(counters, images, placed.search) if placed.search else None,
         located=found,
     )
@@ -353,7 +354,7 @@ def room_of(config: CommunityChipletConfig) -> Room:
     return Room(config.locator.nodes, config.locator.edges, config.units, config.hubs)
 
 
-def _aggregation(graph: Graph, image: Image, counters: Sequence[dict[str, int]]) -> Aggregation:
+def aggregation(graph: Graph, image: Image, counters: Sequence[dict[str, int]]) -> Aggregation:
     """Count additions of vectors; without shared sums, each block of columns of a layer has one for each entry."""
     blocks = sum(command.opcode == Opcode.LOAD_WEIGHTS for command in image.commands)
     gross = sum(counts["gross"] for counts in counters)
