@@ -123,7 +123,7 @@ _GRAPH = (
     _u("tiles", 8, "source tiles, at least 1 (R9)"),
 )
 
-#: Of a result that is computed in blocks of columns, in granules of 32 bytes: 16 features.
+#: Position of a block of columns in a row of results, in granules of 32 bytes: 16 features.
 _COLUMNS = (
     _u("row_granules", 13, "length of a whole row of results, in granules; at least that of f_out and first_granule"),
     _u("first_granule", 12, "where the columns of this command begin in it"),
