@@ -6,7 +6,7 @@ integer whose bit r stands for row r. Columns from n + h on are sums of others.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
@@ -126,15 +126,22 @@ class Operations:
         return 1 - self.net / self.baseline if self.baseline else 0.0
 
 
-def columns_of(record: Record) -> list[int]:
+def columns_of(record: Record, *, rooted: bool = False) -> list[int]:
     """Return the columns of a record: integers whose bit r is the entry of row r.
 
     Parameters
     ----------
     record
         Whole: part 0 of a community, or any of a hub.
+    rooted
+        Leave out the diagonal: own rows are no neighbours' rows. A record of one row keeps it, so that its row has a
+        sum; its vector is 0.
     """
     nodes = record.nodes.size
+    if rooted and nodes + record.hubs.size > 1:
+        bitmap = record.bitmap.copy()
+        bitmap[np.arange(nodes), np.arange(nodes)] = False
+        record = replace(record, bitmap=bitmap)
     weights = np.array([1 << row for row in range(nodes + record.hubs.size)], dtype=object)
     columns = [int(weights[row].sum()) if row.any() else 0 for row in record.bitmap]
     turned = record.bitmap[:, nodes:].T

@@ -29,11 +29,13 @@ __all__ = [
     "Int16Array",
     "Int32Array",
     "QuantisedLayer",
+    "Root",
     "aggregate",
     "aggregation_sums",
     "check_degrees",
     "combination_sums",
     "combine",
+    "own_weights",
     "requantise",
 ]
 
@@ -122,6 +124,44 @@ class QuantisedLayer:
         return PARTIAL_BITS if abs(self.neighbour_weight) == 1 == abs(self.self_weight) else GIN_PARTIAL_BITS
 
 
+@dataclass(frozen=True, eq=False)
+class Root:
+    """Own rows of a rooted layer: what each node itself contributes, in place of its combined row.
+
+    Attributes
+    ----------
+    rows
+        int16 [nodes, f_out]: features times the root weights and the own scales, after the first rounding point.
+    exponents
+        uint8 [nodes], those of s_dst.
+    """
+
+    rows: Int16Array
+    exponents: npt.NDArray[np.uint8]
+
+
+def own_weights(self_weight: int, root: Root | None) -> npt.NDArray[np.int64]:
+    """Return the factor of each node's own row, ``self_weight * 2^exponent`` if rooted: int64 [nodes, 1] or [1, 1].
+
+    Raises
+    ------
+    InputError
+        If one exceeds 16 bits.
+    """
+    if root is None:
+        return np.array([[self_weight]], dtype=np.int64)
+    weights = self_weight << root.exponents.astype(np.int64)
+    if weights.size and not -_EXTREME <= weights.min() <= weights.max() < _EXTREME:
+        worst = int(np.argmax(np.abs(weights)))
+        most = (_EXTREME // max(abs(self_weight), 1)).bit_length() - 1 - (self_weight > 0)
+        raise InputError(
+            f"root weight, node {worst}",
+            f"has the exponent {root.exponents[worst]} in its scale",
+            f"at most {most}: a degree of at most {1 << most} in a mean",
+        )
+    return weights[:, None]
+
+
 def check_degrees(graph: Graph, layer: QuantisedLayer) -> None:
     """Refuse a graph with a node whose aggregation sum could overflow.
 
@@ -198,6 +238,7 @@ def aggregate(
     activation: Activation = Activation.RELU,
     self_weight: int = 1,
     neighbour_weight: int = 1,
+    root: Root | None = None,
 ) -> Int16Array:
     """Sum of combined rows over the neighbourhood, times s_dst, plus bias, second rounding point, activation.
 
@@ -217,6 +258,8 @@ def aggregate(
         What happens to a result.
     self_weight, neighbour_weight
         Factors of the node's own row and of its neighbours' rows.
+    root
+        Own rows, where they are not the combined ones.
 
     Returns
     -------
@@ -227,17 +270,20 @@ def aggregate(
     InputError
         If a type or shape does not fit or a sum could overflow.
     """
-    sums = aggregation_sums(graph, combined, self_weight, neighbour_weight)
+    sums = aggregation_sums(graph, combined, self_weight, neighbour_weight, root)
     bias = np.zeros_like(biases) if activation == Activation.DNP else biases
     result = requantise(sums, scales.mantissa[:, None], scales.exponent[:, None], shift, bias)
     return np.maximum(result, np.int16(0)) if activation == Activation.RELU else result
 
 
 def aggregation_sums(
-    graph: Graph, combined: Int16Array, self_weight: int = 1, neighbour_weight: int = 1
+    graph: Graph, combined: Int16Array, self_weight: int = 1, neighbour_weight: int = 1, root: Root | None = None
 ) -> npt.NDArray[np.int64]:
     """Exact sums over the neighbourhood and the node itself: int64 [nodes, f_out], within 32 bits (GIN: 40)."""
     if combined.dtype != np.int16 or combined.ndim != 2 or combined.shape[0] != graph.nodes:
         raise InputError("combined rows", f"are {combined.dtype} {combined.shape}", f"int16 [{graph.nodes}, f_out]")
-    rows = combined.astype(np.int64)
-    return np.asarray(self_weight * rows + neighbour_weight * (graph.adjacency @ rows))
+    own = combined if root is None else root.rows
+    if own.dtype != np.int16 or own.shape != combined.shape:
+        raise InputError("own rows", f"are {own.dtype} {own.shape}", f"int16 {combined.shape}")
+    neighbours = graph.adjacency @ combined.astype(np.int64)
+    return np.asarray(own_weights(self_weight, root) * own.astype(np.int64) + neighbour_weight * neighbours)

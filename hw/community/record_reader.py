@@ -21,7 +21,8 @@ _BEAT = 64
 class RecordReader(wiring.Component):
     """Reads one record at a time; the columns of hubs are the hub columns of the bitmap, transposed bit by bit.
 
-    Every column of a record has at least one row, since it came with an edge or is a node itself.
+    Every column of a record has at least one row, since it came with an edge or is a node itself. In a rooted layer
+    no node is a neighbour of itself: the diagonal is left out, but for a record of one row, whose vector is 0 instead.
 
     A record begins when its rows have slots, which they keep until they are finished; so many small records are in
     progress, and their vertices are requested well before their sums. A record that is too wide, or part of a
@@ -33,6 +34,8 @@ class RecordReader(wiring.Component):
 
     Attributes
     ----------
+    settings : In
+        ``config.settings``, constant while there are records.
     i
         Beats of records. The end of the stream is skipped.
     vertex : stream of ``config.request``, always ready
@@ -59,6 +62,7 @@ class RecordReader(wiring.Component):
         self.config = config
         super().__init__(
             {
+                "settings": In(config.settings),
                 "i": In(stream.Signature(RecordBeat)),
                 "vertex": Out(stream.Signature(config.request, always_ready=True)),
                 "node_request": Out(stream.Signature(config.request)),
@@ -131,11 +135,15 @@ class RecordReader(wiring.Component):
         m.d.comb += self.column.address.eq(record.base + chosen)
         row_before = Signal.like(index)
         m.d.sync += [spread.eq(0), reads.eq(spread), read.eq(chosen), row_before.eq(index)]
+        # The bit of the row in a hub's column, or on the diagonal of its own column, which waits for no hub's.
+        unlinked, bit = Signal(), Signal(config.width)
+        m.d.sync += unlinked.eq(self.settings.rooted & (record.rows != 1))
+        m.d.comb += bit.eq(Mux(reads | unlinked, 1 << row_before, 0))
         with m.If(reads):
             m.d.comb += [
                 self.columns.enable.eq(1),
                 self.columns.address.eq(record.base + read),
-                self.columns.data.eq(column | (1 << row_before)),
+                self.columns.data.eq(column | bit),
             ]
             m.d.sync += touched.eq(touched | (1 << read))
 
@@ -212,7 +220,7 @@ class RecordReader(wiring.Component):
                 m.d.comb += [
                     self.columns.enable.eq(1),
                     self.columns.address.eq(record.base + index),
-                    self.columns.data.eq(row),
+                    self.columns.data.eq(row & ~bit),
                 ]
                 m.d.sync += [rest.eq(row & hub_columns), *(part.eq(0) for part in row_words[1:])]
                 m.next = "SPREAD"
