@@ -340,7 +340,8 @@ class World:
             return {"degrees"} if fields["differences"] else set()
         if opcode == Opcode.PROCESS:
             placed = fields["positions"] if fields["combined"] else fields["sparse"]
-            return ({"scales_source"} if fields["combined"] else set()) | (set() if placed else {"feature_offsets"})
+            used = {"feature_offsets": placed, "scales_source": not fields["combined"], "own": fields["rooted"]}
+            return {name for name, use in used.items() if not use}
         return set()
 
     async def _load_weights(self, fields: Fields) -> None:
@@ -409,6 +410,7 @@ class World:
         wrong += [fields["f_out"]] * (fields["f_out"] != self.f_out or not self.weights)
         wrong += [fields["neighbour_weight"]] * (fields["neighbour_weight"] not in (1, 256))
         wrong += [Opcode.PROCESS] * bool(inside and (fields["sparse"] or fields["combined"]))
+        wrong += [Opcode.PROCESS] * bool(fields["rooted"] and not fields["combined"])
         wrong += [Opcode.PROCESS] * bool((inside or fields["write_inside"]) and not self.design.row_memory)
         return wrong[::-1]
 
@@ -431,7 +433,7 @@ class World:
         sparse, vertices, first = fields["sparse"], fields["vertices"], fields["first_row"]
         mode = SPARSE if sparse else DENSE
         features = {"features": self.words(fields["features"]), "sparse": sparse, "combined": 0, "first": first}
-        features |= {"placed": 0}
+        features |= {"placed": 0, "rooted": 0}
         fixed = {
             "combination": masked(
                 self.config.pe.settings, mode=mode, shift=fields["shift"], relu=0, bias=0, self_weight=1
@@ -458,7 +460,10 @@ class World:
         positions = fields["positions"] if combined else 0
         mode = GATHER if combined else SPARSE if sparse else DENSE
         inside = {port: (1, fields[port]) for port in ("read_inside", "write_inside")}
-        own = fields["self_weight"] - fields["neighbour_weight"]
+        rooted = fields["rooted"]
+        own = fields["self_weight"] - (0 if rooted else fields["neighbour_weight"])
+        # Where own rows are means nothing without them.
+        roots = {"own": self.words(fields["own"]), "first_own": fields["first_row"], "vertices": vertices}
         fixed = {
             "settings": masked(
                 self.config.settings,
@@ -468,6 +473,7 @@ class World:
                 bias=int(fields["activation"] != Activation.DNP),
                 wide=int(fields["neighbour_weight"] == 256),
                 own=own,
+                rooted=rooted,
             ),
             # A combined row counts once: a factor of 1 has 15 bits behind the point.
             "combination": masked(
@@ -485,6 +491,8 @@ class World:
                 combined=combined,
                 placed=int(positions > 0),
                 first=first,
+                rooted=rooted,
+                **(roots if rooted else {}),
             ),
             "results": (-1, self.beats(fields["results"], fields["write_inside"], fields["first_granule"])),
             "result_beats": (-1, fields["row_granules"] * self.beats_of_granule),
@@ -557,6 +565,7 @@ class World:
         """Return the operands of PROCESS that are restricted."""
         inside = self.chance(0.4) and self.design.row_memory
         first = self.rng.choice((0, 0, self.rng.getrandbits(11)))
+        rooted = not inside and self.chance(0.4)
         return {
             "f_in": self.f_in,
             "f_out": self.f_out,
@@ -567,7 +576,9 @@ class World:
             "read_inside": int(inside),
             "write_inside": int(self.design.row_memory and self.chance(0.4)),
             "positions": self.rng.choice((0, 0, self.some_vertices())),
+            "rooted": int(rooted),
             **({"sparse": 0, "combined": 0} if inside else {}),
+            **({"combined": 1} if rooted else {}),
         }
 
     def some_location(self) -> Fields:
@@ -674,7 +685,8 @@ async def every_bad_operand_is_told(dut: Any) -> None:
         await good(Opcode.LOCATE, vertices=nodes)
         await bad(Opcode.PROCESS, f_out, **right | sizes, vertices=nodes)
 
-    right = {"neighbour_weight": 1, "combined": 0, "sparse": 0, "read_inside": 0, "write_inside": 0, "positions": 0}
+    flags = ("combined", "sparse", "read_inside", "write_inside", "positions", "rooted")
+    right = {"neighbour_weight": 1, **dict.fromkeys(flags, 0)}
     await bad(Opcode.COMBINE, 0, f_in=0, f_out=0, vertices=nodes)
     for f_out in (0, config.max_out + 1, *(1 << bit for bit in range(16) if 1 << bit > config.max_out)):
         await bad_load(f_out, 1, f_out)
@@ -726,6 +738,8 @@ async def every_bad_operand_is_told(dut: Any) -> None:
         *(("row_granules", length + granules - 1, {"first_granule": length}) for length in (1, 100, 0xFFF)),
         ("sparse", 1, {"read_inside": 1}),
         ("combined", 1, {"read_inside": 1}),
+        ("rooted", 1, {}),
+        ("rooted", 1, {"sparse": 1}),
         *(() if world.design.row_memory else (("read_inside", 1, {}), ("write_inside", 1, {}))),
     ):
         if (name, wrong) in (("neighbour_weight", 1), ("neighbour_weight", 256)):
@@ -734,7 +748,8 @@ async def every_bad_operand_is_told(dut: Any) -> None:
         told = wrong if name in ("vertices", "neighbour_weight", "positions", "row_granules") else inside
         await bad(Opcode.PROCESS, told, **{**right, "vertices": nodes, name: wrong, **others})
     block = {"first_granule": 0xFFF, "row_granules": 0xFFF + granules}
-    for allowed in ({"combined": 1, "positions": nodes}, {"positions": nodes + 1}, block, {}):
+    rooted = {"rooted": 1, "combined": 1}
+    for allowed in ({"combined": 1, "positions": nodes}, {"positions": nodes + 1}, block, rooted, {}):
         await good(Opcode.LOCATE, vertices=nodes)
         await good(Opcode.PROCESS, **right | allowed, vertices=nodes)
 
