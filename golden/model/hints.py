@@ -19,13 +19,18 @@ _USUAL = (2.0**-16, 2.0**16)
 
 
 def hints(graph: Graph) -> list[str]:
-    """Return a line if the features of a graph are all 0, or far from the magnitude of weights and biases.
+    """Return the notes of a graph's maker, and a line if its features are all 0 or of unusual magnitude.
 
     Parameters
     ----------
     graph
         The graph of the run.
     """
+    return [*graph.notes, *_magnitude(graph)]
+
+
+def _magnitude(graph: Graph) -> list[str]:
+    """Return a line if features are all 0, or far from the magnitude of weights and biases."""
     values = graph.features.data if sparse.issparse(graph.features) else graph.features
     peak = float(np.abs(values).max(initial=0))
     if not peak:
