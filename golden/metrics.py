@@ -60,7 +60,7 @@ def useful_operations(problem: Problem, results: Sequence[LayerResult]) -> int:
 def compulsory_bytes(problem: Problem) -> Bound:
     """Return the bytes through the memory port if all intermediate data stay on the chip.
 
-    Sparse features count 4 bytes an entry and 4 an offset, dense ones 2 a value; VIDs 4; edges and their offsets once for
+    Sparse features count 4 bytes an entry and 4 an offset, dense ones 2 a value; VIDs 4; edges and offsets once for
     all layers that sum the same; weights and results 2 a value without padding; biases 4.
     """
     graph, model = problem.graph, problem.model
