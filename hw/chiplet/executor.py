@@ -23,7 +23,7 @@ _DECIDED = 5
 _SLOTS = {
     Opcode.LOAD_WEIGHTS: ("weights", "biases"),
     Opcode.COMBINE: ("features", "scales", "combined", "feature_offsets"),
-    Opcode.AGGREGATE: ("edges", "scales", "combined", "results", "offsets"),
+    Opcode.AGGREGATE: ("edges", "scales", "combined", "results", "offsets", "own"),
 }
 
 
@@ -239,7 +239,12 @@ class Executor(wiring.Component):
                 Opcode.AGGREGATE: (*rows, *tiles, many),
             },
         )
-        m.d.comb += front.unused.eq(front.among((Opcode.COMBINE, "feature_offsets", ~combine.sparse)))
+        m.d.comb += front.unused.eq(
+            front.among(
+                (Opcode.COMBINE, "feature_offsets", ~combine.sparse),
+                (Opcode.AGGREGATE, "own", ~aggregate.rooted),
+            )
+        )
 
     def _set_up(self, m: Module, sizes: LayerSizes) -> None:
         """Derive the settings; they follow the command, which is constant while units work."""
@@ -254,6 +259,7 @@ class Executor(wiring.Component):
         columns = aggregate.first_granule * beats_of_granule
         results = columns + front.beats(Opcode.AGGREGATE, "results", config.data_width)
         combined = front.beats(Opcode.COMBINE, "combined", config.data_width)
+        own = front.beats(Opcode.AGGREGATE, "own", config.data_width)
         gathers = front.opcode == Opcode.AGGREGATE
         m.d.sync += [
             settings.f_in.eq(sizes.f_in),
@@ -266,10 +272,12 @@ class Executor(wiring.Component):
             settings.bias.eq(gathers & (aggregate.activation != Activation.DNP)),
             task.stride.eq(Mux(gathers, aggregate.row_granules * beats_of_granule, stride)),
             task.gather.eq(gathers),
+            task.rooted.eq(aggregate.rooted),
             task.results.eq(Mux(gathers, results, combined + sizes.product)),
             gather.stride.eq(stride),
             gather.last_beat.eq((sizes.width - 1) >> exact_log2(config.elements)),
-            gather.first_vertex.eq(aggregate.first_vertex),
+            gather.own.eq(Mux(aggregate.rooted, own, combined)),
+            gather.first_own.eq(Mux(aggregate.rooted, 0, aggregate.first_vertex - aggregate.first_source)),
             gather.first_source.eq(aggregate.first_source),
             gather.sources.eq(aggregate.sources),
             gather.partials.eq(aggregate.partials),

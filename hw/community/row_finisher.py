@@ -13,6 +13,7 @@ from hw.community.feeder import kept_scale
 from hw.community.filler import own_chunk
 from hw.community.formats import CommunityConfig
 from hw.community.multi_read_memory import read_signature
+from hw.pe.formats import POWER_BITS
 from hw.pe.requantiser import Requantiser
 from hw.stream.queue import Queue
 
@@ -20,8 +21,6 @@ __all__ = ["RowFinisher"]
 
 #: Depth of the queue of results, in beats.
 _WAITING = 16
-#: Bits of the exponent by which the weight of an own row is shifted.
-_POWER_BITS = 4
 #: Cycles from a read to the requantisers: the memories, the elements, the products, the sums.
 _BEFORE = 4
 
@@ -158,7 +157,7 @@ class RowFinisher(wiring.Component):
         part = tags[0].element[way_bits:lane_bits]
         parts = range(config.lanes // ways)
         weight = Signal.like(settings.own)
-        power = Mux(settings.rooted, scale_read.data.exponent[:_POWER_BITS], 0)
+        power = Mux(settings.rooted, scale_read.data.exponent[:POWER_BITS], 0)
         m.d.sync += weight.eq(settings.own << power)
         scales = [Signal(config.scale, name=f"scale_{n}") for n in range(_BEFORE - 1)]
         m.d.sync += [scales[0].eq(scale_read.data), *(after.eq(before) for before, after in pairwise(scales))]

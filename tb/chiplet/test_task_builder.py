@@ -22,10 +22,12 @@ class Tasks:
     results: int = 0
     stride: int = 1
     vertex: int = 0
+    rooted: int = 0
 
     async def begin(self) -> None:
         """Set the builder up for the first vertex."""
-        self.part.set("settings", {"gather": int(self.gather), "results": self.results, "stride": self.stride})
+        settings = {"gather": int(self.gather), "results": self.results, "stride": self.stride}
+        self.part.set("settings", {**settings, "rooted": self.rooted})
         await self.part.pulse("start")
         self.vertex = 0
 
@@ -45,6 +47,9 @@ class Tasks:
             if self.gather:
                 row = {"data": data, "coefficient": coefficient.value, "scalar": scalar, **ends}
                 self.part.drive("rows", [row])
+                if self.rooted and coefficient == Coefficient.SELF:
+                    power = SCALE.unpack(scale)["exponent"] % 16
+                    scalar = ((scalar << power) + (1 << 15)) % (1 << 16) - (1 << 15)
             else:
                 self.part.drive("features", [{"data": data, "mask": mask, "tile": random.getrandbits(8), **ends}])
             self.wanted.append(
@@ -95,6 +100,7 @@ async def vertices_get_their_addresses_and_factors(dut: Any, gather: bool, idle:
     for stride in range(1, config().max_beats + 1):
         tasks.stride = stride
         tasks.results = tasks.part.random.getrandbits(config().beat_address_width)
+        tasks.rooted = tasks.part.random.getrandbits(1)
         await tasks.begin()
         for _ in range(25):
             tasks.send(tasks.part.random.choice((1, 1, 2, 5)))
