@@ -1,7 +1,5 @@
 """Hints about networks and graphs that are valid but probably unintended."""
 
-from dataclasses import replace
-
 import numpy as np
 from scipy import sparse
 
@@ -67,7 +65,7 @@ def _square(network: FloatModel, graph: Graph) -> list[str]:
         return []
     weights = tuple(weight.T if number in square else weight for number, weight in enumerate(network.weights))
     try:
-        turned_network = replace(network, weights=weights)
+        turned_network = network.changed(weight=weights)
         given, turned = (accuracy(net.predictions(graph), graph, known) or 0.0 for net in (network, turned_network))
     except InputError:  # one of the two overflows
         return []
