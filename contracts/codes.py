@@ -111,6 +111,8 @@ class RegionKind(_Documented):
         "of every tile, each from a line on: u32 x (vertices + 1) offsets and u32 x edges with positions as sources, "
         "Scale x vertices s_dst, and for each distance of combined rows u32 x positions places",
     )
+    OWN = 26, "i16 rows x vertices: working space for the own rows of a rooted layer"
+    SCALE_OWN = 27, "Scale x vertices: factors of own rows"
 
 
 class PacketKind(_Documented):

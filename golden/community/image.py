@@ -156,7 +156,7 @@ def build_community_image(
     schedule, limits, kind
         Parameters of the location, and the kind of shared sums.
     in_stages
-        Combine all rows first, as on a ring.
+        Combine all rows first, as on a ring; so are networks with a rooted layer.
     row_lines
         Lines of 64 bytes of the chiplet's row memory. Results of a hidden layer that fit beside its input stay
         there and have no region in the image, unless the layer ends on the neural chip.
@@ -174,5 +174,6 @@ def build_community_image(
         vertex with its neighbours does not fit into `room`.
     """
     search, owned = _search(problem, schedule, limits, kind), by_topology(problem, Owned.whole)
+    in_stages = in_stages or any(layer.root for layer in problem.model.layers)
     parts, lines = [range(problem.graph.nodes)], 0 if in_stages else row_lines
     return _image(problem, owned, parts, search, room, names, weight_room, in_stages=in_stages, row_lines=lines)

@@ -11,7 +11,7 @@ from contracts.errors import InputError
 from contracts.scale import Scales
 from golden.community.plan import Operations, Scheme, Task, columns_of, plan
 from golden.locator.record import Record
-from golden.model.layer import Int16Array, QuantisedLayer, Root, own_weights
+from golden.model.layer import Int16Array, OwnRows, QuantisedLayer, own_weights
 from golden.model.rounding import requantise
 
 __all__ = ["Aggregation", "Int64Array", "aggregate_records", "execute", "finish", "operations_of"]
@@ -77,7 +77,7 @@ def operations_of(columns: Sequence[int], tasks: Sequence[Task]) -> Operations:
 
 
 def finish(
-    sums: Int64Array, combined: Int16Array, scales: Scales, layer: QuantisedLayer, root: Root | None = None
+    sums: Int64Array, combined: Int16Array, scales: Scales, layer: QuantisedLayer, root: OwnRows | None = None
 ) -> Int16Array:
     """Weigh sums, in which the node itself counts like a neighbour, and requantise them at the second rounding point.
 
@@ -114,7 +114,7 @@ def aggregate_records(
     scales: Scales,
     layer: QuantisedLayer,
     scheme: Scheme,
-    root: Root | None = None,
+    root: OwnRows | None = None,
 ) -> Aggregation:
     """Aggregate a layer by its records.
 

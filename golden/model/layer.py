@@ -28,11 +28,13 @@ __all__ = [
     "GIN_PARTIAL_BITS",
     "Int16Array",
     "Int32Array",
+    "OwnRows",
     "QuantisedLayer",
-    "Root",
+    "RootWeights",
     "aggregate",
     "aggregation_sums",
     "check_degrees",
+    "check_root",
     "combination_sums",
     "combine",
     "own_weights",
@@ -52,6 +54,22 @@ assert FEATURES_MAX * _EXTREME * _EXTREME < 1 << (ACCUMULATOR_BITS - 1)
 
 
 @dataclass(frozen=True, eq=False)
+class RootWeights:
+    """The matrix of a layer for the node itself.
+
+    Attributes
+    ----------
+    weights
+        int16 [f_in, f_out].
+    shift
+        Right shift of own rows at the first rounding point before the exponent is added, 0..63.
+    """
+
+    weights: Int16Array
+    shift: int
+
+
+@dataclass(frozen=True, eq=False)
 class QuantisedLayer:
     """Parameters of a layer.
 
@@ -67,6 +85,8 @@ class QuantisedLayer:
         What happens to a result.
     self_weight, neighbour_weight
         1 and 1, or for GIN round(256 * (1 + eps)) and 256; int16.
+    root
+        Where own rows come from, which then stand for the node instead of its combined row; None: there are none.
 
     Raises
     ------
@@ -81,6 +101,7 @@ class QuantisedLayer:
     activation: Activation = Activation.RELU
     self_weight: int = 1
     neighbour_weight: int = 1
+    root: RootWeights | None = None
 
     def __post_init__(self) -> None:
         if self.weights.dtype != np.int16 or self.weights.ndim != 2:
@@ -97,6 +118,12 @@ class QuantisedLayer:
         for name in ("self_weight", "neighbour_weight"):
             if not -_EXTREME <= getattr(self, name) < _EXTREME:
                 raise InputError(name, f"is {getattr(self, name)}", f"{-_EXTREME}..{_EXTREME - 1}")
+        if self.root is not None:
+            own = self.root.weights
+            if own.dtype != np.int16 or own.shape != self.weights.shape:
+                raise InputError("root weights", f"are {own.dtype} {own.shape}", f"int16 {self.weights.shape}")
+            if not 0 <= self.root.shift <= SHIFT_MAX:
+                raise InputError("root shift", f"is {self.root.shift}", f"0..{SHIFT_MAX}")
 
     @property
     def f_in(self) -> int:
@@ -111,7 +138,8 @@ class QuantisedLayer:
     def block(self, columns: range) -> "QuantisedLayer":
         """Return the layer that computes these columns of the results."""
         chosen = slice(columns.start, columns.stop)
-        return replace(self, weights=self.weights[:, chosen], biases=self.biases[chosen])
+        root = None if self.root is None else replace(self.root, weights=self.root.weights[:, chosen])
+        return replace(self, weights=self.weights[:, chosen], biases=self.biases[chosen], root=root)
 
     @property
     def neural_biases(self) -> Int16Array:
@@ -125,7 +153,7 @@ class QuantisedLayer:
 
 
 @dataclass(frozen=True, eq=False)
-class Root:
+class OwnRows:
     """Own rows of a rooted layer: what each node itself contributes, in place of its combined row.
 
     Attributes
@@ -140,26 +168,29 @@ class Root:
     exponents: npt.NDArray[np.uint8]
 
 
-def own_weights(self_weight: int, root: Root | None) -> npt.NDArray[np.int64]:
-    """Return the factor of each node's own row, ``self_weight * 2^exponent`` if rooted: int64 [nodes, 1] or [1, 1].
+def own_weights(self_weight: int, root: OwnRows | None) -> npt.NDArray[np.int64]:
+    """Return the factor of each node's own row, ``self_weight * 2^exponent`` if rooted: int64 [nodes, 1] or [1, 1]."""
+    if root is None:
+        return np.array([[self_weight]], dtype=np.int64)
+    return (self_weight << root.exponents.astype(np.int64))[:, None]
+
+
+def check_root(graph: Graph, layer: QuantisedLayer, destination: Scales) -> None:
+    """Refuse a rooted layer with a node whose own row would count more than 2^14 times, the most that 16 bits hold.
 
     Raises
     ------
     InputError
-        If one exceeds 16 bits.
+        Naming the node and its degree.
     """
-    if root is None:
-        return np.array([[self_weight]], dtype=np.int64)
-    weights = self_weight << root.exponents.astype(np.int64)
-    if weights.size and not -_EXTREME <= weights.min() <= weights.max() < _EXTREME:
-        worst = int(np.argmax(np.abs(weights)))
-        most = (_EXTREME // max(abs(self_weight), 1)).bit_length() - 1 - (self_weight > 0)
+    beyond = abs(layer.self_weight) << destination.exponent.astype(np.int64) > _EXTREME >> 1
+    if beyond.any():
+        worst = int(np.argmax(beyond))
         raise InputError(
-            f"root weight, node {worst}",
-            f"has the exponent {root.exponents[worst]} in its scale",
-            f"at most {most}: a degree of at most {1 << most} in a mean",
+            f"graph {graph.name}, node {worst}",
+            f"has {graph.degrees[worst]} neighbours, and the mean of them stands beside a root weight",
+            f"at most {_EXTREME >> 1}, or a sum, or no root weight",
         )
-    return weights[:, None]
 
 
 def check_degrees(graph: Graph, layer: QuantisedLayer) -> None:
@@ -238,7 +269,7 @@ def aggregate(
     activation: Activation = Activation.RELU,
     self_weight: int = 1,
     neighbour_weight: int = 1,
-    root: Root | None = None,
+    root: OwnRows | None = None,
 ) -> Int16Array:
     """Sum of combined rows over the neighbourhood, times s_dst, plus bias, second rounding point, activation.
 
@@ -277,7 +308,7 @@ def aggregate(
 
 
 def aggregation_sums(
-    graph: Graph, combined: Int16Array, self_weight: int = 1, neighbour_weight: int = 1, root: Root | None = None
+    graph: Graph, combined: Int16Array, self_weight: int = 1, neighbour_weight: int = 1, root: OwnRows | None = None
 ) -> npt.NDArray[np.int64]:
     """Exact sums over the neighbourhood and the node itself: int64 [nodes, f_out], within 32 bits (GIN: 40)."""
     if combined.dtype != np.int16 or combined.ndim != 2 or combined.shape[0] != graph.nodes:

@@ -10,13 +10,21 @@ from scipy import sparse
 from contracts import Activation, Model
 from contracts.dnp.config import ProcessorConfig
 from contracts.errors import InputError
-from contracts.scale import GIN_FRACTION, MANTISSA_FRACTION
+from contracts.scale import GIN_FRACTION, MANTISSA_FRACTION, Scales
 from golden.dnp.layer_end import LayerEnd
 from golden.dnp.network import table_of
 from golden.graph import Graph
 from golden.model.activation import RELU, function_of
 from golden.model.float_model import FloatLayer, FloatModel, Reach, accuracy
-from golden.model.layer import Int16Array, QuantisedLayer, aggregation_sums, combination_sums, combine
+from golden.model.layer import (
+    Int16Array,
+    OwnRows,
+    QuantisedLayer,
+    RootWeights,
+    aggregation_sums,
+    combination_sums,
+    combine,
+)
 from golden.model.network import Fractions, Problem, QuantisedModel, infer, predictions, results_of
 from golden.model.rounding import SHIFT_MAX, VALUE_MAX
 from golden.model.topology import Topology, topologies_of
@@ -147,9 +155,13 @@ def _quantised(
     weights, bias = _integers(given.weight, weight_fraction), given.bias
     self_weight, neighbour_weight, extra = _members(given)
 
-    real = combination_sums(rows.values, weights) * topology.source.real()[:, None]
-    peak = float(np.ldexp(np.abs(real).max(initial=0), -(rows.fraction + weight_fraction)))
-    combined_fraction = min(fraction_of(peak, limit), rows.fraction + weight_fraction + MANTISSA_FRACTION)
+    combined_fraction = _rows_fraction(rows, weights, weight_fraction, topology.source, limit)
+    root: tuple[Int16Array, int] | None = None
+    if given.root is not None:
+        root_fraction = fraction_of(_peak(given.root))
+        root = _integers(given.root, root_fraction), root_fraction
+        # Own rows are added to sums of combined ones, so both have the same fraction.
+        combined_fraction = min(combined_fraction, _rows_fraction(rows, *root, topology.own, limit))
     if bias.any():
         largest = fraction_of(_peak(bias), _BIAS_MAX) - MANTISSA_FRACTION - extra
         combined_fraction = min(combined_fraction, largest)
@@ -157,13 +169,20 @@ def _quantised(
     sizes = {rows.name: entering, "weights": _peak(given.weight), "biases": _peak(bias)}
     shift_source = _shift(number, MANTISSA_FRACTION + rows.fraction + weight_fraction - combined_fraction, sizes)
     combined = combine(rows.values, weights, topology.source, shift_source)
+    own: OwnRows | None = None
+    root_weights: RootWeights | None = None
+    if root is not None:
+        sizes["root weights"] = _peak(given.root)
+        shift = _shift(number, MANTISSA_FRACTION + rows.fraction + root[1] - combined_fraction, sizes)
+        root_weights = RootWeights(root[0], shift)
+        own = OwnRows(combine(rows.values, root[0], topology.own, shift), topology.destination.exponent)
 
     sum_fraction = combined_fraction + extra
     biases = np.rint(np.ldexp(bias, sum_fraction + MANTISSA_FRACTION)).astype(np.int32)
     activation = _activation(given)
     result_fraction = DNP_FRACTION
     if activation != Activation.DNP:
-        sums = aggregation_sums(topology.graph, combined, self_weight, neighbour_weight)
+        sums = aggregation_sums(topology.graph, combined, self_weight, neighbour_weight, own)
         real = np.ldexp(sums * topology.destination.real()[:, None], -sum_fraction) + bias
         if activation == Activation.RELU:
             # A negative result becomes 0 whether it saturates or not.
@@ -171,9 +190,18 @@ def _quantised(
         peak = float(np.abs(real).max(initial=0))
         result_fraction = min(fraction_of(peak, limit), sum_fraction + MANTISSA_FRACTION)
     shift_destination = _shift(number, MANTISSA_FRACTION + sum_fraction - result_fraction, sizes)
-    layer = QuantisedLayer(weights, biases, shift_source, shift_destination, activation, self_weight, neighbour_weight)
+    layer = QuantisedLayer(
+        weights, biases, shift_source, shift_destination, activation, self_weight, neighbour_weight, root_weights
+    )
     fractions = Fractions(weight_fraction, combined_fraction, result_fraction)
-    return layer, fractions, results_of(layer, topology, combined)
+    return layer, fractions, results_of(layer, topology, combined, own)
+
+
+def _rows_fraction(rows: _Rows, weights: Int16Array, weight_fraction: int, scales: Scales, limit: int) -> int:
+    """Most fraction bits with which products of rows and weights, times factors, stay within a limit."""
+    real = combination_sums(rows.values, weights) * scales.real()[:, None]
+    peak = float(np.ldexp(np.abs(real).max(initial=0), -(rows.fraction + weight_fraction)))
+    return min(fraction_of(peak, limit), rows.fraction + weight_fraction + MANTISSA_FRACTION)
 
 
 def outline(network: FloatModel, graph: Graph, *, core: ProcessorConfig | None = None) -> Problem:
@@ -197,7 +225,8 @@ def outline(network: FloatModel, graph: Graph, *, core: ProcessorConfig | None =
     for number, given in enumerate(network.layers):
         weights, biases = np.zeros(given.weight.shape, np.int16), np.zeros(given.f_out, np.int32)
         self_weight, neighbour_weight, _ = _members(given)
-        layer = QuantisedLayer(weights, biases, 0, 0, _activation(given), self_weight, neighbour_weight)
+        root = None if given.root is None else RootWeights(weights, 0)
+        layer = QuantisedLayer(weights, biases, 0, 0, _activation(given), self_weight, neighbour_weight, root)
         if layer.activation == Activation.DNP and given.activation is not None:
             ends[number] = _end(number, layer, given.activation, core or ProcessorConfig())
         layers.append(layer)
@@ -246,6 +275,8 @@ def _end(number: int, layer: QuantisedLayer, activation: str, core: ProcessorCon
 
 def _members(layer: FloatLayer) -> tuple[int, int, int]:
     """Weights of the node and of its neighbours, and the fraction bits they add."""
+    if layer.root is not None:
+        return 1, 1, 0
     if layer.model == Model.GIN and layer.reach == Reach.GRAPH:
         return round((1 + layer.eps) * (1 << GIN_FRACTION)), 1 << GIN_FRACTION, GIN_FRACTION
     return round(1 + layer.eps), 1, 0

@@ -18,7 +18,7 @@ from golden.image_format import Image, row_bytes, scale_words
 from golden.model.network import Problem, QuantisedModel
 from golden.model.topology import Topology
 from golden.program.features import place_sparse
-from golden.program.layer import Block, End, Exchange, LayerPlan, Part, Search, Shared, Sums, blocks_of, layer
+from golden.program.layer import Block, End, Exchange, LayerPlan, Part, Root, Search, Shared, Sums, blocks_of, layer
 from golden.program.program import Program, Reference, Section
 
 __all__ = ["Owned", "Travel", "by_topology", "chiplet_image"]
@@ -122,6 +122,7 @@ class _Placed:
 
     owned: Owned
     source: Section
+    own: Section | None
     sums: Callable[[int], Sequence[Sums]]
     whole: Sums
     departures: Section | None
@@ -171,9 +172,13 @@ def chiplet_image(
     blocks = blocks_of(layers, weight_room)
     distances = sorted({row_bytes(len(block)) for each in blocks for block in each})
 
+    roots = {topology for topology, each in zip(problem.topologies, layers, strict=True) if each.root}
+
     def place(own: Owned, topology: Topology) -> _Placed:
-        cut, located = None if tiles is None else tiles[own], search is not None
-        return _topology(p, topology, own, in_stages=in_stages, located=located, tiles=cut, distances=distances)
+        cut, located, rooted = None if tiles is None else tiles[own], search is not None, topology in roots
+        return _topology(
+            p, topology, own, in_stages=in_stages, located=located, rooted=rooted, tiles=cut, distances=distances
+        )
 
     placed = {first: place(first, problem.topologies[0])}
     given = _features(p, problem, first, parts, placed[first].source, apart=search is not None)
@@ -182,9 +187,10 @@ def chiplet_image(
         if own not in placed:
             placed[own] = _travelling(p, place(own, topology), topology, boundaries)
     combined = None
+    widest = max(len(block) for each in blocks for block in each)
     if in_stages:
-        widest = max(len(block) for each in blocks for block in each)
         combined = p.reserve_rows(RegionKind.COMBINED, graph.nodes + max(own.halves for own in owned), widest)
+    own_rows = p.reserve_rows(RegionKind.OWN, first.count, widest) if roots else None
 
     inside: range | None = None  # lines of the row memory with the features of the layer
     listed: Exchange | None = None
@@ -201,6 +207,7 @@ def chiplet_image(
         plan = LayerPlan(
             number, columns, given, combined, results, inside=inside is not None, search=search,
             exchange=at.exchange, lists=at.exchange is not listed, ends=_ends(p, model, number, own.count),
+            root=Root(own_rows, at.own, own.first) if each.root and own_rows and at.own else None,
         )  # fmt: skip
         layer(p, plan)
         listed = at.exchange or listed
@@ -219,6 +226,7 @@ def _topology(
     *,
     in_stages: bool,
     located: bool,
+    rooted: bool,
     tiles: Sequence[Tile] | None,
     distances: Sequence[int],
 ) -> _Placed:
@@ -228,6 +236,8 @@ def _topology(
     ----------
     located
         Communities are searched for.
+    rooted
+        A layer that sums it has own rows.
     distances
         Distances of combined rows, in bytes.
     """
@@ -248,6 +258,7 @@ def _topology(
     else:
         # GCN uses one array for both; the hardware reads it once.
         p.spare += 1
+    own = p.scales(RegionKind.SCALE_OWN, owned.scales(topology.own)) if rooted else None
     whole = Sums(
         owned.first, owned.count, offsets, edges, owned.sources.size, destination, graph.nodes,
         tiles=owned.chiplets, halves=owned.halves, degrees=degrees,
@@ -256,7 +267,7 @@ def _topology(
     def summed(f_out: int) -> Sequence[Sums]:
         return [whole] if cut is None else cut[row_bytes(f_out)]
 
-    return _Placed(owned, source, summed, whole, departures)
+    return _Placed(owned, source, own, summed, whole, departures)
 
 
 def _room(taken: range | None, lines: int, row_lines: int) -> range | None:

@@ -119,6 +119,15 @@ class End:
 
 
 @dataclass(frozen=True)
+class Root:
+    """Own rows of a rooted layer: working space, factors, and the vertex of the first of both."""
+
+    rows: Section
+    scales: Section
+    first_vertex: int
+
+
+@dataclass(frozen=True)
 class Columns:
     """Position of a block of columns in a row of results: operands."""
 
@@ -135,6 +144,7 @@ class Block:
     biases: Section
     columns: Columns
     sums: Sequence[Sums]
+    root_weights: Section | None = None
 
     @classmethod
     def place(
@@ -150,7 +160,8 @@ class Block:
         weights = p.rows(RegionKind.WEIGHTS, part.weights, number)
         biases = p.words(RegionKind.BIASES, part.biases, number, dtype="<i4")
         where = Columns(-(-layer.f_out // GRANULE), columns.start // GRANULE)
-        return cls(part, weights, biases, where, sums(part.f_out))
+        root = None if part.root is None else p.rows(RegionKind.WEIGHTS, part.root.weights, number)
+        return cls(part, weights, biases, where, sums(part.f_out), root)
 
 
 @dataclass(frozen=True)
@@ -173,6 +184,8 @@ class LayerPlan:
         With community PEs; on a ring; with layer ends on the neural chip.
     lists
         Whether rows of others are needed that no earlier layer has listed.
+    root
+        Own rows, of a rooted layer; its combined rows are in memory.
     """
 
     number: int
@@ -185,6 +198,7 @@ class LayerPlan:
     exchange: Exchange | None = None
     lists: bool = False
     ends: Sequence[End] = ()
+    root: Root | None = None
 
 
 def blocks_of(layers: Sequence[QuantisedLayer], weight_room: WeightRoom | None) -> list[list[range]]:
@@ -210,7 +224,12 @@ def _block(p: Program, plan: LayerPlan, block: Block) -> None:
         locate(p, plan, search, block.sums[0], joins=False)
     if ring and plan.lists and block is plan.blocks[0]:
         list_needed(p, plan, ring)
-    load_weights(p, plan, block)
+    if plan.root and block.root_weights:
+        # Into memory that no other chiplet reads, and before others wait for rows.
+        load_weights(p, plan, block, block.root_weights)
+        for part in plan.parts:
+            combine_own(p, plan, block, part, plan.root)
+    load_weights(p, plan, block, block.weights)
     for part in plan.parts if plan.combined else ():
         combine(p, plan, block, part)
         if ring and part is plan.parts[0]:
@@ -230,9 +249,9 @@ def _block(p: Program, plan: LayerPlan, block: Block) -> None:
             aggregate(p, plan, block, sums)
 
 
-def load_weights(p: Program, plan: LayerPlan, block: Block) -> None:
+def load_weights(p: Program, plan: LayerPlan, block: Block, weights: Section) -> None:
     """Add LOAD_WEIGHTS."""
-    p.command(Opcode.LOAD_WEIGHTS, plan.number, block.layer, weights=block.weights, biases=block.biases)
+    p.command(Opcode.LOAD_WEIGHTS, plan.number, block.layer, weights=weights, biases=block.biases)
 
 
 def combine(p: Program, plan: LayerPlan, block: Block, part: Part) -> None:
@@ -241,11 +260,30 @@ def combine(p: Program, plan: LayerPlan, block: Block, part: Part) -> None:
     p.command(Opcode.COMBINE, plan.number, part, block.layer, **own)
 
 
+def combine_own(p: Program, plan: LayerPlan, block: Block, part: Part, root: Root) -> None:
+    """Add COMBINE of a part's own rows."""
+    assert block.layer.root is not None
+    first = part.first_row - root.first_vertex
+    own: dict[str, Operand] = {
+        "shift": block.layer.root.shift,
+        "scales": Reference.row(root.scales, first),
+        "combined": root.rows,
+        "first_row": first,
+    }
+    p.command(Opcode.COMBINE, plan.number, part, block.layer, **own)
+
+
+def rooted(plan: LayerPlan) -> dict[str, Operand]:
+    """Return the operands that say where own rows are."""
+    return {"rooted": 1, "own": plan.root.rows} if plan.root else {}
+
+
 def aggregate(p: Program, plan: LayerPlan, block: Block, sums: Sums) -> None:
     """Add AGGREGATE."""
     shift, sources = block.layer.shift_destination, sums.first_partial + sums.halves
     own = {"shift": shift, "combined": plan.combined or 0, "sources": sources, "partials": sums.halves}
-    p.command(Opcode.AGGREGATE, plan.number, sums, block.layer, block.columns, results=plan.results, **own)
+    given = sums, block.layer, block.columns
+    p.command(Opcode.AGGREGATE, plan.number, *given, results=plan.results, **own, **rooted(plan))
 
 
 def locate(p: Program, plan: LayerPlan, search: Search, sums: Sums, *, joins: bool) -> None:
@@ -260,6 +298,7 @@ def process(p: Program, plan: LayerPlan, block: Block, search: Search, sums: Sum
         "window": search.kind is Kind.PAIRS,
         "results": plan.results,
         "write_inside": isinstance(plan.results, int),
+        **rooted(plan),
     }
     given: list[object] = [sums, block.layer, block.columns]
     if plan.combined:

@@ -19,7 +19,7 @@ from golden.graph import Graph
 from golden.locator.locator import Limits, locate
 from golden.locator.record import Record, beats_of
 from golden.locator.schedule import Schedule
-from golden.model.layer import Int16Array, QuantisedLayer, Root, combine
+from golden.model.layer import Int16Array, OwnRows, QuantisedLayer, combine
 from golden.pe.pe import Mode
 from hw.community.formats import CommunityConfig
 from sim.harness.bench import Bench
@@ -69,12 +69,12 @@ class Layer:
         return combine(self.features, self.layer.weights, self.source, self.layer.shift_source)
 
     @property
-    def root(self) -> Root | None:
+    def root(self) -> OwnRows | None:
         """Own rows, if it is rooted."""
         if self.own is None:
             return None
         rows = combine(self.own_features, self.layer.weights, self.own, self.layer.shift_source)
-        return Root(rows, self.destination.exponent)
+        return OwnRows(rows, self.destination.exponent)
 
     def expected(self) -> Aggregation:
         """Return exact results and operations."""
