@@ -110,7 +110,7 @@ def make_result(
     graph, config, chiplets = problem.graph, sizes.chiplet, sizes.chiplets
     useful = useful_operations(problem, exact)
     bound, beat_bytes = compulsory_bytes(problem), chiplets * config.pe.data_width // 8
-    floating = network.predictions(graph)
+    floating, answers = network.predictions(graph), graph.answers
     # The machine is judged by its own results, not by those of its model.
     machine = done.predictions if done else classes_of(exact[-1].results)
     lanes = config.lanes * chiplets
@@ -124,6 +124,7 @@ def make_result(
         dataset=schema.Dataset(
             name=graph.name,
             nodes=graph.nodes,
+            graphs=graph.graph_vertices.size,
             edges=graph.edge_count,
             features=graph.feature_count,
             classes=graph.classes,
@@ -167,7 +168,7 @@ def make_result(
         accuracy=schema.Accuracy(
             float=accuracy(floating, graph, graph.test),
             machine=own,
-            agreement=float(np.mean(floating == machine)) if graph.nodes else 1.0,
+            agreement=float(np.mean((floating == machine)[answers])) if answers.size else 1.0,
         ),
         simulation=schema.Simulation(
             wall_seconds=done.seconds if done else None,
