@@ -106,14 +106,14 @@ def print_summary(result: Result, path: Path) -> None:
             ),
         ]
     found = result.accuracy
-    what = "test graph" if data.graphs else "test node"
-    measured = accuracies({"machine": found.machine, "float": found.float}, what)
+    what = "graph" if data.graphs else "node"
+    measured = accuracies({"machine": found.machine, "float": found.float}, f"test {what}")
     rows.append(("accuracy", f"{measured}, {found.agreement:.2%} of predictions agree"))
     rows += _head_rows(result.head)
     rows += batch_rows(result.batch, result.attribute_cache)
     verdict = {None: "not simulated", True: "yes", False: "NO"}[result.bit_exact]
     files = f"{os.path.relpath(path.with_name('report.html'))}, {path.name}"
-    results = f"{os.path.relpath(path.with_name('predictions.npz'))}: results and class of every node"
+    results = f"{os.path.relpath(path.with_name('predictions.npz'))}: results and class of every {what}"
     rows += [("bit-exact", verdict), ("report, figures", files), ("predictions", results)]
     show("atoll run", ("", ""), rows)
     for line in result.differences or ():
