@@ -200,6 +200,11 @@ class Graph:
         return np.flatnonzero(self.graph_of == -1) if self.graph_of is not None else np.zeros(0, dtype=np.int64)
 
     @cached_property
+    def answers(self) -> IntArray:
+        """int64, VIDs whose results are asked for, ascending: graph vertices of a batch, else all nodes."""
+        return np.arange(self.nodes) if self.graph_of is None else self.graph_vertices
+
+    @cached_property
     def adjacency(self) -> Any:
         """``scipy.sparse.csr_array`` int64 [nodes, nodes] of ones: row destination, column source."""
         ones = np.ones(self.edge_count, dtype=np.int64)

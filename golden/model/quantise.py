@@ -40,7 +40,7 @@ class Agreement:
     floating, machine
         Accuracy on the test nodes, 0..1; None if there are none of known class.
     agreement
-        Share of all nodes on which both predict the same class.
+        Share of all nodes, or of all small graphs of a batch, for which both predict the same class.
     """
 
     floating: float | None
@@ -193,12 +193,12 @@ def outline(network: FloatModel, graph: Graph, *, core: ProcessorConfig | None =
 
 def compare(network: FloatModel, problem: Problem) -> Agreement:
     """Compare predictions of the exact integer results with those in floating point."""
-    floating = network.predictions(problem.graph)
+    floating, answers = network.predictions(problem.graph), problem.graph.answers
     machine = predictions(infer(problem)[-1].results)
     return Agreement(
         accuracy(floating, problem.graph, problem.graph.test),
         accuracy(machine, problem.graph, problem.graph.test),
-        float(np.mean(floating == machine)) if floating.size else 1.0,
+        float(np.mean((floating == machine)[answers])) if answers.size else 1.0,
     )
 
 

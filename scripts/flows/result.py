@@ -111,7 +111,7 @@ def make_result(
     graph, config, chiplets = problem.graph, sizes.chiplet, sizes.chiplets
     useful = useful_operations(problem, exact)
     bound, beat_bytes = compulsory_bytes(problem), chiplets * config.pe.data_width // 8
-    floating = network.predictions(graph)
+    floating, answers = network.predictions(graph), graph.answers
     # The machine is judged by its own results, not by those of its model.
     machine = done.predictions if done else classes_of(exact[-1].results)
     lanes = config.lanes * chiplets
@@ -120,13 +120,14 @@ def make_result(
         of_head, of_batches = learnt and learnt.differences, batches.differences(ran) if batches else []
         differences = [*done.differences, *(of_head or []), *of_batches]
     own, float_own = accuracy(machine, graph, graph.test), accuracy(floating, graph, graph.test)
-    agreement = float(np.mean(floating == machine)) if graph.nodes else 1.0
+    agreement = float(np.mean((floating == machine)[answers])) if answers.size else 1.0
     lost = (1 - agreement) if own is None or float_own is None else float_own - own
     return schema.Result(
         schema=SCHEMA,
         dataset=schema.Dataset(
             name=graph.name,
             nodes=graph.nodes,
+            graphs=graph.graph_vertices.size,
             edges=graph.edge_count,
             features=graph.feature_count,
             classes=graph.classes,

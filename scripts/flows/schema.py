@@ -21,7 +21,7 @@ __all__ = [
     "SampledAccuracy", "Simulation", "Thresholds", "Vertices",
 ]  # fmt: skip
 
-#: A share of nodes, 0 to 1; None: no node has a known class.
+#: A share of nodes, or of the small graphs of a batch, 0 to 1; None: none has a known class.
 Share = float | None
 
 
@@ -30,10 +30,11 @@ class Dataset:
     """The graph."""
 
     name: Annotated[str, "Name of the data set."]
-    nodes: Annotated[int, "Nodes."]
+    nodes: Annotated[int, "Nodes, the graph vertices of a batch of small graphs among them."]
+    graphs: Annotated[int, "Small graphs of a batch; 0: one graph."]
     edges: Annotated[int, "Directed edges, without self loops."]
     features: Annotated[int, "Features of a node."]
-    classes: Annotated[int, "Classes of nodes."]
+    classes: Annotated[int, "Classes of nodes, or of small graphs."]
 
 
 @dataclass(frozen=True)
@@ -242,9 +243,9 @@ class Head:
 
 @dataclass(frozen=True)
 class Accuracy(SampledAccuracy):
-    """Accuracy on the test nodes."""
+    """Accuracy on the test nodes, or on the test graphs of a batch."""
 
-    agreement: Annotated[float, "Share of all nodes for which both predict the same class."]
+    agreement: Annotated[float, "Share of all nodes, or small graphs, for which both predict the same class."]
     losses: Annotated[
         list[float] | None,
         "What each layer loses by itself in integers, of the accuracy or without classes of the agreement; None: the "

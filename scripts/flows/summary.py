@@ -76,8 +76,9 @@ def print_summary(result: Result, path: Path) -> None:
     """
     data, macs, moved = result.dataset, result.macs, result.external_bytes
     widths = [result.model.layers[0][0], *(f_out for _, f_out in result.model.layers)]
+    small = f"{data.graphs:,} small graphs, " if data.graphs else ""
     rows: list[tuple[str, str]] = [
-        ("graph", f"{data.name}: {data.nodes:,} nodes, {data.edges:,} edges, {data.features:,} features"),
+        ("graph", f"{data.name}: {small}{data.nodes:,} nodes, {data.edges:,} edges, {data.features:,} features"),
         ("network", f"{result.model.name}, {result.model.activation}, {' - '.join(map(str, widths))}"),
     ]
     if result.cycles is not None:
@@ -105,7 +106,8 @@ def print_summary(result: Result, path: Path) -> None:
             ),
         ]
     found = result.accuracy
-    measured = accuracies({"machine": found.machine, "float": found.float}, "test node")
+    what = "test graph" if data.graphs else "test node"
+    measured = accuracies({"machine": found.machine, "float": found.float}, what)
     rows.append(("accuracy", f"{measured}, {found.agreement:.2%} of predictions agree"))
     if found.losses:
         worst = max(range(len(found.losses)), key=found.losses.__getitem__)
