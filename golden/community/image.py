@@ -14,7 +14,7 @@ import numpy as np
 from contracts import LINE_BYTES, ROW_BYTES, Opcode
 from contracts.weights import WeightRoom
 from golden.community.plan import Kind
-from golden.community.tiles import Room, Subgraph, cut
+from golden.community.tiles import Room, Subgraph, parted
 from golden.graph import IntArray
 from golden.image_format import Image, row_bytes
 from golden.locator.locator import Limits
@@ -83,7 +83,7 @@ def build_community_images(
     Parameters
     ----------
     problem
-        Network and graph, which is symmetric, with VIDs as in `placement`.
+        Network and graph, with VIDs as in `placement`.
     placement
         Owners of vertices, and the hubs whose partial sums are sent home.
     schedule, limits, kind, room
@@ -100,7 +100,7 @@ def build_community_images(
     InputError
         As there, or if the placement is not that of the graph.
     """
-    search = _search(problem, schedule, limits, kind)
+    search = _search(schedule, limits, kind)
     placement.check(problem.graph)
     if placement.chiplets == 1:
         return [build_community_image(problem, schedule, limits, kind, room=room, names=names, weight_room=weight_room)]
@@ -118,17 +118,16 @@ def _image(
     graph = problem.graph
     called = np.arange(graph.nodes) if names is None else names
     subgraph = Subgraph(graph.name, owned.first, owned.untiled, owned.sources, graph.nodes, called)
-    if room is None or subgraph.fits(room, search.schedule, search.limits):
+    tiles = parted(subgraph, room, search.schedule, search.limits)
+    if tiles is None:
         return chiplet_image(problem, owned, parts, search=search, weight_room=weight_room, **how)
     # No part has more vertices than the node table.
-    step = room.block
+    step = room.block if room else max(1, owned.count)
     pieces = [part[first : first + step] for part in parts for first in range(0, max(1, len(part)), step)]
-    tiles = list(cut(subgraph, room))
     return chiplet_image(problem, owned, pieces, search=search, tiles=tiles, weight_room=weight_room)
 
 
-def _search(problem: Problem, schedule: Schedule | None, limits: Limits | None, kind: Kind) -> Search:
-    problem.graph.require_symmetric("communities")
+def _search(schedule: Schedule | None, limits: Limits | None, kind: Kind) -> Search:
     search = Search(schedule or Schedule(), limits or Limits(), kind)
     search.schedule.require_end()
     return search
@@ -154,7 +153,7 @@ def build_community_image(
     Parameters
     ----------
     problem
-        Network and graph, which is symmetric.
+        Network and graph.
     schedule, limits, kind
         Parameters of the location, and the kind of shared sums.
     in_stages
@@ -172,9 +171,9 @@ def build_community_image(
     Raises
     ------
     InputError
-        If the graph is not symmetric, the schedule cannot end, or the image would be larger than 2^32 lines; if a
+        If the schedule cannot end, or the image would be larger than 2^32 lines; if a
         vertex with its neighbours does not fit into `room`.
     """
-    search, owned = _search(problem, schedule, limits, kind), Owned.whole(problem.graph)
+    search, owned = _search(schedule, limits, kind), Owned.whole(problem.graph)
     parts, lines = [range(owned.count)], 0 if in_stages else row_lines
     return _image(problem, owned, parts, search, room, names, weight_room, in_stages=in_stages, row_lines=lines)
