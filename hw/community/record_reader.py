@@ -138,12 +138,13 @@ class RecordReader(wiring.Component):
         column = Mux(touched.bit_select(read, 1), self.column.data, 0)
         m.d.comb += self.column.address.eq(record.base + chosen)
         row_before = Signal.like(index)
+        low_row = row_before[: config.row_bits]
         m.d.sync += [spread.eq(0), reads.eq(spread), read.eq(chosen), row_before.eq(index)]
         with m.If(reads):
             m.d.comb += [
                 self.columns.enable.eq(1),
                 self.columns.address.eq(record.base + read),
-                self.columns.data.eq(column | (summed.bit_select(row_before[: config.row_bits], 1) << row_before)),
+                self.columns.data.eq(column | (summed.bit_select(low_row, 1) << low_row)),
             ]
             m.d.sync += touched.eq(touched | (1 << read))
 
