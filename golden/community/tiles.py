@@ -5,8 +5,8 @@ own ones first, then the other sources, then halves of partial sums. To the loca
 outside the tile are hubs, like those of other chiplets. Combined rows of all vertices lie in memory; a table holds the
 granule of each position's row.
 
-A subgraph whose own part is directed is located as its double cover (`golden.locator.cover`), also where it fits: in its
-tiles the own vertices are destination copies. Behind them come source copies, which the locator searches too.
+A subgraph whose own part is directed is located as its double cover (`golden.locator.cover`), also where it fits: in
+its tiles the own vertices are destination copies. Behind them come source copies, which the locator searches too.
 """
 
 from collections.abc import Iterator
@@ -116,22 +116,24 @@ class Subgraph:
 
     @cached_property
     def read(self) -> IntArray:
-        """int64 [owned + 1], edges that the locator has of the own vertices before each: both ends of a double cover."""
+        """int64 [owned + 1], edges that the locator reads for the own vertices before each: of a double cover, twice."""
         if not self.directed:
             return self.offsets
         back = np.concatenate([[0], np.cumsum(self.edges < self.vertices)])
         return self.offsets + back[self.offsets]
 
-    def fits(self, room: Room, schedule: Schedule, limits: Limits) -> bool:
+    def fits(self, room: Room | None, schedule: Schedule, limits: Limits) -> bool:
         """Return whether the subgraph fits on a chiplet at once: with its VIDs, or with positions of a double cover.
 
         Parameters
         ----------
         room
-            Capacity of the chiplet.
+            Capacity of the chiplet; None: unlimited.
         schedule, limits
             Parameters of the location, which determine the hubs.
         """
+        if room is None:
+            return True
         first, offsets, edges = self.first, self.offsets, self.edges
         if self.directed:
             whole = _tile(self, 0, self.owned)
@@ -188,8 +190,8 @@ class Tile:
         return self.offsets.size - 1
 
 
-def parted(subgraph: Subgraph, room: Room | None, schedule: Schedule, limits: Limits) -> list[Tile] | None:
-    """Return the tiles of a subgraph; None if it needs none.
+def parted(subgraph: Subgraph, room: Room | None, schedule: Schedule, limits: Limits) -> list[Tile]:
+    """Return the tiles of a subgraph: one, if all of its positions fit.
 
     Parameters
     ----------
@@ -205,8 +207,8 @@ def parted(subgraph: Subgraph, room: Room | None, schedule: Schedule, limits: Li
     InputError
         As for :func:`cut`.
     """
-    if room is None or subgraph.fits(room, schedule, limits):
-        return [_tile(subgraph, 0, subgraph.owned)] if subgraph.directed else None
+    if room is None or (subgraph.directed and subgraph.fits(room, schedule, limits)):
+        return [_tile(subgraph, 0, subgraph.owned)] * (subgraph.owned > 0)
     return list(cut(subgraph, room))
 
 

@@ -34,7 +34,7 @@ class Cover:
 
     @property
     def summed(self) -> BoolArray:
-        """bool [copies], whose sums are results: those of the destination copies."""
+        """Whose sums are results, bool [copies]: those of the destination copies."""
         return np.arange(self.vertices.size) < self.destinations
 
 
