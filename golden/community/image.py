@@ -7,7 +7,7 @@ tiles are located and processed one after another (`golden.community.tiles`).
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from golden.program.layer import Search
 from golden.ring.image import PART, parts_of, shared_out
 from golden.ring.placement import Placement
 
-__all__ = ["build_community_image", "build_community_images", "tiles_of", "vids_of"]
+__all__ = ["Positions", "build_community_image", "build_community_images", "positions_of", "tiles_of"]
 
 
 def tiles_of(image: Image) -> int:
@@ -33,8 +33,25 @@ def tiles_of(image: Image) -> int:
     return sum(1 for _ in _tiles(image))
 
 
-def vids_of(image: Image) -> list[IntArray | None]:
-    """Return the sources that vertices in records stand for, in each location of an image's first layer.
+class Positions(NamedTuple):
+    """What the vertices of a location stand for.
+
+    Attributes
+    ----------
+    vids
+        int64 [positions], source of each. Values from the number of vertices on are halves of partial sums.
+    summed, located
+        Positions that are summed, the first ones, and those that are searched. Those between are source copies of a
+        double cover.
+    """
+
+    vids: IntArray
+    summed: int
+    located: int
+
+
+def positions_of(image: Image) -> list[Positions | None]:
+    """Return what vertices in records stand for, in each location of an image's first layer.
 
     Parameters
     ----------
@@ -44,18 +61,19 @@ def vids_of(image: Image) -> list[IntArray | None]:
     Returns
     -------
     list
-        By location int64 [positions], or None where records have VIDs of the image. Values from the number of
-        vertices on are halves of partial sums.
+        By location; None where records have VIDs of the image.
     """
-    vids: list[IntArray | None] = []
-    for operands in _tiles(image):
+    found: list[Positions | None] = []
+    locations = (command.fields for command in image.commands if command.opcode == Opcode.LOCATE)
+    for operands, location in zip(_tiles(image), locations, strict=False):
         if not operands.get("positions"):
-            vids.append(None)
+            found.append(None)
             continue
         first = operands["feature_offsets"] * LINE_BYTES
         places = np.frombuffer(image.data, dtype="<u4", count=operands["positions"], offset=first)
-        vids.append(places.astype(np.int64) // (row_bytes(operands["f_out"]) // ROW_BYTES))
-    return vids
+        vids = places.astype(np.int64) // (row_bytes(operands["f_out"]) // ROW_BYTES)
+        found.append(Positions(vids, operands["vertices"], location["vertices"]))
+    return found
 
 
 def _tiles(image: Image) -> Iterator[Mapping[str, int]]:

@@ -116,7 +116,7 @@ class Subgraph:
 
     @cached_property
     def read(self) -> IntArray:
-        """int64 [owned + 1], edges that the locator reads for the own vertices before each: of a double cover, twice."""
+        """int64 [owned + 1], edges before each own vertex as the locator has them: twice in a double cover."""
         if not self.directed:
             return self.offsets
         back = np.concatenate([[0], np.cumsum(self.edges < self.vertices)])

@@ -1,8 +1,9 @@
 """Double cover: a directed graph as a symmetric one, in which communities can be found.
 
-Each vertex v has a *destination copy*, whose row is to be summed, and if it has out-edges a *source copy*, whose row is
-added to others. A directed edge u -> v joins the source copy of u with the destination copy of v. So a destination
-copy has the in-degree of its vertex and a source copy the out-degree: hubs are by either.
+A symmetric graph needs none. Of another, each vertex v has a *destination copy*, whose row is to be summed, and if it
+has out-edges a *source copy*, whose row is added to others. A directed edge u -> v joins the source copy of u with the
+destination copy of v. So a destination copy has the in-degree of its vertex and a source copy the out-degree: hubs are
+by either.
 """
 
 from dataclasses import dataclass
@@ -16,12 +17,13 @@ __all__ = ["Cover", "cover_of", "joined_rows"]
 
 @dataclass(frozen=True, eq=False)
 class Cover:
-    """The double cover of a directed graph.
+    """A graph as it is located.
 
     Attributes
     ----------
     graph
-        Symmetric: the destination copies of all vertices, then the source copies, ascending; without features.
+        Symmetric: the destination copies of all vertices, then the source copies, ascending; without features. A
+        symmetric graph as it is.
     vertices
         int64 [copies], the vertex of each copy.
     destinations
@@ -36,6 +38,10 @@ class Cover:
     def summed(self) -> BoolArray:
         """Whose sums are results, bool [copies]: those of the destination copies."""
         return np.arange(self.vertices.size) < self.destinations
+
+    def copies(self, vertices: IntArray) -> IntArray:
+        """int64, the source copies of vertices that have one."""
+        return self.destinations + np.searchsorted(self.vertices[self.destinations :], vertices)
 
 
 def joined_rows(offsets: IntArray, sources: IntArray, copies: int) -> tuple[IntArray, IntArray]:
@@ -67,13 +73,9 @@ def joined_rows(offsets: IntArray, sources: IntArray, copies: int) -> tuple[IntA
 
 
 def cover_of(graph: Graph) -> Cover:
-    """Return the double cover of a graph.
-
-    Parameters
-    ----------
-    graph
-        Any; a symmetric one needs none.
-    """
+    """Return a graph as it is located: itself if it is symmetric, else its double cover."""
+    if graph.symmetric:
+        return Cover(graph, np.arange(graph.nodes), graph.nodes)
     given = np.unique(graph.edges)
     copies = graph.nodes + given.size
     offsets, edges = joined_rows(graph.offsets, graph.nodes + np.searchsorted(given, graph.edges), copies)

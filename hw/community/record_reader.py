@@ -21,7 +21,7 @@ _BEAT = 64
 class RecordReader(wiring.Component):
     """Reads one record at a time; the columns of hubs are the hub columns of the bitmap, transposed bit by bit.
 
-    A column has a row for each vertex that is summed; of others, as of vertices of other chiplets, nobody wants the sum.
+    A column has rows of vertices that are summed only: nobody wants the sums of others, as of other chiplets' vertices.
 
     A record begins when its rows have slots, which they keep until they are finished; so many small records are in
     progress, and their vertices are requested well before their sums. A record that is too wide, or part of a
