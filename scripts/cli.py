@@ -209,7 +209,7 @@ def program(
 
 @app.command()
 def islands(
-    dataset: Annotated[str, typer.Argument(help="What `atoll datasets` lists; it must be symmetric.")] = "karate",
+    dataset: Annotated[str, typer.Argument(help="What `atoll datasets` lists.")] = "karate",
     engines: Annotated[int, typer.Option(help="Search engines.", min=1, max=64)] = 4,
     threshold: Threshold = None,
     step: Step = None,
