@@ -216,6 +216,14 @@ class Graph:
         order = np.lexsort((self.destinations, self.edges))
         return bool((self.edges[order] == self.destinations).all() and (self.destinations[order] == self.edges).all())
 
+    @cached_property
+    def symmetrised(self) -> "Graph":
+        """The graph with the reverse of every edge; itself if it is symmetric."""
+        if self.symmetric:
+            return self
+        ends = np.concatenate([self.edges, self.destinations]), np.concatenate([self.destinations, self.edges])
+        return Graph.from_edges(self.name, self.nodes, *ends)
+
     def require_symmetric(self, purpose: str) -> None:
         """Refuse a graph with an edge that has no reverse.
 

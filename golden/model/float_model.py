@@ -213,9 +213,12 @@ class FloatModel:
         if graph.feature_count != self.f_in:
             where, what = f"graph {graph.name}, features", f"there are {graph.feature_count}"
             raise InputError(where, what, f"{self.f_in}, as layer 0")
-        rows: Any = graph.features.astype(np.float64)
+        return self.forward_from(0, graph.features.astype(np.float64), graph)
+
+    def forward_from(self, first: int, rows: Any, graph: Graph) -> list[tuple[FloatArray, FloatArray]]:
+        """As :meth:`forward`, of the layers from `first` on; `rows` enter it."""
         layers = []
-        for number, layer in enumerate(self.layers):
+        for number, layer in enumerate(self.layers[first:], first):
             adjacency, source, destination = reached(layer, graph)
             with np.errstate(over="ignore", invalid="ignore"):
                 combined = np.asarray(rows @ layer.weight) * source[:, None]

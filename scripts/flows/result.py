@@ -11,6 +11,7 @@ import numpy as np
 from golden.head import HeadProblem
 from golden.metrics import compulsory_bytes, limit_cycles, port_cycles, useful_operations
 from golden.model.float_model import FloatModel, accuracy
+from golden.model.loss import TOLERATED, losses
 from golden.model.network import LayerResult, Problem
 from hw.config import MachineConfig
 from scripts.flows import schema
@@ -118,7 +119,9 @@ def make_result(
     if done:
         of_head, of_batches = learnt and learnt.differences, batches.differences(ran) if batches else []
         differences = [*done.differences, *(of_head or []), *of_batches]
-    own = accuracy(machine, graph, graph.test)
+    own, float_own = accuracy(machine, graph, graph.test), accuracy(floating, graph, graph.test)
+    agreement = float(np.mean((floating == machine)[answers])) if answers.size else 1.0
+    lost = (1 - agreement) if own is None or float_own is None else float_own - own
     return schema.Result(
         schema=SCHEMA,
         dataset=schema.Dataset(
@@ -166,9 +169,10 @@ def make_result(
         batch=batches.figures(floating, ran) if batches else None,
         head=learnt.figures(own) if learnt else None,
         accuracy=schema.Accuracy(
-            float=accuracy(floating, graph, graph.test),
+            float=float_own,
             machine=own,
-            agreement=float(np.mean((floating == machine)[answers])) if answers.size else 1.0,
+            agreement=agreement,
+            losses=losses(network, problem) if lost > TOLERATED else None,
         ),
         simulation=schema.Simulation(
             wall_seconds=done.seconds if done else None,

@@ -246,6 +246,11 @@ class Accuracy(SampledAccuracy):
     """Accuracy on the test nodes, or on the test graphs of a batch."""
 
     agreement: Annotated[float, "Share of all nodes, or small graphs, for which both predict the same class."]
+    losses: Annotated[
+        list[float] | None,
+        "What each layer loses by itself in integers, of the accuracy or without classes of the agreement; None: the "
+        "whole network loses at most a point.",
+    ]
 
 
 @dataclass(frozen=True)

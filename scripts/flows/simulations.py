@@ -109,7 +109,7 @@ class Simulated:
 
     @property
     def records(self) -> list[Record] | None:
-        """Records of the whole graph, with VIDs as given.
+        """Records of the whole graph, with VIDs as given, or of its double cover.
 
         None if there are none, and if the graph was located in parts, on a ring or in tiles: no order of all vertices
         then shows what was found, since a vertex can be a hub to one part and in a community of another.
@@ -172,8 +172,7 @@ def place(
     Raises
     ------
     InputError
-        If communities are asked for and the graph is not symmetric, or a vertex with its neighbours does not fit; as
-        for `search_of`.
+        If a vertex with its neighbours does not fit; as for `search_of`.
     """
     graph = problem.graph
     parts = chiplets
@@ -184,7 +183,6 @@ def place(
             parts = min(CHIPLETS_MAX, len(list(cut(subgraph, room))))
     if name == "tiles" or parts == 1:
         return Placed("tiles", problem, np.arange(graph.nodes), Placement.ranges(graph.nodes, chiplets), search)
-    graph.require_symmetric("placement by communities")
     # Moves make words on a ring fewer, of which there are none with one chiplet.
     position, placement = _apart(graph, parts, chiplets > 1)
     if chiplets == 1:
@@ -229,8 +227,7 @@ def simulate(
     Raises
     ------
     InputError
-        If a vertex with its neighbours is too large for the configuration, or the graph is not symmetric where
-        communities are needed.
+        If a vertex with its neighbours is too large for the configuration.
     """
     placed = placed or place(problem, sizes.chiplets, config=sizes.community)
     images = images_of(sizes, placed, hidden=hidden)
@@ -243,7 +240,7 @@ def simulate(
     errors, found = _errors(outcome), None
     counters = [run.counters for run in outcome.runs]
     if placed.search and not errors:
-        found = read_back(folder, placed.position, images)
+        found = read_back(folder, problem.graph, placed.position, images)
         errors = wrong_records(problem.graph, placed.search, found)
     return Simulated(
         differences=errors or layer_differences(exact, results),

@@ -109,6 +109,11 @@ def print_summary(result: Result, path: Path) -> None:
     what = "graph" if data.graphs else "node"
     measured = accuracies({"machine": found.machine, "float": found.float}, f"test {what}")
     rows.append(("accuracy", f"{measured}, {found.agreement:.2%} of predictions agree"))
+    if found.losses:
+        worst = max(range(len(found.losses)), key=found.losses.__getitem__)
+        rows.append(
+            ("loss", f"layer {worst} loses most: {100 * found.losses[worst]:.1f} points if it alone is in integers")
+        )
     rows += _head_rows(result.head)
     rows += batch_rows(result.batch, result.attribute_cache)
     verdict = {None: "not simulated", True: "yes", False: "NO"}[result.bit_exact]

@@ -11,6 +11,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from golden.graph import Graph, IntArray
+from golden.locator.cover import cover_of
 from golden.locator.locator import Limits, locate
 from golden.locator.record import Record
 from golden.locator.schedule import Schedule, falling, quarter
@@ -26,6 +27,10 @@ __all__ = ["Run", "write_report"]
 #: In graphs with more nodes the golden locator does not search: it would take minutes.
 _SEARCHED_NODES = 20_000
 _ADJACENCY = "Adjacency, as given and by rounds"
+_DOUBLED = (
+    "The graph is directed: each vertex is there as a destination and, if it has out-edges, behind all of these as a "
+    "source. "
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +198,7 @@ def _phases(found: dict[str, int], cycles: int) -> list[tuple[str, str, str]]:
 
 def _graph(result: Result, run: Run) -> Iterator[_Section]:
     """Yield the drawings of the graph: its adjacency, and itself if it is small."""
-    graph, records = run.graph, run.records
+    graph, records, cover = run.graph, run.records, cover_of(run.graph)
     if 0 < graph.nodes <= DRAWN_NODES:
         # The nodes of a small graph have its class.
         shown = run.predicted if graph.graph_of is None else run.predicted[np.maximum(graph.graph_of, 0)]
@@ -203,9 +208,9 @@ def _graph(result: Result, run: Run) -> Iterator[_Section]:
             figures.svg(drawing(graph, shown)),
         )
     source = "Hubs and communities as the hardware found them in this run, read back from it."
-    if records is None and 0 < graph.nodes <= _SEARCHED_NODES and graph.symmetric:
+    if records is None and 0 < graph.nodes <= _SEARCHED_NODES:
         schedule, limits = run.schedule or falling(graph), run.limits or Limits(quarter(graph))
-        records = locate(graph, schedule, limits).records
+        records = locate(cover.graph, schedule, limits).records
         why = "this machine has not located any"
         if result.cycles is None:
             why = "nothing was simulated"
@@ -216,11 +221,12 @@ def _graph(result: Result, run: Run) -> Iterator[_Section]:
             f"communities of {limits.c_max} vertices at most."
         )
     if records:
-        block = -(-graph.nodes // BLOCKS)
+        block = -(-cover.graph.nodes // BLOCKS)
         point = "an edge" if block == 1 else f"a block of {block} vertices by {block} that has an edge"
         yield _Section(
             _ADJACENCY,
-            f"{source} Each round's hubs come first and make an L along the lower and left borders of all that follow; "
+            f"{source} {'' if graph.symmetric else _DOUBLED}"
+            "Each round's hubs come first and make an L along the lower and left borders of all that follow; "
             f"its communities are squares on the diagonal. A point is {point}.",
-            figures.svg(adjacency(graph, records)),
+            figures.svg(adjacency(cover.graph, records)),
         )

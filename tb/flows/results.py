@@ -81,7 +81,7 @@ _RESULT = schema.Result(
         bit_exact=None,
         accuracy=schema.HeadAccuracy(machine=0.8, network=0.9, float=0.8),
     ),
-    accuracy=schema.Accuracy(float=0.9, machine=0.9, agreement=1.0),
+    accuracy=schema.Accuracy(float=0.9, machine=0.9, agreement=1.0, losses=None),
     simulation=schema.Simulation(wall_seconds=1.0, cycles_per_second=4000.0),
     tools={"python": "3", "numpy": "2"},
     seed=0,
