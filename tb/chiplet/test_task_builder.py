@@ -47,7 +47,8 @@ class Tasks:
             self.wanted.append(
                 {
                     "data": data,
-                    **({"coefficient": coefficient} if self.gather else {"mask": _doubled(mask)}),
+                    **({"coefficient": coefficient} if self.gather else {}),
+                    "mask": (1 << config().elements) - 1 if self.gather else _doubled(mask),
                     **ends,
                     **({"address": address, "scale": scale} if number == 0 else {}),
                 }
