@@ -34,8 +34,10 @@ class LayerSizes(wiring.Component):
     ----------
     opcode : In(8)
         Command under way.
-    f_in, f_out, vertices, tiles, first_row, row_granules : In
-        Its operands, `row_granules` of COMBINE only if its rows lie at that distance, else 0; all outputs are valid three cycles after they become constant.
+    f_in, f_out, vertices, tiles, first_row : In
+        Its operands; all outputs are valid three cycles after they become constant.
+    row_granules : In
+        Distance of the rows of a COMBINE, if they do not follow each other, else 0.
     width : Out
         ``f_out`` without the bits that only a refused one has.
     last_chunk, chunk_shift : Out

@@ -16,8 +16,8 @@ __all__ = ["TaskBuilder", "TaskSettings"]
 class TaskSettings(data.StructLayout):
     """Settings of the task builder, constant during a command.
 
-    ``gather``: tasks come from `rows`, not from `features`; all of their elements count. ``results``: beat address of the first result row.
-    ``stride``: distance of result rows, in beats.
+    ``gather``: tasks come from `rows`, not from `features`; all of their elements count. ``results``: beat address of
+    the first result row. ``stride``: distance of result rows, in beats.
     """
 
     def __init__(self, config: PEConfig) -> None:

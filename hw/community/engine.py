@@ -364,9 +364,15 @@ class CommunityEngine(wiring.Component):
 
     def _collect_results(self, m: Module, blocks: _Blocks) -> None:
         """Have results written; vertices of other chiplets are hubs here, and have none."""
-        controller, writer = blocks.controller, blocks.writer
+        controller, writer, community = blocks.controller, blocks.writer, self.config.community
         m.d.comb += [
-            writer.f_out.eq(controller.settings.f_out),
+            writer.f_out.eq(
+                Mux(
+                    controller.combination.digits,
+                    community.row_beats * community.pe.elements,
+                    controller.settings.f_out,
+                )
+            ),
             writer.first_result.eq(controller.first_result),
             writer.result_beats.eq(controller.result_beats),
             writer.results.eq(controller.results),

@@ -63,7 +63,7 @@ async def rows_are_exact(dut: Any, mode: Mode, pace: float) -> None:
 @cocotb.parametrize(mode=[Mode.SPARSE, Mode.DENSE], pace=[0.0, 0.4])
 async def digits_are_exact(dut: Any, mode: Mode, pace: float) -> None:
     """Three rows of digits for each task, each of them at a granule, whatever the factor; then rounded rows again."""
-    bench, maker, ports = await begin(dut, idle=pace, stall=pace)
+    _, maker, ports = await begin(dut, idle=pace, stall=pace)
     for f_out in widths(maker.config):
         for digits in (True, False):
             layer = maker.layer(mode, f_out, digits=digits)
@@ -73,7 +73,7 @@ async def digits_are_exact(dut: Any, mode: Mode, pace: float) -> None:
 
 @cocotb.test()
 async def digits_reach_their_extremes(dut: Any) -> None:
-    """Sums of the largest magnitudes, the smallest negative one, and digits whose bits are all set."""
+    """Take sums of the largest magnitudes, the smallest negative one, and digits whose bits are all set."""
     _, maker, ports = await begin(dut)
     layer = maker.layer(Mode.DENSE, maker.config.max_out, digits=True)
     low, high = -(1 << 15), (1 << 15) - 1
