@@ -285,8 +285,6 @@ class Executor(wiring.Component):
             settings.f_out.eq(sizes.f_out),
             settings.last_chunk.eq(Mux(adds, padded, sizes.last_chunk)),
             settings.chunk_shift.eq(sizes.chunk_shift),
-            settings.self_weight.eq(aggregate.self_weight),
-            settings.neighbour_weight.eq(aggregate.neighbour_weight),
             settings.mode.eq(Mux(gathers, Mode.GATHER, mode)),
             settings.digits.eq(digits),
             settings.shift.eq(Mux(gathers, aggregate.shift, shift)),
@@ -307,6 +305,8 @@ class Executor(wiring.Component):
             gather.first_source.eq(Mux(apart, 0, aggregate.first_source)),
             gather.sources.eq(aggregate.sources),
             gather.partials.eq(aggregate.partials),
+            gather.self_weight.eq(aggregate.self_weight),
+            gather.neighbour_weight.eq(aggregate.neighbour_weight),
             gather.combined.eq(Mux(apart, features, combined)),
         ]
 

@@ -4,14 +4,14 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
-from amaranth.hdl import Array, Cat, Cover, Elaboratable, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Array, Cat, Cover, Elaboratable, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from contracts import DIGIT_BITS, VALUE_BITS
 from hw.bits import several
-from hw.pe.formats import Coefficient, Mode, PEConfig, takes_rows
+from hw.pe.formats import Mode, PEConfig, takes_rows
 from hw.reset import partly_reset
 
 __all__ = ["LaneIssue", "elements_to_combine"]
@@ -46,8 +46,8 @@ class LaneIssue(wiring.Component):
 
     In combining, an element with value x and index i becomes the operations ``x * weights[i, chunk]``. Elements of
     dense rows that are 0 cost nothing, and neither do sparse entries whose bits are all 0, which pad rows. In
-    gathering, a combined row becomes ``coefficient * row[chunk]``; of rows of digits, three in turn count 1, 2^14 and
-    2^28 times. A task without any element still makes one operation a chunk, so that its sums become 0.
+    gathering, a combined row becomes ``scalar * row[chunk]``; of rows of digits, three in turn count 1, 2^14 and 2^28
+    times. A task without any element still makes one operation a chunk, so that its sums become 0.
 
     The element is selected in one cycle, in which the task takes its bank too; in the next one, the cycle of `o`, its
     index is formed and compared with ``f_in``. Registers show whether the beat ends with this element, because the path
@@ -179,6 +179,9 @@ class LaneIssue(wiring.Component):
         chunks = Array(
             Cat(beat.data[p * config.lanes + lane] for lane in range(config.lanes)) for p in range(config.parts)
         )
+        # Of the digits of a sum: 2^28 is 2^12, 2^16 times.
+        digits = self.settings.mode == Mode.DIGITS
+        weights = Array(1 << power for power in (0, DIGIT_BITS[0], sum(DIGIT_BITS[:2]) - VALUE_BITS))
         picked = partly_reset(
             data.StructLayout(
                 {
@@ -188,10 +191,10 @@ class LaneIssue(wiring.Component):
                     "beat_number": _INDEX_BITS - exact_log2(elements),
                     "own": VALUE_BITS,
                     "next": VALUE_BITS,
-                    "coefficient": Coefficient,
+                    "scalar": signed(VALUE_BITS),
+                    "high": 1,
                     "vector": config.operation["vector"].shape,
                     "chunk": range(config.max_chunks),
-                    "digit": range(len(DIGIT_BITS)),
                     "first": 1,
                     "last": 1,
                 }
@@ -206,10 +209,10 @@ class LaneIssue(wiring.Component):
             picked.beat_number.eq(walk.beat_number),
             picked.own.eq(_select(choice, [beat.data[k] for k in range(elements)])),
             picked.next.eq(_select(choice[::2], [beat.data[k] for k in range(1, elements, 2)])),
-            picked.coefficient.eq(beat.coefficient),
+            picked.scalar.eq(Mux(digits, weights[walk.digit], beat.scalar)),
+            picked.high.eq(Mux(digits, walk.digit == len(DIGIT_BITS) - 1, beat.high)),
             picked.vector.as_value().eq(chunks[walk.part]),
             picked.chunk.eq(walk.chunk),
-            picked.digit.eq(walk.digit),
             picked.first.eq(~walk.touched),
             picked.last.eq(walk.last),
         ]
@@ -231,27 +234,16 @@ class LaneIssue(wiring.Component):
             self.o.valid.eq(picked.valid),
             self.o.payload.vector.eq(picked.vector),
             self.o.payload.chunk.eq(picked.chunk),
-            self.o.payload.high.eq(gather & (picked.coefficient == Coefficient.NEIGHBOUR_HIGH)),
+            self.o.payload.high.eq(gather & picked.high),
             self.o.payload.first.eq(picked.first),
             self.o.payload.last.eq(picked.last),
             self.index_error.valid.eq(picked.valid & sparse & ~picked.empty & out_of_range & (picked.chunk == 0)),
             self.index_error.payload.eq(index),
         ]
-        with m.If(~gather):
-            m.d.comb += scalar.eq(Mux(picked.empty | out_of_range, 0, Mux(sparse, picked.next, picked.own)))
-        with m.Else():
-            with m.Switch(picked.coefficient):
-                with m.Case(Coefficient.SELF):
-                    m.d.comb += scalar.eq(self.settings.self_weight)
-                with m.Case(Coefficient.NEIGHBOUR, Coefficient.NEIGHBOUR_HIGH):
-                    m.d.comb += scalar.eq(self.settings.neighbour_weight)
-        # 2^28 is 2^12, 2^16 times.
-        with m.If(self.settings.mode == Mode.DIGITS):
-            m.d.comb += self.o.payload.high.eq(picked.digit == len(DIGIT_BITS) - 1)
-            with m.Switch(picked.digit):
-                for digit, power in enumerate((0, DIGIT_BITS[0], sum(DIGIT_BITS[:2]) - VALUE_BITS)):
-                    with m.Case(digit):
-                        m.d.comb += scalar.eq(1 << power)
+        with m.If(gather):
+            m.d.comb += scalar.eq(picked.scalar)
+        with m.Elif(~picked.empty & ~out_of_range):
+            m.d.comb += scalar.eq(Mux(sparse, picked.next, picked.own))
         m.d.sync += [
             Cover(picked.valid & ~gather & ~sparse & ~picked.empty & out_of_range, "padding of a dense row"),
             Cover(self.index_error.valid, "an index out of range"),
