@@ -151,15 +151,15 @@ class Ports:
         rng, config = self.bench.random, self.config
         chunks = -(-layer.f_out // config.lanes)
         shift = (chunks - 1).bit_length()
-        rows = layer.mode in (Mode.GATHER, Mode.DIGITS)
+        whole = layer.mode in (Mode.GATHER, Mode.DIGITS)
         if layer.mode == Mode.DIGITS:
             chunks = row_bytes(layer.f_out) // 2 // config.lanes
         values = {
             "mode": int(layer.mode),
-            "f_in": rng.getrandbits(17) if rows else layer.f_in,
+            "f_in": rng.getrandbits(17) if whole else layer.f_in,
             "f_out": layer.f_out,
             "last_chunk": chunks - 1,
-            "chunk_shift": rng.randrange(config.max_chunks.bit_length()) if rows else shift,
+            "chunk_shift": rng.randrange(config.max_chunks.bit_length()) if whole else shift,
             "shift": layer.shift,
             "relu": int(layer.relu),
             "bias": int(layer.biases.any()),
@@ -167,7 +167,7 @@ class Ports:
         }
         self.bench.dut.settings.value = self.settings.pack(values)
         width = 16 * config.lanes
-        for chunk in range(0 if rows else chunks):
+        for chunk in range(0 if whole else chunks):
             columns = layer.weights[:, chunk * config.lanes : (chunk + 1) * config.lanes]
             rows = []
             for index, weights in enumerate(columns):
