@@ -99,7 +99,7 @@ class ExternalBytes(Moved):
 class RingTraffic:
     """Traffic of the links, in 16-bit words."""
 
-    placement: Annotated[str, "tiles or communities."]
+    placement: Annotated[str, "tiles, communities, or whole small graphs."]
     words_by_link: Annotated[list[int], "Words that crossed the link behind each chiplet."]
     minimum: Annotated[list[int], "Least words of each link."]
     unicast: Annotated[int, "Words over all links if rows were sent to each consumer separately."]

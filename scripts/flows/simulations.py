@@ -24,6 +24,7 @@ from golden.model.layer import Int16Array
 from golden.model.network import LayerResult, Problem, predictions
 from golden.program.session import Session
 from golden.ring.by_communities import communities_apart
+from golden.ring.by_graphs import graphs_apart
 from golden.ring.image import build_images
 from golden.ring.placement import CHIPLETS_MAX, Placement
 from golden.ring.traffic import traffic
@@ -133,7 +134,7 @@ class Placed:
     Attributes
     ----------
     name
-        One of `PLACEMENTS`.
+        One of `PLACEMENTS`, or ``graphs``: whole small graphs.
     problem
         The same network, VIDs and rows in their new order.
     position
@@ -158,7 +159,7 @@ def place(
     config: CommunityChipletConfig | None = None,
     choice: Choice = ANY,
 ) -> Placed:
-    """Share a graph out to chiplets; one has all of it, as it is if it fits.
+    """Share a graph out to chiplets; one has all of it, as it is if it fits. Small graphs of a batch stay whole.
 
     Parameters
     ----------
@@ -180,6 +181,10 @@ def place(
     graph = problem.graph
     parts = chiplets
     search = search_of(graph, config, choice)
+    if graph.graph_of is not None and (chiplets > 1 or config):
+        # No row of a small graph travels, and its vertex is in the tile of its nodes.
+        position, placement = graphs_apart(graph, chiplets)
+        return Placed("graphs", problem.relabelled(position), position, placement, search)
     if chiplets == 1 and config and search and name != "tiles":
         subgraph, room = Subgraph.whole(graph), room_of(config)
         if not subgraph.fits(room, *search):
