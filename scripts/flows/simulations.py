@@ -22,6 +22,7 @@ from golden.locator.schedule import ANY, Choice
 from golden.metrics import compulsory_bytes, limit_cycles, useful_operations
 from golden.model.layer import Int16Array
 from golden.model.network import LayerResult, Problem, predictions
+from golden.program.session import Session
 from golden.ring.by_communities import communities_apart
 from golden.ring.by_graphs import graphs_apart
 from golden.ring.image import build_images
@@ -39,6 +40,7 @@ from sim.runner.build import build_machine
 from sim.runner.jobs import Job, Outcome, Settings
 from sim.runner.phases import Phase, every_cycle
 from sim.runner.run import AnyJob, run_jobs
+from sim.runner.sessions import SessionJob
 
 __all__ = [
     "PLACEMENTS",
@@ -55,6 +57,7 @@ __all__ = [
     "simulate",
     "simulate_batches",
     "simulate_head",
+    "simulate_session",
 ]
 
 T = TypeVar("T")
@@ -288,6 +291,22 @@ def simulate_batches(
         As for `simulate`; another folder.
     """
     return _built(sizes, BatchJob(image, shares), folder, steps, "mini-batches")[0]
+
+
+def simulate_session(sizes: MachineConfig, sessions: Sequence[Session], folder: Path, steps: Steps) -> list[Outcome]:
+    """Simulate a session on the machine of `simulate`.
+
+    Parameters
+    ----------
+    sizes
+        The machine.
+    sessions
+        One a chiplet.
+    folder, steps
+        As for `simulate`; another folder.
+    """
+    job = SessionJob(sessions, Settings(limit=_LIMIT, settle=sizes.chiplet.settling))
+    return _built(sizes, job, folder, steps, "the session")[0]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from scripts.flows.batch import batch_rows
 from scripts.flows.schema import Aggregation, Communities, Head, Result
+from scripts.flows.session import session_rows
 from scripts.flows.table import accuracies, console, show
 from scripts.report.glossary import phase_title
 
@@ -116,6 +117,7 @@ def print_summary(result: Result, path: Path) -> None:
         )
     rows += _head_rows(result.head)
     rows += batch_rows(result.batch, result.attribute_cache)
+    rows += session_rows(result.session)
     verdict = {None: "not simulated", True: "yes", False: "NO"}[result.bit_exact]
     files = f"{os.path.relpath(path.with_name('report.html'))}, {path.name}"
     results = f"{os.path.relpath(path.with_name('predictions.npz'))}: results and class of every {what}"

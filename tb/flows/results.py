@@ -69,6 +69,7 @@ _RESULT = schema.Result(
         external_bytes=schema.Moved(read=10, written=20),
         accuracy=schema.SampledAccuracy(float=0.9, machine=0.9),
     ),
+    session=None,
     head=schema.Head(
         epochs=1,
         features=16,
