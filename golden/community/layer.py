@@ -10,6 +10,7 @@ from contracts import Activation
 from contracts.errors import InputError
 from contracts.scale import Scales
 from golden.community.plan import Operations, Scheme, Task, columns_of, plan
+from golden.graph import BoolArray
 from golden.locator.record import Record
 from golden.model.layer import Int16Array, OwnRows, QuantisedLayer, own_weights
 from golden.model.rounding import requantise
@@ -114,6 +115,7 @@ def aggregate_records(
     scales: Scales,
     layer: QuantisedLayer,
     scheme: Scheme,
+    summed: BoolArray | None = None,
     root: OwnRows | None = None,
 ) -> Aggregation:
     """Aggregate a layer by its records.
@@ -130,6 +132,8 @@ def aggregate_records(
         Parameters.
     scheme
         Scheme of shared sums.
+    summed
+        As for `columns_of`; sums and results of other vertices mean nothing.
     root
         Own rows, if the layer is rooted.
 
@@ -144,7 +148,7 @@ def aggregate_records(
         if not record.hub_edges and not (record.part == 0 and record.last_part):
             raise InputError("record", f"of {record.nodes.size} nodes comes in parts", "communities in one part")
         vids = np.concatenate([record.nodes, record.hubs])
-        columns = columns_of(record, rooted=root is not None)
+        columns = columns_of(record, summed, rooted=root is not None)
         tasks = plan(columns, scheme)
         vectors = combined[vids].astype(np.int64)
         sums[vids] += execute(tasks, 0 * vectors if root is not None and vids.size == 1 else vectors, vids.size)

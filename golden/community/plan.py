@@ -6,13 +6,14 @@ integer whose bit r stands for row r. Columns from n + h on are sums of others.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 
 from contracts.communities import K_VALUES, PARTNERS_MAX
 from contracts.errors import InputError
+from golden.graph import BoolArray
 from golden.locator.record import Record
 
 __all__ = ["Kind", "Operations", "Scheme", "Task", "columns_of", "plan"]
@@ -126,25 +127,27 @@ class Operations:
         return 1 - self.net / self.baseline if self.baseline else 0.0
 
 
-def columns_of(record: Record, *, rooted: bool = False) -> list[int]:
+def columns_of(record: Record, summed: BoolArray | None = None, *, rooted: bool = False) -> list[int]:
     """Return the columns of a record: integers whose bit r is the entry of row r.
 
     Parameters
     ----------
     record
         Whole: part 0 of a community, or any of a hub.
+    summed
+        bool [VIDs], vertices whose sums are wanted: others have no rows, only columns. Default: all.
     rooted
         Leave out the diagonal: own rows are no neighbours' rows. A record of one row keeps it, so that its row has a
         sum; its vector is 0.
     """
-    nodes = record.nodes.size
-    if rooted and nodes + record.hubs.size > 1:
-        bitmap = record.bitmap.copy()
-        bitmap[np.arange(nodes), np.arange(nodes)] = False
-        record = replace(record, bitmap=bitmap)
-    weights = np.array([1 << row for row in range(nodes + record.hubs.size)], dtype=object)
-    columns = [int(weights[row].sum()) if row.any() else 0 for row in record.bitmap]
-    turned = record.bitmap[:, nodes:].T
+    nodes, vids = record.nodes.size, np.concatenate([record.nodes, record.hubs])
+    weights = np.array([1 << row for row in range(vids.size)], dtype=object)
+    wanted = np.ones(vids.size, dtype=np.bool_) if summed is None else summed[vids]
+    bitmap = record.bitmap
+    if rooted and vids.size > 1:
+        bitmap = bitmap & ~np.eye(*bitmap.shape, dtype=np.bool_)
+    columns = [int(weights[row].sum()) if row.any() else 0 for row in bitmap & wanted]
+    turned = bitmap[:, nodes:].T & wanted[:nodes]
     return columns + [int(weights[:nodes][row].sum()) if row.any() else 0 for row in turned]
 
 
