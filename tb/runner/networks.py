@@ -81,8 +81,8 @@ def rooted(graph: Graph, seed: int) -> Problem:
         (Model.SAGE, -1.0, Reach.GRAPH, 9, RELU),
         (Model.GIN, -1.0, Reach.GRAPH, 20, RELU),
         (Model.GCN, 0.0, Reach.NODE, 6, RELU),
-        (Model.GCN, 0.0, Reach.GRAPH, 17, RELU),
-        (Model.SAGE, -1.0, Reach.GRAPH, 5, None),
+        (Model.GCN, 0.0, Reach.GRAPH, 37, RELU),
+        (Model.SAGE, -1.0, Reach.GRAPH, 14, None),
     ]
     plain, random = network(seed, graph.feature_count, forms), np.random.default_rng(seed)
     roots = [
