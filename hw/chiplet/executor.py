@@ -260,8 +260,6 @@ class Executor(wiring.Component):
             settings.f_out.eq(sizes.f_out),
             settings.last_chunk.eq(sizes.last_chunk),
             settings.chunk_shift.eq(sizes.chunk_shift),
-            settings.self_weight.eq(aggregate.self_weight),
-            settings.neighbour_weight.eq(aggregate.neighbour_weight),
             settings.mode.eq(Mux(gathers, Mode.GATHER, Mux(combine.sparse, Mode.SPARSE, Mode.DENSE))),
             settings.shift.eq(Mux(gathers, aggregate.shift, combine.shift)),
             settings.relu.eq(gathers & (aggregate.activation == Activation.RELU)),
@@ -275,6 +273,8 @@ class Executor(wiring.Component):
             gather.first_source.eq(aggregate.first_source),
             gather.sources.eq(aggregate.sources),
             gather.partials.eq(aggregate.partials),
+            gather.self_weight.eq(aggregate.self_weight),
+            gather.neighbour_weight.eq(aggregate.neighbour_weight),
             gather.combined.eq(combined),
         ]
 

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from hw.chiplet.gather import GatherBeat
 from hw.graph.csr_reader import RowBeat
 from hw.memory.formats import Word, row_beats_width
-from hw.pe.formats import PEConfig
+from hw.pe.formats import Coefficient, PEConfig
 from hw.stream.slice import Slice
 
 __all__ = ["TaskBuilder", "TaskSettings"]
@@ -88,7 +88,8 @@ class TaskBuilder(wiring.Component):
         with m.If(settings.gather):
             m.d.comb += [
                 task.data.eq(rows.payload.data),
-                task.coefficient.eq(rows.payload.coefficient),
+                task.scalar.eq(rows.payload.scalar),
+                task.high.eq(rows.payload.coefficient == Coefficient.NEIGHBOUR_HIGH),
                 task.first.eq(rows.payload.first),
                 task.last.eq(rows.payload.last),
             ]

@@ -304,7 +304,6 @@ class Controller(wiring.Component):
             self.combination.f_out.eq(sizes.f_out),
             self.combination.last_chunk.eq(last_chunk),
             self.combination.chunk_shift.eq(chunk_shift),
-            self.combination.self_weight.eq(1),
             self.settings.f_out.eq(sizes.f_out),
             self.settings.last_chunk.eq(last_chunk),
             self.settings.limit.eq(config.columns),

@@ -26,12 +26,14 @@ class Mode(enum.Enum, shape=2):  # type: ignore[call-arg]
 
 
 class Coefficient(enum.Enum, shape=2):  # type: ignore[call-arg]
-    """Factor of a combined row."""
+    """What a combined row is to its destination."""
 
+    #: Nothing: it counts 0 times.
     ZERO = 0
+    #: Its own row.
     SELF = 1
     NEIGHBOUR = 2
-    #: The factor of a neighbour, 2^16 times: the row is the upper half of a partial sum.
+    #: A neighbour's row that counts 2^16 times: the upper half of a partial sum.
     NEIGHBOUR_HIGH = 3
 
 
@@ -122,13 +124,17 @@ class PEConfig(Parameters):
 
     @property
     def task_beat(self) -> data.StructLayout:
-        """A beat of a task; `first` and `last` delimit the task, `address` and `scale` come with `first`."""
+        """A beat of a task; `first` and `last` delimit the task, `address` and `scale` come with `first`.
+
+        `mask` counts when combining; when gathering, the row counts `scalar` times, 2^16 times that if `high`.
+        """
         return data.StructLayout(
             {
                 "data": data.ArrayLayout(signed(VALUE_BITS), self.elements),
                 # One bit an element; sparse entries use the bit of their index.
                 "mask": unsigned(self.elements),
-                "coefficient": Coefficient,
+                "scalar": signed(VALUE_BITS),
+                "high": unsigned(1),
                 "first": unsigned(1),
                 "last": unsigned(1),
                 "address": unsigned(self.beat_address_width),
@@ -151,8 +157,6 @@ class PEConfig(Parameters):
                 "relu": unsigned(1),
                 # Add the biases: at the second rounding point only.
                 "bias": unsigned(1),
-                "self_weight": signed(VALUE_BITS),
-                "neighbour_weight": signed(VALUE_BITS),
             }
         )
 

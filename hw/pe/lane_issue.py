@@ -4,14 +4,14 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
-from amaranth.hdl import Array, Cat, Cover, Elaboratable, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Array, Cat, Cover, Elaboratable, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from contracts import VALUE_BITS
 from hw.bits import several
-from hw.pe.formats import Coefficient, Mode, PEConfig
+from hw.pe.formats import Mode, PEConfig
 from hw.reset import partly_reset
 
 __all__ = ["LaneIssue", "elements_to_combine"]
@@ -45,7 +45,7 @@ class LaneIssue(wiring.Component):
 
     In combining, an element with value x and index i becomes the operations ``x * weights[i, chunk]``. Elements of
     dense rows that are 0 cost nothing, and neither do sparse entries whose bits are all 0, which pad rows. In
-    gathering, a combined row becomes ``coefficient * row[chunk]``. A task without any element still makes one operation
+    gathering, a combined row becomes ``scalar * row[chunk]``. A task without any element still makes one operation
     a chunk, so that its sums become 0.
 
     The element is selected in one cycle, in which the task takes its bank too; in the next one, the cycle of `o`, its
@@ -183,7 +183,8 @@ class LaneIssue(wiring.Component):
                     "beat_number": _INDEX_BITS - exact_log2(elements),
                     "own": VALUE_BITS,
                     "next": VALUE_BITS,
-                    "coefficient": Coefficient,
+                    "scalar": signed(VALUE_BITS),
+                    "high": 1,
                     "vector": config.operation["vector"].shape,
                     "chunk": range(config.max_chunks),
                     "first": 1,
@@ -200,7 +201,8 @@ class LaneIssue(wiring.Component):
             picked.beat_number.eq(walk.beat_number),
             picked.own.eq(_select(choice, [beat.data[k] for k in range(elements)])),
             picked.next.eq(_select(choice[::2], [beat.data[k] for k in range(1, elements, 2)])),
-            picked.coefficient.eq(beat.coefficient),
+            picked.scalar.eq(beat.scalar),
+            picked.high.eq(beat.high),
             picked.vector.as_value().eq(chunks[walk.part]),
             picked.chunk.eq(walk.chunk),
             picked.first.eq(~walk.touched),
@@ -224,20 +226,16 @@ class LaneIssue(wiring.Component):
             self.o.valid.eq(picked.valid),
             self.o.payload.vector.eq(picked.vector),
             self.o.payload.chunk.eq(picked.chunk),
-            self.o.payload.high.eq(gather & (picked.coefficient == Coefficient.NEIGHBOUR_HIGH)),
+            self.o.payload.high.eq(gather & picked.high),
             self.o.payload.first.eq(picked.first),
             self.o.payload.last.eq(picked.last),
             self.index_error.valid.eq(picked.valid & sparse & ~picked.empty & out_of_range & (picked.chunk == 0)),
             self.index_error.payload.eq(index),
         ]
-        with m.If(~gather):
-            m.d.comb += scalar.eq(Mux(picked.empty | out_of_range, 0, Mux(sparse, picked.next, picked.own)))
-        with m.Else():
-            with m.Switch(picked.coefficient):
-                with m.Case(Coefficient.SELF):
-                    m.d.comb += scalar.eq(self.settings.self_weight)
-                with m.Case(Coefficient.NEIGHBOUR, Coefficient.NEIGHBOUR_HIGH):
-                    m.d.comb += scalar.eq(self.settings.neighbour_weight)
+        with m.If(gather):
+            m.d.comb += scalar.eq(picked.scalar)
+        with m.Elif(~picked.empty & ~out_of_range):
+            m.d.comb += scalar.eq(Mux(sparse, picked.next, picked.own))
         m.d.sync += [
             Cover(picked.valid & ~gather & ~sparse & ~picked.empty & out_of_range, "padding of a dense row"),
             Cover(self.index_error.valid, "an index out of range"),

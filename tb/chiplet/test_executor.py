@@ -95,12 +95,12 @@ def steps(opcode: Opcode, fields: dict[str, int], base: int) -> list[Step]:
         "relu": int(fields["activation"] == Activation.RELU),
         "bias": int(fields["activation"] != Activation.DNP),
     }
-    settings |= {name: fields[name] for name in ("self_weight", "neighbour_weight")}
     csr |= {"offsets": words(at["offsets"]), "array": words(at["edges"]), "words": fields["edge_count"]}
     csr["tiles"] = fields["tiles"]
     beats_of_granule = ROW_BYTES * 8 // pe.data_width
     results = (beats(at["results"]) + fields["first_granule"] * beats_of_granule) % (1 << pe.beat_address_width)
-    gather = {name: fields[name] for name in ("first_vertex", "first_source", "sources", "partials")}
+    same = ("first_vertex", "first_source", "sources", "partials", "self_weight", "neighbour_weight")
+    gather = {name: fields[name] for name in same}
     gather |= {"combined": beats(at["combined"]), "stride": stride, "last_beat": (f_out - 1) // pe.elements}
     return [
         {

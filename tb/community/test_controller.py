@@ -433,9 +433,7 @@ class World:
         features = {"features": self.words(fields["features"]), "sparse": sparse, "combined": 0, "first": first}
         features |= {"placed": 0}
         fixed = {
-            "combination": masked(
-                self.config.pe.settings, mode=mode, shift=fields["shift"], relu=0, bias=0, self_weight=1
-            ),
+            "combination": masked(self.config.pe.settings, mode=mode, shift=fields["shift"], relu=0, bias=0),
             "features": self._features(self.f_in, **features),
             "results": (-1, self.beats(fields["combined"])),
             "result_beats": (-1, granules_of(self.f_out) * self.beats_of_granule),
@@ -476,7 +474,6 @@ class World:
                 shift=15 if combined else fields["shift_source"],
                 relu=0,
                 bias=0,
-                self_weight=1,
             ),
             "features": self._features(
                 self.f_out if combined else self.f_in,

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from golden.pe.pe import Beat, Layer, Mode, RowBeat, Task, row_beats
-from hw.pe.formats import Coefficient, PEConfig
+from hw.pe.formats import PEConfig
 from sim.harness.bench import Bench
 from sim.harness.codec import Codec
 
@@ -110,8 +110,7 @@ class Maker:
 #: Factors of combined rows: of the vertex itself, GIN's 256 (1 + eps); of a neighbour; of the upper halves of sums.
 SELF, NEIGHBOUR = -7 * 256 - 3, 256
 HIGH = NEIGHBOUR << 16
-FACTORS = (SELF, NEIGHBOUR, NEIGHBOUR, HIGH, 0)
-_NAMES = {0: "ZERO", SELF: "SELF", NEIGHBOUR: "NEIGHBOUR", HIGH: "NEIGHBOUR_HIGH"}
+FACTORS = (SELF, NEIGHBOUR, NEIGHBOUR, HIGH, 0, 1, -1, (1 << 15) - 1, -(1 << 15), -12_345)
 
 
 class Ports:
@@ -145,8 +144,6 @@ class Ports:
             "shift": layer.shift,
             "relu": int(layer.relu),
             "bias": int(layer.biases.any()),
-            "self_weight": SELF if gather else rng.randrange(-(1 << 15), 1 << 15),
-            "neighbour_weight": NEIGHBOUR if gather else rng.randrange(-(1 << 15), 1 << 15),
         }
         self.bench.dut.settings.value = self.settings.pack(values)
         width = 16 * config.lanes
@@ -171,12 +168,15 @@ class Ports:
             first = number == 0
             gather = layer.mode == Mode.GATHER
             scale = task.exponent << 16 | task.mantissa
+            high = gather and not -(1 << 15) <= beat.factor < 1 << 15
+            scalar = beat.factor >> 16 * high if gather else rng.randrange(-(1 << 15), 1 << 15)
             mask = int.from_bytes(np.packbits(beat.mask, bitorder="little").tobytes(), "little")
             payloads.append(
                 {
                     "data": int.from_bytes(beat.data.astype("<i2").tobytes(), "little"),
                     "mask": mask,
-                    "coefficient": getattr(Coefficient, _NAMES[beat.factor]).value if gather else rng.randrange(3),
+                    "scalar": scalar,
+                    "high": int(high) if gather else rng.getrandbits(1),
                     "first": int(first),
                     "last": int(number == len(task.beats) - 1),
                     "address": task.address if first else rng.getrandbits(self.config.beat_address_width),
