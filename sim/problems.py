@@ -79,4 +79,4 @@ def random_problem(
     eps = tuple(float(random.uniform(-0.9, 2)) if model == Model.GIN else 0.0 for _ in shapes)
     weights = tuple(random.normal(size=shape) / np.sqrt(shape[0]) for shape in shapes)
     biases = tuple(random.normal(size=shape[1]) for shape in shapes)
-    return quantise(FloatModel(model, weights, biases, eps, activation), graph, core=core)
+    return quantise(FloatModel.uniform(model, weights, biases, eps, activation), graph, core=core)

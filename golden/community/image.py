@@ -20,11 +20,10 @@ from golden.image_format import Image, row_bytes
 from golden.locator.locator import Limits
 from golden.locator.schedule import Schedule
 from golden.model.network import Problem
-from golden.program.chiplet import Owned, chiplet_image
+from golden.program.chiplet import Owned, by_topology, chiplet_image
 from golden.program.layer import Search
-from golden.ring.image import PART, owned_of, parts_of
+from golden.ring.image import PART, parts_of, shared_out
 from golden.ring.placement import Placement
-from golden.ring.traffic import plan
 
 __all__ = ["build_community_image", "build_community_images", "tiles_of", "vids_of"]
 
@@ -104,31 +103,30 @@ def build_community_images(
     placement.check(problem.graph)
     if placement.chiplets == 1:
         return [build_community_image(problem, schedule, limits, kind, room=room, names=names, weight_room=weight_room)]
-    subgraphs = owned_of(problem, placement, plan(problem.graph, placement))
-    return [
-        _image(problem, owned, parts_of(owned.count, part), search, room, names, weight_room) for owned in subgraphs
-    ]
+    shares = shared_out(problem, placement)
+    return [_image(problem, own, parts_of(own[0].count, part), search, room, names, weight_room) for own in shares]
 
 
 def _image(
-    problem: Problem, owned: Owned, parts: list[range], search: Search, room: Room | None, names: IntArray | None,
+    problem: Problem, owned: list[Owned], parts: list[range], search: Search, room: Room | None, names: IntArray | None,
     weight_room: WeightRoom | None, **how: Any,
 ) -> Image:  # fmt: skip
     """Return the image of a chiplet, in tiles if its vertices do not fit."""
     graph = problem.graph
     called = np.arange(graph.nodes) if names is None else names
-    subgraph = Subgraph(graph.name, owned.first, owned.untiled, owned.sources, graph.nodes, called)
-    if room is None or subgraph.fits(room, search.schedule, search.limits):
+    subgraphs = {own: Subgraph(graph.name, own.first, own.untiled, own.sources, graph.nodes, called) for own in owned}
+    if room is None or all(each.fits(room, search.schedule, search.limits) for each in subgraphs.values()):
         return chiplet_image(problem, owned, parts, search=search, weight_room=weight_room, **how)
     # No part has more vertices than the node table.
     step = room.block
     pieces = [part[first : first + step] for part in parts for first in range(0, max(1, len(part)), step)]
-    tiles = list(cut(subgraph, room))
+    tiles = {own: list(cut(each, room)) for own, each in subgraphs.items()}
     return chiplet_image(problem, owned, pieces, search=search, tiles=tiles, weight_room=weight_room)
 
 
 def _search(problem: Problem, schedule: Schedule | None, limits: Limits | None, kind: Kind) -> Search:
-    problem.graph.require_symmetric("communities")
+    for topology in dict.fromkeys(problem.topologies):
+        topology.graph.require_symmetric("communities")
     search = Search(schedule or Schedule(), limits or Limits(), kind)
     search.schedule.require_end()
     return search
@@ -175,6 +173,6 @@ def build_community_image(
         If the graph is not symmetric, the schedule cannot end, or the image would be larger than 2^32 lines; if a
         vertex with its neighbours does not fit into `room`.
     """
-    search, owned = _search(problem, schedule, limits, kind), Owned.whole(problem.graph)
-    parts, lines = [range(owned.count)], 0 if in_stages else row_lines
+    search, owned = _search(problem, schedule, limits, kind), by_topology(problem, Owned.whole)
+    parts, lines = [range(problem.graph.nodes)], 0 if in_stages else row_lines
     return _image(problem, owned, parts, search, room, names, weight_room, in_stages=in_stages, row_lines=lines)

@@ -121,7 +121,7 @@ def train(graph: Graph, model: Model, how: Training | None = None) -> FloatModel
         else:
             kept = run.snapshot()
     weights, biases = [weight * run.factor for weight in kept[0::2]], kept[1::2]
-    return FloatModel(model, tuple(weights), tuple(biases), (0.0,) * how.layers, how.activation)
+    return FloatModel.uniform(model, tuple(weights), tuple(biases), (0.0,) * how.layers, how.activation)
 
 
 class _Run:

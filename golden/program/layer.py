@@ -171,6 +171,8 @@ class LayerPlan:
         Whether the features are in the row memory.
     search, exchange, ends
         With community PEs; on a ring; with layer ends on the neural chip.
+    lists
+        Whether rows of others are needed that no earlier layer has listed.
     """
 
     number: int
@@ -181,6 +183,7 @@ class LayerPlan:
     inside: bool = False
     search: Search | None = None
     exchange: Exchange | None = None
+    lists: bool = False
     ends: Sequence[End] = ()
 
 
@@ -205,7 +208,7 @@ def _block(p: Program, plan: LayerPlan, block: Block) -> None:
     if search and block.sums:
         # It runs in parallel with the combination.
         locate(p, plan, search, block.sums[0], joins=False)
-    if ring and not plan.number and block is plan.blocks[0]:
+    if ring and plan.lists and block is plan.blocks[0]:
         list_needed(p, plan, ring)
     load_weights(p, plan, block)
     for part in plan.parts if plan.combined else ():

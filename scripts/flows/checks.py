@@ -93,7 +93,7 @@ def _untrained(request: Request, graph: Graph) -> FloatModel:
     if not graph.feature_count:
         raise InputError(f"graph {graph.name}, features", "there are none", "at least one a node")
     widths = [graph.feature_count, *[how.hidden] * (how.layers - 1), graph.classes]
-    return FloatModel(
+    return FloatModel.uniform(
         request.network,
         tuple(np.zeros(shape) for shape in pairwise(widths)),
         tuple(np.zeros(width) for width in widths[1:]),

@@ -21,7 +21,7 @@ from golden.locator.record import Record
 from golden.locator.schedule import ANY, Choice
 from golden.metrics import compulsory_bytes, limit_cycles, useful_operations
 from golden.model.layer import Int16Array
-from golden.model.network import LayerResult, Problem, predictions, problem_of
+from golden.model.network import LayerResult, Problem, predictions
 from golden.ring.by_communities import communities_apart
 from golden.ring.image import build_images
 from golden.ring.placement import CHIPLETS_MAX, Placement
@@ -189,7 +189,7 @@ def place(
     position, placement = _apart(graph, parts, chiplets > 1)
     if chiplets == 1:
         placement = Placement.ranges(graph.nodes, 1)
-    moved = problem_of(graph.relabelled(position), problem.features[np.argsort(position)], problem.model)
+    moved = problem.relabelled(position)
     return Placed(name, moved, position, placement, search)
 
 

@@ -52,7 +52,7 @@ def files(folder: Path) -> None:
         ("tanh", (6, 2, 2), "tanh"),
     ):
         weights, biases = ([np.zeros(shape) for shape in shapes] for shapes in (pairwise(widths), widths[1:]))
-        network = FloatModel(Model.GCN, tuple(weights), tuple(biases), (0.0,) * len(weights), activation)
+        network = FloatModel.uniform(Model.GCN, tuple(weights), tuple(biases), (0.0,) * len(weights), activation)
         write_weights(folder / f"{name}.npz", network)
     (folder / "tight.toml").write_text('pe = "community"\n[chiplet]\nunits = 1\nhubs = 256\n[locator]\nnodes = 512\n')
     (folder / "short.toml").write_text("[neural]\nwm_depth = 256\ntable_bits = 8\n[attributes]\nrow_beats = 1\n")

@@ -22,7 +22,7 @@ KARATE = load("karate")
 def network(model: Model, *widths: int, eps: float = 0.0, seed: int = 0) -> FloatModel:
     rng = np.random.default_rng(seed)
     pairs = list(pairwise(widths))
-    return FloatModel(
+    return FloatModel.uniform(
         model,
         tuple(rng.standard_normal(pair) for pair in pairs),
         tuple(rng.standard_normal(pair[1]) for pair in pairs),
@@ -147,12 +147,12 @@ def test_unknown_classes_do_not_count() -> None:
 def test_a_network_checks_itself() -> None:
     good = network(Model.GCN, 4, 3, 2)
     with pytest.raises(InputError, match=r"layer1.weight: is \[4, 3\]; expected \[3, f_out\]"):
-        FloatModel(Model.GCN, good.weights[:1] * 2, good.biases[:1] * 2, (0.0, 0.0))
+        FloatModel.uniform(Model.GCN, good.weights[:1] * 2, good.biases[:1] * 2, (0.0, 0.0))
     with pytest.raises(InputError, match="2 weights, 1 biases, 2 eps"):
-        FloatModel(Model.GCN, good.weights, good.biases[:1], good.eps)
+        FloatModel.uniform(Model.GCN, good.weights, good.biases[:1], good.eps)
     with pytest.raises(InputError, match=r"layer0.bias: is \[2\]; expected \[3\]"):
-        FloatModel(Model.GCN, good.weights, good.biases[::-1], good.eps)
+        FloatModel.uniform(Model.GCN, good.weights, good.biases[::-1], good.eps)
     with pytest.raises(InputError, match="layer0: has a number that is not finite"):
-        FloatModel(Model.GCN, good.weights, good.biases, (float("nan"), 0.0))
+        FloatModel.uniform(Model.GCN, good.weights, good.biases, (float("nan"), 0.0))
     with pytest.raises(InputError, match="graph karate, features: there are 34; expected 4"):
         good.forward(KARATE)

@@ -59,7 +59,7 @@ def test_shifts_follow_from_the_fractions() -> None:
 
 def test_a_large_bias_takes_fraction_bits_from_the_combined_rows() -> None:
     base = network(Model.GIN, 34, 4)
-    heavy = FloatModel(Model.GIN, base.weights, (base.biases[0] + 3,), base.eps)
+    heavy = FloatModel.uniform(Model.GIN, base.weights, (base.biases[0] + 3,), base.eps)
     problem = quantise(heavy, KARATE)
     (result,) = infer(problem)
     real = heavy.forward(KARATE)[0][1]
@@ -70,7 +70,7 @@ def test_a_large_bias_takes_fraction_bits_from_the_combined_rows() -> None:
 @pytest.mark.parametrize("model", list(Model))
 def test_a_layer_without_bias_uses_all_its_bits(model: Model) -> None:
     floating = network(model, 34, 8, 4, seed=2)
-    floating = replace(floating, biases=tuple(0 * bias for bias in floating.biases))
+    floating = floating.changed(bias=[0 * bias for bias in floating.biases])
     exact = infer(quantise(floating, KARATE))
     assert all(np.abs(rows).max() > 32767 / 4 - 1 for layer in exact for rows in layer)
 
@@ -89,15 +89,15 @@ def test_sparse_features_stay_sparse_without_zeros() -> None:
 
 
 def test_results_for_the_neural_chip_have_12_fraction_bits() -> None:
-    floating = replace(network(Model.GCN, 34, 8, 4), activation="tanh")
+    floating = network(Model.GCN, 34, 8, 4).changed(activation=["tanh", None])
     problem = quantise(floating, KARATE)
     first, end = problem.model.layers[0], problem.model.ends[0]
     assert first.activation == Activation.DNP
     np.testing.assert_allclose(np.ldexp(first.neural_biases, -12), floating.biases[0], atol=2.0**-13)
     np.testing.assert_array_equal(end.biases, first.neural_biases)
     alone = replace(problem.model, layers=(first,), fractions=problem.model.fractions[:1], ends={})
-    (result,) = infer(replace(problem, model=alone))
-    bare = replace(floating, weights=floating.weights[:1], biases=(np.zeros(8),), eps=(0.0,))
+    (result,) = infer(replace(problem, model=alone, topologies=problem.topologies[:1]))
+    bare = FloatModel.uniform(Model.GCN, floating.weights[:1], (np.zeros(8),), (0.0,))
     np.testing.assert_allclose(np.ldexp(result.results, -12), bare.forward(KARATE)[0][1], atol=2e-3)
 
 
@@ -115,22 +115,22 @@ def test_a_table_ends_layers_that_are_not_relu(name: str, error: float) -> None:
 
 
 def test_a_layer_too_wide_for_the_neural_chip_is_refused() -> None:
-    wide = replace(network(Model.GCN, 34, 300, 4), activation="tanh")
+    wide = network(Model.GCN, 34, 300, 4).changed(activation=["tanh", None])
     with pytest.raises(InputError, match="layer 0, neural chip: there are 300 biases; expected 1 to 255"):
         quantise(wide, KARATE)
 
 
 def test_a_network_of_zeros_is_quantised() -> None:
-    zeros = FloatModel(Model.GCN, (np.zeros((34, 2)),), (np.zeros(2),), (0.0,))
+    zeros = FloatModel.uniform(Model.GCN, (np.zeros((34, 2)),), (np.zeros(2),), (0.0,))
     assert not infer(quantise(zeros, KARATE))[0].results.any()
 
 
 def test_magnitudes_too_far_apart_are_refused() -> None:
     base = network(Model.GIN, 34, 2)
     with pytest.raises(InputError, match=r"layer 0: largest magnitudes are too far apart: .*; rescale the biases to"):
-        quantise(FloatModel(Model.GIN, base.weights, (np.full(2, 1e12),), base.eps), KARATE)
+        quantise(FloatModel.uniform(Model.GIN, base.weights, (np.full(2, 1e12),), base.eps), KARATE)
     with pytest.raises(InputError, match=r"features 1.0e\+00, weights 2.3e-200, .*; rescale the weights to about 1"):
-        quantise(FloatModel(Model.GIN, (base.weights[0] * 1e-200,), base.biases, base.eps), KARATE)
+        quantise(FloatModel.uniform(Model.GIN, (base.weights[0] * 1e-200,), base.biases, base.eps), KARATE)
 
 
 def test_features_too_small_to_be_scaled_are_to_be_rescaled() -> None:
@@ -141,7 +141,7 @@ def test_features_too_small_to_be_scaled_are_to_be_rescaled() -> None:
 
 def test_sums_that_overflow_are_refused_without_a_warning() -> None:
     base = network(Model.GCN, 34, 8, 2)
-    huge = replace(base, weights=tuple(weight * 1e300 for weight in base.weights))
+    huge = base.changed(weight=[weight * 1e300 for weight in base.weights])
     with pytest.raises(InputError, match="a sum overflows; expected smaller weights or features"):
         quantise(huge, KARATE)
     with pytest.raises(InputError, match="layer 1: has results that overflow; expected smaller weights or features"):
