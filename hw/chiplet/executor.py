@@ -126,6 +126,7 @@ class Executor(wiring.Component):
         self._request(m, sizes, biases)
 
         loads = front.opcode == Opcode.LOAD_WEIGHTS
+        attends = (front.opcode == Opcode.AGGREGATE) & (front.view(Opcode.AGGREGATE).attention != 0)
         missing = Signal(32, reset_less=True)  # rows or biases not yet done
         m.d.sync += missing.eq(missing - self.progress)
         csr_asked, scales_asked = Signal(), Signal()
@@ -139,7 +140,7 @@ class Executor(wiring.Component):
                     biases.eq(0),
                     missing.eq(Mux(loads, sizes.f_in, sizes.vertices)),
                     csr_asked.eq(0),
-                    scales_asked.eq(loads),
+                    scales_asked.eq(loads | attends),
                 ]
                 with m.If(front.start):
                     m.next = "PREPARE"
@@ -239,7 +240,10 @@ class Executor(wiring.Component):
                 Opcode.AGGREGATE: (*rows, *tiles, many),
             },
         )
-        m.d.comb += front.unused.eq(front.among((Opcode.COMBINE, "feature_offsets", ~combine.sparse)))
+        m.d.comb += front.unused.eq(
+            front.among((Opcode.COMBINE, "feature_offsets", ~combine.sparse))
+            | front.among((Opcode.AGGREGATE, "scales", aggregate.attention != 0))
+        )
 
     def _set_up(self, m: Module, sizes: LayerSizes) -> None:
         """Derive the settings; they follow the command, which is constant while units work."""
@@ -264,8 +268,10 @@ class Executor(wiring.Component):
             settings.shift.eq(Mux(gathers, aggregate.shift, combine.shift)),
             settings.relu.eq(gathers & (aggregate.activation == Activation.RELU)),
             settings.bias.eq(gathers & (aggregate.activation != Activation.DNP)),
+            settings.attends.eq(gathers & (aggregate.attention != 0)),
             task.stride.eq(Mux(gathers, aggregate.row_granules * beats_of_granule, stride)),
             task.gather.eq(gathers),
+            task.attends.eq(gathers & (aggregate.attention != 0)),
             task.results.eq(Mux(gathers, results, combined + sizes.product)),
             gather.stride.eq(stride),
             gather.last_beat.eq((sizes.width - 1) >> exact_log2(config.elements)),
@@ -275,6 +281,7 @@ class Executor(wiring.Component):
             gather.partials.eq(aggregate.partials),
             gather.self_weight.eq(aggregate.self_weight),
             gather.neighbour_weight.eq(aggregate.neighbour_weight),
+            gather.margin.eq(aggregate.attention),
             gather.combined.eq(combined),
         ]
 

@@ -70,7 +70,7 @@ class GatherEngine(wiring.Component):
         # Between choosing a word of a beat and comparing it.
         m.submodules.word = word = clearable(Slice(Word()))
         m.submodules.loader = loader = clearable(WeightLoader(pe))
-        m.submodules.gather = gather = clearable(GatherUnit(*self.port, pe.max_beats, config.depth))
+        m.submodules.gather = gather = clearable(GatherUnit(*self.port, pe.max_beats, config.depth, attention=True))
         m.submodules.builder = builder = clearable(TaskBuilder(pe))
         groups = [clearable(PEGroup(pe, config.pes)) for _ in range(config.groups)]
         for n, group in enumerate(groups):

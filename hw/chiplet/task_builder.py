@@ -16,7 +16,7 @@ __all__ = ["TaskBuilder", "TaskSettings"]
 class TaskSettings(data.StructLayout):
     """Settings of the task builder, constant during a command.
 
-    ``gather``: tasks come from `rows`, not from `features`. ``results``: beat address of the first result row.
+    ``gather``: tasks come from `rows`, not from `features`; ``attends``: with their scales. ``results``: beat address of the first result row.
     ``stride``: distance of result rows, in beats.
     """
 
@@ -24,6 +24,7 @@ class TaskSettings(data.StructLayout):
         super().__init__(
             {
                 "gather": unsigned(1),
+                "attends": unsigned(1),
                 "results": unsigned(config.beat_address_width),
                 "stride": row_beats_width(config.data_width),
             }
@@ -48,7 +49,7 @@ class TaskBuilder(wiring.Component):
     rows : stream of `GatherBeat`
         Combined rows of each neighbourhood, when gathering.
     scales : stream of `Word`
-        One `Scale` a vertex.
+        One `Scale` a vertex; none if rows bring it.
     o : stream of ``config.task_beat``
     """
 
@@ -74,16 +75,17 @@ class TaskBuilder(wiring.Component):
         features, rows = self.features, self.rows
 
         address = Signal(self.config.beat_address_width, reset_less=True)
-        valid, ready = Signal(), Signal()
+        valid, ready, scaled = Signal(), Signal(), Signal()
         m.d.comb += [
             valid.eq(Mux(settings.gather, rows.valid, features.valid)),
-            ready.eq(out.i.ready & (self.scales.valid | ~task.first)),
+            ready.eq(out.i.ready & scaled),
             features.ready.eq(ready & ~settings.gather),
             rows.ready.eq(ready & settings.gather),
+            scaled.eq(self.scales.valid | ~task.first | settings.attends),
             self.scales.ready.eq(out.i.ready & valid & task.first),
-            out.i.valid.eq(valid & (self.scales.valid | ~task.first)),
+            out.i.valid.eq(valid & scaled),
             task.address.eq(address),
-            task.scale.eq(self.scales.payload.data),
+            task.scale.eq(Mux(settings.attends, rows.payload.scale, self.scales.payload.data)),
         ]
         with m.If(settings.gather):
             m.d.comb += [

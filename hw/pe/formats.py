@@ -124,7 +124,8 @@ class PEConfig(Parameters):
 
     @property
     def task_beat(self) -> data.StructLayout:
-        """A beat of a task; `first` and `last` delimit the task, `address` and `scale` come with `first`.
+        """A beat of a task; `first` and `last` delimit the task, `address` and `scale` come with `first`,
+        `scale` with `last` if the settings say that the task attends.
 
         `mask` counts when combining; when gathering, the row counts `scalar` times, 2^16 times that if `high`.
         """
@@ -157,6 +158,8 @@ class PEConfig(Parameters):
                 "relu": unsigned(1),
                 # Add the biases: at the second rounding point only.
                 "bias": unsigned(1),
+                # The factor of a task's sums comes with its last beat.
+                "attends": unsigned(1),
             }
         )
 
