@@ -5,10 +5,12 @@ itself. Scores are logarithms to the base 2. The exponent is taken relative to t
 coefficient is 2^-margin: so each vertex has a scale of its own, and no sum of coefficients is 0.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from contracts.attention import (
     COEFFICIENT_FRACTION,
@@ -18,13 +20,16 @@ from contracts.attention import (
     RECIPROCAL_BITS,
     RECIPROCALS,
     SCORE_FRACTION,
+    SCORES,
     STEP_FRACTION,
+    Heads,
 )
 from contracts.errors import InputError
 from contracts.scale import Scales
+from contracts.weights import GRANULE
 from golden.graph import Graph
 
-__all__ = ["Coefficients", "attention_sums", "coefficients", "exponentials", "logarithms", "reciprocals"]
+__all__ = ["Attention", "Coefficients", "attention_sums", "coefficients", "exponentials", "logarithms", "reciprocals"]
 
 IntArray = npt.NDArray[np.int64]
 _STEP = SCORE_FRACTION - STEP_FRACTION
@@ -32,6 +37,36 @@ _STEP = SCORE_FRACTION - STEP_FRACTION
 _FAR = COEFFICIENT_FRACTION + 2
 #: Bits of a sum of coefficients, and of it normalised.
 _SUM_BITS, _DIVISOR_BITS = 31, 17
+
+
+@dataclass(frozen=True)
+class Attention:
+    """How a layer attends; the factors of scores are its `self_weight`, from 0 on, and `neighbour_weight`, below.
+
+    Attributes
+    ----------
+    heads
+        Where scores and channels lie in a row.
+    margin
+        A node's own row counts 2^-margin, 1..15; coefficients from 1 on saturate.
+
+    Raises
+    ------
+    InputError
+        If the margin is out of its range.
+    """
+
+    heads: Heads
+    margin: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.margin <= MARGIN_MAX:
+            raise InputError("attention's margin", f"is {self.margin}", f"1..{MARGIN_MAX}")
+
+    def block(self, columns: range) -> "Attention":
+        """Return what concerns some granules of one head."""
+        channels = len(columns) - SCORES * -(-len(columns) // GRANULE)
+        return Attention(Heads(1, channels), self.margin)
 
 
 class Coefficients(NamedTuple):
@@ -64,14 +99,7 @@ def exponentials(differences: npt.ArrayLike, margin: int) -> IntArray:
         Of two `logarithms`.
     margin
         1..15.
-
-    Raises
-    ------
-    InputError
-        If the margin is out of its range.
     """
-    if not 1 <= margin <= MARGIN_MAX:
-        raise InputError("attention's margin", f"is {margin}", f"1..{MARGIN_MAX}")
     steps = (np.asarray(differences, np.int64) + (1 << _STEP - 1)) >> _STEP
     shift = np.clip(margin - (steps >> STEP_FRACTION), 0, _FAR)
     power = np.array(EXPONENTIALS)[steps & (1 << STEP_FRACTION) - 1]
@@ -104,13 +132,11 @@ def coefficients(graph: Graph, combined: npt.NDArray[np.int16], slopes: tuple[in
 def attention_sums(
     graph: Graph, combined: npt.NDArray[np.int16], slopes: tuple[int, int], margin: int
 ) -> tuple[IntArray, IntArray]:
-    """Exact sums of a head: int64 [nodes, columns] of coefficients times rows, within 47 bits, int64 [nodes] of them."""
+    """Exact sums of a head: int64 [nodes, columns] of coefficients times rows, in 47 bits, int64 [nodes] of them."""
     own, others = coefficients(graph, combined, slopes, margin)
-    destinations = np.repeat(np.arange(graph.nodes), graph.degrees)
-    rows, counts = own[:, None] * combined.astype(np.int64), own.copy()
-    np.add.at(rows, destinations, others[:, None] * combined[graph.edges].astype(np.int64))
-    np.add.at(counts, destinations, others)
-    return rows, counts
+    matrix = sparse.csr_array((others, graph.edges, graph.offsets), shape=(graph.nodes, graph.nodes))
+    rows = combined.astype(np.int64)
+    return own[:, None] * rows + matrix @ rows, own + matrix @ np.ones(graph.nodes, np.int64)
 
 
 def reciprocals(sums: npt.ArrayLike) -> Scales:

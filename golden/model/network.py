@@ -11,7 +11,7 @@ from contracts import Activation, Model
 from contracts.errors import InputError
 from golden.dnp.layer_end import LayerEnd
 from golden.graph import Graph
-from golden.model.layer import Int16Array, QuantisedLayer, aggregate, check_degrees, combine
+from golden.model.layer import Int16Array, QuantisedLayer, aggregate, attend, check_degrees, combine
 from golden.model.topology import Topology, uniform
 
 __all__ = ["Fractions", "LayerResult", "Problem", "QuantisedModel", "infer", "predictions", "problem_of", "results_of"]
@@ -166,6 +166,8 @@ def infer(problem: Problem) -> list[LayerResult]:
 
 def results_of(layer: QuantisedLayer, topology: Topology, combined: Int16Array) -> Int16Array:
     """int16 [nodes, f_out], results of a layer's combined rows, behind the second rounding point."""
+    if layer.attention:
+        return attend(topology.graph, combined, layer)
     return aggregate(
         topology.graph,
         combined,

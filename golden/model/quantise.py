@@ -1,7 +1,7 @@
 """Quantisation: int16 tensors with power-of-two scales, chosen so that nothing saturates on the given graph."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,9 @@ from golden.dnp.layer_end import LayerEnd
 from golden.dnp.network import table_of
 from golden.graph import Graph
 from golden.model.activation import RELU, function_of
+from golden.model.calibration import attention_of, averages, raised
 from golden.model.float_model import FloatLayer, FloatModel, Reach, accuracy
+from golden.model.fractions import fraction_of
 from golden.model.layer import Int16Array, QuantisedLayer, aggregation_sums, combination_sums, combine
 from golden.model.network import Fractions, Problem, QuantisedModel, infer, predictions, results_of
 from golden.model.rounding import SHIFT_MAX, VALUE_MAX
@@ -45,26 +47,6 @@ class Agreement:
     floating: float | None
     machine: float | None
     agreement: float
-
-
-def fraction_of(peak: float, limit: int = VALUE_MAX) -> int:
-    """Most fraction bits with which a number of magnitude ``peak`` rounds to at most ``limit``; 15 for 0.
-
-    The result may be negative or exceed the width of a value.
-
-    Raises
-    ------
-    InputError
-        If the number is not finite.
-    """
-    if not np.isfinite(peak):
-        raise InputError("quantisation", "a sum overflows", "smaller weights or features: rescale them")
-    if peak == 0:
-        return MANTISSA_FRACTION
-    fraction = int(np.floor(np.log2(limit) - np.log2(peak))) + 1
-    while np.rint(np.ldexp(peak, fraction)) > limit:
-        fraction -= 1
-    return fraction
 
 
 @np.errstate(over="ignore", invalid="ignore")  # an overflow is refused at the choice of its scale
@@ -143,6 +125,8 @@ def _quantised(
     limit
         Largest magnitude of a combined row or result.
     """
+    bits = raised(given, rows.values, rows.fraction, limit)
+    given = replace(given, weight=np.ldexp(given.weight, bits))
     weight_fraction = fraction_of(_peak(given.weight))
     weights, bias = _integers(given.weight, weight_fraction), given.bias
     self_weight, neighbour_weight, extra = _members(given)
@@ -160,18 +144,28 @@ def _quantised(
 
     sum_fraction = combined_fraction + extra
     biases = np.rint(np.ldexp(bias, sum_fraction + MANTISSA_FRACTION)).astype(np.int32)
-    activation = _activation(given)
+    activation, attention = _activation(given), None
+    if given.attention:
+        attention, self_weight, neighbour_weight = attention_of(
+            number, given.attention, topology.graph, combined, combined_fraction + int(bits[0])
+        )
     result_fraction = DNP_FRACTION
     if activation != Activation.DNP:
-        sums = aggregation_sums(topology.graph, combined, self_weight, neighbour_weight)
-        real = np.ldexp(sums * topology.destination.real()[:, None], -sum_fraction) + bias
+        if attention:
+            real = averages(topology.graph, combined, attention, (self_weight, neighbour_weight))
+        else:
+            sums = aggregation_sums(topology.graph, combined, self_weight, neighbour_weight)
+            real = sums * topology.destination.real()[:, None]
+        real = np.ldexp(real, -sum_fraction) + bias
         if activation == Activation.RELU:
             # A negative result becomes 0 whether it saturates or not.
             real = np.maximum(real, 0)
         peak = float(np.abs(real).max(initial=0))
         result_fraction = min(fraction_of(peak, limit), sum_fraction + MANTISSA_FRACTION)
     shift_destination = _shift(number, MANTISSA_FRACTION + sum_fraction - result_fraction, sizes)
-    layer = QuantisedLayer(weights, biases, shift_source, shift_destination, activation, self_weight, neighbour_weight)
+    layer = QuantisedLayer(
+        weights, biases, shift_source, shift_destination, activation, self_weight, neighbour_weight, attention
+    )
     fractions = Fractions(weight_fraction, combined_fraction, result_fraction)
     return layer, fractions, results_of(layer, topology, combined)
 
@@ -245,7 +239,9 @@ def _end(number: int, layer: QuantisedLayer, activation: str, core: ProcessorCon
 
 
 def _members(layer: FloatLayer) -> tuple[int, int, int]:
-    """Weights of the node and of its neighbours, and the fraction bits they add."""
+    """Weights of the node and of its neighbours, and the fraction bits they add; nothing with attention."""
+    if layer.attention:
+        return 0, 0, 0
     if layer.model == Model.GIN and layer.reach == Reach.GRAPH:
         return round((1 + layer.eps) * (1 << GIN_FRACTION)), 1 << GIN_FRACTION, GIN_FRACTION
     return round(1 + layer.eps), 1, 0

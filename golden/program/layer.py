@@ -8,7 +8,7 @@ Operands are named as in `contracts.COMMANDS`: a field of a part of the plan is 
 command made from it. The function of the opcode sets operands with another name, or that depend on more.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -189,7 +189,15 @@ class LayerPlan:
 
 def blocks_of(layers: Sequence[QuantisedLayer], weight_room: WeightRoom | None) -> list[list[range]]:
     """Return the blocks of columns of each layer; one if room for weights is unlimited."""
-    return [weight_room.blocks(each.f_in, each.f_out) if weight_room else [range(each.f_out)] for each in layers]
+    return [list(_blocks(each, weight_room)) for each in layers]
+
+
+def _blocks(layer: QuantisedLayer, weight_room: WeightRoom | None) -> Iterator[range]:
+    """Yield the blocks of columns of a layer: heads of attention apart from each other."""
+    heads = layer.attention and layer.attention.heads
+    for columns in [heads.block(head) for head in range(heads.heads)] if heads else [range(layer.f_out)]:
+        for block in weight_room.blocks(layer.f_in, len(columns)) if weight_room else [range(len(columns))]:
+            yield columns[block.start : block.stop]
 
 
 def layer(p: Program, plan: LayerPlan) -> None:
@@ -245,6 +253,7 @@ def aggregate(p: Program, plan: LayerPlan, block: Block, sums: Sums) -> None:
     """Add AGGREGATE."""
     shift, sources = block.layer.shift_destination, sums.first_partial + sums.halves
     own = {"shift": shift, "combined": plan.combined or 0, "sources": sources, "partials": sums.halves}
+    own["attention"] = block.layer.attention.margin if block.layer.attention else 0
     p.command(Opcode.AGGREGATE, plan.number, sums, block.layer, block.columns, results=plan.results, **own)
 
 

@@ -1,10 +1,11 @@
 """Attention unit: computes the coefficients of gathered rows from their scores, and the reciprocal of their sum."""
 
+from itertools import pairwise
+
 from amaranth.hdl import Assert, Cat, Cover, Elaboratable, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import ceil_log2
 
 from contracts import SCALE, VALUE_BITS
 from contracts.attention import (
@@ -156,7 +157,7 @@ class AttentionUnit(wiring.Component):
         m.d.sync += Cat(tags[0].valid, tags[0].begins, tags[0].first, tags[0].last).eq(
             Cat(taken, begins, given.first, given.last)
         )
-        for before, after in zip(tags, tags[1:], strict=False):
+        for before, after in pairwise(tags):
             m.d.sync += after.eq(before)
 
         steps = self._steps(m, taken & given.first, tags[2].valid & tags[2].first)

@@ -1,7 +1,7 @@
 """Reciprocal: one over a sum of coefficients, as a scale."""
 
 from amaranth.hdl import Cat, Cover, Elaboratable, Module, Signal, signed, unsigned
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 

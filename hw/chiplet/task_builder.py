@@ -16,8 +16,8 @@ __all__ = ["TaskBuilder", "TaskSettings"]
 class TaskSettings(data.StructLayout):
     """Settings of the task builder, constant during a command.
 
-    ``gather``: tasks come from `rows`, not from `features`; ``attends``: with their scales. ``results``: beat address of the first result row.
-    ``stride``: distance of result rows, in beats.
+    ``gather``: tasks come from `rows`, not from `features`. ``attends``: rows bring their tasks' scales.
+    ``results``: beat address of the first result row. ``stride``: distance of result rows, in beats.
     """
 
     def __init__(self, config: PEConfig) -> None:

@@ -124,9 +124,9 @@ class PEConfig(Parameters):
 
     @property
     def task_beat(self) -> data.StructLayout:
-        """A beat of a task; `first` and `last` delimit the task, `address` and `scale` come with `first`,
-        `scale` with `last` if the settings say that the task attends.
+        """A beat of a task; `first` and `last` delimit the task, `address` and `scale` come with `first`.
 
+        If the settings say that tasks attend, `scale` comes with `last`.
         `mask` counts when combining; when gathering, the row counts `scalar` times, 2^16 times that if `high`.
         """
         return data.StructLayout(

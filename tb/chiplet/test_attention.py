@@ -1,4 +1,4 @@
-"""Attention unit: coefficients and reciprocals of all magnitudes, rows of several beats, stalls, exact cycles, resets."""
+"""Attention unit: coefficients and reciprocals of all magnitudes, long rows, stalls, exact cycles, resets."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,25 +6,16 @@ from typing import Any
 import cocotb
 import numpy as np
 import pytest
-from amaranth.lib import data
 
-from contracts import SCALE
 from contracts.attention import MARGIN_MAX
 from golden.model.attention import exponentials, logarithms, reciprocals
-from hw.chiplet.attention import AttentionUnit
-from hw.contracts import struct
+from hw.chiplet.factories import attention
 from sim.harness import parameters, simulate
 from sim.harness.bench import Bench, start
 from sim.harness.codec import Codec
 
 #: Data bits and beats of the longest row.
 CONFIGURATIONS = {"narrow": (64, 3), "wide": (256, 8)}
-
-
-def attention(data_width: int, max_beats: int) -> AttentionUnit:
-    """Return a unit for beats with everything that it reads or sets."""
-    beat = {"data": data_width, "scalar": 16, "scale": struct(SCALE), "first": 1, "last": 1}
-    return AttentionUnit(data.StructLayout(beat), max_beats)
 
 
 @dataclass
@@ -56,7 +47,7 @@ class Work:
             factor = {"mantissa": int(scale.mantissa[0]), "exponent": int(scale.exponent[0])}
         for row, (source, target) in enumerate(scores):
             for number in range(self.beats):
-                given = {name: random.getrandbits(16) for name in ("data", "scalar")}
+                given = {"scalar": random.randrange(-(1 << 15), 1 << 15), "coefficient": random.getrandbits(2)}
                 given["data"] = random.getrandbits(parameters()["data_width"])
                 if not number:
                     given["data"] = given["data"] >> 32 << 32 | (target & 0xFFFF) << 16 | source & 0xFFFF

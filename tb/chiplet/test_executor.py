@@ -94,6 +94,7 @@ def steps(opcode: Opcode, fields: dict[str, int], base: int) -> list[Step]:
     settings |= {
         "relu": int(fields["activation"] == Activation.RELU),
         "bias": int(fields["activation"] != Activation.DNP),
+        "attends": int(fields["attention"] > 0),
     }
     csr |= {"offsets": words(at["offsets"]), "array": words(at["edges"]), "words": fields["edge_count"]}
     csr["tiles"] = fields["tiles"]
@@ -102,14 +103,17 @@ def steps(opcode: Opcode, fields: dict[str, int], base: int) -> list[Step]:
     same = ("first_vertex", "first_source", "sources", "partials", "self_weight", "neighbour_weight")
     gather = {name: fields[name] for name in same}
     gather |= {"combined": beats(at["combined"]), "stride": stride, "last_beat": (f_out - 1) // pe.elements}
+    gather["margin"] = fields["attention"]
+    task = {"gather": 1, "attends": settings["attends"], "results": results}
     return [
         {
             "route": number(Route.SOURCES),
             "settings": settings,
-            "task_settings": {"gather": 1, "results": results, "stride": fields["row_granules"] * beats_of_granule},
+            "task_settings": {**task, "stride": fields["row_granules"] * beats_of_granule},
             "gather_settings": gather,
             "csr": csr,
-            "scales": scales,
+            # Attention computes the factors.
+            **({} if fields["attention"] else {"scales": scales}),
             "count": fields["vertices"],
         }
     ]
@@ -242,7 +246,7 @@ class Executor:
         if wanted and wanted[0]["count"] == 0:
             # Set up all the same, but there is nothing to ask for.
             for step in wanted:
-                step.pop("csr"), step.pop("scales")
+                step.pop("csr"), step.pop("scales", None)
         self.units.pending = list(wanted)
         starts = self.units.starts
         await self.send(opcode, fields, base)
@@ -304,6 +308,7 @@ def command(part: Part, opcode: Opcode, base: int = 0) -> dict[str, int]:
         "row_granules": before + granules(f_out) + behind,
         "edge_count": random.getrandbits(32),
         "activation": random.randrange(3),
+        "attention": random.choice((0, random.randrange(16))),
         "self_weight": random.randrange(-(1 << 15), 1 << 15),
         "neighbour_weight": random.randrange(-(1 << 15), 1 << 15),
     }

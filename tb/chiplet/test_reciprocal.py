@@ -28,7 +28,7 @@ def random_sums(bench: Bench, count: int) -> npt.NDArray[np.int64]:
 
 @cocotb.test()
 async def powers_of_two_and_their_neighbours_are_exact(dut: Any) -> None:
-    """The first bit at every place, alone, and with all or none of the bits behind it."""
+    """Put the first bit at every place, alone, and with all or none of the bits behind it."""
     bench = await start(dut, Reciprocal())
     powers = 1 << np.arange(SUM_BITS)
     sums = np.concatenate([powers, powers + 1, 2 * powers - 1, powers + (powers >> 1)])
