@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from amaranth.hdl import Assert, Cat, Cover, Elaboratable, Module, Mux, Signal, Value, signed, unsigned
+from amaranth.hdl import Assert, Cover, Elaboratable, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -18,6 +18,7 @@ from contracts.attention import (
 )
 from hw.chiplet.reciprocal import SUM_BITS, Reciprocal
 from hw.contracts import struct
+from hw.pe.formats import Coefficient
 from hw.reset import partly_reset
 from hw.stream.queue import SHALLOW, Queue
 
@@ -56,14 +57,15 @@ class AttentionSettings(data.StructLayout):
 class AttentionUnit(wiring.Component):
     """Passes beats of gathered rows on; with attention, when their coefficients are known.
 
-    A row's scores are the first two elements of its first beat, and a destination's own row comes first. The functions
+    A row's scores are the first two elements of its first beat, and a destination's own row comes first. A row of
+    coefficient ``ZERO``, which only ends its destination, counts nothing. The functions
     are those of ``golden.model.attention``. A beat is offered a cycle later without attention, and about 10 cycles
     later with it, the last beat of a destination about 20; one passes in each cycle.
 
     Parameters
     ----------
     beat
-        Layout of a beat: ``data``, ``scalar``, ``scale``, ``first`` and ``last`` of a destination, and others.
+        Layout of a beat: `hw.chiplet.gather.GatherBeat`.
     max_beats
         Beats of the longest row.
 
@@ -151,12 +153,16 @@ class AttentionUnit(wiring.Component):
     ) -> None:
         """Compute the coefficient of each row from its first beat, and the sum of those of a destination."""
         settings, given = self.settings, self.i.payload
-        # What a beat is, beside its numbers: it has scores, is the first or the last of its destination.
-        tag = data.StructLayout({"valid": 1, "begins": 1, "first": 1, "last": 1})
+        # What a beat is, beside its numbers: has scores, counts nothing, is the first or the last of its destination.
+        tag = data.StructLayout({"valid": 1, "begins": 1, "nothing": 1, "first": 1, "last": 1})
         tags = [partly_reset(tag, "valid", name=f"tag_{stage}") for stage in range(8)]
-        m.d.sync += Cat(tags[0].valid, tags[0].begins, tags[0].first, tags[0].last).eq(
-            Cat(taken, begins, given.first, given.last)
-        )
+        m.d.sync += [
+            tags[0].valid.eq(taken),
+            tags[0].begins.eq(begins),
+            tags[0].nothing.eq(given.coefficient == Coefficient.ZERO),
+            tags[0].first.eq(given.first),
+            tags[0].last.eq(given.last),
+        ]
         for before, after in pairwise(tags):
             m.d.sync += after.eq(before)
 
@@ -171,7 +177,7 @@ class AttentionUnit(wiring.Component):
             less.eq(settings.margin - (steps >> STEP_FRACTION)),
         ]
         m.d.sync += [
-            shift[0].eq(Mux(less < 0, 0, Mux(less > _FAR, _FAR, less))),
+            shift[0].eq(Mux(tags[3].nothing | (less > _FAR), _FAR, Mux(less < 0, 0, less))),
             shift[1].eq(shift[0]),
             power.eq(read.data),
         ]

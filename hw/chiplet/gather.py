@@ -49,7 +49,7 @@ class GatherBeat(data.StructLayout):
     """A beat of a combined row.
 
     ``coefficient``: what the row is to its destination. ``scalar``: its factor, without the 2^16 of a high half.
-    ``first``, ``last``: first and last beat of a destination. ``scale``: with attention, factor of the sums at ``last``.
+    ``first``, ``last``: first and last beat of a destination. ``scale``: with attention, at ``last``, that of sums.
     """
 
     def __init__(self, data_width: int) -> None:

@@ -10,6 +10,7 @@ import pytest
 from contracts.attention import MARGIN_MAX
 from golden.model.attention import exponentials, logarithms, reciprocals
 from hw.chiplet.factories import attention
+from hw.pe.formats import Coefficient
 from sim.harness import parameters, simulate
 from sim.harness.bench import Bench, start
 from sim.harness.codec import Codec
@@ -41,13 +42,15 @@ class Work:
         pairs = [source + scores[0][1] for source, _ in scores]
         relative = logarithms(pairs, self.positive, self.negative)
         relative -= relative[0]
+        others = random.choices(list(Coefficient), k=len(scores) - 1)
+        kinds = [Coefficient.SELF, *others]
         if self.margin:
-            coefficients = exponentials(relative, self.margin)
+            coefficients = exponentials(relative, self.margin) * [kind != Coefficient.ZERO for kind in kinds]
             scale = reciprocals(coefficients.sum().reshape(1))
             factor = {"mantissa": int(scale.mantissa[0]), "exponent": int(scale.exponent[0])}
         for row, (source, target) in enumerate(scores):
             for number in range(self.beats):
-                given = {"scalar": random.randrange(-(1 << 15), 1 << 15), "coefficient": random.getrandbits(2)}
+                given = {"scalar": random.randrange(-(1 << 15), 1 << 15), "coefficient": kinds[row].value}
                 given["data"] = random.getrandbits(parameters()["data_width"])
                 if not number:
                     given["data"] = given["data"] >> 32 << 32 | (target & 0xFFFF) << 16 | source & 0xFFFF
