@@ -1,105 +1,131 @@
-"""Calibration of attention: the scale of scores, their factors and the margin, on the graph at hand."""
+"""How a network is calibrated on a graph: which share of the values fits, and how many bits they have."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
-from contracts.attention import MARGIN_MAX, SCORE_FRACTION, SCORES
+from contracts import VALUE_BITS
 from contracts.errors import InputError
-from contracts.weights import GRANULE
-from golden.graph import Graph
-from golden.model.attention import Attention, attention_sums, logarithms, reciprocals
-from golden.model.float_model import FloatArray, FloatAttention, FloatLayer
-from golden.model.fractions import fraction_of
+from contracts.scale import MANTISSA_FRACTION
+from golden.model.rounding import VALUE_MAX
 
-__all__ = ["attention_of", "averages", "raised"]
+__all__ = ["BITS", "HEADROOM", "Calibration", "fraction_of", "integers", "magnitudes"]
 
-#: Fraction bits of scores: a factor of them has 16 bits, and at least 10 for its own precision.
-_FEWEST, _MOST = SCORE_FRACTION - 14, SCORE_FRACTION - 10
+#: Bits left free above the largest value seen, for graphs that change between inferences.
+HEADROOM = 1
+#: Widths of features and weights.
+BITS = (8, VALUE_BITS)
 
 
-def raised(layer: FloatLayer, rows: Any, fraction: int, limit: int) -> npt.NDArray[np.int64]:
-    """Return the bits by which a layer's columns are raised: int64 [f_out], those of scores with attention, else 0.
+@dataclass(frozen=True)
+class Calibration:
+    """Settings of a calibration.
 
-    They are as many as leave the largest weight and the largest combined value of the layer those of channels, unless
-    the scores' factors need them.
-
-    Parameters
+    Attributes
     ----------
-    layer
-        In floating point.
-    rows
-        What enters it, int16, dense or sparse.
-    fraction
-        Its fraction bits.
-    limit
-        Largest magnitude of a combined row.
-    """
-    bits = np.zeros(layer.f_out, np.int64)
-    if layer.attention is None:
-        return bits
-    scores = np.arange(layer.f_out) % GRANULE < SCORES
-    combined = np.ldexp(np.asarray(rows @ layer.weight), -fraction)
-    free = [_MOST - fraction_of(float(np.abs(combined).max(initial=0)), limit)]
-    for values in (layer.weight, combined):
-        peaks = [float(np.abs(values[:, chosen]).max(initial=0)) for chosen in (~scores, scores)]
-        free += [int(np.floor(np.log2(peaks[0] / peaks[1])))] if all(peaks) else []
-    bits[scores] = min(free)
-    return bits
-
-
-def attention_of(
-    number: int, given: FloatAttention, graph: Graph, combined: npt.NDArray[np.int16], fraction: int
-) -> tuple[Attention, int, int]:
-    """Return how a quantised layer attends, and the factors of scores from 0 on and below.
-
-    Parameters
-    ----------
-    number, given
-        The layer.
-    graph
-        Whose in-edges are summed.
-    combined
-        int16 [nodes, f_out].
-    fraction
-        Fraction bits of the scores in it.
+    percentile
+        Share of the magnitudes of a tensor, without its zeros, that its scale leaves room for, in percent; larger ones
+        saturate. 100: all.
+    bits
+        Of features and weights, and of what a layer hands to the next one. Fewer than 16 are values of so many bits in
+        lanes of 16. Combined rows and the last results always have 16.
+    headroom
+        Bits of combined rows and results to spare, 0 to 8.
 
     Raises
     ------
     InputError
-        If scores are too large, or a node's own score is too far below that of a neighbour.
+        If one is out of range.
     """
-    where = f"layer {number}, attention"
-    if fraction < _FEWEST:
-        reach = 1 << 15 - _FEWEST
-        raise InputError(
-            where, f"has scores with {fraction} fraction bits", f"at least {_FEWEST}: scores below {reach}"
-        )
-    positive = 1 << SCORE_FRACTION - fraction
-    negative = round(given.slope * positive)
-    if not -(1 << 15) <= negative < 1 << 15:
-        raise InputError(where, f"has a slope of {given.slope}", "a slope between -2 and 2")
-    destinations, above = np.repeat(np.arange(graph.nodes), graph.degrees), 0
-    for head in range(given.heads.heads):
-        rows = combined[:, given.heads.block(head).start :].astype(np.int64)
-        own = logarithms(rows[:, 0] + rows[:, 1], positive, negative)
-        others = logarithms(rows[graph.edges, 0] + rows[destinations, 1], positive, negative)
-        above = max(above, int((others - own[destinations]).max(initial=0)))
-    margin = max(1, -(-above >> SCORE_FRACTION))
-    if margin > MARGIN_MAX:
-        what = f"has a neighbour that counts 2^{above / (1 << SCORE_FRACTION):.1f} times as much as the node itself"
-        raise InputError(where, what, f"at most 2^{MARGIN_MAX}")
-    return Attention(given.heads, margin), positive, negative
+
+    percentile: float = 100.0
+    bits: int = VALUE_BITS
+    headroom: int = HEADROOM
+
+    def __post_init__(self) -> None:
+        if not 50 <= self.percentile <= 100:
+            raise InputError("percentile", f"is {self.percentile:g}", "50..100")
+        if self.bits not in BITS:
+            raise InputError("bits", f"is {self.bits}", " or ".join(map(str, BITS)))
+        if not 0 <= self.headroom <= 8:
+            raise InputError("headroom", f"is {self.headroom}", "0..8 bits")
+
+    @property
+    def given_limit(self) -> int:
+        """Largest feature or weight."""
+        return (1 << (self.bits - 1)) - 1
+
+    def limit(self, *, last: bool) -> int:
+        """Return the largest result of a layer that is kept free of the headroom."""
+        return (VALUE_MAX if last else self.given_limit) >> self.headroom
+
+    @property
+    def combined_limit(self) -> int:
+        """Largest element of a combined row that is kept free of the headroom."""
+        return VALUE_MAX >> self.headroom
+
+    def peak(self, values: Any) -> float:
+        """Magnitude that a scale has to leave room for; 0 without values.
+
+        Parameters
+        ----------
+        values
+            Numbers, dense or sparse.
+        """
+        found = magnitudes(values)
+        if self.percentile == 100 or not found.size:
+            return float(found.max(initial=0))
+        if not np.isfinite(found).all():
+            return float("inf")
+        some = found[found > 0]
+        return float(np.percentile(some, self.percentile)) if some.size else 0.0
 
 
-def averages(
-    graph: Graph, combined: npt.NDArray[np.int16], attention: Attention, slopes: tuple[int, int]
-) -> FloatArray:
-    """Return the exact sums times the reciprocals of a quantised layer: float64 [nodes, f_out]."""
-    results = np.zeros(combined.shape)
-    for head in range(attention.heads.heads):
-        columns = slice(attention.heads.block(head).start, attention.heads.block(head).stop)
-        sums, counts = attention_sums(graph, combined[:, columns], slopes, attention.margin)
-        results[:, columns] = sums * reciprocals(counts).real()[:, None]
-    return results
+def magnitudes(values: Any) -> npt.NDArray[np.float64]:
+    """float64, magnitudes of all numbers that are stored."""
+    return np.abs(np.asarray(values.data if sparse.issparse(values) else values, dtype=np.float64))
+
+
+def fraction_of(peak: float, limit: int = VALUE_MAX) -> int:
+    """Most fraction bits with which a number of magnitude ``peak`` rounds to at most ``limit``; 15 for 0.
+
+    The result may be negative or exceed the width of a value.
+
+    Raises
+    ------
+    InputError
+        If the number is not finite.
+    """
+    if not np.isfinite(peak):
+        raise InputError("quantisation", "a sum overflows", "smaller weights or features: rescale them")
+    if peak == 0:
+        return MANTISSA_FRACTION
+    fraction = int(np.floor(np.log2(limit) - np.log2(peak))) + 1
+    while np.rint(np.ldexp(peak, fraction)) > limit:
+        fraction -= 1
+    return fraction
+
+
+def integers(values: Any, fraction: int, limit: int = VALUE_MAX) -> Any:
+    """Round to nearest, ties to even, and saturate at ``limit``; entries of a sparse matrix that become 0 are dropped.
+
+    Parameters
+    ----------
+    values
+        Numbers, dense or sparse.
+    fraction
+        Fraction bits.
+    limit
+        Largest magnitude of the result; the most negative one is one more.
+    """
+    numbers = values.data if sparse.issparse(values) else values
+    scaled = np.rint(np.ldexp(numbers.astype(np.float64), fraction))
+    whole = np.clip(scaled, -limit - 1, limit).astype(np.int16)
+    if not sparse.issparse(values):
+        return whole
+    rows = sparse.csr_array((whole, values.indices.copy(), values.indptr.copy()), shape=values.shape)
+    rows.eliminate_zeros()
+    return rows

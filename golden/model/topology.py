@@ -59,6 +59,12 @@ class Topology:
         graph, source = self.graph.relabelled(position), self.source.take(order)
         return Topology(graph, source, self.destination.take(order), self.apart)
 
+    def part(self, vertices: npt.ArrayLike) -> "Topology":
+        """Return that of some vertices which no others are joined to, see `Graph.part`."""
+        chosen = np.asarray(vertices)
+        part = self.graph.part(chosen)
+        return replace(self, graph=part, source=self.source.take(chosen), destination=self.destination.take(chosen))
+
 
 def uniform(model: Model, graph: Graph) -> Topology:
     """Return the graph itself with the factors that a network gives to its degrees."""

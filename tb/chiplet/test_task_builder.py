@@ -55,7 +55,8 @@ class Tasks:
             self.wanted.append(
                 {
                     "data": data,
-                    **({"scalar": scalar, "high": high} if self.gather else {"mask": _doubled(mask)}),
+                    **({"scalar": scalar, "high": high} if self.gather else {}),
+                    "mask": (1 << config().elements) - 1 if self.gather else _doubled(mask),
                     **ends,
                     **({"address": address} if ends["first"] else {}),
                     **({"scale": scale} if ends["last" if self.attends else "first"] else {}),
