@@ -35,7 +35,7 @@ MachineChiplets = Annotated[
 Threshold = Annotated[
     int | None,
     typer.Option(
-        help="Degree above which a vertex is a hub, in the first round.  [default: twice the mean, 16 at most]",
+        help="Degree above which a vertex is a hub, in the first round.  [default: a tenth of the vertices are hubs]",
         min=0,
         show_default=False,
     ),

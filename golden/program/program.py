@@ -48,6 +48,19 @@ class Reference(NamedTuple):
             raise ValueError(f"row {number} of {section.kind.name} begins at byte {rest} of a line")
         return cls(section, line)
 
+    def on(self, distance: int) -> Self:
+        """Return a reference to the line so many bytes on.
+
+        Raises
+        ------
+        ValueError
+            If that is within a line.
+        """
+        lines, rest = divmod(distance, LINE_BYTES)
+        if rest:
+            raise ValueError(f"{distance} bytes are no whole number of lines")
+        return self._replace(line=self.line + lines)
+
 
 #: Types of a command's operand.
 Operand: TypeAlias = int | Section | Reference
