@@ -208,8 +208,6 @@ class PEPorts:
                 "shift": quantised.shift_source,
                 "relu": 0,
                 "bias": 0,
-                "self_weight": rng.randrange(1 << 15),
-                "neighbour_weight": rng.randrange(1 << 15),
             }
         )
         bench.dut.first.value = self._outside(layer.summed.start)
@@ -283,7 +281,8 @@ class PEPorts:
                     {
                         "data": values + [0] * (elements - len(values)),
                         "mask": (1 << len(values)) - 1,
-                        "coefficient": rng.randrange(3),
+                        "scalar": rng.randrange(1 << 15),
+                        "high": rng.getrandbits(1),
                         "first": int(number == 0),
                         "last": int(number == len(beats) - 1),
                         "address": tag,
