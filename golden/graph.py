@@ -200,6 +200,11 @@ class Graph:
         return np.flatnonzero(self.graph_of == -1) if self.graph_of is not None else np.zeros(0, dtype=np.int64)
 
     @cached_property
+    def answers(self) -> IntArray:
+        """int64, VIDs whose results are asked for, ascending: graph vertices of a batch, else all nodes."""
+        return np.arange(self.nodes) if self.graph_of is None else self.graph_vertices
+
+    @cached_property
     def adjacency(self) -> Any:
         """``scipy.sparse.csr_array`` int64 [nodes, nodes] of ones: row destination, column source."""
         ones = np.ones(self.edge_count, dtype=np.int64)
@@ -210,6 +215,14 @@ class Graph:
         """Whether every edge has its reverse."""
         order = np.lexsort((self.destinations, self.edges))
         return bool((self.edges[order] == self.destinations).all() and (self.destinations[order] == self.edges).all())
+
+    @cached_property
+    def symmetrised(self) -> "Graph":
+        """The graph with the reverse of every edge; itself if it is symmetric."""
+        if self.symmetric:
+            return self
+        ends = np.concatenate([self.edges, self.destinations]), np.concatenate([self.destinations, self.edges])
+        return Graph.from_edges(self.name, self.nodes, *ends)
 
     def require_symmetric(self, purpose: str) -> None:
         """Refuse a graph with an edge that has no reverse.
@@ -256,6 +269,40 @@ class Graph:
             train=self.train[old],
             validation=self.validation[old],
             test=self.test[old],
+        )
+
+    def part(self, vertices: npt.ArrayLike) -> Self:
+        """Graph of some nodes that no others are joined to; they keep their order.
+
+        Parameters
+        ----------
+        vertices
+            int, VIDs in ascending order.
+
+        Raises
+        ------
+        InputError
+            If an edge leads from another node into one of them, or a small graph's nodes are not all there.
+        """
+        chosen = np.asarray(vertices, dtype=np.int64)
+        # The last place of `moved` is that of -1.
+        moved = np.full(self.nodes + 1, -1, dtype=np.int64)
+        moved[chosen] = np.arange(chosen.size)
+        inside = moved[self.destinations] >= 0
+        edges = moved[self.edges[inside]]
+        if (edges < 0).any():
+            self._refuse("part", f"has an edge from node {self.edges[inside][edges < 0][0]}, which is not in it", "all")
+        return replace(
+            self,
+            offsets=np.concatenate([[0], np.cumsum(self.degrees[chosen])]),
+            edges=edges,
+            features=self.features[chosen],
+            labels=self.labels[chosen],
+            train=self.train[chosen],
+            validation=self.validation[chosen],
+            test=self.test[chosen],
+            edge_weight=None if self.edge_weight is None else self.edge_weight[inside],
+            graph_of=None if self.graph_of is None else moved[self.graph_of[chosen]],
         )
 
     @classmethod

@@ -25,6 +25,7 @@ __all__ = [
     "members_of",
     "propagation",
     "reached",
+    "spread",
 ]
 
 FloatArray = npt.NDArray[np.float64]
@@ -212,9 +213,12 @@ class FloatModel:
         if graph.feature_count != self.f_in:
             where, what = f"graph {graph.name}, features", f"there are {graph.feature_count}"
             raise InputError(where, what, f"{self.f_in}, as layer 0")
-        rows: Any = graph.features.astype(np.float64)
+        return self.forward_from(0, graph.features.astype(np.float64), graph)
+
+    def forward_from(self, first: int, rows: Any, graph: Graph) -> list[tuple[FloatArray, FloatArray]]:
+        """As :meth:`forward`, of the layers from `first` on; `rows` enter it."""
         layers = []
-        for number, layer in enumerate(self.layers):
+        for number, layer in enumerate(self.layers[first:], first):
             adjacency, source, destination = reached(layer, graph)
             with np.errstate(over="ignore", invalid="ignore"):
                 combined = np.asarray(rows @ layer.weight) * source[:, None]
@@ -227,6 +231,11 @@ class FloatModel:
                 rows = function_of(layer.activation).value(rows)
             layers.append((combined, rows))
         return layers
+
+    @property
+    def reads_out(self) -> bool:
+        """Whether results are of small graphs, not of nodes."""
+        return any(layer.reach == Reach.MEMBERS for layer in self.layers)
 
     def predictions(self, graph: Graph) -> npt.NDArray[np.int64]:
         """int64 [nodes], class of every node."""
@@ -291,9 +300,18 @@ def members_of(graph: Graph) -> tuple[IntArray, IntArray]:
 
 def propagation(model: Model, graph: Graph, eps: float = 0.0) -> Any:
     """``csr_array`` float64 [nodes, nodes], the matrix of a layer's aggregation."""
-    source, destination = factors(model, graph.degrees, eps)
-    whole = graph.adjacency.astype(np.float64) + sparse.eye_array(graph.nodes) * (1 + eps)
-    return sparse.csr_array(sparse.diags_array(destination) @ whole @ sparse.diags_array(source))
+    return _matrix(Real(graph.adjacency, *factors(model, graph.degrees, eps)), eps)
+
+
+def spread(layer: FloatLayer, graph: Graph) -> Any:
+    """``csr_array`` float64 [nodes, nodes], the matrix of a layer's aggregation on whom it reaches."""
+    return _matrix(reached(layer, graph), layer.eps)
+
+
+def _matrix(real: Real, eps: float) -> Any:
+    """s_dst * (A + (1 + eps) I) * s_src."""
+    whole = real.adjacency.astype(np.float64) + sparse.eye_array(real.source.size) * (1 + eps)
+    return sparse.csr_array(sparse.diags_array(real.destination) @ whole @ sparse.diags_array(real.source))
 
 
 def accuracy(predictions: npt.NDArray[np.int64], graph: Graph, mask: BoolArray) -> float | None:

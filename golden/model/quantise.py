@@ -15,18 +15,19 @@ from golden.dnp.layer_end import LayerEnd
 from golden.dnp.network import table_of
 from golden.graph import Graph
 from golden.model.activation import RELU, function_of
+from golden.model.calibration import Calibration, fraction_of, integers, magnitudes
 from golden.model.float_model import FloatLayer, FloatModel, Reach, accuracy
 from golden.model.layer import Int16Array, QuantisedLayer, aggregation_sums, combination_sums, combine
 from golden.model.network import Fractions, Problem, QuantisedModel, infer, predictions, results_of
-from golden.model.rounding import SHIFT_MAX, VALUE_MAX
+from golden.model.rounding import SHIFT_MAX
 from golden.model.topology import Topology, topologies_of
 
-__all__ = ["DNP_FRACTION", "HEADROOM", "Agreement", "compare", "fraction_of", "outline", "quantise"]
+__all__ = ["DNP_FRACTION", "FULL", "Agreement", "compare", "outline", "quantise"]
 
 #: Fraction bits of a result for the neural chip: Q3.12.
 DNP_FRACTION = 12
-#: Bits left free above the largest value seen, for graphs that change between inferences.
-HEADROOM = 1
+#: All values fit, in 16 bits.
+FULL = Calibration()
 _BIAS_MAX = (1 << 31) - 1
 
 
@@ -39,7 +40,7 @@ class Agreement:
     floating, machine
         Accuracy on the test nodes, 0..1; None if there are none of known class.
     agreement
-        Share of all nodes on which both predict the same class.
+        Share of all nodes, or of all small graphs of a batch, for which both predict the same class.
     """
 
     floating: float | None
@@ -47,39 +48,19 @@ class Agreement:
     agreement: float
 
 
-def fraction_of(peak: float, limit: int = VALUE_MAX) -> int:
-    """Most fraction bits with which a number of magnitude ``peak`` rounds to at most ``limit``; 15 for 0.
-
-    The result may be negative or exceed the width of a value.
-
-    Raises
-    ------
-    InputError
-        If the number is not finite.
-    """
-    if not np.isfinite(peak):
-        raise InputError("quantisation", "a sum overflows", "smaller weights or features: rescale them")
-    if peak == 0:
-        return MANTISSA_FRACTION
-    fraction = int(np.floor(np.log2(limit) - np.log2(peak))) + 1
-    while np.rint(np.ldexp(peak, fraction)) > limit:
-        fraction -= 1
-    return fraction
-
-
 @np.errstate(over="ignore", invalid="ignore")  # an overflow is refused at the choice of its scale
 def quantise(
     network: FloatModel,
     graph: Graph,
     *,
-    headroom: int = HEADROOM,
+    calibration: Calibration = FULL,
     core: ProcessorConfig | None = None,
 ) -> Problem:
     """Quantise a network for a graph.
 
     Every tensor gets the power-of-two scale that uses its 16 bits best. Those of features and weights follow from
-    their largest magnitude, those of combined rows and results from the exact sums on this graph, with ``headroom``
-    bits to spare; a large bias can take fraction bits from the combined rows, because it has 32 bits at their scale.
+    their largest magnitude, those of combined rows and results from the exact sums on this graph, with bits to spare; a
+    large bias can take fraction bits from the combined rows, because it has 32 bits at their scale.
 
     Parameters
     ----------
@@ -87,8 +68,8 @@ def quantise(
         Float network.
     graph
         Graph to calibrate on and to infer.
-    headroom
-        Bits, 0..8.
+    calibration
+        Which share of the values must fit, and their bits.
     core
         Sizes of a processor of the neural chip, which ends layers whose activation is not ReLU.
 
@@ -98,18 +79,17 @@ def quantise(
         If widths do not fit, a degree is too large, magnitudes of a layer are too far apart for its shifts, or a layer
         is too wide for the neural chip.
     """
-    if not 0 <= headroom <= 8:
-        raise InputError("headroom", f"is {headroom}", "0..8 bits")
     _check_features(network, graph)
     topologies = topologies_of(network.layers, graph)
-    feature_fraction = fraction_of(_peak(graph.features))
-    features = _integers(graph.features, feature_fraction)
+    most = calibration.given_limit
+    feature_fraction = fraction_of(calibration.peak(graph.features), most)
+    features = integers(graph.features, feature_fraction, most)
     rows = _Rows("features", features, feature_fraction)
     layers: list[QuantisedLayer] = []
     fractions: list[Fractions] = []
     ends: dict[int, LayerEnd] = {}
     for number, (given, topology) in enumerate(zip(network.layers, topologies, strict=True)):
-        layer, found, results = _quantised(number, given, topology, rows, VALUE_MAX >> headroom)
+        layer, found, results = _quantised(number, given, topology, rows, calibration, last=given is network.layers[-1])
         if layer.activation == Activation.DNP and given.activation is not None:
             ends[number] = _end(number, layer, given.activation, core or ProcessorConfig())
             results = ends[number](results).astype(np.int16)
@@ -130,7 +110,7 @@ class _Rows(NamedTuple):
 
 
 def _quantised(
-    number: int, given: FloatLayer, topology: Topology, rows: _Rows, limit: int
+    number: int, given: FloatLayer, topology: Topology, rows: _Rows, calibration: Calibration, *, last: bool
 ) -> tuple[QuantisedLayer, Fractions, Int16Array]:
     """Quantise a layer; return its fractions and its results too, those of the second rounding point.
 
@@ -140,21 +120,23 @@ def _quantised(
         The layer, and whom it sums.
     rows
         What enters it.
-    limit
-        Largest magnitude of a combined row or result.
+    calibration, last
+        How values are scaled, and whether the layer is the last one.
     """
-    weight_fraction = fraction_of(_peak(given.weight))
-    weights, bias = _integers(given.weight, weight_fraction), given.bias
+    weight_fraction = fraction_of(calibration.peak(given.weight), calibration.given_limit)
+    weights, bias = integers(given.weight, weight_fraction, calibration.given_limit), given.bias
     self_weight, neighbour_weight, extra = _members(given)
 
     real = combination_sums(rows.values, weights) * topology.source.real()[:, None]
-    peak = float(np.ldexp(np.abs(real).max(initial=0), -(rows.fraction + weight_fraction)))
-    combined_fraction = min(fraction_of(peak, limit), rows.fraction + weight_fraction + MANTISSA_FRACTION)
+    peak = float(np.ldexp(calibration.peak(real), -(rows.fraction + weight_fraction)))
+    combined_fraction = min(
+        fraction_of(peak, calibration.combined_limit), rows.fraction + weight_fraction + MANTISSA_FRACTION
+    )
     if bias.any():
-        largest = fraction_of(_peak(bias), _BIAS_MAX) - MANTISSA_FRACTION - extra
+        largest = fraction_of(_largest(bias), _BIAS_MAX) - MANTISSA_FRACTION - extra
         combined_fraction = min(combined_fraction, largest)
-    entering = float(np.ldexp(_peak(rows.values), -rows.fraction))
-    sizes = {rows.name: entering, "weights": _peak(given.weight), "biases": _peak(bias)}
+    entering = float(np.ldexp(_largest(rows.values), -rows.fraction))
+    sizes = {rows.name: entering, "weights": _largest(given.weight), "biases": _largest(bias)}
     shift_source = _shift(number, MANTISSA_FRACTION + rows.fraction + weight_fraction - combined_fraction, sizes)
     combined = combine(rows.values, weights, topology.source, shift_source)
 
@@ -168,8 +150,8 @@ def _quantised(
         if activation == Activation.RELU:
             # A negative result becomes 0 whether it saturates or not.
             real = np.maximum(real, 0)
-        peak = float(np.abs(real).max(initial=0))
-        result_fraction = min(fraction_of(peak, limit), sum_fraction + MANTISSA_FRACTION)
+        peak = calibration.peak(real)
+        result_fraction = min(fraction_of(peak, calibration.limit(last=last)), sum_fraction + MANTISSA_FRACTION)
     shift_destination = _shift(number, MANTISSA_FRACTION + sum_fraction - result_fraction, sizes)
     layer = QuantisedLayer(weights, biases, shift_source, shift_destination, activation, self_weight, neighbour_weight)
     fractions = Fractions(weight_fraction, combined_fraction, result_fraction)
@@ -211,12 +193,12 @@ def outline(network: FloatModel, graph: Graph, *, core: ProcessorConfig | None =
 
 def compare(network: FloatModel, problem: Problem) -> Agreement:
     """Compare predictions of the exact integer results with those in floating point."""
-    floating = network.predictions(problem.graph)
+    floating, answers = network.predictions(problem.graph), problem.graph.answers
     machine = predictions(infer(problem)[-1].results)
     return Agreement(
         accuracy(floating, problem.graph, problem.graph.test),
         accuracy(machine, problem.graph, problem.graph.test),
-        float(np.mean(floating == machine)) if floating.size else 1.0,
+        float(np.mean((floating == machine)[answers])) if answers.size else 1.0,
     )
 
 
@@ -270,16 +252,5 @@ def _shift(number: int, shift: int, sizes: Mapping[str, float]) -> int:
     return shift
 
 
-def _peak(values: Any) -> float:
-    return float(np.abs(values.data if sparse.issparse(values) else values).max(initial=0))
-
-
-def _integers(values: Any, fraction: int) -> Any:
-    """Round to nearest, ties to even; entries of a sparse matrix that become 0 are dropped."""
-    numbers = values.data if sparse.issparse(values) else values
-    whole = np.rint(np.ldexp(numbers.astype(np.float64), fraction)).astype(np.int16)
-    if not sparse.issparse(values):
-        return whole
-    rows = sparse.csr_array((whole, values.indices.copy(), values.indptr.copy()), shape=values.shape)
-    rows.eliminate_zeros()
-    return rows
+def _largest(values: Any) -> float:
+    return float(magnitudes(values).max(initial=0))

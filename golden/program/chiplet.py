@@ -393,7 +393,7 @@ def _tiles(
             cut[distance].append(
                 Sums(
                     0, tile.vertices, offsets, edges, tile.edges.size, ends, tile.first_partial,
-                    places=places[distance], positions=tile.rows.size, first_row=tile.first,
+                    places=places[distance], positions=tile.rows.size, first_row=tile.first, located=tile.located,
                 )
             )  # fmt: skip
     return cut

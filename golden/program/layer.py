@@ -71,7 +71,7 @@ class Sums:
     """Vertices whose neighbourhoods one AGGREGATE or PROCESS sums: operands, s_dst as `scales`.
 
     `halves` of partial sums lie from `first_partial` on; `places` has the granules of combined rows, for `positions`
-    rows.
+    rows. `located`: vertices that are searched for communities, if they are more than those that are summed.
     """
 
     first_vertex: int
@@ -87,6 +87,7 @@ class Sums:
     places: Operand = 0
     positions: int = 0
     first_row: int = 0
+    located: int = 0
 
     @property
     def differences(self) -> bool:
@@ -344,7 +345,8 @@ def aggregate(p: Program, plan: LayerPlan, block: Block, sums: Sums) -> None:
 
 def locate(p: Program, plan: LayerPlan, search: Search, sums: Sums, *, joins: bool) -> None:
     """Add LOCATE."""
-    p.command(Opcode.LOCATE, plan.number, sums, search.schedule, search.limits, joins=joins)
+    vertices = sums.located or sums.vertices
+    p.command(Opcode.LOCATE, plan.number, sums, search.schedule, search.limits, joins=joins, vertices=vertices)
 
 
 def process(p: Program, plan: LayerPlan, block: Block, search: Search, sums: Sums) -> None:

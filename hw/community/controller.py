@@ -118,7 +118,7 @@ class Controller(wiring.Component):
     vertices_ended : In(1)
         All of those have been given out.
     first, vertices : Out(32)
-        Vertices that are the chiplet's own: of others there are rows, but no results.
+        Vertices that are summed: of others there are rows, but no results.
     first_result : Out(32)
         VID of the first row of results.
     first_partial : Out(32)
@@ -413,7 +413,12 @@ class Controller(wiring.Component):
                     Check(wrong_columns, process.row_granules),
                     Check(process.combined & (process.positions > self.nodes), process.positions),
                     Check(process.vertices > self.nodes, process.vertices),
-                    Check(process.vertices != location.vertices, process.vertices),
+                    # With combined rows fewer vertices may be summed than were located.
+                    Check(
+                        (process.vertices > location.vertices)
+                        | (~process.combined & (process.vertices != location.vertices)),
+                        process.vertices,
+                    ),
                     # Without a location there are no records to wait for.
                     Check(~location.locating, Opcode.PROCESS),
                 ),

@@ -414,7 +414,8 @@ class World:
         """Return the operands of PROCESS that are bad."""
         vertices, inside = fields["vertices"], fields["read_inside"]
         wrong: list[int] = [Opcode.PROCESS] * (not self.locating)
-        wrong += [vertices] * (vertices != self.located_vertices or vertices > self.design.nodes)
+        fits = vertices <= self.located_vertices if fields["combined"] else vertices == self.located_vertices
+        wrong += [vertices] * (not fits or vertices > self.design.nodes)
         wrong += [fields["positions"]] * bool(fields["combined"] and fields["positions"] > self.design.nodes)
         columns = fields["first_granule"] + granules_of(self.f_out)
         wrong += [fields["row_granules"]] * (columns > fields["row_granules"])
@@ -589,17 +590,21 @@ class World:
         """Return the operands of PROCESS that are restricted."""
         inside = self.chance(0.4) and self.design.row_memory
         first = self.rng.choice((0, 0, self.rng.getrandbits(11)))
+        combined = 0 if inside else self.rng.randrange(2)
+        # Of combined rows some may be located only.
+        fewer = combined and self.chance(0.5)
         return {
             "f_in": self.f_in,
             "f_out": self.f_out,
-            "vertices": self.located_vertices,
+            "vertices": self.rng.randrange(self.located_vertices + 1) if fewer else self.located_vertices,
+            "combined": combined,
             "neighbour_weight": self.rng.choice((1, 256)),
             "first_granule": first,
             "row_granules": first + granules_of(self.f_out) + self.rng.choice((0, 0, self.rng.getrandbits(11))),
             "read_inside": int(inside),
             "write_inside": int(self.design.row_memory and self.chance(0.4)),
             "positions": self.rng.choice((0, 0, self.some_vertices())),
-            **({"sparse": 0, "combined": 0} if inside else {}),
+            **({"sparse": 0} if inside else {}),
         }
 
     def some_location(self) -> Fields:
@@ -759,7 +764,9 @@ async def every_bad_operand_is_told(dut: Any) -> None:
         await bad(Opcode.PROCESS, wrong, **{**right, "vertices": nodes, name: wrong})
     inside = Opcode.PROCESS
     for name, wrong, others in (
-        *(("vertices", nodes ^ 1 << bit, {}) for bit in range(32)),
+        *(("vertices", nodes ^ 1 << bit, {"combined": 0}) for bit in range(32)),
+        *(("vertices", nodes | 1 << bit, {"combined": 1}) for bit in range(32) if not nodes >> bit & 1),
+        ("vertices", nodes + 1, {"combined": 1}),
         *(("neighbour_weight", 1 ^ 1 << bit, {}) for bit in range(15)),
         *(("neighbour_weight", 256 ^ 1 << bit, {}) for bit in range(15)),
         ("neighbour_weight", 0, {}),
@@ -782,6 +789,9 @@ async def every_bad_operand_is_told(dut: Any) -> None:
     for allowed in ({"combined": 1, "positions": nodes}, {"positions": nodes + 1}, block, {}):
         await good(Opcode.LOCATE, vertices=nodes)
         await good(Opcode.PROCESS, **right | allowed, vertices=nodes)
+    for fewer in (0, 1, nodes - 1):
+        await good(Opcode.LOCATE, vertices=nodes)
+        await good(Opcode.PROCESS, **right | {"combined": 1, "positions": nodes}, vertices=fewer)
 
 
 @cocotb.test()

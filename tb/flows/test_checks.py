@@ -71,11 +71,6 @@ def files(folder: Path) -> None:
             "has 3703 input features; expected at most 2048 ([community] weight_rows), or --config community-wide",
         ),
         (
-            "npz:{0}/directed.npz --config community",
-            "has no reverse; expected a symmetric adjacency for communities, or --config default",
-        ),
-        ("npz:{0}/directed.npz --placement communities", "a symmetric adjacency for placement by communities"),
-        (
             "npz:{0}/star.npz --config {0}/tight.toml --chiplets 1",
             "star, vertex 0: has 600 neighbours; expected at most 255 ([locator] nodes and edges, [chiplet] units "
             "times hubs, each less 1), or --config community",
