@@ -35,7 +35,7 @@ MachineChiplets = Annotated[
 Threshold = Annotated[
     int | None,
     typer.Option(
-        help="Degree above which a vertex is a hub, in the first round.  [default: twice the mean, 16 at most]",
+        help="Degree above which a vertex is a hub, in the first round.  [default: a tenth of the vertices are hubs]",
         min=0,
         show_default=False,
     ),
@@ -374,8 +374,8 @@ def bench(
 ) -> None:
     """Run a benchmark.
 
-    One of ring, islands, community, machine, latency, cache-2050, cache-rates, dnp-rates, dnp-scaling, dnp-learning,
-    dnp-gates. A table goes to the screen, JSON and a plot to disk.
+    One of ring, islands, community, machine, portfolio, stream, latency, cache-2050, cache-rates, dnp-rates,
+    dnp-scaling, dnp-learning, dnp-gates. A table goes to the screen, JSON and a plot to disk.
     """
     from scripts.bench import catalogue
     from scripts.flows.outputs import checked_folder

@@ -190,6 +190,6 @@ def build_community_image(
         If the schedule cannot end, or the image would be larger than 2^32 lines; if a
         vertex with its neighbours does not fit into `room`.
     """
-    search, owned = _search(schedule, limits, kind), by_topology(problem, Owned.whole)
+    search, owned = _search(schedule, limits, kind), by_topology(problem, lambda each: Owned.whole(each.graph))
     parts, lines = [range(problem.graph.nodes)], 0 if in_stages else row_lines
     return _image(problem, owned, parts, search, room, names, weight_room, in_stages=in_stages, row_lines=lines)

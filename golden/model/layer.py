@@ -18,9 +18,11 @@ import numpy.typing as npt
 from scipy import sparse
 
 from contracts import ACCUMULATOR_BITS, PARTIAL_BITS, VALUE_BITS, Activation
+from contracts.attention import COEFFICIENT_MAX
 from contracts.errors import InputError
 from contracts.scale import GIN_FRACTION, Scales
 from golden.graph import Graph
+from golden.model.attention import Attention, attention_sums, reciprocals
 from golden.model.rounding import SHIFT_MAX, requantise
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "RootWeights",
     "aggregate",
     "aggregation_sums",
+    "attend",
     "check_degrees",
     "check_root",
     "combination_sums",
@@ -84,7 +87,9 @@ class QuantisedLayer:
     activation
         What happens to a result.
     self_weight, neighbour_weight
-        1 and 1, or for GIN round(256 * (1 + eps)) and 256; int16.
+        1 and 1, or for GIN round(256 * (1 + eps)) and 256; int16. With attention the factors of scores.
+    attention
+        Rows count by their scores, not by these factors and s_dst; None: they do not.
     root
         Where own rows come from, which then stand for the node instead of its combined row; None: there are none.
 
@@ -101,6 +106,7 @@ class QuantisedLayer:
     activation: Activation = Activation.RELU
     self_weight: int = 1
     neighbour_weight: int = 1
+    attention: Attention | None = None
     root: RootWeights | None = None
 
     def __post_init__(self) -> None:
@@ -118,6 +124,9 @@ class QuantisedLayer:
         for name in ("self_weight", "neighbour_weight"):
             if not -_EXTREME <= getattr(self, name) < _EXTREME:
                 raise InputError(name, f"is {getattr(self, name)}", f"{-_EXTREME}..{_EXTREME - 1}")
+        if self.attention and self.attention.heads.columns != self.f_out:
+            expected = f"the {self.attention.heads.columns} of its heads"
+            raise InputError("combined features", f"there are {self.f_out}", expected)
         if self.root is not None:
             own = self.root.weights
             if own.dtype != np.int16 or own.shape != self.weights.shape:
@@ -138,8 +147,11 @@ class QuantisedLayer:
     def block(self, columns: range) -> "QuantisedLayer":
         """Return the layer that computes these columns of the results."""
         chosen = slice(columns.start, columns.stop)
-        root = None if self.root is None else replace(self.root, weights=self.root.weights[:, chosen])
-        return replace(self, weights=self.weights[:, chosen], biases=self.biases[chosen], root=root)
+        attention = self.attention and self.attention.block(columns)
+        root = self.root and replace(self.root, weights=self.root.weights[:, chosen])
+        return replace(
+            self, weights=self.weights[:, chosen], biases=self.biases[chosen], attention=attention, root=root
+        )
 
     @property
     def neural_biases(self) -> Int16Array:
@@ -149,6 +161,8 @@ class QuantisedLayer:
     @property
     def partial_bits(self) -> int:
         """Width of an aggregation sum, in bits."""
+        if self.attention:
+            return ACCUMULATOR_BITS - 1
         return PARTIAL_BITS if abs(self.neighbour_weight) == 1 == abs(self.self_weight) else GIN_PARTIAL_BITS
 
 
@@ -207,8 +221,11 @@ def check_degrees(graph: Graph, layer: QuantisedLayer) -> None:
         return
     worst = int(np.argmax(graph.degrees))
     degree = int(graph.degrees[worst])
-    if abs(layer.self_weight) + degree * abs(layer.neighbour_weight) > limit:
-        most = max(limit - abs(layer.self_weight), 0) // max(abs(layer.neighbour_weight), 1)
+    own, neighbour = abs(layer.self_weight), abs(layer.neighbour_weight)
+    if layer.attention:
+        own = neighbour = COEFFICIENT_MAX + 1
+    if own + degree * neighbour > limit:
+        most = max(limit - own, 0) // max(neighbour, 1)
         raise InputError(
             f"graph {graph.name}, node {worst}",
             f"has {degree} neighbours",
@@ -318,3 +335,33 @@ def aggregation_sums(
         raise InputError("own rows", f"are {own.dtype} {own.shape}", f"int16 {combined.shape}")
     neighbours = graph.adjacency @ combined.astype(np.int64)
     return np.asarray(own_weights(self_weight, root) * own.astype(np.int64) + neighbour_weight * neighbours)
+
+
+def attend(graph: Graph, combined: Int16Array, layer: QuantisedLayer) -> Int16Array:
+    """Quotient of sums of attention, plus bias, second rounding point, activation; padding between heads is 0.
+
+    Parameters
+    ----------
+    graph
+        Whose in-edges are summed.
+    combined
+        int16 [nodes, f_out].
+    layer
+        With attention.
+
+    Returns
+    -------
+    int16 [nodes, f_out].
+    """
+    assert layer.attention
+    heads, slopes = layer.attention.heads, (layer.self_weight, layer.neighbour_weight)
+    results = np.zeros_like(combined)
+    for head in range(heads.heads):
+        columns = slice(heads.block(head).start, heads.block(head).stop)
+        sums, counts = attention_sums(graph, combined[:, columns], slopes, layer.attention.margin)
+        scales, bias = reciprocals(counts), layer.biases[columns]
+        bias = np.zeros_like(bias) if layer.activation == Activation.DNP else bias
+        results[:, columns] = requantise(
+            sums, scales.mantissa[:, None], scales.exponent[:, None], layer.shift_destination, bias
+        )
+    return np.maximum(results, np.int16(0)) if layer.activation == Activation.RELU else results

@@ -11,7 +11,16 @@ from contracts import Activation, Model
 from contracts.errors import InputError
 from golden.dnp.layer_end import LayerEnd
 from golden.graph import Graph
-from golden.model.layer import Int16Array, OwnRows, QuantisedLayer, aggregate, check_degrees, check_root, combine
+from golden.model.layer import (
+    Int16Array,
+    OwnRows,
+    QuantisedLayer,
+    aggregate,
+    attend,
+    check_degrees,
+    check_root,
+    combine,
+)
 from golden.model.topology import Topology, uniform
 
 __all__ = [
@@ -193,6 +202,8 @@ def results_of(
     layer: QuantisedLayer, topology: Topology, combined: Int16Array, own: OwnRows | None = None
 ) -> Int16Array:
     """int16 [nodes, f_out], results of a layer's combined and own rows, behind the second rounding point."""
+    if layer.attention:
+        return attend(topology.graph, combined, layer)
     return aggregate(
         topology.graph,
         combined,

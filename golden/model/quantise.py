@@ -1,7 +1,7 @@
 """Quantisation: int16 tensors with power-of-two scales, chosen so that nothing saturates on the given graph."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from golden.dnp.layer_end import LayerEnd
 from golden.dnp.network import table_of
 from golden.graph import Graph
 from golden.model.activation import RELU, function_of
+from golden.model.attention import Attention
 from golden.model.calibration import Calibration, fraction_of, integers, magnitudes
 from golden.model.float_model import FloatLayer, FloatModel, Reach, accuracy
 from golden.model.layer import (
@@ -28,6 +29,7 @@ from golden.model.layer import (
 )
 from golden.model.network import Fractions, Problem, QuantisedModel, infer, predictions, results_of
 from golden.model.rounding import SHIFT_MAX
+from golden.model.scores import attention_of, averages, raised
 from golden.model.topology import Topology, topologies_of
 
 __all__ = ["DNP_FRACTION", "FULL", "Agreement", "compare", "outline", "quantise"]
@@ -131,6 +133,8 @@ def _quantised(
     calibration, last
         How values are scaled, and whether the layer is the last one.
     """
+    bits = raised(given, rows.values, rows.fraction, calibration.combined_limit)
+    given = replace(given, weight=np.ldexp(given.weight, bits))
     weight_fraction = fraction_of(calibration.peak(given.weight), calibration.given_limit)
     weights, bias = integers(given.weight, weight_fraction, calibration.given_limit), given.bias
     self_weight, neighbour_weight, extra = _members(given)
@@ -159,11 +163,19 @@ def _quantised(
 
     sum_fraction = combined_fraction + extra
     biases = np.rint(np.ldexp(bias, sum_fraction + MANTISSA_FRACTION)).astype(np.int32)
-    activation = _activation(given)
+    activation, attention = _activation(given), None
+    if given.attention:
+        attention, self_weight, neighbour_weight = attention_of(
+            number, given.attention, topology.graph, combined, combined_fraction + int(bits[0])
+        )
     result_fraction = DNP_FRACTION
     if activation != Activation.DNP:
-        sums = aggregation_sums(topology.graph, combined, self_weight, neighbour_weight, own)
-        real = np.ldexp(sums * topology.destination.real()[:, None], -sum_fraction) + bias
+        if attention:
+            real = averages(topology.graph, combined, attention, (self_weight, neighbour_weight))
+        else:
+            sums = aggregation_sums(topology.graph, combined, self_weight, neighbour_weight, own)
+            real = sums * topology.destination.real()[:, None]
+        real = np.ldexp(real, -sum_fraction) + bias
         if activation == Activation.RELU:
             # A negative result becomes 0 whether it saturates or not.
             real = np.maximum(real, 0)
@@ -171,7 +183,15 @@ def _quantised(
         result_fraction = min(fraction_of(peak, calibration.limit(last=last)), sum_fraction + MANTISSA_FRACTION)
     shift_destination = _shift(number, MANTISSA_FRACTION + sum_fraction - result_fraction, sizes)
     layer = QuantisedLayer(
-        weights, biases, shift_source, shift_destination, activation, self_weight, neighbour_weight, root_weights
+        weights,
+        biases,
+        shift_source,
+        shift_destination,
+        activation,
+        self_weight,
+        neighbour_weight,
+        attention,
+        root_weights,
     )
     fractions = Fractions(weight_fraction, combined_fraction, result_fraction)
     return layer, fractions, results_of(layer, topology, combined, own)
@@ -207,8 +227,11 @@ def outline(network: FloatModel, graph: Graph, *, core: ProcessorConfig | None =
     for number, given in enumerate(network.layers):
         weights, biases = np.zeros(given.weight.shape, np.int16), np.zeros(given.f_out, np.int32)
         self_weight, neighbour_weight, _ = _members(given)
-        root = None if given.root is None else RootWeights(weights, 0)
-        layer = QuantisedLayer(weights, biases, 0, 0, _activation(given), self_weight, neighbour_weight, root)
+        attention = Attention(given.attention.heads, 1) if given.attention else None
+        root = RootWeights(weights, 0) if given.root is not None else None
+        layer = QuantisedLayer(
+            weights, biases, 0, 0, _activation(given), self_weight, neighbour_weight, attention, root
+        )
         if layer.activation == Activation.DNP and given.activation is not None:
             ends[number] = _end(number, layer, given.activation, core or ProcessorConfig())
         layers.append(layer)
@@ -256,7 +279,9 @@ def _end(number: int, layer: QuantisedLayer, activation: str, core: ProcessorCon
 
 
 def _members(layer: FloatLayer) -> tuple[int, int, int]:
-    """Weights of the node and of its neighbours, and the fraction bits they add."""
+    """Weights of the node and of its neighbours, and the fraction bits they add; nothing with attention."""
+    if layer.attention:
+        return 0, 0, 0
     if layer.root is not None:
         return 1, 1, 0
     if layer.model == Model.GIN and layer.reach == Reach.GRAPH:

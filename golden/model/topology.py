@@ -30,6 +30,8 @@ class Topology:
         Row v has the sources of v; all topologies of a network have the same vertices.
     source, destination
         s_src and s_dst of every vertex.
+    apart
+        Every edge has a factor of its own, so no partial sums are formed.
 
     Raises
     ------
@@ -40,6 +42,7 @@ class Topology:
     graph: Graph
     source: Scales
     destination: Scales
+    apart: bool = False
 
     def __post_init__(self) -> None:
         for scales in (self.source, self.destination):
@@ -64,7 +67,8 @@ class Topology:
     def relabelled(self, position: npt.ArrayLike) -> "Topology":
         """Return it with vertex v as vertex ``position[v]``."""
         order = np.argsort(np.asarray(position))
-        return Topology(self.graph.relabelled(position), self.source.take(order), self.destination.take(order))
+        graph, source = self.graph.relabelled(position), self.source.take(order)
+        return Topology(graph, source, self.destination.take(order), self.apart)
 
     def part(self, vertices: npt.ArrayLike) -> "Topology":
         """Return that of some vertices which no others are joined to, see `Graph.part`."""
@@ -86,19 +90,20 @@ def topologies_of(layers: Sequence[FloatLayer], graph: Graph) -> tuple[Topology,
     InputError
         As `golden.model.float_model.reached`.
     """
-    found: dict[tuple[Reach, Model, bool], Topology] = {}
+    found: dict[tuple[Reach, Model, bool, bool], Topology] = {}
     for layer in layers:
         if (key := _key(layer)) not in found:
             _, source, destination = reached(layer, graph)
-            found[key] = Topology(_graph(layer, graph), scales_of(source), scales_of(destination))
+            apart = layer.attention is not None
+            found[key] = Topology(_graph(layer, graph), scales_of(source), scales_of(destination), apart)
     return tuple(found[_key(layer)] for layer in layers)
 
 
-def _key(layer: FloatLayer) -> tuple[Reach, Model, bool]:
+def _key(layer: FloatLayer) -> tuple[Reach, Model, bool, bool]:
     """Return what a topology depends on: of dense layers nothing else."""
     if layer.reach == Reach.NODE:
-        return layer.reach, Model.GCN, False
-    return layer.reach, layer.model, layer.model == Model.SAGE and layer.eps == -1
+        return layer.reach, Model.GCN, False, False
+    return layer.reach, layer.model, layer.model == Model.SAGE and layer.eps == -1, layer.attention is not None
 
 
 def _graph(layer: FloatLayer, graph: Graph) -> Graph:

@@ -124,9 +124,9 @@ class Owned:
 _T = TypeVar("_T")
 
 
-def by_topology(problem: Problem, make: Callable[[Graph], _T]) -> list[_T]:
-    """Return what `make` makes of the graph that each layer sums; layers that sum the same share one object."""
-    made = {each: make(each.graph) for each in dict.fromkeys(problem.topologies)}
+def by_topology(problem: Problem, make: Callable[[Topology], _T]) -> list[_T]:
+    """Return what `make` makes of each layer's topology; layers that sum the same share one object."""
+    made = {each: make(each) for each in dict.fromkeys(problem.topologies)}
     return [made[each] for each in problem.topologies]
 
 
@@ -319,7 +319,7 @@ def _dense(
     entries = len(part) * distance // SPARSE_ENTRY.bytes
     scales = Reference.row(source, part.start)
     pieces = []
-    if len(blocks) > 1:
+    if len(blocks) > 1 and part:
         assert isinstance(first, Reference)
         pieces = [
             Part(

@@ -255,9 +255,20 @@ def blocks_of(
     layers: Sequence[QuantisedLayer], weight_room: WeightRoom | None, traffic: Sequence[Traffic]
 ) -> list[Blocks]:
     """Return the blocks of each layer, which has some `traffic`; one if room for weights is unlimited."""
-    if weight_room is None:
-        return [Blocks([range(each.f_out)], [range(each.f_in)]) for each in layers]
-    return [weight_room.blocks(each.f_in, each.f_out, moved) for each, moved in zip(layers, traffic, strict=True)]
+    return [_blocks(each, weight_room, moved) for each, moved in zip(layers, traffic, strict=True)]
+
+
+def _blocks(layer: QuantisedLayer, weight_room: WeightRoom | None, traffic: Traffic) -> Blocks:
+    """Return the blocks of a layer; heads of attention are apart from each other."""
+    attention = layer.attention
+    heads = (
+        [attention.heads.block(head) for head in range(attention.heads.heads)] if attention else [range(layer.f_out)]
+    )
+    width = len(heads[0])
+    found = Blocks([range(width)], [range(layer.f_in)])
+    if weight_room:
+        found = weight_room.blocks(layer.f_in, width, traffic)
+    return found._replace(columns=[head[block.start : block.stop] for head in heads for block in found.columns])
 
 
 def digits_of(p: Program, blocks: Sequence[Blocks], vertices: int) -> Section | None:
@@ -370,6 +381,7 @@ def aggregate(p: Program, plan: LayerPlan, block: Block, sums: Sums) -> None:
     """Add AGGREGATE."""
     shift, sources = block.layer.shift_destination, sums.first_partial + sums.halves
     own = {"shift": shift, "combined": plan.combined or 0, "sources": sources, "partials": sums.halves}
+    own["attention"] = block.layer.attention.margin if block.layer.attention else 0
     given = sums, block.layer, block.columns
     p.command(Opcode.AGGREGATE, plan.number, *given, results=plan.results, **own, **rooted(plan))
 

@@ -128,6 +128,7 @@ class Executor(wiring.Component):
         self._request(m, sizes, biases)
 
         loads = front.opcode == Opcode.LOAD_WEIGHTS
+        attends = (front.opcode == Opcode.AGGREGATE) & (front.view(Opcode.AGGREGATE).attention != 0)
         missing = Signal(32, reset_less=True)  # rows or biases not yet done
         m.d.sync += missing.eq(missing - self.progress)
         csr_asked, scales_asked = Signal(), Signal()
@@ -141,7 +142,7 @@ class Executor(wiring.Component):
                     biases.eq(0),
                     missing.eq(Mux(loads, sizes.f_in, sizes.vertices)),
                     csr_asked.eq(0),
-                    scales_asked.eq(loads),
+                    scales_asked.eq(loads | attends),
                 ]
                 with m.If(front.start):
                     m.next = "PREPARE"
@@ -259,6 +260,7 @@ class Executor(wiring.Component):
         m.d.comb += front.unused.eq(
             front.among(
                 (Opcode.COMBINE, "feature_offsets", ~combine.sparse),
+                (Opcode.AGGREGATE, "scales", aggregate.attention != 0),
                 (Opcode.AGGREGATE, "own", ~aggregate.rooted),
             )
         )
@@ -279,6 +281,7 @@ class Executor(wiring.Component):
         own = front.beats(Opcode.AGGREGATE, "own", config.data_width)
         features = front.beats(Opcode.COMBINE, "features", config.data_width)
         gathers, combines = front.opcode == Opcode.AGGREGATE, front.opcode == Opcode.COMBINE
+        attends = gathers & (aggregate.attention != 0)
         digits, adds = (combines & (combine.kind == kind) for kind in (Combination.DIGITS, Combination.SUM))
         # A number of inputs that is not refused is at most `weight_rows`.
         apart, inputs = self._rows_apart(), sizes.f_in[: bits_for(config.weight_rows)]
@@ -296,6 +299,7 @@ class Executor(wiring.Component):
             settings.shift.eq(Mux(gathers, aggregate.shift, shift)),
             settings.relu.eq(gathers & (aggregate.activation == Activation.RELU)),
             settings.bias.eq(gathers & (aggregate.activation != Activation.DNP)),
+            settings.attends.eq(attends),
             task.stride.eq(
                 Mux(
                     gathers,
@@ -305,6 +309,7 @@ class Executor(wiring.Component):
             ),
             task.gather.eq(gathers | apart),
             task.rooted.eq(gathers & aggregate.rooted),
+            task.attends.eq(attends),
             task.results.eq(Mux(gathers, results, Mux(digits, blocks, combined) + sizes.product)),
             gather.stride.eq(Mux(apart, combine.distance * beats_of_granule, stride)),
             gather.last_beat.eq((Mux(apart, inputs, sizes.width) - 1) >> exact_log2(config.elements)),
@@ -315,6 +320,7 @@ class Executor(wiring.Component):
             gather.partials.eq(aggregate.partials),
             gather.self_weight.eq(aggregate.self_weight),
             gather.neighbour_weight.eq(aggregate.neighbour_weight),
+            gather.margin.eq(Mux(gathers, aggregate.attention, 0)),
             gather.combined.eq(Mux(apart, features, combined)),
         ]
 

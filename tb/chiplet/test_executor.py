@@ -88,6 +88,7 @@ def steps(opcode: Opcode, fields: dict[str, int], base: int) -> list[Step]:
     settings |= {
         "relu": int(fields["activation"] == Activation.RELU),
         "bias": int(fields["activation"] != Activation.DNP),
+        "attends": int(fields["attention"] > 0),
     }
     csr |= {"offsets": words(at["offsets"]), "array": words(at["edges"]), "words": fields["edge_count"]}
     csr["tiles"] = fields["tiles"]
@@ -98,16 +99,18 @@ def steps(opcode: Opcode, fields: dict[str, int], base: int) -> list[Step]:
     rooted = fields["rooted"]
     first_own = 0 if rooted else (fields["first_vertex"] - fields["first_source"]) % (1 << 32)
     gather |= {"own": beats(at["own" if rooted else "combined"]), "first_own": first_own}
-    task = {"gather": 1, "rooted": rooted, "results": results, "stride": fields["row_granules"] * beats_of_granule}
     gather |= {"combined": beats(at["combined"]), "stride": stride, "last_beat": (f_out - 1) // pe.elements}
+    gather["margin"] = fields["attention"]
+    task = {"gather": 1, "attends": settings["attends"], "rooted": rooted, "results": results}
     return [
         {
             "route": number(Route.SOURCES),
             "settings": settings,
-            "task_settings": task,
+            "task_settings": {**task, "stride": fields["row_granules"] * beats_of_granule},
             "gather_settings": gather,
             "csr": csr,
-            "scales": scales,
+            # Attention computes the factors.
+            **({} if fields["attention"] else {"scales": scales}),
             "count": fields["vertices"],
         }
     ]
@@ -269,7 +272,7 @@ class Executor:
         if wanted and wanted[0]["count"] == 0:
             # Set up all the same, but there is nothing to ask for.
             for step in wanted:
-                step.pop("csr"), step.pop("scales")
+                step.pop("csr"), step.pop("scales", None)
         self.units.pending = list(wanted)
         starts = self.units.starts
         await self.send(opcode, fields, base)
@@ -342,6 +345,7 @@ def command(part: Part, opcode: Opcode, base: int = 0) -> dict[str, int]:
         "edge_count": random.getrandbits(32),
         "activation": random.randrange(3),
         "rooted": random.getrandbits(1),
+        "attention": random.choice((0, random.randrange(16))),
         "self_weight": random.randrange(-(1 << 15), 1 << 15),
         "neighbour_weight": random.randrange(-(1 << 15), 1 << 15),
     }
