@@ -239,7 +239,12 @@ COMMANDS: dict[Opcode, Layout] = {
             _line("scales_destination", "s_dst"),
             _line("results", "where the rows go"),
             _u("partials", 32, "reserved for hub sums that exceed the chip, written as 0: no block reads it"),
-            _u("combined", 1, "1: features are combined rows, row 0 that of VID 0; nothing is combined"),
+            _u(
+                "combined",
+                1,
+                "1: features are combined rows, row 0 that of VID 0; nothing is combined; what is summed may be the "
+                "first of more vertices that were located",
+            ),
             _u("read_inside", 1, "1: features are dense rows in the row memory, from this line of it on"),
             _u("write_inside", 1, "1: results go to the row memory, from this line of it on"),
             *_COLUMNS,
