@@ -244,7 +244,12 @@ COMMANDS: dict[Opcode, Layout] = {
                 "own",
                 "if rooted, row 0 of the own rows, at the distance of combined rows; the first vertex has `first_row`",
             ),
-            _u("combined", 1, "1: features are combined rows, row 0 that of VID 0; nothing is combined"),
+            _u(
+                "combined",
+                1,
+                "1: features are combined rows, row 0 that of VID 0; nothing is combined; what is summed may be the "
+                "first of more vertices that were located",
+            ),
             _u("read_inside", 1, "1: features are dense rows in the row memory, from this line of it on"),
             _u("write_inside", 1, "1: results go to the row memory, from this line of it on"),
             *_COLUMNS,
