@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from contracts import LINE_BYTES, ROW_BYTES, Opcode
+from contracts.errors import InputError
 from contracts.weights import WeightRoom
 from golden.community.plan import Kind
 from golden.community.tiles import Room, Subgraph, parted
@@ -118,6 +119,7 @@ def build_community_images(
         As there, or if the placement is not that of the graph.
     """
     search = _search(schedule, limits, kind)
+    _require_unweighted(problem)
     placement.check(problem.graph)
     if placement.chiplets == 1:
         return [build_community_image(problem, schedule, limits, kind, room=room, names=names, weight_room=weight_room)]
@@ -141,6 +143,14 @@ def _image(
     pieces = [part[first : first + step] for part in parts for first in range(0, max(1, len(part)), step)]
     tiles = {own: parted(each, *how_located) for own, each in subgraphs.items()}
     return chiplet_image(problem, owned, pieces, search=search, tiles=tiles, weight_room=weight_room)
+
+
+def _require_unweighted(problem: Problem) -> None:
+    """Refuse edges with weights: shared sums of rows serve all neighbours alike."""
+    if any(topology.weighted for topology in problem.topologies):
+        what = "have weights, which community chiplets do not read"
+        expected = "a configuration with gather PEs (--config default), or --no-edge-weights"
+        raise InputError(f"graph {problem.graph.name}, edges", what, expected)
 
 
 def _search(schedule: Schedule | None, limits: Limits | None, kind: Kind) -> Search:
@@ -190,6 +200,7 @@ def build_community_image(
         If the schedule cannot end, or the image would be larger than 2^32 lines; if a
         vertex with its neighbours does not fit into `room`.
     """
+    _require_unweighted(problem)
     search, owned = _search(schedule, limits, kind), by_topology(problem, Owned.whole)
     parts, lines = [range(problem.graph.nodes)], 0 if in_stages else row_lines
     return _image(problem, owned, parts, search, room, names, weight_room, in_stages=in_stages, row_lines=lines)

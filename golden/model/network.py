@@ -121,7 +121,7 @@ class Problem:
         for layer, topology in zip(self.model.layers, self.topologies, strict=True):
             if topology.graph.nodes != self.graph.nodes:
                 raise InputError("topology", f"has {topology.graph.nodes} nodes", f"the graph's {self.graph.nodes}")
-            check_degrees(topology.graph, layer)
+            check_degrees(topology.graph, layer, topology.weights)
 
     @property
     def sparse(self) -> bool:
@@ -175,6 +175,7 @@ def results_of(layer: QuantisedLayer, topology: Topology, combined: Int16Array) 
         layer.activation,
         layer.self_weight,
         layer.neighbour_weight,
+        topology.weights,
     )
 
 

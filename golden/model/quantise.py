@@ -125,7 +125,7 @@ def _quantised(
     """
     weight_fraction = fraction_of(calibration.peak(given.weight), calibration.given_limit)
     weights, bias = integers(given.weight, weight_fraction, calibration.given_limit), given.bias
-    self_weight, neighbour_weight, extra = _members(given)
+    self_weight, neighbour_weight, extra = _members(given, topology)
 
     real = combination_sums(rows.values, weights) * topology.source.real()[:, None]
     peak = float(np.ldexp(calibration.peak(real), -(rows.fraction + weight_fraction)))
@@ -145,7 +145,7 @@ def _quantised(
     activation = _activation(given)
     result_fraction = DNP_FRACTION
     if activation != Activation.DNP:
-        sums = aggregation_sums(topology.graph, combined, self_weight, neighbour_weight)
+        sums = aggregation_sums(topology.graph, combined, self_weight, neighbour_weight, topology.weights)
         real = np.ldexp(sums * topology.destination.real()[:, None], -sum_fraction) + bias
         if activation == Activation.RELU:
             # A negative result becomes 0 whether it saturates or not.
@@ -176,9 +176,10 @@ def outline(network: FloatModel, graph: Graph, *, core: ProcessorConfig | None =
     _check_features(network, graph)
     layers: list[QuantisedLayer] = []
     ends: dict[int, LayerEnd] = {}
-    for number, given in enumerate(network.layers):
+    topologies = topologies_of(network.layers, graph)
+    for number, (given, topology) in enumerate(zip(network.layers, topologies, strict=True)):
         weights, biases = np.zeros(given.weight.shape, np.int16), np.zeros(given.f_out, np.int32)
-        self_weight, neighbour_weight, _ = _members(given)
+        self_weight, neighbour_weight, _ = _members(given, topology)
         layer = QuantisedLayer(weights, biases, 0, 0, _activation(given), self_weight, neighbour_weight)
         if layer.activation == Activation.DNP and given.activation is not None:
             ends[number] = _end(number, layer, given.activation, core or ProcessorConfig())
@@ -188,7 +189,7 @@ def outline(network: FloatModel, graph: Graph, *, core: ProcessorConfig | None =
         given = graph.features
         features = sparse.csr_array((np.ones(given.nnz, np.int16), given.indices, given.indptr), shape=given.shape)
     model = QuantisedModel(network.model, tuple(layers), 0, (Fractions(0, 0, 0),) * len(layers), ends)
-    return Problem(graph, features, topologies_of(network.layers, graph), model)
+    return Problem(graph, features, topologies, model)
 
 
 def compare(network: FloatModel, problem: Problem) -> Agreement:
@@ -226,8 +227,10 @@ def _end(number: int, layer: QuantisedLayer, activation: str, core: ProcessorCon
         ) from None
 
 
-def _members(layer: FloatLayer) -> tuple[int, int, int]:
+def _members(layer: FloatLayer, topology: Topology) -> tuple[int, int, int]:
     """Weights of the node and of its neighbours, and the fraction bits they add."""
+    if topology.weighted:
+        return 1 << topology.fraction, 1 << topology.fraction, topology.fraction
     if layer.model == Model.GIN and layer.reach == Reach.GRAPH:
         return round((1 + layer.eps) * (1 << GIN_FRACTION)), 1 << GIN_FRACTION, GIN_FRACTION
     return round(1 + layer.eps), 1, 0

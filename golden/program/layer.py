@@ -46,6 +46,7 @@ class Sums:
 
     `halves` of partial sums lie from `first_partial` on; `places` has the granules of combined rows, for `positions`
     rows. `located`: vertices that are searched for communities, if they are more than those that are summed.
+    `weighted`: edges are weighted.
     """
 
     first_vertex: int
@@ -62,6 +63,7 @@ class Sums:
     positions: int = 0
     first_row: int = 0
     located: int = 0
+    weighted: bool = False
 
     @property
     def differences(self) -> bool:
@@ -107,6 +109,7 @@ class Exchange:
     in_order: bool
     departures: Section
     shared: Shared
+    weighted: bool = False
 
 
 @dataclass(frozen=True)

@@ -160,10 +160,16 @@ def build_images(
 def shared_out(
     problem: Problem, placement: Placement, *, by_source: bool = False, in_order: bool = False
 ) -> list[list[Owned]]:
-    """Return each chiplet's part of every layer's topology; layers that sum the same share one object."""
+    """Return each chiplet's part of every layer's topology; layers that sum the same share one object.
+
+    Along weighted edges there are no partial sums: the owner of the destination has the weights.
+    """
 
     def parts(graph: Graph) -> list[Owned]:
-        return list(owned_of(graph, placement, plan(graph, placement, by_source=by_source), in_order=in_order))
+        # Partial sums add rows as they are.
+        weighted = graph.edge_weight is not None
+        placed, sent = (placement.without_hubs, False) if weighted else (placement, by_source)
+        return list(owned_of(graph, placed, plan(graph, placed, by_source=sent), in_order=in_order))
 
     by_layer = by_topology(problem, parts)
     return [[each[chiplet] for each in by_layer] for chiplet in range(placement.chiplets)]

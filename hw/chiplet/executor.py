@@ -229,6 +229,8 @@ class Executor(wiring.Component):
             Check(wrong_columns, aggregate.row_granules),
             Check(aggregate.tiles == 0, aggregate.tiles),
             Check(no_row, aggregate.first_vertex),
+            # An array has fewer than 2^32 words.
+            Check(aggregate.weighted & aggregate.edge_count[-1], aggregate.edge_count),
         )
         refuse(
             m,
@@ -275,6 +277,7 @@ class Executor(wiring.Component):
             gather.partials.eq(aggregate.partials),
             gather.self_weight.eq(aggregate.self_weight),
             gather.neighbour_weight.eq(aggregate.neighbour_weight),
+            gather.weighted.eq(gathers & aggregate.weighted),
             gather.combined.eq(combined),
         ]
 
@@ -325,6 +328,7 @@ class Executor(wiring.Component):
                     self.route.eq(Route.SOURCES),
                     csr.offsets.eq(front.words(Opcode.AGGREGATE, "offsets")),
                     csr.array.eq(front.words(Opcode.AGGREGATE, "edges")),
-                    csr.words.eq(aggregate.edge_count),
+                    csr.words.eq(aggregate.edge_count << aggregate.weighted),
+                    csr.paired.eq(aggregate.weighted),
                     csr.tiles.eq(aggregate.tiles),
                 ]

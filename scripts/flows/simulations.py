@@ -187,6 +187,8 @@ def place(
     position, placement = _apart(graph, parts, chiplets > 1)
     if chiplets == 1:
         placement = Placement.ranges(graph.nodes, 1)
+    if any(topology.weighted for topology in problem.topologies):
+        placement = placement.without_hubs
     moved = problem.relabelled(position)
     return Placed(name, moved, position, placement, search)
 
