@@ -282,6 +282,40 @@ class Graph:
             test=self.test[old],
         )
 
+    def part(self, vertices: npt.ArrayLike) -> Self:
+        """Graph of some nodes that no others are joined to; they keep their order.
+
+        Parameters
+        ----------
+        vertices
+            int, VIDs in ascending order.
+
+        Raises
+        ------
+        InputError
+            If an edge leads from another node into one of them, or a small graph's nodes are not all there.
+        """
+        chosen = np.asarray(vertices, dtype=np.int64)
+        # The last place of `moved` is that of -1.
+        moved = np.full(self.nodes + 1, -1, dtype=np.int64)
+        moved[chosen] = np.arange(chosen.size)
+        inside = moved[self.destinations] >= 0
+        edges = moved[self.edges[inside]]
+        if (edges < 0).any():
+            self._refuse("part", f"has an edge from node {self.edges[inside][edges < 0][0]}, which is not in it", "all")
+        return replace(
+            self,
+            offsets=np.concatenate([[0], np.cumsum(self.degrees[chosen])]),
+            edges=edges,
+            features=self.features[chosen],
+            labels=self.labels[chosen],
+            train=self.train[chosen],
+            validation=self.validation[chosen],
+            test=self.test[chosen],
+            edge_weight=None if self.edge_weight is None else self.edge_weight[inside],
+            graph_of=None if self.graph_of is None else moved[self.graph_of[chosen]],
+        )
+
     @classmethod
     def from_edges(
         cls,

@@ -127,6 +127,12 @@ def run(
     percentile: Annotated[
         float, typer.Option(help="Share of the values of a tensor that must fit; larger ones saturate.")
     ] = 100,
+    session: Annotated[
+        int, typer.Option(help="Runs of graphs one after another while weights stay in memory; 0: none.", min=0)
+    ] = 0,
+    clock: Annotated[
+        float | None, typer.Option(help="Clock in MHz, for graphs a second of a session.", min=0.001)
+    ] = None,
 ) -> None:
     """Run an inference in RTL and compare it bit by bit with the golden model.
 
@@ -140,7 +146,7 @@ def run(
     sampling = sampled.Sampling(batch, sampled.parse_fan_out(fanout), order, batches) if batch else None
     request = flow.Request(
         dataset, model, config, chiplets, placement, layers, hidden, seed, activation, model_file, rtl, out, head,
-        sampling, Choice(threshold, step, halving, c_max), Calibration(percentile, bits),
+        sampling, Choice(threshold, step, halving, c_max), Calibration(percentile, bits), session, clock,
     )  # fmt: skip
     _finish(flow.run(request).bit_exact is not False)
 

@@ -1,6 +1,6 @@
 """A quantised network on a graph: the contents of an image, and its exact results."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -130,14 +130,19 @@ class Problem:
 
     def relabelled(self, position: npt.ArrayLike) -> "Problem":
         """Return the problem with vertex v as vertex ``position[v]``."""
-        moved = {id(each): each.relabelled(position) for each in dict.fromkeys(self.topologies)}
-        topologies = tuple(moved[id(each)] for each in self.topologies)
-        graph = next(
-            (new.graph for old, new in zip(self.topologies, topologies, strict=True) if old.graph is self.graph), None
-        )
-        return Problem(
-            graph or self.graph.relabelled(position), self.features[np.argsort(position)], topologies, self.model
-        )
+        moved = {each: each.relabelled(position) for each in dict.fromkeys(self.topologies)}
+        return self._on(moved, lambda: self.graph.relabelled(position), self.features[np.argsort(position)])
+
+    def part(self, vertices: npt.ArrayLike) -> "Problem":
+        """Return the problem of some vertices which no others are joined to: with the same results, bit by bit."""
+        parts = {each: each.part(vertices) for each in dict.fromkeys(self.topologies)}
+        return self._on(parts, lambda: self.graph.part(vertices), self.features[np.asarray(vertices)])
+
+    def _on(self, topologies: Mapping[Topology, Topology], graph: Callable[[], Graph], features: Any) -> "Problem":
+        """Return the network on other vertices, with a topology for each of its own."""
+        same = (new.graph for old, new in topologies.items() if old.graph is self.graph)
+        found = next(same, None) or graph()
+        return Problem(found, features, tuple(topologies[each] for each in self.topologies), self.model)
 
 
 def problem_of(graph: Graph, features: Any, model: QuantisedModel) -> Problem:

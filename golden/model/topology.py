@@ -91,6 +91,12 @@ class Topology:
             self.graph.relabelled(position), self.source.take(order), self.destination.take(order), self.fraction
         )
 
+    def part(self, vertices: npt.ArrayLike) -> "Topology":
+        """Return that of some vertices which no others are joined to, see `Graph.part`."""
+        chosen = np.asarray(vertices)
+        part = self.graph.part(chosen)
+        return replace(self, graph=part, source=self.source.take(chosen), destination=self.destination.take(chosen))
+
 
 def uniform(model: Model, graph: Graph) -> Topology:
     """Return the graph without weights, with the factors that a network gives to its degrees."""

@@ -7,10 +7,10 @@ from typing import Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from contracts import LINE_BYTES, ROW_BYTES, SPARSE_ENTRY, RegionKind
+from contracts import LINE_BYTES, ROW_BYTES, SPARSE_ENTRY, VALUE_BITS, RegionKind
 from contracts.errors import InputError
 from contracts.scale import Scales
-from contracts.weights import WeightRoom
+from contracts.weights import Traffic, WeightRoom
 from golden.community.tiles import Tile
 from golden.dnp.layer_end import ROWS
 from golden.graph import Graph, IntArray
@@ -19,13 +19,26 @@ from golden.model.layer import Int16Array
 from golden.model.network import Problem, QuantisedModel
 from golden.model.topology import Topology
 from golden.program.features import place_sparse
-from golden.program.layer import Block, End, Exchange, LayerPlan, Part, Search, Shared, Sums, blocks_of, layer
+from golden.program.layer import (
+    Block,
+    End,
+    Exchange,
+    LayerPlan,
+    Part,
+    Search,
+    Shared,
+    Sums,
+    blocks_of,
+    digits_of,
+    layer,
+)
 from golden.program.program import Program, Reference, Section
 
 __all__ = ["Owned", "Travel", "by_topology", "chiplet_image"]
 
 #: Bytes that places, 32 bits of granules, reach.
 _PLACES = ROW_BYTES << 32
+_WORD_BYTES = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +170,8 @@ def chiplet_image(
     row_lines
         Lines of the row memory for results of hidden layers, if not in stages.
     weight_room
-        Room for weights in every PE: a layer that exceeds it is computed in blocks of columns. Default: all layers fit.
+        Room for weights in every PE: a layer that exceeds it is computed in blocks of columns or of rows. Default: all
+        layers fit.
 
     Raises
     ------
@@ -169,38 +183,42 @@ def chiplet_image(
     # Lines are laid out as if every layer had one more region, and every image sparse features and two scales.
     p.spare = len(layers) + 2 * (first.travel is not None) - (tiles is not None)
     boundaries = p.words(RegionKind.BOUNDARIES, first.boundaries)
-    blocks = blocks_of(layers, weight_room)
-    distances = sorted({row_bytes(len(block)) for each in blocks for block in each})
+    blocks = blocks_of(layers, weight_room, _traffic(problem))
+    distances = sorted({row_bytes(len(block)) for each in blocks for block in each.columns})
 
     def place(own: Owned, topology: Topology) -> _Placed:
         cut, located = None if tiles is None else tiles[own], search is not None
         return _topology(p, topology, own, in_stages=in_stages, located=located, tiles=cut, distances=distances)
 
     placed = {first: place(first, problem.topologies[0])}
-    given = _features(p, problem, first, parts, placed[first].source, apart=search is not None)
+    given = _features(p, problem, first, parts, placed[first].source, blocks[0].rows, apart=search is not None)
     placed[first] = _travelling(p, placed[first], problem.topologies[0], boundaries)
     for own, topology in zip(owned, problem.topologies, strict=True):
         if own not in placed:
             placed[own] = _travelling(p, place(own, topology), topology, boundaries)
-    combined = None
-    if in_stages:
-        widest = max(len(block) for each in blocks for block in each)
+    # Layers in which rows are combined before any are summed.
+    stages = [in_stages or len(each.rows) > 1 for each in blocks]
+    combined, digits = None, digits_of(p, blocks, first.count)
+    if any(stages):
+        widest = max(len(each.columns[0]) for each, needs in zip(blocks, stages, strict=True) if needs)
         combined = p.reserve_rows(RegionKind.COMBINED, graph.nodes + max(own.halves for own in owned), widest)
 
     inside: range | None = None  # lines of the row memory with the features of the layer
     listed: Exchange | None = None
     for number, each in enumerate(layers):
         at, own = placed[owned[number]], owned[number]
-        columns = [Block.place(p, number, each, block, at.sums) for block in blocks[number]]
+        rows = blocks[number].rows
+        columns = [Block.place(p, number, each, block, rows, at.sums) for block in blocks[number].columns]
         last, distance = number == len(layers) - 1, row_bytes(each.f_out)
         stay = None
-        if not last and number not in model.ends:
+        if not last and number not in model.ends and (in_stages or not stages[number + 1]):
             stay = _room(inside, -(-own.count * distance // LINE_BYTES), row_lines)
         kind = RegionKind.RESULTS if last else RegionKind.HIDDEN
         results = stay.start if stay else p.reserve_rows(kind, own.count, each.f_out, number)
         p.spare += stay is not None
         plan = LayerPlan(
-            number, columns, given, combined, results, inside=inside is not None, search=search,
+            number, columns, given, combined if stages[number] else None, results, digits,
+            inside=inside is not None, search=search,
             exchange=at.exchange, lists=at.exchange is not listed, ends=_ends(p, model, number, own.count),
         )  # fmt: skip
         layer(p, plan)
@@ -208,7 +226,8 @@ def chiplet_image(
         if not last:
             # The results are the next layer's dense features.
             source = placed[owned[number + 1]].source
-            given, inside = [_dense(results, part, own, source, distance) for part in parts], stay
+            rows = blocks[number + 1].rows
+            given, inside = [_dense(results, part, own, source, distance, rows) for part in parts], stay
     header = {"chiplet": first.chiplet, "chiplets": first.chiplets, "first_vertex": first.first, "owned": first.count}
     return p.image(problem, **header, edges=first.sources.size)
 
@@ -281,28 +300,62 @@ def _room(taken: range | None, lines: int, row_lines: int) -> range | None:
     return None
 
 
-def _dense(rows: Section | int, part: range, owned: Owned, source: Section, distance: int) -> Part:
+def _traffic(problem: Problem) -> list[Traffic]:
+    """Return what each layer moves, of the whole graph: all chiplets of a ring choose the same blocks."""
+    traffic, nodes = [], problem.graph.nodes
+    for number, (each, topology) in enumerate(zip(problem.model.layers, problem.topologies, strict=True)):
+        features = nodes * row_bytes(each.f_in)
+        if problem.sparse and not number:
+            features = problem.features.nnz * SPARSE_ENTRY.bytes + nodes * _WORD_BYTES
+        # Offsets and two factors of a vertex, and the edges.
+        traffic.append(Traffic(features + (3 * nodes + topology.graph.edge_count) * _WORD_BYTES, nodes))
+    return traffic
+
+
+def _dense(
+    rows: Section | int, part: range, owned: Owned, source: Section, distance: int, blocks: Sequence[range]
+) -> Part:
     """Return a part whose features are dense rows in memory or, all of them, in the row memory."""
     first = rows if isinstance(rows, int) else Reference.row(rows, part.start)
     entries = len(part) * distance // SPARSE_ENTRY.bytes
-    return Part(len(part), first, entries, Reference.row(source, part.start), owned.first + part.start)
+    scales = Reference.row(source, part.start)
+    pieces = []
+    if len(blocks) > 1:
+        assert isinstance(first, Reference)
+        pieces = [
+            Part(
+                len(part), first.on(block.start * VALUE_BITS // 8), entries, scales, part.start,
+                distance=distance // ROW_BYTES,
+            )
+            for block in blocks
+        ]  # fmt: skip
+    return Part(len(part), first, entries, scales, owned.first + part.start, pieces=pieces, digit_row=part.start)
 
 
 def _features(
-    p: Program, problem: Problem, owned: Owned, parts: Sequence[range], source: Section, *, apart: bool
+    p: Program,
+    problem: Problem,
+    owned: Owned,
+    parts: Sequence[range],
+    source: Section,
+    blocks: Sequence[range],
+    *,
+    apart: bool,
 ) -> list[Part]:
-    """Place the input features of the own vertices."""
+    """Place the input features of the own vertices; in blocks of columns, if there are several."""
     features = problem.features[owned.first : owned.end]
     if not problem.sparse:
         p.spare += 2 * len(parts) - 1
         rows = p.rows(RegionKind.FEATURES, features)
-        return [_dense(rows, part, owned, source, rows.row_bytes) for part in parts]
+        return [_dense(rows, part, owned, source, rows.row_bytes, blocks) for part in parts]
     given = []
     for part in parts:
-        entries, count, begins = place_sparse(p, features[part.start : part.stop], apart=apart)
-        given.append(
-            Part(len(part), entries, count, Reference.row(source, part.start), owned.first + part.start, begins)
-        )
+        scales, pieces = Reference.row(source, part.start), []
+        for block in blocks:
+            chosen = features[part.start : part.stop, block.start : block.stop]
+            entries, count, begins = place_sparse(p, chosen, apart=apart)
+            pieces.append(Part(len(part), entries, count, scales, part.start, begins))
+        given.append(replace(pieces[0], first_row=owned.first + part.start, pieces=pieces, digit_row=part.start))
     return given
 
 

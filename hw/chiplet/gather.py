@@ -7,12 +7,12 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from contracts import VALUE_BITS, Error
 from hw.graph.formats import ErrorReport, is_high_half
 from hw.memory.fetcher import Fetcher
-from hw.memory.formats import WORD_BYTES, ReadBeat, ReadRequest, beat_address_width
-from hw.pe.formats import Coefficient
+from hw.memory.formats import WORD_BYTES, ReadBeat, ReadRequest, beat_address_width, row_beats_width
+from hw.pe.formats import Coefficient, PEConfig
 from hw.stream.queue import Queue
 from hw.stream.slice import Slice
 
-__all__ = ["GatherBeat", "GatherSettings", "GatherUnit", "Source"]
+__all__ = ["GatherBeat", "GatherSettings", "GatherUnit", "Source", "gather_settings", "gather_unit"]
 
 #: A word of the edges: VID of a source and, if edges are weighted, its weight. ``last`` ends a destination; an
 #: ``empty`` one holds no source.
@@ -24,12 +24,12 @@ class GatherSettings(data.StructLayout):
 
     ``first_vertex``: VID of the first destination. ``first_source``, ``sources``: VIDs that have a combined row.
     ``partials``: number of these, the last ones, that are halves of partial sums, low and high in turn.
-    ``combined``: beat address of the first row. ``stride``: distance of rows in beats. ``last_beat``: beats of a row
-    that hold data, less one. ``self_weight``, ``neighbour_weight``: factors of a destination's own row and of its
-    sources' rows. ``weighted``: every source has a factor of its own.
+    ``combined``: beat address of the first row. ``stride``: distance of rows in beats, `max_stride` at most.
+    ``last_beat``: beats of a row that hold data, less one. ``self_weight``, ``neighbour_weight``: factors of a
+    destination's own row and of its sources' rows. ``weighted``: every source has a factor of its own.
     """
 
-    def __init__(self, address_width: int, data_width: int, max_beats: int) -> None:
+    def __init__(self, address_width: int, data_width: int, max_beats: int, max_stride: int) -> None:
         super().__init__(
             {
                 "first_vertex": unsigned(32),
@@ -37,13 +37,19 @@ class GatherSettings(data.StructLayout):
                 "sources": unsigned(32),
                 "partials": unsigned(32),
                 "combined": unsigned(beat_address_width(address_width, data_width)),
-                "stride": range(max_beats + 1),
+                "stride": range(max_stride + 1),
                 "last_beat": range(max(2, max_beats)),
                 "self_weight": signed(VALUE_BITS),
                 "neighbour_weight": signed(VALUE_BITS),
                 "weighted": unsigned(1),
             }
         )
+
+
+def gather_settings(pe: PEConfig) -> GatherSettings:
+    """Return the layout of the settings of `gather_unit`."""
+    stride = (1 << row_beats_width(pe.data_width)) - 1
+    return GatherSettings(pe.address_width, pe.data_width, max(pe.max_beats, pe.max_feature_beats), stride)
 
 
 class GatherBeat(data.StructLayout):
@@ -71,6 +77,8 @@ class GatherUnit(wiring.Component):
         Widths of the memory port, in bits.
     max_beats
         Beats of the longest row.
+    max_stride
+        Longest distance of rows, in beats; default: rows follow each other.
     depth
         Beats requested or waiting, see `hw.memory.fetcher.Fetcher`.
 
@@ -94,7 +102,14 @@ class GatherUnit(wiring.Component):
         If a parameter is out of its range.
     """
 
-    def __init__(self, address_width: int = 32, data_width: int = 256, max_beats: int = 4, depth: int = 128) -> None:
+    def __init__(
+        self,
+        address_width: int = 32,
+        data_width: int = 256,
+        max_beats: int = 4,
+        depth: int = 128,
+        max_stride: int | None = None,
+    ) -> None:
         if max_beats < 1:
             raise ValueError(f"max_beats must be at least 1, not {max_beats!r}")
         self._fetcher = Fetcher(address_width, data_width, depth)
@@ -102,7 +117,7 @@ class GatherUnit(wiring.Component):
         self.max_beats, self.depth = max_beats, depth
         super().__init__(
             {
-                "settings": In(GatherSettings(address_width, data_width, max_beats)),
+                "settings": In(GatherSettings(address_width, data_width, max_beats, max_stride or max_beats)),
                 "start": In(1),
                 "i": In(stream.Signature(Source)),
                 "o": Out(stream.Signature(GatherBeat(data_width))),
@@ -226,3 +241,9 @@ class GatherUnit(wiring.Component):
         ]
         with m.If(rows.valid & requests.ready):
             m.d.sync += beat.eq(Mux(last_beat, 0, beat + 1))
+
+
+def gather_unit(pe: PEConfig, depth: int) -> GatherUnit:
+    """Return a unit for the combined rows of these PEs, and for parts of their rows of features at any distance."""
+    stride = (1 << row_beats_width(pe.data_width)) - 1
+    return GatherUnit(pe.address_width, pe.data_width, max(pe.max_beats, pe.max_feature_beats), depth, stride)

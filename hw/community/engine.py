@@ -369,9 +369,15 @@ class CommunityEngine(wiring.Component):
 
         These are other chiplets', which are hubs here, and source copies of a double cover.
         """
-        controller, writer = blocks.controller, blocks.writer
+        controller, writer, community = blocks.controller, blocks.writer, self.config.community
         m.d.comb += [
-            writer.f_out.eq(controller.settings.f_out),
+            writer.f_out.eq(
+                Mux(
+                    controller.combination.digits,
+                    community.row_beats * community.pe.elements,
+                    controller.settings.f_out,
+                )
+            ),
             writer.first_result.eq(controller.first_result),
             writer.result_beats.eq(controller.result_beats),
             writer.results.eq(controller.results),

@@ -49,6 +49,10 @@ class Request:
         Mini-batches that are sampled and computed after the inference on the whole graph; None: there are none.
     choice
         Of thresholds and sizes of communities, with community PEs.
+    session
+        Runs of a session after the inference on the whole data set; 0: none.
+    clock
+        Clock in MHz for graphs a second of a session, or None.
     calibration
         Which share of the values must fit, and how many bits features and weights have.
     """
@@ -69,6 +73,8 @@ class Request:
     sampling: Sampling | None = None
     choice: Choice = ANY
     calibration: Calibration = FULL
+    session: int = 0
+    clock: float | None = None
 
     @property
     def network(self) -> Model:

@@ -17,9 +17,11 @@ from hw.config import MachineConfig
 from scripts.flows import schema
 from scripts.flows.batch import Batches
 from scripts.flows.request import Request
+from scripts.flows.session import Graphs
 from scripts.flows.simulations import HeadRun, Simulated, classes_of
 from scripts.version import commit
 from sim.runner.batches import Ran
+from sim.runner.jobs import Outcome
 from sim.runner.phases import Phase
 
 __all__ = ["SCHEMA", "Learnt", "cycles_by_phase", "make_result"]
@@ -96,6 +98,8 @@ def make_result(
     learnt: Learnt | None,
     batches: Batches | None,
     ran: list[Ran],
+    session: Graphs | None = None,
+    streamed: Sequence[Outcome] = (),
 ) -> schema.Result:
     """Return the contents of `result.json`.
 
@@ -105,8 +109,9 @@ def make_result(
         Request of the user, and the machine.
     network, problem, exact
         Float network, its integers on the graph, and the golden results of every layer.
-    done, learnt, batches, ran
-        Simulation, head, mini-batches and their simulation, if the run has them.
+    done, learnt, batches, ran, session, streamed
+        Simulation, head, mini-batches and their simulation, graphs one after another and their outcomes, if the run
+        has them.
     """
     graph, config, chiplets = problem.graph, sizes.chiplet, sizes.chiplets
     useful = useful_operations(problem, exact)
@@ -118,7 +123,8 @@ def make_result(
     differences = None
     if done:
         of_head, of_batches = learnt and learnt.differences, batches.differences(ran) if batches else []
-        differences = [*done.differences, *(of_head or []), *of_batches]
+        of_session = session.differences(streamed) if session else []
+        differences = [*done.differences, *(of_head or []), *of_batches, *of_session]
     own, float_own = accuracy(machine, graph, graph.test), accuracy(floating, graph, graph.test)
     agreement = float(np.mean((floating == machine)[answers])) if answers.size else 1.0
     lost = (1 - agreement) if own is None or float_own is None else float_own - own
@@ -167,6 +173,7 @@ def make_result(
         aggregation=done.aggregation if done else None,
         attribute_cache=batches.cache(ran) if batches else None,
         batch=batches.figures(floating, ran) if batches else None,
+        session=session.figures(streamed, request.clock) if session else None,
         head=learnt.figures(own) if learnt else None,
         accuracy=schema.Accuracy(
             float=float_own,

@@ -22,7 +22,9 @@ from golden.locator.schedule import ANY, Choice
 from golden.metrics import compulsory_bytes, limit_cycles, useful_operations
 from golden.model.layer import Int16Array
 from golden.model.network import LayerResult, Problem, predictions
+from golden.program.session import Session
 from golden.ring.by_communities import communities_apart
+from golden.ring.by_graphs import graphs_apart
 from golden.ring.image import build_images
 from golden.ring.placement import CHIPLETS_MAX, Placement
 from golden.ring.traffic import traffic
@@ -38,6 +40,7 @@ from sim.runner.build import build_machine
 from sim.runner.jobs import Job, Outcome, Settings
 from sim.runner.phases import Phase, every_cycle
 from sim.runner.run import AnyJob, run_jobs
+from sim.runner.sessions import SessionJob
 
 __all__ = [
     "PLACEMENTS",
@@ -54,6 +57,7 @@ __all__ = [
     "simulate",
     "simulate_batches",
     "simulate_head",
+    "simulate_session",
 ]
 
 T = TypeVar("T")
@@ -130,7 +134,7 @@ class Placed:
     Attributes
     ----------
     name
-        One of `PLACEMENTS`.
+        One of `PLACEMENTS`, or ``graphs``: whole small graphs.
     problem
         The same network, VIDs and rows in their new order.
     position
@@ -155,7 +159,7 @@ def place(
     config: CommunityChipletConfig | None = None,
     choice: Choice = ANY,
 ) -> Placed:
-    """Share a graph out to chiplets; one has all of it, as it is if it fits.
+    """Share a graph out to chiplets; one has all of it, as it is if it fits. Small graphs of a batch stay whole.
 
     Parameters
     ----------
@@ -177,6 +181,10 @@ def place(
     graph = problem.graph
     parts = chiplets
     search = search_of(graph, config, choice)
+    if graph.graph_of is not None and (chiplets > 1 or config):
+        # No row of a small graph travels, and its vertex is in the tile of its nodes.
+        position, placement = graphs_apart(graph, chiplets)
+        return Placed("graphs", problem.relabelled(position), position, placement, search)
     if chiplets == 1 and config and search and name != "tiles":
         subgraph, room = Subgraph.whole(graph), room_of(config)
         if not subgraph.fits(room, *search):
@@ -285,6 +293,22 @@ def simulate_batches(
         As for `simulate`; another folder.
     """
     return _built(sizes, BatchJob(image, shares), folder, steps, "mini-batches")[0]
+
+
+def simulate_session(sizes: MachineConfig, sessions: Sequence[Session], folder: Path, steps: Steps) -> list[Outcome]:
+    """Simulate a session on the machine of `simulate`.
+
+    Parameters
+    ----------
+    sizes
+        The machine.
+    sessions
+        One a chiplet.
+    folder, steps
+        As for `simulate`; another folder.
+    """
+    job = SessionJob(sessions, Settings(limit=_LIMIT, settle=sizes.chiplet.settling))
+    return _built(sizes, job, folder, steps, "the session")[0]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from scripts.flows.batch import batch_rows
 from scripts.flows.schema import Aggregation, Communities, Head, Result
+from scripts.flows.session import session_rows
 from scripts.flows.table import accuracies, console, show
 from scripts.report.glossary import phase_title
 
@@ -106,8 +107,8 @@ def print_summary(result: Result, path: Path) -> None:
             ),
         ]
     found = result.accuracy
-    what = "test graph" if data.graphs else "test node"
-    measured = accuracies({"machine": found.machine, "float": found.float}, what)
+    what = "graph" if data.graphs else "node"
+    measured = accuracies({"machine": found.machine, "float": found.float}, f"test {what}")
     rows.append(("accuracy", f"{measured}, {found.agreement:.2%} of predictions agree"))
     if found.losses:
         worst = max(range(len(found.losses)), key=found.losses.__getitem__)
@@ -116,9 +117,10 @@ def print_summary(result: Result, path: Path) -> None:
         )
     rows += _head_rows(result.head)
     rows += batch_rows(result.batch, result.attribute_cache)
+    rows += session_rows(result.session)
     verdict = {None: "not simulated", True: "yes", False: "NO"}[result.bit_exact]
     files = f"{os.path.relpath(path.with_name('report.html'))}, {path.name}"
-    results = f"{os.path.relpath(path.with_name('predictions.npz'))}: results and class of every node"
+    results = f"{os.path.relpath(path.with_name('predictions.npz'))}: results and class of every {what}"
     rows += [("bit-exact", verdict), ("report, figures", files), ("predictions", results)]
     show("atoll run", ("", ""), rows)
     for line in result.differences or ():

@@ -105,7 +105,7 @@ def write_report(path: Path, result: Result, run: Run) -> None:
 
 
 def _what(result: Result) -> str:
-    """What classes are of."""
+    """Return the name of that which has a class."""
     return "graph" if result.dataset.graphs else "node"
 
 

@@ -30,9 +30,9 @@ def listed(graph: Graph, predicted: IntArray, floating: IntArray | None) -> dict
     Returns
     -------
     dict
-        ``what`` is listed, node or graph; the number of all ``nodes``; ``label`` of each node listed, or None if no node has one; ``predicted``; ``set``, a
-        digit for each node, 0 for none, then as in ``sets``; ``differs``, nodes whose class by the float model is
-        another, or None.
+        ``what`` is listed, node or graph; the number of all ``nodes``; ``label`` of each one listed, or None if none
+        has one; ``predicted``; ``set``, a digit for each, 0 for none, then as in ``sets``; ``differs``, those whose
+        class by the float model is another, or None.
     """
     here = graph.answers[:LISTED_NODES]
     sets = graph.train[here] * 1 + graph.validation[here] * 2 + graph.test[here] * 3

@@ -181,6 +181,19 @@ async def random_destinations_under_stalls(dut: Any, idle: float, stall: float) 
 
 
 @cocotb.test()
+@cocotb.parametrize(stall=[0.0, 0.5])
+async def parts_of_rows_at_any_distance_are_read(dut: Any, stall: float) -> None:
+    """As rows of features: longer than a combined row, further from each other than they are long."""
+    gather = await make(dut, stall=stall)
+    longest = config().max_feature_beats
+    for length, stride in ((longest, longest + 3), (3, 40), (1, longest + 5)):
+        gather.beats, gather.stride, gather.sources = length, stride, 2
+        await gather.begin()
+        assert gather.run([[NOTHING], [NOTHING]]) == 2
+        await gather.part.bench.drain()
+
+
+@cocotb.test()
 async def the_widest_settings_are_kept(dut: Any) -> None:
     gather = await make(dut)
     top = (1 << config().address_width) // gather.memory.beat_bytes

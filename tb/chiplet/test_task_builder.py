@@ -50,7 +50,8 @@ class Tasks:
             self.wanted.append(
                 {
                     "data": data,
-                    **({"scalar": scalar, "high": high} if self.gather else {"mask": _doubled(mask)}),
+                    **({"scalar": scalar, "high": high} if self.gather else {}),
+                    "mask": (1 << config().elements) - 1 if self.gather else _doubled(mask),
                     **ends,
                     **({"address": address, "scale": scale} if number == 0 else {}),
                 }
