@@ -278,6 +278,8 @@ async def commands_step_through_their_phases(dut: Any, stall: float) -> None:
                 await control.refused(opcode, {"f_out": f_out}, Error.BAD_OPERAND, f_out)
         tiles = control.chiplets ^ 1 << source.randrange(8)
         await control.refused(Opcode.LIST, {"tiles": tiles}, Error.BAD_OPERAND, tiles)
+        many = {"tiles": control.chiplets, "weighted": 1, "edge_count": 1 << 31}
+        await control.refused(Opcode.LIST, many, Error.BAD_OPERAND, 1 << 31)
         await control.list()
         await control.refused(Opcode.SCATTER, {"f_out": 3, "tiles": tiles}, Error.BAD_OPERAND, tiles)
         beyond = (1 << LINE_BITS) - control.base
