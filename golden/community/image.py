@@ -119,7 +119,6 @@ def build_community_images(
         As there, or if the placement is not that of the graph.
     """
     search = _search(schedule, limits, kind)
-    _require_unweighted(problem)
     placement.check(problem.graph)
     if placement.chiplets == 1:
         return [build_community_image(problem, schedule, limits, kind, room=room, names=names, weight_room=weight_room)]
@@ -133,6 +132,7 @@ def _image(
 ) -> Image:  # fmt: skip
     """Return the image of a chiplet, in tiles if its vertices do not fit or edges between them have no reverse."""
     graph = problem.graph
+    _check(problem)
     called = np.arange(graph.nodes) if names is None else names
     subgraphs = {own: Subgraph(graph.name, own.first, own.untiled, own.sources, graph.nodes, called) for own in owned}
     how_located = (room, search.schedule, search.limits)
@@ -145,12 +145,15 @@ def _image(
     return chiplet_image(problem, owned, pieces, search=search, tiles=tiles, weight_room=weight_room)
 
 
-def _require_unweighted(problem: Problem) -> None:
-    """Refuse edges with weights: shared sums of rows serve all neighbours alike."""
-    if any(topology.weighted for topology in problem.topologies):
-        what = "have weights, which community chiplets do not read"
-        expected = "a configuration with gather PEs (--config default), or --no-edge-weights"
-        raise InputError(f"graph {problem.graph.name}, edges", what, expected)
+def _check(problem: Problem) -> None:
+    """Refuse a layer that shares no sums: every edge has a factor of its own."""
+    for number, (layer, topology) in enumerate(zip(problem.model.layers, problem.topologies, strict=True)):
+        if layer.attention:
+            raise InputError(f"layer {number}", "computes attention", "a configuration with gather PEs, as `default`")
+        if topology.weighted:
+            what = "have weights, which community PEs do not take"
+            expected = "--no-edge-weights to let every edge count once"
+            raise InputError(f"graph {problem.graph.name}, edges", what, expected)
 
 
 def _search(schedule: Schedule | None, limits: Limits | None, kind: Kind) -> Search:
@@ -200,7 +203,6 @@ def build_community_image(
         If the schedule cannot end, or the image would be larger than 2^32 lines; if a
         vertex with its neighbours does not fit into `room`.
     """
-    _require_unweighted(problem)
-    search, owned = _search(schedule, limits, kind), by_topology(problem, Owned.whole)
+    search, owned = _search(schedule, limits, kind), by_topology(problem, lambda each: Owned.whole(each.graph))
     parts, lines = [range(problem.graph.nodes)], 0 if in_stages else row_lines
     return _image(problem, owned, parts, search, room, names, weight_room, in_stages=in_stages, row_lines=lines)

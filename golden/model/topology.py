@@ -37,6 +37,8 @@ class Topology:
         vertices.
     source, destination
         s_src and s_dst of every vertex.
+    apart
+        Every edge has a factor of its own, so no partial sums are formed.
     fraction
         Fraction bits of the weights, 0 to `WEIGHT_FRACTION_MAX`; 0 without weights.
 
@@ -49,12 +51,15 @@ class Topology:
     graph: Graph
     source: Scales
     destination: Scales
+    apart: bool = False
     fraction: int = 0
 
     def __post_init__(self) -> None:
         for scales in (self.source, self.destination):
             if scales.nodes != self.graph.nodes:
                 raise InputError("scales", f"there are {scales.nodes}", f"{self.graph.nodes}, one a node")
+        if self.weighted and not self.apart:
+            raise InputError("topology", "has weighted edges and partial sums", "weighted edges apart")
         if not 0 <= self.fraction <= (WEIGHT_FRACTION_MAX if self.weighted else 0):
             expected = f"0..{WEIGHT_FRACTION_MAX}, and 0 without weights"
             raise InputError("topology", f"has weights of {self.fraction} fraction bits", expected)
@@ -79,6 +84,16 @@ class Topology:
     def _rounded(self) -> npt.NDArray[np.float64]:
         return np.rint(np.ldexp(np.asarray(self.graph.edge_weight, dtype=np.float64), self.fraction))
 
+    @cached_property
+    def own(self) -> Scales:
+        """Factors of own rows, in (1/2, 1]; 1 where s_dst is 0.
+
+        An own row counts 2^e times in a sum that is then multiplied with s_dst = m * 2^-(15 + e), and the factor makes
+        up for the rest: 2^15 / m.
+        """
+        mantissa = self.destination.mantissa
+        return scales_of((1 << MANTISSA_FRACTION) / np.where(mantissa == 0, 1 << MANTISSA_FRACTION, mantissa))
+
     @property
     def alone(self) -> bool:
         """Whether every vertex has only its own row."""
@@ -87,9 +102,8 @@ class Topology:
     def relabelled(self, position: npt.ArrayLike) -> "Topology":
         """Return it with vertex v as vertex ``position[v]``."""
         order = np.argsort(np.asarray(position))
-        return Topology(
-            self.graph.relabelled(position), self.source.take(order), self.destination.take(order), self.fraction
-        )
+        graph, source = self.graph.relabelled(position), self.source.take(order)
+        return Topology(graph, source, self.destination.take(order), self.apart, self.fraction)
 
     def part(self, vertices: npt.ArrayLike) -> "Topology":
         """Return that of some vertices which no others are joined to, see `Graph.part`."""
@@ -111,22 +125,22 @@ def topologies_of(layers: Sequence[FloatLayer], graph: Graph) -> tuple[Topology,
     InputError
         As `golden.model.float_model.reached`.
     """
-    found: dict[tuple[Reach, Model, bool], Topology] = {}
+    found: dict[tuple[Reach, Model, bool, bool], Topology] = {}
     for layer in layers:
         if (key := _key(layer)) not in found:
             _, source, destination = reached(layer, graph)
-            summed = _graph(layer, graph)
-            sharing = [each for each in layers if _key(each) == key]
-            fraction = _fraction(summed, sharing) if weighted(layer, graph) else 0
-            found[key] = Topology(summed, scales_of(source), scales_of(destination), fraction)
+            summed, weighs = _graph(layer, graph), weighted(layer, graph)
+            fraction = _fraction(summed, [each for each in layers if _key(each) == key]) if weighs else 0
+            apart = weighs or layer.attention is not None
+            found[key] = Topology(summed, scales_of(source), scales_of(destination), apart, fraction)
     return tuple(found[_key(layer)] for layer in layers)
 
 
-def _key(layer: FloatLayer) -> tuple[Reach, Model, bool]:
+def _key(layer: FloatLayer) -> tuple[Reach, Model, bool, bool]:
     """Return what a topology depends on: of dense layers nothing else."""
     if layer.reach == Reach.NODE:
-        return layer.reach, Model.GCN, False
-    return layer.reach, layer.model, layer.model == Model.SAGE and layer.eps == -1
+        return layer.reach, Model.GCN, False, False
+    return layer.reach, layer.model, layer.model == Model.SAGE and layer.eps == -1, layer.attention is not None
 
 
 def _fraction(graph: Graph, layers: Sequence[FloatLayer]) -> int:

@@ -170,5 +170,5 @@ def test_community_chiplets_refuse_weights() -> None:
     problem = gcn(weighted(corner_graph("star", 5, 1.0, 2), 2), 2, 6)
     for machine in ("community", "community ring"):
         sizes = MACHINES[machine]
-        with pytest.raises(InputError, match="have weights, which community chiplets do not read"):
+        with pytest.raises(InputError, match="have weights, which community PEs do not take"):
             images_of(sizes, place(problem, sizes.chiplets, "tiles", sizes.community))
