@@ -131,6 +131,8 @@ class RegionKind(_Documented):
         "Scale x vertices s_dst, and for each distance of combined rows u32 x positions places",
     )
     DIGITS = 26, "i16 rows x vertices: working space for the digits of a layer that is combined in blocks of features"
+    OWN = 27, "i16 rows x vertices: working space for the own rows of a rooted layer"
+    SCALE_OWN = 28, "Scale x vertices: factors of own rows"
 
 
 class PacketKind(_Documented):
