@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from contracts import COMMANDS, LINE_BYTES, Error, Model, Opcode, RegionKind
 from contracts.dnp.config import ProcessorConfig
@@ -82,7 +83,8 @@ class Case:
     def images(self) -> list[Image]:
         """Of every chiplet."""
         how = (self.schedule, LIMITS, self.kind)
-        return build_community_images(self.problem, self.placement, *how, room=self.room, part=self.part)
+        fits, room = self.room, CONFIG.pe.weight_room
+        return build_community_images(self.problem, self.placement, *how, room=fits, part=self.part, weight_room=room)
 
     def check(self, outcome: Outcome) -> None:
         """Compare results and traffic."""
@@ -164,6 +166,22 @@ def _in_tiles() -> list[Case]:
     for chiplets, hubs in ((2, 12), (COUNTS[-1], 0)):
         placement = Placement.ranges(graph.nodes, chiplets, highest(graph, hubs))
         cases.append(Case(problem, placement, STALLS[0], Schedule(6, False, 1), room=ROOM))
+    return cases
+
+
+def _in_rows() -> list[Case]:
+    """Features that have no room: combined into digits, in tiles too."""
+    cases = []
+    for seed, (f_in, room) in enumerate(((70, None), (129, ROOM), (100, TINY))):
+        graph = load("karate")
+        random = np.random.default_rng(seed)
+        rows = random.normal(size=(graph.nodes, f_in)).astype(np.float32)
+        features = rows if seed % 2 else sparse.csr_array(rows * (random.random(rows.shape) < 0.2))
+        problem = random_problem(
+            replace(graph, features=features), list(Model)[seed], ([13, 3], [40, 5], [9])[seed], seed
+        )
+        placement = Placement.ranges(graph.nodes, COUNTS[seed % len(COUNTS)], highest(graph, 2))
+        cases.append(Case(problem, placement, STALLS[seed], room=room))
     return cases
 
 
@@ -264,6 +282,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Outcome
         "corners": [case.job for case in _corners()],
         "placed": [case.job for case in _placed()[1]],
         "stale": [case.job for case in _stale()],
+        "rows": [case.job for case in _in_rows()],
         "ends": [case.job for case in _ends()],
         "tiles": [case.job for case in _in_tiles()],
         "directed": [case.job for case in _directed()],
@@ -303,6 +322,11 @@ def test_communities_together_are_exact_with_less_traffic(outcomes: dict[str, li
 
 def test_a_stale_placement_costs_speed_only(outcomes: dict[str, list[Outcome]]) -> None:
     for case, outcome in zip(_stale(), outcomes["stale"], strict=True):
+        case.check(outcome)
+
+
+def test_features_without_room_are_combined_in_blocks(outcomes: dict[str, list[Outcome]]) -> None:
+    for case, outcome in zip(_in_rows(), outcomes["rows"], strict=True):
         case.check(outcome)
 
 

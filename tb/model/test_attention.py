@@ -1,8 +1,6 @@
-"""Attention: the golden layer against one by hand, tables and reciprocals, calibration, refusals, trained networks."""
+"""Attention: the golden layer against one by hand, tables and reciprocals, calibration, refusals."""
 
-import json
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,23 +8,15 @@ import pytest
 from contracts import Activation
 from contracts.attention import CHANNELS, MARGIN_MAX, Heads
 from contracts.errors import InputError
-from golden.datasets.archive import read_archive
 from golden.graph import Graph
-from golden.importing.attention import attention_layers
-from golden.importing.importer import import_model
-from golden.importing.layers import GATConv, Options
 from golden.model.attention import Attention, exponentials, reciprocals
-from golden.model.float_model import FloatLayer, FloatModel, Reach
-from golden.model.heads import attention_layer, behind
+from golden.model.float_model import FloatModel
+from golden.model.heads import attention_layer
 from golden.model.layer import QuantisedLayer, attend, check_degrees
-from golden.model.network import infer, predictions
-from golden.model.quantise import compare, outline, quantise
+from golden.model.network import infer
+from golden.model.quantise import outline, quantise
 from sim.problems import CORNERS, attention_network, attention_problem, corner_graph, random_graph
-from tb.importing.graphs import graph_of
 from tb.model.reference import rounded
-
-FOLDER = Path(__file__).parents[1] / "importing" / "fixtures"
-NETWORKS = json.loads((FOLDER / "fixtures.json").read_text())["networks"]
 
 
 def by_hand(graph: Graph, combined: np.ndarray, layer: QuantisedLayer) -> list[list[int]]:
@@ -109,32 +99,6 @@ def test_results_are_close_to_those_in_float(shapes: list[tuple[int, int]], slop
             error = np.abs(results - wanted)[:, columns] / np.abs(wanted[:, columns]).max()
             assert error.max() < 0.01
             assert np.sqrt((error**2).mean()) < 0.001
-
-
-@pytest.mark.parametrize("name", [name for name in NETWORKS if name.startswith("gat") and "residual" not in name])
-def test_trained_networks_agree_with_pytorch_geometric(name: str) -> None:
-    network = import_model(str(FOLDER / f"{name}.safetensors"), Options(**NETWORKS[name]["options"]))
-    layers: list[FloatLayer] = []
-    heads = None
-    for each in network.layers:
-        if isinstance(each.operation, GATConv):
-            new, after = attention_layers(each.operation, each.activation, last=each is network.layers[-1])
-        else:
-            linear = each.operation
-            new, after = [FloatLayer(linear.weight, linear.bias, reach=Reach.NODE, activation=each.activation)], None
-        layers += [behind(heads, new[0]) if heads else new[0], *new[1:]]
-        heads = after
-    graph = graph_of(NETWORKS[name]["graph"])
-    model = FloatModel(tuple(layers))
-    results = read_archive(str(FOLDER / "results.npz"), "logits and classes")
-    logits = results[f"{name}.logits"]
-    assert np.abs(model.forward(graph)[-1][1][: len(logits)] - logits).max() < 1e-5
-    problem = quantise(model, graph)
-    machine = predictions(infer(problem)[-1].results)
-    assert np.mean(machine == results[f"{name}.classes"]) >= 0.99
-    found = compare(model, problem)
-    assert found.machine is not None
-    assert abs(found.machine - NETWORKS[name]["accuracy"]) <= 0.005
 
 
 def test_an_outline_has_the_same_sizes() -> None:

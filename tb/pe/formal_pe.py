@@ -7,6 +7,7 @@ from typing import Any
 from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Assert, Assume, Elaboratable, Module, Signal, Value
 
+from contracts import DIGIT_BITS
 from hw.pe.drain import Drain
 from hw.pe.formats import PEConfig
 from hw.pe.lanes import LaneArray
@@ -36,6 +37,7 @@ class BooksSpec(Elaboratable):
         f_out = AnyConst(drain.settings.f_out.shape())
         m.d.comb += [
             drain.settings.f_out.eq(f_out),
+            drain.settings.digits.eq(AnyConst(1)),
             Assume((f_out >= 1) & (f_out <= CONFIG.max_out)),
             drain.o.ready.eq(AnySeq(1)),
             drain.done.eq(lanes.done),
@@ -84,6 +86,10 @@ class BooksSpec(Elaboratable):
             # Only a complete bank is released, with its last element.
             Assert(~drain.released | ((drain.complete != 0) & (drain.element == drain.settings.f_out - 1))),
             Assert(drain.element < drain.settings.f_out),
+            # Of digits, with that of the last one.
+            Assert(drain.digit < len(DIGIT_BITS)),
+            Assert(drain.settings.digits | (drain.digit == 0)),
+            Assert(~(drain.released & drain.settings.digits) | (drain.digit == len(DIGIT_BITS) - 1)),
         ]
 
         full = Signal()
