@@ -199,6 +199,13 @@ class Graph:
         """int64, VIDs of the graph vertices of a batch, ascending; empty for one graph."""
         return np.flatnonzero(self.graph_of == -1) if self.graph_of is not None else np.zeros(0, dtype=np.int64)
 
+    def small_graphs(self, vertices: npt.ArrayLike) -> IntArray:
+        """int64, VIDs of some graph vertices and of the nodes of their small graphs, ascending."""
+        chosen = np.zeros(self.nodes, dtype=np.bool_)
+        chosen[np.asarray(vertices)] = True
+        inside = chosen if self.graph_of is None else chosen | ((self.graph_of >= 0) & chosen[self.graph_of])
+        return np.flatnonzero(inside)
+
     @cached_property
     def answers(self) -> IntArray:
         """int64, VIDs whose results are asked for, ascending: graph vertices of a batch, else all nodes."""

@@ -1,14 +1,30 @@
 """A recognised network as one that the machine computes; the parts that it does not have are named."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
 
 from contracts import Model
 from contracts.errors import InputError
-from golden.importing.layers import GATConv, GCNConv, GINConv, Layer, Linear, Options, SAGEConv
+from golden.importing.layers import (
+    GATConv,
+    GCNConv,
+    GINConv,
+    Layer,
+    Linear,
+    Norm,
+    Operation,
+    Options,
+    Pool,
+    SAGEConv,
+    Stage,
+)
 from golden.model.activation import RELU
-from golden.model.float_model import FloatModel
+from golden.model.float_model import FloatLayer, FloatModel, Reach
 
-__all__ = ["RefusalsError", "convert"]
+__all__ = ["Converted", "RefusalsError", "convert"]
 
 
 class RefusalsError(InputError):
@@ -25,8 +41,41 @@ class RefusalsError(InputError):
         self.errors = tuple(errors)
 
 
-def convert(path: str, layers: Sequence[Layer], options: Options) -> FloatModel:
-    """Return the network with norms folded into the layers before them.
+class Converted(NamedTuple):
+    """A network as the machine computes it.
+
+    Attributes
+    ----------
+    network
+        Its layers.
+    names
+        Of each of them the module that it computes, or that it ends with if it computes several.
+    """
+
+    network: FloatModel
+    names: tuple[str, ...]
+
+
+class _Step(NamedTuple):
+    """A layer of the machine.
+
+    Attributes
+    ----------
+    layer
+        What it computes.
+    name
+        Module that it belongs to.
+    joins
+        Whether it may become one with the next: it has no activation, and no matrix of the user's own.
+    """
+
+    layer: FloatLayer
+    name: str
+    joins: bool = False
+
+
+def convert(path: str, layers: Sequence[Layer], options: Options) -> Converted:
+    """Return the network in layers of the machine, as few as are exact.
 
     Parameters
     ----------
@@ -47,89 +96,106 @@ def convert(path: str, layers: Sequence[Layer], options: Options) -> FloatModel:
     found = [
         InputError(f"{path}, {layer.name}" if layer.name else path, what, expected)
         for layer in layers
-        for what, expected in _faults(layer, options, layer is layers[-1])
+        for what, expected in _faults(layer)
     ]
     if found:
         raise RefusalsError(found)
-    models = {_model(layer): layer.name for layer in layers}
-    if len(models) > 1:
-        shown = ", ".join(f"{name} is {model.name.lower()}" for model, name in models.items())
-        raise InputError(path, f"has layers of different kinds: {shown}", "one kind of layer")
-    linears = [_linear(layer) for layer in layers]
-    try:
-        return FloatModel.uniform(
-            next(iter(models)),
-            tuple(linear.weight for linear in linears),
-            tuple(linear.bias for linear in linears),
-            tuple(_eps(layer, options) for layer in layers),
-            layers[0].activation or RELU,
-        )
-    except InputError as error:
-        raise InputError(f"{path}, {error.where}", error.what, error.expected) from None
+    steps: list[_Step] = []
+    for layer in layers:
+        try:
+            steps += _steps(layer, options)
+        except InputError as error:
+            raise InputError(f"{path}, {layer.name}", error.what, error.expected) from None
+    joined = _joined(steps)
+    return Converted(FloatModel(tuple(step.layer for step in joined)), tuple(step.name for step in joined))
 
 
-def _faults(layer: Layer, options: Options, last: bool) -> list[tuple[str, str]]:
-    """Return what the machine does not compute, and what it would."""
-    faults = []
+def _faults(layer: Layer) -> Iterator[tuple[str, str]]:
+    """Yield what the machine does not compute, and what it would."""
     match layer.operation:
-        case Linear():
-            faults.append(
-                ("is a Linear, a layer without neighbours", "a network that ends in a convolution with as many outputs")
-            )
         case SAGEConv(_, root, aggregation):
             if aggregation == "max":
-                faults.append(("takes the maximum of the neighbours", "aggr='mean' or 'sum'"))
+                yield "takes the maximum of the neighbours", "aggr='mean' or 'sum'"
             elif root is not None:
                 what = "has a weight of its own for the node (root_weight=True)"
-                faults.append((what, "SAGEConv(..., root_weight=False) on add_self_loops(edge_index)[0]"))
-            elif aggregation == "mean" and not options.self_loops:
-                what = "takes the mean of the neighbours without the node"
-                faults.append(
-                    (what, "training on add_self_loops(edge_index)[0], which `atoll import --self-loops` says")
-                )
-        case GINConv(stages, _):
-            if len(stages) > 1:
-                faults.append((f"has a perceptron of {len(stages)} Linears inside", "GINConv(Linear(f_in, f_out))"))
-            elif stages[0].activation is not None:
-                faults.append(("has an activation inside", "GINConv(Linear(f_in, f_out))"))
+                yield what, "SAGEConv(..., root_weight=False)"
         case GATConv(source=source):
             heads = f"{len(source)} head{'s' * (len(source) > 1)}"
-            faults.append((f"computes attention with {heads}", "GCNConv, or SAGEConv with a mean"))
-    if layer.norm is not None and layer.act_first and layer.activation is not None:
-        faults.append(("has its BatchNorm behind the activation", "act_first=False, which folds into the layer"))
-    if not last and layer.activation is None:
-        faults.append(("has no activation behind it", "an activation between layers"))
-    return faults
+            yield f"computes attention with {heads}", "GCNConv, or SAGEConv with a mean"
 
 
-def _linear(layer: Layer) -> Linear:
-    """Return the one linear map of a layer, with its norms folded in."""
-    match layer.operation:
-        case GCNConv(linear) | SAGEConv(linear):
-            pass
-        case GINConv(stages):
-            linear = stages[0].linear if stages[0].norm is None else stages[0].norm.behind(stages[0].linear)
+def _steps(layer: Layer, options: Options) -> list[_Step]:
+    """Return a layer as steps; a norm or an activation that fits into none is one of its own."""
+    first, behind = _first(layer.operation, options), [*_inside(layer.operation), *_end(layer)]
+    steps = [_Step(first, layer.name, isinstance(layer.operation, Pool))]
+    for part in behind:
+        last = steps[-1].layer
+        match part:
+            case Linear(weight, bias):
+                steps.append(_Step(FloatLayer(weight, bias, reach=Reach.NODE), layer.name))
+            case Norm() if last.activation is None:
+                folded = part.behind(Linear(last.weight, last.bias))
+                steps[-1] = steps[-1]._replace(layer=replace(last, weight=folded.weight, bias=folded.bias))
+            case Norm(scale, shift):
+                steps.append(_Step(FloatLayer(np.diag(scale), shift, reach=Reach.NODE), layer.name, joins=True))
+            case str() if last.activation is None:
+                steps[-1] = _Step(replace(last, activation=part), layer.name)
+            case str() if part != RELU or last.activation != RELU:
+                same = FloatLayer(np.eye(last.f_out), np.zeros(last.f_out), reach=Reach.NODE, activation=part)
+                steps.append(_Step(same, layer.name))
+    return steps
+
+
+def _first(operation: Operation, options: Options) -> FloatLayer:
+    """Return what sums rows, or the layer itself where nothing does."""
+    match operation:
+        case Linear(weight, bias):
+            return FloatLayer(weight, bias, reach=Reach.NODE)
+        case GCNConv(linear):
+            return FloatLayer(linear.weight, linear.bias)
+        case SAGEConv(linear, _, aggregation):
+            model = Model.SAGE if aggregation == "mean" else Model.GIN
+            # -1 leaves the node itself out, and a self loop adds it once more.
+            return FloatLayer(linear.weight, linear.bias, model, float(options.self_loops) - 1)
+        case GINConv(stages, eps):
+            linear = stages[0].linear
+            return FloatLayer(linear.weight, linear.bias, Model.GIN, eps + options.self_loops)
+        case Pool(kind, width):
+            model = Model.SAGE if kind == "mean" else Model.GIN
+            return FloatLayer(np.eye(width), np.zeros(width), model, reach=Reach.MEMBERS)
         case _:
-            raise AssertionError(layer.name)
-    return linear if layer.norm is None else layer.norm.behind(linear)
+            raise AssertionError(operation)
 
 
-def _model(layer: Layer) -> Model:
-    match layer.operation:
-        case GCNConv():
-            return Model.GCN
-        case SAGEConv(aggregation="mean"):
-            return Model.SAGE
-        case _:
-            return Model.GIN
+def _inside(operation: Operation) -> Iterator[Linear | Norm | str]:
+    """Yield what stands in a perceptron behind its first matrix."""
+    if isinstance(operation, GINConv):
+        for number, stage in enumerate(operation.stages):
+            if number:
+                yield stage.linear
+            yield from _end(stage)
 
 
-def _eps(layer: Layer, options: Options) -> float:
-    """Return eps of a sum: -1 leaves the node itself out, and a self loop adds it once more."""
-    match layer.operation:
-        case GINConv(_, eps):
-            return eps + options.self_loops
-        case SAGEConv(aggregation="sum"):
-            return float(options.self_loops) - 1
-        case _:
-            return 0.0
+def _end(part: Layer | Stage) -> Iterator[Norm | str]:
+    """Yield norm and activation in the order in which they compute."""
+    both = (part.activation, part.norm) if part.act_first else (part.norm, part.activation)
+    yield from (each for each in both if each is not None)
+
+
+def _joined(steps: Sequence[_Step]) -> list[_Step]:
+    """Return the steps with those that may become one with the next so where that is exact."""
+    joined: list[_Step] = []
+    for step in steps:
+        before, after = (joined[-1] if joined else None), step.layer
+        if before is not None and before.joins and (after.reach == Reach.NODE or _averages(after, before.layer)):
+            first = joined.pop().layer
+            reach, model = (first.reach, first.model) if after.reach == Reach.NODE else (after.reach, after.model)
+            bias = first.bias @ after.weight + after.bias
+            after = replace(after, weight=first.weight @ after.weight, bias=bias, reach=reach, model=model)
+        joined.append(step._replace(layer=after))
+    return joined
+
+
+def _averages(after: FloatLayer, before: FloatLayer) -> bool:
+    """Return whether a bias before a layer adds to every result the same: the weights of the rows have the sum 1."""
+    return before.reach == Reach.NODE and after.model == Model.SAGE and after.eps == 0

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from contracts import Model
 from contracts.errors import InputError
-from contracts.scale import Scales, scales_of
+from contracts.scale import MANTISSA_FRACTION, Scales, scales_of
 from golden.canonical import canonical_rows
 from golden.graph import Graph
 from golden.model.float_model import FloatLayer, Reach, members_of, reached
@@ -29,6 +30,8 @@ class Topology:
         Row v has the sources of v; all topologies of a network have the same vertices.
     source, destination
         s_src and s_dst of every vertex.
+    apart
+        Every edge has a factor of its own, so no partial sums are formed.
 
     Raises
     ------
@@ -39,11 +42,22 @@ class Topology:
     graph: Graph
     source: Scales
     destination: Scales
+    apart: bool = False
 
     def __post_init__(self) -> None:
         for scales in (self.source, self.destination):
             if scales.nodes != self.graph.nodes:
                 raise InputError("scales", f"there are {scales.nodes}", f"{self.graph.nodes}, one a node")
+
+    @cached_property
+    def own(self) -> Scales:
+        """Factors of own rows, in (1/2, 1]; 1 where s_dst is 0.
+
+        An own row counts 2^e times in a sum that is then multiplied with s_dst = m * 2^-(15 + e), and the factor makes
+        up for the rest: 2^15 / m.
+        """
+        mantissa = self.destination.mantissa
+        return scales_of((1 << MANTISSA_FRACTION) / np.where(mantissa == 0, 1 << MANTISSA_FRACTION, mantissa))
 
     @property
     def alone(self) -> bool:
@@ -53,7 +67,8 @@ class Topology:
     def relabelled(self, position: npt.ArrayLike) -> "Topology":
         """Return it with vertex v as vertex ``position[v]``."""
         order = np.argsort(np.asarray(position))
-        return Topology(self.graph.relabelled(position), self.source.take(order), self.destination.take(order))
+        graph, source = self.graph.relabelled(position), self.source.take(order)
+        return Topology(graph, source, self.destination.take(order), self.apart)
 
     def part(self, vertices: npt.ArrayLike) -> "Topology":
         """Return that of some vertices which no others are joined to, see `Graph.part`."""
@@ -75,19 +90,20 @@ def topologies_of(layers: Sequence[FloatLayer], graph: Graph) -> tuple[Topology,
     InputError
         As `golden.model.float_model.reached`.
     """
-    found: dict[tuple[Reach, Model, bool], Topology] = {}
+    found: dict[tuple[Reach, Model, bool, bool], Topology] = {}
     for layer in layers:
         if (key := _key(layer)) not in found:
             _, source, destination = reached(layer, graph)
-            found[key] = Topology(_graph(layer, graph), scales_of(source), scales_of(destination))
+            apart = layer.attention is not None
+            found[key] = Topology(_graph(layer, graph), scales_of(source), scales_of(destination), apart)
     return tuple(found[_key(layer)] for layer in layers)
 
 
-def _key(layer: FloatLayer) -> tuple[Reach, Model, bool]:
+def _key(layer: FloatLayer) -> tuple[Reach, Model, bool, bool]:
     """Return what a topology depends on: of dense layers nothing else."""
     if layer.reach == Reach.NODE:
-        return layer.reach, Model.GCN, False
-    return layer.reach, layer.model, layer.model == Model.SAGE and layer.eps == -1
+        return layer.reach, Model.GCN, False, False
+    return layer.reach, layer.model, layer.model == Model.SAGE and layer.eps == -1, layer.attention is not None
 
 
 def _graph(layer: FloatLayer, graph: Graph) -> Graph:

@@ -11,6 +11,7 @@ from golden.image import build_image
 from golden.image_format import PART_ROWS, Image
 from golden.model.layer import Int16Array
 from golden.model.network import Problem
+from golden.model.topology import Topology
 from golden.program.chiplet import Owned, Travel, by_topology, chiplet_image
 from golden.ring.placement import Placement
 from golden.ring.traffic import Plan, plan
@@ -162,8 +163,12 @@ def shared_out(
 ) -> list[list[Owned]]:
     """Return each chiplet's part of every layer's topology; layers that sum the same share one object."""
 
-    def parts(graph: Graph) -> list[Owned]:
-        return list(owned_of(graph, placement, plan(graph, placement, by_source=by_source), in_order=in_order))
+    def parts(topology: Topology) -> list[Owned]:
+        graph, shared = topology.graph, placement
+        if topology.apart:
+            shared = Placement.at(placement.boundaries)
+        wanted = plan(graph, shared, by_source=by_source and not topology.apart)
+        return list(owned_of(graph, shared, wanted, in_order=in_order))
 
     by_layer = by_topology(problem, parts)
     return [[each[chiplet] for each in by_layer] for chiplet in range(placement.chiplets)]

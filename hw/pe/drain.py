@@ -34,7 +34,7 @@ class Drain(wiring.Component):
         ``config.settings``, constant while tasks are under way.
     bias_write : stream of ``config.bias_write``, always ready
     task : stream of ``config.task``, always ready
-        A task begins; at most ``config.banks`` are under way.
+        A task has had its last operation; at most ``config.banks`` are under way.
     done : In(1)
         The sums of the oldest unfinished task are complete.
     read_bank, read_chunk, read_data

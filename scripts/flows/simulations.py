@@ -1,5 +1,6 @@
 """Simulating a machine of any kind for `atoll run`: a chiplet of gather or community PEs, alone or on a ring."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -261,7 +262,7 @@ def simulate(
         working=[activity(folder, n) for n in range(sizes.chiplets)],
         hidden=results.get(layers - 2),
         ring=_traffic(placed, outcome.links) if sizes.ring else None,
-        aggregation=aggregation(problem.graph, images[0], counters) if sizes.community else None,
+        aggregation=aggregation(problem, images[0], counters) if sizes.community else None,
         communities=_communities(counters, images, placed.search) if placed.search else None,
         located=found,
     )
@@ -375,12 +376,16 @@ def room_of(config: CommunityChipletConfig) -> Room:
     return Room(config.locator.nodes, config.locator.edges, config.units, config.hubs)
 
 
-def aggregation(graph: Graph, image: Image, counters: Sequence[dict[str, int]]) -> Aggregation:
+def aggregation(problem: Problem, image: Image, counters: Sequence[dict[str, int]]) -> Aggregation:
     """Count additions of vectors; without shared sums, each block of columns of a layer has one for each entry."""
-    blocks = sum(command.opcode == Opcode.LOAD_WEIGHTS for command in image.commands)
+    process = [command.fields for command in image.commands if command.opcode == Opcode.PROCESS]
+    blocks = Counter(layer for layer, _ in {(fields["layer"], fields["first_granule"]) for fields in process})
     gross = sum(counts["gross"] for counts in counters)
     return Aggregation(
-        baseline=blocks * (graph.nodes + graph.edge_count),
+        baseline=sum(
+            blocks[number] * (topology.graph.nodes + topology.graph.edge_count)
+            for number, topology in enumerate(problem.topologies)
+        ),
         gross=gross,
         net=gross + sum(counts["formed"] for counts in counters),
     )

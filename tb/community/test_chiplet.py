@@ -431,13 +431,14 @@ def test_directed_graphs_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
         assert not given.graph.symmetric
         assert mismatches(given, out) == [], given.graph.name
         count = len(given.model.layers) * (given.graph.nodes + given.graph.edge_count)
-        counters, (window,) = out.run.counters, {c.fields["window"] for c in job.images[0].commands if c.opcode == 6}
+        counters, processed = out.run.counters, [c for c in job.images[0].commands if c.opcode == Opcode.PROCESS]
         assert counters["gross"] <= count
-        if window:
+        if processed[0].fields["window"]:
             assert counters["gross"] + counters["formed"] <= count
     counts = [tiles_of(job.images[0]) for job in work]
     assert max(counts[:-7]) == 1
-    assert min(counts[-7:]) > 1, counts
+    # A star that goes out has two hubs, and fits although not all of its copies could be hubs.
+    assert sum(count > 1 for count in counts[-7:]) == 6, counts
 
 
 def test_hubs_of_a_directed_graph_are_by_in_or_out_degree(outcomes: dict[str, list[Outcome]]) -> None:

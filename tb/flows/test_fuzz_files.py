@@ -115,7 +115,7 @@ def state_dict(rng: Rng, folder: Path) -> None:
         path.write_bytes(damaged(rng, path.read_bytes()))
     network = import_model(str(path))
     evaluate(network.layers, KARATE)
-    quantise(network.network(), KARATE)
+    quantise(network.converted().network, KARATE)
 
 
 def configuration(rng: Rng, folder: Path) -> None:

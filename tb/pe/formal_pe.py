@@ -47,7 +47,7 @@ class BooksSpec(Elaboratable):
             drain.read_data.eq(lanes.read_data),
         ]
 
-        # A task takes its bank with its first operation.
+        # A task takes its bank with its first operation, and is described with its last.
         banks = CONFIG.banks
         free = Signal(range(banks + 1), init=banks)
         started, issue, last = Signal(), Signal(), Signal()
@@ -55,7 +55,7 @@ class BooksSpec(Elaboratable):
             issue.eq(AnySeq(1)),
             last.eq(AnySeq(1)),
             Assume(~issue | started | (free != 0)),
-            drain.task.valid.eq(issue & ~started),
+            drain.task.valid.eq(issue & last),
             drain.task.payload.address.eq(AnySeq(CONFIG.beat_address_width)),
             lanes.i.valid.eq(issue),
             lanes.i.payload.chunk.eq(AnySeq(lanes.i.payload.chunk.shape())),
@@ -63,7 +63,7 @@ class BooksSpec(Elaboratable):
         ]
         with m.If(issue):
             m.d.sync += started.eq(~last)
-        m.d.sync += free.eq(free - drain.task.valid + drain.released)
+        m.d.sync += free.eq(free - (issue & ~started) + drain.released)
 
         self._banks(m, lanes, drain, free, started)
         self._beats(m, drain)

@@ -143,6 +143,7 @@ class Ports:
         self.bench = bench
         self.config = config
         self.settings = Codec(config.settings)
+        self.attends = False  # factors come with the last beats
 
     async def load(self, layer: Layer) -> None:
         """Write settings, weights and biases of `layer`; what it does not use is random."""
@@ -162,7 +163,9 @@ class Ports:
             "relu": int(layer.relu),
             "bias": int(layer.biases.any()),
             "digits": int(layer.digits),
+            "attends": rng.getrandbits(1),
         }
+        self.attends = bool(values["attends"])
         self.bench.dut.settings.value = self.settings.pack(values)
         width = 16 * config.lanes
         for chunk in range(0 if whole else chunks):
@@ -184,7 +187,7 @@ class Ports:
         rng = self.bench.random
         payloads = []
         for number, beat in enumerate(task.beats):
-            first = number == 0
+            first, last = number == 0, number == len(task.beats) - 1
             gather = layer.mode == Mode.GATHER
             scale = task.exponent << 16 | task.mantissa
             high = gather and not -(1 << 15) <= beat.factor < 1 << 15
@@ -197,9 +200,10 @@ class Ports:
                     "scalar": scalar,
                     "high": int(high) if gather else rng.getrandbits(1),
                     "first": int(first),
-                    "last": int(number == len(task.beats) - 1),
+                    "last": int(last),
                     "address": task.address if first else rng.getrandbits(self.config.beat_address_width),
-                    "scale": rng.getrandbits(11) << 21 | (scale if first else rng.getrandbits(21)),
+                    "scale": rng.getrandbits(11) << 21
+                    | (scale if (last if self.attends else first) else rng.getrandbits(21)),
                 }
             )
         return payloads
