@@ -125,7 +125,7 @@ def combine_step(fields: dict[str, int], at: dict[str, int], settings: Step, csr
     settings["mode"] = number(Mode.SPARSE if sparse else Mode.DENSE)
     stride, first = granules(f_out), 0
     if kind == Combination.DIGITS:
-        settings |= {"digits": 1, "shift": 15}
+        settings["digits"] = 1
         stride, first = fields["row_granules"], fields["first_granule"]
     if kind == Combination.SUM:
         del settings["f_in"], settings["chunk_shift"]
