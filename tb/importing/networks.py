@@ -195,7 +195,7 @@ NETWORKS: Mapping[str, Network] = {
         {"plain_last": False},
         "gin linear gin linear linear linear",
     ),
-    "gat-karate": Network("karate", lambda f, c: GAT(f, 8, 2, c, heads=4)),
+    "gat-karate": Network("karate", lambda f, c: GAT(f, 8, 2, c, heads=4), {}, "gat gat linear"),
     "gat-elu-directed": Network(
         "karate-directed",
         lambda f, c: _chain(
@@ -204,12 +204,15 @@ NETWORKS: Mapping[str, Network] = {
             conv2=pyg.GATConv(32, c, heads=1, concat=False, negative_slope=0.1),
         ),
         {"activation": "elu", "negative_slope": 0.1},
+        "gat gat linear",
     ),
     "gat-residual-directed": Network(
         "karate-directed", lambda f, c: GAT(f, 8, 3, c, heads=2, bias=False, residual=True, norm="batch_norm")
     ),
-    "gat-open-karate": Network("karate", lambda f, c: GAT(f, 8, 2, c, heads=2, bias=False), {"heads": "mean"}),
-    "gat-one-karate": Network("karate", lambda f, c: GAT(f, 8, 2, c)),
+    "gat-open-karate": Network(
+        "karate", lambda f, c: GAT(f, 8, 2, c, heads=2, bias=False), {"heads": "mean"}, "gat gat linear"
+    ),
+    "gat-one-karate": Network("karate", lambda f, c: GAT(f, 8, 2, c), {}, "gat gat linear"),
     "gcn-deep-digits": Network(
         "digits", lambda f, c: GCN(f, 16, 8, c, norm="batch_norm", dropout=0.1), {}, " ".join(["gcn"] * 8)
     ),
