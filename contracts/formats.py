@@ -197,6 +197,8 @@ COMMANDS: dict[Opcode, Layout] = {
             _u("sources", 32, "number of combined rows: no VID may reach first_source + sources"),
             _u("partials", 32, "the last so many of them are partial sums' halves, low and high in turn"),
             *_COLUMNS,
+            _u("rooted", 1, "1: vertices' own rows come from `own`, with self_weight * 2^(exponent of s_dst)"),
+            _line("own", "if rooted, own row of the first vertex, at the distance of combined rows"),
         ],
     ),
     Opcode.LOCATE: _command(
@@ -238,12 +240,21 @@ COMMANDS: dict[Opcode, Layout] = {
             _line("scales_source", "s_src"),
             _line("scales_destination", "s_dst"),
             _line("results", "where the rows go"),
-            _u("partials", 32, "reserved for hub sums that exceed the chip, written as 0: no block reads it"),
-            _u("combined", 1, "1: features are combined rows, row 0 that of VID 0; nothing is combined"),
+            _line(
+                "own",
+                "if rooted, row 0 of the own rows, at the distance of combined rows; the first vertex has `first_row`",
+            ),
+            _u(
+                "combined",
+                1,
+                "1: features are combined rows, row 0 that of VID 0; nothing is combined; what is summed may be the "
+                "first of more vertices that were located",
+            ),
             _u("read_inside", 1, "1: features are dense rows in the row memory, from this line of it on"),
             _u("write_inside", 1, "1: results go to the row memory, from this line of it on"),
             *_COLUMNS,
-            _u("reserved0", 4, "written as 0"),
+            _u("rooted", 1, "1: vertices' own rows come from `own`, with self_weight * 2^(exponent of s_dst)"),
+            _u("reserved0", 3, "written as 0"),
             _u("first_partial", 32, "VID of the first partial sum's low halves; its high halves have the next VID"),
             _u(
                 "positions",

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from contracts import LINE_BYTES, ROW_BYTES, Opcode
+from contracts.errors import InputError
 from contracts.weights import WeightRoom
 from golden.community.plan import Kind
 from golden.community.tiles import Room, Subgraph, parted
@@ -131,6 +132,7 @@ def _image(
 ) -> Image:  # fmt: skip
     """Return the image of a chiplet, in tiles if its vertices do not fit or edges between them have no reverse."""
     graph = problem.graph
+    _check(problem)
     called = np.arange(graph.nodes) if names is None else names
     subgraphs = {own: Subgraph(graph.name, own.first, own.untiled, own.sources, graph.nodes, called) for own in owned}
     how_located = (room, search.schedule, search.limits)
@@ -141,6 +143,13 @@ def _image(
     pieces = [part[first : first + step] for part in parts for first in range(0, max(1, len(part)), step)]
     tiles = {own: parted(each, *how_located) for own, each in subgraphs.items()}
     return chiplet_image(problem, owned, pieces, search=search, tiles=tiles, weight_room=weight_room)
+
+
+def _check(problem: Problem) -> None:
+    """Refuse a layer that shares no sums."""
+    for number, layer in enumerate(problem.model.layers):
+        if layer.attention:
+            raise InputError(f"layer {number}", "computes attention", "a configuration with gather PEs, as `default`")
 
 
 def _search(schedule: Schedule | None, limits: Limits | None, kind: Kind) -> Search:

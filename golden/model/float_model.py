@@ -63,7 +63,7 @@ class FloatAttention:
 
 @dataclass(frozen=True, eq=False)
 class FloatLayer:
-    """A layer: act(s_dst * sum of s_src * (H W) + b).
+    """A layer: act(s_dst * sum of s_src * (H W) + H W_root + b).
 
     Attributes
     ----------
@@ -82,6 +82,8 @@ class FloatLayer:
         Behind it: a name of `golden.model.activation.FUNCTIONS`, or None.
     attention
         Rows count by their scores, over the sum of this; None: they do not. `golden.model.heads` makes such layers.
+    root
+        float64 [f_in, f_out], for the vertex itself; with eps -1 only. None: there is none.
 
     Raises
     ------
@@ -96,6 +98,7 @@ class FloatLayer:
     reach: Reach = Reach.GRAPH
     activation: str | None = None
     attention: FloatAttention | None = None
+    root: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if self.activation is not None:
@@ -111,6 +114,17 @@ class FloatLayer:
         free = self.reach == Reach.GRAPH and self.model == Model.GIN
         if self.eps and not free and (self.model, self.reach, self.eps) != (Model.SAGE, Reach.GRAPH, -1):
             raise InputError("eps", f"is {self.eps}", "0, or -1 for a mean over the neighbours alone")
+        if self.root is not None:
+            self._check_root(self.root)
+
+    def _check_root(self, root: FloatArray) -> None:
+        if root.shape != self.weight.shape:
+            raise InputError("root", f"is {list(root.shape)}", f"{list(self.weight.shape)}, as weight")
+        if not np.isfinite(root).all():
+            raise InputError("root", "has a number that is not finite", "finite weights")
+        if (self.reach, self.eps) != (Reach.GRAPH, -1):
+            expected = "a sum or mean of the neighbours alone: no self loops, no (1 + eps)"
+            raise InputError("root", "stands beside another weight of the vertex itself", expected)
 
     @property
     def f_in(self) -> int:
@@ -250,7 +264,8 @@ class FloatModel:
                     rows = attended(adjacency, combined, layer.attention) + layer.bias
                 else:
                     sums = adjacency @ combined + (1 + layer.eps) * combined
-                    rows = sums * destination[:, None] + layer.bias
+                    own = 0.0 if layer.root is None else np.asarray(rows @ layer.root)
+                    rows = sums * destination[:, None] + own + layer.bias
             if not np.isfinite(rows).all():
                 expected = "smaller weights or features: rescale them"
                 raise InputError(f"layer {number}", "has results that overflow", expected)

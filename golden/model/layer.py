@@ -30,13 +30,17 @@ __all__ = [
     "GIN_PARTIAL_BITS",
     "Int16Array",
     "Int32Array",
+    "OwnRows",
     "QuantisedLayer",
+    "RootWeights",
     "aggregate",
     "aggregation_sums",
     "attend",
     "check_degrees",
+    "check_root",
     "combination_sums",
     "combine",
+    "own_weights",
     "requantise",
 ]
 
@@ -50,6 +54,22 @@ GIN_PARTIAL_BITS = PARTIAL_BITS + GIN_FRACTION
 _EXTREME = 1 << (VALUE_BITS - 1)
 # The widest combination sum, FEATURES_MAX * 2^15 * 2^15 = 2^46, is inside 48 bits, and exact in float64 too.
 assert FEATURES_MAX * _EXTREME * _EXTREME < 1 << (ACCUMULATOR_BITS - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class RootWeights:
+    """The matrix of a layer for the node itself.
+
+    Attributes
+    ----------
+    weights
+        int16 [f_in, f_out].
+    shift
+        Right shift of own rows at the first rounding point before the exponent is added, 0..63.
+    """
+
+    weights: Int16Array
+    shift: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +90,8 @@ class QuantisedLayer:
         1 and 1, or for GIN round(256 * (1 + eps)) and 256; int16. With attention the factors of scores.
     attention
         Rows count by their scores, not by these factors and s_dst; None: they do not.
+    root
+        Where own rows come from, which then stand for the node instead of its combined row; None: there are none.
 
     Raises
     ------
@@ -85,6 +107,7 @@ class QuantisedLayer:
     self_weight: int = 1
     neighbour_weight: int = 1
     attention: Attention | None = None
+    root: RootWeights | None = None
 
     def __post_init__(self) -> None:
         if self.weights.dtype != np.int16 or self.weights.ndim != 2:
@@ -104,6 +127,12 @@ class QuantisedLayer:
         if self.attention and self.attention.heads.columns != self.f_out:
             expected = f"the {self.attention.heads.columns} of its heads"
             raise InputError("combined features", f"there are {self.f_out}", expected)
+        if self.root is not None:
+            own = self.root.weights
+            if own.dtype != np.int16 or own.shape != self.weights.shape:
+                raise InputError("root weights", f"are {own.dtype} {own.shape}", f"int16 {self.weights.shape}")
+            if not 0 <= self.root.shift <= SHIFT_MAX:
+                raise InputError("root shift", f"is {self.root.shift}", f"0..{SHIFT_MAX}")
 
     @property
     def f_in(self) -> int:
@@ -119,7 +148,10 @@ class QuantisedLayer:
         """Return the layer that computes these columns of the results."""
         chosen = slice(columns.start, columns.stop)
         attention = self.attention and self.attention.block(columns)
-        return replace(self, weights=self.weights[:, chosen], biases=self.biases[chosen], attention=attention)
+        root = self.root and replace(self.root, weights=self.root.weights[:, chosen])
+        return replace(
+            self, weights=self.weights[:, chosen], biases=self.biases[chosen], attention=attention, root=root
+        )
 
     @property
     def neural_biases(self) -> Int16Array:
@@ -132,6 +164,47 @@ class QuantisedLayer:
         if self.attention:
             return ACCUMULATOR_BITS - 1
         return PARTIAL_BITS if abs(self.neighbour_weight) == 1 == abs(self.self_weight) else GIN_PARTIAL_BITS
+
+
+@dataclass(frozen=True, eq=False)
+class OwnRows:
+    """Own rows of a rooted layer: what each node itself contributes, in place of its combined row.
+
+    Attributes
+    ----------
+    rows
+        int16 [nodes, f_out]: features times the root weights and the own scales, after the first rounding point.
+    exponents
+        uint8 [nodes], those of s_dst.
+    """
+
+    rows: Int16Array
+    exponents: npt.NDArray[np.uint8]
+
+
+def own_weights(self_weight: int, root: OwnRows | None) -> npt.NDArray[np.int64]:
+    """Return the factor of each node's own row, ``self_weight * 2^exponent`` if rooted: int64 [nodes, 1] or [1, 1]."""
+    if root is None:
+        return np.array([[self_weight]], dtype=np.int64)
+    return (self_weight << root.exponents.astype(np.int64))[:, None]
+
+
+def check_root(graph: Graph, layer: QuantisedLayer, destination: Scales) -> None:
+    """Refuse a rooted layer with a node whose own row would count more than 2^14 times, the most that 16 bits hold.
+
+    Raises
+    ------
+    InputError
+        Naming the node and its degree.
+    """
+    beyond = abs(layer.self_weight) << destination.exponent.astype(np.int64) > _EXTREME >> 1
+    if beyond.any():
+        worst = int(np.argmax(beyond))
+        raise InputError(
+            f"graph {graph.name}, node {worst}",
+            f"has {graph.degrees[worst]} neighbours, and the mean of them stands beside a root weight",
+            f"at most {_EXTREME >> 1}, or a sum, or no root weight",
+        )
 
 
 def check_degrees(graph: Graph, layer: QuantisedLayer) -> None:
@@ -213,6 +286,7 @@ def aggregate(
     activation: Activation = Activation.RELU,
     self_weight: int = 1,
     neighbour_weight: int = 1,
+    root: OwnRows | None = None,
 ) -> Int16Array:
     """Sum of combined rows over the neighbourhood, times s_dst, plus bias, second rounding point, activation.
 
@@ -232,6 +306,8 @@ def aggregate(
         What happens to a result.
     self_weight, neighbour_weight
         Factors of the node's own row and of its neighbours' rows.
+    root
+        Own rows, where they are not the combined ones.
 
     Returns
     -------
@@ -242,20 +318,23 @@ def aggregate(
     InputError
         If a type or shape does not fit or a sum could overflow.
     """
-    sums = aggregation_sums(graph, combined, self_weight, neighbour_weight)
+    sums = aggregation_sums(graph, combined, self_weight, neighbour_weight, root)
     bias = np.zeros_like(biases) if activation == Activation.DNP else biases
     result = requantise(sums, scales.mantissa[:, None], scales.exponent[:, None], shift, bias)
     return np.maximum(result, np.int16(0)) if activation == Activation.RELU else result
 
 
 def aggregation_sums(
-    graph: Graph, combined: Int16Array, self_weight: int = 1, neighbour_weight: int = 1
+    graph: Graph, combined: Int16Array, self_weight: int = 1, neighbour_weight: int = 1, root: OwnRows | None = None
 ) -> npt.NDArray[np.int64]:
     """Exact sums over the neighbourhood and the node itself: int64 [nodes, f_out], within 32 bits (GIN: 40)."""
     if combined.dtype != np.int16 or combined.ndim != 2 or combined.shape[0] != graph.nodes:
         raise InputError("combined rows", f"are {combined.dtype} {combined.shape}", f"int16 [{graph.nodes}, f_out]")
-    rows = combined.astype(np.int64)
-    return np.asarray(self_weight * rows + neighbour_weight * (graph.adjacency @ rows))
+    own = combined if root is None else root.rows
+    if own.dtype != np.int16 or own.shape != combined.shape:
+        raise InputError("own rows", f"are {own.dtype} {own.shape}", f"int16 {combined.shape}")
+    neighbours = graph.adjacency @ combined.astype(np.int64)
+    return np.asarray(own_weights(self_weight, root) * own.astype(np.int64) + neighbour_weight * neighbours)
 
 
 def attend(graph: Graph, combined: Int16Array, layer: QuantisedLayer) -> Int16Array:

@@ -10,7 +10,7 @@ from scipy import sparse
 from contracts import Activation, Model
 from contracts.dnp.config import ProcessorConfig
 from contracts.errors import InputError
-from contracts.scale import GIN_FRACTION, MANTISSA_FRACTION
+from contracts.scale import GIN_FRACTION, MANTISSA_FRACTION, Scales
 from golden.dnp.layer_end import LayerEnd
 from golden.dnp.network import table_of
 from golden.graph import Graph
@@ -18,7 +18,15 @@ from golden.model.activation import RELU, function_of
 from golden.model.attention import Attention
 from golden.model.calibration import Calibration, fraction_of, integers, magnitudes
 from golden.model.float_model import FloatLayer, FloatModel, Reach, accuracy
-from golden.model.layer import Int16Array, QuantisedLayer, aggregation_sums, combination_sums, combine
+from golden.model.layer import (
+    Int16Array,
+    OwnRows,
+    QuantisedLayer,
+    RootWeights,
+    aggregation_sums,
+    combination_sums,
+    combine,
+)
 from golden.model.network import Fractions, Problem, QuantisedModel, infer, predictions, results_of
 from golden.model.rounding import SHIFT_MAX
 from golden.model.scores import attention_of, averages, raised
@@ -131,11 +139,13 @@ def _quantised(
     weights, bias = integers(given.weight, weight_fraction, calibration.given_limit), given.bias
     self_weight, neighbour_weight, extra = _members(given)
 
-    real = combination_sums(rows.values, weights) * topology.source.real()[:, None]
-    peak = float(np.ldexp(calibration.peak(real), -(rows.fraction + weight_fraction)))
-    combined_fraction = min(
-        fraction_of(peak, calibration.combined_limit), rows.fraction + weight_fraction + MANTISSA_FRACTION
-    )
+    combined_fraction = _rows_fraction(rows, weights, weight_fraction, topology.source, calibration)
+    root: tuple[Int16Array, int] | None = None
+    if given.root is not None:
+        root_fraction = fraction_of(calibration.peak(given.root), calibration.given_limit)
+        root = integers(given.root, root_fraction, calibration.given_limit), root_fraction
+        # Own rows are added to sums of combined ones, so both have the same fraction.
+        combined_fraction = min(combined_fraction, _rows_fraction(rows, *root, topology.own, calibration))
     if bias.any():
         largest = fraction_of(_largest(bias), _BIAS_MAX) - MANTISSA_FRACTION - extra
         combined_fraction = min(combined_fraction, largest)
@@ -143,6 +153,13 @@ def _quantised(
     sizes = {rows.name: entering, "weights": _largest(given.weight), "biases": _largest(bias)}
     shift_source = _shift(number, MANTISSA_FRACTION + rows.fraction + weight_fraction - combined_fraction, sizes)
     combined = combine(rows.values, weights, topology.source, shift_source)
+    own: OwnRows | None = None
+    root_weights: RootWeights | None = None
+    if root is not None:
+        sizes["root weights"] = _largest(given.root)
+        shift = _shift(number, MANTISSA_FRACTION + rows.fraction + root[1] - combined_fraction, sizes)
+        root_weights = RootWeights(root[0], shift)
+        own = OwnRows(combine(rows.values, root[0], topology.own, shift), topology.destination.exponent)
 
     sum_fraction = combined_fraction + extra
     biases = np.rint(np.ldexp(bias, sum_fraction + MANTISSA_FRACTION)).astype(np.int32)
@@ -156,7 +173,7 @@ def _quantised(
         if attention:
             real = averages(topology.graph, combined, attention, (self_weight, neighbour_weight))
         else:
-            sums = aggregation_sums(topology.graph, combined, self_weight, neighbour_weight)
+            sums = aggregation_sums(topology.graph, combined, self_weight, neighbour_weight, own)
             real = sums * topology.destination.real()[:, None]
         real = np.ldexp(real, -sum_fraction) + bias
         if activation == Activation.RELU:
@@ -166,10 +183,27 @@ def _quantised(
         result_fraction = min(fraction_of(peak, calibration.limit(last=last)), sum_fraction + MANTISSA_FRACTION)
     shift_destination = _shift(number, MANTISSA_FRACTION + sum_fraction - result_fraction, sizes)
     layer = QuantisedLayer(
-        weights, biases, shift_source, shift_destination, activation, self_weight, neighbour_weight, attention
+        weights,
+        biases,
+        shift_source,
+        shift_destination,
+        activation,
+        self_weight,
+        neighbour_weight,
+        attention,
+        root_weights,
     )
     fractions = Fractions(weight_fraction, combined_fraction, result_fraction)
-    return layer, fractions, results_of(layer, topology, combined)
+    return layer, fractions, results_of(layer, topology, combined, own)
+
+
+def _rows_fraction(
+    rows: _Rows, weights: Int16Array, weight_fraction: int, scales: Scales, calibration: Calibration
+) -> int:
+    """Most fraction bits with which products of rows and weights, times factors, stay within the limit."""
+    real = combination_sums(rows.values, weights) * scales.real()[:, None]
+    peak = float(np.ldexp(calibration.peak(real), -(rows.fraction + weight_fraction)))
+    return min(fraction_of(peak, calibration.combined_limit), rows.fraction + weight_fraction + MANTISSA_FRACTION)
 
 
 def outline(network: FloatModel, graph: Graph, *, core: ProcessorConfig | None = None) -> Problem:
@@ -194,7 +228,10 @@ def outline(network: FloatModel, graph: Graph, *, core: ProcessorConfig | None =
         weights, biases = np.zeros(given.weight.shape, np.int16), np.zeros(given.f_out, np.int32)
         self_weight, neighbour_weight, _ = _members(given)
         attention = Attention(given.attention.heads, 1) if given.attention else None
-        layer = QuantisedLayer(weights, biases, 0, 0, _activation(given), self_weight, neighbour_weight, attention)
+        root = RootWeights(weights, 0) if given.root is not None else None
+        layer = QuantisedLayer(
+            weights, biases, 0, 0, _activation(given), self_weight, neighbour_weight, attention, root
+        )
         if layer.activation == Activation.DNP and given.activation is not None:
             ends[number] = _end(number, layer, given.activation, core or ProcessorConfig())
         layers.append(layer)
@@ -245,6 +282,8 @@ def _members(layer: FloatLayer) -> tuple[int, int, int]:
     """Weights of the node and of its neighbours, and the fraction bits they add; nothing with attention."""
     if layer.attention:
         return 0, 0, 0
+    if layer.root is not None:
+        return 1, 1, 0
     if layer.model == Model.GIN and layer.reach == Reach.GRAPH:
         return round((1 + layer.eps) * (1 << GIN_FRACTION)), 1 << GIN_FRACTION, GIN_FRACTION
     return round(1 + layer.eps), 1, 0

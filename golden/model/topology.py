@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from contracts import Model
 from contracts.errors import InputError
-from contracts.scale import Scales, scales_of
+from contracts.scale import MANTISSA_FRACTION, Scales, scales_of
 from golden.canonical import canonical_rows
 from golden.graph import Graph
 from golden.model.float_model import FloatLayer, Reach, members_of, reached
@@ -47,6 +48,16 @@ class Topology:
         for scales in (self.source, self.destination):
             if scales.nodes != self.graph.nodes:
                 raise InputError("scales", f"there are {scales.nodes}", f"{self.graph.nodes}, one a node")
+
+    @cached_property
+    def own(self) -> Scales:
+        """Factors of own rows, in (1/2, 1]; 1 where s_dst is 0.
+
+        An own row counts 2^e times in a sum that is then multiplied with s_dst = m * 2^-(15 + e), and the factor makes
+        up for the rest: 2^15 / m.
+        """
+        mantissa = self.destination.mantissa
+        return scales_of((1 << MANTISSA_FRACTION) / np.where(mantissa == 0, 1 << MANTISSA_FRACTION, mantissa))
 
     @property
     def alone(self) -> bool:

@@ -24,6 +24,7 @@ from golden.program.layer import (
     Exchange,
     LayerPlan,
     Part,
+    Root,
     Search,
     Shared,
     Sums,
@@ -135,6 +136,7 @@ class _Placed:
 
     owned: Owned
     source: Section
+    own: Section | None
     sums: Callable[[int], Sequence[Sums]]
     whole: Sums
     departures: Section | None
@@ -185,9 +187,13 @@ def chiplet_image(
     blocks = blocks_of(layers, weight_room, _traffic(problem))
     distances = sorted({row_bytes(len(block)) for each in blocks for block in each.columns})
 
+    roots = {topology for topology, each in zip(problem.topologies, layers, strict=True) if each.root}
+
     def place(own: Owned, topology: Topology) -> _Placed:
-        cut, located = None if tiles is None else tiles[own], search is not None
-        return _topology(p, topology, own, in_stages=in_stages, located=located, tiles=cut, distances=distances)
+        cut, located, rooted = None if tiles is None else tiles[own], search is not None, topology in roots
+        return _topology(
+            p, topology, own, in_stages=in_stages, located=located, rooted=rooted, tiles=cut, distances=distances
+        )
 
     placed = {first: place(first, problem.topologies[0])}
     given = _features(p, problem, first, parts, placed[first].source, blocks[0].rows, apart=search is not None)
@@ -196,11 +202,13 @@ def chiplet_image(
         if own not in placed:
             placed[own] = _travelling(p, place(own, topology), topology, boundaries)
     # Layers in which rows are combined before any are summed.
-    stages = [in_stages or len(each.rows) > 1 for each in blocks]
-    combined, digits = None, digits_of(p, blocks, first.count)
-    if any(stages):
-        widest = max(len(each.columns[0]) for each, needs in zip(blocks, stages, strict=True) if needs)
+    stages = [in_stages or len(cut.rows) > 1 or each.root is not None for cut, each in zip(blocks, layers, strict=True)]
+    combined, digits, own_rows = None, digits_of(p, blocks, first.count), None
+    widest = max((len(each.columns[0]) for each, needs in zip(blocks, stages, strict=True) if needs), default=0)
+    if widest:
         combined = p.reserve_rows(RegionKind.COMBINED, graph.nodes + max(own.halves for own in owned), widest)
+    if roots:
+        own_rows = p.reserve_rows(RegionKind.OWN, first.count, widest)
 
     inside: range | None = None  # lines of the row memory with the features of the layer
     listed: Exchange | None = None
@@ -219,6 +227,7 @@ def chiplet_image(
             number, columns, given, combined if stages[number] else None, results, digits,
             inside=inside is not None, search=search,
             exchange=at.exchange, lists=at.exchange is not listed, ends=_ends(p, model, number, own.count),
+            root=Root(own_rows, at.own, own.first) if each.root and own_rows and at.own else None,
         )  # fmt: skip
         layer(p, plan)
         listed = at.exchange or listed
@@ -238,6 +247,7 @@ def _topology(
     *,
     in_stages: bool,
     located: bool,
+    rooted: bool,
     tiles: Sequence[Tile] | None,
     distances: Sequence[int],
 ) -> _Placed:
@@ -247,6 +257,8 @@ def _topology(
     ----------
     located
         Communities are searched for.
+    rooted
+        A layer that sums it has own rows.
     distances
         Distances of combined rows, in bytes.
     """
@@ -267,6 +279,7 @@ def _topology(
     else:
         # GCN uses one array for both; the hardware reads it once.
         p.spare += 1
+    own = p.scales(RegionKind.SCALE_OWN, owned.scales(topology.own)) if rooted else None
     whole = Sums(
         owned.first, owned.count, offsets, edges, owned.sources.size, destination, graph.nodes,
         tiles=owned.chiplets, halves=owned.halves, degrees=degrees,
@@ -275,7 +288,7 @@ def _topology(
     def summed(f_out: int) -> Sequence[Sums]:
         return [whole] if cut is None else cut[row_bytes(f_out)]
 
-    return _Placed(owned, source, summed, whole, departures)
+    return _Placed(owned, source, own, summed, whole, departures)
 
 
 def _room(taken: range | None, lines: int, row_lines: int) -> range | None:
@@ -306,7 +319,7 @@ def _dense(
     entries = len(part) * distance // SPARSE_ENTRY.bytes
     scales = Reference.row(source, part.start)
     pieces = []
-    if len(blocks) > 1:
+    if len(blocks) > 1 and part:
         assert isinstance(first, Reference)
         pieces = [
             Part(

@@ -24,9 +24,6 @@ from hw.stream.queue import SHALLOW, Queue
 
 __all__ = ["AttentionSettings", "AttentionUnit"]
 
-#: Beats that wait for their coefficient, the last ones for the sum's reciprocal: the latency of both, so that a beat
-#: passes in every cycle.
-_DEPTH = SHALLOW
 #: Bits of the sum of two scores, of its logarithm, of the difference of two, and of that in steps of the table.
 _PAIR_BITS = VALUE_BITS + 1
 _LOGARITHM_BITS = _PAIR_BITS + VALUE_BITS
@@ -77,6 +74,10 @@ class AttentionUnit(wiring.Component):
         With attention, ``scalar`` of `o` is the row's coefficient, and ``scale``, with ``last``, one over their sum.
     """
 
+    #: Beats that wait for their coefficient, the last ones for the sum's reciprocal: more than the latency of both, so
+    #: that a beat passes in every cycle.
+    DEPTH = SHALLOW
+
     def __init__(self, beat: data.StructLayout, max_beats: int) -> None:
         self.beat, self.max_beats = beat, max_beats
         super().__init__(
@@ -90,10 +91,10 @@ class AttentionUnit(wiring.Component):
     def elaborate(self, platform: object) -> Elaboratable:
         """Queue beats, coefficients and reciprocals, and join them."""
         m = Module()
-        m.submodules.beats = beats = Queue(data.StructLayout({"beat": self.beat, "row_end": 1}), _DEPTH)
+        m.submodules.beats = beats = Queue(data.StructLayout({"beat": self.beat, "row_end": 1}), self.DEPTH)
         # Each of their words belongs to a beat that waits, so there is always room.
-        m.submodules.coefficients = coefficients = Queue(unsigned(COEFFICIENT_FRACTION), _DEPTH)
-        m.submodules.scales = scales = Queue(struct(SCALE), _DEPTH)
+        m.submodules.coefficients = coefficients = Queue(unsigned(COEFFICIENT_FRACTION), self.DEPTH)
+        m.submodules.scales = scales = Queue(struct(SCALE), self.DEPTH)
         m.submodules.reciprocal = reciprocal = Reciprocal()
         attends = Signal()
         m.d.sync += attends.eq(self.settings.margin != 0)

@@ -25,7 +25,7 @@ _DECIDED = 5
 _SLOTS = {
     Opcode.LOAD_WEIGHTS: ("weights", "biases"),
     Opcode.COMBINE: ("features", "scales", "combined", "feature_offsets"),
-    Opcode.AGGREGATE: ("edges", "scales", "combined", "results", "offsets"),
+    Opcode.AGGREGATE: ("edges", "scales", "combined", "results", "offsets", "own"),
 }
 
 
@@ -258,8 +258,11 @@ class Executor(wiring.Component):
             },
         )
         m.d.comb += front.unused.eq(
-            front.among((Opcode.COMBINE, "feature_offsets", ~combine.sparse))
-            | front.among((Opcode.AGGREGATE, "scales", aggregate.attention != 0))
+            front.among(
+                (Opcode.COMBINE, "feature_offsets", ~combine.sparse),
+                (Opcode.AGGREGATE, "scales", aggregate.attention != 0),
+                (Opcode.AGGREGATE, "own", ~aggregate.rooted),
+            )
         )
 
     def _set_up(self, m: Module, sizes: LayerSizes) -> None:
@@ -275,6 +278,7 @@ class Executor(wiring.Component):
         columns = aggregate.first_granule * beats_of_granule
         results = columns + front.beats(Opcode.AGGREGATE, "results", config.data_width)
         combined = front.beats(Opcode.COMBINE, "combined", config.data_width)
+        own = front.beats(Opcode.AGGREGATE, "own", config.data_width)
         features = front.beats(Opcode.COMBINE, "features", config.data_width)
         gathers, combines = front.opcode == Opcode.AGGREGATE, front.opcode == Opcode.COMBINE
         attends = gathers & (aggregate.attention != 0)
@@ -304,11 +308,13 @@ class Executor(wiring.Component):
                 )
             ),
             task.gather.eq(gathers | apart),
+            task.rooted.eq(gathers & aggregate.rooted),
             task.attends.eq(attends),
             task.results.eq(Mux(gathers, results, Mux(digits, blocks, combined) + sizes.product)),
             gather.stride.eq(Mux(apart, combine.distance * beats_of_granule, stride)),
             gather.last_beat.eq((Mux(apart, inputs, sizes.width) - 1) >> exact_log2(config.elements)),
-            gather.first_vertex.eq(Mux(apart, 0, aggregate.first_vertex)),
+            gather.own.eq(Mux(apart, features, Mux(aggregate.rooted, own, combined))),
+            gather.first_own.eq(Mux(apart | aggregate.rooted, 0, aggregate.first_vertex - aggregate.first_source)),
             gather.first_source.eq(Mux(apart, 0, aggregate.first_source)),
             gather.sources.eq(aggregate.sources),
             gather.partials.eq(aggregate.partials),

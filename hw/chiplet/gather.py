@@ -1,6 +1,8 @@
 """Gather unit: fetches the combined rows of every vertex and of its neighbours."""
 
-from amaranth import Elaboratable, Module, Mux, Signal, signed, unsigned
+from typing import Any
+
+from amaranth import Elaboratable, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -18,10 +20,16 @@ from hw.stream.slice import Slice
 __all__ = ["GatherBeat", "GatherSettings", "GatherUnit", "gather_settings", "gather_unit"]
 
 
+def _of_destination(tag: Any) -> Value:
+    """Return whether a row is the destination's own one, for itself or in place of a source without a row."""
+    return (tag.coefficient == Coefficient.SELF) | (tag.coefficient == Coefficient.ZERO)
+
+
 class GatherSettings(data.StructLayout):
     """Settings of the gather unit, constant during a command.
 
-    ``first_vertex``: VID of the first destination. ``first_source``, ``sources``: VIDs that have a combined row.
+    ``own``, ``first_own``: beat address of the rows of which each destination has an own one, and number of the first
+    destination's there. ``first_source``, ``sources``: VIDs that have a combined row.
     ``partials``: number of these, the last ones, that are halves of partial sums, low and high in turn.
     ``combined``: beat address of the first row. ``stride``: distance of rows in beats, `max_stride` at most.
     ``last_beat``: beats of a row that hold data, less one. ``self_weight``, ``neighbour_weight``: factors of a
@@ -31,7 +39,8 @@ class GatherSettings(data.StructLayout):
     def __init__(self, address_width: int, data_width: int, max_beats: int, max_stride: int) -> None:
         super().__init__(
             {
-                "first_vertex": unsigned(32),
+                "own": unsigned(beat_address_width(address_width, data_width)),
+                "first_own": unsigned(32),
                 "first_source": unsigned(32),
                 "sources": unsigned(32),
                 "partials": unsigned(32),
@@ -167,7 +176,10 @@ class GatherUnit(wiring.Component):
             ]
         m.d.comb += [
             distances.i.payload.index.eq(rows.o.payload.index * self.settings.stride),
-            places.i.payload.index.eq(self.settings.combined + distances.o.payload.index),
+            places.i.payload.index.eq(
+                Mux(_of_destination(distances.o.payload.tag), self.settings.own, self.settings.combined)
+                + distances.o.payload.index
+            ),
         ]
         self._request(m, places.o, requests.i, tags.i)
 
@@ -201,7 +213,7 @@ class GatherUnit(wiring.Component):
         """Send the number of the destination's own row first, then one for each word; report unknown sources."""
         settings, word = self.settings, self.i.payload
         own = Signal(init=1)
-        vertex = Signal.like(settings.combined, reset_less=True)  # number of the destination's row
+        vertex = Signal.like(settings.combined, reset_less=True)  # number of the destination's own row
         source = Signal(32)
         known = Signal()
         first_partial = Signal(32)
@@ -242,7 +254,7 @@ class GatherUnit(wiring.Component):
             with m.If(rows.payload.tag.last):
                 m.d.sync += vertex.eq(vertex + 1)
         with m.If(self.start):
-            m.d.sync += [own.eq(1), vertex.eq(settings.first_vertex - settings.first_source)]
+            m.d.sync += [own.eq(1), vertex.eq(settings.first_own)]
 
     def _request(self, m: Module, rows: stream.Interface, requests: stream.Interface, tags: stream.Interface) -> None:
         """Request the beats of a row one by one, so that rows need no alignment beyond a beat; queue their tags."""

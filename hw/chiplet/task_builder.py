@@ -4,10 +4,12 @@ from amaranth import Cat, Elaboratable, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from contracts import SCALE
 from hw.chiplet.gather import GatherBeat
+from hw.contracts import struct
 from hw.graph.csr_reader import RowBeat
 from hw.memory.formats import Word, row_beats_width
-from hw.pe.formats import Coefficient, PEConfig
+from hw.pe.formats import POWER_BITS, Coefficient, PEConfig
 from hw.stream.slice import Slice
 
 __all__ = ["TaskBuilder", "TaskSettings"]
@@ -17,7 +19,8 @@ class TaskSettings(data.StructLayout):
     """Settings of the task builder, constant during a command.
 
     ``gather``: tasks come from `rows`, not from `features`; all of their elements count. ``attends``: rows bring their
-    tasks' scales. ``results``: beat address of the first result row. ``stride``: distance of result rows, in beats.
+    tasks' scales. ``rooted``: a vertex's own row counts 2^exponent times as much, by the exponent of its scale.
+    ``results``: beat address of the first result row. ``stride``: distance of result rows, in beats.
     """
 
     def __init__(self, config: PEConfig) -> None:
@@ -25,6 +28,7 @@ class TaskSettings(data.StructLayout):
             {
                 "gather": unsigned(1),
                 "attends": unsigned(1),
+                "rooted": unsigned(1),
                 "results": unsigned(config.beat_address_width),
                 "stride": row_beats_width(config.data_width),
             }
@@ -76,6 +80,14 @@ class TaskBuilder(wiring.Component):
 
         address = Signal(self.config.beat_address_width, reset_less=True)
         valid, ready, scaled = Signal(), Signal(), Signal()
+        # The exponent comes with the first beat, and the own row may have more of them.
+        power, kept, own = Signal(POWER_BITS), Signal(POWER_BITS, reset_less=True), Signal()
+        m.d.comb += [
+            power.eq(Mux(task.first, data.View(struct(SCALE), self.scales.payload.data).exponent, kept)),
+            own.eq(settings.rooted & (rows.payload.coefficient == Coefficient.SELF)),
+        ]
+        with m.If(out.i.valid & out.i.ready):
+            m.d.sync += kept.eq(power)
         m.d.comb += [
             valid.eq(Mux(settings.gather, rows.valid, features.valid)),
             ready.eq(out.i.ready & scaled),
@@ -91,7 +103,7 @@ class TaskBuilder(wiring.Component):
             m.d.comb += [
                 task.data.eq(rows.payload.data),
                 task.mask.eq(~0),
-                task.scalar.eq(rows.payload.scalar),
+                task.scalar.eq(rows.payload.scalar << Mux(own, power, 0)),
                 task.high.eq(rows.payload.coefficient == Coefficient.NEIGHBOUR_HIGH),
                 task.first.eq(rows.payload.first),
                 task.last.eq(rows.payload.last),

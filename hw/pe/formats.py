@@ -12,7 +12,10 @@ from contracts.parameters import Parameters, size
 from contracts.weights import GRANULE, WeightRoom
 from hw.contracts import struct
 
-__all__ = ["Coefficient", "Mode", "PEConfig", "RequantiseInput", "takes_rows"]
+__all__ = ["POWER_BITS", "Coefficient", "Mode", "PEConfig", "RequantiseInput", "takes_rows"]
+
+#: Bits of the exponent of a scale by which the factor of an own row is shifted.
+POWER_BITS = 4
 
 
 class Mode(enum.Enum, shape=2):  # type: ignore[call-arg]

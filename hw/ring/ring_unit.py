@@ -368,6 +368,7 @@ class RingUnit(wiring.Component):
         control, rows = units.control, units.control.rows
         scatter, reduce, list_ = (control.view(opcode) for opcode in (Opcode.SCATTER, Opcode.REDUCE, Opcode.LIST))
         needed, list_writer, filter_, gather = units.needed, units.list_writer, units.filter, units.gather
+        first_row = rows.base + reduce.first_source * rows.stride
         m.d.comb += [
             units.boundaries.start.eq(control.load),
             units.boundaries.address.eq(control.words(Opcode.LIST, "boundaries")),
@@ -386,10 +387,11 @@ class RingUnit(wiring.Component):
             units.remote_array.first_vertex.eq(scatter.first_vertex),
             units.sender.backward.eq(scatter.backward),
             gather.start.eq(control.reduce),
-            gather.settings.first_vertex.eq(reduce.first_source),
+            gather.settings.first_own.eq(0),
+            gather.settings.own.eq(first_row),
             gather.settings.first_source.eq(reduce.first_source),
             gather.settings.sources.eq(reduce.sources),
-            gather.settings.combined.eq(rows.base + reduce.first_source * rows.stride),
+            gather.settings.combined.eq(first_row),
             gather.settings.stride.eq(rows.stride),
             gather.settings.last_beat.eq(rows.last_beat),
             units.adder.last_beat.eq(rows.last_beat),

@@ -116,7 +116,10 @@ def bench(
         settings = Settings(limit=1 << 30, settle=machine.chiplet.settling)
         jobs = [SessionJob(plan.sessions, settings) for plan in plans]
         with tempfile.TemporaryDirectory() as folder:
-            outcomes, _ = run_jobs(machine.chiplet, jobs, Path(folder), name="stream", ring=machine.ring)
+            # The simulator is that of `atoll run`.
+            outcomes, _ = run_jobs(
+                machine.chiplet, jobs, Path(folder), name=machine.name, ring=machine.ring, hosted=True
+            )
         points += [_point(name, machine, *case) for case in zip(sizes, plans, outcomes, strict=True)]
     _print(points)
     found = [{**asdict(each), "latency": each.latency, "graphs_per_million_cycles": each.rate} for each in points]

@@ -33,7 +33,7 @@ from tb.chiplet.parts import CONFIGURATIONS, Part, begin, config, simulate_parts
 LINES = {
     Opcode.LOAD_WEIGHTS: ("weights", "biases"),
     Opcode.COMBINE: ("features", "feature_offsets", "scales", "combined"),
-    Opcode.AGGREGATE: ("offsets", "edges", "scales", "combined", "results"),
+    Opcode.AGGREGATE: ("offsets", "edges", "scales", "combined", "results", "own"),
 }
 #: Longest that an answer may take once everything is done.
 SOON = 12
@@ -94,11 +94,14 @@ def steps(opcode: Opcode, fields: dict[str, int], base: int) -> list[Step]:
     csr["tiles"] = fields["tiles"]
     beats_of_granule = ROW_BYTES * 8 // pe.data_width
     results = (beats(at["results"]) + fields["first_granule"] * beats_of_granule) % (1 << pe.beat_address_width)
-    same = ("first_vertex", "first_source", "sources", "partials", "self_weight", "neighbour_weight")
+    same = ("first_source", "sources", "partials", "self_weight", "neighbour_weight")
     gather = {name: fields[name] for name in same}
+    rooted = fields["rooted"]
+    first_own = 0 if rooted else (fields["first_vertex"] - fields["first_source"]) % (1 << 32)
+    gather |= {"own": beats(at["own" if rooted else "combined"]), "first_own": first_own}
     gather |= {"combined": beats(at["combined"]), "stride": stride, "last_beat": (f_out - 1) // pe.elements}
     gather["margin"] = fields["attention"]
-    task = {"gather": 1, "attends": settings["attends"], "results": results}
+    task = {"gather": 1, "attends": settings["attends"], "rooted": rooted, "results": results}
     return [
         {
             "route": number(Route.SOURCES),
@@ -341,6 +344,7 @@ def command(part: Part, opcode: Opcode, base: int = 0) -> dict[str, int]:
         "row_granules": before + granules(f_out) + behind,
         "edge_count": random.getrandbits(32),
         "activation": random.randrange(3),
+        "rooted": random.getrandbits(1),
         "attention": random.choice((0, random.randrange(16))),
         "self_weight": random.randrange(-(1 << 15), 1 << 15),
         "neighbour_weight": random.randrange(-(1 << 15), 1 << 15),
@@ -372,7 +376,7 @@ async def each_operand_has_its_place(dut: Any, opcode: Opcode) -> None:
     zero = {name: 0 for name in known if not name.startswith("reserved") and name not in ("opcode", "layer", "tag")}
     high: dict[str, int] = dict.fromkeys(LINES[opcode], line_limit(executor.part) - 1)
     high |= {"f_out": pe.max_out, "shift": 63, "sparse": 1, "entries": 0xFFFFFFFF, "activation": 2, "tiles": 255}
-    high |= {"row_granules": 0x1FFF}
+    high |= {"row_granules": 0x1FFF, "rooted": 1}
     high |= {"first_row": 0xFFFFFFFF, "partials": 0xFFFFFFFF}
     high |= {"edge_count": 0xFFFFFFFF, "self_weight": -1, "neighbour_weight": -1, "sources": 0xFFFFFFFF}
     for name, value in high.items():
@@ -392,6 +396,7 @@ async def each_operand_has_its_place(dut: Any, opcode: Opcode) -> None:
         await executor.run(opcode, zero | low | {"first_vertex": top, "first_source": top})
         await executor.run(opcode, zero | low | {"first_vertex": top, "sources": top, "first_source": 1})
         await executor.run(opcode, zero | low | {"first_granule": 0xFFF, "row_granules": 0x1FFF})
+        await executor.run(opcode, zero | low | {"rooted": 1, "own": high["own"], "first_vertex": 9, "sources": 99})
 
 
 @cocotb.test()
@@ -402,10 +407,13 @@ async def a_command_without_vertices_ends_at_once(dut: Any) -> None:
 
 
 @cocotb.test()
-async def a_dense_command_has_no_offsets(dut: Any) -> None:
+async def addresses_that_are_not_used_are_not_checked(dut: Any) -> None:
+    """Name no offsets to a dense command, and no own rows to one that has none."""
     executor = await make(dut)
     fields = {"sparse": 0, "kind": 0, "feature_offsets": 0xFFFFFFFF}
     await executor.run(Opcode.COMBINE, command(executor.part, Opcode.COMBINE) | fields)
+    fields = {"rooted": 0, "own": 0xFFFFFFFF}
+    await executor.run(Opcode.AGGREGATE, command(executor.part, Opcode.AGGREGATE) | fields)
 
 
 @cocotb.test()
@@ -455,9 +463,9 @@ def refusals(part: Part) -> list[tuple[Opcode, dict[str, int], int, int]]:
         found += [(opcode, {"f_out": value}, 0, value) for value in (0, pe.max_out + 1, 0x8000 + 1)]
         lines = LINES[opcode]
         if limit < 1 << 32:
-            found += [(opcode, {name: limit, "sparse": 1}, 0, limit) for name in lines]
-            found += [(opcode, {name: 0xFFFFFFFF, "sparse": 1}, 0, 0xFFFFFFFF) for name in lines]
-        found += [(opcode, {name: limit - 5, "sparse": 1}, 5, limit - 5) for name in lines]
+            found += [(opcode, {name: limit, "sparse": 1, "rooted": 1}, 0, limit) for name in lines]
+            found += [(opcode, {name: 0xFFFFFFFF, "sparse": 1, "rooted": 1}, 0, 0xFFFFFFFF) for name in lines]
+        found += [(opcode, {name: limit - 5, "sparse": 1, "rooted": 1}, 5, limit - 5) for name in lines]
     for opcode in (Opcode.LOAD_WEIGHTS, Opcode.COMBINE):
         most = pe.weight_rows >> ((pe.max_out - 1) // pe.lanes).bit_length()
         found += [(opcode, {"f_in": value}, 0, value) for value in (0, pe.weight_rows + 1, 1 << 31)]
@@ -478,7 +486,8 @@ def refusals(part: Part) -> list[tuple[Opcode, dict[str, int], int, int]]:
         if bit:
             found += [(Opcode.AGGREGATE, {"vertices": one, "tiles": 1, "sources": one - 1}, 0, 0)]
         if limit <= one:
-            found += [(opcode, {name: one, "sparse": 1}, 0, one) for opcode in OPCODES[1:] for name in LINES[opcode]]
+            used = {"sparse": 1, "rooted": 1}
+            found += [(opcode, {name: one, **used}, 0, one) for opcode in OPCODES[1:] for name in LINES[opcode]]
     wide = {"f_out": pe.max_out, "row_granules": granules(pe.max_out)}
     digits = {"kind": Combination.DIGITS, "f_in": 1, "f_out": 1, "row_granules": 3, "first_granule": 0}
     if pe.weight_rows > DIGIT_FEATURES:

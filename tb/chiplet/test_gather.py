@@ -8,6 +8,7 @@ import cocotb
 import pytest
 
 from contracts import Error
+from hw.chiplet.attention import AttentionUnit
 from hw.chiplet.gather import GatherUnit
 from hw.pe.formats import Coefficient
 from sim.harness import parameters
@@ -35,12 +36,27 @@ class Gather:
     beats: int = 1
     self_weight: int = -259
     neighbour_weight: int = 12_345
+    #: Where own rows of their own begin, if there are some.
+    own: int | None = None
+
+    @property
+    def places(self) -> dict[str, int]:
+        """Settings that say where own rows are: among the combined ones, unless there are others."""
+        if self.own is not None:
+            return {"own": self.own, "first_own": 0}
+        return {"own": self.combined, "first_own": self.first_vertex - self.first_source & 0xFFFFFFFF}
+
+    def address(self, index: int, coefficient: Any, beat: int) -> int:
+        """Beat address of a row's beat."""
+        of_destination = coefficient in (Coefficient.SELF, Coefficient.ZERO)
+        base = self.places["own"] if of_destination else self.combined
+        return base + index * self.stride + beat
 
     async def begin(self) -> None:
         """Set the unit up."""
         assert (self.combined + self.sources * self.stride) * self.memory.beat_bytes <= len(self.memory.image)
         settings = {
-            "first_vertex": self.first_vertex,
+            **self.places,
             "first_source": self.first_source,
             "sources": self.sources,
             "partials": self.partials,
@@ -60,7 +76,7 @@ class Gather:
 
     def rows(self, vertex: int, words: Sources) -> list[tuple[int, Any]]:
         """Rows of a destination with their factors; reports wrong VIDs."""
-        own = self.first_vertex - self.first_source + vertex
+        own = self.places["first_own"] + vertex
         rows: list[tuple[int, Any]] = [(own, Coefficient.SELF)]
         for number, vid in enumerate(words):
             last = number == len(words) - 1
@@ -91,7 +107,7 @@ class Gather:
                 self.part.drive("i", [{"data": junk if vid is NOTHING else vid, "last": last, "empty": empty}])
             for number, (index, coefficient) in enumerate(rows):
                 for beat in range(self.beats):
-                    address = self.combined + index * self.stride + beat
+                    address = self.address(index, coefficient, beat)
                     self.part.expect(
                         "o",
                         [
@@ -175,6 +191,7 @@ async def random_destinations_under_stalls(dut: Any, idle: float, stall: float) 
             gather.stride, gather.beats = stride, length
             gather.self_weight, gather.neighbour_weight = (gather.part.random.randrange(-32768, 32768) for _ in "01")
             gather.partials = gather.part.random.choice((0, 1, 6, 15, gather.sources))
+            gather.own = gather.part.random.choice((None, gather.part.random.randrange(200)))
             await gather.begin()
             gather.run(random_destinations(gather, 16, wrong=0.15))
             await gather.part.bench.drain()
@@ -201,7 +218,8 @@ async def the_widest_settings_are_kept(dut: Any) -> None:
     gather.part.set(
         "settings",
         {
-            "first_vertex": 0xFFFFFFFD,
+            "own": base,
+            "first_own": 1,
             "first_source": 0xFFFFFFFC,
             "sources": 4,
             "combined": base,
@@ -237,7 +255,8 @@ async def every_bit_of_vids_and_addresses_counts(dut: Any) -> None:
         gather.first_vertex = gather.first_source + random.randrange(gather.sources)
         gather.stride = gather.beats = random.randrange(1, config().max_beats + 1)
         gather.combined = random.getrandbits(config().beat_address_width)
-        settings = {name: getattr(gather, name) for name in ("first_vertex", "first_source", "sources", "partials")}
+        gather.own = random.choice((None, random.getrandbits(config().beat_address_width)))
+        settings = {name: getattr(gather, name) for name in ("first_source", "sources", "partials")} | gather.places
         settings |= {"combined": gather.combined, "stride": gather.stride, "last_beat": gather.beats - 1}
         part.set("settings", settings)
         await part.pulse("start")
@@ -257,9 +276,7 @@ async def every_bit_of_vids_and_addresses_counts(dut: Any) -> None:
             part.drive("i", [{"data": vid, "last": int(number == len(words) - 1)}])
         count = len(rows) * gather.beats
         await part.bench.until(lambda count=count: len(taken) == count)  # type: ignore[misc]
-        wanted = [
-            (gather.combined + row * gather.stride + beat) % port for row, _ in rows for beat in range(gather.beats)
-        ]
+        wanted = [gather.address(*row, beat) % port for row in rows for beat in range(gather.beats)]
         assert gather.memory.asked == wanted
         codes = [coefficient.value for _, coefficient in rows for _ in range(gather.beats)]
         assert [beat["coefficient"] for beat in taken] == codes
@@ -298,7 +315,7 @@ async def a_stalled_output_holds_up_no_memory_beat(dut: Any) -> None:
     gather.part.pace(stall={"o": 1.0})
     gather.run([[1, 2, 3, 4, 5]] * 30)
     await gather.part.bench.cycles(200)
-    assert gather.part.component.depth <= len(gather.memory.asked) <= gather.part.component.depth + 3
+    assert gather.part.component.depth <= len(gather.memory.asked) <= gather.part.component.depth + AttentionUnit.DEPTH
     gather.part.pace(stall={"o": 0.0})
     await gather.part.bench.drain()
 

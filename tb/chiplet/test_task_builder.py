@@ -23,10 +23,11 @@ class Tasks:
     stride: int = 1
     attends: bool = False
     vertex: int = 0
+    rooted: int = 0
 
     async def begin(self) -> None:
         """Set the builder up for the first vertex."""
-        settings = {"gather": int(self.gather), "attends": int(self.attends)}
+        settings = {"gather": int(self.gather), "attends": int(self.attends), "rooted": self.rooted}
         self.part.set("settings", {**settings, "results": self.results, "stride": self.stride})
         await self.part.pulse("start")
         self.vertex = 0
@@ -50,6 +51,9 @@ class Tasks:
                 brought = scale if self.attends and ends["last"] else random.getrandbits(32)
                 fields = {"mantissa": brought & 0xFFFF, "exponent": brought >> 16 & 31, "reserved": brought >> 21}
                 self.part.drive("rows", [{**row, "scale": fields}])
+                if self.rooted and coefficient == Coefficient.SELF:
+                    power = SCALE.unpack(scale)["exponent"] % 16
+                    scalar = ((scalar << power) + (1 << 15)) % (1 << 16) - (1 << 15)
             else:
                 self.part.drive("features", [{"data": data, "mask": mask, "tile": random.getrandbits(8), **ends}])
             self.wanted.append(
@@ -102,6 +106,7 @@ async def vertices_get_their_addresses_and_factors(dut: Any, gather: bool, idle:
     for stride in range(1, config().max_beats + 1):
         tasks.stride = stride
         tasks.results = tasks.part.random.getrandbits(config().beat_address_width)
+        tasks.rooted = tasks.part.random.getrandbits(1)
         await tasks.begin()
         for _ in range(25):
             tasks.send(tasks.part.random.choice((1, 1, 2, 5)))
