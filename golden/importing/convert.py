@@ -101,7 +101,7 @@ def convert(path: str, layers: Sequence[Layer], options: Options) -> Converted:
     found = [
         InputError(f"{path}, {layer.name}" if layer.name else path, what, expected)
         for layer in layers
-        for what, expected in _faults(layer)
+        for what, expected in _faults(layer, options)
     ]
     if found:
         raise RefusalsError(found)
@@ -119,15 +119,14 @@ def convert(path: str, layers: Sequence[Layer], options: Options) -> Converted:
     return Converted(FloatModel(tuple(step.layer for step in joined)), tuple(step.name for step in joined))
 
 
-def _faults(layer: Layer) -> Iterator[tuple[str, str]]:
+def _faults(layer: Layer, options: Options) -> Iterator[tuple[str, str]]:
     """Yield what the machine does not compute, and what it would."""
     match layer.operation:
-        case SAGEConv(_, root, aggregation):
-            if aggregation == "max":
-                yield "takes the maximum of the neighbours", "aggr='mean' or 'sum'"
-            elif root is not None:
-                what = "has a weight of its own for the node (root_weight=True)"
-                yield what, "SAGEConv(..., root_weight=False)"
+        case SAGEConv(aggregation="max"):
+            yield "takes the maximum of the neighbours", "aggr='mean' or 'sum'"
+        case SAGEConv(_, root, "mean") if root is not None and options.self_loops:
+            what = "has a weight of its own for the node (root_weight=True) beside a self loop in the mean"
+            yield what, "training without add_self_loops, or with root_weight=False"
         case GATConv(residual=residual) if residual is not None:
             yield "adds the node's own row to attention (residual=True)", "GATConv(..., residual=False)"
 
@@ -167,10 +166,13 @@ def _layer(operation: Operation, options: Options) -> FloatLayer:
             return FloatLayer(weight, bias, reach=Reach.NODE)
         case GCNConv(linear):
             return FloatLayer(linear.weight, linear.bias)
-        case SAGEConv(linear, _, aggregation):
+        case SAGEConv(linear, root, aggregation):
             model = Model.SAGE if aggregation == "mean" else Model.GIN
-            # -1 leaves the node itself out, and a self loop adds it once more.
-            return FloatLayer(linear.weight, linear.bias, model, float(options.self_loops) - 1)
+            # -1 leaves the node itself out, and a self loop adds it once more: beside a matrix of its own, to that.
+            eps = float(options.self_loops) - 1
+            if root is not None and options.self_loops:
+                root, eps = root + linear.weight, -1
+            return FloatLayer(linear.weight, linear.bias, model, eps, root=root)
         case GINConv(stages, eps):
             linear = stages[0].linear
             return FloatLayer(linear.weight, linear.bias, Model.GIN, eps + options.self_loops)
@@ -199,7 +201,8 @@ def _folded(step: _Step, norm: Norm) -> FloatLayer:
         scale[step.heads.places()], shift[step.heads.places()] = norm.scale, norm.shift
         norm = Norm(scale, shift)
     linear = norm.behind(Linear(layer.weight, layer.bias))
-    return replace(layer, weight=linear.weight, bias=linear.bias)
+    root = None if layer.root is None else norm.behind(Linear(layer.root, layer.bias)).weight
+    return replace(layer, weight=linear.weight, bias=linear.bias, root=root)
 
 
 def _inside(operation: Operation) -> Iterator[Linear | Norm | str]:

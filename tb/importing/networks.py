@@ -177,7 +177,7 @@ NETWORKS: Mapping[str, Network] = {
         {"act_first": True},
         "gcn linear gcn linear",
     ),
-    "sage-directed": Network("karate-directed", lambda f, c: GraphSAGE(f, 8, 2, c)),
+    "sage-directed": Network("karate-directed", lambda f, c: GraphSAGE(f, 8, 2, c), {}, "sage sage"),
     "sage-max-directed": Network(
         "karate-directed", lambda f, c: GraphSAGE(f, 8, 2, c, aggr="max"), {"aggregation": "max"}
     ),
@@ -224,7 +224,10 @@ NETWORKS: Mapping[str, Network] = {
         "sage sage linear",
     ),
     "graph-conv-directed": Network(
-        "karate-directed", lambda f, c: _chain(conv1=pyg.GraphConv(f, 8), conv2=pyg.GraphConv(8, c, aggr="add"))
+        "karate-directed",
+        lambda f, c: _chain(conv1=pyg.GraphConv(f, 8), conv2=pyg.GraphConv(8, c)),
+        {},
+        "gin gin",
     ),
     "gcn-mean-molecules": Network(
         "synthetic:molecules,graphs=100",

@@ -43,7 +43,7 @@ def rootless(*widths: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("arrays", "options", "message"),
     [
-        (sage("s", 2, 2), {}, r"s: has a weight of its own for the node \(root_weight=True\); expected SAGEConv\(...,"),
+        (sage("s", 2, 2), {"self_loops": True}, r"s: has a weight of its own .* beside a self loop in the mean;"),
         (
             linear("s.lin_l", 2, 2),
             {"aggregation": "max"},
@@ -134,6 +134,23 @@ def test_an_activation_behind_an_activation_is_a_layer_unless_it_changes_nothing
 def test_a_perceptron_that_ends_a_network_with_an_activation_keeps_it(tmp_path: Path) -> None:
     network = read(tmp_path, gin("conv1", 34, 4, 2), plain_last=False).converted().network
     assert [layer.activation for layer in network.layers] == ["relu", "relu"]
+
+
+@pytest.mark.parametrize("loops", [False, True])
+@pytest.mark.parametrize("before", ["gcn", "gat"])
+def test_a_matrix_of_the_nodes_own(tmp_path: Path, loops: bool, before: str) -> None:
+    first = gcn("conv1", 34, 6) if before == "gcn" else gat("conv1", 34, 3, 2, bias=6)
+    conv, norm = sage("conv2", 6, 4), batch_norm("bn2", 4)
+    options = {"order": ("conv1", "conv2", "bn2"), "aggregation": "sum"}
+    found = read(tmp_path, first | conv | norm, self_loops=loops, **options).converted().network
+    assert names_of(read(tmp_path, first | conv | norm, **options)) == [before, "gin"]
+    alone = read(tmp_path, first | linear("conv2", 6, 4), order=("conv1", "conv2")).converted().network
+    hidden = alone.forward(KARATE)[0][1][:, found.layers[1].weight.any(axis=1)]
+    adjacency = KARATE.adjacency.toarray() + np.eye(KARATE.nodes) * loops
+    rows = adjacency @ hidden @ conv["conv2.lin_l.weight"].T + hidden @ conv["conv2.lin_r.weight"].T
+    scale = norm["bn2.weight"] / np.sqrt(norm["bn2.running_var"] + 1e-5)
+    rows = (rows + conv["conv2.lin_l.bias"] - norm["bn2.running_mean"]) * scale + norm["bn2.bias"]
+    np.testing.assert_allclose(found.forward(KARATE)[-1][1], rows, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("concat", [True, False])
