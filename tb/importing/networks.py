@@ -213,6 +213,7 @@ NETWORKS: Mapping[str, Network] = {
         "karate", lambda f, c: GAT(f, 8, 2, c, heads=2, bias=False), {"heads": "mean"}, "gat gat linear"
     ),
     "gat-one-karate": Network("karate", lambda f, c: GAT(f, 8, 2, c), {}, "gat gat linear"),
+    "gat-eight-karate": Network("karate", lambda f, c: GAT(f, 32, 2, c, heads=8), {}, "gat gat linear"),
     "gcn-deep-digits": Network(
         "digits", lambda f, c: GCN(f, 16, 8, c, norm="batch_norm", dropout=0.1), {}, " ".join(["gcn"] * 8)
     ),
