@@ -358,7 +358,7 @@ def attend(graph: Graph, combined: Int16Array, layer: QuantisedLayer) -> Int16Ar
     results = np.zeros_like(combined)
     for head in range(heads.heads):
         columns = slice(heads.block(head).start, heads.block(head).stop)
-        sums, counts = attention_sums(graph, combined[:, columns], slopes, layer.attention.margin)
+        sums, counts = attention_sums(graph, combined[:, columns], slopes, layer.attention.margins[head])
         scales, bias = reciprocals(counts), layer.biases[columns]
         bias = np.zeros_like(bias) if layer.activation == Activation.DNP else bias
         results[:, columns] = requantise(

@@ -227,7 +227,7 @@ def outline(network: FloatModel, graph: Graph, *, core: ProcessorConfig | None =
     for number, given in enumerate(network.layers):
         weights, biases = np.zeros(given.weight.shape, np.int16), np.zeros(given.f_out, np.int32)
         self_weight, neighbour_weight, _ = _members(given)
-        attention = Attention(given.attention.heads, 1) if given.attention else None
+        attention = Attention(given.attention.heads, (1,) * given.attention.heads.heads) if given.attention else None
         root = RootWeights(weights, 0) if given.root is not None else None
         layer = QuantisedLayer(
             weights, biases, 0, 0, _activation(given), self_weight, neighbour_weight, attention, root

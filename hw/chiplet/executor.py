@@ -6,7 +6,6 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import bits_for, exact_log2
 
 from contracts import COMMAND_BYTES, DIGIT_BITS, DIGIT_FEATURES, ROW_BYTES, Activation, Combination, Opcode
-from contracts.scale import MANTISSA_FRACTION
 from contracts.weights import GRANULE
 from hw.chiplet.gather import gather_settings
 from hw.chiplet.layer_sizes import WORDS_OF_GRANULE, LayerSizes
@@ -288,7 +287,6 @@ class Executor(wiring.Component):
         mode = Mux(adds, Mode.DIGITS, Mux(combine.sparse, Mode.SPARSE, Mode.DENSE))
         padded = (sizes.granules << exact_log2(GRANULE // config.lanes)) - 1
         blocks = combined + combine.first_granule * beats_of_granule
-        shift = Mux(digits, MANTISSA_FRACTION, combine.shift)
         m.d.sync += [
             settings.f_in.eq(sizes.f_in),
             settings.f_out.eq(sizes.f_out),
@@ -296,7 +294,7 @@ class Executor(wiring.Component):
             settings.chunk_shift.eq(sizes.chunk_shift),
             settings.mode.eq(Mux(gathers, Mode.GATHER, mode)),
             settings.digits.eq(digits),
-            settings.shift.eq(Mux(gathers, aggregate.shift, shift)),
+            settings.shift.eq(Mux(gathers, aggregate.shift, combine.shift)),
             settings.relu.eq(gathers & (aggregate.activation == Activation.RELU)),
             settings.bias.eq(gathers & (aggregate.activation != Activation.DNP)),
             settings.attends.eq(attends),

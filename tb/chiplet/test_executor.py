@@ -125,7 +125,7 @@ def combine_step(fields: dict[str, int], at: dict[str, int], settings: Step, csr
     settings["mode"] = number(Mode.SPARSE if sparse else Mode.DENSE)
     stride, first = granules(f_out), 0
     if kind == Combination.DIGITS:
-        settings |= {"digits": 1, "shift": 15}
+        settings["digits"] = 1
         stride, first = fields["row_granules"], fields["first_granule"]
     if kind == Combination.SUM:
         del settings["f_in"], settings["chunk_shift"]
@@ -139,7 +139,7 @@ def combine_step(fields: dict[str, int], at: dict[str, int], settings: Step, csr
     if distance and kind != Combination.SUM:
         csr |= {"words": 0, "stride": 0}
         step |= {"route": number(Route.SOURCES), "task_settings": task | {"gather": 1}}
-        gather = {"first_vertex": 0, "first_source": 0, "combined": beats(at["features"])}
+        gather = {"own": beats(at["features"]), "first_own": 0}
         gather |= {"stride": distance * beats_of_granule, "last_beat": (fields["f_in"] - 1) // pe.elements}
         step["gather_settings"] = gather
     return step | {"csr": csr}
@@ -410,7 +410,7 @@ async def a_command_without_vertices_ends_at_once(dut: Any) -> None:
 async def addresses_that_are_not_used_are_not_checked(dut: Any) -> None:
     """Name no offsets to a dense command, and no own rows to one that has none."""
     executor = await make(dut)
-    fields = {"sparse": 0, "kind": 0, "feature_offsets": 0xFFFFFFFF}
+    fields = {"sparse": 0, "kind": 0, "f_in": 1, "feature_offsets": 0xFFFFFFFF}
     await executor.run(Opcode.COMBINE, command(executor.part, Opcode.COMBINE) | fields)
     fields = {"rooted": 0, "own": 0xFFFFFFFF}
     await executor.run(Opcode.AGGREGATE, command(executor.part, Opcode.AGGREGATE) | fields)
