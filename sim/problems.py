@@ -18,6 +18,7 @@ from golden.model.quantise import quantise
 __all__ = [
     "CORNERS",
     "DIRECTED",
+    "attention_network",
     "attention_problem",
     "corner_graph",
     "directed_graph",
@@ -116,7 +117,14 @@ def random_problem(
 def attention_problem(
     graph: Graph, shapes: Sequence[tuple[int, int]], seed: int, *, slope: float = 0.2, spread: float = 1.0
 ) -> Problem:
-    """Quantised network of attention layers with random weights; a dense layer takes the mean of the last heads.
+    """Quantised `attention_network`."""
+    return quantise(attention_network(graph, shapes, seed, slope=slope, spread=spread), graph)
+
+
+def attention_network(
+    graph: Graph, shapes: Sequence[tuple[int, int]], seed: int, *, slope: float = 0.2, spread: float = 1.0
+) -> FloatModel:
+    """Network of attention layers with random weights; a dense layer takes the mean of the last heads.
 
     Parameters
     ----------
@@ -139,7 +147,7 @@ def attention_problem(
         heads, width = Heads(*shape), outputs
     assert heads
     layers.append(merged(heads, random.normal(size=heads.channels), mean=True))
-    return quantise(FloatModel(tuple(layers)), graph)
+    return FloatModel(tuple(layers))
 
 
 def rooted_problem(graph: Graph, model: Model, widths: Sequence[int], seed: int) -> Problem:
