@@ -11,7 +11,7 @@ from golden.model.float_model import FloatLayer, FloatModel, Reach
 from golden.model.network import Problem
 from golden.model.quantise import quantise
 
-__all__ = ["batch", "deep", "mixed", "network", "readout", "rooted"]
+__all__ = ["Form", "batch", "deep", "mixed", "network", "readout", "rooted"]
 
 #: A layer of a network: model, eps, reach, width, activation.
 Form = tuple[Model, float, Reach, int, str | None]

@@ -22,7 +22,7 @@ from sim.problems import CORNERS, corner_graph, random_graph
 from sim.runner.jobs import Job, Settings, mismatches
 from sim.runner.run import run_jobs
 from tb.chiplet.test_chiplet import with_command, with_word
-from tb.runner.networks import batch, network
+from tb.runner.networks import Form, batch, network
 from tb.runner.test_networks import MACHINES, MEMORIES
 
 #: Weights whose sums with 1 are 0, less, or have a factor.
@@ -39,11 +39,18 @@ def weighted(graph: Graph, seed: int, *, signed: bool = False) -> Graph:
 
 def gcn(graph: Graph, seed: int, *widths: int) -> Problem:
     """Return layers of a GCN with a dense one between; a readout at the end if the graph is a batch."""
-    layers = [(Model.GCN, 0.0, Reach.GRAPH, width, RELU) for width in widths]
+    layers: list[Form] = [(Model.GCN, 0.0, Reach.GRAPH, width, RELU) for width in widths]
     layers.insert(1, (Model.GCN, 0.0, Reach.NODE, 7, RELU))
     if graph.graph_of is not None:
         layers.append((Model.SAGE, 0.0, Reach.MEMBERS, 3, RELU))
     return quantise(network(seed, graph.feature_count, layers), graph)
+
+
+def sums(graph: Graph, seed: int) -> Problem:
+    """Return weighted sums of the neighbours, alone and beside a root weight, as those of GraphConv."""
+    forms: list[Form] = [(Model.GIN, -1.0, Reach.GRAPH, 9, RELU), (Model.GIN, -1.0, Reach.GRAPH, 6, None)]
+    plain = network(seed, graph.feature_count, forms)
+    return quantise(plain.changed(root=[None, np.random.default_rng(seed).normal(size=(9, 6))]), graph)
 
 
 def extreme(seed: int) -> Problem:
@@ -80,9 +87,11 @@ def cases(*, ring: bool) -> Iterator[Case]:
         graph = corner_graph(name, 5, (1.0, 0.4)[n % 2], n)
         yield Case(name, gcn(weighted(graph, n, signed=n % 2 == 1), n, 9, 4), settings=MEMORIES[n % 2])
     for n, placement in enumerate(("tiles", "communities") if ring else ("tiles",)):
-        graph = weighted(random_graph(n, 60, 400, 12, 0.3), n, signed=bool(n))
+        graph = weighted(random_graph(n, 150, 600, 12, 0.3), n, signed=bool(n))
         # Wider than the weights that the machine holds at once.
         yield Case(f"random, {placement}", gcn(graph, n, 16, 40, 5), placement, MEMORIES[1])
+    graph = weighted(corner_graph("star", 5, 1.0, 3), 5, signed=True)
+    yield Case("sums", sums(graph, 3), "communities" if ring else "tiles", MEMORIES[1])
     yield Case("extreme weights", extreme(7), settings=MEMORIES[1])
     yield Case("batch", gcn(weighted(batch(1, 9, 4), 3), 3, 6, 5))
 
