@@ -148,6 +148,6 @@ def test_a_topology_is_whole() -> None:
         ({"apart": True, "fraction": -1}, "has weights of -1 fraction bits"),
     ):
         with pytest.raises(InputError, match=message):
-            Topology(graph, one, one, **arguments)  # type: ignore[arg-type]
+            Topology(graph, one, one, **arguments)
     with pytest.raises(InputError, match="has weights of 1 fraction bits"):
         Topology(graph.unweighted, one, one, fraction=1)
