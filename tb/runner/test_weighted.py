@@ -48,7 +48,7 @@ def gcn(graph: Graph, seed: int, *widths: int) -> Problem:
 
 def sums(graph: Graph, seed: int) -> Problem:
     """Return weighted sums of the neighbours, alone and beside a root weight, as those of GraphConv."""
-    forms = [Form(9, Model.GIN, -1), Form(6, Model.GIN, root=True)]
+    forms = [Form(9, Model.GIN, -1.0), Form(6, Model.GIN, root=True)]
     return quantise(random_network(seed, graph.feature_count, forms), graph)
 
 
