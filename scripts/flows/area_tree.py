@@ -80,7 +80,7 @@ def _short(cells: Mapping[str, str], modules: Mapping[str, Any]) -> dict[str, An
     """Return the instances of a module, and how many cells of each type it has besides."""
     return {
         "parts": {at: kind for at, kind in cells.items() if _hardware(kind, modules)},
-        "cells": Counter(kind for kind in cells.values() if kind not in modules),
+        "cells": Counter(kind for kind in cells.values() if not _hardware(kind, modules)),
     }
 
 

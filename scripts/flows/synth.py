@@ -258,8 +258,8 @@ def _by_modules(component: Any, modules: Mapping[str, Any], module: str, title: 
 
 def folder_of(module: str, model: str, *how: str) -> Path:
     """Return the folder of what is made from `model`, also by the commands `how`; it exists."""
-    how = digest(model, PREPARE, LARGE_MAPPING, *USUAL_OPTIONS, *LARGE_OPTIONS, *(how or (ECP5.flat,)))
-    folder = BUILD / "synth" / f"{module}-{how}"
+    name = digest(model, PREPARE, LARGE_MAPPING, *USUAL_OPTIONS, *LARGE_OPTIONS, *how)
+    folder = BUILD / "synth" / f"{module}-{name}"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
