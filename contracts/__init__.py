@@ -5,7 +5,7 @@ and constant from here. Byte order is little-endian throughout; a *line* is 64 b
 every region of an image; a *row* of dense features is padded with zeros to a multiple of 32 bytes.
 """
 
-from contracts.codes import Activation, Error, Flow, Model, Opcode, PacketKind, Policy, RegionKind, Token
+from contracts.codes import Activation, Combination, Error, Flow, Model, Opcode, PacketKind, Policy, RegionKind, Token
 from contracts.formats import (
     BATCH,
     COMMANDS,
@@ -30,6 +30,8 @@ __all__ = [
     "COMMANDS",
     "COMMAND_BYTES",
     "COMPLETION",
+    "DIGIT_BITS",
+    "DIGIT_FEATURES",
     "EDGE_WEIGHTED",
     "HEADER",
     "LINE_BYTES",
@@ -47,6 +49,7 @@ __all__ = [
     "VERSION",
     "VID_BITS",
     "Activation",
+    "Combination",
     "Error",
     "Field",
     "Flow",
@@ -71,5 +74,9 @@ VID_BITS = 32
 VALUE_BITS = 16
 #: Width of a combination sum.
 ACCUMULATOR_BITS = 48
+#: Bits of the digits of a combination sum, the lowest first; the last one is signed.
+DIGIT_BITS = (14, 14, 16)
+#: Most features whose sums have so many bits.
+DIGIT_FEATURES = (1 << sum(DIGIT_BITS) - 1 - 2 * (VALUE_BITS - 1)) - 1
 #: Width of an aggregation sum and of the elements of a partial-sum packet.
 PARTIAL_BITS = 32

@@ -2,7 +2,18 @@
 
 from enum import IntEnum
 
-__all__ = ["Activation", "Error", "Flow", "Model", "Opcode", "PacketKind", "Policy", "RegionKind", "Token"]
+__all__ = [
+    "Activation",
+    "Combination",
+    "Error",
+    "Flow",
+    "Model",
+    "Opcode",
+    "PacketKind",
+    "Policy",
+    "RegionKind",
+    "Token",
+]
 
 
 class _Documented(IntEnum):
@@ -31,6 +42,14 @@ class Activation(_Documented):
     NONE = 0, "results as they are"
     RELU = 1, "negative results become 0"
     DNP = 2, "no bias, Q3.12 results; the neural chip adds the bias and looks up its table"
+
+
+class Combination(_Documented):
+    """What a COMBINE does: a layer with more features than rows of weights is combined in blocks of features."""
+
+    WHOLE = 0, "features times weights, times s_src, first rounding point"
+    DIGITS = 1, "features times weights, not rounded: each sum as three digits of 14, 14 and 16 bits, a row each"
+    SUM = 2, "features are rows of digits, which are added up; then times s_src, first rounding point"
 
 
 class Opcode(_Documented):
@@ -111,6 +130,7 @@ class RegionKind(_Documented):
         "of every tile, each from a line on: u32 x (vertices + 1) offsets and u32 x edges with positions as sources, "
         "Scale x vertices s_dst, and for each distance of combined rows u32 x positions places",
     )
+    DIGITS = 26, "i16 rows x vertices: working space for the digits of a layer that is combined in blocks of features"
 
 
 class PacketKind(_Documented):

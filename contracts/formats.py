@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from contracts.codes import Activation, Error, Model, Opcode, PacketKind, RegionKind, Token
+from contracts.codes import Activation, Combination, Error, Model, Opcode, PacketKind, RegionKind, Token
 from contracts.layout import Field, Layout
 
 __all__ = [
@@ -145,18 +145,24 @@ COMMANDS: dict[Opcode, Layout] = {
     Opcode.COMBINE: _command(
         Opcode.COMBINE,
         [
-            _u("f_in", 32, "features of a vertex"),
+            _u("f_in", 32, "features of a vertex; SUM does not use it"),
             _u("f_out", 16, "combined features of a vertex"),
             _u("shift", 6, "first rounding point: right shift before the exponent of s_src is added"),
             _u("sparse", 1, "1: features are sparse entries, 0: dense rows"),
-            _u("reserved0", 9, "written as 0"),
+            Field("kind", 2, "what is combined, and into what", enum=Combination),
+            _u("reserved0", 7, "written as 0"),
             _u("vertices", 32, "number of vertices"),
             _u("entries", 32, "length of the sparse features, in entries"),
             _line("features", "dense rows or sparse entries"),
             _line("feature_offsets", "first entry of every vertex, if sparse"),
             _line("scales", "s_src"),
-            _line("combined", "row 0 of the combined rows"),
+            _line("combined", "row 0 of the combined rows, or of the rows of digits"),
             _u("first_row", 32, "row of the first vertex"),
+            _u(
+                "row_granules", 13, "with DIGITS, length of a vertex's row of digits of all blocks, in granules; else 0"
+            ),
+            _u("first_granule", 12, "with DIGITS, where the three rows of this block begin in it; each is padded"),
+            _u("distance", 13, "of dense rows of features, in granules; 0: that of f_in, rows follow each other"),
         ],
     ),
     Opcode.AGGREGATE: _command(

@@ -10,11 +10,9 @@ from scipy import sparse
 
 from contracts import VID_BITS
 from contracts.errors import InputError
+from golden.canonical import BoolArray, FloatWeights, IntArray, canonical_features, canonical_rows
 
-__all__ = ["BoolArray", "Graph", "IntArray", "canonical_rows"]
-
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
+__all__ = ["BoolArray", "FloatWeights", "Graph", "IntArray"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +38,14 @@ class Graph:
         Number of classes.
     train, validation, test
         bool [nodes], disjoint parts of the nodes.
+    edge_weight
+        float32 [edge_count], finite; None: every edge counts once.
+    graph_of
+        int64 [nodes] of a batch of small graphs: VID of the *graph vertex* of the node's small graph, -1 for the graph
+        vertices themselves. A graph vertex has no edges and zero features; its label and its part of the split are
+        those of its small graph. The nodes of small graphs have neither. None: one graph.
+    notes
+        A line for each thing that its maker left out and a user should know.
 
     Raises
     ------
@@ -56,11 +62,16 @@ class Graph:
     train: BoolArray
     validation: BoolArray
     test: BoolArray
+    edge_weight: FloatWeights | None = None
+    graph_of: IntArray | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self._check_types()
         self._check_rows()
+        self._check_weights()
         self._check_nodes()
+        self._check_batch()
 
     def _check_types(self) -> None:
         for field, kind in (("offsets", np.int64), ("edges", np.int64), ("labels", np.int64)):
@@ -92,6 +103,15 @@ class Graph:
         if (self.edges == rows).any():
             self._refuse("edges", f"row {rows[np.argmax(self.edges == rows)]} has itself", "no self loops")
 
+    def _check_weights(self) -> None:
+        weights = self.edge_weight
+        if weights is None:
+            return
+        if getattr(weights, "dtype", None) != np.float32 or weights.shape != (self.edge_count,):
+            self._refuse("edge_weight", f"is {_kind(weights)}", f"float32 [{self.edge_count}]")
+        if not np.isfinite(weights).all():
+            self._refuse("edge_weight", "has a value that is not finite", "finite numbers")
+
     def _check_nodes(self) -> None:
         values = self.features
         if sparse.issparse(values):
@@ -117,6 +137,34 @@ class Graph:
                 self._refuse(field, f"is {_kind(mask)}", f"bool [{self.nodes}]")
         if (self.train & self.validation | self.train & self.test | self.validation & self.test).any():
             self._refuse("split", "puts a node into two parts", "disjoint training, validation and test nodes")
+
+    def _check_batch(self) -> None:
+        graph_of = self.graph_of
+        if graph_of is None:
+            return
+        if not isinstance(graph_of, np.ndarray) or graph_of.dtype != np.int64 or graph_of.shape != (self.nodes,):
+            self._refuse("graph_of", f"is {_kind(graph_of)}", f"int64 [{self.nodes}]")
+        head = graph_of == -1
+        wrong = ~head & ((graph_of < 0) | (graph_of >= self.nodes))
+        wrong[~wrong] = ~head[~wrong] & ~head[graph_of[~wrong]]
+        if wrong.any():
+            node = int(np.argmax(wrong))
+            self._refuse("graph_of", f"node {node} belongs to {graph_of[node]}", "VIDs of graph vertices, or -1")
+        lone = head & (np.bincount(graph_of[~head], minlength=self.nodes) == 0)
+        if lone.any():
+            self._refuse("graph_of", f"graph vertex {np.argmax(lone)} has no nodes", "at least one node of each")
+        crosses = (graph_of[self.edges] != graph_of[self.destinations]) | head[self.edges]
+        if crosses.any():
+            edge = int(np.argmax(crosses))
+            what = f"{self.edges[edge]} -> {self.destinations[edge]} joins two small graphs or a graph vertex"
+            self._refuse("edges", what, "edges within the small graphs of a batch")
+        rows = abs(self.features[np.flatnonzero(head)])
+        if rows.sum():
+            self._refuse("features", "of a graph vertex are not zero", "zero features of graph vertices")
+        parts = (self.labels >= 0) | self.train | self.validation | self.test
+        if (parts & ~head).any():
+            what = f"node {np.argmax(parts & ~head)} of a small graph has a label or is in the split"
+            self._refuse("graph_of", what, "labels and split of graph vertices only")
 
     def _refuse(self, field: str, what: str, expected: str) -> None:
         raise InputError(f"graph {self.name}, {field}", what, expected)
@@ -147,6 +195,16 @@ class Graph:
         return np.repeat(np.arange(self.nodes, dtype=np.int64), self.degrees)
 
     @cached_property
+    def graph_vertices(self) -> IntArray:
+        """int64, VIDs of the graph vertices of a batch, ascending; empty for one graph."""
+        return np.flatnonzero(self.graph_of == -1) if self.graph_of is not None else np.zeros(0, dtype=np.int64)
+
+    @cached_property
+    def answers(self) -> IntArray:
+        """int64, VIDs whose results are asked for, ascending: graph vertices of a batch, else all nodes."""
+        return np.arange(self.nodes) if self.graph_of is None else self.graph_vertices
+
+    @cached_property
     def adjacency(self) -> Any:
         """``scipy.sparse.csr_array`` int64 [nodes, nodes] of ones: row destination, column source."""
         ones = np.ones(self.edge_count, dtype=np.int64)
@@ -157,6 +215,14 @@ class Graph:
         """Whether every edge has its reverse."""
         order = np.lexsort((self.destinations, self.edges))
         return bool((self.edges[order] == self.destinations).all() and (self.destinations[order] == self.edges).all())
+
+    @cached_property
+    def symmetrised(self) -> "Graph":
+        """The graph with the reverse of every edge; itself if it is symmetric."""
+        if self.symmetric:
+            return self
+        ends = np.concatenate([self.edges, self.destinations]), np.concatenate([self.destinations, self.edges])
+        return Graph.from_edges(self.name, self.nodes, *ends)
 
     def require_symmetric(self, purpose: str) -> None:
         """Refuse a graph with an edge that has no reverse.
@@ -189,16 +255,54 @@ class Graph:
         if place.shape != (self.nodes,) or not np.array_equal(np.sort(place), np.arange(self.nodes)):
             self._refuse("placement", f"is {_kind(place)}", f"a permutation of 0..{self.nodes - 1}")
         old = np.argsort(place)
-        offsets, edges = canonical_rows(self.nodes, place[self.edges], place[self.destinations])
+        rows = canonical_rows(self.nodes, place[self.edges], place[self.destinations], self.edge_weight)
+        # The last place of `moved` is that of -1.
+        moved = np.append(place, -1)
         return replace(
             self,
-            offsets=offsets,
-            edges=edges,
+            offsets=rows.offsets,
+            edges=rows.edges,
+            edge_weight=rows.weights,
+            graph_of=None if self.graph_of is None else moved[self.graph_of[old]],
             features=self.features[old],
             labels=self.labels[old],
             train=self.train[old],
             validation=self.validation[old],
             test=self.test[old],
+        )
+
+    def part(self, vertices: npt.ArrayLike) -> Self:
+        """Graph of some nodes that no others are joined to; they keep their order.
+
+        Parameters
+        ----------
+        vertices
+            int, VIDs in ascending order.
+
+        Raises
+        ------
+        InputError
+            If an edge leads from another node into one of them, or a small graph's nodes are not all there.
+        """
+        chosen = np.asarray(vertices, dtype=np.int64)
+        # The last place of `moved` is that of -1.
+        moved = np.full(self.nodes + 1, -1, dtype=np.int64)
+        moved[chosen] = np.arange(chosen.size)
+        inside = moved[self.destinations] >= 0
+        edges = moved[self.edges[inside]]
+        if (edges < 0).any():
+            self._refuse("part", f"has an edge from node {self.edges[inside][edges < 0][0]}, which is not in it", "all")
+        return replace(
+            self,
+            offsets=np.concatenate([[0], np.cumsum(self.degrees[chosen])]),
+            edges=edges,
+            features=self.features[chosen],
+            labels=self.labels[chosen],
+            train=self.train[chosen],
+            validation=self.validation[chosen],
+            test=self.test[chosen],
+            edge_weight=None if self.edge_weight is None else self.edge_weight[inside],
+            graph_of=None if self.graph_of is None else moved[self.graph_of[chosen]],
         )
 
     @classmethod
@@ -216,8 +320,13 @@ class Graph:
         validation: npt.ArrayLike | None = None,
         test: npt.ArrayLike | None = None,
         symmetrise: bool = False,
+        edge_weight: npt.ArrayLike | None = None,
+        graph_of: npt.ArrayLike | None = None,
+        notes: tuple[str, ...] = (),
     ) -> Self:
         """Graph of an edge list in any order; self loops and duplicates are dropped.
+
+        Weights of duplicates are added. A note says if self loops with a weight were dropped.
 
         Parameters
         ----------
@@ -232,7 +341,11 @@ class Graph:
         train, validation, test
             bool [nodes], default none.
         symmetrise
-            Add the reverse of every edge.
+            Add the reverse of every edge, with the same weight.
+        edge_weight
+            Numbers [edges], converted to float32; default: every edge counts once.
+        graph_of, notes
+            As for the class.
 
         Raises
         ------
@@ -248,9 +361,15 @@ class Graph:
                 worst = end.min() if end.min() < 0 else end.max()
                 raise InputError(f"graph {name}, edges", f"has the node {worst}", f"nodes in 0..{nodes - 1}")
         source, destination = (end.astype(np.int64) for end in ends)
+        weights = None if edge_weight is None else np.asarray(edge_weight)
+        if weights is not None and (weights.shape != source.shape or weights.dtype.kind not in "biuf"):
+            raise InputError(f"graph {name}, edge_weight", f"is {_kind(weights)}", f"numbers [{source.size}]")
+        if weights is not None and (loops := int(np.count_nonzero(source == destination))):
+            notes += (f"{name}: {loops} self loops with their weights are dropped; a layer counts the node itself",)
         if symmetrise:
             source, destination = np.concatenate([source, destination]), np.concatenate([destination, source])
-        offsets, edges = canonical_rows(nodes, source, destination)
+            weights = None if weights is None else np.concatenate([weights, weights])
+        rows = canonical_rows(nodes, source, destination, weights)
         known = np.full(nodes, -1, dtype=np.int64) if labels is None else np.asarray(labels)
         if known.dtype.kind not in "iu":
             raise InputError(f"graph {name}, labels", f"is {_kind(known)}", "integers")
@@ -260,36 +379,18 @@ class Graph:
         ]
         return cls(
             name=name,
-            offsets=offsets,
-            edges=edges,
-            features=_features(np.ones((nodes, 1)) if features is None else features),
+            offsets=rows.offsets,
+            edges=rows.edges,
+            features=canonical_features(np.ones((nodes, 1)) if features is None else features),
             labels=known,
             classes=max(int(known.max(initial=-1)) + 1, 1) if classes is None else classes,
             train=masks[0],
             validation=masks[1],
             test=masks[2],
+            edge_weight=rows.weights,
+            graph_of=None if graph_of is None else np.asarray(graph_of),
+            notes=notes,
         )
-
-
-def canonical_rows(nodes: int, sources: IntArray, destinations: IntArray) -> tuple[IntArray, IntArray]:
-    """Offsets and edges of canonical CSR rows, one a destination, without self loops and duplicates."""
-    keep = sources != destinations
-    keys = np.unique(destinations[keep] * max(nodes, 1) + sources[keep])
-    rows, edges = np.divmod(keys, max(nodes, 1))
-    offsets = np.zeros(nodes + 1, dtype=np.int64)
-    np.cumsum(np.bincount(rows, minlength=nodes), out=offsets[1:])
-    return offsets, edges.astype(np.int64)
-
-
-def _features(values: Any) -> Any:
-    # An overflow becomes infinite and is refused as such.
-    with np.errstate(over="ignore"):
-        if not sparse.issparse(values):
-            return np.asarray(values).astype(np.float32)
-        rows = sparse.csr_array(values).astype(np.float32)
-    rows.sum_duplicates()
-    rows.eliminate_zeros()
-    return rows
 
 
 def _kind(value: Any) -> str:

@@ -3,7 +3,7 @@
 from contracts.weights import WeightRoom
 from golden.image_format import PART_ROWS, Image, Region, row_bytes
 from golden.model.network import Problem
-from golden.program.chiplet import Owned, chiplet_image
+from golden.program.chiplet import Owned, by_topology, chiplet_image
 
 __all__ = ["PART_ROWS", "Image", "Region", "build_image", "row_bytes"]
 
@@ -23,4 +23,5 @@ def build_image(problem: Problem, weight_room: WeightRoom | None = None) -> Imag
     InputError
         If it would be larger than 2^32 lines.
     """
-    return chiplet_image(problem, Owned.whole(problem.graph), [range(problem.graph.nodes)], weight_room=weight_room)
+    owned = by_topology(problem, Owned.whole)
+    return chiplet_image(problem, owned, [range(problem.graph.nodes)], weight_room=weight_room)

@@ -112,12 +112,15 @@ class Image:
         Region table.
     commands
         Command list; empty if the image was read from bytes.
+    written
+        Places in the region table of what the host writes; the others are working space. Empty if it was read.
     """
 
     data: bytes
     header: Mapping[str, int]
     regions: tuple[Region, ...]
     commands: tuple[Command, ...] = ()
+    written: tuple[int, ...] = ()
 
     def region(self, kind: RegionKind, layer: int = 0) -> Region:
         """Region of a kind.

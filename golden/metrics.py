@@ -48,9 +48,9 @@ def useful_operations(problem: Problem, results: Sequence[LayerResult]) -> int:
     results
         Exact rows of every layer; hidden ones are the next layer's input.
     """
-    members = problem.graph.edge_count + problem.graph.nodes
     rows, total = problem.features, 0
-    for layer, result in zip(problem.model.layers, results, strict=True):
+    for layer, topology, result in zip(problem.model.layers, problem.topologies, results, strict=True):
+        members = topology.graph.edge_count + problem.graph.nodes
         nonzero = rows.nnz if sparse.issparse(rows) else int(np.count_nonzero(rows))
         total += (nonzero + members) * layer.f_out
         rows = result.results
@@ -60,15 +60,17 @@ def useful_operations(problem: Problem, results: Sequence[LayerResult]) -> int:
 def compulsory_bytes(problem: Problem) -> Bound:
     """Return the bytes through the memory port if all intermediate data stay on the chip.
 
-    Sparse features count 4 bytes an entry and 4 an offset, dense ones 2 a value; VIDs 4; the offsets of the edges once;
-    weights and results 2 a value without padding; biases 4.
+    Sparse features count 4 bytes an entry and 4 an offset, dense ones 2 a value; VIDs 4; edges and offsets once for
+    all layers that sum the same; weights and results 2 a value without padding; biases 4.
     """
     graph, model = problem.graph, problem.model
     if problem.sparse:
         features = problem.features.nnz * SPARSE_ENTRY.bytes + (graph.nodes + 1) * _WORD_BYTES
     else:
         features = problem.features.size * _VALUE_BYTES
-    edges = (graph.edge_count + graph.nodes + 1) * _WORD_BYTES
+    graphs = dict.fromkeys(topology.graph for topology in problem.topologies)
+    read = [each for each in graphs if each is graph or each.edge_count]
+    edges = sum(each.edge_count + each.nodes + 1 for each in read) * _WORD_BYTES
     weights = sum(layer.weights.size * _VALUE_BYTES + layer.f_out * _WORD_BYTES for layer in model.layers)
     return Bound(features + edges + weights, graph.nodes * model.layers[-1].f_out * _VALUE_BYTES)
 

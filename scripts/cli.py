@@ -35,7 +35,7 @@ MachineChiplets = Annotated[
 Threshold = Annotated[
     int | None,
     typer.Option(
-        help="Degree above which a vertex is a hub, in the first round.  [default: twice the mean, 16 at most]",
+        help="Degree above which a vertex is a hub, in the first round.  [default: a tenth of the vertices are hubs]",
         min=0,
         show_default=False,
     ),
@@ -123,19 +123,30 @@ def run(
             "--c-max", help="Largest community, in vertices.  [default: as large as configured]", show_default=False
         ),
     ] = None,
+    bits: Annotated[int, typer.Option(help="Bits of features and weights: 8 or 16.")] = 16,
+    percentile: Annotated[
+        float, typer.Option(help="Share of the values of a tensor that must fit; larger ones saturate.")
+    ] = 100,
+    session: Annotated[
+        int, typer.Option(help="Runs of graphs one after another while weights stay in memory; 0: none.", min=0)
+    ] = 0,
+    clock: Annotated[
+        float | None, typer.Option(help="Clock in MHz, for graphs a second of a session.", min=0.001)
+    ] = None,
 ) -> None:
     """Run an inference in RTL and compare it bit by bit with the golden model.
 
     Exit status 0 only if every value is the same, 1 if not, 2 if the input cannot be used.
     """
     from golden.locator.schedule import Choice
+    from golden.model.calibration import Calibration
     from scripts.flows import batch as sampled
     from scripts.flows import run as flow
 
     sampling = sampled.Sampling(batch, sampled.parse_fan_out(fanout), order, batches) if batch else None
     request = flow.Request(
         dataset, model, config, chiplets, placement, layers, hidden, seed, activation, model_file, rtl, out, head,
-        sampling, Choice(threshold, step, halving, c_max),
+        sampling, Choice(threshold, step, halving, c_max), Calibration(percentile, bits), session, clock,
     )  # fmt: skip
     _finish(flow.run(request).bit_exact is not False)
 
@@ -204,7 +215,7 @@ def program(
 
 @app.command()
 def islands(
-    dataset: Annotated[str, typer.Argument(help="What `atoll datasets` lists; it must be symmetric.")] = "karate",
+    dataset: Annotated[str, typer.Argument(help="What `atoll datasets` lists.")] = "karate",
     engines: Annotated[int, typer.Option(help="Search engines.", min=1, max=64)] = 4,
     threshold: Threshold = None,
     step: Step = None,

@@ -46,6 +46,8 @@ def _run(given: Mapping[str, Any]) -> Iterator[_Rule]:
     if not given["batch"]:
         for name in ("batches", "fanout", "order"):
             yield name, "without --batch", "--batch ROOTS beside it"
+    if not given["session"]:
+        yield "clock", "without --session", "--session RUNS beside it"
 
 
 def _machine(given: Mapping[str, Any]) -> Iterator[_Rule]:

@@ -13,7 +13,7 @@ from golden.model.float_model import FloatModel
 from golden.model.network import Problem
 from golden.model.quantise import quantise
 
-__all__ = ["CORNERS", "corner_graph", "random_graph", "random_problem"]
+__all__ = ["CORNERS", "DIRECTED", "corner_graph", "directed_graph", "random_graph", "random_problem"]
 
 #: Corner graphs by name: number of nodes and undirected edges as the user might give them.
 CORNERS: dict[str, tuple[int, list[tuple[int, int]]]] = {
@@ -30,6 +30,18 @@ CORNERS: dict[str, tuple[int, list[tuple[int, int]]]] = {
     "duplicate edges": (4, [(0, 1), (1, 0), (0, 1), (2, 3), (2, 3)]),
 }
 
+#: Directed corner graphs by name: number of nodes and edges from source to destination.
+DIRECTED: dict[str, tuple[int, list[tuple[int, int]]]] = {
+    "one way": (2, [(0, 1)]),
+    "into a star": (40, [(n, 0) for n in range(1, 40)]),
+    "out of a star": (40, [(39, n) for n in range(39)]),
+    "acyclic": (20, [(a, b) for b in range(20) for a in range(max(0, b - 4), b)]),
+    "round": (7, [(n, (n + 1) % 7) for n in range(7)]),
+    "all to all others": (14, [(a, b) for a in range(6) for b in range(6, 14)]),
+    "one edge without reverse": (5, [(0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2), (0, 3)]),
+    "isolated nodes": (9, [(1, 3), (3, 7)]),
+}
+
 
 def _features(random: np.random.Generator, nodes: int, features: int, density: float) -> np.ndarray | sparse.csr_array:
     values = random.normal(size=(nodes, features)).astype(np.float32)
@@ -44,6 +56,14 @@ def corner_graph(name: str, features: int, density: float, seed: int) -> Graph:
     ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     rows = _features(np.random.default_rng(seed), nodes, features, density)
     return Graph.from_edges(name, nodes, ends[:, 0], ends[:, 1], features=rows, symmetrise=True)
+
+
+def directed_graph(name: str, features: int, density: float, seed: int) -> Graph:
+    """Directed corner graph of a name, as :func:`corner_graph`."""
+    nodes, pairs = DIRECTED[name]
+    ends = np.array(pairs, dtype=np.int64)
+    rows = _features(np.random.default_rng(seed), nodes, features, density)
+    return Graph.from_edges(name, nodes, ends[:, 0], ends[:, 1], features=rows)
 
 
 def random_graph(seed: int, nodes: int, edges: int, features: int, density: float) -> Graph:
@@ -79,4 +99,4 @@ def random_problem(
     eps = tuple(float(random.uniform(-0.9, 2)) if model == Model.GIN else 0.0 for _ in shapes)
     weights = tuple(random.normal(size=shape) / np.sqrt(shape[0]) for shape in shapes)
     biases = tuple(random.normal(size=shape[1]) for shape in shapes)
-    return quantise(FloatModel(model, weights, biases, eps, activation), graph, core=core)
+    return quantise(FloatModel.uniform(model, weights, biases, eps, activation), graph, core=core)

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from contracts import LINE_BYTES, SPARSE_ENTRY, Model, Opcode, RegionKind
+from contracts import LINE_BYTES, ROW_BYTES, SPARSE_ENTRY, VALUE_BITS, Model, Opcode, RegionKind
 from contracts.errors import InputError
 from contracts.scale import scales_of
-from contracts.weights import WeightRoom
+from contracts.weights import Traffic, WeightRoom
 from golden.attributes.sampler import Batch, Plan, sample
 from golden.dnp.layer_end import ROWS
 from golden.graph import Graph, IntArray
@@ -19,7 +19,7 @@ from golden.locator.locator import Limits
 from golden.locator.schedule import Schedule
 from golden.model.layer import Int16Array
 from golden.model.network import Problem, infer, problem_of
-from golden.program.layer import Block, End, LayerPlan, Part, Search, Sums, blocks_of, layer
+from golden.program.layer import Block, End, LayerPlan, Part, Search, Sums, blocks_of, digits_of, layer
 from golden.program.program import Program, Reference, Section
 
 __all__ = ["BatchImage", "batch_results", "batches_of", "sampled_graph"]
@@ -96,6 +96,7 @@ class _Sections:
     tree: Section
     rows: Section
     combined: Section
+    digits: Section | None
     blocks: list[list[Block]]
     results: list[Section]
 
@@ -169,8 +170,10 @@ class BatchImage:
             raise InputError("fan-out", f"is {max(plan.fan_out)}", f"at most {limits.hubs}, hubs of a community")
         if inner > ROWS and model.ends:
             raise InputError("batch", f"of {size} roots ends {inner} rows on the neural chip", f"at most {ROWS}")
-        blocks = blocks_of(layers, weight_room)
-        p = Program(1 + sum(_BLOCK_COMMANDS * len(each) for each in blocks))
+        # Offsets, a factor and an edge of a vertex, beside its features.
+        traffic = [Traffic(most * (row_bytes(each.f_in) + 12), most) for each in layers]
+        blocks = blocks_of(layers, weight_room, traffic)
+        p = Program(1 + sum((_BLOCK_COMMANDS + 2 * len(each.rows)) * len(each.columns) for each in blocks))
         roots, programs = p.reserve(RegionKind.ROOTS, 0, size * 4, size, 1, 4), {}
         for number, end in model.ends.items():
             words = end.words(inner).size
@@ -178,7 +181,7 @@ class BatchImage:
         features = dense(problem)
         self.row_bytes = row_bytes(features.shape[1])
         span = most * 4 // LINE_BYTES + 1
-        widest = max(len(block) for each in blocks for block in each)
+        widest = max(len(each.columns[0]) for each in blocks)
         # For community PEs, the vertices to compute lie behind all their sources.
         rows = most + (inner if limits is not None else 0)
         self._sections = at = _Sections(
@@ -191,7 +194,11 @@ class BatchImage:
             tree=p.reserve(RegionKind.RECORDS, 0, (1 + 4 * span) * LINE_BYTES, 1, 1, LINE_BYTES),
             rows=p.reserve(RegionKind.FEATURES, 1, most * self.row_bytes, most, features.shape[1], self.row_bytes),
             combined=p.reserve_rows(RegionKind.COMBINED, rows, widest),
-            blocks=[[Block.place(p, n, layer, block) for block in blocks[n]] for n, layer in enumerate(layers)],
+            digits=digits_of(p, blocks, most),
+            blocks=[
+                [Block.place(p, n, layer, block, blocks[n].rows) for block in blocks[n].columns]
+                for n, layer in enumerate(layers)
+            ],
             results=[p.reserve_rows(RegionKind.HIDDEN, most, layer.f_out, n) for n, layer in enumerate(layers)],
         )
         regions = p.layout().regions
@@ -245,7 +252,15 @@ class BatchImage:
         entries = features.row_bytes // SPARSE_ENTRY.bytes
         rows = zip(parts, (0, sources), strict=False)
         combined = [Part(count, features, count * entries, at.ones, first_row) for count, first_row in rows]
+        blocks = at.blocks[number]
+        if len(blocks[0].rows) > 1:
+            # What is computed has the digits of the first rows of what it is computed from.
+            distance = features.row_bytes // ROW_BYTES
+            starts = [Reference(features, 0).on(rows.start * VALUE_BITS // 8) for rows in blocks[0].rows]
+            pieces = [Part(sources, start, 0, at.ones, distance=distance) for start in starts]
+            combined[0] = replace(combined[0], pieces=pieces)
         partial = first + vertices if search else sources
         sums = Sums(first, vertices, offsets, edges, sources - roots, means, partial)
-        blocks = [replace(block, sums=[sums]) for block in at.blocks[number]]
-        return LayerPlan(number, blocks, combined, at.combined, at.results[number], search=search, ends=ends)
+        blocks = [replace(block, sums=[sums]) for block in blocks]
+        results = at.results[number]
+        return LayerPlan(number, blocks, combined, at.combined, results, at.digits, search=search, ends=ends)

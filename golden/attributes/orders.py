@@ -98,10 +98,12 @@ def breadth_first(graph: Graph) -> IntArray:
 def community_order(graph: Graph) -> IntArray:
     """Nodes community by community, as the locator finds them (threshold 16 falling by 1, at most 64 nodes).
 
+    The direction of edges does not matter.
+
     A community is followed by its hubs, unless they are placed already, and then by the community that is joined to it
     most strongly: a hub of n communities counts 1/n. Without a common hub, the next in the locator's order follows.
     """
-    records = [record for record in locate(graph, SLOW, Limits(64)).records if not record.part]
+    records = [record for record in locate(graph.symmetrised, SLOW, Limits(64)).records if not record.part]
     communities = [record for record in records if not record.hub_edges]
     touching: dict[int, list[int]] = {}
     for number, record in enumerate(communities):

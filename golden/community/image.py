@@ -7,26 +7,25 @@ tiles are located and processed one after another (`golden.community.tiles`).
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from contracts import LINE_BYTES, ROW_BYTES, Opcode
 from contracts.weights import WeightRoom
 from golden.community.plan import Kind
-from golden.community.tiles import Room, Subgraph, cut
+from golden.community.tiles import Room, Subgraph, parted
 from golden.graph import IntArray
 from golden.image_format import Image, row_bytes
 from golden.locator.locator import Limits
 from golden.locator.schedule import Schedule
 from golden.model.network import Problem
-from golden.program.chiplet import Owned, chiplet_image
+from golden.program.chiplet import Owned, by_topology, chiplet_image
 from golden.program.layer import Search
-from golden.ring.image import PART, owned_of, parts_of
+from golden.ring.image import PART, parts_of, shared_out
 from golden.ring.placement import Placement
-from golden.ring.traffic import plan
 
-__all__ = ["build_community_image", "build_community_images", "tiles_of", "vids_of"]
+__all__ = ["Positions", "build_community_image", "build_community_images", "positions_of", "tiles_of"]
 
 
 def tiles_of(image: Image) -> int:
@@ -34,8 +33,25 @@ def tiles_of(image: Image) -> int:
     return sum(1 for _ in _tiles(image))
 
 
-def vids_of(image: Image) -> list[IntArray | None]:
-    """Return the sources that vertices in records stand for, in each location of an image's first layer.
+class Positions(NamedTuple):
+    """What the vertices of a location stand for.
+
+    Attributes
+    ----------
+    vids
+        int64 [positions], source of each. Values from the number of vertices on are halves of partial sums.
+    summed, located
+        Positions that are summed, the first ones, and those that are searched. Those between are source copies of a
+        double cover.
+    """
+
+    vids: IntArray
+    summed: int
+    located: int
+
+
+def positions_of(image: Image) -> list[Positions | None]:
+    """Return what vertices in records stand for, in each location of an image's first layer.
 
     Parameters
     ----------
@@ -45,18 +61,19 @@ def vids_of(image: Image) -> list[IntArray | None]:
     Returns
     -------
     list
-        By location int64 [positions], or None where records have VIDs of the image. Values from the number of
-        vertices on are halves of partial sums.
+        By location; None where records have VIDs of the image.
     """
-    vids: list[IntArray | None] = []
-    for operands in _tiles(image):
+    found: list[Positions | None] = []
+    locations = (command.fields for command in image.commands if command.opcode == Opcode.LOCATE)
+    for operands, location in zip(_tiles(image), locations, strict=False):
         if not operands.get("positions"):
-            vids.append(None)
+            found.append(None)
             continue
         first = operands["feature_offsets"] * LINE_BYTES
         places = np.frombuffer(image.data, dtype="<u4", count=operands["positions"], offset=first)
-        vids.append(places.astype(np.int64) // (row_bytes(operands["f_out"]) // ROW_BYTES))
-    return vids
+        vids = places.astype(np.int64) // (row_bytes(operands["f_out"]) // ROW_BYTES)
+        found.append(Positions(vids, operands["vertices"], location["vertices"]))
+    return found
 
 
 def _tiles(image: Image) -> Iterator[Mapping[str, int]]:
@@ -83,7 +100,7 @@ def build_community_images(
     Parameters
     ----------
     problem
-        Network and graph, which is symmetric, with VIDs as in `placement`.
+        Network and graph, with VIDs as in `placement`.
     placement
         Owners of vertices, and the hubs whose partial sums are sent home.
     schedule, limits, kind, room
@@ -100,35 +117,33 @@ def build_community_images(
     InputError
         As there, or if the placement is not that of the graph.
     """
-    search = _search(problem, schedule, limits, kind)
+    search = _search(schedule, limits, kind)
     placement.check(problem.graph)
     if placement.chiplets == 1:
         return [build_community_image(problem, schedule, limits, kind, room=room, names=names, weight_room=weight_room)]
-    subgraphs = owned_of(problem, placement, plan(problem.graph, placement))
-    return [
-        _image(problem, owned, parts_of(owned.count, part), search, room, names, weight_room) for owned in subgraphs
-    ]
+    shares = shared_out(problem, placement)
+    return [_image(problem, own, parts_of(own[0].count, part), search, room, names, weight_room) for own in shares]
 
 
 def _image(
-    problem: Problem, owned: Owned, parts: list[range], search: Search, room: Room | None, names: IntArray | None,
+    problem: Problem, owned: list[Owned], parts: list[range], search: Search, room: Room | None, names: IntArray | None,
     weight_room: WeightRoom | None, **how: Any,
 ) -> Image:  # fmt: skip
-    """Return the image of a chiplet, in tiles if its vertices do not fit."""
+    """Return the image of a chiplet, in tiles if its vertices do not fit or edges between them have no reverse."""
     graph = problem.graph
     called = np.arange(graph.nodes) if names is None else names
-    subgraph = Subgraph(graph.name, owned.first, owned.untiled, owned.sources, graph.nodes, called)
-    if room is None or subgraph.fits(room, search.schedule, search.limits):
+    subgraphs = {own: Subgraph(graph.name, own.first, own.untiled, own.sources, graph.nodes, called) for own in owned}
+    how_located = (room, search.schedule, search.limits)
+    if not any(each.directed or not each.fits(*how_located) for each in subgraphs.values()):
         return chiplet_image(problem, owned, parts, search=search, weight_room=weight_room, **how)
     # No part has more vertices than the node table.
-    step = room.block
+    step = room.block if room else max(1, owned[0].count)
     pieces = [part[first : first + step] for part in parts for first in range(0, max(1, len(part)), step)]
-    tiles = list(cut(subgraph, room))
+    tiles = {own: parted(each, *how_located) for own, each in subgraphs.items()}
     return chiplet_image(problem, owned, pieces, search=search, tiles=tiles, weight_room=weight_room)
 
 
-def _search(problem: Problem, schedule: Schedule | None, limits: Limits | None, kind: Kind) -> Search:
-    problem.graph.require_symmetric("communities")
+def _search(schedule: Schedule | None, limits: Limits | None, kind: Kind) -> Search:
     search = Search(schedule or Schedule(), limits or Limits(), kind)
     search.schedule.require_end()
     return search
@@ -154,7 +169,7 @@ def build_community_image(
     Parameters
     ----------
     problem
-        Network and graph, which is symmetric.
+        Network and graph.
     schedule, limits, kind
         Parameters of the location, and the kind of shared sums.
     in_stages
@@ -172,9 +187,9 @@ def build_community_image(
     Raises
     ------
     InputError
-        If the graph is not symmetric, the schedule cannot end, or the image would be larger than 2^32 lines; if a
+        If the schedule cannot end, or the image would be larger than 2^32 lines; if a
         vertex with its neighbours does not fit into `room`.
     """
-    search, owned = _search(problem, schedule, limits, kind), Owned.whole(problem.graph)
-    parts, lines = [range(owned.count)], 0 if in_stages else row_lines
+    search, owned = _search(schedule, limits, kind), by_topology(problem, Owned.whole)
+    parts, lines = [range(problem.graph.nodes)], 0 if in_stages else row_lines
     return _image(problem, owned, parts, search, room, names, weight_room, in_stages=in_stages, row_lines=lines)

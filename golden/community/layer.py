@@ -10,6 +10,7 @@ from contracts import Activation
 from contracts.errors import InputError
 from contracts.scale import Scales
 from golden.community.plan import Operations, Scheme, Task, columns_of, plan
+from golden.graph import BoolArray
 from golden.locator.record import Record
 from golden.model.layer import Int16Array, QuantisedLayer
 from golden.model.rounding import requantise
@@ -106,6 +107,7 @@ def aggregate_records(
     scales: Scales,
     layer: QuantisedLayer,
     scheme: Scheme,
+    summed: BoolArray | None = None,
 ) -> Aggregation:
     """Aggregate a layer by its records.
 
@@ -121,6 +123,8 @@ def aggregate_records(
         Parameters.
     scheme
         Scheme of shared sums.
+    summed
+        As for `columns_of`; sums and results of other vertices mean nothing.
 
     Raises
     ------
@@ -133,7 +137,7 @@ def aggregate_records(
         if not record.hub_edges and not (record.part == 0 and record.last_part):
             raise InputError("record", f"of {record.nodes.size} nodes comes in parts", "communities in one part")
         vids = np.concatenate([record.nodes, record.hubs])
-        columns = columns_of(record)
+        columns = columns_of(record, summed)
         tasks = plan(columns, scheme)
         sums[vids] += execute(tasks, combined[vids].astype(np.int64), vids.size)
         operations += operations_of(columns, tasks)

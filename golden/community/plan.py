@@ -13,6 +13,7 @@ import numpy as np
 
 from contracts.communities import K_VALUES, PARTNERS_MAX
 from contracts.errors import InputError
+from golden.graph import BoolArray
 from golden.locator.record import Record
 
 __all__ = ["Kind", "Operations", "Scheme", "Task", "columns_of", "plan"]
@@ -126,18 +127,21 @@ class Operations:
         return 1 - self.net / self.baseline if self.baseline else 0.0
 
 
-def columns_of(record: Record) -> list[int]:
+def columns_of(record: Record, summed: BoolArray | None = None) -> list[int]:
     """Return the columns of a record: integers whose bit r is the entry of row r.
 
     Parameters
     ----------
     record
         Whole: part 0 of a community, or any of a hub.
+    summed
+        bool [VIDs], vertices whose sums are wanted: others have no rows, only columns. Default: all.
     """
-    nodes = record.nodes.size
-    weights = np.array([1 << row for row in range(nodes + record.hubs.size)], dtype=object)
-    columns = [int(weights[row].sum()) if row.any() else 0 for row in record.bitmap]
-    turned = record.bitmap[:, nodes:].T
+    nodes, vids = record.nodes.size, np.concatenate([record.nodes, record.hubs])
+    weights = np.array([1 << row for row in range(vids.size)], dtype=object)
+    wanted = np.ones(vids.size, dtype=np.bool_) if summed is None else summed[vids]
+    columns = [int(weights[row].sum()) if row.any() else 0 for row in record.bitmap & wanted]
+    turned = record.bitmap[:, nodes:].T & wanted[:nodes]
     return columns + [int(weights[:nodes][row].sum()) if row.any() else 0 for row in turned]
 
 

@@ -4,10 +4,14 @@ A tile is a contiguous range of the chiplet's own vertices with all their source
 own ones first, then the other sources, then halves of partial sums. To the locator, vertices
 outside the tile are hubs, like those of other chiplets. Combined rows of all vertices lie in memory; a table holds the
 granule of each position's row.
+
+A subgraph whose own part is directed is located as its double cover (`golden.locator.cover`), also where it fits: in
+its tiles the own vertices are destination copies. Behind them come source copies, which the locator searches too.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -15,11 +19,12 @@ import numpy as np
 from contracts.errors import InputError
 from golden.graph import BoolArray, Graph, IntArray
 from golden.image_format import PART_ROWS
+from golden.locator.cover import joined_rows
 from golden.locator.locator import Limits
 from golden.locator.partition import partition
 from golden.locator.schedule import Schedule
 
-__all__ = ["Room", "Subgraph", "Tile", "cut"]
+__all__ = ["Room", "Subgraph", "Tile", "cut", "parted"]
 
 
 @dataclass(frozen=True)
@@ -99,27 +104,52 @@ class Subgraph:
         """Own vertices."""
         return self.offsets.size - 1
 
-    def fits(self, room: Room, schedule: Schedule, limits: Limits) -> bool:
-        """Return whether the subgraph fits on a chiplet without tiles, with its VIDs.
+    @cached_property
+    def directed(self) -> bool:
+        """Whether an edge between own vertices has no reverse, so that it is located as its double cover."""
+        owners = np.repeat(np.arange(self.owned), np.diff(self.offsets))
+        inside = (self.edges >= self.first) & (self.edges < self.first + self.owned)
+        source, destination = self.edges[inside] - self.first, owners[inside]
+        return not np.array_equal(
+            np.sort(source * self.owned + destination), np.sort(destination * self.owned + source)
+        )
+
+    @cached_property
+    def read(self) -> IntArray:
+        """int64 [owned + 1], edges before each own vertex as the locator has them: twice in a double cover."""
+        if not self.directed:
+            return self.offsets
+        back = np.concatenate([[0], np.cumsum(self.edges < self.vertices)])
+        return self.offsets + back[self.offsets]
+
+    def fits(self, room: Room | None, schedule: Schedule, limits: Limits) -> bool:
+        """Return whether the subgraph fits on a chiplet at once: with its VIDs, or with positions of a double cover.
 
         Parameters
         ----------
         room
-            Capacity of the chiplet.
+            Capacity of the chiplet; None: unlimited.
         schedule, limits
             Parameters of the location, which determine the hubs.
         """
-        count = max(self.first + self.owned, int(self.edges.max(initial=-1)) + 1)
-        if count > room.nodes or self.edges.size >= room.edges:
+        if room is None:
+            return True
+        first, offsets, edges = self.first, self.offsets, self.edges
+        if self.directed:
+            whole = _tile(self, 0, self.owned)
+            first, offsets, edges = 0, whole.offsets, whole.edges
+        end = first + offsets.size - 1
+        count = max(end, int(edges.max(initial=-1)) + 1)
+        if count > room.nodes or edges.size >= room.edges:
             return False
         own = np.zeros(count, dtype=np.bool_)
-        own[self.first : self.first + self.owned] = True
+        own[first:end] = True
         hub = own.copy()
-        hub[self.edges] = True
+        hub[edges] = True
         if self._crowded(hub, room):
             # The possible hubs do not fit; the actual hubs may.
-            owners = np.repeat(np.arange(self.owned) + self.first, np.diff(self.offsets))
-            graph = Graph.from_edges(self.name, count, self.edges, owners)
+            owners = np.repeat(np.arange(first, end), np.diff(offsets))
+            graph = Graph.from_edges(self.name, count, edges, owners)
             hub &= ~own
             hub[list(partition(graph, schedule, limits, elsewhere=~own)[0])] = True
         return not self._crowded(hub, room)
@@ -140,11 +170,11 @@ class Tile:
         Own vertices of the subgraph, from `first` on, counted from the first one.
     rows
         int64 [positions], the source of each position: the own VIDs, then other VIDs, ascending, then
-        halves of partial sums, ascending.
+        halves of partial sums, ascending. In a double cover the other VIDs are those of all sources, own ones too.
     first_partial
         Position of the first of these.
     offsets, edges
-        int64 [vertices + 1], [edges], rows of the own vertices with positions, ascending in each row.
+        int64 [located + 1], [edges], rows of the located vertices with positions, ascending in each row.
     """
 
     first: int
@@ -153,6 +183,33 @@ class Tile:
     first_partial: int
     offsets: IntArray
     edges: IntArray
+
+    @property
+    def located(self) -> int:
+        """Positions that the locator searches: of the own vertices; in a double cover of the sources too."""
+        return self.offsets.size - 1
+
+
+def parted(subgraph: Subgraph, room: Room | None, schedule: Schedule, limits: Limits) -> list[Tile]:
+    """Return the tiles of a subgraph: one, if all of its positions fit.
+
+    Parameters
+    ----------
+    subgraph
+        Of a chiplet.
+    room
+        Capacity of the chiplet; None: unlimited.
+    schedule, limits
+        As for `Subgraph.fits`.
+
+    Raises
+    ------
+    InputError
+        As for :func:`cut`.
+    """
+    if room is None or (subgraph.directed and subgraph.fits(room, schedule, limits)):
+        return [_tile(subgraph, 0, subgraph.owned)] * (subgraph.owned > 0)
+    return list(cut(subgraph, room))
 
 
 def cut(subgraph: Subgraph, room: Room) -> Iterator[Tile]:
@@ -169,7 +226,7 @@ def cut(subgraph: Subgraph, room: Room) -> Iterator[Tile]:
     while first < subgraph.owned:
         count = _fitting(subgraph, first, room)
         if not count:
-            most = min(room.positions - 1, room.edges - 1)
+            most = min(room.positions - 1, (room.edges - 1) // (1 + subgraph.directed))
             sources = int(subgraph.offsets[first + 1] - subgraph.offsets[first])
             raise InputError(
                 f"{subgraph.name}, vertex {subgraph.names[subgraph.first + first]}",
@@ -182,12 +239,14 @@ def cut(subgraph: Subgraph, room: Room) -> Iterator[Tile]:
 
 def _fitting(subgraph: Subgraph, first: int, room: Room) -> int:
     """Return how many vertices from the own one `first` on fit together."""
-    begin = subgraph.offsets[first]
-    stop = int(np.searchsorted(subgraph.offsets, begin + room.edges - 1, side="right")) - 1
+    stop = int(np.searchsorted(subgraph.read, subgraph.read[first] + room.edges - 1, side="right")) - 1
     stop = min(stop, first + room.positions)
     # The first vertex that needs each position: the vertex itself, or a destination of the source.
     steps = np.arange(max(0, stop - first))
-    edges = subgraph.edges[begin : subgraph.offsets[max(first, stop)]]
+    edges = subgraph.edges[subgraph.offsets[first] : subgraph.offsets[max(first, stop)]]
+    if subgraph.directed:
+        # Sources have positions of their own.
+        edges = edges + subgraph.first + subgraph.owned
     degrees = np.diff(subgraph.offsets[first : first + steps.size + 1])
     vids = np.concatenate([subgraph.first + first + steps, edges])
     step = np.concatenate([steps, np.repeat(steps, degrees)])
@@ -203,9 +262,12 @@ def _tile(subgraph: Subgraph, first: int, count: int) -> Tile:
     offsets = subgraph.offsets[first : first + count + 1] - subgraph.offsets[first]
     edges = subgraph.edges[subgraph.offsets[first] : subgraph.offsets[first + count]]
     vid = subgraph.first + first
-    elsewhere = np.unique(edges[(edges < vid) | (edges >= vid + count)])
+    own = (edges >= vid) & (edges < vid + count) & (not subgraph.directed)
+    elsewhere = np.unique(edges[~own])
     rows = np.concatenate([np.arange(vid, vid + count), elsewhere])
-    own = (edges >= vid) & (edges < vid + count)
     positions = np.where(own, edges - vid, count + np.searchsorted(elsewhere, edges))
-    order = np.lexsort((positions, np.repeat(np.arange(count), np.diff(offsets))))
-    return Tile(first, count, rows, int((rows < subgraph.vertices).sum()), offsets, positions[order])
+    positions = positions[np.lexsort((positions, np.repeat(np.arange(count), np.diff(offsets))))]
+    first_partial = int((rows < subgraph.vertices).sum())
+    if subgraph.directed:
+        offsets, positions = joined_rows(offsets, positions, first_partial)
+    return Tile(first, count, rows, first_partial, offsets, positions)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contracts.errors import InputError, nearest
-from golden.datasets import bundled, digits, npz, planetoid, synthetic
+from golden.datasets import bundled, digits, molecules, npz, planetoid, synthetic
 from golden.graph import Graph
 
 __all__ = ["Entry", "catalogue", "load"]
@@ -74,6 +74,7 @@ def catalogue() -> list[Entry]:
         Entry("digits", "1,797 handwritten digits, 64 features, 10 classes, joined as an 8-nearest-neighbour graph"),
         *(Entry(name, graph.description) for name, graph in bundled.GRAPHS.items()),
         Entry("planetoid:DIR/SET", "a citation graph in the Planetoid format: files ind.SET.* in the folder DIR"),
-        Entry("npz:FILE", "a graph of one's own: edge_index, x, y and optional masks in a NumPy archive"),
+        Entry("npz:FILE", "a graph, or a batch of small ones, of one's own: edge_index, x, y, ... in a NumPy archive"),
         *(Entry(f"synthetic:{name}", kind.description) for name, kind in synthetic.KINDS.items()),
+        Entry(f"synthetic:{molecules.NAME}", molecules.DESCRIPTION),
     ]

@@ -1,7 +1,7 @@
 """Synthetic graphs: ``synthetic:KIND,key=value,...``, the same for the same seed."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import networkx as nx
@@ -9,8 +9,10 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from contracts.errors import InputError, nearest, unknown
+from contracts.errors import InputError, unknown
 from golden.datasets.common import SPARSE_BELOW, stratified_split
+from golden.datasets.keys import read_keys
+from golden.datasets.molecules import NAME, molecules
 from golden.graph import Graph, IntArray
 
 __all__ = ["KINDS", "Kind", "Options", "load"]
@@ -40,6 +42,9 @@ class Options:
         Share of a community graph's edges that leave their community, or of a small world's edges with a random end.
     exponent
         Of the degree distribution of a configuration graph, above 1.
+    directed
+        Share of the edges that go one way, from the end that the kind draws first: from the middle of a star, from
+        parents in a tree, along a path. The others go both ways.
     """
 
     nodes: int = 256
@@ -50,6 +55,7 @@ class Options:
     seed: int = 0
     mixing: float = 0.1
     exponent: float = 2.2
+    directed: float = 0.0
 
 
 _LIMITS: dict[str, tuple[float, float]] = {
@@ -61,6 +67,7 @@ _LIMITS: dict[str, tuple[float, float]] = {
     "seed": (0, (1 << 32) - 1),
     "mixing": (0, 1),
     "exponent": (1.01, 10),
+    "directed": (0, 1),
 }
 #: Most features that are stored, and most ends of edges.
 _FEATURES_MAX = 1 << 28
@@ -226,7 +233,7 @@ def load(spec: str) -> Graph:
     Parameters
     ----------
     spec
-        ``KIND,key=value,...``; keys are the attributes of `Options`.
+        ``KIND,key=value,...``; keys are the attributes of `Options`, of a batch of molecules those of its own.
 
     Raises
     ------
@@ -234,8 +241,10 @@ def load(spec: str) -> Graph:
         If the kind or a key does not exist or a value is out of range.
     """
     name, *settings = spec.split(",")
+    if name == NAME:
+        return molecules(f"synthetic:{spec}", settings)
     if name not in KINDS:
-        raise unknown("synthetic", name, KINDS)
+        raise unknown("synthetic", name, [*KINDS, NAME])
     options = _options(name, settings)
     rng = np.random.default_rng(options.seed)
     source, destination = KINDS[name].edges(options, rng)
@@ -244,40 +253,24 @@ def load(spec: str) -> Graph:
     else:
         labels = _nearest_centre(options, source, destination, rng)
     train, validation, test = stratified_split(labels, options.seed)
+    # Drawn apart, so that graphs differ in nothing else.
+    back = np.random.default_rng([options.seed, 1]).random(source.size) >= options.directed
     return Graph.from_edges(
         f"synthetic:{spec}",
         options.nodes,
-        source,
-        destination,
+        np.concatenate([source, destination[back]]),
+        np.concatenate([destination, source[back]]),
         features=_features(options, labels, rng),
         labels=labels,
         classes=options.classes,
         train=train,
         validation=validation,
         test=test,
-        symmetrise=True,
     )
 
 
 def _options(kind: str, settings: list[str]) -> Options:
-    known = {field.name: int if field.type is int else float for field in fields(Options)}
-    values: dict[str, Any] = {}
-    for setting in settings:
-        key, equals, text = setting.partition("=")
-        if not equals or key not in known or key in values:
-            wrong = (
-                "twice" if key in values else f"is not a key with a value{'' if key in known else nearest(key, known)}"
-            )
-            raise InputError(f"synthetic:{kind}", f"{setting!r} {wrong}", f"key=value with one of {', '.join(known)}")
-        low, high = _LIMITS[key]
-        try:
-            value = known[key](text)
-        except ValueError:
-            value = None
-        if value is None or not low <= value <= high:
-            whole = "an integer" if known[key] is int else "a number"
-            raise InputError(f"synthetic:{kind}, {key}", f"is {text!r}", f"{whole} in {low:,}..{high:,}")
-        values[key] = value
+    values = read_keys(f"synthetic:{kind}", settings, Options, _LIMITS)
     options = Options(**values)
     if kind == "grid":
         options = Options(**{**values, "nodes": _side(options) ** 2})

@@ -57,7 +57,7 @@ def convert(path: str, layers: Sequence[Layer], options: Options) -> FloatModel:
         raise InputError(path, f"has layers of different kinds: {shown}", "one kind of layer")
     linears = [_linear(layer) for layer in layers]
     try:
-        return FloatModel(
+        return FloatModel.uniform(
             next(iter(models)),
             tuple(linear.weight for linear in linears),
             tuple(linear.bias for linear in linears),

@@ -1,7 +1,9 @@
 """The same networks in floating point, for training and as the reference of quantised results."""
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -9,60 +11,195 @@ from scipy import sparse
 
 from contracts import Model
 from contracts.errors import InputError
-from golden.graph import BoolArray, Graph
+from golden.graph import BoolArray, Graph, IntArray
 from golden.model.activation import RELU, function_of
 from golden.model.scale import factors
 
-__all__ = ["FloatArray", "FloatModel", "accuracy", "propagation"]
+__all__ = [
+    "FloatArray",
+    "FloatLayer",
+    "FloatModel",
+    "Reach",
+    "Real",
+    "accuracy",
+    "members_of",
+    "propagation",
+    "reached",
+    "spread",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
 
+class Reach(Enum):
+    """Whose rows a layer sums for a vertex."""
+
+    #: Its neighbours' and its own.
+    GRAPH = "graph"
+    #: Its own alone: a dense layer.
+    NODE = "node"
+    #: For the vertex that stands for a small graph, those of the members of that graph: a readout.
+    MEMBERS = "members"
+
+
 @dataclass(frozen=True, eq=False)
-class FloatModel:
-    """A network: act(s_dst * sum of s_src * (H W) + b), the activation between layers only.
+class FloatLayer:
+    """A layer: act(s_dst * sum of s_src * (H W) + b).
 
     Attributes
     ----------
+    weight
+        float64 [f_in, f_out].
+    bias
+        float64 [f_out].
     model
-        Which network.
-    weights
-        float64 [f_in, f_out] of every layer.
-    biases
-        float64 [f_out] of every layer.
+        Its normalisation. A readout: `Model.SAGE` is the mean over the members, every other the sum.
     eps
-        GIN: weight of the node itself is 1 + eps, one a layer; 0 for the others.
+        The vertex itself counts 1 + eps times; -1 leaves it out, from the count of a mean too. 0 for GCN, and for all
+        that do not reach the graph.
+    reach
+        Whose rows are summed.
     activation
-        Between layers: a name of `golden.model.activation.FUNCTIONS`.
+        Behind it: a name of `golden.model.activation.FUNCTIONS`, or None.
 
     Raises
     ------
     InputError
-        If widths of successive layers differ, numbers of arrays differ, a number is not finite or there is no such
-        activation.
+        If a shape does not fit, a number is not finite, eps does not go with the model or there is no such activation.
     """
 
-    model: Model
-    weights: tuple[FloatArray, ...]
-    biases: tuple[FloatArray, ...]
-    eps: tuple[float, ...]
-    activation: str = RELU
+    weight: FloatArray
+    bias: FloatArray
+    model: Model = Model.GCN
+    eps: float = 0.0
+    reach: Reach = Reach.GRAPH
+    activation: str | None = None
 
     def __post_init__(self) -> None:
-        function_of(self.activation)
-        if not self.weights or not len(self.weights) == len(self.biases) == len(self.eps):
-            found = f"{len(self.weights)} weights, {len(self.biases)} biases, {len(self.eps)} eps"
+        if self.activation is not None:
+            function_of(self.activation)
+        if self.weight.ndim != 2 or 0 in self.weight.shape:
+            raise InputError("weight", f"is {list(self.weight.shape)}", "[f_in, f_out]")
+        if self.bias.shape != (self.f_out,):
+            raise InputError("bias", f"is {list(self.bias.shape)}", f"[{self.f_out}]")
+        if not (np.isfinite(self.weight).all() and np.isfinite(self.bias).all() and np.isfinite(self.eps)):
+            raise InputError("layer", "has a number that is not finite", "finite weights, biases and eps")
+        free = self.reach == Reach.GRAPH and self.model == Model.GIN
+        if self.eps and not free and (self.model, self.reach, self.eps) != (Model.SAGE, Reach.GRAPH, -1):
+            raise InputError("eps", f"is {self.eps}", "0, or -1 for a mean over the neighbours alone")
+
+    @property
+    def f_in(self) -> int:
+        """Features of an input row."""
+        return int(self.weight.shape[0])
+
+    @property
+    def f_out(self) -> int:
+        """Features of a result."""
+        return int(self.weight.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class FloatModel:
+    """A network.
+
+    Attributes
+    ----------
+    layers
+        At least one; each takes the results of the one before it.
+
+    Raises
+    ------
+    InputError
+        If there is none or widths of successive layers differ.
+    """
+
+    layers: tuple[FloatLayer, ...]
+
+    def __post_init__(self) -> None:
+        if not self.layers:
+            raise InputError("model", "has no layers", "at least one")
+        for number, (left, right) in enumerate(zip(self.layers, self.layers[1:], strict=False)):
+            if left.f_out != right.f_in:
+                expected = f"[{left.f_out}, f_out] after the layer before it"
+                raise InputError(f"layer{number + 1}.weight", f"is {list(right.weight.shape)}", expected)
+
+    @classmethod
+    def uniform(
+        cls,
+        model: Model,
+        weights: Sequence[FloatArray],
+        biases: Sequence[FloatArray],
+        eps: Sequence[float],
+        activation: str = RELU,
+    ) -> Self:
+        """Return a network whose layers all reach the graph, with the activation between them only.
+
+        Parameters
+        ----------
+        model
+            Which network.
+        weights, biases
+            float64 [f_in, f_out] and [f_out] of every layer.
+        eps
+            One a layer.
+        activation
+            A name of `golden.model.activation.FUNCTIONS`.
+
+        Raises
+        ------
+        InputError
+            As for the classes, or if numbers of arrays differ.
+        """
+        function_of(activation)
+        if not weights or not len(weights) == len(biases) == len(eps):
+            found = f"{len(weights)} weights, {len(biases)} biases, {len(eps)} eps"
             raise InputError("model", found, "as many of each, at least one")
-        width = None
-        for number, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            if weight.ndim != 2 or 0 in weight.shape or (width is not None and weight.shape[0] != width):
-                expected = "[f_in, f_out]" if width is None else f"[{width}, f_out] after the layer before it"
-                raise InputError(f"layer{number}.weight", f"is {list(weight.shape)}", expected)
-            width = weight.shape[1]
-            if bias.shape != (width,):
-                raise InputError(f"layer{number}.bias", f"is {list(bias.shape)}", f"[{width}]")
-            if not (np.isfinite(weight).all() and np.isfinite(bias).all() and np.isfinite(self.eps[number])):
-                raise InputError(f"layer{number}", "has a number that is not finite", "finite weights, biases and eps")
+        layers: list[FloatLayer] = []
+        for number, (weight, bias, own) in enumerate(zip(weights, biases, eps, strict=True)):
+            behind = activation if number + 1 < len(weights) else None
+            try:
+                layers.append(FloatLayer(weight, bias, model, own, activation=behind))
+            except InputError as error:
+                part = "" if error.where == "layer" else f".{error.where}"
+                raise InputError(f"layer{number}{part}", error.what, error.expected) from None
+        return cls(tuple(layers))
+
+    def changed(self, **values: Sequence[Any]) -> Self:
+        """Return the network with other values of some fields, one for every layer."""
+        named = (dict(zip(values, each, strict=True)) for each in zip(*values.values(), strict=True))
+        return type(self)(tuple(replace(layer, **new) for layer, new in zip(self.layers, named, strict=True)))
+
+    @property
+    def model(self) -> Model:
+        """Model of the first layer that reaches the graph, GCN if none does: the name that the network goes by."""
+        return next((layer.model for layer in self.layers if layer.reach == Reach.GRAPH), Model.GCN)
+
+    @property
+    def activation(self) -> str:
+        """The first activation that is not ReLU, else ReLU."""
+        names = [layer.activation for layer in self.layers if layer.activation is not None]
+        return next((name for name in names if name != RELU), RELU)
+
+    @property
+    def f_in(self) -> int:
+        """Features of an input row."""
+        return self.layers[0].f_in
+
+    @property
+    def weights(self) -> tuple[FloatArray, ...]:
+        """Matrix of every layer."""
+        return tuple(layer.weight for layer in self.layers)
+
+    @property
+    def biases(self) -> tuple[FloatArray, ...]:
+        """Biases of every layer."""
+        return tuple(layer.bias for layer in self.layers)
+
+    @property
+    def eps(self) -> tuple[float, ...]:
+        """The eps of every layer."""
+        return tuple(layer.eps for layer in self.layers)
 
     def forward(self, graph: Graph) -> list[tuple[FloatArray, FloatArray]]:
         """Rows s_src * (H W) and results of every layer: float64 [nodes, f_out] each.
@@ -70,40 +207,111 @@ class FloatModel:
         Raises
         ------
         InputError
-            If the graph has another number of features than the first layer takes, or a result overflows.
+            If the graph has another number of features than the first layer takes or no small graphs to read out, or a
+            result overflows.
         """
-        if graph.feature_count != self.weights[0].shape[0]:
-            raise InputError(
-                f"graph {graph.name}, features",
-                f"there are {graph.feature_count}",
-                f"{self.weights[0].shape[0]}, as layer 0",
-            )
-        rows: Any = graph.features.astype(np.float64)
-        source, destination = factors(self.model, graph.degrees)
+        if graph.feature_count != self.f_in:
+            where, what = f"graph {graph.name}, features", f"there are {graph.feature_count}"
+            raise InputError(where, what, f"{self.f_in}, as layer 0")
+        return self.forward_from(0, graph.features.astype(np.float64), graph)
+
+    def forward_from(self, first: int, rows: Any, graph: Graph) -> list[tuple[FloatArray, FloatArray]]:
+        """As :meth:`forward`, of the layers from `first` on; `rows` enter it."""
         layers = []
-        for number, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+        for number, layer in enumerate(self.layers[first:], first):
+            adjacency, source, destination = reached(layer, graph)
             with np.errstate(over="ignore", invalid="ignore"):
-                combined = np.asarray(rows @ weight) * source[:, None]
-                sums = graph.adjacency @ combined + (1 + self.eps[number]) * combined
-                rows = sums * destination[:, None] + bias
+                combined = np.asarray(rows @ layer.weight) * source[:, None]
+                sums = adjacency @ combined + (1 + layer.eps) * combined
+                rows = sums * destination[:, None] + layer.bias
             if not np.isfinite(rows).all():
                 expected = "smaller weights or features: rescale them"
                 raise InputError(f"layer {number}", "has results that overflow", expected)
-            if number + 1 < len(self.weights):
-                rows = function_of(self.activation).value(rows)
+            if layer.activation is not None:
+                rows = function_of(layer.activation).value(rows)
             layers.append((combined, rows))
         return layers
+
+    @property
+    def reads_out(self) -> bool:
+        """Whether results are of small graphs, not of nodes."""
+        return any(layer.reach == Reach.MEMBERS for layer in self.layers)
 
     def predictions(self, graph: Graph) -> npt.NDArray[np.int64]:
         """int64 [nodes], class of every node."""
         return np.argmax(self.forward(graph)[-1][1], axis=1).astype(np.int64)
 
 
+class Real(NamedTuple):
+    """Whom a layer sums, and its factors.
+
+    Attributes
+    ----------
+    adjacency
+        ``csr_array`` [nodes, nodes], without the vertex itself.
+    source, destination
+        s_src and s_dst of every vertex, float64 [nodes].
+    """
+
+    adjacency: Any
+    source: FloatArray
+    destination: FloatArray
+
+
+def reached(layer: FloatLayer, graph: Graph) -> Real:
+    """Return whom a layer sums on a graph.
+
+    Raises
+    ------
+    InputError
+        If it reads out small graphs and the graph has none.
+    """
+    one = np.ones(graph.nodes)
+    if layer.reach == Reach.NODE:
+        return Real(sparse.csr_array((graph.nodes, graph.nodes)), one, one)
+    if layer.reach == Reach.GRAPH:
+        return Real(graph.adjacency, *factors(layer.model, graph.degrees, layer.eps))
+    members, graphs = members_of(graph)
+    shape = (graph.nodes, graph.nodes)
+    inside = sparse.csr_array((np.ones(members.size), (graphs, members)), shape=shape)
+    count = np.bincount(graphs, minlength=graph.nodes)
+    source, destination = np.zeros(graph.nodes), np.zeros(graph.nodes)
+    source[members] = 1
+    # Members get no result of their own, only the bias.
+    stands = count > 0
+    destination[stands] = 1 / count[stands] if layer.model == Model.SAGE else 1
+    return Real(inside, source, destination)
+
+
+def members_of(graph: Graph) -> tuple[IntArray, IntArray]:
+    """Return the VIDs of vertices in small graphs, ascending, and of the vertex that stands for each one's graph.
+
+    Raises
+    ------
+    InputError
+        If the graph is not a batch of small graphs.
+    """
+    if graph.graph_of is None:
+        expected = "a batch of small graphs (docs/datasets.md)"
+        raise InputError(f"graph {graph.name}", "is one graph, and the network reads out several", expected)
+    members = np.flatnonzero(graph.graph_of >= 0)
+    return members, graph.graph_of[members]
+
+
 def propagation(model: Model, graph: Graph, eps: float = 0.0) -> Any:
     """``csr_array`` float64 [nodes, nodes], the matrix of a layer's aggregation."""
-    source, destination = factors(model, graph.degrees)
-    whole = graph.adjacency.astype(np.float64) + sparse.eye_array(graph.nodes) * (1 + eps)
-    return sparse.csr_array(sparse.diags_array(destination) @ whole @ sparse.diags_array(source))
+    return _matrix(Real(graph.adjacency, *factors(model, graph.degrees, eps)), eps)
+
+
+def spread(layer: FloatLayer, graph: Graph) -> Any:
+    """``csr_array`` float64 [nodes, nodes], the matrix of a layer's aggregation on whom it reaches."""
+    return _matrix(reached(layer, graph), layer.eps)
+
+
+def _matrix(real: Real, eps: float) -> Any:
+    """s_dst * (A + (1 + eps) I) * s_src."""
+    whole = real.adjacency.astype(np.float64) + sparse.eye_array(real.source.size) * (1 + eps)
+    return sparse.csr_array(sparse.diags_array(real.destination) @ whole @ sparse.diags_array(real.source))
 
 
 def accuracy(predictions: npt.NDArray[np.int64], graph: Graph, mask: BoolArray) -> float | None:

@@ -1,7 +1,5 @@
 """Hints about networks and graphs that are valid but probably unintended."""
 
-from dataclasses import replace
-
 import numpy as np
 from scipy import sparse
 
@@ -19,13 +17,18 @@ _USUAL = (2.0**-16, 2.0**16)
 
 
 def hints(graph: Graph) -> list[str]:
-    """Return a line if the features of a graph are all 0, or far from the magnitude of weights and biases.
+    """Return the notes of a graph's maker, and a line if its features are all 0 or of unusual magnitude.
 
     Parameters
     ----------
     graph
         The graph of the run.
     """
+    return [*graph.notes, *_magnitude(graph)]
+
+
+def _magnitude(graph: Graph) -> list[str]:
+    """Return a line if features are all 0, or far from the magnitude of weights and biases."""
     values = graph.features.data if sparse.issparse(graph.features) else graph.features
     peak = float(np.abs(values).max(initial=0))
     if not peak:
@@ -62,7 +65,7 @@ def _square(network: FloatModel, graph: Graph) -> list[str]:
         return []
     weights = tuple(weight.T if number in square else weight for number, weight in enumerate(network.weights))
     try:
-        turned_network = replace(network, weights=weights)
+        turned_network = network.changed(weight=weights)
         given, turned = (accuracy(net.predictions(graph), graph, known) or 0.0 for net in (network, turned_network))
     except InputError:  # one of the two overflows
         return []

@@ -1,6 +1,6 @@
 """A quantised network on a graph: the contents of an image, and its exact results."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -9,13 +9,12 @@ import numpy.typing as npt
 
 from contracts import Activation, Model
 from contracts.errors import InputError
-from contracts.scale import Scales
 from golden.dnp.layer_end import LayerEnd
 from golden.graph import Graph
 from golden.model.layer import Int16Array, QuantisedLayer, aggregate, check_degrees, combine
-from golden.model.scale import scales_of_model
+from golden.model.topology import Topology, uniform
 
-__all__ = ["Fractions", "LayerResult", "Problem", "QuantisedModel", "infer", "predictions", "problem_of"]
+__all__ = ["Fractions", "LayerResult", "Problem", "QuantisedModel", "infer", "predictions", "problem_of", "results_of"]
 
 
 class Fractions(NamedTuple):
@@ -95,8 +94,8 @@ class Problem:
         Graph with degrees over all chiplets.
     features
         int16 [nodes, f_in], dense or ``scipy.sparse.csr_array`` without explicit zeros, columns ascending.
-    scale_source, scale_destination
-        s_src and s_dst of every node.
+    topologies
+        Whom each layer sums, with which factors; layers that sum the same share one object.
     model
         Quantised network.
 
@@ -108,30 +107,47 @@ class Problem:
 
     graph: Graph
     features: Any
-    scale_source: Scales
-    scale_destination: Scales
+    topologies: tuple[Topology, ...]
     model: QuantisedModel
 
     def __post_init__(self) -> None:
         shape = (self.graph.nodes, self.model.layers[0].f_in)
         if self.features.shape != shape or self.features.dtype != np.int16:
             raise InputError("features", f"are {self.features.dtype} {self.features.shape}", f"int16 {shape}")
-        for scales in (self.scale_source, self.scale_destination):
-            if scales.nodes != self.graph.nodes:
-                raise InputError("scales", f"there are {scales.nodes}", f"{self.graph.nodes}, one a node")
-        for layer in self.model.layers:
-            check_degrees(self.graph, layer)
+        if len(self.topologies) != len(self.model.layers):
+            raise InputError(
+                "topologies", f"there are {len(self.topologies)}", f"{len(self.model.layers)}, one a layer"
+            )
+        for layer, topology in zip(self.model.layers, self.topologies, strict=True):
+            if topology.graph.nodes != self.graph.nodes:
+                raise InputError("topology", f"has {topology.graph.nodes} nodes", f"the graph's {self.graph.nodes}")
+            check_degrees(topology.graph, layer)
 
     @property
     def sparse(self) -> bool:
         """Whether the input features are sparse."""
         return not isinstance(self.features, np.ndarray)
 
+    def relabelled(self, position: npt.ArrayLike) -> "Problem":
+        """Return the problem with vertex v as vertex ``position[v]``."""
+        moved = {each: each.relabelled(position) for each in dict.fromkeys(self.topologies)}
+        return self._on(moved, lambda: self.graph.relabelled(position), self.features[np.argsort(position)])
+
+    def part(self, vertices: npt.ArrayLike) -> "Problem":
+        """Return the problem of some vertices which no others are joined to: with the same results, bit by bit."""
+        parts = {each: each.part(vertices) for each in dict.fromkeys(self.topologies)}
+        return self._on(parts, lambda: self.graph.part(vertices), self.features[np.asarray(vertices)])
+
+    def _on(self, topologies: Mapping[Topology, Topology], graph: Callable[[], Graph], features: Any) -> "Problem":
+        """Return the network on other vertices, with a topology for each of its own."""
+        same = (new.graph for old, new in topologies.items() if old.graph is self.graph)
+        found = next(same, None) or graph()
+        return Problem(found, features, tuple(topologies[each] for each in self.topologies), self.model)
+
 
 def problem_of(graph: Graph, features: Any, model: QuantisedModel) -> Problem:
-    """Problem with the scales that the model gives to the graph's degrees."""
-    source, destination = scales_of_model(model.model, graph.degrees)
-    return Problem(graph, features, source, destination, model)
+    """Problem whose layers all sum the graph, with the scales that the model gives to its degrees."""
+    return Problem(graph, features, (uniform(model.model, graph),) * len(model.layers), model)
 
 
 def infer(problem: Problem) -> list[LayerResult]:
@@ -143,23 +159,28 @@ def infer(problem: Problem) -> list[LayerResult]:
         Network and graph.
     """
     rows, results = problem.features, []
-    for number, layer in enumerate(problem.model.layers):
-        combined = combine(rows, layer.weights, problem.scale_source, layer.shift_source)
-        result = aggregate(
-            problem.graph,
-            combined,
-            problem.scale_destination,
-            layer.shift_destination,
-            layer.biases,
-            layer.activation,
-            layer.self_weight,
-            layer.neighbour_weight,
-        )
+    for number, (layer, topology) in enumerate(zip(problem.model.layers, problem.topologies, strict=True)):
+        combined = combine(rows, layer.weights, topology.source, layer.shift_source)
+        result = results_of(layer, topology, combined)
         if number in problem.model.ends:
             result = problem.model.ends[number](result).astype(np.int16)
         results.append(LayerResult(combined, result))
         rows = result
     return results
+
+
+def results_of(layer: QuantisedLayer, topology: Topology, combined: Int16Array) -> Int16Array:
+    """int16 [nodes, f_out], results of a layer's combined rows, behind the second rounding point."""
+    return aggregate(
+        topology.graph,
+        combined,
+        topology.destination,
+        layer.shift_destination,
+        layer.biases,
+        layer.activation,
+        layer.self_weight,
+        layer.neighbour_weight,
+    )
 
 
 def predictions(results: Int16Array) -> npt.NDArray[np.int64]:

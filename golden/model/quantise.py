@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -15,18 +15,19 @@ from golden.dnp.layer_end import LayerEnd
 from golden.dnp.network import table_of
 from golden.graph import Graph
 from golden.model.activation import RELU, function_of
-from golden.model.float_model import FloatModel, accuracy
-from golden.model.layer import QuantisedLayer, aggregate, aggregation_sums, combination_sums, combine
-from golden.model.network import Fractions, Problem, QuantisedModel, infer, predictions, problem_of
-from golden.model.rounding import SHIFT_MAX, VALUE_MAX
-from golden.model.scale import scales_of_model
+from golden.model.calibration import Calibration, fraction_of, integers, magnitudes
+from golden.model.float_model import FloatLayer, FloatModel, Reach, accuracy
+from golden.model.layer import Int16Array, QuantisedLayer, aggregation_sums, combination_sums, combine
+from golden.model.network import Fractions, Problem, QuantisedModel, infer, predictions, results_of
+from golden.model.rounding import SHIFT_MAX
+from golden.model.topology import Topology, topologies_of
 
-__all__ = ["DNP_FRACTION", "HEADROOM", "Agreement", "compare", "fraction_of", "outline", "quantise"]
+__all__ = ["DNP_FRACTION", "FULL", "Agreement", "compare", "outline", "quantise"]
 
 #: Fraction bits of a result for the neural chip: Q3.12.
 DNP_FRACTION = 12
-#: Bits left free above the largest value seen, for graphs that change between inferences.
-HEADROOM = 1
+#: All values fit, in 16 bits.
+FULL = Calibration()
 _BIAS_MAX = (1 << 31) - 1
 
 
@@ -39,7 +40,7 @@ class Agreement:
     floating, machine
         Accuracy on the test nodes, 0..1; None if there are none of known class.
     agreement
-        Share of all nodes on which both predict the same class.
+        Share of all nodes, or of all small graphs of a batch, for which both predict the same class.
     """
 
     floating: float | None
@@ -47,39 +48,19 @@ class Agreement:
     agreement: float
 
 
-def fraction_of(peak: float, limit: int = VALUE_MAX) -> int:
-    """Most fraction bits with which a number of magnitude ``peak`` rounds to at most ``limit``; 15 for 0.
-
-    The result may be negative or exceed the width of a value.
-
-    Raises
-    ------
-    InputError
-        If the number is not finite.
-    """
-    if not np.isfinite(peak):
-        raise InputError("quantisation", "a sum overflows", "smaller weights or features: rescale them")
-    if peak == 0:
-        return MANTISSA_FRACTION
-    fraction = int(np.floor(np.log2(limit) - np.log2(peak))) + 1
-    while np.rint(np.ldexp(peak, fraction)) > limit:
-        fraction -= 1
-    return fraction
-
-
 @np.errstate(over="ignore", invalid="ignore")  # an overflow is refused at the choice of its scale
 def quantise(
     network: FloatModel,
     graph: Graph,
     *,
-    headroom: int = HEADROOM,
+    calibration: Calibration = FULL,
     core: ProcessorConfig | None = None,
 ) -> Problem:
     """Quantise a network for a graph.
 
     Every tensor gets the power-of-two scale that uses its 16 bits best. Those of features and weights follow from
-    their largest magnitude, those of combined rows and results from the exact sums on this graph, with ``headroom``
-    bits to spare; a large bias can take fraction bits from the combined rows, because it has 32 bits at their scale.
+    their largest magnitude, those of combined rows and results from the exact sums on this graph, with bits to spare; a
+    large bias can take fraction bits from the combined rows, because it has 32 bits at their scale.
 
     Parameters
     ----------
@@ -87,8 +68,8 @@ def quantise(
         Float network.
     graph
         Graph to calibrate on and to infer.
-    headroom
-        Bits, 0..8.
+    calibration
+        Which share of the values must fit, and their bits.
     core
         Sizes of a processor of the neural chip, which ends layers whose activation is not ReLU.
 
@@ -98,75 +79,83 @@ def quantise(
         If widths do not fit, a degree is too large, magnitudes of a layer are too far apart for its shifts, or a layer
         is too wide for the neural chip.
     """
-    acts = _activations(network)
-    if not 0 <= headroom <= 8:
-        raise InputError("headroom", f"is {headroom}", "0..8 bits")
     _check_features(network, graph)
-    source, destination = scales_of_model(network.model, graph.degrees)
-    feature_fraction = fraction_of(_peak(graph.features))
-    features = _integers(graph.features, feature_fraction)
-
-    limit = VALUE_MAX >> headroom
-    rows, fraction = features, feature_fraction
+    topologies = topologies_of(network.layers, graph)
+    most = calibration.given_limit
+    feature_fraction = fraction_of(calibration.peak(graph.features), most)
+    features = integers(graph.features, feature_fraction, most)
+    rows = _Rows("features", features, feature_fraction)
     layers: list[QuantisedLayer] = []
     fractions: list[Fractions] = []
     ends: dict[int, LayerEnd] = {}
-    for number, (weight, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
-        weight_fraction = fraction_of(_peak(weight))
-        weights = _integers(weight, weight_fraction)
-        self_weight, neighbour_weight, extra = _members(network, number)
-
-        real = combination_sums(rows, weights) * source.real()[:, None]
-        peak = float(np.ldexp(np.abs(real).max(initial=0), -(fraction + weight_fraction)))
-        combined_fraction = min(fraction_of(peak, limit), fraction + weight_fraction + MANTISSA_FRACTION)
-        if bias.any():
-            largest = fraction_of(_peak(bias), _BIAS_MAX) - MANTISSA_FRACTION - extra
-            combined_fraction = min(combined_fraction, largest)
-        shift_source = MANTISSA_FRACTION + fraction + weight_fraction - combined_fraction
-        entering = "inputs" if number else "features"
-        sizes = {entering: float(np.ldexp(_peak(rows), -fraction)), "weights": _peak(weight), "biases": _peak(bias)}
-        combined = combine(rows, weights, source, _shift(number, shift_source, sizes))
-        sum_fraction = combined_fraction + extra
-
-        biases = np.rint(np.ldexp(bias, sum_fraction + MANTISSA_FRACTION)).astype(np.int32)
-        result_fraction = DNP_FRACTION
-        if acts[number] != Activation.DNP:
-            sums = aggregation_sums(graph, combined, self_weight, neighbour_weight)
-            real = np.ldexp(sums * destination.real()[:, None], -sum_fraction) + bias
-            if acts[number] == Activation.RELU:
-                # A negative result becomes 0 whether it saturates or not.
-                real = np.maximum(real, 0)
-            result_fraction = min(
-                fraction_of(float(np.abs(real).max(initial=0)), limit), sum_fraction + MANTISSA_FRACTION
-            )
-        layer = QuantisedLayer(
-            weights,
-            biases,
-            shift_source,
-            _shift(number, MANTISSA_FRACTION + sum_fraction - result_fraction, sizes),
-            acts[number],
-            self_weight,
-            neighbour_weight,
-        )
+    for number, (given, topology) in enumerate(zip(network.layers, topologies, strict=True)):
+        layer, found, results = _quantised(number, given, topology, rows, calibration, last=given is network.layers[-1])
+        if layer.activation == Activation.DNP and given.activation is not None:
+            ends[number] = _end(number, layer, given.activation, core or ProcessorConfig())
+            results = ends[number](results).astype(np.int16)
+            found = found._replace(results=function_of(given.activation).fraction)
         layers.append(layer)
-        rows = aggregate(
-            graph,
-            combined,
-            destination,
-            layer.shift_destination,
-            layer.biases,
-            layer.activation,
-            self_weight,
-            neighbour_weight,
-        )
-        if layer.activation == Activation.DNP:
-            ends[number] = _end(number, layer, network.activation, core or ProcessorConfig())
-            rows = ends[number](rows).astype(np.int16)
-            result_fraction = function_of(network.activation).fraction
-        fractions.append(Fractions(weight_fraction, combined_fraction, result_fraction))
-        fraction = result_fraction
+        fractions.append(found)
+        rows = _Rows("inputs", results, found.results)
     model = QuantisedModel(network.model, tuple(layers), feature_fraction, tuple(fractions), ends)
-    return Problem(graph, features, source, destination, model)
+    return Problem(graph, features, topologies, model)
+
+
+class _Rows(NamedTuple):
+    """Rows that enter a layer, what messages call them, and their fraction bits."""
+
+    name: str
+    values: Any
+    fraction: int
+
+
+def _quantised(
+    number: int, given: FloatLayer, topology: Topology, rows: _Rows, calibration: Calibration, *, last: bool
+) -> tuple[QuantisedLayer, Fractions, Int16Array]:
+    """Quantise a layer; return its fractions and its results too, those of the second rounding point.
+
+    Parameters
+    ----------
+    number, given, topology
+        The layer, and whom it sums.
+    rows
+        What enters it.
+    calibration, last
+        How values are scaled, and whether the layer is the last one.
+    """
+    weight_fraction = fraction_of(calibration.peak(given.weight), calibration.given_limit)
+    weights, bias = integers(given.weight, weight_fraction, calibration.given_limit), given.bias
+    self_weight, neighbour_weight, extra = _members(given)
+
+    real = combination_sums(rows.values, weights) * topology.source.real()[:, None]
+    peak = float(np.ldexp(calibration.peak(real), -(rows.fraction + weight_fraction)))
+    combined_fraction = min(
+        fraction_of(peak, calibration.combined_limit), rows.fraction + weight_fraction + MANTISSA_FRACTION
+    )
+    if bias.any():
+        largest = fraction_of(_largest(bias), _BIAS_MAX) - MANTISSA_FRACTION - extra
+        combined_fraction = min(combined_fraction, largest)
+    entering = float(np.ldexp(_largest(rows.values), -rows.fraction))
+    sizes = {rows.name: entering, "weights": _largest(given.weight), "biases": _largest(bias)}
+    shift_source = _shift(number, MANTISSA_FRACTION + rows.fraction + weight_fraction - combined_fraction, sizes)
+    combined = combine(rows.values, weights, topology.source, shift_source)
+
+    sum_fraction = combined_fraction + extra
+    biases = np.rint(np.ldexp(bias, sum_fraction + MANTISSA_FRACTION)).astype(np.int32)
+    activation = _activation(given)
+    result_fraction = DNP_FRACTION
+    if activation != Activation.DNP:
+        sums = aggregation_sums(topology.graph, combined, self_weight, neighbour_weight)
+        real = np.ldexp(sums * topology.destination.real()[:, None], -sum_fraction) + bias
+        if activation == Activation.RELU:
+            # A negative result becomes 0 whether it saturates or not.
+            real = np.maximum(real, 0)
+        peak = calibration.peak(real)
+        result_fraction = min(fraction_of(peak, calibration.limit(last=last)), sum_fraction + MANTISSA_FRACTION)
+    shift_destination = _shift(number, MANTISSA_FRACTION + sum_fraction - result_fraction, sizes)
+    layer = QuantisedLayer(weights, biases, shift_source, shift_destination, activation, self_weight, neighbour_weight)
+    fractions = Fractions(weight_fraction, combined_fraction, result_fraction)
+    return layer, fractions, results_of(layer, topology, combined)
 
 
 def outline(network: FloatModel, graph: Graph, *, core: ProcessorConfig | None = None) -> Problem:
@@ -187,40 +176,41 @@ def outline(network: FloatModel, graph: Graph, *, core: ProcessorConfig | None =
     _check_features(network, graph)
     layers: list[QuantisedLayer] = []
     ends: dict[int, LayerEnd] = {}
-    for number, (weight, activation) in enumerate(zip(network.weights, _activations(network), strict=True)):
-        weights, biases = np.zeros(weight.shape, np.int16), np.zeros(weight.shape[1], np.int32)
-        self_weight, neighbour_weight, _ = _members(network, number)
-        layer = QuantisedLayer(weights, biases, 0, 0, activation, self_weight, neighbour_weight)
-        if activation == Activation.DNP:
-            ends[number] = _end(number, layer, network.activation, core or ProcessorConfig())
+    for number, given in enumerate(network.layers):
+        weights, biases = np.zeros(given.weight.shape, np.int16), np.zeros(given.f_out, np.int32)
+        self_weight, neighbour_weight, _ = _members(given)
+        layer = QuantisedLayer(weights, biases, 0, 0, _activation(given), self_weight, neighbour_weight)
+        if layer.activation == Activation.DNP and given.activation is not None:
+            ends[number] = _end(number, layer, given.activation, core or ProcessorConfig())
         layers.append(layer)
     features: Any = np.zeros(graph.features.shape, np.int16)
     if sparse.issparse(graph.features):
         given = graph.features
         features = sparse.csr_array((np.ones(given.nnz, np.int16), given.indices, given.indptr), shape=given.shape)
     model = QuantisedModel(network.model, tuple(layers), 0, (Fractions(0, 0, 0),) * len(layers), ends)
-    return problem_of(graph, features, model)
+    return Problem(graph, features, topologies_of(network.layers, graph), model)
 
 
 def compare(network: FloatModel, problem: Problem) -> Agreement:
     """Compare predictions of the exact integer results with those in floating point."""
-    floating = network.predictions(problem.graph)
+    floating, answers = network.predictions(problem.graph), problem.graph.answers
     machine = predictions(infer(problem)[-1].results)
     return Agreement(
         accuracy(floating, problem.graph, problem.graph.test),
         accuracy(machine, problem.graph, problem.graph.test),
-        float(np.mean(floating == machine)) if floating.size else 1.0,
+        float(np.mean((floating == machine)[answers])) if answers.size else 1.0,
     )
 
 
-def _activations(network: FloatModel) -> tuple[Activation, ...]:
-    between = Activation.RELU if network.activation == RELU else Activation.DNP
-    return (*(between,) * (len(network.weights) - 1), Activation.NONE)
+def _activation(layer: FloatLayer) -> Activation:
+    if layer.activation is None:
+        return Activation.NONE
+    return Activation.RELU if layer.activation == RELU else Activation.DNP
 
 
 def _check_features(network: FloatModel, graph: Graph) -> None:
-    if graph.feature_count != network.weights[0].shape[0]:
-        expected = f"{network.weights[0].shape[0]}, as layer 0 takes"
+    if graph.feature_count != network.f_in:
+        expected = f"{network.f_in}, as layer 0 takes"
         raise InputError(f"graph {graph.name}, features", f"there are {graph.feature_count}", expected)
 
 
@@ -236,11 +226,11 @@ def _end(number: int, layer: QuantisedLayer, activation: str, core: ProcessorCon
         ) from None
 
 
-def _members(network: FloatModel, number: int) -> tuple[int, int, int]:
+def _members(layer: FloatLayer) -> tuple[int, int, int]:
     """Weights of the node and of its neighbours, and the fraction bits they add."""
-    if network.model != Model.GIN:
-        return 1, 1, 0
-    return round((1 + network.eps[number]) * (1 << GIN_FRACTION)), 1 << GIN_FRACTION, GIN_FRACTION
+    if layer.model == Model.GIN and layer.reach == Reach.GRAPH:
+        return round((1 + layer.eps) * (1 << GIN_FRACTION)), 1 << GIN_FRACTION, GIN_FRACTION
+    return round(1 + layer.eps), 1, 0
 
 
 def _shift(number: int, shift: int, sizes: Mapping[str, float]) -> int:
@@ -262,16 +252,5 @@ def _shift(number: int, shift: int, sizes: Mapping[str, float]) -> int:
     return shift
 
 
-def _peak(values: Any) -> float:
-    return float(np.abs(values.data if sparse.issparse(values) else values).max(initial=0))
-
-
-def _integers(values: Any, fraction: int) -> Any:
-    """Round to nearest, ties to even; entries of a sparse matrix that become 0 are dropped."""
-    numbers = values.data if sparse.issparse(values) else values
-    whole = np.rint(np.ldexp(numbers.astype(np.float64), fraction)).astype(np.int16)
-    if not sparse.issparse(values):
-        return whole
-    rows = sparse.csr_array((whole, values.indices.copy(), values.indptr.copy()), shape=values.shape)
-    rows.eliminate_zeros()
-    return rows
+def _largest(values: Any) -> float:
+    return float(magnitudes(values).max(initial=0))

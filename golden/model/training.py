@@ -11,9 +11,9 @@ from contracts import Model
 from contracts.errors import InputError
 from golden.graph import BoolArray, Graph
 from golden.model.activation import RELU, function_of
-from golden.model.float_model import FloatArray, FloatModel, propagation
+from golden.model.float_model import FloatArray, FloatLayer, FloatModel, Reach, spread
 
-__all__ = ["LAYERS_MAX", "Training", "learnable", "train"]
+__all__ = ["LAYERS_MAX", "Training", "learnable", "train", "untrained"]
 
 #: Most layers of the training; a weight file may have more.
 LAYERS_MAX = 32
@@ -26,7 +26,7 @@ class Training:
     Attributes
     ----------
     layers
-        1..3.
+        1..32; of a batch of small graphs without the readout behind them.
     hidden
         Width of hidden layers.
     seed
@@ -90,13 +90,30 @@ def learnable(graph: Graph) -> BoolArray:
     return learnt
 
 
+def untrained(graph: Graph, model: Model, how: Training) -> FloatModel:
+    """Return the network that `train` trains, with zeros for its parameters.
+
+    For nodes, the last of its layers gives the classes. For small graphs, one more layer does: the mean over the nodes
+    of each graph times a matrix.
+    """
+    batch = graph.graph_of is not None
+    widths = [graph.feature_count, *[how.hidden] * (how.layers - 1 + batch), graph.classes]
+    layers = [
+        FloatLayer(np.zeros(shape), np.zeros(shape[1]), model, activation=how.activation) for shape in pairwise(widths)
+    ]
+    reach = Reach.MEMBERS if batch else Reach.GRAPH
+    last = FloatLayer(layers[-1].weight, layers[-1].bias, Model.SAGE if batch else model, reach=reach)
+    return FloatModel((*layers[:-1], last))
+
+
 def train(graph: Graph, model: Model, how: Training | None = None) -> FloatModel:
-    """Train a network for node classification; the parameters of the best validation epoch are kept.
+    """Train a network to classify nodes, or small graphs; the parameters of the best validation epoch are kept.
 
     Parameters
     ----------
     graph
-        The training nodes are learnt; the validation nodes select the epoch.
+        The training nodes are learnt; the validation nodes select the epoch. Of a batch of small graphs, its graph
+        vertices are the nodes of known class.
     model
         Which network; eps of GIN stays 0.
     how
@@ -120,8 +137,8 @@ def train(graph: Graph, model: Model, how: Training | None = None) -> FloatModel
                 best, kept = score, run.snapshot()
         else:
             kept = run.snapshot()
-    weights, biases = [weight * run.factor for weight in kept[0::2]], kept[1::2]
-    return FloatModel(model, tuple(weights), tuple(biases), (0.0,) * how.layers, how.activation)
+    weights = [weight * factor for weight, factor in zip(kept[0::2], run.factors, strict=True)]
+    return run.network.changed(weight=weights, bias=kept[1::2])
 
 
 class _Run:
@@ -129,22 +146,40 @@ class _Run:
 
     def __init__(self, graph: Graph, model: Model, how: Training) -> None:
         self.how, self.function = how, function_of(how.activation)
+        self.network = untrained(graph, model, how)
         self.labels = graph.labels
         self.rng = np.random.default_rng(how.seed)
-        self.spread = propagation(model, graph)
-        # Sums over neighbourhoods multiply every step by the degree; means drop it. Learn between the two and move
-        # the factor into the weights at the end. For GCN and SAGE it is near 1.
-        self.factor = max(float(self.spread.sum(axis=1).mean()), 1e-9) ** -0.5
-        self.spread = self.spread * self.factor
-        self.gather = sparse.csr_array(self.spread.T)
+        self.spreads: list[Any] = []
+        self.gathers: list[Any] = []
+        self.factors: list[float] = []
+        for number, layer in enumerate(self.network.layers):
+            if number and layer.reach == self.network.layers[number - 1].reach:
+                self._reuse()
+            else:
+                self._reach(spread(layer, graph))
         self.inputs: Any = graph.features.astype(np.float64)
-        widths = [graph.feature_count, *[how.hidden] * (how.layers - 1), graph.classes]
         self.parameters: list[FloatArray] = []
-        for f_in, f_out in pairwise(widths):
-            limit = np.sqrt(6 / (f_in + f_out))
-            self.parameters += [self.rng.uniform(-limit, limit, (f_in, f_out)), np.zeros(f_out)]
+        for layer in self.network.layers:
+            limit = np.sqrt(6 / (layer.f_in + layer.f_out))
+            self.parameters += [self.rng.uniform(-limit, limit, (layer.f_in, layer.f_out)), np.zeros(layer.f_out)]
         self.moments = [(np.zeros_like(p), np.zeros_like(p)) for p in self.parameters]
         self.time = 0
+
+    def _reach(self, matrix: Any) -> None:
+        """Add whom a layer sums.
+
+        Sums over neighbourhoods multiply every step by the degree; means drop it. Learn between the two and move the
+        factor into the weights at the end. For GCN, SAGE and a mean over small graphs it is near 1.
+        """
+        sums = abs(matrix).sum(axis=1)
+        self.factors.append(max(float(sums[sums > 0].mean()) if sums.any() else 0.0, 1e-9) ** -0.5)
+        self.spreads.append(matrix * self.factors[-1])
+        self.gathers.append(sparse.csr_array(self.spreads[-1].T))
+
+    def _reuse(self) -> None:
+        """Add whom the layer before sums."""
+        for each in (self.factors, self.spreads, self.gathers):
+            each.append(each[-1])
 
     def snapshot(self) -> list[FloatArray]:
         return [parameter.copy() for parameter in self.parameters]
@@ -152,7 +187,7 @@ class _Run:
     def forward(self, drop: bool) -> tuple[list[Any], list[FloatArray], FloatArray]:
         """Input rows of every layer, their slopes by the sums before them (none for the first), the last results."""
         rows, inputs, slopes = self.inputs, [], []
-        for number in range(self.how.layers):
+        for number, spread_of in enumerate(self.spreads):
             slope = np.zeros(0)
             if number:
                 rows = self.function.value(rows)
@@ -161,7 +196,7 @@ class _Run:
                 rows, slope = self._dropped(rows, slope)
             inputs.append(rows)
             slopes.append(slope)
-            rows = self.spread @ (rows @ self.parameters[2 * number]) + self.parameters[2 * number + 1]
+            rows = spread_of @ (rows @ self.parameters[2 * number]) + self.parameters[2 * number + 1]
         return inputs, slopes, rows
 
     def _dropped(self, rows: Any, slope: FloatArray) -> tuple[Any, FloatArray]:
@@ -191,11 +226,11 @@ class _Run:
         share[np.arange(chosen.size), self.labels[chosen]] -= 1
         slope[chosen] = share / chosen.size
         gradients: list[FloatArray] = []
-        for number in reversed(range(self.how.layers)):
-            spread = self.gather @ slope
-            gradients = [np.asarray(inputs[number].T @ spread), slope.sum(axis=0), *gradients]
+        for number in reversed(range(len(inputs))):
+            gathered = self.gathers[number] @ slope
+            gradients = [np.asarray(inputs[number].T @ gathered), slope.sum(axis=0), *gradients]
             if number:
-                slope = (spread @ self.parameters[2 * number].T) * slopes[number]
+                slope = (gathered @ self.parameters[2 * number].T) * slopes[number]
         gradients[0] += self.how.decay * self.parameters[0]
         self._adam(gradients)
 

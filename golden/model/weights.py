@@ -96,7 +96,9 @@ def read_weights(path: str, model: Model | None = None, graph: Graph | None = No
     if eps.ndim > 1 or (eps.ndim == 1 and eps.size != len(layers)):
         raise InputError(f"{path}, eps", f"has shape {list(eps.shape)}", f"a number, or {len(layers)}, one a layer")
     try:
-        return FloatModel(found, weights, tuple(biases), tuple(np.broadcast_to(eps, len(layers)).tolist()), activation)
+        return FloatModel.uniform(
+            found, weights, tuple(biases), tuple(np.broadcast_to(eps, len(layers)).tolist()), activation
+        )
     except InputError as error:
         raise InputError(f"{path}, {error.where}", error.what, error.expected) from None
 

@@ -1,7 +1,7 @@
 """Gather PE: the result rows of tasks, beat by beat, and the cycles they take.
 
 A task is a list of beats. When combining, its beats hold the features of one vertex, sparse or dense; when gathering,
-they hold the combined rows of a vertex and of its neighbours, one after another.
+they hold the combined rows of a vertex and of its neighbours, one after another; or rows of digits, which are added up.
 """
 
 from collections.abc import Sequence
@@ -11,10 +11,25 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
+from contracts import DIGIT_BITS
+from contracts.weights import GRANULE
 from golden.model.layer import Int16Array, Int32Array
 from golden.model.rounding import requantise
 
-__all__ = ["Beat", "Layer", "Mode", "RowBeat", "Task", "cycles", "operations", "result", "row_beats", "sums"]
+__all__ = [
+    "Beat",
+    "Layer",
+    "Mode",
+    "RowBeat",
+    "Task",
+    "cycles",
+    "digits_of",
+    "operations",
+    "result",
+    "row_beats",
+    "sum_of_digits",
+    "sums",
+]
 
 #: Cycles from a task's last operation until its sums can be read: element, weights, operands, product, sum.
 SUM_LATENCY = 5
@@ -30,6 +45,7 @@ class Mode(IntEnum):
     SPARSE = 0
     DENSE = 1
     GATHER = 2
+    DIGITS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +64,8 @@ class Layer:
         0..63.
     relu
         Whether negative results become 0.
+    digits
+        Whether results are the digits of the sums, a row for each.
     """
 
     mode: Mode
@@ -55,6 +73,7 @@ class Layer:
     biases: Int32Array
     shift: int
     relu: bool = False
+    digits: bool = False
 
     @property
     def f_in(self) -> int:
@@ -149,10 +168,26 @@ def sums(task: Task, layer: Layer) -> npt.NDArray[np.int64]:
             row = np.concatenate([beat.data for beat in task.beats[at : at + beats]])[: layer.f_out]
             total += task.beats[at].factor * row.astype(np.int64)
         return total
+    if layer.mode == Mode.DIGITS:
+        digits = np.concatenate([beat.data for beat in task.beats]).reshape(-1, _padded(layer.f_out))
+        return sum_of_digits(digits[:, : layer.f_out])
     for index, value in (entry for beat in _entries(task, layer) for entry in beat):
         if index < layer.f_in:
             total += value * layer.weights[index].astype(np.int64)
     return total
+
+
+def digits_of(total: npt.NDArray[np.int64]) -> Int16Array:
+    """Return the digits of sums, int16 [3, ...], the lowest first; only the last one is signed."""
+    shifts = np.cumsum([0, *DIGIT_BITS[:-1]])
+    masks = [(1 << bits) - 1 for bits in DIGIT_BITS[:-1]] + [-1]
+    return np.stack([total >> int(shift) & mask for shift, mask in zip(shifts, masks, strict=True)]).astype(np.int16)
+
+
+def sum_of_digits(digits: Int16Array) -> npt.NDArray[np.int64]:
+    """Return the sums of rows of digits, of which every three in turn are a number: int64 [f_out]."""
+    shifts = np.cumsum([0, *DIGIT_BITS[:-1]])[np.arange(len(digits)) % len(DIGIT_BITS)]
+    return np.asarray((digits.astype(np.int64) << shifts[:, None]).sum(axis=0))
 
 
 def result(task: Task, layer: Layer) -> Int16Array:
@@ -164,11 +199,18 @@ def result(task: Task, layer: Layer) -> Int16Array:
 def row_beats(task: Task, layer: Layer) -> list[RowBeat]:
     """Return the beats of the result row in the order in which they are written."""
     elements = len(task.beats[0].data)
-    beats = _beats_of_row(layer.f_out, elements)
-    row = np.zeros(beats * elements, np.int16)
-    row[: layer.f_out] = result(task, layer)
+    rows = digits_of(sums(task, layer)) if layer.digits else result(task, layer)[None]
+    count, beats = len(rows), _beats_of_row(layer.f_out, elements)
+    padded = np.zeros((count, _padded(layer.f_out)), np.int16)
+    padded[:, : layer.f_out] = rows
+    distance = padded.shape[1] // elements
     return [
-        RowBeat(task.address + n, tuple(map(int, row[n * elements : (n + 1) * elements])), n == beats - 1)
+        RowBeat(
+            task.address + row * distance + n,
+            tuple(map(int, padded[row, n * elements : (n + 1) * elements])),
+            row == count - 1 and n == beats - 1,
+        )
+        for row in range(count)
         for n in range(beats)
     ]
 
@@ -183,6 +225,8 @@ def operations(task: Task, layer: Layer, lanes: int) -> list[tuple[int, bool]]:
         elements = len(task.beats[0].data)
         parts, beats = elements // lanes, _beats_of_row(layer.f_out, elements)
         return [(min(parts, chunks - n % beats * parts), True) for n in range(len(task.beats))]
+    if layer.mode == Mode.DIGITS:
+        return [(len(beat.data) // lanes, True) for beat in task.beats]
     counts = [len(entries) for entries in _entries(task, layer)]
     last = len(counts) - 1
     return [(max(count, 1) * chunks, True) if count or n == last else (1, False) for n, count in enumerate(counts)]
@@ -212,9 +256,13 @@ def cycles(tasks: Sequence[Task], layer: Layer, lanes: int, banks: int) -> int:
                 if number >= banks:
                     now = max(now, released[number - banks] + 1)
             now += count
-        read = max(read, now - 1 + SUM_LATENCY) + layer.f_out
+        read = max(read, now - 1 + SUM_LATENCY) + layer.f_out * (len(DIGIT_BITS) if layer.digits else 1)
         released.append(read - 1)
     return read - 1 + DRAIN_LATENCY
+
+
+def _padded(length: int) -> int:
+    return -(-length // GRANULE) * GRANULE
 
 
 def _beats_of_row(length: int, elements: int) -> int:

@@ -1,29 +1,43 @@
 """The image of one chiplet: all that it owns of a graph, and the plan of every layer of a network on it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Self
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from contracts import LINE_BYTES, ROW_BYTES, SPARSE_ENTRY, RegionKind
+from contracts import LINE_BYTES, ROW_BYTES, SPARSE_ENTRY, VALUE_BITS, RegionKind
 from contracts.errors import InputError
 from contracts.scale import Scales
-from contracts.weights import WeightRoom
+from contracts.weights import Traffic, WeightRoom
 from golden.community.tiles import Tile
 from golden.dnp.layer_end import ROWS
 from golden.graph import Graph, IntArray
 from golden.image_format import Image, row_bytes, scale_words
 from golden.model.network import Problem, QuantisedModel
+from golden.model.topology import Topology
 from golden.program.features import place_sparse
-from golden.program.layer import Block, End, Exchange, LayerPlan, Part, Search, Shared, Sums, blocks_of, layer
+from golden.program.layer import (
+    Block,
+    End,
+    Exchange,
+    LayerPlan,
+    Part,
+    Search,
+    Shared,
+    Sums,
+    blocks_of,
+    digits_of,
+    layer,
+)
 from golden.program.program import Program, Reference, Section
 
-__all__ = ["Owned", "Travel", "chiplet_image"]
+__all__ = ["Owned", "Travel", "by_topology", "chiplet_image"]
 
 #: Bytes that places, 32 bits of granules, reach.
 _PLACES = ROW_BYTES << 32
+_WORD_BYTES = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,14 +120,35 @@ class Owned:
         return Scales(scales.mantissa[own], scales.exponent[own])
 
 
+_T = TypeVar("_T")
+
+
+def by_topology(problem: Problem, make: Callable[[Graph], _T]) -> list[_T]:
+    """Return what `make` makes of the graph that each layer sums; layers that sum the same share one object."""
+    made = {each: make(each.graph) for each in dict.fromkeys(problem.topologies)}
+    return [made[each] for each in problem.topologies]
+
+
+@dataclass(frozen=True, eq=False)
+class _Placed:
+    """A topology in memory: factors, what AGGREGATE or PROCESS sum by the distance of rows, the ring's data."""
+
+    owned: Owned
+    source: Section
+    sums: Callable[[int], Sequence[Sums]]
+    whole: Sums
+    departures: Section | None
+    exchange: Exchange | None = None
+
+
 def chiplet_image(
     problem: Problem,
-    owned: Owned,
+    owned: Sequence[Owned],
     parts: Sequence[range],
     *,
     search: Search | None = None,
     in_stages: bool = True,
-    tiles: Sequence[Tile] | None = None,
+    tiles: Mapping[Owned, Sequence[Tile]] | None = None,
     row_lines: int = 0,
     weight_room: WeightRoom | None = None,
 ) -> Image:
@@ -122,7 +157,7 @@ def chiplet_image(
     Parameters
     ----------
     problem, owned
-        Network and graph, and the chiplet's part of it.
+        Network and graph, and the chiplet's part of every layer's topology, the same vertices of each.
     parts
         Own vertices, counted from 0, that are combined with one command each; they begin at multiples of `PART_ROWS`.
     search
@@ -130,33 +165,101 @@ def chiplet_image(
     in_stages
         All rows are combined before any are summed.
     tiles
-        Tiles that are summed one after another; None: all vertices at once.
+        Tiles of each part of a topology that are summed one after another; None: all vertices at once.
     row_lines
         Lines of the row memory for results of hidden layers, if not in stages.
     weight_room
-        Room for weights in every PE: a layer that exceeds it is computed in blocks of columns. Default: all layers fit.
+        Room for weights in every PE: a layer that exceeds it is computed in blocks of columns or of rows. Default: all
+        layers fit.
 
     Raises
     ------
     InputError
         If the image would be larger than 2^32 lines, or combined rows are too many for places in tiles.
     """
-    graph, model, travel, layers = problem.graph, problem.model, owned.travel, problem.model.layers
+    graph, model, layers, first = problem.graph, problem.model, problem.model.layers, owned[0]
     p = Program()
     # Lines are laid out as if every layer had one more region, and every image sparse features and two scales.
-    p.spare = len(layers) + 2 * (travel is not None) - (tiles is not None)
-    boundaries = p.words(RegionKind.BOUNDARIES, owned.boundaries)
+    p.spare = len(layers) + 2 * (first.travel is not None) - (tiles is not None)
+    boundaries = p.words(RegionKind.BOUNDARIES, first.boundaries)
+    blocks = blocks_of(layers, weight_room, _traffic(problem))
+    distances = sorted({row_bytes(len(block)) for each in blocks for block in each.columns})
+
+    def place(own: Owned, topology: Topology) -> _Placed:
+        cut, located = None if tiles is None else tiles[own], search is not None
+        return _topology(p, topology, own, in_stages=in_stages, located=located, tiles=cut, distances=distances)
+
+    placed = {first: place(first, problem.topologies[0])}
+    given = _features(p, problem, first, parts, placed[first].source, blocks[0].rows, apart=search is not None)
+    placed[first] = _travelling(p, placed[first], problem.topologies[0], boundaries)
+    for own, topology in zip(owned, problem.topologies, strict=True):
+        if own not in placed:
+            placed[own] = _travelling(p, place(own, topology), topology, boundaries)
+    # Layers in which rows are combined before any are summed.
+    stages = [in_stages or len(each.rows) > 1 for each in blocks]
+    combined, digits = None, digits_of(p, blocks, first.count)
+    if any(stages):
+        widest = max(len(each.columns[0]) for each, needs in zip(blocks, stages, strict=True) if needs)
+        combined = p.reserve_rows(RegionKind.COMBINED, graph.nodes + max(own.halves for own in owned), widest)
+
+    inside: range | None = None  # lines of the row memory with the features of the layer
+    listed: Exchange | None = None
+    for number, each in enumerate(layers):
+        at, own = placed[owned[number]], owned[number]
+        rows = blocks[number].rows
+        columns = [Block.place(p, number, each, block, rows, at.sums) for block in blocks[number].columns]
+        last, distance = number == len(layers) - 1, row_bytes(each.f_out)
+        stay = None
+        if not last and number not in model.ends and (in_stages or not stages[number + 1]):
+            stay = _room(inside, -(-own.count * distance // LINE_BYTES), row_lines)
+        kind = RegionKind.RESULTS if last else RegionKind.HIDDEN
+        results = stay.start if stay else p.reserve_rows(kind, own.count, each.f_out, number)
+        p.spare += stay is not None
+        plan = LayerPlan(
+            number, columns, given, combined if stages[number] else None, results, digits,
+            inside=inside is not None, search=search,
+            exchange=at.exchange, lists=at.exchange is not listed, ends=_ends(p, model, number, own.count),
+        )  # fmt: skip
+        layer(p, plan)
+        listed = at.exchange or listed
+        if not last:
+            # The results are the next layer's dense features.
+            source = placed[owned[number + 1]].source
+            rows = blocks[number + 1].rows
+            given, inside = [_dense(results, part, own, source, distance, rows) for part in parts], stay
+    header = {"chiplet": first.chiplet, "chiplets": first.chiplets, "first_vertex": first.first, "owned": first.count}
+    return p.image(problem, **header, edges=first.sources.size)
+
+
+def _topology(
+    p: Program,
+    topology: Topology,
+    owned: Owned,
+    *,
+    in_stages: bool,
+    located: bool,
+    tiles: Sequence[Tile] | None,
+    distances: Sequence[int],
+) -> _Placed:
+    """Place a chiplet's part of a topology, without what the ring unit needs.
+
+    Parameters
+    ----------
+    located
+        Communities are searched for.
+    distances
+        Distances of combined rows, in bytes.
+    """
+    travel, graph = owned.travel, topology.graph
     offsets = p.words(RegionKind.OFFSETS, owned.offsets)
     edges = p.words(RegionKind.EDGES, owned.sources)
     departures = p.words(RegionKind.OUT_OFFSETS, travel.departures) if travel else None
-    ours, theirs = owned.scales(problem.scale_source), owned.scales(problem.scale_destination)
-    blocks = blocks_of(layers, weight_room)
-    distances = {row_bytes(len(block)) for each in blocks for block in each}
-    cut = None if tiles is None else _tiles(p, problem, owned, tiles, theirs, sorted(distances))
+    ours, theirs = owned.scales(topology.source), owned.scales(topology.destination)
+    cut = None if tiles is None else _tiles(p, graph.nodes, owned, tiles, theirs, distances)
     degrees: Section | int = 0
     if in_stages:
         # The locator of a chiplet on a ring does not count neighbours elsewhere.
-        counted = np.diff(owned.untiled) if search else graph.degrees[owned.first : owned.end]
+        counted = np.diff(owned.untiled) if located else graph.degrees[owned.first : owned.end]
         degrees = p.words(RegionKind.DEGREES, counted)
     source = destination = p.scales(RegionKind.SCALE_SOURCE, ours)
     if in_stages or not np.array_equal(scale_words(ours), scale_words(theirs)):
@@ -164,40 +267,15 @@ def chiplet_image(
     else:
         # GCN uses one array for both; the hardware reads it once.
         p.spare += 1
-    given = _features(p, problem, owned, parts, source, apart=search is not None)
-    exchange = combined = None
-    if travel and departures:
-        exchange = _exchange(p, owned, travel, departures, boundaries, edges, graph.nodes)
-    if in_stages:
-        widest = max(len(block) for each in blocks for block in each)
-        combined = p.reserve_rows(RegionKind.COMBINED, graph.nodes + owned.halves, widest)
     whole = Sums(
         owned.first, owned.count, offsets, edges, owned.sources.size, destination, graph.nodes,
         tiles=owned.chiplets, halves=owned.halves, degrees=degrees,
     )  # fmt: skip
 
-    def summed(f_out: int) -> list[Sums]:
+    def summed(f_out: int) -> Sequence[Sums]:
         return [whole] if cut is None else cut[row_bytes(f_out)]
 
-    inside: range | None = None  # lines of the row memory with the features of the layer
-    for number, each in enumerate(layers):
-        columns = [Block.place(p, number, each, block, summed) for block in blocks[number]]
-        last, distance = number == len(layers) - 1, row_bytes(each.f_out)
-        stay = None
-        if not last and number not in model.ends:
-            stay = _room(inside, -(-owned.count * distance // LINE_BYTES), row_lines)
-        kind = RegionKind.RESULTS if last else RegionKind.HIDDEN
-        results = stay.start if stay else p.reserve_rows(kind, owned.count, each.f_out, number)
-        p.spare += stay is not None
-        plan = LayerPlan(
-            number, columns, given, combined, results, inside=inside is not None,
-            search=search, exchange=exchange, ends=_ends(p, model, number, owned.count),
-        )  # fmt: skip
-        layer(p, plan)
-        # The results are the next layer's dense features.
-        given, inside = [_dense(results, part, owned, source, distance) for part in parts], stay
-    header = {"chiplet": owned.chiplet, "chiplets": owned.chiplets, "first_vertex": owned.first, "owned": owned.count}
-    return p.image(problem, **header, edges=owned.sources.size)
+    return _Placed(owned, source, summed, whole, departures)
 
 
 def _room(taken: range | None, lines: int, row_lines: int) -> range | None:
@@ -208,28 +286,62 @@ def _room(taken: range | None, lines: int, row_lines: int) -> range | None:
     return None
 
 
-def _dense(rows: Section | int, part: range, owned: Owned, source: Section, distance: int) -> Part:
+def _traffic(problem: Problem) -> list[Traffic]:
+    """Return what each layer moves, of the whole graph: all chiplets of a ring choose the same blocks."""
+    traffic, nodes = [], problem.graph.nodes
+    for number, (each, topology) in enumerate(zip(problem.model.layers, problem.topologies, strict=True)):
+        features = nodes * row_bytes(each.f_in)
+        if problem.sparse and not number:
+            features = problem.features.nnz * SPARSE_ENTRY.bytes + nodes * _WORD_BYTES
+        # Offsets and two factors of a vertex, and the edges.
+        traffic.append(Traffic(features + (3 * nodes + topology.graph.edge_count) * _WORD_BYTES, nodes))
+    return traffic
+
+
+def _dense(
+    rows: Section | int, part: range, owned: Owned, source: Section, distance: int, blocks: Sequence[range]
+) -> Part:
     """Return a part whose features are dense rows in memory or, all of them, in the row memory."""
     first = rows if isinstance(rows, int) else Reference.row(rows, part.start)
     entries = len(part) * distance // SPARSE_ENTRY.bytes
-    return Part(len(part), first, entries, Reference.row(source, part.start), owned.first + part.start)
+    scales = Reference.row(source, part.start)
+    pieces = []
+    if len(blocks) > 1:
+        assert isinstance(first, Reference)
+        pieces = [
+            Part(
+                len(part), first.on(block.start * VALUE_BITS // 8), entries, scales, part.start,
+                distance=distance // ROW_BYTES,
+            )
+            for block in blocks
+        ]  # fmt: skip
+    return Part(len(part), first, entries, scales, owned.first + part.start, pieces=pieces, digit_row=part.start)
 
 
 def _features(
-    p: Program, problem: Problem, owned: Owned, parts: Sequence[range], source: Section, *, apart: bool
+    p: Program,
+    problem: Problem,
+    owned: Owned,
+    parts: Sequence[range],
+    source: Section,
+    blocks: Sequence[range],
+    *,
+    apart: bool,
 ) -> list[Part]:
-    """Place the input features of the own vertices."""
+    """Place the input features of the own vertices; in blocks of columns, if there are several."""
     features = problem.features[owned.first : owned.end]
     if not problem.sparse:
         p.spare += 2 * len(parts) - 1
         rows = p.rows(RegionKind.FEATURES, features)
-        return [_dense(rows, part, owned, source, rows.row_bytes) for part in parts]
+        return [_dense(rows, part, owned, source, rows.row_bytes, blocks) for part in parts]
     given = []
     for part in parts:
-        entries, count, begins = place_sparse(p, features[part.start : part.stop], apart=apart)
-        given.append(
-            Part(len(part), entries, count, Reference.row(source, part.start), owned.first + part.start, begins)
-        )
+        scales, pieces = Reference.row(source, part.start), []
+        for block in blocks:
+            chosen = features[part.start : part.stop, block.start : block.stop]
+            entries, count, begins = place_sparse(p, chosen, apart=apart)
+            pieces.append(Part(len(part), entries, count, scales, part.start, begins))
+        given.append(replace(pieces[0], first_row=owned.first + part.start, pieces=pieces, digit_row=part.start))
     return given
 
 
@@ -243,26 +355,29 @@ def _ends(p: Program, model: QuantisedModel, number: int, rows: int) -> list[End
     return ends
 
 
-def _exchange(
-    p: Program, owned: Owned, travel: Travel, departures: Section, boundaries: Section, edges: Section, nodes: int
-) -> Exchange:
-    """Place the data of the ring unit."""
+def _travelling(p: Program, placed: _Placed, topology: Topology, boundaries: Section) -> _Placed:
+    """Place the data of the ring unit, if rows travel; all chiplets find the same."""
+    owned, departures = placed.owned, placed.departures
+    travel = owned.travel
+    if travel is None or departures is None or topology.alone:
+        return placed
     needed = p.reserve(RegionKind.NEEDED, 0, 4 * travel.elsewhere, travel.elsewhere, 1, 4)
     p.words(RegionKind.HUBS, travel.hubs)
     homes = p.words(RegionKind.HUB_HOMES, travel.homes)
     offsets = p.words(RegionKind.SHARED_OFFSETS, travel.offsets)
     sources = p.words(RegionKind.SHARED_EDGES, travel.sources)
-    hubs, shares = travel.hubs.size, travel.sources.size
+    hubs, shares, nodes = travel.hubs.size, travel.sources.size, topology.graph.nodes
     shared = Shared(hubs, homes, offsets, sources, shares, owned.first, owned.count, nodes)
-    count, chiplets = owned.sources.size, owned.chiplets
-    return Exchange(boundaries, edges, count, needed, chiplets, travel.in_order, departures, shared)
+    edges, count, chiplets = placed.whole.edges, owned.sources.size, owned.chiplets
+    exchange = Exchange(boundaries, edges, count, needed, chiplets, travel.in_order, departures, shared)
+    return replace(placed, exchange=exchange)
 
 
 def _tiles(
-    p: Program, problem: Problem, owned: Owned, tiles: Sequence[Tile], scales: Scales, distances: Sequence[int]
+    p: Program, vertices: int, owned: Owned, tiles: Sequence[Tile], scales: Scales, distances: Sequence[int]
 ) -> dict[int, list[Sums]]:
-    """Place the tiles; return them by the distance of combined rows, in bytes."""
-    size = (problem.graph.nodes + owned.halves) * distances[-1]
+    """Place the tiles of a graph with so many vertices; return them by the distance of combined rows, in bytes."""
+    size = (vertices + owned.halves) * distances[-1]
     if size > _PLACES:
         raise InputError("combined rows", f"have {size} bytes", f"at most {_PLACES} if they lie in tiles")
     words, arrays = scale_words(scales), list[npt.NDArray[np.integer]]()
@@ -278,7 +393,7 @@ def _tiles(
             cut[distance].append(
                 Sums(
                     0, tile.vertices, offsets, edges, tile.edges.size, ends, tile.first_partial,
-                    places=places[distance], positions=tile.rows.size, first_row=tile.first,
+                    places=places[distance], positions=tile.rows.size, first_row=tile.first, located=tile.located,
                 )
             )  # fmt: skip
     return cut

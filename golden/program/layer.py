@@ -1,8 +1,9 @@
 """The commands of a layer: a plan that describes the layer, and one function for each opcode.
 
 A layer with gather PEs is LOAD_WEIGHTS, COMBINE of every part and AGGREGATE; with community PEs it begins with LOCATE
-and ends with PROCESS, of every tile if there are several. On a ring, barriers, SCATTER and REDUCE bring other chiplets'
-rows; a layer that ends on the neural chip has NEURAL at the end.
+and ends with PROCESS, of every tile if there are several. If PEs have no room for the weights of all features, there
+are LOAD_WEIGHTS and COMBINE into digits for every block of rows, then COMBINE of the digits. On a ring, barriers,
+SCATTER and REDUCE bring other chiplets' rows; a layer that ends on the neural chip has NEURAL at the end.
 
 Operands are named as in `contracts.COMMANDS`: a field of a part of the plan is the operand of that name in every
 command made from it. The function of the opcode sets operands with another name, or that depend on more.
@@ -12,20 +13,42 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from contracts import Opcode, RegionKind
-from contracts.weights import GRANULE, WeightRoom
+from contracts import DIGIT_BITS, LINE_BYTES, ROW_BYTES, SPARSE_ENTRY, Combination, Opcode, RegionKind
+from contracts.weights import GRANULE, Blocks, Traffic, WeightRoom
 from golden.community.plan import Kind
 from golden.locator.locator import Limits
 from golden.locator.schedule import Schedule
 from golden.model.layer import QuantisedLayer
 from golden.program.program import Operand, Program, Reference, Section
 
-__all__ = ["Block", "End", "Exchange", "LayerPlan", "Part", "Search", "Shared", "Sums", "blocks_of", "layer", "neural"]
+__all__ = [
+    "Block",
+    "End",
+    "Exchange",
+    "LayerPlan",
+    "Part",
+    "Search",
+    "Shared",
+    "Sums",
+    "blocks_of",
+    "digits_of",
+    "layer",
+    "neural",
+]
 
 
 @dataclass(frozen=True)
 class Part:
-    """Vertices that one COMBINE combines: operands."""
+    """Vertices that one COMBINE combines: operands.
+
+    Attributes
+    ----------
+    pieces
+        For a layer in blocks of rows, the features of each block, with the rows of digits from `digit_row` on as
+        results; none if an earlier part has them.
+    digit_row
+        Row of digits of the first vertex, a multiple of `PART_ROWS`.
+    """
 
     vertices: int
     features: Operand
@@ -33,6 +56,9 @@ class Part:
     scales: Operand
     first_row: int = 0
     feature_offsets: Operand = 0
+    distance: int = 0
+    pieces: "Sequence[Part]" = ()
+    digit_row: int = 0
 
     @property
     def sparse(self) -> bool:
@@ -45,7 +71,7 @@ class Sums:
     """Vertices whose neighbourhoods one AGGREGATE or PROCESS sums: operands, s_dst as `scales`.
 
     `halves` of partial sums lie from `first_partial` on; `places` has the granules of combined rows, for `positions`
-    rows.
+    rows. `located`: vertices that are searched for communities, if they are more than those that are summed.
     """
 
     first_vertex: int
@@ -61,6 +87,7 @@ class Sums:
     places: Operand = 0
     positions: int = 0
     first_row: int = 0
+    located: int = 0
 
     @property
     def differences(self) -> bool:
@@ -128,13 +155,27 @@ class Columns:
 
 @dataclass(frozen=True)
 class Block:
-    """A layer, or a block of its columns: its arithmetic, its tensors in memory, and the parts to sum."""
+    """A layer, or a block of its columns: its arithmetic, its tensors in memory, and the parts to sum.
+
+    `rows` are the blocks of rows that are combined one after another.
+    """
 
     layer: QuantisedLayer
     weights: Section
     biases: Section
     columns: Columns
     sums: Sequence[Sums]
+    rows: Sequence[range]
+
+    @property
+    def granules(self) -> int:
+        """Granules of a combined row."""
+        return -(-self.layer.f_out // GRANULE)
+
+    @property
+    def distance(self) -> int:
+        """Granules of all rows of digits of a vertex."""
+        return len(DIGIT_BITS) * len(self.rows) * self.granules
 
     @classmethod
     def place(
@@ -143,6 +184,7 @@ class Block:
         number: int,
         layer: QuantisedLayer,
         columns: range,
+        rows: Sequence[range],
         sums: Callable[[int], Sequence[Sums]] = lambda f_out: (),
     ) -> Self:
         """Place the tensors of some columns of layer `number`; `sums` depend on the width of the combined rows."""
@@ -150,7 +192,7 @@ class Block:
         weights = p.rows(RegionKind.WEIGHTS, part.weights, number)
         biases = p.words(RegionKind.BIASES, part.biases, number, dtype="<i4")
         where = Columns(-(-layer.f_out // GRANULE), columns.start // GRANULE)
-        return cls(part, weights, biases, where, sums(part.f_out))
+        return cls(part, weights, biases, where, sums(part.f_out), rows)
 
 
 @dataclass(frozen=True)
@@ -165,12 +207,16 @@ class LayerPlan:
         Parts to combine, one after another; a single part if PROCESS combines.
     combined
         Combined rows in memory; None: PROCESS combines.
+    digits
+        Rows of digits in memory, if there are blocks of rows.
     results
         Rows in memory, or the first of their lines in the row memory.
     inside
         Whether the features are in the row memory.
     search, exchange, ends
         With community PEs; on a ring; with layer ends on the neural chip.
+    lists
+        Whether rows of others are needed that no earlier layer has listed.
     """
 
     number: int
@@ -178,15 +224,31 @@ class LayerPlan:
     parts: Sequence[Part]
     combined: Section | None
     results: Section | int
+    digits: Section | None = None
     inside: bool = False
     search: Search | None = None
     exchange: Exchange | None = None
+    lists: bool = False
     ends: Sequence[End] = ()
 
 
-def blocks_of(layers: Sequence[QuantisedLayer], weight_room: WeightRoom | None) -> list[list[range]]:
-    """Return the blocks of columns of each layer; one if room for weights is unlimited."""
-    return [weight_room.blocks(each.f_in, each.f_out) if weight_room else [range(each.f_out)] for each in layers]
+def blocks_of(
+    layers: Sequence[QuantisedLayer], weight_room: WeightRoom | None, traffic: Sequence[Traffic]
+) -> list[Blocks]:
+    """Return the blocks of each layer, which has some `traffic`; one if room for weights is unlimited."""
+    if weight_room is None:
+        return [Blocks([range(each.f_out)], [range(each.f_in)]) for each in layers]
+    return [weight_room.blocks(each.f_in, each.f_out, moved) for each, moved in zip(layers, traffic, strict=True)]
+
+
+def digits_of(p: Program, blocks: Sequence[Blocks], vertices: int) -> Section | None:
+    """Reserve room for the rows of digits of so many vertices, if a layer needs it."""
+    granules = [len(each.rows) * -(-len(each.columns[0]) // GRANULE) for each in blocks if len(each.rows) > 1]
+    if not granules:
+        return None
+    distance = len(DIGIT_BITS) * max(granules)
+    size = vertices * distance * ROW_BYTES
+    return p.reserve(RegionKind.DIGITS, 0, size, vertices, distance * GRANULE, distance * ROW_BYTES)
 
 
 def layer(p: Program, plan: LayerPlan) -> None:
@@ -205,11 +267,16 @@ def _block(p: Program, plan: LayerPlan, block: Block) -> None:
     if search and block.sums:
         # It runs in parallel with the combination.
         locate(p, plan, search, block.sums[0], joins=False)
-    if ring and not plan.number and block is plan.blocks[0]:
+    if ring and plan.lists and block is plan.blocks[0]:
         list_needed(p, plan, ring)
-    load_weights(p, plan, block)
+    apart = len(block.rows) > 1
+    for number, rows in enumerate(block.rows):
+        load_weights(p, plan, block, rows)
+        for part in plan.parts if apart else ():
+            if part.pieces:
+                digits(p, plan, block, number, part.pieces[number])
     for part in plan.parts if plan.combined else ():
-        combine(p, plan, block, part)
+        (add_digits if apart else combine)(p, plan, block, part)
         if ring and part is plan.parts[0]:
             # No chiplet may send rows of this block while another still gathers those of the previous one.
             p.command(Opcode.BARRIER, plan.number)
@@ -227,14 +294,45 @@ def _block(p: Program, plan: LayerPlan, block: Block) -> None:
             aggregate(p, plan, block, sums)
 
 
-def load_weights(p: Program, plan: LayerPlan, block: Block) -> None:
-    """Add LOAD_WEIGHTS."""
-    p.command(Opcode.LOAD_WEIGHTS, plan.number, block.layer, weights=block.weights, biases=block.biases)
+def load_weights(p: Program, plan: LayerPlan, block: Block, rows: range) -> None:
+    """Add LOAD_WEIGHTS of a block of rows."""
+    weights = Reference.row(block.weights, rows.start)
+    own: dict[str, Operand] = {"f_in": len(rows), "weights": weights, "biases": block.biases}
+    p.command(Opcode.LOAD_WEIGHTS, plan.number, block.layer, **own)
 
 
 def combine(p: Program, plan: LayerPlan, block: Block, part: Part) -> None:
     """Add COMBINE of a part."""
     own = {"shift": block.layer.shift_source, "combined": plan.combined or 0}
+    p.command(Opcode.COMBINE, plan.number, part, block.layer, **own)
+
+
+def digits(p: Program, plan: LayerPlan, block: Block, number: int, piece: Part) -> None:
+    """Add COMBINE of the block of rows `number` of a part."""
+    own: dict[str, Operand] = {
+        "kind": Combination.DIGITS,
+        "f_in": len(block.rows[number]),
+        "combined": plan.digits or 0,
+        "row_granules": block.distance,
+        "first_granule": len(DIGIT_BITS) * number * block.granules,
+    }
+    p.command(Opcode.COMBINE, plan.number, piece, block.layer, **own)
+
+
+def add_digits(p: Program, plan: LayerPlan, block: Block, part: Part) -> None:
+    """Add COMBINE of the sums of a part's digits."""
+    assert plan.digits
+    size = block.distance * ROW_BYTES
+    own: dict[str, Operand] = {
+        "kind": Combination.SUM,
+        "features": Reference(plan.digits, part.digit_row * size // LINE_BYTES),
+        "entries": part.vertices * size // SPARSE_ENTRY.bytes,
+        "feature_offsets": 0,
+        "sparse": 0,
+        "distance": block.distance,
+        "shift": block.layer.shift_source,
+        "combined": plan.combined or 0,
+    }
     p.command(Opcode.COMBINE, plan.number, part, block.layer, **own)
 
 
@@ -247,7 +345,8 @@ def aggregate(p: Program, plan: LayerPlan, block: Block, sums: Sums) -> None:
 
 def locate(p: Program, plan: LayerPlan, search: Search, sums: Sums, *, joins: bool) -> None:
     """Add LOCATE."""
-    p.command(Opcode.LOCATE, plan.number, sums, search.schedule, search.limits, joins=joins)
+    vertices = sums.located or sums.vertices
+    p.command(Opcode.LOCATE, plan.number, sums, search.schedule, search.limits, joins=joins, vertices=vertices)
 
 
 def process(p: Program, plan: LayerPlan, block: Block, search: Search, sums: Sums) -> None:
@@ -261,6 +360,8 @@ def process(p: Program, plan: LayerPlan, block: Block, search: Search, sums: Sum
     given: list[object] = [sums, block.layer, block.columns]
     if plan.combined:
         own |= {"features": plan.combined, "combined": 1, "feature_offsets": sums.places, "shift_source": 0}
+        # Of the weights that were loaded last.
+        own |= {"f_in": len(block.rows[-1])}
     else:
         (part,) = plan.parts
         given.insert(0, part)

@@ -20,7 +20,7 @@ from golden.image_format import Command, Image, Region, Section, row_bytes, scal
 from golden.model.layer import Int16Array
 from golden.model.network import Problem
 
-__all__ = ["Operand", "Placed", "Program", "Reference", "Section"]
+__all__ = ["Operand", "Placed", "Program", "Reference", "Section", "packed"]
 
 #: Line addresses have 32 bits, ports at most 38 address bits.
 _LINES_MAX = 1 << 32
@@ -47,6 +47,19 @@ class Reference(NamedTuple):
         if rest:
             raise ValueError(f"row {number} of {section.kind.name} begins at byte {rest} of a line")
         return cls(section, line)
+
+    def on(self, distance: int) -> Self:
+        """Return a reference to the line so many bytes on.
+
+        Raises
+        ------
+        ValueError
+            If that is within a line.
+        """
+        lines, rest = divmod(distance, LINE_BYTES)
+        if rest:
+            raise ValueError(f"{distance} bytes are no whole number of lines")
+        return self._replace(line=self.line + lines)
 
 
 #: Types of a command's operand.
@@ -206,12 +219,13 @@ class Program:
         """
         placed = self.layout()
         data, regions = self._written(placed, placed.lines), tuple(placed.regions.values())
-        table = b"".join(_packed(REGION, region.values(), f"region {n}") for n, region in enumerate(regions))
+        table = b"".join(packed(REGION, region.values(), f"region {n}") for n, region in enumerate(regions))
         data[LINE_BYTES : LINE_BYTES + len(table)] = table
         header = {**placed.header(problem), "regions": len(regions), "region_table": 1, **fields}
         header["checksum"] = zlib.crc32(data[LINE_BYTES:])
-        data[:LINE_BYTES] = _packed(HEADER, header, "header")
-        return Image(bytes(data), header, regions, placed.commands)
+        data[:LINE_BYTES] = packed(HEADER, header, "header")
+        written = tuple(number for number, section in enumerate(placed.regions) if section in self._contents)
+        return Image(bytes(data), header, regions, placed.commands, written)
 
     def memory(self) -> bytes:
         """Lay out and write all but the header."""
@@ -222,7 +236,7 @@ class Program:
         """Lay out; write header, commands and sections as far as the end of `last`."""
         placed = self.layout()
         data = self._written(placed, placed.regions[last].line + last.lines)
-        data[:LINE_BYTES] = _packed(HEADER, placed.header(problem), "header")
+        data[:LINE_BYTES] = packed(HEADER, placed.header(problem), "header")
         return bytes(data)
 
     def _written(self, placed: Placed, lines: int) -> bytearray:
@@ -230,7 +244,7 @@ class Program:
         data = bytearray(lines * LINE_BYTES)
         for number, command in enumerate(placed.commands):
             at = (placed.command_line + number) * LINE_BYTES
-            data[at : at + LINE_BYTES] = _packed(COMMANDS[command.opcode], command.values(), f"command {number}")
+            data[at : at + LINE_BYTES] = packed(COMMANDS[command.opcode], command.values(), f"command {number}")
         for section, content in self._contents.items():
             at = placed.regions[section].address
             data[at : at + len(content)] = content
@@ -259,7 +273,7 @@ def _resolved(
     return Command(opcode, fields, references)
 
 
-def _packed(layout: Layout, values: Mapping[str, int], where: str) -> bytes:
+def packed(layout: Layout, values: Mapping[str, int], where: str) -> bytes:
     """Pack fields; one that exceeds its width is an `InputError`."""
     try:
         return layout.to_bytes(values)

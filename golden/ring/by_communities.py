@@ -27,12 +27,13 @@ def communities_apart(
     A chiplet is filled with the community that has most edges to hubs of its communities, until it has its part of the
     graph's vertices and edges. Then hubs get their homes, and simulated annealing moves communities and hubs to reduce
     the words on the links. The sums of all hubs are sent home over the ring (R19). A graph that has changed since is
-    still computed correctly.
+    still computed correctly. The direction of edges does not matter: vertices are placed beside those they are joined
+    to either way.
 
     Parameters
     ----------
     graph
-        Symmetric.
+        Any.
     chiplets
         Number of chiplets.
     schedule, limits
@@ -47,6 +48,7 @@ def communities_apart(
     placement
         Placement of the new VIDs.
     """
+    graph = graph.symmetrised
     location = locate(graph, schedule, limits or Limits())
     hubs = np.array(sorted(location.hubs), dtype=np.int64)
     groups = [record.nodes for record in location.communities]

@@ -6,16 +6,16 @@ import numpy as np
 import numpy.typing as npt
 
 from contracts.weights import WeightRoom
-from golden.graph import IntArray
+from golden.graph import Graph, IntArray
 from golden.image import build_image
 from golden.image_format import PART_ROWS, Image
 from golden.model.layer import Int16Array
 from golden.model.network import Problem
-from golden.program.chiplet import Owned, Travel, chiplet_image
+from golden.program.chiplet import Owned, Travel, by_topology, chiplet_image
 from golden.ring.placement import Placement
 from golden.ring.traffic import Plan, plan
 
-__all__ = ["PART", "build_images", "joined", "owned_of", "parts_of", "tiled_offsets"]
+__all__ = ["PART", "build_images", "joined", "owned_of", "parts_of", "shared_out", "tiled_offsets"]
 
 #: Most parts of a chiplet's rows that are combined and sent in turn, and the fewest rows of one, below which a
 #: command costs more than it saves.
@@ -62,13 +62,13 @@ def tiled_offsets(rows: IntArray, tiles: IntArray, count: int, chiplets: int) ->
     return offsets
 
 
-def owned_of(problem: Problem, placement: Placement, wanted: Plan, *, in_order: bool = False) -> Iterator[Owned]:
-    """Yield each chiplet's part of the graph, and its traffic on the ring.
+def owned_of(graph: Graph, placement: Placement, wanted: Plan, *, in_order: bool = False) -> Iterator[Owned]:
+    """Yield each chiplet's part of a graph, and its traffic on the ring.
 
     Parameters
     ----------
-    problem, placement, wanted
-        Network and graph, the owners, and the plan of one layer's traffic.
+    graph, placement, wanted
+        The graph, the owners, and the plan of one layer's traffic.
     in_order
         The filters match in order (R7).
     """
@@ -78,7 +78,7 @@ def owned_of(problem: Problem, placement: Placement, wanted: Plan, *, in_order: 
     for chiplet in range(placement.chiplets):
         first, end = placement.range(chiplet)
         offsets, sources = _in_edges(placement, wanted, summed, first, end)
-        elsewhere = int((sources < problem.graph.nodes).sum())
+        elsewhere = int((sources < graph.nodes).sum())
         departures = _departures(placement, wanted, first, end)
         travel = Travel(departures, elsewhere, summed, homes, *_shared(wanted, summed, first, end), in_order)
         yield Owned(first, end, offsets, sources, placement.boundaries, chiplet, travel)
@@ -153,8 +153,20 @@ def build_images(
     placement.check(problem.graph)
     if placement.chiplets == 1:
         return [build_image(problem, weight_room)]
-    shares = owned_of(problem, placement, plan(problem.graph, placement, by_source=by_source), in_order=in_order)
-    return [chiplet_image(problem, owned, parts_of(owned.count, part), weight_room=weight_room) for owned in shares]
+    shares = shared_out(problem, placement, by_source=by_source, in_order=in_order)
+    return [chiplet_image(problem, own, parts_of(own[0].count, part), weight_room=weight_room) for own in shares]
+
+
+def shared_out(
+    problem: Problem, placement: Placement, *, by_source: bool = False, in_order: bool = False
+) -> list[list[Owned]]:
+    """Return each chiplet's part of every layer's topology; layers that sum the same share one object."""
+
+    def parts(graph: Graph) -> list[Owned]:
+        return list(owned_of(graph, placement, plan(graph, placement, by_source=by_source), in_order=in_order))
+
+    by_layer = by_topology(problem, parts)
+    return [[each[chiplet] for each in by_layer] for chiplet in range(placement.chiplets)]
 
 
 def joined(parts: Sequence[Int16Array], position: npt.ArrayLike | None = None) -> Int16Array:

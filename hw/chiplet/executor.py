@@ -3,10 +3,12 @@
 from amaranth import Elaboratable, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import enum, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
-from amaranth.utils import exact_log2
+from amaranth.utils import bits_for, exact_log2
 
-from contracts import COMMAND_BYTES, ROW_BYTES, Activation, Opcode
-from hw.chiplet.gather import GatherSettings
+from contracts import COMMAND_BYTES, DIGIT_BITS, DIGIT_FEATURES, ROW_BYTES, Activation, Combination, Opcode
+from contracts.scale import MANTISSA_FRACTION
+from contracts.weights import GRANULE
+from hw.chiplet.gather import gather_settings
 from hw.chiplet.layer_sizes import WORDS_OF_GRANULE, LayerSizes
 from hw.chiplet.task_builder import TaskSettings
 from hw.command.checks import Check, refuse
@@ -96,7 +98,7 @@ class Executor(wiring.Component):
                 "route": Out(Route),
                 "settings": Out(config.settings),
                 "task_settings": Out(TaskSettings(config)),
-                "gather_settings": Out(GatherSettings(config.address_width, config.data_width, config.max_beats)),
+                "gather_settings": Out(gather_settings(config)),
                 "start": Out(1),
                 "csr": Out(stream.Signature(CsrRequest(config.address_width))),
                 "scales": Out(stream.Signature(RangeRequest(config.address_width))),
@@ -196,6 +198,7 @@ class Executor(wiring.Component):
         m.d.comb += [
             sizes.opcode.eq(front.opcode),
             sizes.first_row.eq(combine.first_row),
+            sizes.row_granules.eq(Mux(combine.kind == Combination.DIGITS, combine.row_granules, 0)),
             sizes.tiles.eq(aggregate.tiles),
         ]
         chosen = {name: Signal.like(getattr(sizes, name), reset_less=True) for name in ("f_in", "f_out", "vertices")}
@@ -209,13 +212,22 @@ class Executor(wiring.Component):
                 with m.Case(opcode):
                     known = view.shape().members
                     m.d.sync += [register.eq(view[name]) for name, register in chosen.items() if name in known]
+        # Neither has a sum of digits.
+        with m.If((front.opcode == Opcode.COMBINE) & (combine.kind == Combination.SUM)):
+            m.d.sync += chosen["f_in"].eq(1)
 
     def _refuse(self, m: Module, sizes: LayerSizes) -> None:
         """Check operands; each check is registered, one cycle after its inputs."""
         front = self._front
         combine, aggregate = front.view(Opcode.COMBINE), front.view(Opcode.AGGREGATE)
-        wrong_columns = Signal()
-        m.d.sync += wrong_columns.eq(aggregate.first_granule + sizes.granules > aggregate.row_granules)
+        wrong_columns, wrong_digits, wrong_kind = Signal(), Signal(), Signal()
+        digits = combine.kind == Combination.DIGITS
+        digit_rows = sizes.granules * len(DIGIT_BITS)
+        m.d.sync += [
+            wrong_columns.eq(aggregate.first_granule + sizes.granules > aggregate.row_granules),
+            wrong_digits.eq(digits & (combine.first_granule + digit_rows > combine.row_granules)),
+            wrong_kind.eq((combine.kind > Combination.SUM) | ((combine.kind == Combination.SUM) & combine.sparse)),
+        ]
         # Every destination has a row of its own among the combined ones.
         first, end, no_row = Signal(33, reset_less=True), Signal(34, reset_less=True), Signal()
         m.d.sync += [
@@ -225,6 +237,11 @@ class Executor(wiring.Component):
         ]
         rows = (Check(sizes.wrong_out, sizes.f_out), Check(sizes.wrong_in, sizes.f_in))
         many = Check(sizes.many, sizes.vertices)
+        kinds = (
+            Check(wrong_digits, combine.row_granules),
+            Check(digits & (sizes.f_in > DIGIT_FEATURES), sizes.f_in),
+            Check(wrong_kind, combine.kind),
+        )
         tiles = (
             Check(wrong_columns, aggregate.row_granules),
             Check(aggregate.tiles == 0, aggregate.tiles),
@@ -235,7 +252,7 @@ class Executor(wiring.Component):
             front,
             {
                 Opcode.LOAD_WEIGHTS: rows,
-                Opcode.COMBINE: (*rows, many),
+                Opcode.COMBINE: (*rows, *kinds, many),
                 Opcode.AGGREGATE: (*rows, *tiles, many),
             },
         )
@@ -254,29 +271,50 @@ class Executor(wiring.Component):
         columns = aggregate.first_granule * beats_of_granule
         results = columns + front.beats(Opcode.AGGREGATE, "results", config.data_width)
         combined = front.beats(Opcode.COMBINE, "combined", config.data_width)
-        gathers = front.opcode == Opcode.AGGREGATE
+        features = front.beats(Opcode.COMBINE, "features", config.data_width)
+        gathers, combines = front.opcode == Opcode.AGGREGATE, front.opcode == Opcode.COMBINE
+        digits, adds = (combines & (combine.kind == kind) for kind in (Combination.DIGITS, Combination.SUM))
+        # A number of inputs that is not refused is at most `weight_rows`.
+        apart, inputs = self._rows_apart(), sizes.f_in[: bits_for(config.weight_rows)]
+        mode = Mux(adds, Mode.DIGITS, Mux(combine.sparse, Mode.SPARSE, Mode.DENSE))
+        padded = (sizes.granules << exact_log2(GRANULE // config.lanes)) - 1
+        blocks = combined + combine.first_granule * beats_of_granule
+        shift = Mux(digits, MANTISSA_FRACTION, combine.shift)
         m.d.sync += [
             settings.f_in.eq(sizes.f_in),
             settings.f_out.eq(sizes.f_out),
-            settings.last_chunk.eq(sizes.last_chunk),
+            settings.last_chunk.eq(Mux(adds, padded, sizes.last_chunk)),
             settings.chunk_shift.eq(sizes.chunk_shift),
-            settings.self_weight.eq(aggregate.self_weight),
-            settings.neighbour_weight.eq(aggregate.neighbour_weight),
-            settings.mode.eq(Mux(gathers, Mode.GATHER, Mux(combine.sparse, Mode.SPARSE, Mode.DENSE))),
-            settings.shift.eq(Mux(gathers, aggregate.shift, combine.shift)),
+            settings.mode.eq(Mux(gathers, Mode.GATHER, mode)),
+            settings.digits.eq(digits),
+            settings.shift.eq(Mux(gathers, aggregate.shift, shift)),
             settings.relu.eq(gathers & (aggregate.activation == Activation.RELU)),
             settings.bias.eq(gathers & (aggregate.activation != Activation.DNP)),
-            task.stride.eq(Mux(gathers, aggregate.row_granules * beats_of_granule, stride)),
-            task.gather.eq(gathers),
-            task.results.eq(Mux(gathers, results, combined + sizes.product)),
-            gather.stride.eq(stride),
-            gather.last_beat.eq((sizes.width - 1) >> exact_log2(config.elements)),
-            gather.first_vertex.eq(aggregate.first_vertex),
-            gather.first_source.eq(aggregate.first_source),
+            task.stride.eq(
+                Mux(
+                    gathers,
+                    aggregate.row_granules * beats_of_granule,
+                    Mux(digits, combine.row_granules * beats_of_granule, stride),
+                )
+            ),
+            task.gather.eq(gathers | apart),
+            task.results.eq(Mux(gathers, results, Mux(digits, blocks, combined) + sizes.product)),
+            gather.stride.eq(Mux(apart, combine.distance * beats_of_granule, stride)),
+            gather.last_beat.eq((Mux(apart, inputs, sizes.width) - 1) >> exact_log2(config.elements)),
+            gather.first_vertex.eq(Mux(apart, 0, aggregate.first_vertex)),
+            gather.first_source.eq(Mux(apart, 0, aggregate.first_source)),
             gather.sources.eq(aggregate.sources),
             gather.partials.eq(aggregate.partials),
-            gather.combined.eq(combined),
+            gather.self_weight.eq(aggregate.self_weight),
+            gather.neighbour_weight.eq(aggregate.neighbour_weight),
+            gather.combined.eq(Mux(apart, features, combined)),
         ]
+
+    def _rows_apart(self) -> Value:
+        """Return whether features are parts of longer rows: the gather unit reads a row for every vertex."""
+        combine = self._front.view(Opcode.COMBINE)
+        whole = combine.sparse | (combine.kind == Combination.SUM) | (combine.distance == 0)
+        return (self._front.opcode == Opcode.COMBINE) & ~whole
 
     def _request(self, m: Module, sizes: LayerSizes, biases: Value) -> None:
         """Derive what the readers are asked for, and where the rows go."""
@@ -318,8 +356,13 @@ class Executor(wiring.Component):
                     csr.array.eq(front.words(Opcode.COMBINE, "features")),
                     csr.words.eq(combine.entries),
                     csr.uniform.eq(~combine.sparse),
-                    csr.stride.eq(sizes.input_granules * WORDS_OF_GRANULE),
+                    csr.stride.eq(
+                        Mux(combine.distance != 0, combine.distance, sizes.input_granules) * WORDS_OF_GRANULE
+                    ),
                 ]
+                with m.If(self._rows_apart()):
+                    # A destination without sources for every vertex.
+                    m.d.sync += [self.route.eq(Route.SOURCES), csr.words.eq(0), csr.stride.eq(0)]
             with m.Case(Opcode.AGGREGATE):
                 m.d.sync += [
                     self.route.eq(Route.SOURCES),

@@ -8,7 +8,7 @@ from typing import Any
 from hw.chiplet.chiplet import Chiplet
 from hw.chiplet.command_reader import CommandReader
 from hw.chiplet.executor import Executor
-from hw.chiplet.gather import GatherUnit
+from hw.chiplet.gather import gather_unit
 from hw.chiplet.gather_engine import GatherEngine
 from hw.chiplet.read_gate import ReadGate
 from hw.chiplet.task_builder import TaskBuilder
@@ -26,7 +26,7 @@ FETCH_DEPTH = 16
 GATE_CLIENTS = 3
 GATE_MOST = 5
 PARTS: dict[str, Callable[[PEConfig], Any]] = {
-    "gather": lambda pe: GatherUnit(pe.address_width, pe.data_width, pe.max_beats, FETCH_DEPTH),
+    "gather": lambda pe: gather_unit(pe, FETCH_DEPTH),
     "builder": TaskBuilder,
     "loader": WeightLoader,
     "commands": lambda pe: CommandReader(pe.address_width, pe.data_width, AHEAD[pe.data_width]),

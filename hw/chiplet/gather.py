@@ -1,18 +1,18 @@
 """Gather unit: fetches the combined rows of every vertex and of its neighbours."""
 
-from amaranth import Elaboratable, Module, Mux, Signal, unsigned
+from amaranth import Elaboratable, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from contracts import Error
+from contracts import VALUE_BITS, Error
 from hw.graph.formats import ErrorReport, is_high_half
 from hw.memory.fetcher import Fetcher
-from hw.memory.formats import ReadBeat, ReadRequest, Word, beat_address_width
-from hw.pe.formats import Coefficient
+from hw.memory.formats import ReadBeat, ReadRequest, Word, beat_address_width, row_beats_width
+from hw.pe.formats import Coefficient, PEConfig
 from hw.stream.queue import Queue
 from hw.stream.slice import Slice
 
-__all__ = ["GatherBeat", "GatherSettings", "GatherUnit"]
+__all__ = ["GatherBeat", "GatherSettings", "GatherUnit", "gather_settings", "gather_unit"]
 
 
 class GatherSettings(data.StructLayout):
@@ -20,11 +20,12 @@ class GatherSettings(data.StructLayout):
 
     ``first_vertex``: VID of the first destination. ``first_source``, ``sources``: VIDs that have a combined row.
     ``partials``: number of these, the last ones, that are halves of partial sums, low and high in turn.
-    ``combined``: beat address of the first row. ``stride``: distance of rows in beats. ``last_beat``: beats of a row
-    that hold data, less one.
+    ``combined``: beat address of the first row. ``stride``: distance of rows in beats, `max_stride` at most.
+    ``last_beat``: beats of a row that hold data, less one. ``self_weight``, ``neighbour_weight``: factors of a
+    destination's own row and of its sources' rows.
     """
 
-    def __init__(self, address_width: int, data_width: int, max_beats: int) -> None:
+    def __init__(self, address_width: int, data_width: int, max_beats: int, max_stride: int) -> None:
         super().__init__(
             {
                 "first_vertex": unsigned(32),
@@ -32,20 +33,31 @@ class GatherSettings(data.StructLayout):
                 "sources": unsigned(32),
                 "partials": unsigned(32),
                 "combined": unsigned(beat_address_width(address_width, data_width)),
-                "stride": range(max_beats + 1),
+                "stride": range(max_stride + 1),
                 "last_beat": range(max(2, max_beats)),
+                "self_weight": signed(VALUE_BITS),
+                "neighbour_weight": signed(VALUE_BITS),
             }
         )
+
+
+def gather_settings(pe: PEConfig) -> GatherSettings:
+    """Return the layout of the settings of `gather_unit`."""
+    stride = (1 << row_beats_width(pe.data_width)) - 1
+    return GatherSettings(pe.address_width, pe.data_width, max(pe.max_beats, pe.max_feature_beats), stride)
 
 
 class GatherBeat(data.StructLayout):
     """A beat of a combined row.
 
-    ``coefficient``: factor of the row. ``first``, ``last``: first and last beat of a destination.
+    ``coefficient``: what the row is to its destination. ``scalar``: its factor, without the 2^16 of a high half.
+    ``first``, ``last``: first and last beat of a destination.
     """
 
     def __init__(self, data_width: int) -> None:
-        super().__init__({"data": data_width, "coefficient": Coefficient, "first": 1, "last": 1})
+        super().__init__(
+            {"data": data_width, "coefficient": Coefficient, "scalar": signed(VALUE_BITS), "first": 1, "last": 1}
+        )
 
 
 class GatherUnit(wiring.Component):
@@ -60,6 +72,8 @@ class GatherUnit(wiring.Component):
         Widths of the memory port, in bits.
     max_beats
         Beats of the longest row.
+    max_stride
+        Longest distance of rows, in beats; default: rows follow each other.
     depth
         Beats requested or waiting, see `hw.memory.fetcher.Fetcher`.
 
@@ -83,7 +97,14 @@ class GatherUnit(wiring.Component):
         If a parameter is out of its range.
     """
 
-    def __init__(self, address_width: int = 32, data_width: int = 256, max_beats: int = 4, depth: int = 128) -> None:
+    def __init__(
+        self,
+        address_width: int = 32,
+        data_width: int = 256,
+        max_beats: int = 4,
+        depth: int = 128,
+        max_stride: int | None = None,
+    ) -> None:
         if max_beats < 1:
             raise ValueError(f"max_beats must be at least 1, not {max_beats!r}")
         self._fetcher = Fetcher(address_width, data_width, depth)
@@ -91,7 +112,7 @@ class GatherUnit(wiring.Component):
         self.max_beats, self.depth = max_beats, depth
         super().__init__(
             {
-                "settings": In(GatherSettings(address_width, data_width, max_beats)),
+                "settings": In(GatherSettings(address_width, data_width, max_beats, max_stride or max_beats)),
                 "start": In(1),
                 "i": In(stream.Signature(Word())),
                 "o": Out(stream.Signature(GatherBeat(data_width))),
@@ -104,7 +125,7 @@ class GatherUnit(wiring.Component):
     def elaborate(self, platform: object) -> Elaboratable:
         """Connect the four steps: row numbers, row addresses, requests of beats, beats."""
         m = Module()
-        tag = data.StructLayout({"coefficient": Coefficient, "first": 1, "last": 1})
+        tag = data.StructLayout({"coefficient": Coefficient, "scalar": signed(VALUE_BITS), "first": 1, "last": 1})
         # Addresses wrap at the port's width, so a row's number needs no more bits.
         row = data.StructLayout({"index": len(self.settings.combined), "tag": tag})
         m.submodules.rows = rows = Slice(row)
@@ -142,6 +163,7 @@ class GatherUnit(wiring.Component):
             tags.o.ready.eq(out.i.ready & fetcher.o.valid),
             out.i.payload.data.eq(fetcher.o.payload.data),
             out.i.payload.coefficient.eq(tags.o.payload.coefficient),
+            out.i.payload.scalar.eq(tags.o.payload.scalar),
             out.i.payload.first.eq(tags.o.payload.first),
             out.i.payload.last.eq(tags.o.payload.last),
         ]
@@ -169,6 +191,7 @@ class GatherUnit(wiring.Component):
                 rows.valid.eq(self.i.valid),
                 rows.payload.index.eq(vertex),
                 rows.payload.tag.coefficient.eq(Coefficient.SELF),
+                rows.payload.tag.scalar.eq(settings.self_weight),
                 rows.payload.tag.last.eq(word.empty & word.last),
                 # A destination without sources ends with its own row.
                 self.i.ready.eq(rows.ready & word.empty & word.last),
@@ -178,6 +201,7 @@ class GatherUnit(wiring.Component):
                 rows.valid.eq(self.i.valid & (~word.empty | word.last)),
                 rows.payload.index.eq(Mux(known, source, vertex)),
                 rows.payload.tag.coefficient.eq(coefficient),
+                rows.payload.tag.scalar.eq(Mux(known, settings.neighbour_weight, 0)),
                 rows.payload.tag.last.eq(word.last),
                 self.i.ready.eq(rows.ready),
                 self.error.valid.eq(self.i.valid & rows.ready & ~word.empty & ~known),
@@ -203,8 +227,15 @@ class GatherUnit(wiring.Component):
             rows.ready.eq(requests.ready & last_beat),
             requests.payload.address.eq(row.index + beat),
             tags.payload.coefficient.eq(row.tag.coefficient),
+            tags.payload.scalar.eq(row.tag.scalar),
             tags.payload.first.eq(row.tag.first & (beat == 0)),
             tags.payload.last.eq(row.tag.last & last_beat),
         ]
         with m.If(rows.valid & requests.ready):
             m.d.sync += beat.eq(Mux(last_beat, 0, beat + 1))
+
+
+def gather_unit(pe: PEConfig, depth: int) -> GatherUnit:
+    """Return a unit for the combined rows of these PEs, and for parts of their rows of features at any distance."""
+    stride = (1 << row_beats_width(pe.data_width)) - 1
+    return GatherUnit(pe.address_width, pe.data_width, max(pe.max_beats, pe.max_feature_beats), depth, stride)

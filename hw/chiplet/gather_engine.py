@@ -9,7 +9,7 @@ from amaranth.lib.wiring import connect, flipped
 from contracts import Error, Opcode
 from hw.chiplet.config import GatherChipletConfig
 from hw.chiplet.executor import Executor, Route
-from hw.chiplet.gather import GatherUnit
+from hw.chiplet.gather import GatherUnit, gather_unit
 from hw.chiplet.read_gate import ReadGate
 from hw.chiplet.task_builder import TaskBuilder
 from hw.chiplet.unit import engine_members
@@ -70,7 +70,7 @@ class GatherEngine(wiring.Component):
         # Between choosing a word of a beat and comparing it.
         m.submodules.word = word = clearable(Slice(Word()))
         m.submodules.loader = loader = clearable(WeightLoader(pe))
-        m.submodules.gather = gather = clearable(GatherUnit(*self.port, pe.max_beats, config.depth))
+        m.submodules.gather = gather = clearable(gather_unit(pe, config.depth))
         m.submodules.builder = builder = clearable(TaskBuilder(pe))
         groups = [clearable(PEGroup(pe, config.pes)) for _ in range(config.groups)]
         for n, group in enumerate(groups):

@@ -5,9 +5,10 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for, exact_log2
 
-from contracts import ROW_BYTES, Opcode
+from contracts import COMMANDS, ROW_BYTES, Opcode
 from contracts.weights import GRANULE
-from hw.memory.formats import WORD_BYTES
+from hw.contracts import struct
+from hw.memory.formats import WORD_BYTES, row_beats_width
 from hw.pe.formats import PEConfig
 
 __all__ = ["WORDS_OF_GRANULE", "LayerSizes"]
@@ -15,6 +16,7 @@ __all__ = ["WORDS_OF_GRANULE", "LayerSizes"]
 #: Words of 32 bits in 32 bytes, to which rows are padded.
 WORDS_OF_GRANULE = ROW_BYTES // WORD_BYTES
 _ELEMENTS_OF_GRANULE = exact_log2(GRANULE)
+_ROW_GRANULES = struct(COMMANDS[Opcode.COMBINE])["row_granules"].shape
 #: Most rows of a weight matrix: a sparse entry names one with 16 bits.
 _MAX_IN = 1 << 16
 #: Offsets are counted in 32 bits, and there is one more than segments.
@@ -34,6 +36,8 @@ class LayerSizes(wiring.Component):
         Command under way.
     f_in, f_out, vertices, tiles, first_row : In
         Its operands; all outputs are valid three cycles after they become constant.
+    row_granules : In
+        Distance of the rows of a COMBINE, if they do not follow each other, else 0.
     width : Out
         ``f_out`` without the bits that only a refused one has.
     last_chunk, chunk_shift : Out
@@ -59,6 +63,7 @@ class LayerSizes(wiring.Component):
                 "vertices": In(32),
                 "tiles": In(8),
                 "first_row": In(32),
+                "row_granules": In(_ROW_GRANULES),
                 "width": Out(bits_for(config.max_out)),
                 "last_chunk": Out(range(config.max_chunks)),
                 "chunk_shift": Out(config.settings["chunk_shift"].shape),
@@ -81,7 +86,14 @@ class LayerSizes(wiring.Component):
             Signal.like(self.granules, reset_less=True),
         )
         factor, product = Signal(32, reset_less=True), Signal(48, reset_less=True)
-        times = Signal(max(len(self.tiles), bits_for(self._most_granules * max(WORDS_OF_GRANULE, beats_of_granule))))
+        times = Signal(
+            max(
+                len(self.tiles),
+                bits_for(self._most_granules * WORDS_OF_GRANULE),
+                row_beats_width(config.data_width),
+            )
+        )
+        distance = Mux(self.row_granules != 0, self.row_granules, granules)
         # A number of inputs that is not refused is at most `weight_rows`.
         inputs = f_in[: bits_for(config.weight_rows)]
         m.d.comb += [
@@ -106,7 +118,7 @@ class LayerSizes(wiring.Component):
             with m.Case(Opcode.LOAD_WEIGHTS):
                 m.d.sync += [factor.eq(f_in), times.eq(granules * WORDS_OF_GRANULE)]
             with m.Case(Opcode.COMBINE):
-                m.d.sync += [factor.eq(self.first_row), times.eq(granules * beats_of_granule)]
+                m.d.sync += [factor.eq(self.first_row), times.eq(distance * beats_of_granule)]
             with m.Default():
                 m.d.sync += [factor.eq(self.vertices), times.eq(self.tiles)]
         return m

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from hw.chiplet.gather import GatherBeat
 from hw.graph.csr_reader import RowBeat
 from hw.memory.formats import Word, row_beats_width
-from hw.pe.formats import PEConfig
+from hw.pe.formats import Coefficient, PEConfig
 from hw.stream.slice import Slice
 
 __all__ = ["TaskBuilder", "TaskSettings"]
@@ -16,8 +16,8 @@ __all__ = ["TaskBuilder", "TaskSettings"]
 class TaskSettings(data.StructLayout):
     """Settings of the task builder, constant during a command.
 
-    ``gather``: tasks come from `rows`, not from `features`. ``results``: beat address of the first result row.
-    ``stride``: distance of result rows, in beats.
+    ``gather``: tasks come from `rows`, not from `features`; all of their elements count. ``results``: beat address of
+    the first result row. ``stride``: distance of result rows, in beats.
     """
 
     def __init__(self, config: PEConfig) -> None:
@@ -46,7 +46,7 @@ class TaskBuilder(wiring.Component):
     features : stream of `RowBeat`
         Input features of each vertex, when combining.
     rows : stream of `GatherBeat`
-        Combined rows of each neighbourhood, when gathering.
+        Combined rows of each neighbourhood, when gathering; parts of rows of features, when these lie apart.
     scales : stream of `Word`
         One `Scale` a vertex.
     o : stream of ``config.task_beat``
@@ -88,7 +88,9 @@ class TaskBuilder(wiring.Component):
         with m.If(settings.gather):
             m.d.comb += [
                 task.data.eq(rows.payload.data),
-                task.coefficient.eq(rows.payload.coefficient),
+                task.mask.eq(~0),
+                task.scalar.eq(rows.payload.scalar),
+                task.high.eq(rows.payload.coefficient == Coefficient.NEIGHBOUR_HIGH),
                 task.first.eq(rows.payload.first),
                 task.last.eq(rows.payload.last),
             ]

@@ -8,7 +8,17 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import bits_for, exact_log2
 
-from contracts import COMMAND_BYTES, COMMANDS, ROW_BYTES, Activation, Error, Opcode
+from contracts import (
+    COMMAND_BYTES,
+    COMMANDS,
+    DIGIT_BITS,
+    DIGIT_FEATURES,
+    ROW_BYTES,
+    Activation,
+    Combination,
+    Error,
+    Opcode,
+)
 from contracts.scale import MANTISSA_FRACTION
 from contracts.weights import GRANULE
 from hw.command.checks import Check, refuse
@@ -108,7 +118,7 @@ class Controller(wiring.Component):
     vertices_ended : In(1)
         All of those have been given out.
     first, vertices : Out(32)
-        Vertices that are the chiplet's own: of others there are rows, but no results.
+        Vertices that are summed: of others there are rows, but no results.
     first_result : Out(32)
         VID of the first row of results.
     first_partial : Out(32)
@@ -191,7 +201,9 @@ class Controller(wiring.Component):
         self._connect_location(m, location)
         self._refuse(m, sizes, location)
         self._set_up(m, sizes)
-        m.d.comb += front.hold.eq((front.opcode == Opcode.LOAD_WEIGHTS) & loader.busy)
+        # Chunks of rows of digits are counted otherwise than those of weights.
+        counts = (front.opcode == Opcode.LOAD_WEIGHTS) | self._adds_digits()
+        m.d.comb += front.hold.eq(counts & loader.busy)
 
         quiet, still = Signal(range(_QUIET + 1)), Signal()
         m.d.sync += [quiet.eq(Mux(still, quiet + (quiet != _QUIET), 0)), self.start.eq(0), self.finish.eq(0)]
@@ -287,6 +299,9 @@ class Controller(wiring.Component):
         loads = front.opcode == Opcode.LOAD_WEIGHTS
         with m.If(front.refused & loads):
             m.d.sync += sizes.valid.eq(0)
+        adds, padded = Signal(), (granules << exact_log2(GRANULE // config.lanes)) - 1
+        with m.If(front.start):
+            m.d.sync += adds.eq(self._adds_digits())
         with m.If(front.start & loads):
             m.d.sync += [
                 sizes.valid.eq(1),
@@ -302,9 +317,8 @@ class Controller(wiring.Component):
             self.row_beats.eq(granules * (ROW_BYTES * 8 // config.data_width)),
             self.combination.f_in.eq(sizes.f_in),
             self.combination.f_out.eq(sizes.f_out),
-            self.combination.last_chunk.eq(last_chunk),
+            self.combination.last_chunk.eq(Mux(adds, padded, last_chunk)),
             self.combination.chunk_shift.eq(chunk_shift),
-            self.combination.self_weight.eq(1),
             self.settings.f_out.eq(sizes.f_out),
             self.settings.last_chunk.eq(last_chunk),
             self.settings.limit.eq(config.columns),
@@ -316,6 +330,11 @@ class Controller(wiring.Component):
             self.weights_there.eq(~loader.busy),
         ]
         return sizes
+
+    def _adds_digits(self) -> Any:
+        """Return whether the command under way adds up rows of digits."""
+        front = self._front
+        return (front.opcode == Opcode.COMBINE) & (front.view(Opcode.COMBINE).kind == Combination.SUM)
 
     def _shift(self, m: Module, last_chunk: Any, chunk_shift: Any) -> None:
         """Set `chunk_shift` to the number of bits of `last_chunk`."""
@@ -357,15 +376,18 @@ class Controller(wiring.Component):
         weight = process.neighbour_weight
         granules = ((sizes.f_out - 1) >> exact_log2(GRANULE)) + 1
         wrong_columns = process.first_granule + granules > process.row_granules
+        adds, digits = (combine.kind == kind for kind in (Combination.SUM, Combination.DIGITS))
+        wrong_digits = digits & (combine.first_granule + len(DIGIT_BITS) * granules > combine.row_granules)
+        wrong_kind = (combine.kind > Combination.SUM) | (adds & combine.sparse)
         inside = [process.read_inside & (process.sparse | process.combined)]
         if not self.row_memory:
             inside.append(process.read_inside | process.write_inside)
 
-        def loaded(view: Any) -> tuple[Check, Check]:
-            """Compare sizes with those of the weights."""
+        def loaded(view: Any, used: Any = 1) -> tuple[Check, Check]:
+            """Compare sizes with those of the weights, of inputs if they are used."""
             return (
                 Check((view.f_out != sizes.f_out) | ~sizes.valid, view.f_out),
-                Check(view.f_in != sizes.f_in, view.f_in),
+                Check((view.f_in != sizes.f_in) & used, view.f_in),
             )
 
         refuse(
@@ -376,7 +398,13 @@ class Controller(wiring.Component):
                     Check((load.f_out == 0) | (load.f_out > config.max_out), load.f_out),
                     Check((load.f_in == 0) | (load.f_in > most) | (load.f_in > _MAX_IN), load.f_in),
                 ),
-                Opcode.COMBINE: (*loaded(combine), Check(combine.vertices > self.nodes, combine.vertices)),
+                Opcode.COMBINE: (
+                    *loaded(combine, ~adds),
+                    Check(wrong_digits, combine.row_granules),
+                    Check(digits & (sizes.f_in > DIGIT_FEATURES), sizes.f_in),
+                    Check(wrong_kind, combine.kind),
+                    Check(combine.vertices > self.nodes, combine.vertices),
+                ),
                 Opcode.LOCATE: (Check(location.locating, Opcode.LOCATE),),
                 Opcode.PROCESS: (
                     *(Check(wrong, Opcode.PROCESS) for wrong in reversed(inside)),
@@ -385,7 +413,12 @@ class Controller(wiring.Component):
                     Check(wrong_columns, process.row_granules),
                     Check(process.combined & (process.positions > self.nodes), process.positions),
                     Check(process.vertices > self.nodes, process.vertices),
-                    Check(process.vertices != location.vertices, process.vertices),
+                    # With combined rows fewer vertices may be summed than were located.
+                    Check(
+                        (process.vertices > location.vertices)
+                        | (~process.combined & (process.vertices != location.vertices)),
+                        process.vertices,
+                    ),
                     # Without a location there are no records to wait for.
                     Check(~location.locating, Opcode.PROCESS),
                 ),
@@ -422,8 +455,13 @@ class Controller(wiring.Component):
         with m.If(front.start):
             with m.Switch(front.opcode):
                 with m.Case(Opcode.COMBINE):
-                    m.d.sync += [*self._of_combine(combine), self.result_beats.eq(self.row_beats)]
-                    m.d.sync += [vertices.eq(combine.vertices), *self._dense(sizes.f_in, sizes)]
+                    m.d.sync += [*self._of_combine(combine), vertices.eq(combine.vertices)]
+                    m.d.sync += self._dense(sizes.f_in, sizes)
+                    apart = combine.distance * _WORDS_OF_GRANULE
+                    with m.If(combine.distance != 0):
+                        m.d.sync += self.features.stride.eq(apart)
+                    with m.If(combine.kind == Combination.SUM):
+                        m.d.sync += self.features.words.eq(apart)
                     m.d.sync += self._of_table(
                         Opcode.COMBINE,
                         lengths,
@@ -464,10 +502,17 @@ class Controller(wiring.Component):
     def _of_combine(self, combine: Any) -> list[Any]:
         """Return the settings of COMBINE."""
         combination, features, front = self.combination, self.features, self._front
+        data_width, digits = self.config.data_width, combine.kind == Combination.DIGITS
+        beats_of_granule = 8 * ROW_BYTES // data_width
+        results, mode = (
+            front.beats(Opcode.COMBINE, "combined", data_width),
+            Mux(combine.sparse, Mode.SPARSE, Mode.DENSE),
+        )
         return [
             self.combining.eq(1),
-            combination.mode.eq(Mux(combine.sparse, Mode.SPARSE, Mode.DENSE)),
-            combination.shift.eq(combine.shift),
+            combination.mode.eq(Mux(combine.kind == Combination.SUM, Mode.DIGITS, mode)),
+            combination.digits.eq(digits),
+            combination.shift.eq(Mux(digits, MANTISSA_FRACTION, combine.shift)),
             features.features.eq(front.words(Opcode.COMBINE, "features")),
             features.sparse.eq(combine.sparse),
             features.combined.eq(0),
@@ -477,7 +522,8 @@ class Controller(wiring.Component):
             self.write_inside.eq(0),
             self.first.eq(combine.first_row),
             self.first_result.eq(0),
-            self.results.eq(front.beats(Opcode.COMBINE, "combined", self.config.data_width)),
+            self.results.eq(results + Mux(digits, combine.first_granule * beats_of_granule, 0)),
+            self.result_beats.eq(Mux(digits, combine.row_granules * beats_of_granule, self.row_beats)),
         ]
 
     def _of_process(self, process: Any) -> list[Any]:
@@ -488,6 +534,7 @@ class Controller(wiring.Component):
         return [
             self.combining.eq(0),
             combination.mode.eq(Mux(process.combined, Mode.GATHER, mode)),
+            combination.digits.eq(0),
             combination.shift.eq(Mux(process.combined, MANTISSA_FRACTION, process.shift_source)),
             settings.windows.eq(~process.window),
             settings.shift.eq(process.shift_destination),

@@ -247,6 +247,8 @@ class CommunityEngine(wiring.Component):
             records = dispatcher.o[n]
             m.d.comb += [
                 self.working.word_select(n, 2).eq(Cat(pe.multiplying, pe.adding)),
+                pe.first.eq(controller.first),
+                pe.vertices.eq(controller.vertices),
                 pe.records.payload.eq(records.payload),
                 pe.records.valid.eq(records.valid & sums),
                 records.ready.eq((pe.records.ready & sums) | controller.discard),
@@ -363,23 +365,30 @@ class CommunityEngine(wiring.Component):
         ]
 
     def _collect_results(self, m: Module, blocks: _Blocks) -> None:
-        """Have results written; vertices of other chiplets are hubs here, and have none."""
-        controller, writer = blocks.controller, blocks.writer
+        """Have results written but those of vertices that are not summed.
+
+        These are other chiplets', which are hubs here, and source copies of a double cover.
+        """
+        controller, writer, community = blocks.controller, blocks.writer, self.config.community
         m.d.comb += [
-            writer.f_out.eq(controller.settings.f_out),
+            writer.f_out.eq(
+                Mux(
+                    controller.combination.digits,
+                    community.row_beats * community.pe.elements,
+                    controller.settings.f_out,
+                )
+            ),
             writer.first_result.eq(controller.first_result),
             writer.result_beats.eq(controller.result_beats),
             writer.results.eq(controller.results),
             controller.writing.eq(writer.busy | self.writing),
         ]
-        for n, pe in enumerate(blocks.pes):
-            connect(m, pe.o, writer.i[n])
-        for unit, result in zip(blocks.units, writer.i[len(blocks.pes) :], strict=False):
-            drops = (unit.o.payload.vid - controller.first)[:32] >= controller.vertices
+        for source, result in zip(blocks.sources, writer.i, strict=False):
+            drops = (source.o.payload.vid - controller.first)[:32] >= controller.vertices
             m.d.comb += [
-                result.payload.eq(unit.o.payload),
-                result.valid.eq(unit.o.valid & ~drops),
-                unit.o.ready.eq(result.ready | drops),
+                result.payload.eq(source.o.payload),
+                result.valid.eq(source.o.valid & ~drops),
+                source.o.ready.eq(result.ready | drops),
             ]
 
     def _report_errors(self, m: Module, blocks: _Blocks) -> None:

@@ -12,7 +12,6 @@ from hw.contracts import struct
 from hw.graph.formats import ErrorReport
 from hw.memory.formats import RangeRequest, ReadBeat, ReadRequest
 from hw.memory.range_reader import RangeReader
-from hw.pe.formats import Coefficient
 from hw.stream.arbiter import merge
 from hw.stream.queue import Queue
 
@@ -229,7 +228,7 @@ class FeatureReader(wiring.Component):
                 task.last.eq(beat.last),
                 task.scale.eq(owner.source),
                 # A combined row has the factor 1.
-                task.coefficient.eq(Coefficient.SELF),
+                task.scalar.eq(1),
                 config.tag_of(task).eq(owner.tag),
             ]
         with m.If(moves):

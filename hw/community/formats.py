@@ -7,7 +7,7 @@ from amaranth import signed, unsigned
 from amaranth.lib import data
 from amaranth.utils import ceil_log2
 
-from contracts import PARTIAL_BITS, SCALE, VALUE_BITS, VID_BITS
+from contracts import DIGIT_BITS, PARTIAL_BITS, SCALE, VALUE_BITS, VID_BITS
 from contracts.communities import K_VALUES, PARTNERS_MAX
 from contracts.parameters import Parameters, size
 from hw.contracts import struct
@@ -71,8 +71,13 @@ class CommunityConfig(Parameters):
         """Sizes of the combining PE."""
         sizes = {"lanes": self.lanes, "data_width": self.data_width, "max_out": self.max_out}
         # A row returns with its tag, which lies in the address field; the PE increments that field from beat to beat.
-        bits = self._tag(PEConfig(**sizes).max_beats).size + ceil_log2(self.data_width // 8)
+        bits = self._tag(len(DIGIT_BITS) * PEConfig(**sizes).max_beats).size + ceil_log2(self.data_width // 8)
         return PEConfig(**sizes, weight_rows=self.weight_rows, address_width=bits)
+
+    @property
+    def row_beats(self) -> int:
+        """Beats of the longest row that the combining PE returns: three rows of digits."""
+        return len(DIGIT_BITS) * self.pe.max_beats
 
     @staticmethod
     def _tag(beats: int) -> data.StructLayout:
@@ -84,7 +89,7 @@ class CommunityConfig(Parameters):
 
         ``apart``: the row is for another unit, not for a record of this PE. ``beat``: of the row.
         """
-        return self._tag(self.pe.max_beats)
+        return self._tag(self.row_beats)
 
     def tag_of(self, beat: Any) -> Any:
         """Return the `tag` of a beat of features or of a combined row.
@@ -236,7 +241,7 @@ class CommunityConfig(Parameters):
         return data.StructLayout(
             {
                 "vid": VID_BITS,
-                "beat": range(max(2, self.pe.max_beats)),
+                "beat": range(max(2, self.row_beats)),
                 "data": data.ArrayLayout(signed(VALUE_BITS), self.pe.elements),
                 "last": 1,
             }

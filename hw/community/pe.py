@@ -40,6 +40,8 @@ class CommunityPE(wiring.Component):
         ``config.settings``, constant while there are records.
     combination : In
         ``config.pe.settings`` of the combining PE, likewise.
+    first, vertices : In(32)
+        VIDs that are summed, constant while there are records.
     weight_write, bias_write : streams, always ready
         Written before the first record of a layer. Biases are those of the second rounding point.
     records
@@ -54,7 +56,7 @@ class CommunityPE(wiring.Component):
     hub_rows : stream of ``config.hub_row``
         Combined rows of the requested hubs, in order.
     o : stream of ``config.result``
-        Result rows of nodes.
+        Result rows of nodes, without meaning where a node is not summed.
     partial : stream of ``config.partial``
         Partial sums of hubs.
     index_error : stream of unsigned(17), always ready
@@ -80,6 +82,8 @@ class CommunityPE(wiring.Component):
             {
                 "settings": In(config.settings),
                 "combination": In(pe.settings),
+                "first": In(32),
+                "vertices": In(32),
                 "weight_write": In(stream.Signature(pe.weight_write, always_ready=True)),
                 "bias_write": In(stream.Signature(pe.bias_write, always_ready=True)),
                 "records": In(stream.Signature(RecordBeat)),
@@ -162,6 +166,8 @@ class CommunityPE(wiring.Component):
         connect(m, accumulator.total, sums.reads[0])
         connect(m, finisher.sums, sums.reads[1])
         m.d.comb += [
+            reader.first.eq(self.first),
+            reader.vertices.eq(self.vertices),
             reader.freed.eq(finisher.freed),
             reader.retired.eq(finisher.retired),
             pe.settings.eq(self.combination),

@@ -21,7 +21,7 @@ _BEAT = 64
 class RecordReader(wiring.Component):
     """Reads one record at a time; the columns of hubs are the hub columns of the bitmap, transposed bit by bit.
 
-    Every column of a record has at least one row, since it came with an edge or is a node itself.
+    A column has rows of vertices that are summed only: nobody wants the sums of others, as of other chiplets' vertices.
 
     A record begins when its rows have slots, which they keep until they are finished; so many small records are in
     progress, and their vertices are requested well before their sums. A record that is too wide, or part of a
@@ -33,6 +33,8 @@ class RecordReader(wiring.Component):
 
     Attributes
     ----------
+    first, vertices : In(32)
+        VIDs that are summed, constant while there are records.
     i
         Beats of records. The end of the stream is skipped.
     vertex : stream of ``config.request``, always ready
@@ -59,6 +61,8 @@ class RecordReader(wiring.Component):
         self.config = config
         super().__init__(
             {
+                "first": In(32),
+                "vertices": In(32),
                 "i": In(stream.Signature(RecordBeat)),
                 "vertex": Out(stream.Signature(config.request, always_ready=True)),
                 "node_request": Out(stream.Signature(config.request)),
@@ -122,6 +126,10 @@ class RecordReader(wiring.Component):
         rest, hub_columns = Signal(config.width), Signal(config.width)
         bitmap_rows = Signal(config.row_bits + 1)
         touched = Signal(config.width)
+        # Rows of the record that are summed.
+        summed = Signal(config.width)
+        with m.If(self.vertex.valid):
+            m.d.sync += summed.bit_select(index[: config.row_bits], 1).eq((vid - self.first)[:32] < self.vertices)
 
         # For the row's hub bits: select the lowest, read the hub's column, write it. The last column is written while
         # the next row is awaited, so the row's number is that of the previous cycle.
@@ -130,12 +138,13 @@ class RecordReader(wiring.Component):
         column = Mux(touched.bit_select(read, 1), self.column.data, 0)
         m.d.comb += self.column.address.eq(record.base + chosen)
         row_before = Signal.like(index)
+        low_row = row_before[: config.row_bits]
         m.d.sync += [spread.eq(0), reads.eq(spread), read.eq(chosen), row_before.eq(index)]
         with m.If(reads):
             m.d.comb += [
                 self.columns.enable.eq(1),
                 self.columns.address.eq(record.base + read),
-                self.columns.data.eq(column | (1 << row_before)),
+                self.columns.data.eq(column | (summed.bit_select(low_row, 1) << low_row)),
             ]
             m.d.sync += touched.eq(touched | (1 << read))
 
@@ -212,7 +221,7 @@ class RecordReader(wiring.Component):
                 m.d.comb += [
                     self.columns.enable.eq(1),
                     self.columns.address.eq(record.base + index),
-                    self.columns.data.eq(row),
+                    self.columns.data.eq(row & summed),
                 ]
                 m.d.sync += [rest.eq(row & hub_columns), *(part.eq(0) for part in row_words[1:])]
                 m.next = "SPREAD"

@@ -28,7 +28,7 @@ class ResultWriter(wiring.Component):
     Attributes
     ----------
     f_out : In
-        Elements of a row; those that pad it are not written.
+        Elements of a row; those that pad it are not written. At most those of ``config.row_beats`` beats.
     first_result : In(32)
         VID of the first row of results.
     result_beats : In
@@ -46,7 +46,7 @@ class ResultWriter(wiring.Component):
         self.port = (address_width, config.data_width)
         super().__init__(
             {
-                "f_out": In(range(config.max_out + 1)),
+                "f_out": In(range(config.row_beats * config.pe.elements + 1)),
                 "first_result": In(32),
                 "result_beats": In(row_beats_width(config.data_width)),
                 "results": In(beat_address_width(*self.port)),

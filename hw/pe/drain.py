@@ -8,8 +8,10 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from contracts import ACCUMULATOR_BITS, VALUE_BITS
+from contracts import ACCUMULATOR_BITS, DIGIT_BITS, SCALE, VALUE_BITS
+from contracts.weights import GRANULE
 from hw.block_memory import NO_BYPASS
+from hw.contracts import struct
 from hw.pe.formats import PEConfig
 from hw.pe.requantiser import Requantiser
 from hw.reset import partly_reset
@@ -17,12 +19,14 @@ from hw.stream.queue import Queue
 
 __all__ = ["Drain"]
 
+#: The factor 1, with which a digit passes the requantiser as it is.
+_ONE = struct(SCALE).const({"mantissa": 1 << 15, "exponent": 0})
 #: Result beats that wait to be written: the depth of a distributed RAM.
 _BEATS = 16
 
 
 class Drain(wiring.Component):
-    """Reads and requantises one element a cycle, in the order of the tasks.
+    """Reads and requantises one element a cycle, in the order of the tasks; or reads a digit of it a cycle.
 
     Parameters
     ----------
@@ -42,8 +46,8 @@ class Drain(wiring.Component):
     released : Out(1)
         High for one cycle when the sums of a task have been read.
     o : stream of ``config.row_beat``
-    complete, bank, element
-        Number of tasks whose sums are complete; bank and element read next. Internal, named for proofs.
+    complete, bank, element, digit
+        Number of tasks whose sums are complete; bank, element and digit read next. Internal, named for proofs.
     credits, tags, queue
         Free places of the queue of beats; descriptions beside the requantiser, the oldest last; the queue. Internal.
     """
@@ -53,6 +57,7 @@ class Drain(wiring.Component):
         self.complete = Signal(range(config.banks + 1))
         self.bank = Signal(range(config.banks))
         self.element = Signal(range(config.max_out + 1))
+        self.digit = Signal(range(len(DIGIT_BITS)))
         self.credits = Signal(range(_BEATS + 1), init=_BEATS)
         tag = data.StructLayout(
             {
@@ -113,26 +118,42 @@ class Drain(wiring.Component):
             bias_read.addr.eq(self.element),
             task_read.addr.eq(self.bank),
             requantiser.i.valid.eq(read),
-            requantiser.i.payload.value.eq(sums[self.element[: exact_log2(config.lanes)]]),
+            requantiser.i.payload.value.eq(self._value(m, sums[self.element[: exact_log2(config.lanes)]])),
             requantiser.i.payload.bias.eq(Mux(self.settings.bias, bias_read.data, 0)),
-            requantiser.i.payload.scale.eq(task_read.data.scale),
+            requantiser.i.payload.scale.eq(Mux(self.settings.digits, _ONE, task_read.data.scale)),
             requantiser.i.payload.shift.eq(self.settings.shift),
             requantiser.i.payload.relu.eq(self.settings.relu),
         ]
         self._pack(m, requantiser.o.payload)
         return m
 
+    def _value(self, m: Module, sum_: Value) -> Signal:
+        """Return a sum, or the digit in turn of it."""
+        value, start = Signal(signed(ACCUMULATOR_BITS)), 0
+        m.d.comb += value.eq(sum_)
+        with m.If(self.settings.digits), m.Switch(self.digit):
+            for digit, bits in enumerate(DIGIT_BITS):
+                part = sum_[start : start + bits]
+                with m.Case(digit):
+                    m.d.comb += value.eq(part.as_signed() if digit == len(DIGIT_BITS) - 1 else part)
+                start += bits
+        return value
+
     def _read(self, m: Module, task: data.View) -> Signal:
         """Step through the elements of the oldest complete task; return whether one is read."""
         config, element, bank, complete, credits = self.config, self.element, self.bank, self.complete, self.credits
         position = element[: exact_log2(config.elements)]
         beat_start, beat_end = position == 0, position == config.elements - 1
-        row_end = element == self.settings.f_out - 1
+        row_end, final = element == self.settings.f_out - 1, Signal()
+        # Number of the beat in the row, or in the rows of digits, which begin at granules.
+        beat = Signal(range(len(DIGIT_BITS) * config.max_beats))
+        in_granule = GRANULE // config.elements - 1
         read = Signal()
         m.d.comb += [
             # A beat begins only if the queue has a free place for it.
             read.eq((complete != 0) & (~beat_start | (credits != 0))),
-            self.released.eq(read & row_end),
+            final.eq(row_end & (~self.settings.digits | (self.digit == len(DIGIT_BITS) - 1))),
+            self.released.eq(read & final),
             self.read_bank.eq(bank),
             self.read_chunk.eq(element >> exact_log2(config.lanes)),
         ]
@@ -141,17 +162,19 @@ class Drain(wiring.Component):
             credits.eq(credits - (read & beat_start) + (self.o.valid & self.o.ready)),
         ]
         with m.If(read):
-            m.d.sync += element.eq(element + 1)
+            m.d.sync += [element.eq(element + 1), beat.eq(beat + beat_end)]
             with m.If(row_end):
-                m.d.sync += [element.eq(0), bank.eq(bank + 1)]
+                m.d.sync += [element.eq(0), beat.eq((beat | in_granule) + 1), self.digit.eq(self.digit + 1)]
+            with m.If(final):
+                m.d.sync += [beat.eq(0), self.digit.eq(0), bank.eq(bank + 1)]
         # The description of a result, which travels beside it through the requantiser.
         tag = self.tags[0]
         m.d.sync += [
             tag.valid.eq(read),
             tag.position.eq(position),
             tag.beat_end.eq(beat_end | row_end),
-            tag.row_end.eq(row_end),
-            tag.address.eq(task.address + (element >> exact_log2(config.elements))),
+            tag.row_end.eq(final),
+            tag.address.eq(task.address + beat),
             Cover((complete != 0) & beat_start & (credits == 0), "no room for another beat"),
             Cover(complete == config.banks, "every bank waits to be read"),
             Cover(self.done & self.released, "one task completes as another leaves"),

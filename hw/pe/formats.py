@@ -1,17 +1,18 @@
 """Payloads and settings of the gather PE."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from amaranth import signed, unsigned
+from amaranth import Value, signed, unsigned
 from amaranth.lib import data, enum
 from amaranth.utils import ceil_log2
 
 from contracts import ACCUMULATOR_BITS, LINE_BYTES, SCALE, VALUE_BITS
 from contracts.parameters import Parameters, size
-from contracts.weights import WeightRoom
+from contracts.weights import GRANULE, WeightRoom
 from hw.contracts import struct
 
-__all__ = ["Coefficient", "Mode", "PEConfig", "RequantiseInput"]
+__all__ = ["Coefficient", "Mode", "PEConfig", "RequantiseInput", "takes_rows"]
 
 
 class Mode(enum.Enum, shape=2):  # type: ignore[call-arg]
@@ -23,16 +24,25 @@ class Mode(enum.Enum, shape=2):  # type: ignore[call-arg]
     DENSE = 1
     #: Combined rows of the vertex and its neighbours; the PE gathers.
     GATHER = 2
+    #: Rows of digits, padded to granules; the PE adds up what they stand for.
+    DIGITS = 3
 
 
 class Coefficient(enum.Enum, shape=2):  # type: ignore[call-arg]
-    """Factor of a combined row."""
+    """What a combined row is to its destination."""
 
+    #: Nothing: it counts 0 times.
     ZERO = 0
+    #: Its own row.
     SELF = 1
     NEIGHBOUR = 2
-    #: The factor of a neighbour, 2^16 times: the row is the upper half of a partial sum.
+    #: A neighbour's row that counts 2^16 times: the upper half of a partial sum.
     NEIGHBOUR_HIGH = 3
+
+
+def takes_rows(mode: Any) -> Value:
+    """Return whether the lanes take elements of rows, not of weights."""
+    return (mode == Mode.GATHER) | (mode == Mode.DIGITS)
 
 
 #: Operands of the requantiser for one element; see `hw.pe.requantiser`.
@@ -93,7 +103,11 @@ class PEConfig(Parameters):
 
     @property
     def max_chunks(self) -> int:
-        """Chunks of L elements in the longest output row, rounded up to a power of two, at least 2."""
+        """Chunks of L elements in the longest output row, rounded up to a power of two: at least 2, and a granule."""
+        return max(GRANULE // self.lanes, self._row_chunks)
+
+    @property
+    def _row_chunks(self) -> int:
         return max(2, 1 << ceil_log2(-(-self.max_out // self.lanes)))
 
     @property
@@ -102,7 +116,7 @@ class PEConfig(Parameters):
 
         With 2, a bank's latency through issue unit, lanes and drain limits tasks about as long as their row.
         """
-        return min(4, max(2, 16 // self.max_chunks))
+        return min(4, max(2, 16 // self._row_chunks))
 
     @property
     def weight_room(self) -> WeightRoom:
@@ -116,19 +130,28 @@ class PEConfig(Parameters):
         return row // self.data_width
 
     @property
+    def max_feature_beats(self) -> int:
+        """Beats of the longest dense row of features, of those that have room for their weights, at least 1."""
+        return -(-self.weight_rows // self.elements)
+
+    @property
     def beat_address_width(self) -> int:
         """Bits of a beat's address: a byte address without the bits inside a beat."""
         return self.address_width - ceil_log2(self.data_width // 8)
 
     @property
     def task_beat(self) -> data.StructLayout:
-        """A beat of a task; `first` and `last` delimit the task, `address` and `scale` come with `first`."""
+        """A beat of a task; `first` and `last` delimit the task, `address` and `scale` come with `first`.
+
+        `mask` counts when combining; when gathering, the row counts `scalar` times, 2^16 times that if `high`.
+        """
         return data.StructLayout(
             {
                 "data": data.ArrayLayout(signed(VALUE_BITS), self.elements),
                 # One bit an element; sparse entries use the bit of their index.
                 "mask": unsigned(self.elements),
-                "coefficient": Coefficient,
+                "scalar": signed(VALUE_BITS),
+                "high": unsigned(1),
                 "first": unsigned(1),
                 "last": unsigned(1),
                 "address": unsigned(self.beat_address_width),
@@ -151,8 +174,8 @@ class PEConfig(Parameters):
                 "relu": unsigned(1),
                 # Add the biases: at the second rounding point only.
                 "bias": unsigned(1),
-                "self_weight": signed(VALUE_BITS),
-                "neighbour_weight": signed(VALUE_BITS),
+                # Results are the digits of the sums: for each, a row that begins at a granule. The shift is then 15.
+                "digits": unsigned(1),
             }
         )
 
@@ -186,12 +209,12 @@ class PEConfig(Parameters):
 
     @property
     def task(self) -> data.StructLayout:
-        """Description of a task for the drain: address and factor of its row."""
+        """Description of a task for the drain: address and factor of its row or rows."""
         return data.StructLayout({"address": unsigned(self.beat_address_width), "scale": struct(SCALE)})
 
     @property
     def row_beat(self) -> data.StructLayout:
-        """A beat of a result row; `last` ends the row."""
+        """A beat of a result; `last` ends its row, or its last row of digits."""
         return data.StructLayout(
             {
                 "address": unsigned(self.beat_address_width),

@@ -4,14 +4,14 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
-from amaranth.hdl import Array, Cat, Cover, Elaboratable, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Array, Cat, Cover, Elaboratable, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from contracts import VALUE_BITS
+from contracts import DIGIT_BITS, VALUE_BITS
 from hw.bits import several
-from hw.pe.formats import Coefficient, Mode, PEConfig
+from hw.pe.formats import Mode, PEConfig, takes_rows
 from hw.reset import partly_reset
 
 __all__ = ["LaneIssue", "elements_to_combine"]
@@ -24,8 +24,8 @@ class _Walk(NamedTuple):
     """The element and chunk in turn.
 
     ``loaded``: there is a beat; ``pending``: its elements still to combine; ``empty``: none is left. ``operate``: an
-    operation is made. ``started``, ``touched``: the task has taken its bank; all its chunks have had their first
-    operation. ``last``: this is its last operation.
+    operation is made. ``digit``: number of the row among the digits of a sum. ``started``, ``touched``: the task has
+    taken its bank; all its chunks have had their first operation. ``last``: this is its last operation.
     """
 
     loaded: Signal
@@ -35,6 +35,7 @@ class _Walk(NamedTuple):
     beat_number: Value
     part: Signal
     chunk: Signal
+    digit: Signal
     started: Signal
     touched: Signal
     last: Signal
@@ -45,8 +46,8 @@ class LaneIssue(wiring.Component):
 
     In combining, an element with value x and index i becomes the operations ``x * weights[i, chunk]``. Elements of
     dense rows that are 0 cost nothing, and neither do sparse entries whose bits are all 0, which pad rows. In
-    gathering, a combined row becomes ``coefficient * row[chunk]``. A task without any element still makes one operation
-    a chunk, so that its sums become 0.
+    gathering, a combined row becomes ``scalar * row[chunk]``; of rows of digits, three in turn count 1, 2^14 and 2^28
+    times. A task without any element still makes one operation a chunk, so that its sums become 0.
 
     The element is selected in one cycle, in which the task takes its bank too; in the next one, the cycle of `o`, its
     index is formed and compared with ``f_in``. Registers show whether the beat ends with this element, because the path
@@ -92,7 +93,7 @@ class LaneIssue(wiring.Component):
         m = Module()
         # Constant while there are tasks, and a beat has been in the queue for a cycle before it arrives.
         gather, sparse = Signal(), Signal()
-        m.d.sync += [gather.eq(self.settings.mode == Mode.GATHER), sparse.eq(self.settings.mode == Mode.SPARSE)]
+        m.d.sync += [gather.eq(takes_rows(self.settings.mode)), sparse.eq(self.settings.mode == Mode.SPARSE)]
         beat = Signal(self.config.task_beat, reset_less=True)
         walk = self._walk(m, beat, gather)
         # The first beats of a task may have no elements, so its description is kept until its first operation.
@@ -114,6 +115,7 @@ class LaneIssue(wiring.Component):
         number = Signal(_INDEX_BITS - exact_log2(config.elements))  # of the beat, if it is not the first
         part = Signal(range(max(2, config.parts)))
         chunk = Signal(range(config.max_chunks))
+        digit = Signal(range(len(DIGIT_BITS)))
         started = Signal()  # the task has taken its bank
         touched = Signal()  # every chunk of the task has had its first operation
         free = Signal(range(config.banks + 1), init=config.banks)
@@ -142,6 +144,7 @@ class LaneIssue(wiring.Component):
                     empty.eq(few & ~gather),
                     few.eq(gather | ~several(rest)),
                     touched.eq(~last),
+                    digit.eq(Mux(digit == len(DIGIT_BITS) - 1, 0, digit + 1)),
                 ]
         with m.If(done):
             m.d.sync += [loaded.eq(0), part.eq(0), number.eq(beat_number + 1)]
@@ -154,13 +157,15 @@ class LaneIssue(wiring.Component):
                 empty.eq(~gather & ~mask.any()),
                 few.eq(gather | ~several(mask)),
             ]
+            with m.If(self.i.payload.first):
+                m.d.sync += digit.eq(0)
         m.d.sync += [
             Cover(loaded & waits, "every bank is busy"),
             Cover(operate & empty & ~started, "a task without any element"),
             Cover(loaded & empty & ~beat.last, "a beat without any element"),
             Cover(done & self.i.valid & last, "a task follows another without a gap"),
         ]
-        return _Walk(loaded, operate, pending, empty, beat_number, part, chunk, started, touched, last)
+        return _Walk(loaded, operate, pending, empty, beat_number, part, chunk, digit, started, touched, last)
 
     def _pick(self, m: Module, beat: data.View, walk: _Walk) -> data.View:
         """Register the element in turn and its chunk.
@@ -174,6 +179,9 @@ class LaneIssue(wiring.Component):
         chunks = Array(
             Cat(beat.data[p * config.lanes + lane] for lane in range(config.lanes)) for p in range(config.parts)
         )
+        # Of the digits of a sum: 2^28 is 2^12, 2^16 times.
+        digits = self.settings.mode == Mode.DIGITS
+        weights = Array(1 << power for power in (0, DIGIT_BITS[0], sum(DIGIT_BITS[:2]) - VALUE_BITS))
         picked = partly_reset(
             data.StructLayout(
                 {
@@ -183,7 +191,8 @@ class LaneIssue(wiring.Component):
                     "beat_number": _INDEX_BITS - exact_log2(elements),
                     "own": VALUE_BITS,
                     "next": VALUE_BITS,
-                    "coefficient": Coefficient,
+                    "scalar": signed(VALUE_BITS),
+                    "high": 1,
                     "vector": config.operation["vector"].shape,
                     "chunk": range(config.max_chunks),
                     "first": 1,
@@ -200,7 +209,8 @@ class LaneIssue(wiring.Component):
             picked.beat_number.eq(walk.beat_number),
             picked.own.eq(_select(choice, [beat.data[k] for k in range(elements)])),
             picked.next.eq(_select(choice[::2], [beat.data[k] for k in range(1, elements, 2)])),
-            picked.coefficient.eq(beat.coefficient),
+            picked.scalar.eq(Mux(digits, weights[walk.digit], beat.scalar)),
+            picked.high.eq(Mux(digits, walk.digit == len(DIGIT_BITS) - 1, beat.high)),
             picked.vector.as_value().eq(chunks[walk.part]),
             picked.chunk.eq(walk.chunk),
             picked.first.eq(~walk.touched),
@@ -224,20 +234,16 @@ class LaneIssue(wiring.Component):
             self.o.valid.eq(picked.valid),
             self.o.payload.vector.eq(picked.vector),
             self.o.payload.chunk.eq(picked.chunk),
-            self.o.payload.high.eq(gather & (picked.coefficient == Coefficient.NEIGHBOUR_HIGH)),
+            self.o.payload.high.eq(gather & picked.high),
             self.o.payload.first.eq(picked.first),
             self.o.payload.last.eq(picked.last),
             self.index_error.valid.eq(picked.valid & sparse & ~picked.empty & out_of_range & (picked.chunk == 0)),
             self.index_error.payload.eq(index),
         ]
-        with m.If(~gather):
-            m.d.comb += scalar.eq(Mux(picked.empty | out_of_range, 0, Mux(sparse, picked.next, picked.own)))
-        with m.Else():
-            with m.Switch(picked.coefficient):
-                with m.Case(Coefficient.SELF):
-                    m.d.comb += scalar.eq(self.settings.self_weight)
-                with m.Case(Coefficient.NEIGHBOUR, Coefficient.NEIGHBOUR_HIGH):
-                    m.d.comb += scalar.eq(self.settings.neighbour_weight)
+        with m.If(gather):
+            m.d.comb += scalar.eq(picked.scalar)
+        with m.Elif(~picked.empty & ~out_of_range):
+            m.d.comb += scalar.eq(Mux(sparse, picked.next, picked.own))
         m.d.sync += [
             Cover(picked.valid & ~gather & ~sparse & ~picked.empty & out_of_range, "padding of a dense row"),
             Cover(self.index_error.valid, "an index out of range"),

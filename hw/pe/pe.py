@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from contracts import VALUE_BITS
 from hw.block_memory import NO_BYPASS, registered_read
 from hw.pe.drain import Drain
-from hw.pe.formats import Mode, PEConfig
+from hw.pe.formats import PEConfig, takes_rows
 from hw.pe.lane_issue import LaneIssue, elements_to_combine
 from hw.pe.lanes import LaneArray
 from hw.stream.queue import Queue
@@ -89,7 +89,7 @@ class PE(wiring.Component):
         m.d.comb += [lanes.i.valid.eq(valid), self.working.eq(valid), lanes.i.payload.eq(operation)]
         weight = self._weights(m, issue.weight_address)
         gather = Signal()
-        m.d.sync += gather.eq(self.settings.mode == Mode.GATHER)
+        m.d.sync += gather.eq(takes_rows(self.settings.mode))
         for lane in range(config.lanes):
             m.d.comb += lanes.i.payload.vector[lane].eq(Mux(gather, operation.vector[lane], weight[lane]))
         return m

@@ -15,6 +15,7 @@ from golden.community.plan import Kind, Operations, Scheme, columns_of, plan
 from golden.datasets import load
 from golden.graph import Graph
 from golden.image import build_image
+from golden.locator.cover import cover_of
 from golden.locator.locator import Limits, locate
 from golden.locator.schedule import Schedule, falling
 from golden.metrics import compulsory_bytes, limit_cycles, useful_operations
@@ -60,10 +61,10 @@ _ROW_LINES = 2048
 
 def _saved(name: str, graph: Graph) -> list[dict[str, Any]]:
     """Figures of all schedules and schemes; every non-zero is counted once, which is checked."""
-    rows = []
+    rows, cover = [], cover_of(graph)
     for title, schedule, c_max in SCHEDULES:
-        found = locate(graph, schedule or falling(graph), Limits(c_max, 256, 256))
-        records = [columns_of(record) for record in found.records]
+        found = locate(cover.graph, schedule or falling(graph), Limits(c_max, 256, 256))
+        records = [columns_of(record, cover.summed) for record in found.records]
         whole = max(map(len, records), default=0) <= _BOUND_COLUMNS
         bound = sum(map(greedy_saving, records)) if whole else None
         for how, scheme in SCHEMES:

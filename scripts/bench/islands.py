@@ -11,6 +11,7 @@ from typing import Any
 from golden.datasets import load
 from golden.graph import Graph
 from golden.locator.allocator import Allocator, longest_first, lower_bound, work_of
+from golden.locator.cover import cover_of
 from golden.locator.locator import Limits, locate
 from golden.locator.partition import check_records
 from golden.locator.schedule import Schedule
@@ -181,7 +182,7 @@ def bench(
     AssertionError
         If a run's records are wrong.
     """
-    graphs = {name: load(name) for name in named(names, *DATASETS)}
+    graphs = {name: cover_of(load(name)).graph for name in named(names, *DATASETS)}
     config = _room(list(graphs.values()), max(engines))
     location = [row for name, graph in graphs.items() for n in engines for row in _location(name, graph, config, n)]
     if external:

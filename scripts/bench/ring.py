@@ -132,10 +132,9 @@ def bench(
             "tiles": (graph, Placement.ranges(graph.nodes, CHIPLETS)),
             f"tiles, {count} hubs": (graph, Placement.ranges(graph.nodes, CHIPLETS, hubs)),
         }
-        if graph.symmetric:
-            found, annealed = (communities_apart(graph, CHIPLETS, moves=moves) for moves in (False, True))
-            for how, (position, placement) in (("communities as found", found), ("communities", annealed)):
-                ways[how] = graph.relabelled(position), placement
+        found, annealed = (communities_apart(graph, CHIPLETS, moves=moves) for moves in (False, True))
+        for how, (position, placement) in (("communities as found", found), ("communities", annealed)):
+            ways[how] = graph.relabelled(position), placement
         for how, (placed, placement) in ways.items():
             entry = _figures(name, placed, placement, how, traffic(placed, placement))
             if rtl:

@@ -5,9 +5,6 @@ A run without RTL is refused for the same reasons, so that it says what the mach
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
-
-import numpy as np
 
 from contracts.errors import InputError, unknown
 from golden.dnp.head import Head
@@ -15,13 +12,14 @@ from golden.graph import Graph
 from golden.head import check_head, head_of
 from golden.model.float_model import FloatModel
 from golden.model.quantise import outline
-from golden.model.training import learnable
+from golden.model.training import learnable, untrained
 from hw.config import MachineConfig
 from hw.host.hosted import Hosted
 from hw.machine import machine_of
 from scripts.config import load_machine, names
 from scripts.flows.batch import plan_batches
 from scripts.flows.request import Request
+from scripts.flows.session import plan_session
 from scripts.flows.simulations import PLACEMENTS, images_of, place
 
 __all__ = ["check", "head_wanted", "used"]
@@ -46,6 +44,8 @@ def check(request: Request, graph: Graph, network: FloatModel | None, sizes: Mac
         one.
     """
     shape = network or _untrained(request, graph)
+    if graph.graph_of is not None:
+        _check_batch(request, graph, shape)
     try:
         _try(request, graph, shape, sizes)
     except InputError as error:
@@ -53,6 +53,16 @@ def check(request: Request, graph: Graph, network: FloatModel | None, sizes: Mac
         if other is None:
             raise
         raise InputError(error.where, error.what, f"{error.expected}, or --config {other}") from None
+
+
+def _check_batch(request: Request, graph: Graph, network: FloatModel) -> None:
+    """Refuse what does not go with a batch of small graphs."""
+    if not network.reads_out:
+        what = f"gives results of nodes, but classes of {graph.name} are of its small graphs"
+        raise InputError("network", what, "a network that ends with a readout, or the same data without batch")
+    for option, asked in (("--head", request.head is not None), ("--batch", request.sampling is not None)):
+        if asked:
+            raise InputError(option, "classifies nodes, but the data set is a batch of small graphs", "one graph")
 
 
 def used(sizes: MachineConfig, ends: bool, head: bool, batches: bool) -> MachineConfig:
@@ -92,14 +102,7 @@ def _untrained(request: Request, graph: Graph) -> FloatModel:
     learnable(graph)
     if not graph.feature_count:
         raise InputError(f"graph {graph.name}, features", "there are none", "at least one a node")
-    widths = [graph.feature_count, *[how.hidden] * (how.layers - 1), graph.classes]
-    return FloatModel(
-        request.network,
-        tuple(np.zeros(shape) for shape in pairwise(widths)),
-        tuple(np.zeros(width) for width in widths[1:]),
-        (0.0,) * how.layers,
-        how.activation,
-    )
+    return untrained(graph, request.network, how)
 
 
 def _try(request: Request, graph: Graph, network: FloatModel, sizes: MachineConfig) -> None:
@@ -119,6 +122,8 @@ def _try(request: Request, graph: Graph, network: FloatModel, sizes: MachineConf
     sizes = used(sizes, bool(problem.model.ends), head is not None, request.sampling is not None)
     if request.sampling:
         plan_batches(request.sampling, placed, sizes, request.config, request.seed)
+    if request.session:
+        plan_session(problem, request.session, sizes, request.placement, request.choice)
     # The memory's images are laid out, and refused if a vertex with its neighbours has no room on the chip.
     images_of(sizes, placed, hidden=head is not None)
     try:

@@ -16,7 +16,8 @@ from amaranth.utils import ceil_log2
 from contracts import Error
 from contracts.errors import InputError
 from golden.datasets import load
-from golden.graph import Graph
+from golden.graph import Graph, IntArray
+from golden.locator.cover import Cover, cover_of
 from golden.locator.locator import Limits
 from golden.locator.order import check_order
 from golden.locator.partition import check_records
@@ -268,9 +269,10 @@ def islands(request: Request) -> dict[str, Any]:
     """
     checked_folder(request.out)
     require_simulator()
-    graph = load(request.dataset)
-    graph.require_symmetric("communities")
-    schedule = request.choice.schedule(graph)
+    given = load(request.dataset)
+    cover = cover_of(given)
+    graph = cover.graph
+    schedule = request.choice.schedule(given)
     c_max = quarter(graph) if request.choice.c_max is None else request.choice.c_max
     Limits(c_max)
     config = fitting(graph, request.engines, c_max, request.outputs)
@@ -280,16 +282,19 @@ def islands(request: Request) -> dict[str, Any]:
     check_records(graph, found.schedule, found.limits, found.records)
     check_order(graph, found.records)
     sizes, counters = np.array(found.sizes, dtype=np.int64), found.counters
+    hubs = np.array([record.nodes[0] for record in found.records if record.hub_edges and not record.part], np.int64)
+    by_degree = {} if graph is given else _by_degree(hubs, cover)
     result = {
         "dataset": request.dataset,
-        "nodes": graph.nodes,
-        "edges": graph.edge_count,
+        "nodes": given.nodes,
+        "edges": given.edge_count,
         "engines": config.engines,
         "threshold": schedule.threshold,
         "halving": schedule.halving,
         "step": schedule.step,
         "c_max": c_max,
         "hubs": found.hubs,
+        **by_degree,
         "communities": int(sizes.size),
         "largest": int(sizes.max(initial=0)),
         "mean": float(sizes.mean()) if sizes.size else 0.0,
@@ -318,6 +323,17 @@ def islands(request: Request) -> dict[str, Any]:
         f"{request.out / 'islands.png'}"
     )
     return result
+
+
+def _by_degree(hubs: IntArray, cover: Cover) -> dict[str, int]:
+    """Return the copies of a double cover and its edges, and which hubs are by in-degree and which by out-degree."""
+    by_in_degree = int(cover.summed[hubs].sum())
+    return {
+        "cover_nodes": cover.graph.nodes,
+        "cover_edges": cover.graph.edge_count,
+        "hubs_by_in_degree": by_in_degree,
+        "hubs_by_out_degree": hubs.size - by_in_degree,
+    }
 
 
 def remark(graph: Graph, hubs: int) -> str | None:

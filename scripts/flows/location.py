@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from contracts.errors import InputError
-from golden.community.image import vids_of
+from golden.community.image import Positions, positions_of
 from golden.graph import Graph, IntArray
 from golden.image import Image
+from golden.locator.cover import Cover, cover_of
 from golden.locator.locator import Limits
 from golden.locator.order import check_order
 from golden.locator.partition import check_records
@@ -22,7 +23,7 @@ from sim.models.records import located
 
 __all__ = ["Located", "Search", "limits_of", "read_back", "search_of", "wrong_records"]
 
-#: Records by chiplet and tile of its share.
+#: Records by chiplet and tile of its share. Vertices are those of the cover of the graph as given.
 Located = list[list[list[Record]]]
 
 
@@ -74,39 +75,55 @@ def limits_of(config: CommunityChipletConfig) -> Limits:
     return Limits(config.locator.c_max, config.locator.hubs)
 
 
-def read_back(folder: Path, position: IntArray, images: Sequence[Image]) -> Located:
+def read_back(folder: Path, graph: Graph, position: IntArray, images: Sequence[Image]) -> Located:
     """Return what every chiplet has located for the first layer; later layers have the same records.
 
     Parameters
     ----------
     folder
         Of the simulation.
+    graph
+        As given.
     position
         int64 [nodes], VID in the images of each VID in the graph as given.
     images
         Of all chiplets.
     """
-    called = np.argsort(position)
-
-    def given(record: Record, vids: IntArray | None) -> Record:
-        """Return the record with VIDs of the graph as given, without halves of partial sums."""
-        nodes, hubs = (rows if vids is None else vids[rows] for rows in (record.nodes, record.hubs))
-        kept = hubs < called.size
-        columns = np.concatenate([np.ones(nodes.size, dtype=np.bool_), kept])
-        return replace(record, nodes=called[nodes], hubs=called[hubs[kept]], bitmap=record.bitmap[:, columns])
-
+    called, cover = np.argsort(position), cover_of(graph)
     found = []
     for number, image in enumerate(images):
-        tiles = zip(located(folder, number), vids_of(image), strict=False)
-        found.append([[given(record, vids) for record in records] for records, vids in tiles])
+        tiles = zip(located(folder, number), positions_of(image), strict=False)
+        found.append([_as_given(records, _names(positions, called, cover)) for records, positions in tiles])
+    return found
+
+
+def _names(positions: Positions | None, called: IntArray, cover: Cover) -> IntArray:
+    """Return the vertex of the cover of the graph as given for each VID in records; -1: a half of a partial sum."""
+    halves = np.full(2 * called.size, -1, dtype=np.int64)
+    if positions is None:
+        return np.concatenate([called, halves])
+    names = np.concatenate([called, halves])[positions.vids]
+    sources = slice(positions.summed, positions.located)
+    names[sources] = cover.copies(names[sources])
+    return names
+
+
+def _as_given(records: Sequence[Record], names: IntArray) -> list[Record]:
+    """Return records with other names of vertices, without hubs that have none."""
+    found = []
+    for record in records:
+        hubs = names[record.hubs]
+        columns = np.concatenate([np.ones(record.nodes.size, dtype=np.bool_), hubs >= 0])
+        nodes, bitmap = names[record.nodes], record.bitmap[:, columns]
+        found.append(replace(record, nodes=nodes, hubs=hubs[hubs >= 0], bitmap=bitmap))
     return found
 
 
 def wrong_records(graph: Graph, search: Search, found: Located) -> list[str]:
     """Return a line if records are wrong, else nothing.
 
-    Those of the whole graph are compared with connected components. Of all the order is looked at, in which hubs make L
-    shapes and communities lie along the diagonal; in each part among its own vertices.
+    Those of the whole graph, or of its double cover, are compared with connected components. Of all the order is looked
+    at, in which hubs make L shapes and communities lie along the diagonal; in each part among its own vertices.
 
     Parameters
     ----------
@@ -119,16 +136,21 @@ def wrong_records(graph: Graph, search: Search, found: Located) -> list[str]:
     """
     parts = list(chain.from_iterable(found))
     try:
+        cover = cover_of(graph)
         if len(parts) == 1:
-            check_records(graph, *search, parts[0])
+            check_records(cover.graph, *search, parts[0])
         members = [
             np.concatenate([record.nodes for record in records if record.part == 0] or [np.zeros(0, np.int64)])
             for records in parts
         ]
         every = np.sort(np.concatenate([*members, np.zeros(0, np.int64)]))
-        assert np.array_equal(every, np.arange(graph.nodes)), "vertices are missing, or in several places"
+        # Each is summed once; a source copy is wherever it is needed.
+        summed = every[every < graph.nodes]
+        assert np.array_equal(summed, np.arange(graph.nodes)), "vertices are missing, or in several places"
         for records, own in zip(parts, members, strict=True):
-            check_order(*_among(graph, np.sort(own), records))
+            # A part without directed edges needs no cover.
+            whole = cover.graph if (own >= graph.nodes).any() else graph
+            check_order(*_among(whole, np.unique(own), records))
     except AssertionError as error:
         return [f"records: {error}"]
     return []

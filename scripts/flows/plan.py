@@ -20,7 +20,8 @@ def steps_of(request: Request) -> list[str]:
     names = ["training"] * (request.model_file is None) + ["quantisation", "golden model"]
     if request.rtl:
         names += [building(), simulating(), "comparison"]
-        for what in ["the head"] * (request.head is not None) + ["mini-batches"] * (request.sampling is not None):
+        asked = {"the head": request.head is not None, "mini-batches": request.sampling is not None}
+        for what in (name for name, wanted in {**asked, "the session": request.session > 0}.items() if wanted):
             names += [building(what), simulating(what)]
     return [*names, "report"]
 
@@ -63,5 +64,5 @@ def introduce(request: Request, sizes: MachineConfig, steps: Steps) -> None:
         steps.console.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
-def _others() -> tuple[str, str]:
-    return building("the head"), building("mini-batches")
+def _others() -> tuple[str, ...]:
+    return building("the head"), building("mini-batches"), building("the session")

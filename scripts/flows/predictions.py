@@ -1,4 +1,4 @@
-"""`predictions.npz`: the result of a run for every node, to be used elsewhere."""
+"""`predictions.npz`: the result of a run for every node or small graph, to be used elsewhere."""
 
 from pathlib import Path
 
@@ -13,10 +13,10 @@ __all__ = ["write_predictions"]
 
 
 def write_predictions(path: Path, problem: Problem, rows: Int16Array, floating: IntArray) -> None:
-    """Write the results of the last layer, nodes in the order in which the graph was given.
+    """Write the results of the last layer, nodes or small graphs in the order in which they were given.
 
-    The archive has ``results``, float64 [nodes, f_out], exactly what the stored integers stand for; ``classes``,
-    int64 [nodes], the place of the largest; ``agreement``, bool [nodes], whether the float network says the same.
+    The archive has ``results``, float64 [answers, f_out], exactly what the stored integers stand for; ``classes``,
+    int64 [answers], the place of the largest; ``agreement``, bool [answers], whether the float network says the same.
 
     Parameters
     ----------
@@ -29,6 +29,8 @@ def write_predictions(path: Path, problem: Problem, rows: Int16Array, floating: 
     floating
         int64 [nodes], classes of the float network.
     """
+    # The order of VIDs as given: `problem` has it, whatever VIDs the chiplets know.
+    rows, floating = rows[problem.graph.answers], floating[problem.graph.answers]
     classes = classes_of(rows)
     with path.open("wb") as file:
         np.savez(

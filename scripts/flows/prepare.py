@@ -110,7 +110,7 @@ def prepare(
         stage("training")
         network = train(graph, request.network, request.training)
     stage("quantisation")
-    problem = quantise(network, graph, core=neural.core if neural else None)
+    problem = quantise(network, graph, calibration=request.calibration, core=neural.core if neural else None)
     head = head_wanted(request, graph, network, sizes)
     placed = place(problem, sizes.chiplets, request.placement, sizes.community, request.choice)
     sizes = used(sizes, bool(problem.model.ends), head is not None, request.sampling is not None)

@@ -6,6 +6,8 @@ from pathlib import Path
 from contracts import Model
 from golden.locator.schedule import ANY, Choice
 from golden.model.activation import RELU
+from golden.model.calibration import Calibration
+from golden.model.quantise import FULL
 from golden.model.training import Training
 from golden.model.weights import model_of
 from scripts.flows.batch import Sampling
@@ -47,6 +49,12 @@ class Request:
         Mini-batches that are sampled and computed after the inference on the whole graph; None: there are none.
     choice
         Of thresholds and sizes of communities, with community PEs.
+    session
+        Runs of a session after the inference on the whole data set; 0: none.
+    clock
+        Clock in MHz for graphs a second of a session, or None.
+    calibration
+        Which share of the values must fit, and how many bits features and weights have.
     """
 
     dataset: str = "digits"
@@ -64,6 +72,9 @@ class Request:
     head: int | None = None
     sampling: Sampling | None = None
     choice: Choice = ANY
+    calibration: Calibration = FULL
+    session: int = 0
+    clock: float | None = None
 
     @property
     def network(self) -> Model:

@@ -11,14 +11,17 @@ import numpy as np
 from golden.head import HeadProblem
 from golden.metrics import compulsory_bytes, limit_cycles, port_cycles, useful_operations
 from golden.model.float_model import FloatModel, accuracy
+from golden.model.loss import TOLERATED, losses
 from golden.model.network import LayerResult, Problem
 from hw.config import MachineConfig
 from scripts.flows import schema
 from scripts.flows.batch import Batches
 from scripts.flows.request import Request
+from scripts.flows.session import Graphs
 from scripts.flows.simulations import HeadRun, Simulated, classes_of
 from scripts.version import commit
 from sim.runner.batches import Ran
+from sim.runner.jobs import Outcome
 from sim.runner.phases import Phase
 
 __all__ = ["SCHEMA", "Learnt", "cycles_by_phase", "make_result"]
@@ -95,6 +98,8 @@ def make_result(
     learnt: Learnt | None,
     batches: Batches | None,
     ran: list[Ran],
+    session: Graphs | None = None,
+    streamed: Sequence[Outcome] = (),
 ) -> schema.Result:
     """Return the contents of `result.json`.
 
@@ -104,26 +109,31 @@ def make_result(
         Request of the user, and the machine.
     network, problem, exact
         Float network, its integers on the graph, and the golden results of every layer.
-    done, learnt, batches, ran
-        Simulation, head, mini-batches and their simulation, if the run has them.
+    done, learnt, batches, ran, session, streamed
+        Simulation, head, mini-batches and their simulation, graphs one after another and their outcomes, if the run
+        has them.
     """
     graph, config, chiplets = problem.graph, sizes.chiplet, sizes.chiplets
     useful = useful_operations(problem, exact)
     bound, beat_bytes = compulsory_bytes(problem), chiplets * config.pe.data_width // 8
-    floating = network.predictions(graph)
+    floating, answers = network.predictions(graph), graph.answers
     # The machine is judged by its own results, not by those of its model.
     machine = done.predictions if done else classes_of(exact[-1].results)
     lanes = config.lanes * chiplets
     differences = None
     if done:
         of_head, of_batches = learnt and learnt.differences, batches.differences(ran) if batches else []
-        differences = [*done.differences, *(of_head or []), *of_batches]
-    own = accuracy(machine, graph, graph.test)
+        of_session = session.differences(streamed) if session else []
+        differences = [*done.differences, *(of_head or []), *of_batches, *of_session]
+    own, float_own = accuracy(machine, graph, graph.test), accuracy(floating, graph, graph.test)
+    agreement = float(np.mean((floating == machine)[answers])) if answers.size else 1.0
+    lost = (1 - agreement) if own is None or float_own is None else float_own - own
     return schema.Result(
         schema=SCHEMA,
         dataset=schema.Dataset(
             name=graph.name,
             nodes=graph.nodes,
+            graphs=graph.graph_vertices.size,
             edges=graph.edge_count,
             features=graph.feature_count,
             classes=graph.classes,
@@ -163,11 +173,13 @@ def make_result(
         aggregation=done.aggregation if done else None,
         attribute_cache=batches.cache(ran) if batches else None,
         batch=batches.figures(floating, ran) if batches else None,
+        session=session.figures(streamed, request.clock) if session else None,
         head=learnt.figures(own) if learnt else None,
         accuracy=schema.Accuracy(
-            float=accuracy(floating, graph, graph.test),
+            float=float_own,
             machine=own,
-            agreement=float(np.mean(floating == machine)) if graph.nodes else 1.0,
+            agreement=agreement,
+            losses=losses(network, problem) if lost > TOLERATED else None,
         ),
         simulation=schema.Simulation(
             wall_seconds=done.seconds if done else None,

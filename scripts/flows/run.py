@@ -20,6 +20,7 @@ from scripts.flows.progress import Steps
 from scripts.flows.request import Request
 from scripts.flows.result import Learnt, make_result
 from scripts.flows.schema import Result
+from scripts.flows.session import plan_session
 from scripts.flows.simulations import classes_of, simulate, simulate_head
 from scripts.flows.summary import print_summary
 from scripts.flows.typed_json import plain, schema_of
@@ -27,6 +28,7 @@ from scripts.flows.yosys import ToolError
 from scripts.report import Run, Timeline, write_report
 from sim.models.activity import WINDOW
 from sim.runner.batches import Ran
+from sim.runner.jobs import Outcome
 
 __all__ = ["Request", "run"]
 
@@ -85,6 +87,9 @@ def _carry_out(request: Request, sizes: MachineConfig, examined: Examined, folde
     batches = None
     if request.sampling:
         batches = plan_batches(request.sampling, placed, sizes, request.config, request.seed)
+    session = None
+    if request.session:
+        session = plan_session(problem, request.session, sizes, request.placement, request.choice)
     steps.step("golden model")
     exact = infer(problem)
     simulated = None
@@ -106,8 +111,14 @@ def _carry_out(request: Request, sizes: MachineConfig, examined: Examined, folde
             ran = batches.simulate(_part(folder, "batches"), steps)
     else:
         batches = None
+    streamed: list[Outcome] = []
+    if session is not None and not (simulated and simulated.differences):
+        if simulated:
+            streamed = session.simulate(sizes, _part(folder, "session"), steps)
+    else:
+        session = None
     steps.step("report")
-    result = make_result(request, sizes, network, problem, exact, simulated, learnt, batches, ran)
+    result = make_result(request, sizes, network, problem, exact, simulated, learnt, batches, ran, session, streamed)
     rows, floating = simulated.results if simulated else exact[-1].results, network.predictions(graph)
     timeline = Timeline(simulated.phases, sizes.chiplet.parts, simulated.working, WINDOW) if simulated else None
     with publishing(request.out) as results:

@@ -18,10 +18,10 @@ from scripts.flows.typed_json import INLINE
 __all__ = [
     "Accuracy", "Aggregation", "AttributeCache", "Batch", "BatchCycles", "Communities", "Config", "Dataset",
     "ExternalBytes", "Head", "HeadAccuracy", "HeadCycles", "Macs", "Model", "Moved", "Result", "RingTraffic",
-    "SampledAccuracy", "Simulation", "Thresholds", "Vertices",
+    "SampledAccuracy", "Session", "Simulation", "Thresholds", "Vertices",
 ]  # fmt: skip
 
-#: A share of nodes, 0 to 1; None: no node has a known class.
+#: A share of nodes, or of the small graphs of a batch, 0 to 1; None: none has a known class.
 Share = float | None
 
 
@@ -30,10 +30,11 @@ class Dataset:
     """The graph."""
 
     name: Annotated[str, "Name of the data set."]
-    nodes: Annotated[int, "Nodes."]
+    nodes: Annotated[int, "Nodes, the graph vertices of a batch of small graphs among them."]
+    graphs: Annotated[int, "Small graphs of a batch; 0: one graph."]
     edges: Annotated[int, "Directed edges, without self loops."]
     features: Annotated[int, "Features of a node."]
-    classes: Annotated[int, "Classes of nodes."]
+    classes: Annotated[int, "Classes of nodes, or of small graphs."]
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class ExternalBytes(Moved):
 class RingTraffic:
     """Traffic of the links, in 16-bit words."""
 
-    placement: Annotated[str, "tiles or communities."]
+    placement: Annotated[str, "tiles, communities, or whole small graphs."]
     words_by_link: Annotated[list[int], "Words that crossed the link behind each chiplet."]
     minimum: Annotated[list[int], "Least words of each link."]
     unicast: Annotated[int, "Words over all links if rows were sent to each consumer separately."]
@@ -195,6 +196,21 @@ class Batch:
 
 
 @dataclass(frozen=True)
+class Session:
+    """Graphs that are run one after another, while weights stay in memory."""
+
+    runs: Annotated[int, "Runs."]
+    graphs: Annotated[list[int], "Small graphs of each run; 1 if the data set is one graph."]
+    cycles: Annotated[list[int] | None, "Latency of each run: cycles from its start to its completion."]
+    graphs_per_million_cycles: Annotated[float | None, "Graphs over the cycles of all runs, without the host's writes."]
+    clock_mhz: Annotated[float | None, "Clock that was asked for, in MHz."]
+    graphs_per_second: Annotated[float | None, "Graphs a second at this clock."]
+    host_bytes: Annotated[list[int], "Bytes that the host writes before each run, before the first also what stays."]
+    external_bytes: Annotated[Moved, "Bytes of all chiplets and runs."]
+    bit_exact: Annotated[bool | None, "Whether all results are those of the golden model."]
+
+
+@dataclass(frozen=True)
 class Vertices:
     """Vertices of a head."""
 
@@ -242,9 +258,14 @@ class Head:
 
 @dataclass(frozen=True)
 class Accuracy(SampledAccuracy):
-    """Accuracy on the test nodes."""
+    """Accuracy on the test nodes, or on the test graphs of a batch."""
 
-    agreement: Annotated[float, "Share of all nodes for which both predict the same class."]
+    agreement: Annotated[float, "Share of all nodes, or small graphs, for which both predict the same class."]
+    losses: Annotated[
+        list[float] | None,
+        "What each layer loses by itself in integers, of the accuracy or without classes of the agreement; None: the "
+        "whole network loses at most a point.",
+    ]
 
 
 @dataclass(frozen=True)
@@ -279,6 +300,7 @@ class Result:
         AttributeCache | None, "Requests to the attribute RAMs, with mini-batches that were simulated."
     ]
     batch: Annotated[Batch | None, "Mini-batches; None also if the network's own run differs."]
+    session: Annotated[Session | None, "Graphs one after another; None also if the network's own run differs."]
     head: Annotated[Head | None, "A head that learns; None also if the network's own run differs."]
     accuracy: Annotated[Accuracy, "Accuracy on the test nodes."]
     simulation: Annotated[Simulation, "The simulator."]

@@ -21,8 +21,10 @@ from golden.locator.record import Record
 from golden.locator.schedule import ANY, Choice
 from golden.metrics import compulsory_bytes, limit_cycles, useful_operations
 from golden.model.layer import Int16Array
-from golden.model.network import LayerResult, Problem, predictions, problem_of
+from golden.model.network import LayerResult, Problem, predictions
+from golden.program.session import Session
 from golden.ring.by_communities import communities_apart
+from golden.ring.by_graphs import graphs_apart
 from golden.ring.image import build_images
 from golden.ring.placement import CHIPLETS_MAX, Placement
 from golden.ring.traffic import traffic
@@ -38,6 +40,7 @@ from sim.runner.build import build_machine
 from sim.runner.jobs import Job, Outcome, Settings
 from sim.runner.phases import Phase, every_cycle
 from sim.runner.run import AnyJob, run_jobs
+from sim.runner.sessions import SessionJob
 
 __all__ = [
     "PLACEMENTS",
@@ -54,6 +57,7 @@ __all__ = [
     "simulate",
     "simulate_batches",
     "simulate_head",
+    "simulate_session",
 ]
 
 T = TypeVar("T")
@@ -109,7 +113,7 @@ class Simulated:
 
     @property
     def records(self) -> list[Record] | None:
-        """Records of the whole graph, with VIDs as given.
+        """Records of the whole graph, with VIDs as given, or of its double cover.
 
         None if there are none, and if the graph was located in parts, on a ring or in tiles: no order of all vertices
         then shows what was found, since a vertex can be a hub to one part and in a community of another.
@@ -130,7 +134,7 @@ class Placed:
     Attributes
     ----------
     name
-        One of `PLACEMENTS`.
+        One of `PLACEMENTS`, or ``graphs``: whole small graphs.
     problem
         The same network, VIDs and rows in their new order.
     position
@@ -155,7 +159,7 @@ def place(
     config: CommunityChipletConfig | None = None,
     choice: Choice = ANY,
 ) -> Placed:
-    """Share a graph out to chiplets; one has all of it, as it is if it fits.
+    """Share a graph out to chiplets; one has all of it, as it is if it fits. Small graphs of a batch stay whole.
 
     Parameters
     ----------
@@ -172,24 +176,26 @@ def place(
     Raises
     ------
     InputError
-        If communities are asked for and the graph is not symmetric, or a vertex with its neighbours does not fit; as
-        for `search_of`.
+        If a vertex with its neighbours does not fit; as for `search_of`.
     """
     graph = problem.graph
     parts = chiplets
     search = search_of(graph, config, choice)
+    if graph.graph_of is not None and (chiplets > 1 or config):
+        # No row of a small graph travels, and its vertex is in the tile of its nodes.
+        position, placement = graphs_apart(graph, chiplets)
+        return Placed("graphs", problem.relabelled(position), position, placement, search)
     if chiplets == 1 and config and search and name != "tiles":
         subgraph, room = Subgraph.whole(graph), room_of(config)
         if not subgraph.fits(room, *search):
             parts = min(CHIPLETS_MAX, len(list(cut(subgraph, room))))
     if name == "tiles" or parts == 1:
         return Placed("tiles", problem, np.arange(graph.nodes), Placement.ranges(graph.nodes, chiplets), search)
-    graph.require_symmetric("placement by communities")
     # Moves make words on a ring fewer, of which there are none with one chiplet.
     position, placement = _apart(graph, parts, chiplets > 1)
     if chiplets == 1:
         placement = Placement.ranges(graph.nodes, 1)
-    moved = problem_of(graph.relabelled(position), problem.features[np.argsort(position)], problem.model)
+    moved = problem.relabelled(position)
     return Placed(name, moved, position, placement, search)
 
 
@@ -229,8 +235,7 @@ def simulate(
     Raises
     ------
     InputError
-        If a vertex with its neighbours is too large for the configuration, or the graph is not symmetric where
-        communities are needed.
+        If a vertex with its neighbours is too large for the configuration.
     """
     placed = placed or place(problem, sizes.chiplets, config=sizes.community)
     images = images_of(sizes, placed, hidden=hidden)
@@ -243,7 +248,7 @@ def simulate(
     errors, found = _errors(outcome), None
     counters = [run.counters for run in outcome.runs]
     if placed.search and not errors:
-        found = read_back(folder, placed.position, images)
+        found = read_back(folder, problem.graph, placed.position, images)
         errors = wrong_records(problem.graph, placed.search, found)
     return Simulated(
         differences=errors or layer_differences(exact, results),
@@ -286,6 +291,22 @@ def simulate_batches(
         As for `simulate`; another folder.
     """
     return _built(sizes, BatchJob(image, shares), folder, steps, "mini-batches")[0]
+
+
+def simulate_session(sizes: MachineConfig, sessions: Sequence[Session], folder: Path, steps: Steps) -> list[Outcome]:
+    """Simulate a session on the machine of `simulate`.
+
+    Parameters
+    ----------
+    sizes
+        The machine.
+    sessions
+        One a chiplet.
+    folder, steps
+        As for `simulate`; another folder.
+    """
+    job = SessionJob(sessions, Settings(limit=_LIMIT, settle=sizes.chiplet.settling))
+    return _built(sizes, job, folder, steps, "the session")[0]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from scripts.flows.batch import batch_rows
 from scripts.flows.schema import Aggregation, Communities, Head, Result
+from scripts.flows.session import session_rows
 from scripts.flows.table import accuracies, console, show
 from scripts.report.glossary import phase_title
 
@@ -76,8 +77,9 @@ def print_summary(result: Result, path: Path) -> None:
     """
     data, macs, moved = result.dataset, result.macs, result.external_bytes
     widths = [result.model.layers[0][0], *(f_out for _, f_out in result.model.layers)]
+    small = f"{data.graphs:,} small graphs, " if data.graphs else ""
     rows: list[tuple[str, str]] = [
-        ("graph", f"{data.name}: {data.nodes:,} nodes, {data.edges:,} edges, {data.features:,} features"),
+        ("graph", f"{data.name}: {small}{data.nodes:,} nodes, {data.edges:,} edges, {data.features:,} features"),
         ("network", f"{result.model.name}, {result.model.activation}, {' - '.join(map(str, widths))}"),
     ]
     if result.cycles is not None:
@@ -105,13 +107,20 @@ def print_summary(result: Result, path: Path) -> None:
             ),
         ]
     found = result.accuracy
-    measured = accuracies({"machine": found.machine, "float": found.float}, "test node")
+    what = "graph" if data.graphs else "node"
+    measured = accuracies({"machine": found.machine, "float": found.float}, f"test {what}")
     rows.append(("accuracy", f"{measured}, {found.agreement:.2%} of predictions agree"))
+    if found.losses:
+        worst = max(range(len(found.losses)), key=found.losses.__getitem__)
+        rows.append(
+            ("loss", f"layer {worst} loses most: {100 * found.losses[worst]:.1f} points if it alone is in integers")
+        )
     rows += _head_rows(result.head)
     rows += batch_rows(result.batch, result.attribute_cache)
+    rows += session_rows(result.session)
     verdict = {None: "not simulated", True: "yes", False: "NO"}[result.bit_exact]
     files = f"{os.path.relpath(path.with_name('report.html'))}, {path.name}"
-    results = f"{os.path.relpath(path.with_name('predictions.npz'))}: results and class of every node"
+    results = f"{os.path.relpath(path.with_name('predictions.npz'))}: results and class of every {what}"
     rows += [("bit-exact", verdict), ("report, figures", files), ("predictions", results)]
     show("atoll run", ("", ""), rows)
     for line in result.differences or ():

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from golden.graph import Graph, IntArray
+from golden.locator.cover import cover_of
 from golden.locator.locator import Limits, locate
 from golden.locator.record import Record
 from golden.locator.schedule import Schedule, falling, quarter
@@ -25,6 +27,10 @@ __all__ = ["Run", "write_report"]
 #: In graphs with more nodes the golden locator does not search: it would take minutes.
 _SEARCHED_NODES = 20_000
 _ADJACENCY = "Adjacency, as given and by rounds"
+_DOUBLED = (
+    "The graph is directed: each vertex is there as a destination and, if it has out-edges, behind all of these as a "
+    "source. "
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +104,11 @@ def write_report(path: Path, result: Result, run: Run) -> None:
     path.write_text(page, encoding="utf-8")
 
 
+def _what(result: Result) -> str:
+    """Return the name of that which has a class."""
+    return "graph" if result.dataset.graphs else "node"
+
+
 def _machine(result: Result) -> str:
     """Whose results the page shows."""
     return "the golden model" if result.cycles is None else "the hardware"
@@ -122,7 +133,7 @@ def _summary(result: Result) -> list[tuple[str, str, str, str]]:
         row("words over all links", result.ring.words, result.ring.least)
     if result.aggregation:
         row("additions of rows, sums formed included", result.aggregation.net, result.aggregation.baseline)
-    row("accuracy on test nodes, beside float", figures_.machine, figures_.float, "{:.2%}")
+    row(f"accuracy on test {_what(result)}s, beside float", figures_.machine, figures_.float, "{:.2%}")
     row("predictions that agree with float", figures_.agreement, 1.0, "{:.2%}")
     if result.head:
         head = result.head.accuracy
@@ -174,7 +185,7 @@ def _sections(result: Result, run: Run) -> Iterator[_Section]:
     if known.any():
         yield _Section(
             "Confusion matrix",
-            f"Test nodes: their labels, and their classes by the results of {_machine(result)}.",
+            f"Test {_what(result)}s: their labels, and their classes by the results of {_machine(result)}.",
             figures.svg(figures.confusion(run.graph.labels[known], run.predicted[known])),
         )
 
@@ -187,17 +198,19 @@ def _phases(found: dict[str, int], cycles: int) -> list[tuple[str, str, str]]:
 
 def _graph(result: Result, run: Run) -> Iterator[_Section]:
     """Yield the drawings of the graph: its adjacency, and itself if it is small."""
-    graph, records = run.graph, run.records
+    graph, records, cover = run.graph, run.records, cover_of(run.graph)
     if 0 < graph.nodes <= DRAWN_NODES:
+        # The nodes of a small graph have its class.
+        shown = run.predicted if graph.graph_of is None else run.predicted[np.maximum(graph.graph_of, 0)]
         yield _Section(
             "The graph",
             f"Nodes in the colour of their class by the results of {_machine(result)}.",
-            figures.svg(drawing(graph, run.predicted)),
+            figures.svg(drawing(graph, shown)),
         )
     source = "Hubs and communities as the hardware found them in this run, read back from it."
-    if records is None and 0 < graph.nodes <= _SEARCHED_NODES and graph.symmetric:
+    if records is None and 0 < graph.nodes <= _SEARCHED_NODES:
         schedule, limits = run.schedule or falling(graph), run.limits or Limits(quarter(graph))
-        records = locate(graph, schedule, limits).records
+        records = locate(cover.graph, schedule, limits).records
         why = "this machine has not located any"
         if result.cycles is None:
             why = "nothing was simulated"
@@ -208,11 +221,12 @@ def _graph(result: Result, run: Run) -> Iterator[_Section]:
             f"communities of {limits.c_max} vertices at most."
         )
     if records:
-        block = -(-graph.nodes // BLOCKS)
+        block = -(-cover.graph.nodes // BLOCKS)
         point = "an edge" if block == 1 else f"a block of {block} vertices by {block} that has an edge"
         yield _Section(
             _ADJACENCY,
-            f"{source} Each round's hubs come first and make an L along the lower and left borders of all that follow; "
+            f"{source} {'' if graph.symmetric else _DOUBLED}"
+            "Each round's hubs come first and make an L along the lower and left borders of all that follow; "
             f"its communities are squares on the diagonal. A point is {point}.",
-            figures.svg(adjacency(graph, records)),
+            figures.svg(adjacency(cover.graph, records)),
         )

@@ -1,4 +1,4 @@
-"""The predictions of a run, node by node, as the page's table reads them."""
+"""The predictions of a run, node by node or graph by graph, as the page's table reads them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SETS = ("training", "validation", "test")
 
 
 def listed(graph: Graph, predicted: IntArray, floating: IntArray | None) -> dict[str, Any]:
-    """Return the first `LISTED_NODES` nodes in a compact form.
+    """Return the first `LISTED_NODES` nodes, or small graphs of a batch, in a compact form.
 
     Parameters
     ----------
@@ -30,14 +30,15 @@ def listed(graph: Graph, predicted: IntArray, floating: IntArray | None) -> dict
     Returns
     -------
     dict
-        ``nodes`` of the graph; ``label`` of each node listed, or None if no node has one; ``predicted``; ``set``, a
-        digit for each node, 0 for none, then as in ``sets``; ``differs``, nodes whose class by the float model is
-        another, or None.
+        ``what`` is listed, node or graph; the number of all ``nodes``; ``label`` of each one listed, or None if none
+        has one; ``predicted``; ``set``, a digit for each, 0 for none, then as in ``sets``; ``differs``, those whose
+        class by the float model is another, or None.
     """
-    here = slice(min(graph.nodes, LISTED_NODES))
+    here = graph.answers[:LISTED_NODES]
     sets = graph.train[here] * 1 + graph.validation[here] * 2 + graph.test[here] * 3
     return {
-        "nodes": graph.nodes,
+        "what": "node" if graph.graph_of is None else "graph",
+        "nodes": graph.answers.size,
         "label": graph.labels[here].tolist() if (graph.labels >= 0).any() else None,
         "predicted": predicted[here].tolist(),
         "set": "".join(map(str, sets.tolist())),

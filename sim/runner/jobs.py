@@ -184,12 +184,18 @@ class Job:
             await machine.load(data)
             found = await machine.run(Settings(limit=settings.limit), len(data))
         assert found is not None
-        results = {layer: await self._rows(machine, layer) for layer in self._kept}
-        combined = await self._rows(machine, None) if machine.leaves_combined and self._combined else None
-        outcome = Outcome(*found, results, combined, cut_off)
+        outcome = await self.outcome(machine, *found, cut_off)
         if self.expected:
             self.expected.judge(outcome)
         return outcome
+
+    async def outcome(
+        self, machine: Machine, runs: list[Run], links: list[dict[str, int]], cut_off: bool = False
+    ) -> Outcome:
+        """Read the results of a run back, inside the simulator."""
+        results = {layer: await self._rows(machine, layer) for layer in self._kept}
+        combined = await self._rows(machine, None) if machine.leaves_combined and self._combined else None
+        return Outcome(runs, links, results, combined, cut_off)
 
     @property
     def _kept(self) -> list[int]:

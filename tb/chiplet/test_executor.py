@@ -7,7 +7,17 @@ from typing import Any
 import cocotb
 import pytest
 
-from contracts import COMMANDS, LINE_BYTES, ROW_BYTES, VALUE_BITS, Activation, Error, Opcode
+from contracts import (
+    COMMANDS,
+    DIGIT_FEATURES,
+    LINE_BYTES,
+    ROW_BYTES,
+    VALUE_BITS,
+    Activation,
+    Combination,
+    Error,
+    Opcode,
+)
 from golden.image import row_bytes
 from hw.chiplet.executor import Route
 from hw.chiplet.factories import ERROR_SOURCES
@@ -73,34 +83,18 @@ def steps(opcode: Opcode, fields: dict[str, int], base: int) -> list[Step]:
         ]
     scales = {"address": words(at["scales"]), "words": fields["vertices"]}
     if opcode == Opcode.COMBINE:
-        sparse = fields["sparse"]
-        settings |= {"f_in": fields["f_in"], "shift": fields["shift"]}
-        settings["mode"] = number(Mode.SPARSE if sparse else Mode.DENSE)
-        csr |= {"offsets": words(at["feature_offsets"]), "array": words(at["features"]), "words": fields["entries"]}
-        csr |= {"uniform": 1 - sparse, "stride": row_bytes(fields["f_in"]) // WORD_BYTES}
-        results = (beats(at["combined"]) + fields["first_row"] * stride) % (1 << pe.beat_address_width)
-        task = {"gather": 0, "results": results, "stride": stride}
-        return [
-            {
-                "route": number(Route.FEATURES),
-                "settings": settings,
-                "task_settings": task,
-                "csr": csr,
-                "scales": scales,
-                "count": fields["vertices"],
-            }
-        ]
+        return [combine_step(fields, at, settings, csr) | {"scales": scales, "count": fields["vertices"]}]
     settings |= {"mode": number(Mode.GATHER), "shift": fields["shift"]}
     settings |= {
         "relu": int(fields["activation"] == Activation.RELU),
         "bias": int(fields["activation"] != Activation.DNP),
     }
-    settings |= {name: fields[name] for name in ("self_weight", "neighbour_weight")}
     csr |= {"offsets": words(at["offsets"]), "array": words(at["edges"]), "words": fields["edge_count"]}
     csr["tiles"] = fields["tiles"]
     beats_of_granule = ROW_BYTES * 8 // pe.data_width
     results = (beats(at["results"]) + fields["first_granule"] * beats_of_granule) % (1 << pe.beat_address_width)
-    gather = {name: fields[name] for name in ("first_vertex", "first_source", "sources", "partials")}
+    same = ("first_vertex", "first_source", "sources", "partials", "self_weight", "neighbour_weight")
+    gather = {name: fields[name] for name in same}
     gather |= {"combined": beats(at["combined"]), "stride": stride, "last_beat": (f_out - 1) // pe.elements}
     return [
         {
@@ -113,6 +107,35 @@ def steps(opcode: Opcode, fields: dict[str, int], base: int) -> list[Step]:
             "count": fields["vertices"],
         }
     ]
+
+
+def combine_step(fields: dict[str, int], at: dict[str, int], settings: Step, csr: Step) -> Step:
+    """Return what COMBINE sets up beside scales."""
+    pe, kind, sparse = config(), Combination(fields.get("kind", 0)), fields["sparse"]
+    beats_of_granule = ROW_BYTES * 8 // pe.data_width
+    f_out, distance = fields["f_out"], 0 if sparse else fields.get("distance", 0)
+    settings |= {"f_in": fields["f_in"], "shift": fields["shift"], "digits": 0}
+    settings["mode"] = number(Mode.SPARSE if sparse else Mode.DENSE)
+    stride, first = granules(f_out), 0
+    if kind == Combination.DIGITS:
+        settings |= {"digits": 1, "shift": 15}
+        stride, first = fields["row_granules"], fields["first_granule"]
+    if kind == Combination.SUM:
+        del settings["f_in"], settings["chunk_shift"]
+        settings |= {"mode": number(Mode.DIGITS), "last_chunk": row_bytes(f_out) // 2 // pe.lanes - 1}
+    results = beats(at["combined"]) + (fields["first_row"] * stride + first) * beats_of_granule
+    task = {"results": results % (1 << pe.beat_address_width), "stride": stride * beats_of_granule}
+    step: Step = {"route": number(Route.FEATURES), "settings": settings, "task_settings": task | {"gather": 0}}
+    row = distance * ROW_BYTES or row_bytes(fields["f_in"])
+    csr |= {"offsets": words(at["feature_offsets"]), "array": words(at["features"]), "words": fields["entries"]}
+    csr |= {"uniform": 1 - sparse, "stride": row // WORD_BYTES}
+    if distance and kind != Combination.SUM:
+        csr |= {"words": 0, "stride": 0}
+        step |= {"route": number(Route.SOURCES), "task_settings": task | {"gather": 1}}
+        gather = {"first_vertex": 0, "first_source": 0, "combined": beats(at["features"])}
+        gather |= {"stride": distance * beats_of_granule, "last_beat": (fields["f_in"] - 1) // pe.elements}
+        step["gather_settings"] = gather
+    return step | {"csr": csr}
 
 
 class Units:
@@ -289,7 +312,17 @@ def command(part: Part, opcode: Opcode, base: int = 0) -> dict[str, int]:
     fields |= {"vertices": random.randrange(1, 20), "shift": random.getrandbits(6)}
     if opcode == Opcode.COMBINE:
         first_row = random.choice((0, random.getrandbits(10), random.getrandbits(32)))
-        return fields | {"sparse": random.getrandbits(1), "entries": random.getrandbits(32), "first_row": first_row}
+        kind = random.choice(list(Combination))
+        sparse = random.getrandbits(1) if kind != Combination.SUM else 0
+        fields |= {"sparse": sparse, "entries": random.getrandbits(32), "first_row": first_row, "kind": kind}
+        fields |= {"distance": random.choice((0, granules(f_in) + random.randrange(9), 0x1FFF))}
+        if kind == Combination.SUM:
+            # It uses no inputs, and its rows of digits are at some distance.
+            return fields | {"f_in": random.getrandbits(32), "distance": random.randrange(1, 0x2000)}
+        if kind == Combination.DIGITS:
+            before, behind = (random.choice((0, random.getrandbits(11))) for _ in range(2))
+            fields |= {"first_granule": before, "row_granules": before + 3 * granules(f_out) + behind}
+        return fields
     first = random.choice((0, random.getrandbits(32) >> 1))
     ahead = random.choice((0, random.getrandbits(10)))
     more = random.choice((0, random.getrandbits(20)))
@@ -340,6 +373,15 @@ async def each_operand_has_its_place(dut: Any, opcode: Opcode) -> None:
     for name, value in high.items():
         if name in known:
             await executor.run(opcode, zero | low | {name: value})
+    if opcode == Opcode.COMBINE:
+        await executor.run(opcode, zero | low | {"distance": 0x1FFF})
+        for kind in (Combination.DIGITS, Combination.SUM):
+            for name in ("first_row", "shift", "entries", "f_out"):
+                await executor.run(
+                    opcode, zero | low | {"kind": kind, "row_granules": 999, "distance": 3, name: high[name]}
+                )
+        place = {"row_granules": 0x1FFF, "first_granule": 0xFFF}
+        await executor.run(opcode, zero | low | place | {"kind": Combination.DIGITS})
     if opcode == Opcode.AGGREGATE:
         top = 0xFFFFFFFF
         await executor.run(opcode, zero | low | {"first_vertex": top, "first_source": top})
@@ -357,7 +399,7 @@ async def a_command_without_vertices_ends_at_once(dut: Any) -> None:
 @cocotb.test()
 async def a_dense_command_has_no_offsets(dut: Any) -> None:
     executor = await make(dut)
-    fields = {"sparse": 0, "feature_offsets": 0xFFFFFFFF}
+    fields = {"sparse": 0, "kind": 0, "feature_offsets": 0xFFFFFFFF}
     await executor.run(Opcode.COMBINE, command(executor.part, Opcode.COMBINE) | fields)
 
 
@@ -433,7 +475,21 @@ def refusals(part: Part) -> list[tuple[Opcode, dict[str, int], int, int]]:
         if limit <= one:
             found += [(opcode, {name: one, "sparse": 1}, 0, one) for opcode in OPCODES[1:] for name in LINES[opcode]]
     wide = {"f_out": pe.max_out, "row_granules": granules(pe.max_out)}
+    digits = {"kind": Combination.DIGITS, "f_in": 1, "f_out": 1, "row_granules": 3, "first_granule": 0}
+    if pe.weight_rows > DIGIT_FEATURES:
+        found += [(Opcode.COMBINE, digits | {"f_in": DIGIT_FEATURES + 1}, 0, DIGIT_FEATURES + 1)]
     found += [
+        (Opcode.COMBINE, {"kind": 3}, 0, 3),
+        (Opcode.COMBINE, {"kind": Combination.SUM, "sparse": 1}, 0, 2),
+        (Opcode.COMBINE, digits | {"row_granules": 2}, 0, 2),
+        (Opcode.COMBINE, digits | {"first_granule": 1}, 0, 3),
+        (Opcode.COMBINE, digits | {"first_granule": 0xFFF, "row_granules": 0x1001}, 0, 0x1001),
+        (
+            Opcode.COMBINE,
+            digits | {"f_out": pe.max_out, "row_granules": 3 * granules(pe.max_out) - 1},
+            0,
+            3 * granules(pe.max_out) - 1,
+        ),
         (Opcode.AGGREGATE, {"row_granules": 0}, 0, 0),
         (Opcode.AGGREGATE, wide | {"first_granule": 1}, 0, granules(pe.max_out)),
         (Opcode.AGGREGATE, {"row_granules": 0xFFF, "first_granule": 0xFFF}, 0, 0xFFF),

@@ -33,6 +33,8 @@ class Gather:
     combined: int = 3
     stride: int = 1
     beats: int = 1
+    self_weight: int = -259
+    neighbour_weight: int = 12_345
 
     async def begin(self) -> None:
         """Set the unit up."""
@@ -45,9 +47,16 @@ class Gather:
             "combined": self.combined,
             "stride": self.stride,
             "last_beat": self.beats - 1,
+            "self_weight": self.self_weight,
+            "neighbour_weight": self.neighbour_weight,
         }
         self.part.set("settings", settings)
         await self.part.pulse("start")
+
+    def scalar(self, coefficient: Any) -> int:
+        """Factor of a row, without the 2^16 of high halves."""
+        factors = {Coefficient.ZERO: 0, Coefficient.SELF: self.self_weight}
+        return factors.get(coefficient, self.neighbour_weight)
 
     def rows(self, vertex: int, words: Sources) -> list[tuple[int, Any]]:
         """Rows of a destination with their factors; reports wrong VIDs."""
@@ -89,6 +98,7 @@ class Gather:
                             {
                                 "data": self.memory.beat(address),
                                 "coefficient": coefficient.value,
+                                "scalar": self.scalar(coefficient),
                                 "first": int(number == 0 and beat == 0),
                                 "last": int(number == len(rows) - 1 and beat == self.beats - 1),
                             }
@@ -163,10 +173,24 @@ async def random_destinations_under_stalls(dut: Any, idle: float, stall: float) 
             gather.first_source = gather.part.random.choice((0, 70_000, 0xFFFFFF00))
             gather.first_vertex = gather.first_source + gather.part.random.randrange(8)
             gather.stride, gather.beats = stride, length
+            gather.self_weight, gather.neighbour_weight = (gather.part.random.randrange(-32768, 32768) for _ in "01")
             gather.partials = gather.part.random.choice((0, 1, 6, 15, gather.sources))
             await gather.begin()
             gather.run(random_destinations(gather, 16, wrong=0.15))
             await gather.part.bench.drain()
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=[0.0, 0.5])
+async def parts_of_rows_at_any_distance_are_read(dut: Any, stall: float) -> None:
+    """As rows of features: longer than a combined row, further from each other than they are long."""
+    gather = await make(dut, stall=stall)
+    longest = config().max_feature_beats
+    for length, stride in ((longest, longest + 3), (3, 40), (1, longest + 5)):
+        gather.beats, gather.stride, gather.sources = length, stride, 2
+        await gather.begin()
+        assert gather.run([[NOTHING], [NOTHING]]) == 2
+        await gather.part.bench.drain()
 
 
 @cocotb.test()

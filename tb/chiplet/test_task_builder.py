@@ -39,15 +39,19 @@ class Tasks:
         for number in range(beats):
             data = random.getrandbits(config().data_width)
             ends = {"first": int(number == 0), "last": int(number == beats - 1)}
-            mask, coefficient = random.getrandbits(config().data_width // 32), random.choice(list(Coefficient)).value
+            mask, coefficient = random.getrandbits(config().data_width // 32), random.choice(list(Coefficient))
+            scalar = random.randrange(-(1 << 15), 1 << 15)
+            high = int(coefficient == Coefficient.NEIGHBOUR_HIGH)
             if self.gather:
-                self.part.drive("rows", [{"data": data, "coefficient": coefficient, **ends}])
+                row = {"data": data, "coefficient": coefficient.value, "scalar": scalar, **ends}
+                self.part.drive("rows", [row])
             else:
                 self.part.drive("features", [{"data": data, "mask": mask, "tile": random.getrandbits(8), **ends}])
             self.wanted.append(
                 {
                     "data": data,
-                    **({"coefficient": coefficient} if self.gather else {"mask": _doubled(mask)}),
+                    **({"scalar": scalar, "high": high} if self.gather else {}),
+                    "mask": (1 << config().elements) - 1 if self.gather else _doubled(mask),
                     **ends,
                     **({"address": address, "scale": scale} if number == 0 else {}),
                 }

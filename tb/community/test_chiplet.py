@@ -18,6 +18,7 @@ from golden.community.tiles import Room, Subgraph, cut
 from golden.datasets import load
 from golden.graph import Graph
 from golden.image import Image
+from golden.locator.cover import cover_of
 from golden.locator.locator import Limits, locate
 from golden.locator.partition import partition
 from golden.locator.schedule import Schedule
@@ -26,7 +27,7 @@ from golden.model.network import Problem
 from hw.dnp.neural_unit import NeuralConfig
 from hw.machine import Units
 from sim.models.activity import WINDOW, activity
-from sim.problems import CORNERS, corner_graph, random_problem
+from sim.problems import CORNERS, DIRECTED, corner_graph, directed_graph, random_graph, random_problem
 from sim.runner.jobs import Job, Outcome, Settings, mismatches
 from sim.runner.run import run_jobs
 from tb.community.configurations import chiplet_config
@@ -180,6 +181,34 @@ def _in_tiles() -> tuple[list[Problem], Work]:
     return problems, [Job([image], memories[n % 2]) for n, image in enumerate(images)]
 
 
+def _directed() -> tuple[list[Problem], Work]:
+    """Graphs with edges without reverse: corners, random ones, one that ends on the neural chip; then in tiles."""
+    widths = ([5, 3], [20, 7], [4])
+    problems = [
+        random_problem(directed_graph(name, 6, (1.0, 0.4)[n % 2], n), MODELS[n % 3], widths[n % 3], n)
+        for n, name in enumerate(DIRECTED)
+    ]
+    problems += [
+        random_problem(random_graph(n, 50, 150, 8, (1.0, 0.4)[n % 2]), MODELS[n % 3], widths[n % 3], n)
+        for n in range(2)
+    ]
+    plain = random_graph(4, 60, 90, 5, 1.0)
+    problems.append(random_problem(plain, Model.GIN, [6, 4], 4, "tanh", NEURAL.core))
+    rooms: list[Room | None] = [(None, ROOM)[n % 2] for n in range(len(problems))]
+    # In tiles: a source of its own for each in-edge of the vertex with most of them.
+    tiled = [problems[n] for n in (1, 2, 3, -3, -2, -1)]
+    rooms += [replace(TINY, edges=2 * max(48, int(given.graph.degrees.max()) + 1)) for given in tiled]
+    tiled.append(_beyond(5, "power-law,nodes=300,degree=2,directed=1", [8, 20], 0.4))
+    problems, rooms = problems + tiled, [*rooms, ROOM]
+    memories = (Settings(latency=3), Settings(latency=20, stall=0.3, out_of_order=True, seed=6))
+    schedules = (Schedule(4), Schedule(2, False, 1), Schedule(7))
+    images = [
+        build_community_image(given, schedules[n % 3], LIMITS, Kind(n // 2 % 2), row_lines=ROWS, room=rooms[n])
+        for n, given in enumerate(problems)
+    ]
+    return problems, [Job([image], memories[n % 2]) for n, image in enumerate(images)]
+
+
 def _in_blocks() -> tuple[list[Problem], Work]:
     """Layers wider than the PEs: combined in PROCESS, in stages, in tiles, ended on the neural chip."""
     problems = [
@@ -291,6 +320,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Outcome
         "in stages": _in_stages()[-1],
         "ends": _ends()[-1],
         "tiles": _in_tiles()[-1],
+        "directed": _directed()[-1],
     }
     found = run([image for work in parts.values() for image in work], tmp_path_factory.mktemp("chiplet"))
     done: dict[str, list[Outcome]] = {}
@@ -362,6 +392,36 @@ def test_graphs_beyond_the_chip_are_exact(outcomes: dict[str, list[Outcome]]) ->
     assert min(counts[-7:]) >= 2, counts
     ended = outcomes["tiles"][-1].run
     assert [phase.layer for phase in ended.phases if phase.opcode == "neural"] == list(problems[-1].model.ends)
+
+
+def test_directed_graphs_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
+    """As double covers, of which only sums of destinations are made: pairs never add more than there are edges."""
+    problems, work = _directed()
+    for given, job, out in zip(problems, work, outcomes["directed"], strict=True):
+        assert not given.graph.symmetric
+        assert mismatches(given, out) == [], given.graph.name
+        count = len(given.model.layers) * (given.graph.nodes + given.graph.edge_count)
+        counters, (window,) = out.run.counters, {c.fields["window"] for c in job.images[0].commands if c.opcode == 6}
+        assert counters["gross"] <= count
+        if window:
+            assert counters["gross"] + counters["formed"] <= count
+    counts = [tiles_of(job.images[0]) for job in work]
+    assert max(counts[:-7]) == 1
+    assert min(counts[-7:]) > 1, counts
+
+
+def test_hubs_of_a_directed_graph_are_by_in_or_out_degree(outcomes: dict[str, list[Outcome]]) -> None:
+    """And communities are those of the double cover; sums are shared where many vertices have the same sources."""
+    problems, _ = _directed()
+    for n, (given, out) in enumerate(zip(problems, outcomes["directed"][:-7], strict=False)):
+        cover = cover_of(given.graph)
+        schedule = (Schedule(4), Schedule(2, False, 1), Schedule(7))[n % 3]
+        hubs, communities = partition(cover.graph, schedule, LIMITS)
+        assert (out.run.counters["hubs"], out.run.counters["communities"]) == (len(hubs), len(communities))
+        if given.graph.name == "into a star":
+            assert list(hubs) == [0]
+        if given.graph.name == "out of a star":
+            assert cover.vertices[list(hubs)].tolist() == [39]
 
 
 def _partitions(graph: Graph, room: Room, schedule: Schedule) -> list[tuple[Any, Any]]:

@@ -6,7 +6,7 @@ from typing import Any
 import cocotb
 import pytest
 
-from contracts import COMMANDS, Activation, Error, Opcode
+from contracts import COMMANDS, DIGIT_FEATURES, Activation, Combination, Error, Opcode
 from hw.community import factories
 from hw.community.controller import Controller
 from hw.community.feature_reader import FeatureSettings
@@ -40,7 +40,7 @@ WATCHED = (
     "weights_there", "start", "table_start", "open", "finish", "discard", "opcode", "layer",
 )  # fmt: skip
 #: What a PE combines.
-SPARSE, DENSE, GATHER = range(3)
+SPARSE, DENSE, GATHER, DIGITS = range(4)
 #: Lines that a LOCATE names, and all that makes it another location.
 LINES = ("offsets", "edges", "degrees", "state")
 QUESTION = (
@@ -97,6 +97,7 @@ class World:
         self.load_says = {"weights_there": 1}
         self.load_starts, self.pending, self.request = False, 0, (0, 0)
         self.of_load: dict[str, tuple[int, int]] = {}
+        self.of_weights: Fields = {}
         self.frozen = False
         for port in ("command", "located", *(f"errors__{n}" for n in range(self.sources))):
             self._put(f"{port}__valid", 0)
@@ -355,12 +356,16 @@ class World:
         await self._go_until_loaded()
         self.f_in, self.f_out, self.weights = f_in, f_out, True
         granules = granules_of(f_out)
+        self.of_weights = {
+            "f_in": f_in,
+            "f_out": f_out,
+            "last_chunk": chunks - 1,
+            "chunk_shift": spacing.bit_length() - 1,
+        }
         self.of_load = {
             "row_beats": (0xFF, granules * 256 // config.data_width),
             "settings": masked(config.settings, f_out=f_out, last_chunk=chunks - 1, limit=config.columns, k=1),
-            "combination": masked(
-                config.pe.settings, f_in=f_in, f_out=f_out, last_chunk=chunks - 1, chunk_shift=spacing.bit_length() - 1
-            ),
+            "combination": masked(config.pe.settings, **self.of_weights),
         }
         rows = (self.words(fields["weights"]), f_in * granules * 8, f_in)
         self.loading = self._load(rows, (self.words(fields["biases"]), f_out, f_out))
@@ -393,15 +398,24 @@ class World:
 
     def bad_combine(self, fields: Fields) -> list[int]:
         """Return the operands of COMBINE that are bad; the first one is reported."""
-        wrong = {"f_out": fields["f_out"] != self.f_out or not self.weights, "f_in": fields["f_in"] != self.f_in}
-        wrong |= {"vertices": fields["vertices"] > self.design.nodes}
-        return [fields[name] for name, bad in wrong.items() if bad]
+        kind = fields["kind"]
+        wrong = {"f_out": fields["f_out"] != self.f_out or not self.weights}
+        wrong |= {"f_in": fields["f_in"] != self.f_in and kind != Combination.SUM}
+        if kind == Combination.DIGITS:
+            rows = 3 * granules_of(self.f_out)
+            wrong |= {"row_granules": fields["first_granule"] + rows > fields["row_granules"]}
+        bad = [fields[name] for name, is_wrong in wrong.items() if is_wrong]
+        if kind == Combination.DIGITS and self.f_in > DIGIT_FEATURES:
+            bad.append(self.f_in)
+        bad += [kind] * bool(kind > Combination.SUM or (kind == Combination.SUM and fields["sparse"]))
+        return bad + [fields["vertices"]] * (fields["vertices"] > self.design.nodes)
 
     def bad_process(self, fields: Fields) -> list[int]:
         """Return the operands of PROCESS that are bad."""
         vertices, inside = fields["vertices"], fields["read_inside"]
         wrong: list[int] = [Opcode.PROCESS] * (not self.locating)
-        wrong += [vertices] * (vertices != self.located_vertices or vertices > self.design.nodes)
+        fits = vertices <= self.located_vertices if fields["combined"] else vertices == self.located_vertices
+        wrong += [vertices] * (not fits or vertices > self.design.nodes)
         wrong += [fields["positions"]] * bool(fields["combined"] and fields["positions"] > self.design.nodes)
         columns = fields["first_granule"] + granules_of(self.f_out)
         wrong += [fields["row_granules"]] * (columns > fields["row_granules"])
@@ -420,25 +434,36 @@ class World:
 
     def _features(self, width: int, **values: int) -> tuple[int, int]:
         """Return what the feature readers are told: dense rows are padded to 32 bytes, 8 words."""
-        stride = -(-width // 16) * 8
+        dense = {"words": -(-width // 2), "stride": -(-width // 16) * 8}
         layout = FeatureSettings(self.design.address_width)
-        return masked(layout, words=-(-width // 2), stride=stride, most=self.f_in, **values)
+        return masked(layout, **{**dense, "most": self.f_in, **values})
 
     async def _combine(self, fields: Fields) -> None:
         if await self._refused(Opcode.COMBINE, self.bad_combine(fields)):
             return
-        await self._go()
+        if fields["kind"] == Combination.SUM:
+            await self._go_until_loaded()
+        else:
+            await self._go()
         sparse, vertices, first = fields["sparse"], fields["vertices"], fields["first_row"]
-        mode = SPARSE if sparse else DENSE
+        mode, shift, digits = SPARSE if sparse else DENSE, fields["shift"], fields["kind"] == Combination.DIGITS
         features = {"features": self.words(fields["features"]), "sparse": sparse, "combined": 0, "first": first}
         features |= {"placed": 0}
+        if fields["distance"]:
+            features["stride"] = 8 * fields["distance"]
+        place, distance, chunks = 0, granules_of(self.f_out), -(-self.f_out // self.config.lanes)
+        if digits:
+            place, distance, shift = fields["first_granule"], fields["row_granules"], 15
+        if fields["kind"] == Combination.SUM:
+            mode, chunks = DIGITS, distance * 16 // self.config.lanes
+            features["words"] = 8 * fields["distance"]
+        settings = {"mode": mode, "digits": int(digits), "last_chunk": chunks - 1}
+        self.of_load["combination"] = masked(self.config.pe.settings, **self.of_weights | {"last_chunk": chunks - 1})
         fixed = {
-            "combination": masked(
-                self.config.pe.settings, mode=mode, shift=fields["shift"], relu=0, bias=0, self_weight=1
-            ),
+            "combination": masked(self.config.pe.settings, **settings, shift=shift, relu=0, bias=0),
             "features": self._features(self.f_in, **features),
-            "results": (-1, self.beats(fields["combined"])),
-            "result_beats": (-1, granules_of(self.f_out) * self.beats_of_granule),
+            "results": (-1, self.beats(fields["combined"], False, place)),
+            "result_beats": (-1, distance * self.beats_of_granule),
             "first_result": (-1, 0),
             "read_inside": (1, 0),
             "write_inside": (1, 0),
@@ -453,6 +478,7 @@ class World:
         if await self._refused(Opcode.PROCESS, self.bad_process(fields)):
             return
         await self._go()
+        self.of_load["combination"] = masked(self.config.pe.settings, **self.of_weights)
         combined, vertices, first = fields["combined"], fields["vertices"], fields["first_vertex"]
         sparse = fields["sparse"] and not combined
         positions = fields["positions"] if combined else 0
@@ -473,10 +499,10 @@ class World:
             "combination": masked(
                 self.config.pe.settings,
                 mode=mode,
+                digits=0,
                 shift=15 if combined else fields["shift_source"],
                 relu=0,
                 bias=0,
-                self_weight=1,
             ),
             "features": self._features(
                 self.f_out if combined else self.f_in,
@@ -551,23 +577,34 @@ class World:
 
     def fitting_combine(self) -> Fields:
         """Return the operands of COMBINE that must be those of the load."""
-        return {"f_in": self.f_in, "f_out": self.f_out, "vertices": self.some_vertices()}
+        rows = {"f_in": self.f_in, "f_out": self.f_out, "vertices": self.some_vertices()}
+        kind = self.rng.choice(list(Combination))
+        distance = self.rng.choice((0, self.rng.randrange(1, 0x2000)))
+        if kind == Combination.SUM:
+            return rows | {"kind": kind, "sparse": 0, "f_in": self.rng.getrandbits(32), "distance": distance or 1}
+        first = self.rng.choice((0, self.rng.getrandbits(11)))
+        more = 3 * granules_of(self.f_out) + self.rng.choice((0, self.rng.getrandbits(11)))
+        return rows | {"kind": kind, "distance": distance, "first_granule": first, "row_granules": first + more}
 
     def fitting_process(self) -> Fields:
         """Return the operands of PROCESS that are restricted."""
         inside = self.chance(0.4) and self.design.row_memory
         first = self.rng.choice((0, 0, self.rng.getrandbits(11)))
+        combined = 0 if inside else self.rng.randrange(2)
+        # Of combined rows some may be located only.
+        fewer = combined and self.chance(0.5)
         return {
             "f_in": self.f_in,
             "f_out": self.f_out,
-            "vertices": self.located_vertices,
+            "vertices": self.rng.randrange(self.located_vertices + 1) if fewer else self.located_vertices,
+            "combined": combined,
             "neighbour_weight": self.rng.choice((1, 256)),
             "first_granule": first,
             "row_granules": first + granules_of(self.f_out) + self.rng.choice((0, 0, self.rng.getrandbits(11))),
             "read_inside": int(inside),
             "write_inside": int(self.design.row_memory and self.chance(0.4)),
             "positions": self.rng.choice((0, 0, self.some_vertices())),
-            **({"sparse": 0, "combined": 0} if inside else {}),
+            **({"sparse": 0} if inside else {}),
         }
 
     def some_location(self) -> Fields:
@@ -630,6 +667,7 @@ async def each_command_takes_its_cycles(dut: Any) -> None:
     name = f"community.controller.{world.design.nodes}"
     sizes = {"f_in": 5, "f_out": 3}
     location = world.some_location() | {"vertices": 4}
+    whole = {"kind": Combination.WHOLE}
 
     async def take(what: str, opcode: int, **operands: int) -> None:
         answer = await world.command(opcode, **operands)
@@ -639,11 +677,11 @@ async def each_command_takes_its_cycles(dut: Any) -> None:
     await world.idle(3)
     await take("nop", Opcode.NOP)
     await take("load", Opcode.LOAD_WEIGHTS, **sizes)
-    await take("combine", Opcode.COMBINE, **world.fitting_combine())
+    await take("combine", Opcode.COMBINE, **world.fitting_combine() | sizes | whole)
     await take("locate", Opcode.LOCATE, **location)
     await take("load_beside", Opcode.LOAD_WEIGHTS, **sizes)
     await take("load_behind", Opcode.LOAD_WEIGHTS, **sizes)
-    await take("combine_behind", Opcode.COMBINE, **world.fitting_combine())
+    await take("combine_behind", Opcode.COMBINE, **world.fitting_combine() | sizes | whole)
     await take("process", Opcode.PROCESS, **world.fitting_process())
     world._put("records_whole", 1)
     await take("replay", Opcode.LOCATE, **location)
@@ -670,12 +708,13 @@ async def every_bad_operand_is_told(dut: Any) -> None:
         """Of weights that are refused, and of commands that would need them."""
         sizes = {"f_in": f_in, "f_out": f_out}
         await bad(load, info, **sizes)
-        await bad(Opcode.COMBINE, f_out, **sizes, vertices=nodes)
+        await bad(Opcode.COMBINE, f_out, **sizes, vertices=nodes, kind=Combination.WHOLE)
         await good(Opcode.LOCATE, vertices=nodes)
         await bad(Opcode.PROCESS, f_out, **right | sizes, vertices=nodes)
 
     right = {"neighbour_weight": 1, "combined": 0, "sparse": 0, "read_inside": 0, "write_inside": 0, "positions": 0}
-    await bad(Opcode.COMBINE, 0, f_in=0, f_out=0, vertices=nodes)
+    whole, digits = {"kind": Combination.WHOLE}, {"kind": Combination.DIGITS, "first_granule": 0}
+    await bad(Opcode.COMBINE, 0, f_in=0, f_out=0, vertices=nodes, **whole)
     for f_out in (0, config.max_out + 1, *(1 << bit for bit in range(16) if 1 << bit > config.max_out)):
         await bad_load(f_out, 1, f_out)
     spacings = [1 << n for n in range(10) if (1 << n) * config.lanes < config.max_out]
@@ -698,8 +737,19 @@ async def every_bad_operand_is_told(dut: Any) -> None:
             await world.reset()
     sizes = {"f_in": 2, "f_out": config.max_out}
     await good(load, **sizes)
-    await good(Opcode.COMBINE, **sizes, vertices=nodes)
+    await good(Opcode.COMBINE, **sizes, vertices=nodes, **whole)
     granules = granules_of(config.max_out)
+    await good(Opcode.COMBINE, **sizes, vertices=nodes, **digits, row_granules=3 * granules)
+    await bad(Opcode.COMBINE, 3 * granules - 1, **sizes, vertices=nodes, **digits, row_granules=3 * granules - 1)
+    await bad(Opcode.COMBINE, 3, **sizes, vertices=nodes, kind=3)
+    await bad(Opcode.COMBINE, Combination.SUM, **sizes, vertices=nodes, kind=Combination.SUM, sparse=1)
+    await good(Opcode.COMBINE, f_in=0, f_out=config.max_out, vertices=nodes, kind=Combination.SUM, sparse=0)
+    if config.weight_rows > DIGIT_FEATURES:
+        many = {"f_in": DIGIT_FEATURES + 1, "f_out": 1}
+        await good(Opcode.LOCATE, vertices=nodes)
+        await good(load, **many)
+        await bad(Opcode.COMBINE, DIGIT_FEATURES + 1, **many, vertices=nodes, **digits, row_granules=3)
+        await good(load, **sizes)
     right |= {**sizes, "row_granules": granules, "first_granule": 0}
     await bad(Opcode.PROCESS, Opcode.PROCESS, **right, vertices=world.located_vertices)
     for name, wrong in (
@@ -709,12 +759,14 @@ async def every_bad_operand_is_told(dut: Any) -> None:
         *(("f_out", sizes["f_out"] ^ 1 << bit) for bit in range(16)),
     ):
         await good(Opcode.LOCATE, vertices=wrong if name == "vertices" else nodes)
-        await bad(Opcode.COMBINE, wrong, **{**sizes, "vertices": nodes, name: wrong})
+        await bad(Opcode.COMBINE, wrong, **{**sizes, **whole, "vertices": nodes, name: wrong})
         await good(Opcode.LOCATE, vertices=wrong if name == "vertices" else nodes)
         await bad(Opcode.PROCESS, wrong, **{**right, "vertices": nodes, name: wrong})
     inside = Opcode.PROCESS
     for name, wrong, others in (
-        *(("vertices", nodes ^ 1 << bit, {}) for bit in range(32)),
+        *(("vertices", nodes ^ 1 << bit, {"combined": 0}) for bit in range(32)),
+        *(("vertices", nodes | 1 << bit, {"combined": 1}) for bit in range(32) if not nodes >> bit & 1),
+        ("vertices", nodes + 1, {"combined": 1}),
         *(("neighbour_weight", 1 ^ 1 << bit, {}) for bit in range(15)),
         *(("neighbour_weight", 256 ^ 1 << bit, {}) for bit in range(15)),
         ("neighbour_weight", 0, {}),
@@ -737,6 +789,9 @@ async def every_bad_operand_is_told(dut: Any) -> None:
     for allowed in ({"combined": 1, "positions": nodes}, {"positions": nodes + 1}, block, {}):
         await good(Opcode.LOCATE, vertices=nodes)
         await good(Opcode.PROCESS, **right | allowed, vertices=nodes)
+    for fewer in (0, 1, nodes - 1):
+        await good(Opcode.LOCATE, vertices=nodes)
+        await good(Opcode.PROCESS, **right | {"combined": 1, "positions": nodes}, vertices=fewer)
 
 
 @cocotb.test()
@@ -753,7 +808,7 @@ async def addresses_beyond_the_port_are_refused(dut: Any) -> None:
         assert await world.command(Opcode.LOAD_WEIGHTS, **sizes) == NOTHING
         for field in COMMANDS[Opcode.COMBINE].fields:
             if field.line:
-                await world.command(Opcode.COMBINE, **sizes, vertices=nodes, **{field.name: beyond})
+                await world.command(Opcode.COMBINE, **sizes, vertices=nodes, kind=0, **{field.name: beyond})
         for name in LINES:
             await world.command(Opcode.LOCATE, **world.some_location() | {name: beyond})
         for field in COMMANDS[Opcode.PROCESS].fields:

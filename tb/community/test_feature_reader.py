@@ -7,13 +7,11 @@ from typing import Any
 
 import cocotb
 import pytest
-from amaranth.hdl import Const
 
 from contracts import Error
 from hw.community.factories import feature_reader
 from hw.community.feature_reader import FeatureReader, FeatureSettings
 from hw.community.node_table import Lookup
-from hw.pe.formats import Coefficient
 from sim.harness import parameters, simulate
 from sim.harness.bench import Bench, start
 from sim.harness.codec import codec
@@ -138,7 +136,8 @@ class Clients:
         at = (at + settings["features"]) % (1 << self.address_width - 2)
         tag = {"beat": 0, "vid": vid, "apart": apart, "scale": entry["destination"]}
         same = {
-            "coefficient": Const.cast(Coefficient.SELF).value,
+            "scalar": 1,
+            "high": 0,
             "address": codec(self.config.tag).pack(tag),
             "scale": {"mantissa": 1 << 15, "exponent": 0} if settings["combined"] else entry["source"],
         }

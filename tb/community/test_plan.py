@@ -13,7 +13,9 @@ from golden.community.bound import greedy_saving
 from golden.community.layer import aggregate_records, execute, operations_of
 from golden.community.plan import Kind, Operations, Scheme, Task, columns_of, plan
 from golden.datasets import load
+from golden.locator.cover import cover_of
 from golden.locator.locator import Limits, locate
+from golden.locator.partition import check_records
 from golden.locator.record import Record
 from golden.locator.schedule import Schedule
 from golden.model.layer import aggregate, aggregation_sums
@@ -123,6 +125,31 @@ def test_the_bound_is_no_smaller_than_what_pairs_save() -> None:
                 assert greedy_saving(columns) >= (counted.baseline - counted.net) * 0.9
     assert greedy_saving([0b1, 0b10, 0b100]) == 0
     assert greedy_saving([0b111, 0b111]) == 2
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize("name", ["synthetic:erdos,nodes=80,degree=5", "synthetic:tree,nodes=60", "karate"])
+def test_directed_layers_are_exact(name: str, scheme: Scheme) -> None:
+    """By records of the double cover, of which only sums of destinations are made: an addition an edge at most."""
+    graph = load(f"{name},directed=0.8" if ":" in name else name)
+    cover = cover_of(graph)
+    rng = random.Random(3)
+    layer = layer_of(graph.symmetrised, CONFIG, rng, f_out=5, scheme=scheme, gin=True)
+    records = locate(cover.graph, Schedule(4, False, 1), Limits()).records
+    check_records(cover.graph, Schedule(4, False, 1), Limits(), records)
+    combined, scales = layer.combined, layer.destination
+    found = aggregate_records(
+        records, combined[cover.vertices], scales.take(cover.vertices), layer.layer, scheme, cover.summed
+    )
+    assert found.operations.baseline == graph.nodes + graph.edge_count
+    assert found.operations.gross <= found.operations.baseline
+    one, sums = layer.layer, aggregation_sums(graph, combined, 1, 1)
+    assert np.array_equal(found.sums[: graph.nodes], sums)
+    expected = aggregate(
+        graph, combined, scales, one.shift_destination, one.biases, one.activation, one.self_weight,
+        one.neighbour_weight,
+    )  # fmt: skip
+    assert np.array_equal(found.results[: graph.nodes], expected)
 
 
 @pytest.mark.parametrize("values", [{"k": 3}, {"partners": 0}, {"partners": 65}, {"columns": 0}])

@@ -3,6 +3,7 @@
 import random
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import cocotb
@@ -11,6 +12,7 @@ import pytest
 
 from contracts import RECORD_HEADER
 from golden.community.plan import columns_of
+from golden.graph import BoolArray, IntArray
 from golden.locator.record import Record
 from hw.community.formats import RECORDS, CommunityConfig
 from hw.community.record_reader import RecordReader
@@ -73,11 +75,22 @@ class Reader:
         self.bench, self.config, self.pace = bench, config, pace
         self.base = 0
         self.gives_back = True
+        # All VIDs but one, which no record has as a rule, are summed until a test says otherwise.
+        self.sums(0, 0xFFFFFFFF)
         self.sent: deque[tuple[Record, int]] = deque()
         self.whole: deque[tuple[Record, int]] = deque()
         self.under_way = 0
         bench.monitors["o"].add_callback(lambda _: self.whole.append(self.sent.popleft()))
         self.worker = cocotb.start_soon(self._give_back())
+
+    def sums(self, first: int, vertices: int) -> None:
+        """Set the VIDs that are summed; while there are no records."""
+        self.first, self.vertices = first, vertices
+        self.bench.dut.first.value, self.bench.dut.vertices.value = first, vertices
+
+    def is_summed(self, vids: IntArray) -> BoolArray:
+        """Return which of some VIDs are summed."""
+        return (vids - self.first & 0xFFFFFFFF) < self.vertices
 
     def send(self, *records: Record) -> None:
         """Have records read, and expect all that comes of them."""
@@ -119,7 +132,10 @@ class Reader:
     async def compare(self, record: Record, base: int) -> None:
         """Compare the columns in their places with those of the golden record."""
         look = [self.bench.dut.look__address, self.bench.dut.look__data]
-        for column, wanted in enumerate(columns_of(record)):
+        vids = np.concatenate([record.nodes, record.hubs])
+        places = np.arange(vids.size)
+        numbered = replace(record, nodes=places[: record.nodes.size], hubs=places[record.nodes.size :])
+        for column, wanted in enumerate(columns_of(numbered, self.is_summed(vids))):
             look[0].value = (base + column) % self.config.slots
             await self.bench.cycles(2)
             found = int(look[1].value)
@@ -169,6 +185,26 @@ async def corner_records_are_read(dut: Any, stall: float) -> None:
         around.send(record_of(rng, 1, hubs, hub_edges=True))
     around.send(record_of(rng, width, 0), record_of(rng, 1, width - 1), record_of(rng, 1, width - 1, hub_edges=True))
     await around.done()
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=[0.0, 0.5])
+async def rows_that_nobody_wants_are_left_out(dut: Any, stall: float) -> None:
+    """Of VIDs before and behind a range, which may go past the largest VID, be empty, or be one VID of a record."""
+    around = await begin(dut, stall=stall)
+    rng, width = around.bench.random, around.config.width
+    ranges = [(rng.getrandbits(32), rng.getrandbits(32)) for _ in range(6)]
+    ranges += [(rng.getrandbits(32), 0), (0xFFFFFFFF, 2), (1 << 31, 1 << 31), (0, 1 << 31)]
+    for first, vertices in ranges:
+        around.sums(first, vertices)
+        around.send(*(any_record(rng, width) for _ in range(4)), record_of(rng, width // 2, width // 2))
+        await around.done()
+    for _ in range(6):
+        record = record_of(rng, width // 2, width // 2)
+        chosen = int(rng.choice((*record.nodes.tolist(), *record.hubs.tolist())))
+        around.sums(chosen - rng.randrange(2) & 0xFFFFFFFF, 1)
+        around.send(record)
+        await around.done()
 
 
 @cocotb.test()

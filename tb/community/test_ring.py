@@ -8,8 +8,7 @@ import pytest
 
 from contracts import COMMANDS, LINE_BYTES, Error, Model, Opcode, RegionKind
 from contracts.dnp.config import ProcessorConfig
-from contracts.errors import InputError
-from golden.community.image import build_community_images, tiles_of
+from golden.community.image import build_community_images, positions_of, tiles_of
 from golden.community.plan import Kind
 from golden.community.tiles import Room
 from golden.datasets import load
@@ -24,7 +23,7 @@ from golden.ring.traffic import traffic
 from hw.dnp.neural_unit import NeuralConfig
 from hw.machine import Units, machine_of
 from hw.ring.formats import RingConfig
-from sim.problems import CORNERS, corner_graph, random_problem
+from sim.problems import CORNERS, DIRECTED, corner_graph, directed_graph, random_graph, random_problem
 from sim.runner.jobs import Job, Outcome, Settings, mismatches
 from sim.runner.run import run_jobs
 from tb.community.configurations import chiplet_config
@@ -168,6 +167,27 @@ def _in_tiles() -> list[Case]:
     return cases
 
 
+def _directed() -> list[Case]:
+    """Graphs with edges without reverse: corners and random ones, with hubs and without, placed, and in tiles."""
+    cases = []
+    for seed, name in enumerate(DIRECTED):
+        graph = directed_graph(name, 5, (1.0, 0.4)[seed % 2], seed)
+        problem = random_problem(graph, list(Model)[seed % 3], ([9, 3], [4], [6, 8])[seed % 3], seed)
+        placement = uneven(graph, COUNTS[seed % len(COUNTS)], seed, highest(graph, 2) if seed % 2 else [])
+        cases.append(Case(problem, placement, STALLS[seed % len(STALLS)], Schedule(3), Kind(seed % 2)))
+    for seed, hubs in ((1, 0), (2, 6)):
+        graph = random_graph(seed, 60, 200, 6, 1.0)
+        problem = random_problem(graph, list(Model)[seed], [9, 4], seed)
+        placement = Placement.ranges(graph.nodes, COUNTS[-1], highest(graph, hubs))
+        case = Case(problem, placement, STALLS[seed], Schedule(6, False, 1))
+        cases += [case, replace(case, room=Room(40, 120, 2, 20))]
+    graph = load("synthetic:community,nodes=120,degree=4,classes=12,mixing=0.05,features=6,density=1,directed=0.7")
+    problem = random_problem(graph, Model.GCN, [8, 4], 3)
+    position, placement = communities_apart(graph, COUNTS[-1], Schedule(6), Limits(32, 64))
+    cases.append(Case(problem.relabelled(position), placement, STALLS[0], Schedule(6, False, 1)))
+    return cases
+
+
 def _stale() -> list[Case]:
     """Placements and hub tables of graphs that have lost and got edges since."""
     cases = []
@@ -246,6 +266,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Outcome
         "stale": [case.job for case in _stale()],
         "ends": [case.job for case in _ends()],
         "tiles": [case.job for case in _in_tiles()],
+        "directed": [case.job for case in _directed()],
         "errors": _errors()[1],
         "resets": [case.job for case in _resets()],
     }
@@ -303,6 +324,16 @@ def test_shares_beyond_the_chip_are_exact(outcomes: dict[str, list[Outcome]]) ->
     assert sum(max(tiles) > 1 for tiles in few) > len(few) / 2, counts
 
 
+def test_directed_graphs_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
+    """With the same traffic as any; a chiplet has a double cover if edges between its own vertices need it."""
+    cases = _directed()
+    for case, outcome in zip(cases, outcomes["directed"], strict=True):
+        case.check(outcome)
+    covers = [found for case in cases for image in case.images for found in positions_of(image) if found]
+    assert sum(found.located > found.summed for found in covers) > len(cases)
+    assert any(max(map(tiles_of, case.images)) > 1 for case in cases)
+
+
 def test_errors_are_told_to_all_and_nothing_hangs(outcomes: dict[str, list[Outcome]]) -> None:
     expected, _ = _errors()
     *bad, tiled, good = outcomes["errors"]
@@ -338,8 +369,10 @@ def test_communities_stay_whole(name: str, chiplets: int) -> None:
     assert not (crosses & ~hub).any()
 
 
-def test_a_directed_graph_has_no_communities() -> None:
-    graph = Graph.from_edges("arrow", 3, [0, 1], [1, 2])
-    problem = random_problem(replace(graph, features=np.ones((3, 2), np.float32)), Model.SAGE, [2], 1)
-    with pytest.raises(InputError, match="communities"):
-        build_community_images(problem, Placement.ranges(3, 2))
+def test_directed_communities_stay_whole() -> None:
+    """Where a vertex is placed does not depend on the direction of its edges."""
+    graph = load("synthetic:community,nodes=240,degree=5,classes=30,mixing=0.05,directed=1")
+    position, placement = communities_apart(graph, 4)
+    other, same = communities_apart(graph.symmetrised, 4)
+    assert np.array_equal(position, other)
+    assert np.array_equal(placement.hubs, same.hubs)

@@ -1,6 +1,7 @@
 """Tiles: every vertex and edge in exactly one, none larger than the room, and no more of them than there must be."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -10,11 +11,12 @@ from hypothesis import strategies as st
 
 from contracts import COMMANDS, LINE_BYTES, Model, Opcode, RegionKind
 from contracts.errors import InputError
-from golden.community.image import build_community_image, build_community_images, tiles_of, vids_of
-from golden.community.tiles import Room, Subgraph, Tile, cut
+from golden.community.image import build_community_image, build_community_images, positions_of, tiles_of
+from golden.community.tiles import Room, Subgraph, Tile, cut, parted
 from golden.datasets import load
 from golden.graph import Graph, IntArray
 from golden.image import Image
+from golden.locator.cover import cover_of
 from golden.locator.locator import Limits, locate
 from golden.locator.partition import partition
 from golden.locator.schedule import SLOW, Schedule
@@ -32,10 +34,11 @@ def graph_of(nodes: int, pairs: Sequence[tuple[int, int]]) -> Graph:
     return Graph.from_edges("given", nodes, ends[:, 0], ends[:, 1], symmetrise=True)
 
 
-def subgraph_of(seed: int) -> Subgraph:
+def subgraph_of(seed: int, *, directed: bool = False) -> Subgraph:
     """Return what the chiplet in the middle of three owns, some vertices of which have halves of partial sums."""
     random = np.random.default_rng(seed)
     graph = random_graph(seed, 40, 120, 1, 1.0)
+    graph = graph if directed else graph.symmetrised
     first, end = sorted(random.integers(0, graph.nodes + 1, 2).tolist())
     rows = []
     for vid in range(first, end):
@@ -81,6 +84,110 @@ def check(subgraph: Subgraph, room: Room, tiles: Sequence[Tile]) -> None:
         if end < subgraph.owned:
             edges = subgraph.offsets[end + 1] - subgraph.offsets[tile.first]
             assert len(positions(subgraph, tile.first, end + 1)) > room.positions or edges >= room.edges
+
+
+def check_cover(subgraph: Subgraph, room: Room, tiles: Sequence[Tile]) -> None:
+    """Compare tiles of a double cover with the subgraph: an edge is in the rows of both of its ends."""
+    assert [tile.first for tile in tiles] == [0, *np.cumsum([tile.vertices for tile in tiles])][: len(tiles)]
+    assert sum(tile.vertices for tile in tiles) == subgraph.owned
+
+    def sizes(first: int, end: int) -> tuple[int, int]:
+        """Positions and edges of these own vertices."""
+        edges = subgraph.edges[subgraph.offsets[first] : subgraph.offsets[end]]
+        return end - first + np.unique(edges).size, edges.size + int((edges < subgraph.vertices).sum())
+
+    for tile in tiles:
+        end = tile.first + tile.vertices
+        edges = subgraph.edges[subgraph.offsets[tile.first] : subgraph.offsets[end]]
+        assert (tile.rows.size, tile.edges.size) == sizes(tile.first, end)
+        assert tile.rows[: tile.vertices].tolist() == list(range(subgraph.first + tile.first, subgraph.first + end))
+        assert tile.rows[tile.vertices :].tolist() == np.unique(edges).tolist()
+        assert tile.located == tile.first_partial == tile.vertices + np.unique(edges[edges < subgraph.vertices]).size
+        rows = [set(tile.edges[begin:after].tolist()) for begin, after in pairwise(tile.offsets)]
+        for number, row in enumerate(rows):
+            assert tile.edges[tile.offsets[number] : tile.offsets[number + 1]].tolist() == sorted(row)
+            ends = {place for place in row if place < tile.located}
+            assert all((place < tile.vertices) != (number < tile.vertices) for place in ends)
+            assert all(number in rows[place] for place in ends)
+            if number < tile.vertices:
+                vid = tile.first + number
+                wanted = subgraph.edges[subgraph.offsets[vid] : subgraph.offsets[vid + 1]]
+                assert sorted(tile.rows[list(row)].tolist()) == sorted(wanted.tolist())
+        # One vertex more would be too many.
+        if end < subgraph.owned:
+            more, read = sizes(tile.first, end + 1)
+            assert more > room.positions or read >= room.edges
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 1 << 30), st.integers(24, 60), st.integers(60, 200))
+def test_directed_shares_are_cut_as_double_covers(seed: int, most: int, edges: int) -> None:
+    subgraph, room = subgraph_of(seed, directed=True), Room(most, edges, 1, most)
+    degrees = np.diff(subgraph.offsets)
+    if subgraph.directed and degrees.max() < min(most, edges // 2):
+        check_cover(subgraph, room, list(cut(subgraph, room)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(1, 40),
+    st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=120),
+    st.integers(1, 30),
+    st.sampled_from([1, 2]),
+    st.integers(0, 9),
+)
+def test_a_directed_graph_is_one_tile_if_its_hubs_fit(
+    nodes: int, pairs: list[tuple[int, int]], hubs: int, units: int, threshold: int
+) -> None:
+    """Those by in-degree and by out-degree; a symmetric graph needs no tile."""
+    ends = np.array(pairs, dtype=np.int64).reshape(-1, 2) % nodes
+    graph, schedule, limits = Graph.from_edges("given", nodes, *ends.T), Schedule(threshold), Limits(6, 6, 64)
+    subgraph, ample, cover = Subgraph.whole(graph), Room(128, 1000, units, 128), cover_of(graph)
+    assert subgraph.directed != graph.symmetric
+    found = np.array(sorted(locate(cover.graph, schedule, limits).hubs), dtype=np.int64)
+    counts = np.bincount(found % units, minlength=units)
+    assert subgraph.fits(replace(ample, hubs=hubs), schedule, limits) == (counts.max() <= hubs)
+    if graph.symmetric:
+        return
+    (tile,) = parted(subgraph, ample, schedule, limits)
+    check_cover(subgraph, ample, [tile])
+    assert np.array_equal(tile.offsets, cover.graph.offsets)
+    assert np.array_equal(tile.edges, cover.graph.edges)
+    assert np.array_equal(tile.rows, cover.vertices)
+    copies, edges = cover.graph.nodes, cover.graph.edge_count
+    assert subgraph.fits(Room(max(16, copies), edges + 1, 1, 128), schedule, limits)
+    assert copies <= 16 or not subgraph.fits(Room(copies - 1, edges + 1, 1, 128), schedule, limits)
+    assert not subgraph.fits(Room(128, edges, 1, 128), schedule, limits)
+
+
+def test_a_vertex_with_too_many_sources_is_named() -> None:
+    """Each edge is there twice."""
+    graph = Graph.from_edges("in", 30, np.arange(1, 30), np.zeros(29, dtype=np.int64))
+    with pytest.raises(InputError, match="in, vertex 0: has 29 neighbours; expected at most 27 "):
+        list(cut(Subgraph.whole(graph), Room(64, 56, 1, 64)))
+    assert len(list(cut(Subgraph.whole(graph), Room(64, 59, 1, 64)))) == 1
+
+
+@pytest.mark.parametrize("tiled", [False, True])
+def test_commands_of_a_directed_graph_locate_sources_too(tiled: bool) -> None:
+    """PROCESS sums the destination copies only, with the combined row of its vertex for each copy."""
+    plain = random_graph(3, 50, 150, 5, 1.0)
+    room = Room(48, 200, 1, 48) if tiled else Room(128, 500, 1, 128)
+    image = build_community_image(problem(plain), Schedule(2), Limits(), room=room)
+    tiles = parted(Subgraph.whole(plain), room, Schedule(2), Limits())
+    assert (len(tiles) > 1) == tiled
+    listed = [c for c in commands(image) if c["layer"] == 1]
+    located = [c for c in listed if c["opcode"] == Opcode.LOCATE]
+    processed = [c for c in listed if c["opcode"] == Opcode.PROCESS]
+    for tile, locate_, process in zip(tiles, located, processed, strict=True):
+        assert (locate_["vertices"], process["vertices"]) == (tile.located, tile.vertices)
+        assert words(image, locate_["offsets"], tile.located + 1).tolist() == tile.offsets.tolist()
+        assert (process["positions"], process["first_partial"]) == (tile.rows.size, tile.located)
+        assert words(image, process["feature_offsets"], tile.rows.size).tolist() == tile.rows.tolist()
+    for tile, found in zip(tiles, positions_of(image), strict=True):
+        assert found is not None
+        assert np.array_equal(found.vids, tile.rows)
+        assert (found.summed, found.located) == (tile.vertices, tile.located)
 
 
 @settings(max_examples=200, deadline=None)
@@ -290,10 +397,11 @@ def test_an_image_says_what_its_records_stand_for() -> None:
     """Of every tile the rows, of a whole graph nothing: records have its VIDs."""
     graph = load("les-miserables")
     problem = random_problem(graph, Model.GCN, [17, 4], 3)
-    assert vids_of(build_community_image(problem, SLOW)) == [None]
+    assert positions_of(build_community_image(problem, SLOW)) == [None]
     room = Room(64, 200, 2, 32)
     tiles = list(cut(Subgraph.whole(graph), room))
     assert len(tiles) > 1
-    for tile, vids in zip(tiles, vids_of(build_community_image(problem, SLOW, room=room)), strict=True):
-        assert vids is not None
-        assert np.array_equal(vids, tile.rows)
+    for tile, found in zip(tiles, positions_of(build_community_image(problem, SLOW, room=room)), strict=True):
+        assert found is not None
+        assert np.array_equal(found.vids, tile.rows)
+        assert (found.summed, found.located) == (tile.vertices, tile.vertices)

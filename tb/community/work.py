@@ -44,6 +44,8 @@ class Layer:
         s_src and s_dst.
     scheme
         How sums are shared.
+    summed
+        VIDs whose sums are wanted.
     """
 
     graph: Graph
@@ -53,6 +55,7 @@ class Layer:
     source: Scales
     destination: Scales
     scheme: Scheme
+    summed: range
 
     @property
     def mode(self) -> Mode:
@@ -66,7 +69,9 @@ class Layer:
 
     def expected(self) -> Aggregation:
         """Return exact results and operations."""
-        return aggregate_records(self.records, self.combined, self.destination, self.layer, self.scheme)
+        wanted = np.zeros(self.graph.nodes, dtype=np.bool_)
+        wanted[self.summed] = True
+        return aggregate_records(self.records, self.combined, self.destination, self.layer, self.scheme, wanted)
 
 
 def _scales(rng: np.random.Generator, nodes: int) -> Scales:
@@ -85,6 +90,7 @@ def layer_of(
     dense: bool = False,
     activation: Activation = Activation.RELU,
     schedule: Schedule | None = None,
+    summed: range | None = None,
 ) -> Layer:
     """Return a random layer on a graph whose values spread over the range and past it.
 
@@ -108,6 +114,8 @@ def layer_of(
         What happens to a result.
     schedule
         Of thresholds.
+    summed
+        VIDs whose sums are wanted; default: all.
     """
     numbers = np.random.default_rng(rng.getrandbits(64))
     half = config.width // 2
@@ -135,6 +143,7 @@ def layer_of(
         _scales(numbers, graph.nodes),
         _scales(numbers, graph.nodes),
         scheme,
+        range(graph.nodes) if summed is None else summed,
     )
 
 
@@ -171,8 +180,16 @@ class PEPorts:
         #: Rows of vertices apart, of which ``came`` have come.
         self.apart: dict[int, dict[int, list[int]]] = defaultdict(dict)
         self.came = 0
-        #: What VIDs are mixed with on their way, so that small graphs have VIDs of all 32 bits.
-        self.mask = bench.random.getrandbits(32)
+        #: What VIDs are moved by on their way, so that small graphs have VIDs of all 32 bits.
+        self.moved = bench.random.getrandbits(32)
+
+    def _outside(self, vid: Any) -> Any:
+        """Return the VID that the PE knows a vertex by, or several."""
+        return (vid + self.moved) & 0xFFFFFFFF
+
+    def _inside(self, vid: int) -> int:
+        """Return the vertex of a VID that the PE knows."""
+        return (vid - self.moved) & 0xFFFFFFFF
 
     async def load(self, layer: Layer) -> None:
         """Write settings, weights and biases, and prepare to answer."""
@@ -191,10 +208,10 @@ class PEPorts:
                 "shift": quantised.shift_source,
                 "relu": 0,
                 "bias": 0,
-                "self_weight": rng.randrange(1 << 15),
-                "neighbour_weight": rng.randrange(1 << 15),
             }
         )
+        bench.dut.first.value = self._outside(layer.summed.start)
+        bench.dut.vertices.value = len(layer.summed)
         windows = int(layer.scheme.kind is Kind.WINDOW)
         bench.dut.settings.value = Codec(config.settings).pack(
             {
@@ -230,12 +247,12 @@ class PEPorts:
     def records(self, records: Iterable[Record]) -> None:
         """Offer records."""
         for record in records:
-            mixed = replace(record, nodes=record.nodes ^ self.mask, hubs=record.hubs ^ self.mask)
+            mixed = replace(record, nodes=self._outside(record.nodes), hubs=self._outside(record.hubs))
             self.bench.drive("records", record_words(mixed))
 
     def _node(self, request: dict[str, int]) -> None:
         """Answer with the features of a node."""
-        vid = request["vid"] ^ self.mask
+        vid = self._inside(request["vid"])
         self.requests["node"].append((vid, request["slot"]))
         if self.between:
             self.features(self.between.pop(), apart=1)
@@ -254,7 +271,7 @@ class PEPorts:
         rng = self.bench.random
         scales = {"mantissa": int(layer.source.mantissa[vid]), "exponent": int(layer.source.exponent[vid])}
         tag = Codec(self.config.tag).pack(
-            {"beat": 0, "vid": vid ^ self.mask, "apart": apart, "scale": self._s_dst(vid)}
+            {"beat": 0, "vid": self._outside(vid), "apart": apart, "scale": self._s_dst(vid)}
         )
         for number, beat in enumerate(beats):
             values = [value - (1 << 16) if value >= 1 << 15 else value for value in beat]
@@ -264,7 +281,8 @@ class PEPorts:
                     {
                         "data": values + [0] * (elements - len(values)),
                         "mask": (1 << len(values)) - 1,
-                        "coefficient": rng.randrange(3),
+                        "scalar": rng.randrange(1 << 15),
+                        "high": rng.getrandbits(1),
                         "first": int(number == 0),
                         "last": int(number == len(beats) - 1),
                         "address": tag,
@@ -280,7 +298,7 @@ class PEPorts:
     def _apart(self, beat: dict[str, Any]) -> None:
         tag = Codec(self.config.tag).unpack(beat["address"])
         assert tag["apart"]
-        vid = tag["vid"] ^ self.mask
+        vid = self._inside(tag["vid"])
         assert tag["scale"] == self._s_dst(vid)
         rows = self.apart[vid]
         assert tag["beat"] == len(rows), f"beat {tag['beat']} of {vid} is out of order"
@@ -289,7 +307,7 @@ class PEPorts:
 
     def _hub(self, request: dict[str, int]) -> None:
         """Answer with the combined row of a hub."""
-        vid = request["vid"] ^ self.mask
+        vid = self._inside(request["vid"])
         self.requests["hub"].append((vid, request["slot"]))
         row = [int(value) for value in self.combined[vid]]
         elements = self.config.pe.elements
@@ -299,13 +317,13 @@ class PEPorts:
             self.bench.drive("hub_rows", [{"data": values, "last": int(at + elements >= len(row))}])
 
     def _result(self, beat: dict[str, Any]) -> None:
-        vid = beat["vid"] ^ self.mask
+        vid = self._inside(beat["vid"])
         assert beat["beat"] not in self.results[vid], f"beat {beat['beat']} of {vid} came twice"
         self.results[vid][beat["beat"]] = beat["data"]
         self.done += beat["last"]
 
     def _partial(self, chunk: dict[str, Any]) -> None:
-        vid = chunk["vid"] ^ self.mask
+        vid = self._inside(chunk["vid"])
         chunks = self.partial_chunks[vid]
         assert chunk["chunk"] * self.config.lanes == len(chunks), f"chunk {chunk['chunk']} of {vid} is out of order"
         chunks += chunk["data"]

@@ -63,6 +63,93 @@ def test_relabelling_moves_everything_with_the_node(data: st.DataObject, nodes: 
         assert np.array_equal(getattr(moved, name)[place], getattr(graph, name))
 
 
+@settings(deadline=None)
+@given(st.data(), NODES, st.booleans())
+def test_weights_of_duplicates_are_added_and_follow_their_edges(
+    data: st.DataObject, nodes: int, symmetrise: bool
+) -> None:
+    pairs = data.draw(edge_lists(nodes))
+    weights = data.draw(st.lists(st.integers(-8, 8), min_size=len(pairs), max_size=len(pairs)))
+    graph = directed(nodes, pairs, edge_weight=np.array(weights, dtype=int), symmetrise=symmetrise)
+    wanted = np.zeros((nodes, nodes), dtype=np.float32)
+    for (source, target), weight in zip(pairs, weights, strict=True):
+        wanted[target, source] += weight
+        wanted[source, target] += weight if symmetrise else 0
+    np.fill_diagonal(wanted, 0)
+    assert np.array_equal(weighted(graph), wanted)
+    place = np.array(data.draw(st.permutations(range(nodes))))
+    assert np.array_equal(weighted(graph.relabelled(place))[np.ix_(place, place)], wanted)
+
+
+def weighted(graph: Graph) -> Any:
+    """Matrix of a graph's weights: row destination, column source."""
+    assert graph.edge_weight is not None
+    dense = np.zeros((graph.nodes, graph.nodes), dtype=np.float32)
+    dense[graph.destinations, graph.edges] = graph.edge_weight
+    return dense
+
+
+def test_dropped_self_loops_with_weights_are_said() -> None:
+    graph = directed(2, [(0, 0), (0, 1), (1, 1)], edge_weight=[1, 2, 3])
+    assert graph.edge_weight is not None
+    assert graph.edge_weight.tolist() == [2]
+    assert graph.notes == ("test: 2 self loops with their weights are dropped; a layer counts the node itself",)
+    assert directed(2, [(0, 0), (0, 1)]).notes == ()
+    assert directed(2, [(0, 1)], edge_weight=[2]).notes == ()
+
+
+#: Nodes 0 and 1 are a small graph with the graph vertex 3, node 2 is another with 4.
+BATCH = Graph.from_edges(
+    "test",
+    5,
+    [0, 1],
+    [1, 0],
+    features=np.array([[1], [1], [1], [0], [0]]),
+    labels=[-1, -1, -1, 1, 0],
+    train=np.arange(5) == 3,
+    graph_of=np.array([3, 3, 4, -1, -1]),
+)
+
+
+@given(st.permutations(range(5)))
+def test_nodes_stay_in_their_small_graph(order: list[int]) -> None:
+    place = np.array(order)
+    moved = BATCH.relabelled(place)
+    assert moved.graph_of is not None
+    assert moved.graph_of[place].tolist() == [place[3], place[3], place[4], -1, -1]
+    assert moved.graph_vertices.tolist() == sorted(place[3:])
+    assert moved.labels[place].tolist() == [-1, -1, -1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"graph_of": np.array([3, 3, 4, -1])}, r"graph_of: is int64 \[4\]; expected int64 \[5\]"),
+        ({"graph_of": np.array([3, 3, 4, -1, -1], dtype=np.int32)}, "graph_of: is int32"),
+        ({"graph_of": np.array([3, 3, 5, -1, -1])}, "graph_of: node 2 belongs to 5; expected VIDs of graph vertices"),
+        ({"graph_of": np.array([3, 3, -2, -1, -1])}, "graph_of: node 2 belongs to -2"),
+        ({"graph_of": np.array([3, 3, 1, -1, -1])}, "graph_of: node 2 belongs to 1"),
+        ({"graph_of": np.array([3, 3, 3, -1, -1])}, "graph_of: graph vertex 4 has no nodes"),
+        ({"graph_of": np.array([3, 4, 4, -1, -1])}, "edges: 1 -> 0 joins two small graphs"),
+        ({"features": np.ones((5, 1), dtype=np.float32)}, "features: of a graph vertex are not zero"),
+        ({"labels": np.array([-1, -1, 0, 1, 0])}, "graph_of: node 2 of a small graph has a label"),
+        ({"test": np.arange(5) == 0}, "graph_of: node 0 of a small graph has a label or is in the split"),
+        ({"edge_weight": np.ones(3, dtype=np.float32)}, r"edge_weight: is float32 \[3\]; expected float32 \[2\]"),
+        ({"edge_weight": np.ones(2)}, "edge_weight: is float64"),
+        ({"edge_weight": np.array([1, np.nan], dtype=np.float32)}, "edge_weight: has a value that is not finite"),
+    ],
+)
+def test_a_malformed_batch_is_refused_in_one_line(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=f"^graph test, .*{message}") as caught:
+        replace(BATCH, **change)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_graph_vertex_has_no_edges() -> None:
+    with pytest.raises(InputError, match="edges: 3 -> 2 joins two small graphs or a graph vertex"):
+        directed(4, [(3, 2)], features=np.array([[1], [1], [1], [0]]), graph_of=np.array([3, 3, 3, -1]))
+
+
 def test_a_placement_that_is_no_permutation_is_refused() -> None:
     with pytest.raises(InputError, match="graph test, placement: is int64"):
         directed(3, []).relabelled([0, 0, 1])
@@ -125,6 +212,9 @@ def test_sparse_features_with_duplicates_are_refused() -> None:
         ([0.5], [1], {}, "edges: is float64"),
         ([0], [1], {"labels": [0.5, 0, 0]}, "labels: is float64"),
         ([0], [1], {"train": [1, 0, 1]}, "train: is int64"),
+        ([0], [1], {"edge_weight": [1, 2]}, r"edge_weight: is int64 \[2\]; expected numbers \[1\]"),
+        ([0], [1], {"edge_weight": ["a"]}, "edge_weight: is <U1"),
+        ([0, 0], [1, 1], {"edge_weight": [3e38, 3e38]}, "edge_weight: has a value that is not finite"),
     ],
 )
 def test_a_malformed_edge_list_is_refused(sources: Any, targets: Any, options: dict[str, Any], message: str) -> None:

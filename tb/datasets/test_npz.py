@@ -50,14 +50,65 @@ def test_thin_features_become_sparse(tmp_path: Path) -> None:
     assert graph.features.nnz == 3
 
 
+def test_weights_follow_their_edges(tmp_path: Path) -> None:
+    graph = load(saved(tmp_path, parts() | {"edge_weight": np.array([0.5, 2, -1, 4])}))
+    assert graph.edge_weight is not None
+    assert (graph.edges.tolist(), graph.edge_weight.tolist()) == ([1, 0, 2], [2, 0.5, 4])
+    assert graph.notes == ("mine: 1 self loops with their weights are dropped; a layer counts the node itself",)
+
+
+@pytest.mark.parametrize("thin", [False, True])
+def test_a_batch_has_a_graph_vertex_for_every_small_graph(tmp_path: Path, thin: bool) -> None:
+    content = parts() | {"edge_index": np.array([[0, 2], [2, 0]]), "batch": np.array([0, 1, 0]), "y": np.array([3, 1])}
+    if thin:
+        content["x"] = np.eye(3)
+    graph = load(saved(tmp_path, content | {"train_mask": np.array([True, False])}))
+    assert graph.graph_of is not None
+    assert graph.graph_of.tolist() == [3, 4, 3, -1, -1]
+    assert (graph.labels.tolist(), graph.classes) == ([-1, -1, -1, 3, 1], 4)
+    assert graph.train.tolist() == [False] * 3 + [True, False]
+    assert not graph.test.any()
+    features = graph.features.toarray() if thin else graph.features
+    assert features.tolist() == [*content["x"].tolist(), *[[0.0] * content["x"].shape[1]] * 2]
+
+
+def test_a_batch_is_split_by_graphs_and_may_lack_classes(tmp_path: Path) -> None:
+    content = {"edge_index": np.zeros((2, 0), int), "x": np.ones((20, 1)), "batch": np.arange(20) // 2}
+    graph = load(saved(tmp_path, content | {"y": np.arange(10) % 2}))
+    assert (graph.train.sum(), graph.validation.sum(), graph.test.sum()) == (6, 2, 2)
+    assert not (graph.train | graph.validation | graph.test)[:20].any()
+    graph = load(saved(tmp_path, content))
+    assert (graph.classes, graph.labels.max(), graph.graph_vertices.size) == (0, -1, 10)
+
+
 NAN = np.array([[1.0, np.nan]] * 3)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"edge_weight": np.ones(4)}, "edge_weight: the graph has edge weights"),
-        ({"edge_attr": np.ones(4)}, "edge_attr: the graph has edge weights"),
+        ({"edge_weight": np.ones((4, 1))}, r"edge_weight: is float64 \[4, 1\]; expected numbers \[4\]"),
+        ({"edge_weight": np.ones(3)}, r"edge_weight: is float64 \[3\]"),
+        ({"edge_weight": np.array(["a"] * 4)}, "edge_weight: is <U1"),
+        ({"edge_weight": np.array([1, 1, 1, np.inf])}, "edge_weight: has a value that is not finite"),
+        ({"edge_weight": np.full(4, 1e300)}, "edge_weight: has a value that is not finite"),
+        ({"edge_attr": np.ones(4)}, "edge_attr: the graph has edge attributes; expected .* edge_weight with a number"),
+        ({"edge_index": np.array([[0, 1], [1, 0], [2, 1]])}, r"edge_index: is int64 \[3, 2\]; expected integers \[2, "),
+        ({"batch": np.zeros(2, int)}, r"batch: is int64 \[2\]; expected integers \[3\]"),
+        ({"batch": np.zeros((3, 1), int)}, r"batch: is int64 \[3, 1\]"),
+        ({"batch": np.zeros(3)}, "batch: is float64"),
+        ({"batch": np.array([0, 0, 3])}, r"batch: has the graph 3; expected graphs in 0\.\.2"),
+        ({"batch": np.array([0, 0, -1])}, "batch: has the graph -1"),
+        ({"batch": np.array([0, 0, 1 << 63], dtype=np.uint64)}, "batch: has the graph 9223372036854775808"),
+        ({"batch": np.array([0, 0, 2])}, "batch: has no node of graph 1; expected at least one node of every graph"),
+        ({"batch": np.zeros(3, int)}, r"y: is int64 \[3\]; expected integers \[1\], one a graph of the batch"),
+        ({"batch": np.zeros(3, int), "y": np.ones(1)}, "y: is float64"),
+        ({"batch": np.zeros(3, int), "y": np.ones(1, int), "val_mask": np.ones(3, bool)}, r"expected bool \[1\]"),
+        ({"batch": np.array([0, 0, 1]), "y": np.ones(2, int)}, "edges: 1 -> 2 joins|edges: 2 -> 1 joins two small"),
+        (
+            {"batch": np.zeros(3, int), "y": np.ones(1, int), "edge_index": np.array([[0], [3]])},
+            r"edges: has the node 3; expected nodes in 0\.\.2",
+        ),
         ({"train_maks": np.ones(3)}, "has an array train_maks, perhaps train_mask; expected only edge_index, x, y"),
         ({"x": None}, "has no x; expected arrays edge_index, x"),
         ({"edge_index": np.array([[0, 1]])}, r"edge_index: is int64 \[1, 2\]; expected integers \[2, edges\]"),

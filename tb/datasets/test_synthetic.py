@@ -81,6 +81,21 @@ def test_cliques_that_do_not_divide_the_nodes_end_in_a_smaller_one() -> None:
     assert sorted(graph.degrees.tolist()) == [2, 2, 3, 3, 3, 3, 4, 4, 4, 4]
 
 
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"empty"}))
+def test_edges_go_one_way_where_asked_for(kind: str) -> None:
+    """All of them, or half; nothing else changes."""
+    spec = f"synthetic:{kind},nodes=100"
+    both, one, half = (load(f"{spec},directed={share}") for share in (0, 1, 0.5))
+    assert both.symmetric
+    assert np.array_equal(one.symmetrised.edges, both.edges)
+    assert np.array_equal(one.labels, both.labels)
+    # An edge that is drawn twice may be drawn both ways.
+    assert both.edge_count // 2 <= one.edge_count <= 0.55 * both.edge_count
+    assert 0.6 * both.edge_count < half.edge_count < 0.9 * both.edge_count
+    assert not half.symmetric
+    assert set(zip(one.edges, one.destinations, strict=True)) <= set(zip(half.edges, half.destinations, strict=True))
+
+
 @pytest.mark.parametrize("kind", ["power-law", "configuration"])
 def test_power_laws_have_hubs(kind: str) -> None:
     graph, even = load(f"synthetic:{kind},nodes=3000"), load("synthetic:erdos,nodes=3000")

@@ -8,8 +8,8 @@ from contracts.dnp.config import ProcessorConfig
 from golden.datasets import load
 from golden.dnp.layer_end import LayerEnd
 from golden.dnp.network import sigmoid_table, table_of
-from golden.model.layer import aggregate, combine
-from golden.model.network import infer
+from golden.model.layer import combine
+from golden.model.network import infer, results_of
 from golden.model.quantise import quantise
 from golden.model.training import Training, train
 
@@ -61,9 +61,7 @@ def test_a_network_goes_on_behind_it() -> None:
     np.testing.assert_array_equal(end.biases, first.neural_biases)
     np.testing.assert_array_equal(end.table, table_of(np.tanh))
     # What the second rounding point leaves, through the chip.
-    before = aggregate(
-        graph, results[0].combined, problem.scale_destination, first.shift_destination, first.biases, first.activation
-    )
+    before = results_of(first, problem.topologies[0], results[0].combined)
     machine = end.machine(before.astype(np.int64))
     machine.run()
     machine.step()
@@ -73,7 +71,7 @@ def test_a_network_goes_on_behind_it() -> None:
     again = combine(
         ended.astype(np.int16),
         problem.model.layers[1].weights,
-        problem.scale_source,
+        problem.topologies[0].source,
         problem.model.layers[1].shift_source,
     )
     np.testing.assert_array_equal(again, results[1].combined)

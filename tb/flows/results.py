@@ -43,7 +43,7 @@ def _changed(value: Any, keys: dict[str, Any]) -> Any:
 
 _RESULT = schema.Result(
     schema=1,
-    dataset=schema.Dataset(name="karate", nodes=34, edges=156, features=34, classes=2),
+    dataset=schema.Dataset(name="karate", nodes=34, graphs=0, edges=156, features=34, classes=2),
     model=schema.Model(name="gcn", layers=[[34, 16], [16, 2]], activation="relu", file=None),
     config=schema.Config("default", 2, GatherChipletConfig(), 128, None, None),
     bit_exact=True,
@@ -69,6 +69,7 @@ _RESULT = schema.Result(
         external_bytes=schema.Moved(read=10, written=20),
         accuracy=schema.SampledAccuracy(float=0.9, machine=0.9),
     ),
+    session=None,
     head=schema.Head(
         epochs=1,
         features=16,
@@ -81,7 +82,7 @@ _RESULT = schema.Result(
         bit_exact=None,
         accuracy=schema.HeadAccuracy(machine=0.8, network=0.9, float=0.8),
     ),
-    accuracy=schema.Accuracy(float=0.9, machine=0.9, agreement=1.0),
+    accuracy=schema.Accuracy(float=0.9, machine=0.9, agreement=1.0, losses=None),
     simulation=schema.Simulation(wall_seconds=1.0, cycles_per_second=4000.0),
     tools={"python": "3", "numpy": "2"},
     seed=0,

@@ -52,7 +52,7 @@ def files(folder: Path) -> None:
         ("tanh", (6, 2, 2), "tanh"),
     ):
         weights, biases = ([np.zeros(shape) for shape in shapes] for shapes in (pairwise(widths), widths[1:]))
-        network = FloatModel(Model.GCN, tuple(weights), tuple(biases), (0.0,) * len(weights), activation)
+        network = FloatModel.uniform(Model.GCN, tuple(weights), tuple(biases), (0.0,) * len(weights), activation)
         write_weights(folder / f"{name}.npz", network)
     (folder / "tight.toml").write_text('pe = "community"\n[chiplet]\nunits = 1\nhubs = 256\n[locator]\nnodes = 512\n')
     (folder / "short.toml").write_text("[neural]\nwm_depth = 256\ntable_bits = 8\n[attributes]\nrow_beats = 1\n")
@@ -70,11 +70,6 @@ def files(folder: Path) -> None:
             f"synthetic:erdos,{BENCHMARKS['citeseer']} --config community",
             "has 3703 input features; expected at most 2048 ([community] weight_rows), or --config community-wide",
         ),
-        (
-            "npz:{0}/directed.npz --config community",
-            "has no reverse; expected a symmetric adjacency for communities, or --config default",
-        ),
-        ("npz:{0}/directed.npz --placement communities", "a symmetric adjacency for placement by communities"),
         (
             "npz:{0}/star.npz --config {0}/tight.toml --chiplets 1",
             "star, vertex 0: has 600 neighbours; expected at most 255 ([locator] nodes and edges, [chiplet] units "

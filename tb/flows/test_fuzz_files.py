@@ -60,8 +60,22 @@ def graph_archive(rng: Rng, folder: Path) -> None:
     arrays: dict[str, Any] = {"edge_index": ends, "x": rng.standard_normal((nodes, 5)), "y": np.arange(nodes) % 3}
     if rng.random() < 0.3:
         arrays["train_mask"] = rng.random(nodes) < 0.5
+    if rng.random() < 0.5:
+        arrays["edge_weight"] = rng.standard_normal(30)
     graph = load(f"npz:{archive(rng, folder, arrays)}")
     quantise(train(graph, Model.GCN, Training(epochs=2)), graph)
+
+
+def batch_archive(rng: Rng, folder: Path) -> None:
+    graphs, size = 4, 3
+    batch = np.repeat(np.arange(graphs), size)
+    ends = rng.integers(size, size=(2, 20)) + size * rng.integers(graphs, size=20)
+    arrays: dict[str, Any] = {"edge_index": ends, "x": rng.standard_normal((batch.size, 5)), "batch": batch}
+    arrays |= {"y": np.arange(graphs) % 2, "edge_weight": rng.standard_normal(20)}
+    if rng.random() < 0.3:
+        arrays["test_mask"] = rng.random(graphs) < 0.5
+    graph = load(f"npz:{archive(rng, folder, arrays)}")
+    graph.relabelled(rng.permutation(graph.nodes))
 
 
 def weight_archive(rng: Rng, folder: Path) -> None:
@@ -213,16 +227,24 @@ def name_of_a_graph(rng: Rng, folder: Path) -> None:
         "star",
         "clique",
         "empty",
+        "molecules",
         "",
         "digits",
     )
-    keys = ("nodes", "degree", "features", "classes", "density", "seed", "mixing", "exponent", "x", "")
+    keys = ("nodes", "degree", "features", "classes", "density", "seed", "mixing", "exponent", "graphs", "x", "")
     values = (*NUMBERS, "1", "2", "7", "20", "0.5", "1e-9", "70000", "")
     settings = [
         f"{keys[rng.integers(len(keys))]}{'=' if rng.random() < 0.9 else ''}{values[rng.integers(len(values))]}"
         for _ in range(rng.integers(4))
     ]
-    load(",".join([f"synthetic:{kinds[rng.integers(len(kinds))]}", "nodes=9", *settings][: rng.integers(1, 7)]))
+    kind = kinds[rng.integers(len(kinds))]
+    load(
+        ",".join(
+            [f"synthetic:{kind}", *(["graphs=9"] if kind == "molecules" else ["nodes=9"]), *settings][
+                : rng.integers(1, 7)
+            ]
+        )
+    )
 
 
 def fan_out(rng: Rng, folder: Path) -> None:
@@ -240,7 +262,7 @@ def port_words(rng: Rng, folder: Path) -> None:
 
 
 READERS = (
-    graph_archive, weight_archive, state_dict, configuration, planetoid, assembly, dump, memory_image,
+    graph_archive, batch_archive, weight_archive, state_dict, configuration, planetoid, assembly, dump, memory_image,
     name_of_a_graph, fan_out, port_words,
 )  # fmt: skip
 

@@ -1,13 +1,17 @@
 """What a run says of its predictions: for every node, and where no class is known."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from contracts import Model
+from contracts.errors import InputError
 from golden.datasets import load
+from golden.model.float_model import FloatModel
 from golden.model.training import train
 from golden.model.weights import write_weights
 from scripts.flows.batch import Sampling
@@ -49,6 +53,37 @@ def test_without_rtl_they_are_those_of_the_golden_model(tmp_path: Path) -> None:
     result = run(request)
     check_beside_float(tmp_path, request)
     assert predicted(tmp_path)["agreement"].mean() == result["accuracy"]["agreement"]
+
+
+def test_of_a_batch_there_is_a_result_for_every_small_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    request = Request("synthetic:molecules,graphs=30", rtl=False, out=tmp_path)
+    result, graph = run(request), load(request.dataset)
+    network = train(graph, request.network, request.training)
+    found, wanted = predicted(tmp_path), network.forward(graph)[-1][1][graph.graph_vertices]
+    assert found["results"].shape == (30, 2)
+    np.testing.assert_allclose(found["results"], wanted, atol=0.01 * np.abs(wanted).max())
+    assert found["agreement"].mean() == result["accuracy"]["agreement"]
+    right = found["classes"] == graph.labels[graph.graph_vertices]
+    assert result["accuracy"]["machine"] == right[graph.test[graph.graph_vertices]].mean()
+    assert result["dataset"]["graphs"] == 30
+    assert result["model"]["layers"] == [[8, 16], [16, 16], [16, 2]]
+    printed = capsys.readouterr().out
+    assert "30 small graphs" in printed
+    page = (tmp_path / "report.html").read_text()
+    assert "30 small graphs" in page
+    assert "accuracy on test graphs" in page
+    assert '"what": "graph"' in page
+
+
+def test_what_classifies_nodes_does_not_go_with_a_batch(tmp_path: Path) -> None:
+    batch = Request("synthetic:molecules,graphs=5", rtl=False, out=tmp_path)
+    with pytest.raises(InputError, match="--head: classifies nodes, but the data set is a batch of small graphs"):
+        run(replace(batch, head=1))
+    with pytest.raises(InputError, match="--batch: classifies nodes"):
+        run(replace(batch, sampling=Sampling(2, (3, 3))))
+    write_weights(tmp_path / "w.npz", FloatModel.uniform(Model.GCN, [np.ones((8, 2))], [np.zeros(2)], [0.0]))
+    with pytest.raises(InputError, match=r"network: gives results of nodes, but classes of .* are of its small graphs"):
+        run(replace(batch, model_file=tmp_path / "w.npz"))
 
 
 def own_graph(folder: Path, **arrays: Any) -> str:

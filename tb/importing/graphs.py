@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from golden.canonical import canonical_rows
 from golden.datasets import load
-from golden.graph import Graph, canonical_rows
+from golden.graph import Graph
 
 __all__ = ["checksum", "graph_of"]
 
@@ -26,8 +27,8 @@ def graph_of(name: str) -> Graph:
         return load(name)
     graph = load("karate")
     kept = np.arange(graph.edge_count) % _DROPPED != 0
-    offsets, edges = canonical_rows(graph.nodes, graph.edges[kept], graph.destinations[kept])
-    return replace(graph, name=name, offsets=offsets, edges=edges)
+    rows = canonical_rows(graph.nodes, graph.edges[kept], graph.destinations[kept])
+    return replace(graph, name=name, offsets=rows.offsets, edges=rows.edges)
 
 
 def checksum(graph: Graph) -> int:

@@ -13,16 +13,18 @@ from contracts.errors import InputError
 from golden.datasets import load
 from golden.graph import Graph
 from golden.model.activation import FUNCTIONS
-from golden.model.float_model import FloatModel, accuracy, propagation
+from golden.model.float_model import FloatModel, Reach, accuracy, propagation
+from golden.model.quantise import compare, quantise
 from golden.model.training import Training, _Run, train
 
 KARATE = load("karate")
+MOLECULES = load("synthetic:molecules,graphs=20,features=8")
 
 
 def network(model: Model, *widths: int, eps: float = 0.0, seed: int = 0) -> FloatModel:
     rng = np.random.default_rng(seed)
     pairs = list(pairwise(widths))
-    return FloatModel(
+    return FloatModel.uniform(
         model,
         tuple(rng.standard_normal(pair) for pair in pairs),
         tuple(rng.standard_normal(pair[1]) for pair in pairs),
@@ -55,12 +57,16 @@ def test_a_forward_pass_is_the_dense_product(model: Model) -> None:
 @given(st.sampled_from(list(Model)), st.integers(1, 3), st.sampled_from(list(FUNCTIONS)), st.integers(0, 100))
 def test_a_step_follows_the_slope(model: Model, layers: int, activation: str, seed: int) -> None:
     how = Training(layers=layers, hidden=4, seed=seed, dropout=0, decay=0, activation=activation)
-    run = _Run(KARATE, model, how)
+    check_slope(_Run(KARATE, model, how), KARATE, seed)
+
+
+def check_slope(run: _Run, graph: Graph, seed: int = 0) -> None:
+    """Compare the gradient of a step with the slope that is measured along a random direction."""
     rng = np.random.default_rng(seed)
     for bias in run.parameters[1::2]:
         # Rows of zeros would sit on the kink of ReLU exactly.
         bias += rng.standard_normal(bias.shape)
-    chosen = np.flatnonzero(KARATE.train)
+    chosen = np.flatnonzero(graph.train)
     slopes: list[np.ndarray[tuple[int, ...], np.dtype[np.float64]]] = []
     with patch.object(run, "_adam", slopes.extend):
         run.step(chosen)
@@ -73,6 +79,38 @@ def test_a_step_follows_the_slope(model: Model, layers: int, activation: str, se
             parameter -= sign * 1e-7 * direction
         measured = -(likely[0] - likely[1]) / 2e-7
         assert measured == pytest.approx(float((slopes[number] * direction).sum()), rel=1e-2, abs=1e-5)
+
+
+@pytest.mark.parametrize("model", list(Model))
+@pytest.mark.parametrize("layers", [1, 2])
+def test_a_step_on_small_graphs_follows_the_slope(model: Model, layers: int) -> None:
+    check_slope(_Run(MOLECULES, model, Training(layers=layers, hidden=4, dropout=0, decay=0)), MOLECULES)
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+def test_a_network_for_small_graphs_ends_with_a_readout(layers: int) -> None:
+    floating = train(MOLECULES, Model.GCN, Training(layers=layers, hidden=5, epochs=1))
+    assert [weight.shape for weight in floating.weights] == list(pairwise([8, *[5] * layers, 2]))
+    assert [layer.reach for layer in floating.layers] == [Reach.GRAPH] * layers + [Reach.MEMBERS]
+    assert [layer.activation for layer in floating.layers] == ["relu"] * layers + [None]
+
+
+def test_the_readout_is_the_mean_over_the_nodes_of_each_graph() -> None:
+    floating = train(MOLECULES, Model.GIN, Training(epochs=3))
+    (_, hidden), (_, results) = floating.forward(MOLECULES)[-2:]
+    assert MOLECULES.graph_of is not None
+    for vertex in MOLECULES.graph_vertices:
+        mean = hidden[MOLECULES.graph_of == vertex].mean(axis=0)
+        np.testing.assert_allclose(results[vertex], mean @ floating.weights[-1] + floating.biases[-1], atol=1e-9)
+
+
+def test_small_graphs_are_learnt() -> None:
+    """Counts of types tell nothing of the class: only what is summed over bonds does."""
+    graph = load("synthetic:molecules,graphs=100")
+    floating = train(graph, Model.GCN, Training())
+    assert (accuracy(floating.predictions(graph), graph, graph.train) or 0) > 0.8
+    agreement = compare(floating, quantise(floating, graph))
+    assert agreement.agreement > 0.97
 
 
 @pytest.mark.parametrize("model", list(Model))
@@ -147,12 +185,12 @@ def test_unknown_classes_do_not_count() -> None:
 def test_a_network_checks_itself() -> None:
     good = network(Model.GCN, 4, 3, 2)
     with pytest.raises(InputError, match=r"layer1.weight: is \[4, 3\]; expected \[3, f_out\]"):
-        FloatModel(Model.GCN, good.weights[:1] * 2, good.biases[:1] * 2, (0.0, 0.0))
+        FloatModel.uniform(Model.GCN, good.weights[:1] * 2, good.biases[:1] * 2, (0.0, 0.0))
     with pytest.raises(InputError, match="2 weights, 1 biases, 2 eps"):
-        FloatModel(Model.GCN, good.weights, good.biases[:1], good.eps)
+        FloatModel.uniform(Model.GCN, good.weights, good.biases[:1], good.eps)
     with pytest.raises(InputError, match=r"layer0.bias: is \[2\]; expected \[3\]"):
-        FloatModel(Model.GCN, good.weights, good.biases[::-1], good.eps)
+        FloatModel.uniform(Model.GCN, good.weights, good.biases[::-1], good.eps)
     with pytest.raises(InputError, match="layer0: has a number that is not finite"):
-        FloatModel(Model.GCN, good.weights, good.biases, (float("nan"), 0.0))
+        FloatModel.uniform(Model.GCN, good.weights, good.biases, (float("nan"), 0.0))
     with pytest.raises(InputError, match="graph karate, features: there are 34; expected 4"):
         good.forward(KARATE)

@@ -45,7 +45,8 @@ def test_a_layer_is_the_formula_on_corner_graphs(corner: str, model: Model, acti
     layer = random_layer(rng, 5, 3, activation, *members(model))
     problem = whole(features, layer, graph, model)
     (result,) = infer(problem)
-    combined, results = layer_by_hand(pairs, features, layer, problem.scale_source, problem.scale_destination)
+    topology = problem.topologies[0]
+    combined, results = layer_by_hand(pairs, features, layer, topology.source, topology.destination)
     assert result.combined.tolist() == combined
     assert result.results.tolist() == results
 
@@ -64,7 +65,8 @@ def test_a_layer_is_the_formula_on_any_graph(data: st.DataObject) -> None:
     features = rng.integers(-32768, 32768, (nodes, layer.f_in)).astype(np.int16)
     problem = whole(features, layer, graph, model)
     (result,) = infer(problem)
-    combined, results = layer_by_hand(pairs, features, layer, problem.scale_source, problem.scale_destination)
+    topology = problem.topologies[0]
+    combined, results = layer_by_hand(pairs, features, layer, topology.source, topology.destination)
     assert result.combined.tolist() == combined
     assert result.results.tolist() == results
 
@@ -196,7 +198,7 @@ def test_layers_feed_each_other() -> None:
     problem = layered(Activation.RELU, Activation.NONE)
     first, second = infer(problem)
     alone = replace(problem.model, layers=problem.model.layers[1:], fractions=problem.model.fractions[1:])
-    (again,) = infer(replace(problem, features=first.results, model=alone))
+    (again,) = infer(problem_of(problem.graph, first.results, alone))
     assert (again.results == second.results).all()
 
 
@@ -205,11 +207,11 @@ def test_the_neural_chip_stands_between_layers() -> None:
     problem = layered(Activation.DNP, Activation.DNP, ends={0: halves})
     first, second = infer(problem)
     alone = replace(problem.model, layers=problem.model.layers[:1], fractions=problem.model.fractions[:1], ends={})
-    (bare,) = infer(replace(problem, model=alone))
+    (bare,) = infer(problem_of(problem.graph, problem.features, alone))
     assert (first.results == halves(bare.results)).all()
     assert (first.results != bare.results).any()
     alone = replace(alone, layers=problem.model.layers[1:])
-    (again,) = infer(replace(problem, features=first.results, model=alone))
+    (again,) = infer(problem_of(problem.graph, first.results, alone))
     assert (again.results == second.results).all()
     for ends, activation, message in (
         ({}, Activation.DNP, "layer 0: ends with 0 biases and DNP; expected 2 biases"),
@@ -225,7 +227,7 @@ def test_a_problem_checks_its_parts() -> None:
     with pytest.raises(InputError, match="features: are int16"):
         replace(problem, features=np.zeros((3, 3), dtype=np.int16))
     with pytest.raises(InputError, match="scales: there are 2"):
-        replace(problem, scale_source=scales_of([1, 1]))
+        replace(problem.topologies[0], source=scales_of([1, 1]))
     narrow = QuantisedLayer(np.ones((3, 1), np.int16), np.zeros(1, np.int32), 0, 0)
     with pytest.raises(InputError, match="layer 1: takes 3 features; expected the 2"):
         replace(problem.model, layers=(problem.model.layers[0], narrow), fractions=problem.model.fractions * 2)

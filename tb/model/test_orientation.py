@@ -81,7 +81,9 @@ def squares() -> tuple[FloatModel, str]:
 def test_square_matrices_are_tried_on_known_labels(tmp_path: Path) -> None:
     network, dataset = squares()
     assert hints_of_weights(network, load(dataset)) == []
-    turned = replace(network, weights=tuple(weight.T.copy() for weight in network.weights))
+    turned = FloatModel.uniform(
+        network.model, [weight.T.copy() for weight in network.weights], network.biases, network.eps
+    )
     (line,) = hints_of_weights(turned, load(dataset))
     assert line.startswith("layer0.weight, layer1.weight: probably transposed; their transposes predict ")
     write_weights(tmp_path / "w.npz", turned)
@@ -93,9 +95,9 @@ def test_square_matrices_are_tried_on_known_labels(tmp_path: Path) -> None:
 
 
 def test_a_network_of_few_results_and_one_that_overflows_are_told_apart() -> None:
-    few = FloatModel(Model.GCN, (np.ones((34, 1)),), (np.zeros(1),), (0.0,))
+    few = FloatModel.uniform(Model.GCN, (np.ones((34, 1)),), (np.zeros(1),), (0.0,))
     assert hints_of_weights(few, KARATE) == ["layer0.weight: gives 1 results a node, but karate has 2 classes"]
-    huge = FloatModel(Model.GCN, (np.full((34, 34), 1e300),) * 2, (np.zeros(34),) * 2, (0.0,) * 2)
+    huge = FloatModel.uniform(Model.GCN, (np.full((34, 34), 1e300),) * 2, (np.zeros(34),) * 2, (0.0,) * 2)
     assert hints_of_weights(huge, KARATE) == []
 
 

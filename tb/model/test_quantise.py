@@ -1,5 +1,6 @@
 import os
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ from contracts import Activation, Model
 from contracts.dnp.config import ProcessorConfig
 from contracts.errors import InputError
 from golden.datasets import load
+from golden.model.calibration import Calibration, fraction_of
 from golden.model.float_model import FloatModel
+from golden.model.loss import losses
 from golden.model.network import infer
-from golden.model.quantise import Agreement, compare, fraction_of, quantise
+from golden.model.quantise import Agreement, compare, quantise
 from golden.model.training import Training, train
 from tb.model.test_float_model import KARATE, network
 
@@ -31,7 +34,7 @@ def test_a_fraction_is_the_largest_that_fits(peak: float, limit: int) -> None:
 @pytest.mark.parametrize("model", list(Model))
 def test_results_are_those_in_floating_point_and_use_the_bits(model: Model, headroom: int) -> None:
     floating = network(model, 34, 8, 6, 4, eps=-0.3 if model == Model.GIN else 0.0, seed=2)
-    problem = quantise(floating, KARATE, headroom=headroom)
+    problem = quantise(floating, KARATE, calibration=Calibration(headroom=headroom))
     limit = 32767 >> headroom
     for (combined, result), (real_combined, real_result), fractions in zip(
         infer(problem), floating.forward(KARATE), problem.model.fractions, strict=True
@@ -59,7 +62,7 @@ def test_shifts_follow_from_the_fractions() -> None:
 
 def test_a_large_bias_takes_fraction_bits_from_the_combined_rows() -> None:
     base = network(Model.GIN, 34, 4)
-    heavy = FloatModel(Model.GIN, base.weights, (base.biases[0] + 3,), base.eps)
+    heavy = FloatModel.uniform(Model.GIN, base.weights, (base.biases[0] + 3,), base.eps)
     problem = quantise(heavy, KARATE)
     (result,) = infer(problem)
     real = heavy.forward(KARATE)[0][1]
@@ -70,7 +73,7 @@ def test_a_large_bias_takes_fraction_bits_from_the_combined_rows() -> None:
 @pytest.mark.parametrize("model", list(Model))
 def test_a_layer_without_bias_uses_all_its_bits(model: Model) -> None:
     floating = network(model, 34, 8, 4, seed=2)
-    floating = replace(floating, biases=tuple(0 * bias for bias in floating.biases))
+    floating = floating.changed(bias=[0 * bias for bias in floating.biases])
     exact = infer(quantise(floating, KARATE))
     assert all(np.abs(rows).max() > 32767 / 4 - 1 for layer in exact for rows in layer)
 
@@ -89,15 +92,15 @@ def test_sparse_features_stay_sparse_without_zeros() -> None:
 
 
 def test_results_for_the_neural_chip_have_12_fraction_bits() -> None:
-    floating = replace(network(Model.GCN, 34, 8, 4), activation="tanh")
+    floating = network(Model.GCN, 34, 8, 4).changed(activation=["tanh", None])
     problem = quantise(floating, KARATE)
     first, end = problem.model.layers[0], problem.model.ends[0]
     assert first.activation == Activation.DNP
     np.testing.assert_allclose(np.ldexp(first.neural_biases, -12), floating.biases[0], atol=2.0**-13)
     np.testing.assert_array_equal(end.biases, first.neural_biases)
     alone = replace(problem.model, layers=(first,), fractions=problem.model.fractions[:1], ends={})
-    (result,) = infer(replace(problem, model=alone))
-    bare = replace(floating, weights=floating.weights[:1], biases=(np.zeros(8),), eps=(0.0,))
+    (result,) = infer(replace(problem, model=alone, topologies=problem.topologies[:1]))
+    bare = FloatModel.uniform(Model.GCN, floating.weights[:1], (np.zeros(8),), (0.0,))
     np.testing.assert_allclose(np.ldexp(result.results, -12), bare.forward(KARATE)[0][1], atol=2e-3)
 
 
@@ -115,22 +118,22 @@ def test_a_table_ends_layers_that_are_not_relu(name: str, error: float) -> None:
 
 
 def test_a_layer_too_wide_for_the_neural_chip_is_refused() -> None:
-    wide = replace(network(Model.GCN, 34, 300, 4), activation="tanh")
+    wide = network(Model.GCN, 34, 300, 4).changed(activation=["tanh", None])
     with pytest.raises(InputError, match="layer 0, neural chip: there are 300 biases; expected 1 to 255"):
         quantise(wide, KARATE)
 
 
 def test_a_network_of_zeros_is_quantised() -> None:
-    zeros = FloatModel(Model.GCN, (np.zeros((34, 2)),), (np.zeros(2),), (0.0,))
+    zeros = FloatModel.uniform(Model.GCN, (np.zeros((34, 2)),), (np.zeros(2),), (0.0,))
     assert not infer(quantise(zeros, KARATE))[0].results.any()
 
 
 def test_magnitudes_too_far_apart_are_refused() -> None:
     base = network(Model.GIN, 34, 2)
     with pytest.raises(InputError, match=r"layer 0: largest magnitudes are too far apart: .*; rescale the biases to"):
-        quantise(FloatModel(Model.GIN, base.weights, (np.full(2, 1e12),), base.eps), KARATE)
+        quantise(FloatModel.uniform(Model.GIN, base.weights, (np.full(2, 1e12),), base.eps), KARATE)
     with pytest.raises(InputError, match=r"features 1.0e\+00, weights 2.3e-200, .*; rescale the weights to about 1"):
-        quantise(FloatModel(Model.GIN, (base.weights[0] * 1e-200,), base.biases, base.eps), KARATE)
+        quantise(FloatModel.uniform(Model.GIN, (base.weights[0] * 1e-200,), base.biases, base.eps), KARATE)
 
 
 def test_features_too_small_to_be_scaled_are_to_be_rescaled() -> None:
@@ -141,7 +144,7 @@ def test_features_too_small_to_be_scaled_are_to_be_rescaled() -> None:
 
 def test_sums_that_overflow_are_refused_without_a_warning() -> None:
     base = network(Model.GCN, 34, 8, 2)
-    huge = replace(base, weights=tuple(weight * 1e300 for weight in base.weights))
+    huge = base.changed(weight=[weight * 1e300 for weight in base.weights])
     with pytest.raises(InputError, match="a sum overflows; expected smaller weights or features"):
         quantise(huge, KARATE)
     with pytest.raises(InputError, match="layer 1: has results that overflow; expected smaller weights or features"):
@@ -150,11 +153,55 @@ def test_sums_that_overflow_are_refused_without_a_warning() -> None:
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [({"headroom": 9}, "headroom: is 9")],
+    [
+        ({"headroom": 9}, "headroom: is 9; expected 0..8"),
+        ({"bits": 12}, "bits: is 12; expected 8 or 16"),
+        ({"percentile": 101}, "percentile: is 101; expected 50..100"),
+        ({"percentile": float("nan")}, "percentile: is nan"),
+    ],
 )
-def test_settings_out_of_range_are_refused(change: dict[str, object], message: str) -> None:
+def test_settings_out_of_range_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        quantise(network(Model.GCN, 34, 2), KARATE, **change)  # type: ignore[arg-type]
+        Calibration(**change)
+
+
+@pytest.mark.parametrize("model", list(Model))
+def test_values_of_8_bits_have_8_bits(model: Model) -> None:
+    floating = network(model, 34, 16, 5)
+    problem = quantise(floating, KARATE, calibration=Calibration(bits=8))
+    assert np.abs(problem.features.data).max() <= 127
+    assert all(64 <= np.abs(layer.weights).max() <= 127 for layer in problem.model.layers)
+    first, last = infer(problem)
+    assert 16 <= np.abs(first.results).max() <= 64
+    assert np.abs(last.results).max() > 1 << 12
+    assert compare(floating, problem).agreement > 0.8
+
+
+def test_a_percentile_leaves_out_the_largest_values() -> None:
+    rows = np.zeros((34, 100), np.float32)
+    rows[:, :50] = np.linspace(0.5, 1, 34 * 50).reshape(34, 50)
+    rows[3, 7] = 1000
+    graph = replace(KARATE, features=rows)
+    floating = network(Model.GCN, 100, 4)
+    whole, cut = quantise(floating, graph), quantise(floating, graph, calibration=Calibration(percentile=99))
+    assert (whole.model.feature_fraction, cut.model.feature_fraction) == (5, 15)
+    assert cut.features[3, 7] == 32767
+    assert np.median(cut.features[:, :50]) > 20000
+
+
+def test_the_layer_that_loses_is_found() -> None:
+    graph = load("digits")
+    floating = train(graph, Model.GCN, Training(layers=3, epochs=60))
+    problem = quantise(floating, graph)
+    assert max(losses(floating, problem)) < 0.01
+    # Weights of the second layer with three bits.
+    layers, second = list(problem.model.layers), problem.model.layers[1]
+    few = (second.weights.astype(np.int64) >> 13).astype(np.int16)
+    layers[1] = replace(second, weights=few, shift_source=second.shift_source - 13)
+    coarse = replace(problem.model, layers=tuple(layers))
+    lost = losses(floating, replace(problem, model=coarse))
+    assert np.argmax(lost) == 1
+    assert lost[1] > 0.01
 
 
 def test_features_that_the_first_layer_does_not_take_are_refused() -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import cocotb
+import numpy as np
 import pytest
 
 from golden.pe.pe import Layer, Mode, Task, cycles, operations
@@ -59,6 +60,33 @@ async def rows_are_exact(dut: Any, mode: Mode, pace: float) -> None:
 
 
 @cocotb.test()
+@cocotb.parametrize(mode=[Mode.SPARSE, Mode.DENSE], pace=[0.0, 0.4])
+async def digits_are_exact(dut: Any, mode: Mode, pace: float) -> None:
+    """Three rows of digits for each task, each of them at a granule, whatever the factor; then rounded rows again."""
+    _, maker, ports = await begin(dut, idle=pace, stall=pace)
+    for f_out in widths(maker.config):
+        for digits in (True, False):
+            layer = maker.layer(mode, f_out, digits=digits)
+            await ports.load(layer)
+            await run(ports, layer, maker.tasks(layer, 6, 4 * maker.elements))
+
+
+@cocotb.test()
+async def digits_reach_their_extremes(dut: Any) -> None:
+    """Take sums of the largest magnitudes, the smallest negative one, and digits whose bits are all set."""
+    _, maker, ports = await begin(dut)
+    layer = maker.layer(Mode.DENSE, maker.config.max_out, digits=True)
+    low, high = -(1 << 15), (1 << 15) - 1
+    layer.weights[:] = np.resize(np.array([low, high, -1, 1, 0, 1 << 14], np.int16), layer.weights.shape)
+    await ports.load(layer)
+    tasks = [maker.dense(layer, zeros=0.0) for _ in range(5)]
+    for task, value in zip(tasks, (low, high, -1, 1, 0), strict=True):
+        for beat in task.beats:
+            beat.data[:] = value
+    await run(ports, layer, tasks)
+
+
+@cocotb.test()
 @cocotb.parametrize(idle=[0.0, 0.8], stall=[0.0, 0.8])
 async def biases_and_activation_are_exact(dut: Any, idle: float, stall: float) -> None:
     """Biases count only where the settings say so, and negative results become 0 only then."""
@@ -105,6 +133,8 @@ async def sums_reach_their_extremes(dut: Any, mode: Mode) -> None:
         if mode == Mode.SPARSE
         else maker.dense(layer, zeros=0.0)
         if mode == Mode.DENSE
+        else maker.digits(layer, 8)
+        if mode == Mode.DIGITS
         else maker.gather(layer, [SELF] + [NEIGHBOUR] * 20)
         for _ in range(4)
     ]
@@ -153,7 +183,7 @@ async def every_cycle_is_accounted_for(dut: Any, mode: Mode) -> None:
     bench, maker, ports = await begin(dut)
     config = maker.config
     for f_out in widths(config):
-        layer = maker.layer(mode, f_out)
+        layer = maker.layer(mode, f_out, digits=mode != Mode.GATHER and bool(bench.random.getrandbits(1)))
         await ports.load(layer)
         tasks = maker.tasks(layer, 12, bench.random.choice((1, 2 * config.elements)))
         assert await run(ports, layer, tasks) == 1 + cycles(tasks, layer, config.lanes, config.banks)

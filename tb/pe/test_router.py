@@ -28,7 +28,8 @@ def beats(bench: Bench, length: int) -> list[dict[str, int]]:
         {
             "data": bench.random.getrandbits(width),
             "mask": bench.random.getrandbits(4),
-            "coefficient": bench.random.randrange(3),
+            "scalar": bench.random.getrandbits(16),
+            "high": bench.random.getrandbits(1),
             "first": int(n == 0),
             "last": int(n == length - 1),
             "address": bench.random.getrandbits(CONFIG.beat_address_width),

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from golden.image_format import row_bytes
 from golden.pe.pe import Beat, Layer, Mode, RowBeat, Task, row_beats
-from hw.pe.formats import Coefficient, PEConfig
+from hw.pe.formats import PEConfig
 from sim.harness.bench import Bench
 from sim.harness.codec import Codec
 
@@ -41,7 +42,14 @@ class Maker:
         return np.where(self.np.random(shape) < 0.05, extreme, drawn).astype(np.int16)
 
     def layer(
-        self, mode: Mode, f_out: int, f_in: int | None = None, *, relu: bool = False, bias: bool = False
+        self,
+        mode: Mode,
+        f_out: int,
+        f_in: int | None = None,
+        *,
+        relu: bool = False,
+        bias: bool = False,
+        digits: bool = False,
     ) -> Layer:
         """Return a layer whose results spread over the range and past it."""
         chunks = 1 << (-(-f_out // self.config.lanes) - 1).bit_length()
@@ -49,7 +57,9 @@ class Maker:
         scale = 30 if bias else 0
         biases = self.np.integers(-(1 << scale), (1 << scale) + 1, f_out).astype(np.int32)
         shift = self.rng.randrange(12, 20) if mode == Mode.GATHER else self.rng.randrange(18, 36)
-        return Layer(mode, self.values(f_in, f_out), biases if bias else 0 * biases, shift, relu)
+        return Layer(
+            mode, self.values(f_in, f_out), biases if bias else 0 * biases, 15 if digits else shift, relu, digits
+        )
 
     def task(self, beats: Sequence[Beat]) -> Task:
         """Return a task of `beats` with a random address and factor."""
@@ -93,6 +103,11 @@ class Maker:
         beats = [Beat(self.values(self.elements), mask, factor) for factor in factors for _ in range(count)]
         return self.task(beats)
 
+    def digits(self, layer: Layer, blocks: int) -> Task:
+        """Return a task of rows of digits, three for each of `blocks`, padded with garbage."""
+        count = 3 * blocks * row_bytes(layer.f_out) * 8 // self.config.data_width
+        return self.task([Beat(self.values(self.elements), self.np.random(self.elements) < 0.5) for _ in range(count)])
+
     def tasks(self, layer: Layer, count: int, longest: int, *, wrong: float = 0.0) -> list[Task]:
         """Return `count` random tasks of up to `longest` elements or rows."""
         made = []
@@ -102,6 +117,8 @@ class Maker:
                 made.append(self.sparse(layer, size, wrong=wrong))
             elif layer.mode == Mode.DENSE:
                 made.append(self.dense(layer, zeros=self.rng.choice((0.0, 0.5, 1.0)), padding=self.rng.randrange(3)))
+            elif layer.mode == Mode.DIGITS:
+                made.append(self.digits(layer, size + 1))
             else:
                 made.append(self.gather(layer, self.rng.choices(FACTORS, k=size + 1)))
         return made
@@ -110,8 +127,7 @@ class Maker:
 #: Factors of combined rows: of the vertex itself, GIN's 256 (1 + eps); of a neighbour; of the upper halves of sums.
 SELF, NEIGHBOUR = -7 * 256 - 3, 256
 HIGH = NEIGHBOUR << 16
-FACTORS = (SELF, NEIGHBOUR, NEIGHBOUR, HIGH, 0)
-_NAMES = {0: "ZERO", SELF: "SELF", NEIGHBOUR: "NEIGHBOUR", HIGH: "NEIGHBOUR_HIGH"}
+FACTORS = (SELF, NEIGHBOUR, NEIGHBOUR, HIGH, 0, 1, -1, (1 << 15) - 1, -(1 << 15), -12_345)
 
 
 class Ports:
@@ -135,22 +151,23 @@ class Ports:
         rng, config = self.bench.random, self.config
         chunks = -(-layer.f_out // config.lanes)
         shift = (chunks - 1).bit_length()
-        gather = layer.mode == Mode.GATHER
+        whole = layer.mode in (Mode.GATHER, Mode.DIGITS)
+        if layer.mode == Mode.DIGITS:
+            chunks = row_bytes(layer.f_out) // 2 // config.lanes
         values = {
             "mode": int(layer.mode),
-            "f_in": rng.getrandbits(17) if gather else layer.f_in,
+            "f_in": rng.getrandbits(17) if whole else layer.f_in,
             "f_out": layer.f_out,
             "last_chunk": chunks - 1,
-            "chunk_shift": rng.randrange(config.max_chunks.bit_length()) if gather else shift,
+            "chunk_shift": rng.randrange(config.max_chunks.bit_length()) if whole else shift,
             "shift": layer.shift,
             "relu": int(layer.relu),
             "bias": int(layer.biases.any()),
-            "self_weight": SELF if gather else rng.randrange(-(1 << 15), 1 << 15),
-            "neighbour_weight": NEIGHBOUR if gather else rng.randrange(-(1 << 15), 1 << 15),
+            "digits": int(layer.digits),
         }
         self.bench.dut.settings.value = self.settings.pack(values)
         width = 16 * config.lanes
-        for chunk in range(0 if gather else chunks):
+        for chunk in range(0 if whole else chunks):
             columns = layer.weights[:, chunk * config.lanes : (chunk + 1) * config.lanes]
             rows = []
             for index, weights in enumerate(columns):
@@ -171,12 +188,15 @@ class Ports:
             first = number == 0
             gather = layer.mode == Mode.GATHER
             scale = task.exponent << 16 | task.mantissa
+            high = gather and not -(1 << 15) <= beat.factor < 1 << 15
+            scalar = beat.factor >> 16 * high if gather else rng.randrange(-(1 << 15), 1 << 15)
             mask = int.from_bytes(np.packbits(beat.mask, bitorder="little").tobytes(), "little")
             payloads.append(
                 {
                     "data": int.from_bytes(beat.data.astype("<i2").tobytes(), "little"),
                     "mask": mask,
-                    "coefficient": getattr(Coefficient, _NAMES[beat.factor]).value if gather else rng.randrange(3),
+                    "scalar": scalar,
+                    "high": int(high) if gather else rng.getrandbits(1),
                     "first": int(first),
                     "last": int(number == len(task.beats) - 1),
                     "address": task.address if first else rng.getrandbits(self.config.beat_address_width),

@@ -12,7 +12,7 @@ from scipy import sparse
 from contracts import Model, Opcode, RegionKind
 from contracts.dnp.config import ProcessorConfig
 from contracts.errors import InputError
-from contracts.weights import WeightRoom
+from contracts.weights import Traffic, WeightRoom
 from golden.community.image import build_community_image, build_community_images, tiles_of
 from golden.community.tiles import Room
 from golden.graph import Graph
@@ -125,15 +125,53 @@ def test_blocks_of_columns_cover_a_layer(width: int, blocks: int) -> None:
     ],
 )
 def test_blocks_are_as_wide_as_the_memory_allows(room: WeightRoom, shape: tuple[int, int], blocks: list[int]) -> None:
-    assert [len(block) for block in room.blocks(*shape)] == blocks
+    found = room.blocks(*shape)
+    assert [len(block) for block in found.columns] == blocks
+    assert found.rows == [range(shape[0])]
 
 
-def test_too_many_features_for_a_single_granule_are_refused() -> None:
-    with pytest.raises(InputError, match="layer: has 2049 input features; expected at most 2048"):
-        WeightRoom(16, 2048, 64).blocks(2049, 7)
-    # Two chunks of eight.
-    with pytest.raises(InputError, match="layer: has 2049 input features; expected at most 2048"):
-        WeightRoom(8, 4096, 16).blocks(2049, 16)
+@pytest.mark.parametrize(
+    ("room", "shape", "columns", "rows"),
+    [
+        (WeightRoom(16, 2048, 64), (3703, 16), [16], [2048, 1655]),
+        (WeightRoom(16, 2048, 64), (2049, 7), [7], [2048, 1]),
+        (WeightRoom(8, 4096, 16), (3703, 40), [16, 16, 8], [2048, 1655]),
+        (WeightRoom(8, 4096, 16), (65536, 16), [16], [2048] * 32),
+        # Digits hold the sums of 8,191 features.
+        (WeightRoom(16, 1 << 15, 64), (65536, 16), [16], [8160] * 8 + [256]),
+        # Rows of blocks begin at lines.
+        (WeightRoom(16, 100, 64), (101, 16), [16], [96, 5]),
+    ],
+)
+def test_features_without_room_go_in_blocks_of_rows(
+    room: WeightRoom, shape: tuple[int, int], columns: list[int], rows: list[int]
+) -> None:
+    found = room.blocks(*shape)
+    assert [len(block) for block in found.columns] == columns
+    assert [len(block) for block in found.rows] == rows
+
+
+def test_blocks_are_those_that_move_the_fewest_bytes() -> None:
+    """Few features are read again for narrow blocks; many are not, and sums of blocks of rows are kept instead."""
+    room, shape = WeightRoom(16, 2048, 64), (1433, 64)
+    few, many = room.blocks(*shape, Traffic(100, 1)), room.blocks(*shape, Traffic(4000, 1))
+    assert (len(few.columns), len(few.rows)) == (4, 1)
+    # Digits of three blocks have 2304 bytes to write and to read.
+    assert (len(many.columns), len(many.rows)) == (1, 3)
+    assert Traffic(4000, 1).of(64, 64, 3) == 4000 + 2304
+    for again in (0, 700, 800, 5000):
+        cost = {width: Traffic(again, 1).of(64, width, -(-1433 * width // 32768)) for width in (16, 32, 64)}
+        found = room.blocks(*shape, Traffic(again, 1))
+        assert Traffic(again, 1).of(64, len(found.columns[0]), len(found.rows)) == min(cost.values())
+
+
+def test_too_many_features_are_refused() -> None:
+    # Digits of a vertex have 13 bits of granules between them: 2,730 blocks of 32 features.
+    with pytest.raises(InputError, match="layer: has 200000 input features; expected at most 87360"):
+        WeightRoom(16, 32, 64).blocks(200_000, 7)
+    # No line of features has room.
+    with pytest.raises(InputError, match="layer: has 33 input features; expected at most 16"):
+        WeightRoom(8, 32, 16).blocks(33, 16)
 
 
 def test_results_that_stay_on_the_chip_have_no_region() -> None:

@@ -11,6 +11,7 @@ from contracts import COMMANDS, EDGE_WEIGHTED, PACKET_HEADER, VALUE_BITS, Opcode
 from contracts.errors import InputError
 from golden.datasets import load
 from golden.graph import Graph
+from golden.ring.by_graphs import graphs_apart
 from golden.ring.placement import Placement
 from golden.ring.traffic import plan, traffic
 from sim.harness import ROOT
@@ -138,3 +139,23 @@ def test_hubs_and_sizes_that_do_not_fit_are_refused() -> None:
             Placement.ranges(8, 2, hubs)
     with pytest.raises(InputError, match="boundary table, row 2: is 9; expected 40"):
         traffic(random_graph(1), Placement.ranges(9, 2))
+
+
+@pytest.mark.parametrize("chiplets", [1, 3, 16])
+def test_small_graphs_stay_whole_and_need_no_traffic(chiplets: int) -> None:
+    graph = load("synthetic:molecules,graphs=20")
+    position, placement = graphs_apart(graph, chiplets)
+    moved = graph.relabelled(position)
+    assert np.array_equal(placement.owners(moved.edges), placement.owners(moved.destinations))
+    graph_of = np.asarray(moved.graph_of)
+    members = np.flatnonzero(graph_of >= 0)
+    assert np.array_equal(placement.owners(members), placement.owners(graph_of[members]))
+    sizes = np.diff(placement.boundaries)
+    assert sizes.sum() == graph.nodes
+    assert sizes.max() - sizes.min() <= 2 * np.bincount(graph_of[members]).max()
+
+
+def test_more_chiplets_than_small_graphs_leave_some_empty() -> None:
+    graph = load("synthetic:molecules,graphs=3")
+    _, placement = graphs_apart(graph, 8)
+    assert np.count_nonzero(np.diff(placement.boundaries)) <= 3

@@ -1,0 +1,133 @@
+"""Images of a session: graph after graph on one chiplet, whose memory keeps what they share.
+
+Header, commands and the regions that differ lie in front; the host writes them for every graph. Regions that all images
+share, weights above all, lie behind them and are written once. Working space comes last and is never written by the
+host.
+"""
+
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from contracts import COMMANDS, HEADER, LINE_BYTES, REGION, RegionKind
+from golden.image_format import Command, Image, Region
+from golden.program.program import packed
+
+__all__ = ["Session", "session"]
+
+#: What a region is: its kind, its layer, and how many of both come before it.
+_Name = tuple[RegionKind, int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Session:
+    """Images of a chiplet for the graphs of a session.
+
+    Attributes
+    ----------
+    images
+        One a graph; what they share lies in the same place.
+    fronts
+        Bytes from the start of each image that are its own.
+    behind
+        Bytes behind the longest front that all images share.
+    """
+
+    images: Sequence[Image]
+    fronts: Sequence[int]
+    behind: int
+
+    def writes(self, number: int) -> bytes:
+        """Return what the host writes, from the start of the memory on, before it starts the graph of this number."""
+        data = self.images[number].data
+        return data[: self.fronts[number]] if number else data
+
+    def written(self, number: int) -> int:
+        """Return how many bytes the host has to write for a graph: with the first one also what stays."""
+        return self.fronts[number] + (0 if number else self.behind)
+
+
+def session(images: Sequence[Image]) -> Session:
+    """Arrange images of one chiplet, at least one, so that what they share stays in memory.
+
+    Parameters
+    ----------
+    images
+        As `golden.program.program.Program.image` makes them, one for each graph.
+    """
+    named = [_named(image) for image in images]
+    own = [{name for name in found if found[name] in image.written} for image, found in zip(images, named, strict=True)]
+    shared = [name for name in named[0] if all(name in each for each in own) and _same(name, images, named)]
+    fronts = []
+    for image, found, written in zip(images, named, own, strict=True):
+        lines = sum(image.regions[found[name]].lines for name in written - set(shared))
+        fronts.append(_begin(image) + lines)
+    room = max(fronts)
+    arranged = [
+        _arranged(image, found, shared, written, room) for image, found, written in zip(images, named, own, strict=True)
+    ]
+    behind = sum(images[0].regions[named[0][name]].lines for name in shared)
+    return Session(arranged, [lines * LINE_BYTES for lines in fronts], behind * LINE_BYTES)
+
+
+def _named(image: Image) -> dict[_Name, int]:
+    """Return the place of every region in the region table."""
+    seen: Counter[tuple[RegionKind, int]] = Counter()
+    names: dict[_Name, int] = {}
+    for number, region in enumerate(image.regions):
+        kind = (region.kind, region.layer)
+        names[*kind, seen[kind]] = number
+        seen[kind] += 1
+    return names
+
+
+def _contents(image: Image, region: Region) -> bytes:
+    return image.data[region.address : region.address + region.lines * LINE_BYTES]
+
+
+def _same(name: _Name, images: Sequence[Image], named: Sequence[dict[_Name, int]]) -> bool:
+    """Return whether a region has the same contents in all images."""
+    first = _contents(images[0], images[0].regions[named[0][name]])
+    return all(
+        _contents(image, image.regions[found[name]]) == first for image, found in zip(images, named, strict=True)
+    )
+
+
+def _begin(image: Image) -> int:
+    """Return the line behind the command list."""
+    return image.header["command_list"] + image.header["commands"]
+
+
+def _arranged(image: Image, named: dict[_Name, int], shared: Sequence[_Name], written: set[_Name], room: int) -> Image:
+    """Return an image with its own regions in the first `room` lines, then the shared ones, then working space."""
+    own = [name for name in named if name in written and name not in shared]
+    rest = [name for name in named if name not in written]
+    lines, line = dict[int, int](), _begin(image)
+    for names, first in ((own, line), (shared, room), (rest, None)):
+        line = line if first is None else first
+        for name in names:
+            lines[named[name]] = line
+            line += image.regions[named[name]].lines
+    regions = tuple(replace(region, line=lines[number]) for number, region in enumerate(image.regions))
+    moved = dict(zip(image.regions, regions, strict=True))
+    commands = tuple(_moved(command, moved) for command in image.commands)
+    data = bytearray(line * LINE_BYTES)
+    for old, new in moved.items():
+        data[new.address : new.address + new.lines * LINE_BYTES] = _contents(image, old)
+    table = b"".join(packed(REGION, region.values(), f"region {n}") for n, region in enumerate(regions))
+    at = image.header["region_table"] * LINE_BYTES
+    data[at : at + len(table)] = table
+    for number, command in enumerate(commands):
+        at = (image.header["command_list"] + number) * LINE_BYTES
+        data[at : at + LINE_BYTES] = packed(COMMANDS[command.opcode], command.values(), f"command {number}")
+    header = {**image.header, "lines": line, "checksum": zlib.crc32(data[LINE_BYTES:])}
+    data[:LINE_BYTES] = packed(HEADER, header, "header")
+    return replace(image, data=bytes(data), header=header, regions=regions, commands=commands)
+
+
+def _moved(command: Command, moved: dict[Region, Region]) -> Command:
+    """Return a command whose operands refer to regions where they are now."""
+    references = {name: (moved[region], line) for name, (region, line) in command.references.items()}
+    fields = {name: region.line + line for name, (region, line) in references.items()}
+    return Command(command.opcode, {**command.fields, **fields}, references)
