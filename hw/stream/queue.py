@@ -118,8 +118,6 @@ class Queue(wiring.Component):
         m.d.sync += [
             write.addr.eq(Mux(put, _next(write.addr, rows), write.addr)),
             read.addr.eq(Mux(move, _next(read.addr, rows), read.addr)),
-            # A word is never read while it is written: the two addresses are equal only in an empty or a full memory.
-            Assert(~(put & move & (write.addr == read.addr)), "a word is read while it is written"),
         ]
         with m.If(put & ~move):
             m.d.sync += [kept.eq(kept + 1), some.eq(1), room.eq(kept != rows - 1)]
@@ -129,6 +127,16 @@ class Queue(wiring.Component):
             m.d.sync += self.o.valid.eq(1)
         with m.Elif(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
+        # The addresses are equal only while the memory is empty or full, so no word is read while it is written.
+        ahead = Mux(write.addr < read.addr, write.addr + rows - read.addr, write.addr - read.addr)
+        m.d.sync += [
+            Assert(~(put & move & (write.addr == read.addr)), "a word is read while it is written"),
+            Assert((write.addr < rows) & (read.addr < rows), "an address is in the memory"),
+            Assert(
+                Mux(ahead == 0, (kept == 0) | (kept == rows), kept == ahead), "all words between the addresses are kept"
+            ),
+            Assert((some == (kept != 0)) & (room == (kept != rows)), "the flags agree with the number of words"),
+        ]
 
 
 def _next(address: Signal, rows: int) -> Value:
