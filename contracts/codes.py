@@ -127,10 +127,12 @@ class RegionKind(_Documented):
     SHARED_EDGES = 24, "u32 x edges: source VIDs of those edges, ascending in each row, all of this chiplet"
     TILES = (
         25,
-        "of every tile, each from a line on: u32 x (vertices + 1) offsets and u32 x edges with positions as sources, "
+        "of every tile, each from a line on: u32 x (located + 1) offsets and u32 x edges with positions as sources, "
         "Scale x vertices s_dst, and for each distance of combined rows u32 x positions places",
     )
     DIGITS = 26, "i16 rows x vertices: working space for the digits of a layer that is combined in blocks of features"
+    OWN = 27, "i16 rows x vertices: working space for the own rows of a rooted layer"
+    SCALE_OWN = 28, "Scale x vertices: factors of own rows"
 
 
 class PacketKind(_Documented):

@@ -98,9 +98,9 @@ SPARSE_ENTRY = Layout(
 
 EDGE_WEIGHTED = _padded(
     "WeightedEdge",
-    "Room for models with a weight per edge (R18): such an EDGES region has rows of 8 bytes. No block reads it yet.",
+    "Edge of a graph with a weight per edge (R18): its EDGES region has rows of 8 bytes.",
     64,
-    [_u("vid", 32, "vertex at the other end"), Field("weight", 16, "Q0.15", signed=True)],
+    [_u("vid", 32, "vertex at the other end"), Field("weight", 16, "at the fraction of the self weight", signed=True)],
 )
 
 _COMMAND_HEAD = (
@@ -172,16 +172,34 @@ COMMANDS: dict[Opcode, Layout] = {
             *_GRAPH,
             _u("shift", 6, "second rounding point: right shift before the exponent of s_dst is added"),
             Field("activation", 2, "what happens to a result", enum=Activation),
+            _u(
+                "attention",
+                4,
+                "0: none; else rows count by their scores, a vertex's own row 2^-attention times, over their sum",
+            ),
             _u("f_out", 16, "features of a row"),
-            Field("self_weight", 16, "factor of the vertex's own row: 1, or 256 * (1 + eps) for GIN", signed=True),
-            Field("neighbour_weight", 16, "factor of its neighbours' rows: 1, or 256 for GIN", signed=True),
-            _line("scales", "s_dst"),
+            Field(
+                "self_weight",
+                16,
+                "factor of the vertex's own row: 1, or 256 * (1 + eps) for GIN; with attention of scores from 0 on",
+                signed=True,
+            ),
+            Field(
+                "neighbour_weight",
+                16,
+                "factor of its neighbours' rows: 1, or 256 for GIN; with attention of negative scores",
+                signed=True,
+            ),
+            _line("scales", "s_dst; unused with attention"),
             _line("combined", "combined rows of VIDs first_source and up"),
             _line("results", "where the rows go"),
             _u("first_source", 32, "VID of the first combined row"),
             _u("sources", 32, "number of combined rows: no VID may reach first_source + sources"),
             _u("partials", 32, "the last so many of them are partial sums' halves, low and high in turn"),
             *_COLUMNS,
+            _u("rooted", 1, "1: vertices' own rows come from `own`, with self_weight * 2^(exponent of s_dst)"),
+            _line("own", "if rooted, own row of the first vertex, at the distance of combined rows"),
+            _u("weighted", 1, "1: edges are weighted, and a weight is the factor of its neighbour's row"),
         ],
     ),
     Opcode.LOCATE: _command(
@@ -223,12 +241,21 @@ COMMANDS: dict[Opcode, Layout] = {
             _line("scales_source", "s_src"),
             _line("scales_destination", "s_dst"),
             _line("results", "where the rows go"),
-            _u("partials", 32, "reserved for hub sums that exceed the chip, written as 0: no block reads it"),
-            _u("combined", 1, "1: features are combined rows, row 0 that of VID 0; nothing is combined"),
+            _line(
+                "own",
+                "if rooted, row 0 of the own rows, at the distance of combined rows; the first vertex has `first_row`",
+            ),
+            _u(
+                "combined",
+                1,
+                "1: features are combined rows, row 0 that of VID 0; nothing is combined; what is summed may be the "
+                "first of more vertices that were located",
+            ),
             _u("read_inside", 1, "1: features are dense rows in the row memory, from this line of it on"),
             _u("write_inside", 1, "1: results go to the row memory, from this line of it on"),
             *_COLUMNS,
-            _u("reserved0", 4, "written as 0"),
+            _u("rooted", 1, "1: vertices' own rows come from `own`, with self_weight * 2^(exponent of s_dst)"),
+            _u("reserved0", 3, "written as 0"),
             _u("first_partial", 32, "VID of the first partial sum's low halves; its high halves have the next VID"),
             _u(
                 "positions",
@@ -261,6 +288,7 @@ COMMANDS: dict[Opcode, Layout] = {
             _u("partials", 32, "so many VIDs behind those of the graph stand for partial sums' halves"),
             _line("needed", "where the sorted VIDs of other chiplets go that are among the sources"),
             _u("tiles", 8, "chiplets of the ring"),
+            _u("weighted", 1, "1: edges are weighted"),
         ],
     ),
     Opcode.REDUCE: _command(

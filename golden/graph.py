@@ -199,6 +199,13 @@ class Graph:
         """int64, VIDs of the graph vertices of a batch, ascending; empty for one graph."""
         return np.flatnonzero(self.graph_of == -1) if self.graph_of is not None else np.zeros(0, dtype=np.int64)
 
+    def small_graphs(self, vertices: npt.ArrayLike) -> IntArray:
+        """int64, VIDs of some graph vertices and of the nodes of their small graphs, ascending."""
+        chosen = np.zeros(self.nodes, dtype=np.bool_)
+        chosen[np.asarray(vertices)] = True
+        inside = chosen if self.graph_of is None else chosen | ((self.graph_of >= 0) & chosen[self.graph_of])
+        return np.flatnonzero(inside)
+
     @cached_property
     def answers(self) -> IntArray:
         """int64, VIDs whose results are asked for, ascending: graph vertices of a batch, else all nodes."""
@@ -209,6 +216,17 @@ class Graph:
         """``scipy.sparse.csr_array`` int64 [nodes, nodes] of ones: row destination, column source."""
         ones = np.ones(self.edge_count, dtype=np.int64)
         return sparse.csr_array((ones, self.edges, self.offsets), shape=(self.nodes, self.nodes))
+
+    @cached_property
+    def weighted_adjacency(self) -> Any:
+        """``csr_array`` float64 [nodes, nodes] as `adjacency`, with the weights of the edges, if they have some."""
+        weights = np.ones(self.edge_count) if self.edge_weight is None else self.edge_weight.astype(np.float64)
+        return sparse.csr_array((weights, self.edges, self.offsets), shape=(self.nodes, self.nodes))
+
+    @property
+    def unweighted(self) -> "Graph":
+        """The graph with edges that count once; itself if they do."""
+        return self if self.edge_weight is None else replace(self, edge_weight=None)
 
     @cached_property
     def symmetric(self) -> bool:

@@ -23,5 +23,5 @@ def build_image(problem: Problem, weight_room: WeightRoom | None = None) -> Imag
     InputError
         If it would be larger than 2^32 lines.
     """
-    owned = by_topology(problem, Owned.whole)
+    owned = by_topology(problem, lambda each: Owned.whole(each.graph))
     return chiplet_image(problem, owned, [range(problem.graph.nodes)], weight_room=weight_room)

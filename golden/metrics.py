@@ -39,7 +39,8 @@ class Bound:
 def useful_operations(problem: Problem, results: Sequence[LayerResult]) -> int:
     """Multiply-accumulates with a non-zero feature, and additions of the aggregation, over all layers.
 
-    For every layer: (non-zeros of its input + non-zeros of A + I) times its output features.
+    For every layer: (non-zeros of its input + non-zeros of A + I) times its output features; the non-zeros of its
+    input twice if it has a root weight.
 
     Parameters
     ----------
@@ -52,7 +53,7 @@ def useful_operations(problem: Problem, results: Sequence[LayerResult]) -> int:
     for layer, topology, result in zip(problem.model.layers, problem.topologies, results, strict=True):
         members = topology.graph.edge_count + problem.graph.nodes
         nonzero = rows.nnz if sparse.issparse(rows) else int(np.count_nonzero(rows))
-        total += (nonzero + members) * layer.f_out
+        total += (nonzero * (1 + (layer.root is not None)) + members) * layer.f_out
         rows = result.results
     return total
 
@@ -60,8 +61,8 @@ def useful_operations(problem: Problem, results: Sequence[LayerResult]) -> int:
 def compulsory_bytes(problem: Problem) -> Bound:
     """Return the bytes through the memory port if all intermediate data stay on the chip.
 
-    Sparse features count 4 bytes an entry and 4 an offset, dense ones 2 a value; VIDs 4; edges and offsets once for
-    all layers that sum the same; weights and results 2 a value without padding; biases 4.
+    Sparse features count 4 bytes an entry and 4 an offset, dense ones 2 a value; VIDs 4, weights of edges 2; edges
+    and offsets once for all layers that sum the same; weights and results 2 a value without padding; biases 4.
     """
     graph, model = problem.graph, problem.model
     if problem.sparse:
@@ -71,7 +72,9 @@ def compulsory_bytes(problem: Problem) -> Bound:
     graphs = dict.fromkeys(topology.graph for topology in problem.topologies)
     read = [each for each in graphs if each is graph or each.edge_count]
     edges = sum(each.edge_count + each.nodes + 1 for each in read) * _WORD_BYTES
-    weights = sum(layer.weights.size * _VALUE_BYTES + layer.f_out * _WORD_BYTES for layer in model.layers)
+    edges += sum(each.edge_count for each in read if each.edge_weight is not None) * _VALUE_BYTES
+    matrices = sum(layer.weights.size * (1 + (layer.root is not None)) for layer in model.layers)
+    weights = matrices * _VALUE_BYTES + sum(layer.f_out for layer in model.layers) * _WORD_BYTES
     return Bound(features + edges + weights, graph.nodes * model.layers[-1].f_out * _VALUE_BYTES)
 
 

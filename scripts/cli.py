@@ -133,6 +133,9 @@ def run(
     clock: Annotated[
         float | None, typer.Option(help="Clock in MHz, for graphs a second of a session.", min=0.001)
     ] = None,
+    edge_weights: Annotated[
+        bool, typer.Option("--edge-weights/--no-edge-weights", help="Use weights of edges, or count every edge once.")
+    ] = True,
 ) -> None:
     """Run an inference in RTL and compare it bit by bit with the golden model.
 
@@ -146,7 +149,7 @@ def run(
     sampling = sampled.Sampling(batch, sampled.parse_fan_out(fanout), order, batches) if batch else None
     request = flow.Request(
         dataset, model, config, chiplets, placement, layers, hidden, seed, activation, model_file, rtl, out, head,
-        sampling, Choice(threshold, step, halving, c_max), Calibration(percentile, bits), session, clock,
+        sampling, Choice(threshold, step, halving, c_max), Calibration(percentile, bits), session, clock, edge_weights,
     )  # fmt: skip
     _finish(flow.run(request).bit_exact is not False)
 
@@ -159,7 +162,13 @@ def import_model(
     out: Annotated[Path, typer.Option("-o", "--out", help="Archive for `atoll run --model-file`.")] = Path("net.npz"),
     activation: Annotated[str, typer.Option(help="Between layers: relu, sigmoid, tanh or elu.")] = "relu",
     act_first: Annotated[bool, typer.Option("--act-first", help="The activation is before the BatchNorm.")] = False,
-    aggr: Annotated[str, typer.Option(help="Of SAGEConv: mean, sum or max.")] = "mean",
+    aggr: Annotated[
+        str | None,
+        typer.Option(
+            help="mean, sum or max.  [default: mean of SAGEConv, sum of GraphConv]",
+            show_default=False,
+        ),
+    ] = None,
     self_loops: Annotated[
         bool, typer.Option("--self-loops", help="It was trained on add_self_loops(edge_index)[0].")
     ] = False,
@@ -171,6 +180,14 @@ def import_model(
         bool, typer.Option("--plain-last/--no-plain-last", help="Perceptrons in GINConv end without activation.")
     ] = True,
     norm_eps: Annotated[float, typer.Option(help="Of BatchNorm.", min=0)] = 1e-5,
+    pool: Annotated[
+        str | None,
+        typer.Option(
+            help="Mean or sum of every small graph's rows behind the last convolution.  [default: neither]",
+            show_default=False,
+        ),
+    ] = None,
+    plain_pool: Annotated[bool, typer.Option("--plain-pool", help="No activation is before the pooling.")] = False,
     order: Annotated[
         str, typer.Option(help="Modules in the order of forward(), with commas.  [default: by names and widths]")
     ] = "",
@@ -184,7 +201,9 @@ def import_model(
     from scripts.flows import importing as flow
 
     names = tuple(name.strip() for name in order.split(",")) if order else ()
-    options = Options(activation, act_first, aggr, heads, negative_slope, norm_eps, plain_last, self_loops, names)
+    options = Options(
+        activation, act_first, aggr, heads, negative_slope, norm_eps, plain_last, self_loops, pool, plain_pool, names
+    )
     refused = flow.import_network(model, options, out)
     for error in refused:
         print(f"atoll: {error}", file=sys.stderr)
@@ -383,8 +402,8 @@ def bench(
 ) -> None:
     """Run a benchmark.
 
-    One of ring, islands, community, machine, latency, cache-2050, cache-rates, dnp-rates, dnp-scaling, dnp-learning,
-    dnp-gates. A table goes to the screen, JSON and a plot to disk.
+    One of ring, islands, community, machine, portfolio, stream, latency, cache-2050, cache-rates, dnp-rates,
+    dnp-scaling, dnp-learning, dnp-gates. A table goes to the screen, JSON and a plot to disk.
     """
     from scripts.bench import catalogue
     from scripts.flows.outputs import checked_folder

@@ -6,14 +6,26 @@ import numpy as np
 from scipy import sparse
 
 from contracts import Model
+from contracts.attention import Heads
 from contracts.dnp.config import ProcessorConfig
 from golden.graph import Graph
 from golden.model.activation import RELU
-from golden.model.float_model import FloatModel
+from golden.model.float_model import FloatLayer, FloatModel
+from golden.model.heads import attention_layer, behind, merged
 from golden.model.network import Problem
 from golden.model.quantise import quantise
 
-__all__ = ["CORNERS", "DIRECTED", "corner_graph", "directed_graph", "random_graph", "random_problem"]
+__all__ = [
+    "CORNERS",
+    "DIRECTED",
+    "attention_network",
+    "attention_problem",
+    "corner_graph",
+    "directed_graph",
+    "random_graph",
+    "random_problem",
+    "rooted_problem",
+]
 
 #: Corner graphs by name: number of nodes and undirected edges as the user might give them.
 CORNERS: dict[str, tuple[int, list[tuple[int, int]]]] = {
@@ -100,3 +112,55 @@ def random_problem(
     weights = tuple(random.normal(size=shape) / np.sqrt(shape[0]) for shape in shapes)
     biases = tuple(random.normal(size=shape[1]) for shape in shapes)
     return quantise(FloatModel.uniform(model, weights, biases, eps, activation), graph, core=core)
+
+
+def attention_problem(
+    graph: Graph, shapes: Sequence[tuple[int, int]], seed: int, *, slope: float = 0.2, spread: float = 1.0
+) -> Problem:
+    """Quantised `attention_network`."""
+    return quantise(attention_network(graph, shapes, seed, slope=slope, spread=spread), graph)
+
+
+def attention_network(
+    graph: Graph, shapes: Sequence[tuple[int, int]], seed: int, *, slope: float = 0.2, spread: float = 1.0
+) -> FloatModel:
+    """Network of attention layers with random weights; a dense layer takes the mean of the last heads.
+
+    Parameters
+    ----------
+    shapes
+        Heads and channels of its layers of attention.
+    slope
+        Of the LeakyReLU on scores.
+    spread
+        How far scores are apart.
+    """
+    random = np.random.default_rng(seed)
+    layers: list[FloatLayer] = []
+    heads, width = None, graph.feature_count
+    for shape in shapes:
+        outputs = shape[0] * shape[1]
+        weight = random.normal(size=(width, outputs)) / np.sqrt(width)
+        source, destination = (random.normal(size=shape) * spread / np.sqrt(shape[1]) for _ in range(2))
+        layer = attention_layer(weight, source, destination, random.normal(size=outputs), slope, RELU)
+        layers.append(behind(heads, layer) if heads else layer)
+        heads, width = Heads(*shape), outputs
+    assert heads
+    layers.append(merged(heads, random.normal(size=heads.channels), mean=True))
+    return FloatModel(tuple(layers))
+
+
+def rooted_problem(graph: Graph, model: Model, widths: Sequence[int], seed: int) -> Problem:
+    """Quantised network with random weights whose layers have root weights beside a mean (SAGE) or sum (GIN).
+
+    Parameters
+    ----------
+    widths
+        Output features of its layers.
+    """
+    random, layers = np.random.default_rng(seed), []
+    for number, (f_in, f_out) in enumerate(zip([graph.feature_count, *widths], widths, strict=False)):
+        weight, root = random.normal(size=(2, f_in, f_out)) / np.sqrt(f_in)
+        behind = RELU if number + 1 < len(widths) else None
+        layers.append(FloatLayer(weight, random.normal(size=f_out), model, -1.0, activation=behind, root=root))
+    return quantise(FloatModel(tuple(layers)), graph)

@@ -159,6 +159,10 @@ class BatchImage:
         model = problem.model
         if model.model != Model.SAGE:
             raise InputError("model", f"is {model.model.name.lower()}", "sage for mini-batches")
+        for number, each in enumerate(model.layers):
+            if each.root is not None or each.self_weight != 1:
+                what = "has a root weight" if each.root is not None else "takes the mean without the node itself"
+                raise InputError(f"layer {number}", what, "the mean over a node and its samples for mini-batches")
         if len(plan.fan_out) != len(model.layers):
             raise InputError(
                 "fan-out", f"of {len(plan.fan_out)} hops", f"{len(model.layers)}, the layers of the network"

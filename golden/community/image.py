@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from contracts import LINE_BYTES, ROW_BYTES, Opcode
+from contracts.errors import InputError
 from contracts.weights import WeightRoom
 from golden.community.plan import Kind
 from golden.community.tiles import Room, Subgraph, parted
@@ -131,6 +132,7 @@ def _image(
 ) -> Image:  # fmt: skip
     """Return the image of a chiplet, in tiles if its vertices do not fit or edges between them have no reverse."""
     graph = problem.graph
+    _check(problem)
     called = np.arange(graph.nodes) if names is None else names
     subgraphs = {own: Subgraph(graph.name, own.first, own.untiled, own.sources, graph.nodes, called) for own in owned}
     how_located = (room, search.schedule, search.limits)
@@ -141,6 +143,17 @@ def _image(
     pieces = [part[first : first + step] for part in parts for first in range(0, max(1, len(part)), step)]
     tiles = {own: parted(each, *how_located) for own, each in subgraphs.items()}
     return chiplet_image(problem, owned, pieces, search=search, tiles=tiles, weight_room=weight_room)
+
+
+def _check(problem: Problem) -> None:
+    """Refuse a layer that shares no sums: every edge has a factor of its own."""
+    for number, (layer, topology) in enumerate(zip(problem.model.layers, problem.topologies, strict=True)):
+        if layer.attention:
+            raise InputError(f"layer {number}", "computes attention", "a configuration with gather PEs, as `default`")
+        if topology.weighted:
+            what = "have weights, which community PEs do not take"
+            expected = "--no-edge-weights to let every edge count once"
+            raise InputError(f"graph {problem.graph.name}, edges", what, expected)
 
 
 def _search(schedule: Schedule | None, limits: Limits | None, kind: Kind) -> Search:
@@ -190,6 +203,6 @@ def build_community_image(
         If the schedule cannot end, or the image would be larger than 2^32 lines; if a
         vertex with its neighbours does not fit into `room`.
     """
-    search, owned = _search(schedule, limits, kind), by_topology(problem, Owned.whole)
+    search, owned = _search(schedule, limits, kind), by_topology(problem, lambda each: Owned.whole(each.graph))
     parts, lines = [range(problem.graph.nodes)], 0 if in_stages else row_lines
     return _image(problem, owned, parts, search, room, names, weight_room, in_stages=in_stages, row_lines=lines)

@@ -12,7 +12,7 @@ from contracts.scale import Scales
 from golden.community.plan import Operations, Scheme, Task, columns_of, plan
 from golden.graph import BoolArray
 from golden.locator.record import Record
-from golden.model.layer import Int16Array, QuantisedLayer
+from golden.model.layer import Int16Array, OwnRows, QuantisedLayer, own_weights
 from golden.model.rounding import requantise
 
 __all__ = ["Aggregation", "Int64Array", "aggregate_records", "execute", "finish", "operations_of"]
@@ -27,7 +27,7 @@ class Aggregation:
     Attributes
     ----------
     sums
-        int64 [nodes, f_out], every node's sum over itself and its neighbours, each counted once.
+        int64 [nodes, f_out], every node's sum over its neighbours, and itself unless rooted, each counted once.
     results
         int16 [nodes, f_out], after the second rounding point.
     operations
@@ -77,7 +77,9 @@ def operations_of(columns: Sequence[int], tasks: Sequence[Task]) -> Operations:
     )
 
 
-def finish(sums: Int64Array, combined: Int16Array, scales: Scales, layer: QuantisedLayer) -> Int16Array:
+def finish(
+    sums: Int64Array, combined: Int16Array, scales: Scales, layer: QuantisedLayer, root: OwnRows | None = None
+) -> Int16Array:
     """Weigh sums, in which the node itself counts like a neighbour, and requantise them at the second rounding point.
 
     Parameters
@@ -90,12 +92,18 @@ def finish(sums: Int64Array, combined: Int16Array, scales: Scales, layer: Quanti
         s_dst of the nodes.
     layer
         Parameters.
+    root
+        Own rows of the nodes, which then do not count in the sums.
 
     Returns
     -------
     int16 [n, f_out].
     """
-    weighed = layer.neighbour_weight * sums + (layer.self_weight - layer.neighbour_weight) * combined.astype(np.int64)
+    if root is None:
+        own = (layer.self_weight - layer.neighbour_weight) * combined.astype(np.int64)
+    else:
+        own = own_weights(layer.self_weight, root) * root.rows.astype(np.int64)
+    weighed = layer.neighbour_weight * sums + own
     bias = np.zeros_like(layer.biases) if layer.activation == Activation.DNP else layer.biases
     result = requantise(weighed, scales.mantissa[:, None], scales.exponent[:, None], layer.shift_destination, bias)
     return np.maximum(result, np.int16(0)) if layer.activation == Activation.RELU else result
@@ -108,6 +116,7 @@ def aggregate_records(
     layer: QuantisedLayer,
     scheme: Scheme,
     summed: BoolArray | None = None,
+    root: OwnRows | None = None,
 ) -> Aggregation:
     """Aggregate a layer by its records.
 
@@ -125,6 +134,8 @@ def aggregate_records(
         Scheme of shared sums.
     summed
         As for `columns_of`; sums and results of other vertices mean nothing.
+    root
+        Own rows, if the layer is rooted.
 
     Raises
     ------
@@ -137,9 +148,10 @@ def aggregate_records(
         if not record.hub_edges and not (record.part == 0 and record.last_part):
             raise InputError("record", f"of {record.nodes.size} nodes comes in parts", "communities in one part")
         vids = np.concatenate([record.nodes, record.hubs])
-        columns = columns_of(record, summed)
+        columns = columns_of(record, summed, rooted=root is not None)
         tasks = plan(columns, scheme)
-        sums[vids] += execute(tasks, combined[vids].astype(np.int64), vids.size)
+        vectors = combined[vids].astype(np.int64)
+        sums[vids] += execute(tasks, 0 * vectors if root is not None and vids.size == 1 else vectors, vids.size)
         operations += operations_of(columns, tasks)
         partials += record.hubs.size + record.hub_edges
-    return Aggregation(sums, finish(sums, combined, scales, layer), operations, partials)
+    return Aggregation(sums, finish(sums, combined, scales, layer, root), operations, partials)

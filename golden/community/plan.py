@@ -127,7 +127,7 @@ class Operations:
         return 1 - self.net / self.baseline if self.baseline else 0.0
 
 
-def columns_of(record: Record, summed: BoolArray | None = None) -> list[int]:
+def columns_of(record: Record, summed: BoolArray | None = None, *, rooted: bool = False) -> list[int]:
     """Return the columns of a record: integers whose bit r is the entry of row r.
 
     Parameters
@@ -136,12 +136,18 @@ def columns_of(record: Record, summed: BoolArray | None = None) -> list[int]:
         Whole: part 0 of a community, or any of a hub.
     summed
         bool [VIDs], vertices whose sums are wanted: others have no rows, only columns. Default: all.
+    rooted
+        Leave out the diagonal: own rows are no neighbours' rows. A record of one row keeps it, so that its row has a
+        sum; its vector is 0.
     """
     nodes, vids = record.nodes.size, np.concatenate([record.nodes, record.hubs])
     weights = np.array([1 << row for row in range(vids.size)], dtype=object)
     wanted = np.ones(vids.size, dtype=np.bool_) if summed is None else summed[vids]
-    columns = [int(weights[row].sum()) if row.any() else 0 for row in record.bitmap & wanted]
-    turned = record.bitmap[:, nodes:].T & wanted[:nodes]
+    bitmap = record.bitmap
+    if rooted and vids.size > 1:
+        bitmap = bitmap & ~np.eye(*bitmap.shape, dtype=np.bool_)
+    columns = [int(weights[row].sum()) if row.any() else 0 for row in bitmap & wanted]
+    turned = bitmap[:, nodes:].T & wanted[:nodes]
     return columns + [int(weights[:nodes][row].sum()) if row.any() else 0 for row in turned]
 
 

@@ -7,13 +7,26 @@ from typing import NamedTuple
 from contracts import Model
 from contracts.errors import InputError, unknown
 from golden.graph import Graph
-from golden.importing.convert import RefusalsError, convert
-from golden.importing.layers import AGGREGATIONS, HEADS, GATConv, GCNConv, GINConv, Layer, Norm, Options, SAGEConv
+from golden.importing.convert import Converted, RefusalsError, convert
+from golden.importing.layers import (
+    AGGREGATIONS,
+    HEADS,
+    POOLS,
+    GATConv,
+    GCNConv,
+    GINConv,
+    Layer,
+    Norm,
+    Options,
+    Pool,
+    SAGEConv,
+)
 from golden.importing.order import layers_of
+from golden.importing.pooling import pooled
 from golden.importing.recognise import recognise
 from golden.importing.state_dict import is_state_dict, read_state_dict
 from golden.model.activation import FUNCTIONS
-from golden.model.float_model import FloatModel
+from golden.model.float_model import FloatModel, Reach
 from golden.model.weights import read_weights
 
 __all__ = ["Imported", "UserNetwork", "import_model", "read_network"]
@@ -37,7 +50,7 @@ class Imported:
     layers: tuple[Layer, ...]
     options: Options
 
-    def network(self) -> FloatModel:
+    def converted(self) -> Converted:
         """Return it as one that the machine computes.
 
         Raises
@@ -55,12 +68,14 @@ class Imported:
             settings.append(f"{', '.join(activations)} between layers")
         if any(isinstance(operation, GCNConv) for operation in operations):
             settings.append("GCNConv with normalisation and self loops")
-        if any(isinstance(operation, SAGEConv) for operation in operations):
-            settings.append(f"SAGEConv with aggr={self.options.aggregation!r}")
+        kinds = {type(operation): operation.aggregation for operation in operations if isinstance(operation, SAGEConv)}
+        settings += [f"{kind.__name__} with aggr={aggregation!r}" for kind, aggregation in kinds.items()]
         if any(isinstance(operation, SAGEConv | GINConv) for operation in operations):
             settings.append(f"edges with{'' if self.options.self_loops else 'out'} self loops")
         if any(isinstance(operation, GATConv) for operation in operations):
             settings.append(f"GATConv with negative_slope={self.options.negative_slope:g}")
+        if self.options.pool is not None:
+            settings.append(f"{'no ' if self.options.plain_pool else ''}activation before the pooling")
         return ", ".join(settings)
 
 
@@ -101,14 +116,15 @@ def import_model(path: str, options: Options | None = None) -> Imported:
         ("activation", options.activation, tuple(FUNCTIONS)),
         ("aggr", options.aggregation, AGGREGATIONS),
         ("heads", options.heads, HEADS),
+        ("pool", options.pool, POOLS),
     ):
-        if value not in known:
+        if value is not None and value not in known:
             raise unknown(f"--{option}", value, known)
     state = read_state_dict(path)
     found, refused = recognise(path, state.arrays, options)
     if refused:
         raise RefusalsError(refused)
-    layers = layers_of(path, found, state.in_order, options)
+    layers = pooled(path, layers_of(path, found, state.in_order, options), options)
     _check_options(options, _parts(layers))
     return Imported(path, layers, options)
 
@@ -130,21 +146,30 @@ def read_network(path: str, model: Model | None, graph: Graph) -> UserNetwork:
     InputError
         If the network cannot be read or converted, or is another model than the user asked for.
     """
-    if not is_state_dict(path):
-        return UserNetwork(read_weights(path, model, graph), [])
-    imported = import_model(path)
-    network = imported.network()
-    if model is not None and network.model != model:
-        raise InputError(path, f"is {network.model.name.lower()}", f"{model.name.lower()}, as asked for")
-    return UserNetwork(network, [f"{path}: taken for granted: {imported.assumptions()}"])
+    notes = []
+    if is_state_dict(path):
+        imported = import_model(path)
+        network = imported.converted().network
+        if model is not None and network.model != model:
+            raise InputError(path, f"is {network.model.name.lower()}", f"{model.name.lower()}, as asked for")
+        notes.append(f"{path}: taken for granted: {imported.assumptions()}")
+    else:
+        network = read_weights(path, model, graph)
+    if graph.graph_of is not None and all(layer.reach != Reach.MEMBERS for layer in network.layers):
+        what = f"gives a result for each node, and {graph.name} is a batch of small graphs"
+        raise InputError(path, what, "a network that reads out graphs: atoll import --pool mean or sum")
+    return UserNetwork(network, notes)
 
 
+#: What a user calls a part that has another name here.
+_SHOWN: Mapping[type, str] = {Norm: "BatchNorm", Pool: "pooling (--pool)"}
 #: Options that do something only beside a layer of some kind.
 _NEEDS: Mapping[str, tuple[str, tuple[type, ...]]] = {
     "aggregation": ("--aggr", (SAGEConv,)),
     "heads": ("--heads", (GATConv,)),
     "negative_slope": ("--negative-slope", (GATConv,)),
     "plain_last": ("--no-plain-last", (GINConv,)),
+    "plain_pool": ("--plain-pool", (Pool,)),
     "self_loops": ("--self-loops", (SAGEConv, GINConv)),
     "act_first": ("--act-first", (Norm,)),
     "norm_eps": ("--norm-eps", (Norm,)),
@@ -156,7 +181,7 @@ def _check_options(options: Options, parts: Sequence[object]) -> None:
     changed = {field.name for field in fields(Options) if getattr(options, field.name) != field.default}
     for name, (option, kinds) in _NEEDS.items():
         if name in changed and not any(isinstance(part, kinds) for part in parts):
-            needed = " or ".join("BatchNorm" if kind is Norm else kind.__name__ for kind in kinds)
+            needed = " or ".join(_SHOWN.get(kind, kind.__name__) for kind in kinds)
             raise InputError(option, f"does nothing without a {needed}", "a network that has one, or no such option")
 
 

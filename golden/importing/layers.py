@@ -1,4 +1,4 @@
-"""Layers of PyTorch Geometric as parts: what each has, whether or not the machine computes it today.
+"""Layers of PyTorch Geometric as parts: what each has, whether or not the machine computes it.
 
 Matrices are [f_in, f_out], the transposes of those in a state dict.
 """
@@ -13,22 +13,28 @@ from golden.model.float_model import FloatArray
 __all__ = [
     "AGGREGATIONS",
     "HEADS",
+    "POOLS",
+    "Convolution",
     "GATConv",
     "GCNConv",
     "GINConv",
+    "GraphConv",
     "Layer",
     "Linear",
     "Norm",
     "Operation",
     "Options",
+    "Pool",
     "SAGEConv",
     "Stage",
 ]
 
-#: What `SAGEConv` may do with the rows of the neighbours.
+#: What `SAGEConv` and `GraphConv` may do with the rows of the neighbours.
 AGGREGATIONS = ("mean", "sum", "max")
 #: What `GATConv` may do with its heads.
 HEADS = ("concat", "mean")
+#: How the rows of a small graph may become one: `global_mean_pool` and `global_add_pool`.
+POOLS = ("mean", "sum")
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ class Options:
     act_first
         Whether the activation comes before the normalisation behind a layer.
     aggregation
-        Of `SAGEConv`: one of `AGGREGATIONS`.
+        Of `SAGEConv` and `GraphConv`: one of `AGGREGATIONS`; None: the mean of the one, the sum of the other.
     heads
         Of a last `GATConv` without bias, whose arrays do not show it: one of `HEADS`.
     negative_slope
@@ -53,18 +59,24 @@ class Options:
         Whether a perceptron in `GINConv` ends without activation.
     self_loops
         Whether the network was trained on ``add_self_loops(edge_index)[0]``.
+    pool
+        How the rows of every small graph become one, behind the last convolution: one of `POOLS`, or None.
+    plain_pool
+        Whether no activation stands before that.
     order
         Names of all modules in the order of ``forward``; empty: as names and widths show it.
     """
 
     activation: str = RELU
     act_first: bool = False
-    aggregation: str = "mean"
+    aggregation: str | None = None
     heads: str = "concat"
     negative_slope: float = 0.2
     norm_eps: float = 1e-5
     plain_last: bool = True
     self_loops: bool = False
+    pool: str | None = None
+    plain_pool: bool = False
     order: tuple[str, ...] = ()
 
 
@@ -146,6 +158,11 @@ class SAGEConv:
 
 
 @dataclass(frozen=True, eq=False)
+class GraphConv(SAGEConv):
+    """The same with a matrix for the node always, and edge weights."""
+
+
+@dataclass(frozen=True, eq=False)
 class GINConv:
     """Perceptron on the sum of the neighbours' rows and (1 + eps) times the node's."""
 
@@ -212,7 +229,26 @@ class GATConv:
         return self.heads > 1 and self.bias is None and self.residual is None
 
 
-Operation = Linear | GCNConv | SAGEConv | GINConv | GATConv
+@dataclass(frozen=True)
+class Pool:
+    """Mean or sum of the rows of every small graph in a batch: one of `POOLS`, and the number of features."""
+
+    kind: str
+    width: int
+
+    @property
+    def f_in(self) -> int:
+        """Features that enter."""
+        return self.width
+
+    @property
+    def f_out(self) -> int:
+        """Features that leave."""
+        return self.width
+
+
+Convolution = GCNConv | SAGEConv | GINConv | GATConv
+Operation = Linear | Convolution | Pool
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ from itertools import pairwise, permutations
 
 from contracts.errors import InputError, unknown
 from golden.importing.layers import GATConv, Layer, Linear, Norm, Operation, Options
+from golden.importing.pooling import PLACE
 from golden.importing.recognise import Found
 from golden.model.weights import LAYERS_MAX
 
@@ -43,11 +44,12 @@ def layers_of(path: str, found: Sequence[Found], in_order: bool, options: Option
     operations = [module for module in found if not isinstance(module.part, Norm)]
     norms = [module for module in found if isinstance(module.part, Norm)]
     if not operations:
-        raise InputError(path, "has no layer", "GCNConv, SAGEConv, GINConv, GATConv or Linear")
+        raise InputError(path, "has no layer", "GCNConv, SAGEConv, GraphConv, GINConv, GATConv or Linear")
     if len(found) > LAYERS_MAX:
         raise InputError(path, f"has {len(found)} layers and norms", f"at most {LAYERS_MAX}")
     if options.order:
-        ordered = _as_asked(found, options.order)
+        names = [name for name in options.order if name != PLACE or options.pool is None]
+        ordered = _as_asked(found, names)
     elif len({_stem(module.name) for module in found}) == 1:
         ordered = sorted(found, key=_numbers)
     else:

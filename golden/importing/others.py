@@ -8,7 +8,6 @@ __all__ = ["kind_name", "name_of_other"]
 #: Arrays that a module has, each by the beginning of its name, and what the module is.
 _OTHERS = (
     (("att", "lin_l.weight"), "GATv2Conv, whose scores are not sums of a column of each end"),
-    (("lin_rel.", "lin_root."), "GraphConv"),
     (("lin_key.", "lin_query."), "TransformerConv or ResGatedGraphConv"),
     (("lins.0.weight", "bias"), "ChebConv or TAGConv"),
     (("lin_out.", "lin_root."), "ClusterGCNConv"),

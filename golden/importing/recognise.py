@@ -8,7 +8,17 @@ import numpy as np
 import numpy.typing as npt
 
 from contracts.errors import InputError
-from golden.importing.layers import GATConv, GCNConv, GINConv, Linear, Norm, Operation, Options, SAGEConv
+from golden.importing.layers import (
+    GATConv,
+    GCNConv,
+    GINConv,
+    GraphConv,
+    Linear,
+    Norm,
+    Operation,
+    Options,
+    SAGEConv,
+)
 from golden.importing.others import kind_name, name_of_other
 from golden.importing.perceptron import stages_of
 from golden.model.float_model import FloatArray
@@ -16,7 +26,7 @@ from golden.model.float_model import FloatArray
 __all__ = ["READ", "Found", "linear_of", "norm_of", "recognise"]
 
 #: Modules that are recognised.
-READ = "GCNConv, SAGEConv, GINConv, GATConv, Linear and BatchNorm (docs/models.md)"
+READ = "GCNConv, SAGEConv, GraphConv, GINConv, GATConv, Linear and BatchNorm (docs/models.md)"
 _Arrays = Mapping[str, npt.NDArray[Any]]
 #: Prefix of the arrays of PyTorch Geometric's own BatchNorm.
 _INNER = "module."
@@ -27,8 +37,8 @@ _OWN = {
 }  # fmt: skip
 #: Most modules in each other.
 _DEPTH_MAX = 32
-#: Members of a `SAGEConv`.
-_SAGE = ("lin_l", "lin_r", "lin", "aggr_module")
+#: Members of a `SAGEConv`, and of a `GraphConv`.
+_SAGE, _GRAPH = ("lin_l", "lin_r", "lin", "aggr_module"), ("lin_rel", "lin_root")
 
 
 class Found(NamedTuple):
@@ -143,8 +153,9 @@ def _is_layer(name: str, arrays: _Arrays) -> bool:
     keys = set(arrays)
     if any(key.removeprefix(_INNER) in _OWN for key in keys) or keys <= {"", "lin.weight"}:
         return True
-    if "lin_l.weight" in keys and all(key.partition(".")[0] in _SAGE for key in keys):
-        return True
+    for first, members in (("lin_l", _SAGE), ("lin_rel", _GRAPH)):
+        if f"{first}.weight" in keys and all(key.partition(".")[0] in members for key in keys):
+            return True
     if not name:
         return False
     flat = all(key.count(".") == 1 and not key[0].isdigit() for key in keys)
@@ -160,6 +171,10 @@ def _part(where: str, name: str, arrays: _Arrays, options: Options) -> Operation
         raise InputError(where, f"is {other}", READ)
     if "lin_l.weight" in keys:
         return _sage(where, arrays, options)
+    if {"lin_rel.weight", "lin_root.weight"} <= keys:
+        _only(where, keys, "GraphConv", "lin_rel.weight", "lin_rel.bias", "lin_root.weight")
+        linear, root = _with_root(where, arrays, "lin_rel", "lin_root")
+        return GraphConv(linear, root, options.aggregation or "sum")
     if "eps" in keys and any(key.startswith("nn.") for key in keys):
         return _gin(where, arrays, options)
     if "lin.weight" in keys:
@@ -186,13 +201,19 @@ def _sage(where: str, arrays: _Arrays, options: Options) -> SAGEConv:
     if any(key.startswith("aggr_module.") for key in arrays):
         raise InputError(where, "is a SAGEConv whose aggregation has weights", "aggr='mean' or 'sum'")
     _only(where, set(arrays), "SAGEConv", "lin_l.weight", "lin_l.bias", "lin_r.weight")
-    linear = linear_of(where, arrays, "lin_l.weight", "lin_l.bias")
-    root = None
-    if "lin_r.weight" in arrays:
-        root = linear_of(where, arrays, "lin_r.weight", "").weight
-        if root.shape != linear.weight.shape:
-            raise InputError(f"{where}.lin_r.weight", f"is {list(root.T.shape)}", f"{list(linear.weight.T.shape)}")
-    return SAGEConv(linear, root, options.aggregation)
+    linear, root = _with_root(where, arrays, "lin_l", "lin_r")
+    return SAGEConv(linear, root, options.aggregation or "mean")
+
+
+def _with_root(where: str, arrays: _Arrays, name: str, own: str) -> tuple[Linear, FloatArray | None]:
+    """Return the linear map of the neighbours' rows, and the matrix of the node's own if there is one."""
+    linear = linear_of(where, arrays, f"{name}.weight", f"{name}.bias")
+    if f"{own}.weight" not in arrays:
+        return linear, None
+    root = linear_of(where, arrays, f"{own}.weight", "").weight
+    if root.shape != linear.weight.shape:
+        raise InputError(f"{where}.{own}.weight", f"is {list(root.T.shape)}", f"{list(linear.weight.T.shape)}")
+    return linear, root
 
 
 def _gin(where: str, arrays: _Arrays, options: Options) -> GINConv:

@@ -7,6 +7,7 @@ import numpy as np
 from contracts.communities import ROUNDS_MAX
 from contracts.errors import InputError
 from golden.graph import Graph
+from golden.locator.cover import cover_of
 
 __all__ = ["ANY", "SLOW", "Choice", "Schedule", "falling", "quarter"]
 
@@ -81,11 +82,13 @@ def falling(graph: Graph) -> Schedule:
 
     Rounds with higher thresholds read many edges and find few communities, since hardly any vertex is a hub yet: on
     Cora the rounds from 16 to 8 read 13,000 more edges, without a gain in shared sums. A lower first threshold makes
-    hubs of vertices that have communities: of all where degrees are alike (I1).
+    hubs of vertices that have communities: of all where degrees are alike (I1). Degrees of a directed graph are those
+    of its double cover.
     """
     if not graph.nodes:
         return Schedule(0, False, SLOW.step)
-    return Schedule(int(np.quantile(graph.degrees, _USUAL, method="inverted_cdf")), False, SLOW.step)
+    degrees = cover_of(graph).graph.degrees
+    return Schedule(int(np.quantile(degrees, _USUAL, method="inverted_cdf")), False, SLOW.step)
 
 
 def quarter(graph: Graph, least: int = 5, most: int = 64) -> int:

@@ -10,22 +10,26 @@ import numpy.typing as npt
 from scipy import sparse
 
 from contracts import Model
+from contracts.attention import Heads
 from contracts.errors import InputError
 from golden.graph import BoolArray, Graph, IntArray
 from golden.model.activation import RELU, function_of
-from golden.model.scale import factors
+from golden.model.scale import factors, weighted_factors
 
 __all__ = [
     "FloatArray",
+    "FloatAttention",
     "FloatLayer",
     "FloatModel",
     "Reach",
     "Real",
     "accuracy",
+    "attended",
     "members_of",
     "propagation",
     "reached",
     "spread",
+    "weighted",
 ]
 
 FloatArray = npt.NDArray[np.float64]
@@ -42,9 +46,25 @@ class Reach(Enum):
     MEMBERS = "members"
 
 
+@dataclass(frozen=True)
+class FloatAttention:
+    """Attention of a layer, whose rows have scores in front of their channels; exponents are to the base 2.
+
+    Attributes
+    ----------
+    heads
+        Where scores and channels lie in a row.
+    slope
+        Of the LeakyReLU on scores.
+    """
+
+    heads: Heads
+    slope: float
+
+
 @dataclass(frozen=True, eq=False)
 class FloatLayer:
-    """A layer: act(s_dst * sum of s_src * (H W) + b).
+    """A layer: act(s_dst * sum of s_src * (H W) + H W_root + b).
 
     Attributes
     ----------
@@ -61,6 +81,10 @@ class FloatLayer:
         Whose rows are summed.
     activation
         Behind it: a name of `golden.model.activation.FUNCTIONS`, or None.
+    attention
+        Rows count by their scores, over the sum of this; None: they do not. `golden.model.heads` makes such layers.
+    root
+        float64 [f_in, f_out], for the vertex itself; with eps -1 only. None: there is none.
 
     Raises
     ------
@@ -74,10 +98,14 @@ class FloatLayer:
     eps: float = 0.0
     reach: Reach = Reach.GRAPH
     activation: str | None = None
+    attention: FloatAttention | None = None
+    root: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if self.activation is not None:
             function_of(self.activation)
+        if self.attention and (self.reach != Reach.GRAPH or self.attention.heads.columns != self.f_out):
+            raise InputError("attention", f"is that of {self.attention.heads.columns} columns", f"{self.f_out}")
         if self.weight.ndim != 2 or 0 in self.weight.shape:
             raise InputError("weight", f"is {list(self.weight.shape)}", "[f_in, f_out]")
         if self.bias.shape != (self.f_out,):
@@ -87,6 +115,17 @@ class FloatLayer:
         free = self.reach == Reach.GRAPH and self.model == Model.GIN
         if self.eps and not free and (self.model, self.reach, self.eps) != (Model.SAGE, Reach.GRAPH, -1):
             raise InputError("eps", f"is {self.eps}", "0, or -1 for a mean over the neighbours alone")
+        if self.root is not None:
+            self._check_root(self.root)
+
+    def _check_root(self, root: FloatArray) -> None:
+        if root.shape != self.weight.shape:
+            raise InputError("root", f"is {list(root.shape)}", f"{list(self.weight.shape)}, as weight")
+        if not np.isfinite(root).all():
+            raise InputError("root", "has a number that is not finite", "finite weights")
+        if (self.reach, self.eps) != (Reach.GRAPH, -1):
+            expected = "a sum or mean of the neighbours alone: no self loops, no (1 + eps)"
+            raise InputError("root", "stands beside another weight of the vertex itself", expected)
 
     @property
     def f_in(self) -> int:
@@ -222,8 +261,12 @@ class FloatModel:
             adjacency, source, destination = reached(layer, graph)
             with np.errstate(over="ignore", invalid="ignore"):
                 combined = np.asarray(rows @ layer.weight) * source[:, None]
-                sums = adjacency @ combined + (1 + layer.eps) * combined
-                rows = sums * destination[:, None] + layer.bias
+                if layer.attention:
+                    rows = attended(adjacency, combined, layer.attention) + layer.bias
+                else:
+                    sums = adjacency @ combined + (1 + layer.eps) * combined
+                    own = 0.0 if layer.root is None else np.asarray(rows @ layer.root)
+                    rows = sums * destination[:, None] + own + layer.bias
             if not np.isfinite(rows).all():
                 expected = "smaller weights or features: rescale them"
                 raise InputError(f"layer {number}", "has results that overflow", expected)
@@ -258,17 +301,47 @@ class Real(NamedTuple):
     destination: FloatArray
 
 
+def attended(adjacency: Any, combined: FloatArray, attention: FloatAttention) -> FloatArray:
+    """Return the rows of attention over the neighbours and the vertex itself: float64 [nodes, f_out].
+
+    Parameters
+    ----------
+    adjacency
+        ``csr_array`` [nodes, nodes], without the vertex itself.
+    combined
+        float64 [nodes, f_out], scores in front of channels.
+    attention
+        Of the layer.
+    """
+    nodes, results = combined.shape[0], np.zeros_like(combined)
+    whole = sparse.csr_array(adjacency + sparse.eye_array(nodes, format="csr"))
+    whole.sort_indices()
+    destinations = np.repeat(np.arange(nodes), np.diff(whole.indptr))
+    for head in range(attention.heads.heads if nodes else 0):
+        columns = slice(attention.heads.block(head).start, attention.heads.block(head).stop)
+        rows = combined[:, columns]
+        scores = rows[whole.indices, 0] + rows[destinations, 1]
+        scores = np.where(scores > 0, scores, scores * attention.slope)
+        powers = np.exp2(scores - np.maximum.reduceat(scores, whole.indptr[:-1])[destinations])
+        shares = powers / np.add.reduceat(powers, whole.indptr[:-1])[destinations]
+        results[:, columns] = sparse.csr_array((shares, whole.indices, whole.indptr), shape=whole.shape) @ rows
+    return results
+
+
 def reached(layer: FloatLayer, graph: Graph) -> Real:
     """Return whom a layer sums on a graph.
 
     Raises
     ------
     InputError
-        If it reads out small graphs and the graph has none.
+        If it reads out small graphs and the graph has none, or takes no weights and the graph's edges have some.
     """
     one = np.ones(graph.nodes)
     if layer.reach == Reach.NODE:
         return Real(sparse.csr_array((graph.nodes, graph.nodes)), one, one)
+    if weighted(layer, graph):
+        factor = weighted_factors(graph) if layer.model == Model.GCN else one
+        return Real(graph.weighted_adjacency, factor, factor)
     if layer.reach == Reach.GRAPH:
         return Real(graph.adjacency, *factors(layer.model, graph.degrees, layer.eps))
     members, graphs = members_of(graph)
@@ -281,6 +354,25 @@ def reached(layer: FloatLayer, graph: Graph) -> Real:
     stands = count > 0
     destination[stands] = 1 / count[stands] if layer.model == Model.SAGE else 1
     return Real(inside, source, destination)
+
+
+def weighted(layer: FloatLayer, graph: Graph) -> bool:
+    """Return whether a layer multiplies the rows of a graph by the weights of the edges.
+
+    That is a GCN, or a sum of the neighbours alone, as GraphConv.
+
+    Raises
+    ------
+    InputError
+        If it sums along the edges, they have weights, and its model takes none.
+    """
+    if layer.reach != Reach.GRAPH or graph.edge_weight is None:
+        return False
+    takes = layer.model == Model.GCN or (layer.model == Model.GIN and layer.eps == -1)
+    if layer.attention or not takes:
+        what = f"have weights, which {'attention' if layer.attention else layer.model.name} does not take"
+        raise InputError(f"graph {graph.name}, edges", what, "GCN, or --no-edge-weights to let every edge count once")
+    return True
 
 
 def members_of(graph: Graph) -> tuple[IntArray, IntArray]:

@@ -11,10 +11,29 @@ from contracts import Activation, Model
 from contracts.errors import InputError
 from golden.dnp.layer_end import LayerEnd
 from golden.graph import Graph
-from golden.model.layer import Int16Array, QuantisedLayer, aggregate, check_degrees, combine
+from golden.model.layer import (
+    Int16Array,
+    OwnRows,
+    QuantisedLayer,
+    aggregate,
+    attend,
+    check_degrees,
+    check_root,
+    combine,
+)
 from golden.model.topology import Topology, uniform
 
-__all__ = ["Fractions", "LayerResult", "Problem", "QuantisedModel", "infer", "predictions", "problem_of", "results_of"]
+__all__ = [
+    "Fractions",
+    "LayerResult",
+    "Problem",
+    "QuantisedModel",
+    "infer",
+    "own_rows",
+    "predictions",
+    "problem_of",
+    "results_of",
+]
 
 
 class Fractions(NamedTuple):
@@ -121,7 +140,9 @@ class Problem:
         for layer, topology in zip(self.model.layers, self.topologies, strict=True):
             if topology.graph.nodes != self.graph.nodes:
                 raise InputError("topology", f"has {topology.graph.nodes} nodes", f"the graph's {self.graph.nodes}")
-            check_degrees(topology.graph, layer)
+            check_degrees(topology.graph, layer, topology.weights)
+            if layer.root is not None:
+                check_root(topology.graph, layer, topology.destination)
 
     @property
     def sparse(self) -> bool:
@@ -161,7 +182,7 @@ def infer(problem: Problem) -> list[LayerResult]:
     rows, results = problem.features, []
     for number, (layer, topology) in enumerate(zip(problem.model.layers, problem.topologies, strict=True)):
         combined = combine(rows, layer.weights, topology.source, layer.shift_source)
-        result = results_of(layer, topology, combined)
+        result = results_of(layer, topology, combined, own_rows(layer, topology, rows))
         if number in problem.model.ends:
             result = problem.model.ends[number](result).astype(np.int16)
         results.append(LayerResult(combined, result))
@@ -169,8 +190,20 @@ def infer(problem: Problem) -> list[LayerResult]:
     return results
 
 
-def results_of(layer: QuantisedLayer, topology: Topology, combined: Int16Array) -> Int16Array:
-    """int16 [nodes, f_out], results of a layer's combined rows, behind the second rounding point."""
+def own_rows(layer: QuantisedLayer, topology: Topology, rows: Any) -> OwnRows | None:
+    """Own rows of a rooted layer that takes these rows; None if it is not rooted."""
+    if layer.root is None:
+        return None
+    own = combine(rows, layer.root.weights, topology.own, layer.root.shift)
+    return OwnRows(own, topology.destination.exponent)
+
+
+def results_of(
+    layer: QuantisedLayer, topology: Topology, combined: Int16Array, own: OwnRows | None = None
+) -> Int16Array:
+    """int16 [nodes, f_out], results of a layer's combined and own rows, behind the second rounding point."""
+    if layer.attention:
+        return attend(topology.graph, combined, layer)
     return aggregate(
         topology.graph,
         combined,
@@ -180,6 +213,8 @@ def results_of(layer: QuantisedLayer, topology: Topology, combined: Int16Array) 
         layer.activation,
         layer.self_weight,
         layer.neighbour_weight,
+        own,
+        topology.weights,
     )
 
 

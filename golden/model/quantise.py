@@ -1,7 +1,7 @@
 """Quantisation: int16 tensors with power-of-two scales, chosen so that nothing saturates on the given graph."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,16 +10,26 @@ from scipy import sparse
 from contracts import Activation, Model
 from contracts.dnp.config import ProcessorConfig
 from contracts.errors import InputError
-from contracts.scale import GIN_FRACTION, MANTISSA_FRACTION
+from contracts.scale import GIN_FRACTION, MANTISSA_FRACTION, Scales
 from golden.dnp.layer_end import LayerEnd
 from golden.dnp.network import table_of
 from golden.graph import Graph
 from golden.model.activation import RELU, function_of
+from golden.model.attention import Attention
 from golden.model.calibration import Calibration, fraction_of, integers, magnitudes
 from golden.model.float_model import FloatLayer, FloatModel, Reach, accuracy
-from golden.model.layer import Int16Array, QuantisedLayer, aggregation_sums, combination_sums, combine
+from golden.model.layer import (
+    Int16Array,
+    OwnRows,
+    QuantisedLayer,
+    RootWeights,
+    aggregation_sums,
+    combination_sums,
+    combine,
+)
 from golden.model.network import Fractions, Problem, QuantisedModel, infer, predictions, results_of
 from golden.model.rounding import SHIFT_MAX
+from golden.model.scores import attention_of, averages, raised
 from golden.model.topology import Topology, topologies_of
 
 __all__ = ["DNP_FRACTION", "FULL", "Agreement", "compare", "outline", "quantise"]
@@ -123,15 +133,19 @@ def _quantised(
     calibration, last
         How values are scaled, and whether the layer is the last one.
     """
+    bits = raised(given, rows.values, rows.fraction, calibration.combined_limit)
+    given = replace(given, weight=np.ldexp(given.weight, bits))
     weight_fraction = fraction_of(calibration.peak(given.weight), calibration.given_limit)
     weights, bias = integers(given.weight, weight_fraction, calibration.given_limit), given.bias
-    self_weight, neighbour_weight, extra = _members(given)
+    self_weight, neighbour_weight, extra = _members(given, topology)
 
-    real = combination_sums(rows.values, weights) * topology.source.real()[:, None]
-    peak = float(np.ldexp(calibration.peak(real), -(rows.fraction + weight_fraction)))
-    combined_fraction = min(
-        fraction_of(peak, calibration.combined_limit), rows.fraction + weight_fraction + MANTISSA_FRACTION
-    )
+    combined_fraction = _rows_fraction(rows, weights, weight_fraction, topology.source, calibration)
+    root: tuple[Int16Array, int] | None = None
+    if given.root is not None:
+        root_fraction = fraction_of(calibration.peak(given.root), calibration.given_limit)
+        root = integers(given.root, root_fraction, calibration.given_limit), root_fraction
+        # Own rows are added to sums of combined ones, so both have the same fraction.
+        combined_fraction = min(combined_fraction, _rows_fraction(rows, *root, topology.own, calibration))
     if bias.any():
         largest = fraction_of(_largest(bias), _BIAS_MAX) - MANTISSA_FRACTION - extra
         combined_fraction = min(combined_fraction, largest)
@@ -139,23 +153,57 @@ def _quantised(
     sizes = {rows.name: entering, "weights": _largest(given.weight), "biases": _largest(bias)}
     shift_source = _shift(number, MANTISSA_FRACTION + rows.fraction + weight_fraction - combined_fraction, sizes)
     combined = combine(rows.values, weights, topology.source, shift_source)
+    own: OwnRows | None = None
+    root_weights: RootWeights | None = None
+    if root is not None:
+        sizes["root weights"] = _largest(given.root)
+        shift = _shift(number, MANTISSA_FRACTION + rows.fraction + root[1] - combined_fraction, sizes)
+        root_weights = RootWeights(root[0], shift)
+        own = OwnRows(combine(rows.values, root[0], topology.own, shift), topology.destination.exponent)
 
     sum_fraction = combined_fraction + extra
     biases = np.rint(np.ldexp(bias, sum_fraction + MANTISSA_FRACTION)).astype(np.int32)
-    activation = _activation(given)
+    activation, attention = _activation(given), None
+    if given.attention:
+        attention, self_weight, neighbour_weight = attention_of(
+            number, given.attention, topology.graph, combined, combined_fraction + int(bits[0])
+        )
     result_fraction = DNP_FRACTION
     if activation != Activation.DNP:
-        sums = aggregation_sums(topology.graph, combined, self_weight, neighbour_weight)
-        real = np.ldexp(sums * topology.destination.real()[:, None], -sum_fraction) + bias
+        if attention:
+            real = averages(topology.graph, combined, attention, (self_weight, neighbour_weight))
+        else:
+            sums = aggregation_sums(topology.graph, combined, self_weight, neighbour_weight, own, topology.weights)
+            real = sums * topology.destination.real()[:, None]
+        real = np.ldexp(real, -sum_fraction) + bias
         if activation == Activation.RELU:
             # A negative result becomes 0 whether it saturates or not.
             real = np.maximum(real, 0)
         peak = calibration.peak(real)
         result_fraction = min(fraction_of(peak, calibration.limit(last=last)), sum_fraction + MANTISSA_FRACTION)
     shift_destination = _shift(number, MANTISSA_FRACTION + sum_fraction - result_fraction, sizes)
-    layer = QuantisedLayer(weights, biases, shift_source, shift_destination, activation, self_weight, neighbour_weight)
+    layer = QuantisedLayer(
+        weights,
+        biases,
+        shift_source,
+        shift_destination,
+        activation,
+        self_weight,
+        neighbour_weight,
+        attention,
+        root_weights,
+    )
     fractions = Fractions(weight_fraction, combined_fraction, result_fraction)
-    return layer, fractions, results_of(layer, topology, combined)
+    return layer, fractions, results_of(layer, topology, combined, own)
+
+
+def _rows_fraction(
+    rows: _Rows, weights: Int16Array, weight_fraction: int, scales: Scales, calibration: Calibration
+) -> int:
+    """Most fraction bits with which products of rows and weights, times factors, stay within the limit."""
+    real = combination_sums(rows.values, weights) * scales.real()[:, None]
+    peak = float(np.ldexp(calibration.peak(real), -(rows.fraction + weight_fraction)))
+    return min(fraction_of(peak, calibration.combined_limit), rows.fraction + weight_fraction + MANTISSA_FRACTION)
 
 
 def outline(network: FloatModel, graph: Graph, *, core: ProcessorConfig | None = None) -> Problem:
@@ -176,10 +224,15 @@ def outline(network: FloatModel, graph: Graph, *, core: ProcessorConfig | None =
     _check_features(network, graph)
     layers: list[QuantisedLayer] = []
     ends: dict[int, LayerEnd] = {}
-    for number, given in enumerate(network.layers):
+    topologies = topologies_of(network.layers, graph)
+    for number, (given, topology) in enumerate(zip(network.layers, topologies, strict=True)):
         weights, biases = np.zeros(given.weight.shape, np.int16), np.zeros(given.f_out, np.int32)
-        self_weight, neighbour_weight, _ = _members(given)
-        layer = QuantisedLayer(weights, biases, 0, 0, _activation(given), self_weight, neighbour_weight)
+        self_weight, neighbour_weight, _ = _members(given, topology)
+        attention = Attention(given.attention.heads, (1,) * given.attention.heads.heads) if given.attention else None
+        root = RootWeights(weights, 0) if given.root is not None else None
+        layer = QuantisedLayer(
+            weights, biases, 0, 0, _activation(given), self_weight, neighbour_weight, attention, root
+        )
         if layer.activation == Activation.DNP and given.activation is not None:
             ends[number] = _end(number, layer, given.activation, core or ProcessorConfig())
         layers.append(layer)
@@ -188,7 +241,7 @@ def outline(network: FloatModel, graph: Graph, *, core: ProcessorConfig | None =
         given = graph.features
         features = sparse.csr_array((np.ones(given.nnz, np.int16), given.indices, given.indptr), shape=given.shape)
     model = QuantisedModel(network.model, tuple(layers), 0, (Fractions(0, 0, 0),) * len(layers), ends)
-    return Problem(graph, features, topologies_of(network.layers, graph), model)
+    return Problem(graph, features, topologies, model)
 
 
 def compare(network: FloatModel, problem: Problem) -> Agreement:
@@ -226,8 +279,15 @@ def _end(number: int, layer: QuantisedLayer, activation: str, core: ProcessorCon
         ) from None
 
 
-def _members(layer: FloatLayer) -> tuple[int, int, int]:
-    """Weights of the node and of its neighbours, and the fraction bits they add."""
+def _members(layer: FloatLayer, topology: Topology) -> tuple[int, int, int]:
+    """Weights of the node and of its neighbours, and the fraction bits they add; nothing with attention."""
+    if layer.attention:
+        return 0, 0, 0
+    if topology.weighted:
+        one = 1 << topology.fraction
+        return one if layer.root is not None else round(1 + layer.eps) * one, one, topology.fraction
+    if layer.root is not None:
+        return 1, 1, 0
     if layer.model == Model.GIN and layer.reach == Reach.GRAPH:
         return round((1 + layer.eps) * (1 << GIN_FRACTION)), 1 << GIN_FRACTION, GIN_FRACTION
     return round(1 + layer.eps), 1, 0

@@ -15,6 +15,7 @@ from golden.community.tiles import Tile
 from golden.dnp.layer_end import ROWS
 from golden.graph import Graph, IntArray
 from golden.image_format import Image, row_bytes, scale_words
+from golden.model.layer import Int16Array
 from golden.model.network import Problem, QuantisedModel
 from golden.model.topology import Topology
 from golden.program.features import place_sparse
@@ -24,6 +25,7 @@ from golden.program.layer import (
     Exchange,
     LayerPlan,
     Part,
+    Root,
     Search,
     Shared,
     Sums,
@@ -123,9 +125,9 @@ class Owned:
 _T = TypeVar("_T")
 
 
-def by_topology(problem: Problem, make: Callable[[Graph], _T]) -> list[_T]:
-    """Return what `make` makes of the graph that each layer sums; layers that sum the same share one object."""
-    made = {each: make(each.graph) for each in dict.fromkeys(problem.topologies)}
+def by_topology(problem: Problem, make: Callable[[Topology], _T]) -> list[_T]:
+    """Return what `make` makes of each layer's topology; layers that sum the same share one object."""
+    made = {each: make(each) for each in dict.fromkeys(problem.topologies)}
     return [made[each] for each in problem.topologies]
 
 
@@ -135,6 +137,7 @@ class _Placed:
 
     owned: Owned
     source: Section
+    own: Section | None
     sums: Callable[[int], Sequence[Sums]]
     whole: Sums
     departures: Section | None
@@ -185,9 +188,13 @@ def chiplet_image(
     blocks = blocks_of(layers, weight_room, _traffic(problem))
     distances = sorted({row_bytes(len(block)) for each in blocks for block in each.columns})
 
+    roots = {topology for topology, each in zip(problem.topologies, layers, strict=True) if each.root}
+
     def place(own: Owned, topology: Topology) -> _Placed:
-        cut, located = None if tiles is None else tiles[own], search is not None
-        return _topology(p, topology, own, in_stages=in_stages, located=located, tiles=cut, distances=distances)
+        cut, located, rooted = None if tiles is None else tiles[own], search is not None, topology in roots
+        return _topology(
+            p, topology, own, in_stages=in_stages, located=located, rooted=rooted, tiles=cut, distances=distances
+        )
 
     placed = {first: place(first, problem.topologies[0])}
     given = _features(p, problem, first, parts, placed[first].source, blocks[0].rows, apart=search is not None)
@@ -196,11 +203,13 @@ def chiplet_image(
         if own not in placed:
             placed[own] = _travelling(p, place(own, topology), topology, boundaries)
     # Layers in which rows are combined before any are summed.
-    stages = [in_stages or len(each.rows) > 1 for each in blocks]
-    combined, digits = None, digits_of(p, blocks, first.count)
-    if any(stages):
-        widest = max(len(each.columns[0]) for each, needs in zip(blocks, stages, strict=True) if needs)
+    stages = [in_stages or len(cut.rows) > 1 or each.root is not None for cut, each in zip(blocks, layers, strict=True)]
+    combined, digits, own_rows = None, digits_of(p, blocks, first.count), None
+    widest = max((len(each.columns[0]) for each, needs in zip(blocks, stages, strict=True) if needs), default=0)
+    if widest:
         combined = p.reserve_rows(RegionKind.COMBINED, graph.nodes + max(own.halves for own in owned), widest)
+    if roots:
+        own_rows = p.reserve_rows(RegionKind.OWN, first.count, widest)
 
     inside: range | None = None  # lines of the row memory with the features of the layer
     listed: Exchange | None = None
@@ -219,6 +228,7 @@ def chiplet_image(
             number, columns, given, combined if stages[number] else None, results, digits,
             inside=inside is not None, search=search,
             exchange=at.exchange, lists=at.exchange is not listed, ends=_ends(p, model, number, own.count),
+            root=Root(own_rows, at.own, own.first) if each.root and own_rows and at.own else None,
         )  # fmt: skip
         layer(p, plan)
         listed = at.exchange or listed
@@ -238,6 +248,7 @@ def _topology(
     *,
     in_stages: bool,
     located: bool,
+    rooted: bool,
     tiles: Sequence[Tile] | None,
     distances: Sequence[int],
 ) -> _Placed:
@@ -247,12 +258,14 @@ def _topology(
     ----------
     located
         Communities are searched for.
+    rooted
+        A layer that sums it has own rows.
     distances
         Distances of combined rows, in bytes.
     """
     travel, graph = owned.travel, topology.graph
     offsets = p.words(RegionKind.OFFSETS, owned.offsets)
-    edges = p.words(RegionKind.EDGES, owned.sources)
+    edges = p.edges(owned.sources, _weights(topology, owned))
     departures = p.words(RegionKind.OUT_OFFSETS, travel.departures) if travel else None
     ours, theirs = owned.scales(topology.source), owned.scales(topology.destination)
     cut = None if tiles is None else _tiles(p, graph.nodes, owned, tiles, theirs, distances)
@@ -267,15 +280,29 @@ def _topology(
     else:
         # GCN uses one array for both; the hardware reads it once.
         p.spare += 1
+    own = p.scales(RegionKind.SCALE_OWN, owned.scales(topology.own)) if rooted else None
     whole = Sums(
         owned.first, owned.count, offsets, edges, owned.sources.size, destination, graph.nodes,
-        tiles=owned.chiplets, halves=owned.halves, degrees=degrees,
+        tiles=owned.chiplets, halves=owned.halves, degrees=degrees, weighted=topology.weighted,
     )  # fmt: skip
 
     def summed(f_out: int) -> Sequence[Sums]:
         return [whole] if cut is None else cut[row_bytes(f_out)]
 
-    return _Placed(owned, source, summed, whole, departures)
+    return _Placed(owned, source, own, summed, whole, departures)
+
+
+def _weights(topology: Topology, owned: Owned) -> Int16Array | None:
+    """Return the weights of a chiplet's in-edges.
+
+    Tiles are ranges of VIDs, so without partial sums its edges are in the order of the graph's.
+    """
+    if topology.weights is None:
+        return None
+    graph = topology.graph
+    mine = slice(graph.offsets[owned.first], graph.offsets[owned.end])
+    assert np.array_equal(owned.sources, graph.edges[mine]), "weighted edges beside partial sums"
+    return topology.weights[mine]
 
 
 def _room(taken: range | None, lines: int, row_lines: int) -> range | None:
@@ -306,7 +333,7 @@ def _dense(
     entries = len(part) * distance // SPARSE_ENTRY.bytes
     scales = Reference.row(source, part.start)
     pieces = []
-    if len(blocks) > 1:
+    if len(blocks) > 1 and part:
         assert isinstance(first, Reference)
         pieces = [
             Part(
@@ -369,7 +396,9 @@ def _travelling(p: Program, placed: _Placed, topology: Topology, boundaries: Sec
     hubs, shares, nodes = travel.hubs.size, travel.sources.size, topology.graph.nodes
     shared = Shared(hubs, homes, offsets, sources, shares, owned.first, owned.count, nodes)
     edges, count, chiplets = placed.whole.edges, owned.sources.size, owned.chiplets
-    exchange = Exchange(boundaries, edges, count, needed, chiplets, travel.in_order, departures, shared)
+    exchange = Exchange(
+        boundaries, edges, count, needed, chiplets, travel.in_order, departures, shared, topology.weighted
+    )
     return replace(placed, exchange=exchange)
 
 

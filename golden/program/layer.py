@@ -72,6 +72,7 @@ class Sums:
 
     `halves` of partial sums lie from `first_partial` on; `places` has the granules of combined rows, for `positions`
     rows. `located`: vertices that are searched for communities, if they are more than those that are summed.
+    `weighted`: edges are weighted.
     """
 
     first_vertex: int
@@ -88,6 +89,7 @@ class Sums:
     positions: int = 0
     first_row: int = 0
     located: int = 0
+    weighted: bool = False
 
     @property
     def differences(self) -> bool:
@@ -133,6 +135,7 @@ class Exchange:
     in_order: bool
     departures: Section
     shared: Shared
+    weighted: bool = False
 
 
 @dataclass(frozen=True)
@@ -143,6 +146,15 @@ class End:
     words: int
     first: int
     vertices: int
+
+
+@dataclass(frozen=True)
+class Root:
+    """Own rows of a rooted layer: working space, factors, and the vertex of the first of both."""
+
+    rows: Section
+    scales: Section
+    first_vertex: int
 
 
 @dataclass(frozen=True)
@@ -166,6 +178,12 @@ class Block:
     columns: Columns
     sums: Sequence[Sums]
     rows: Sequence[range]
+    root_weights: Section | None = None
+
+    @property
+    def cut(self) -> bool:
+        """Whether there are several blocks of rows, so that digits of sums are kept between them."""
+        return len(self.rows) > 1
 
     @property
     def granules(self) -> int:
@@ -192,7 +210,8 @@ class Block:
         weights = p.rows(RegionKind.WEIGHTS, part.weights, number)
         biases = p.words(RegionKind.BIASES, part.biases, number, dtype="<i4")
         where = Columns(-(-layer.f_out // GRANULE), columns.start // GRANULE)
-        return cls(part, weights, biases, where, sums(part.f_out), rows)
+        root = None if part.root is None else p.rows(RegionKind.WEIGHTS, part.root.weights, number)
+        return cls(part, weights, biases, where, sums(part.f_out), rows, root)
 
 
 @dataclass(frozen=True)
@@ -217,6 +236,8 @@ class LayerPlan:
         With community PEs; on a ring; with layer ends on the neural chip.
     lists
         Whether rows of others are needed that no earlier layer has listed.
+    root
+        Own rows, of a rooted layer; its combined rows are in memory.
     """
 
     number: int
@@ -230,15 +251,27 @@ class LayerPlan:
     exchange: Exchange | None = None
     lists: bool = False
     ends: Sequence[End] = ()
+    root: Root | None = None
 
 
 def blocks_of(
     layers: Sequence[QuantisedLayer], weight_room: WeightRoom | None, traffic: Sequence[Traffic]
 ) -> list[Blocks]:
     """Return the blocks of each layer, which has some `traffic`; one if room for weights is unlimited."""
-    if weight_room is None:
-        return [Blocks([range(each.f_out)], [range(each.f_in)]) for each in layers]
-    return [weight_room.blocks(each.f_in, each.f_out, moved) for each, moved in zip(layers, traffic, strict=True)]
+    return [_blocks(each, weight_room, moved) for each, moved in zip(layers, traffic, strict=True)]
+
+
+def _blocks(layer: QuantisedLayer, weight_room: WeightRoom | None, traffic: Traffic) -> Blocks:
+    """Return the blocks of a layer; heads of attention are apart from each other."""
+    attention = layer.attention
+    heads = (
+        [attention.heads.block(head) for head in range(attention.heads.heads)] if attention else [range(layer.f_out)]
+    )
+    width = len(heads[0])
+    found = Blocks([range(width)], [range(layer.f_in)])
+    if weight_room:
+        found = weight_room.blocks(layer.f_in, width, traffic)
+    return found._replace(columns=[head[block.start : block.stop] for head in heads for block in found.columns])
 
 
 def digits_of(p: Program, blocks: Sequence[Blocks], vertices: int) -> Section | None:
@@ -269,14 +302,14 @@ def _block(p: Program, plan: LayerPlan, block: Block) -> None:
         locate(p, plan, search, block.sums[0], joins=False)
     if ring and plan.lists and block is plan.blocks[0]:
         list_needed(p, plan, ring)
-    apart = len(block.rows) > 1
-    for number, rows in enumerate(block.rows):
-        load_weights(p, plan, block, rows)
-        for part in plan.parts if apart else ():
-            if part.pieces:
-                digits(p, plan, block, number, part.pieces[number])
+    if plan.root and block.root_weights:
+        # Into memory that no other chiplet reads, and before others wait for rows.
+        products(p, plan, block, block.root_weights)
+        for part in plan.parts:
+            combine(p, plan, block, part, plan.root)
+    products(p, plan, block, block.weights)
     for part in plan.parts if plan.combined else ():
-        (add_digits if apart else combine)(p, plan, block, part)
+        combine(p, plan, block, part)
         if ring and part is plan.parts[0]:
             # No chiplet may send rows of this block while another still gathers those of the previous one.
             p.command(Opcode.BARRIER, plan.number)
@@ -294,16 +327,39 @@ def _block(p: Program, plan: LayerPlan, block: Block) -> None:
             aggregate(p, plan, block, sums)
 
 
-def load_weights(p: Program, plan: LayerPlan, block: Block, rows: range) -> None:
+def products(p: Program, plan: LayerPlan, block: Block, weights: Section) -> None:
+    """Add LOAD_WEIGHTS of a matrix, and if it is cut, COMBINE of all digits, block of rows by block of rows."""
+    for number, rows in enumerate(block.rows):
+        load_weights(p, plan, block, weights, rows)
+        for part in plan.parts if block.cut else ():
+            if part.pieces:
+                digits(p, plan, block, number, part.pieces[number])
+
+
+def load_weights(p: Program, plan: LayerPlan, block: Block, weights: Section, rows: range) -> None:
     """Add LOAD_WEIGHTS of a block of rows."""
-    weights = Reference.row(block.weights, rows.start)
-    own: dict[str, Operand] = {"f_in": len(rows), "weights": weights, "biases": block.biases}
+    own: dict[str, Operand] = {"f_in": len(rows), "weights": Reference.row(weights, rows.start), "biases": block.biases}
     p.command(Opcode.LOAD_WEIGHTS, plan.number, block.layer, **own)
 
 
-def combine(p: Program, plan: LayerPlan, block: Block, part: Part) -> None:
-    """Add COMBINE of a part."""
-    own = {"shift": block.layer.shift_source, "combined": plan.combined or 0}
+def combine(p: Program, plan: LayerPlan, block: Block, part: Part, root: Root | None = None) -> None:
+    """Add COMBINE of a part, or of the sums of its digits; of its own rows if there is a `root`."""
+    own: dict[str, Operand] = {"shift": block.layer.shift_source, "combined": plan.combined or 0}
+    if root and block.layer.root:
+        first = part.first_row - root.first_vertex
+        own = {"shift": block.layer.root.shift, "combined": root.rows, "first_row": first}
+        own |= {"scales": Reference.row(root.scales, first)}
+    if block.cut:
+        assert plan.digits
+        size = block.distance * ROW_BYTES
+        own |= {
+            "kind": Combination.SUM,
+            "features": Reference(plan.digits, part.digit_row * size // LINE_BYTES),
+            "entries": part.vertices * size // SPARSE_ENTRY.bytes,
+            "feature_offsets": 0,
+            "sparse": 0,
+            "distance": block.distance,
+        }
     p.command(Opcode.COMBINE, plan.number, part, block.layer, **own)
 
 
@@ -319,28 +375,18 @@ def digits(p: Program, plan: LayerPlan, block: Block, number: int, piece: Part) 
     p.command(Opcode.COMBINE, plan.number, piece, block.layer, **own)
 
 
-def add_digits(p: Program, plan: LayerPlan, block: Block, part: Part) -> None:
-    """Add COMBINE of the sums of a part's digits."""
-    assert plan.digits
-    size = block.distance * ROW_BYTES
-    own: dict[str, Operand] = {
-        "kind": Combination.SUM,
-        "features": Reference(plan.digits, part.digit_row * size // LINE_BYTES),
-        "entries": part.vertices * size // SPARSE_ENTRY.bytes,
-        "feature_offsets": 0,
-        "sparse": 0,
-        "distance": block.distance,
-        "shift": block.layer.shift_source,
-        "combined": plan.combined or 0,
-    }
-    p.command(Opcode.COMBINE, plan.number, part, block.layer, **own)
+def rooted(plan: LayerPlan) -> dict[str, Operand]:
+    """Return the operands that say where own rows are."""
+    return {"rooted": 1, "own": plan.root.rows} if plan.root else {}
 
 
 def aggregate(p: Program, plan: LayerPlan, block: Block, sums: Sums) -> None:
     """Add AGGREGATE."""
     shift, sources = block.layer.shift_destination, sums.first_partial + sums.halves
     own = {"shift": shift, "combined": plan.combined or 0, "sources": sources, "partials": sums.halves}
-    p.command(Opcode.AGGREGATE, plan.number, sums, block.layer, block.columns, results=plan.results, **own)
+    own["attention"] = block.layer.attention.margin if block.layer.attention else 0
+    given = sums, block.layer, block.columns
+    p.command(Opcode.AGGREGATE, plan.number, *given, results=plan.results, **own, **rooted(plan))
 
 
 def locate(p: Program, plan: LayerPlan, search: Search, sums: Sums, *, joins: bool) -> None:
@@ -356,6 +402,7 @@ def process(p: Program, plan: LayerPlan, block: Block, search: Search, sums: Sum
         "window": search.kind is Kind.PAIRS,
         "results": plan.results,
         "write_inside": isinstance(plan.results, int),
+        **rooted(plan),
     }
     given: list[object] = [sums, block.layer, block.columns]
     if plan.combined:

@@ -11,6 +11,7 @@ from golden.image import build_image
 from golden.image_format import PART_ROWS, Image
 from golden.model.layer import Int16Array
 from golden.model.network import Problem
+from golden.model.topology import Topology
 from golden.program.chiplet import Owned, Travel, by_topology, chiplet_image
 from golden.ring.placement import Placement
 from golden.ring.traffic import Plan, plan
@@ -160,10 +161,16 @@ def build_images(
 def shared_out(
     problem: Problem, placement: Placement, *, by_source: bool = False, in_order: bool = False
 ) -> list[list[Owned]]:
-    """Return each chiplet's part of every layer's topology; layers that sum the same share one object."""
+    """Return each chiplet's part of every layer's topology; layers that sum the same share one object.
 
-    def parts(graph: Graph) -> list[Owned]:
-        return list(owned_of(graph, placement, plan(graph, placement, by_source=by_source), in_order=in_order))
+    Along weighted edges there are no partial sums: the owner of the destination has the weights.
+    """
+
+    def parts(topology: Topology) -> list[Owned]:
+        graph, shared, sent = topology.graph, placement, by_source
+        if topology.apart:
+            shared, sent = placement.without_hubs, False
+        return list(owned_of(graph, shared, plan(graph, shared, by_source=sent), in_order=in_order))
 
     by_layer = by_topology(problem, parts)
     return [[each[chiplet] for each in by_layer] for chiplet in range(placement.chiplets)]

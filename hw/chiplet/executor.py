@@ -6,7 +6,6 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import bits_for, exact_log2
 
 from contracts import COMMAND_BYTES, DIGIT_BITS, DIGIT_FEATURES, ROW_BYTES, Activation, Combination, Opcode
-from contracts.scale import MANTISSA_FRACTION
 from contracts.weights import GRANULE
 from hw.chiplet.gather import gather_settings
 from hw.chiplet.layer_sizes import WORDS_OF_GRANULE, LayerSizes
@@ -25,7 +24,7 @@ _DECIDED = 5
 _SLOTS = {
     Opcode.LOAD_WEIGHTS: ("weights", "biases"),
     Opcode.COMBINE: ("features", "scales", "combined", "feature_offsets"),
-    Opcode.AGGREGATE: ("edges", "scales", "combined", "results", "offsets"),
+    Opcode.AGGREGATE: ("edges", "scales", "combined", "results", "offsets", "own"),
 }
 
 
@@ -128,6 +127,7 @@ class Executor(wiring.Component):
         self._request(m, sizes, biases)
 
         loads = front.opcode == Opcode.LOAD_WEIGHTS
+        attends = (front.opcode == Opcode.AGGREGATE) & (front.view(Opcode.AGGREGATE).attention != 0)
         missing = Signal(32, reset_less=True)  # rows or biases not yet done
         m.d.sync += missing.eq(missing - self.progress)
         csr_asked, scales_asked = Signal(), Signal()
@@ -141,7 +141,7 @@ class Executor(wiring.Component):
                     biases.eq(0),
                     missing.eq(Mux(loads, sizes.f_in, sizes.vertices)),
                     csr_asked.eq(0),
-                    scales_asked.eq(loads),
+                    scales_asked.eq(loads | attends),
                 ]
                 with m.If(front.start):
                     m.next = "PREPARE"
@@ -246,6 +246,8 @@ class Executor(wiring.Component):
             Check(wrong_columns, aggregate.row_granules),
             Check(aggregate.tiles == 0, aggregate.tiles),
             Check(no_row, aggregate.first_vertex),
+            # An array has fewer than 2^32 words.
+            Check(aggregate.weighted & aggregate.edge_count[-1], aggregate.edge_count),
         )
         refuse(
             m,
@@ -256,7 +258,13 @@ class Executor(wiring.Component):
                 Opcode.AGGREGATE: (*rows, *tiles, many),
             },
         )
-        m.d.comb += front.unused.eq(front.among((Opcode.COMBINE, "feature_offsets", ~combine.sparse)))
+        m.d.comb += front.unused.eq(
+            front.among(
+                (Opcode.COMBINE, "feature_offsets", ~combine.sparse),
+                (Opcode.AGGREGATE, "scales", aggregate.attention != 0),
+                (Opcode.AGGREGATE, "own", ~aggregate.rooted),
+            )
+        )
 
     def _set_up(self, m: Module, sizes: LayerSizes) -> None:
         """Derive the settings; they follow the command, which is constant while units work."""
@@ -271,15 +279,16 @@ class Executor(wiring.Component):
         columns = aggregate.first_granule * beats_of_granule
         results = columns + front.beats(Opcode.AGGREGATE, "results", config.data_width)
         combined = front.beats(Opcode.COMBINE, "combined", config.data_width)
+        own = front.beats(Opcode.AGGREGATE, "own", config.data_width)
         features = front.beats(Opcode.COMBINE, "features", config.data_width)
         gathers, combines = front.opcode == Opcode.AGGREGATE, front.opcode == Opcode.COMBINE
+        attends = gathers & (aggregate.attention != 0)
         digits, adds = (combines & (combine.kind == kind) for kind in (Combination.DIGITS, Combination.SUM))
         # A number of inputs that is not refused is at most `weight_rows`.
         apart, inputs = self._rows_apart(), sizes.f_in[: bits_for(config.weight_rows)]
         mode = Mux(adds, Mode.DIGITS, Mux(combine.sparse, Mode.SPARSE, Mode.DENSE))
         padded = (sizes.granules << exact_log2(GRANULE // config.lanes)) - 1
         blocks = combined + combine.first_granule * beats_of_granule
-        shift = Mux(digits, MANTISSA_FRACTION, combine.shift)
         m.d.sync += [
             settings.f_in.eq(sizes.f_in),
             settings.f_out.eq(sizes.f_out),
@@ -287,9 +296,10 @@ class Executor(wiring.Component):
             settings.chunk_shift.eq(sizes.chunk_shift),
             settings.mode.eq(Mux(gathers, Mode.GATHER, mode)),
             settings.digits.eq(digits),
-            settings.shift.eq(Mux(gathers, aggregate.shift, shift)),
+            settings.shift.eq(Mux(gathers, aggregate.shift, combine.shift)),
             settings.relu.eq(gathers & (aggregate.activation == Activation.RELU)),
             settings.bias.eq(gathers & (aggregate.activation != Activation.DNP)),
+            settings.attends.eq(attends),
             task.stride.eq(
                 Mux(
                     gathers,
@@ -298,15 +308,20 @@ class Executor(wiring.Component):
                 )
             ),
             task.gather.eq(gathers | apart),
+            task.rooted.eq(gathers & aggregate.rooted),
+            task.attends.eq(attends),
             task.results.eq(Mux(gathers, results, Mux(digits, blocks, combined) + sizes.product)),
             gather.stride.eq(Mux(apart, combine.distance * beats_of_granule, stride)),
             gather.last_beat.eq((Mux(apart, inputs, sizes.width) - 1) >> exact_log2(config.elements)),
-            gather.first_vertex.eq(Mux(apart, 0, aggregate.first_vertex)),
+            gather.own.eq(Mux(apart, features, Mux(aggregate.rooted, own, combined))),
+            gather.first_own.eq(Mux(apart | aggregate.rooted, 0, aggregate.first_vertex - aggregate.first_source)),
             gather.first_source.eq(Mux(apart, 0, aggregate.first_source)),
             gather.sources.eq(aggregate.sources),
             gather.partials.eq(aggregate.partials),
             gather.self_weight.eq(aggregate.self_weight),
             gather.neighbour_weight.eq(aggregate.neighbour_weight),
+            gather.weighted.eq(gathers & aggregate.weighted),
+            gather.margin.eq(Mux(gathers, aggregate.attention, 0)),
             gather.combined.eq(Mux(apart, features, combined)),
         ]
 
@@ -368,6 +383,7 @@ class Executor(wiring.Component):
                     self.route.eq(Route.SOURCES),
                     csr.offsets.eq(front.words(Opcode.AGGREGATE, "offsets")),
                     csr.array.eq(front.words(Opcode.AGGREGATE, "edges")),
-                    csr.words.eq(aggregate.edge_count),
+                    csr.words.eq(aggregate.edge_count << aggregate.weighted),
+                    csr.paired.eq(aggregate.weighted),
                     csr.tiles.eq(aggregate.tiles),
                 ]

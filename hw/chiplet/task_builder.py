@@ -4,10 +4,12 @@ from amaranth import Cat, Elaboratable, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from contracts import SCALE
 from hw.chiplet.gather import GatherBeat
+from hw.contracts import struct
 from hw.graph.csr_reader import RowBeat
 from hw.memory.formats import Word, row_beats_width
-from hw.pe.formats import Coefficient, PEConfig
+from hw.pe.formats import POWER_BITS, Coefficient, PEConfig
 from hw.stream.slice import Slice
 
 __all__ = ["TaskBuilder", "TaskSettings"]
@@ -16,14 +18,17 @@ __all__ = ["TaskBuilder", "TaskSettings"]
 class TaskSettings(data.StructLayout):
     """Settings of the task builder, constant during a command.
 
-    ``gather``: tasks come from `rows`, not from `features`; all of their elements count. ``results``: beat address of
-    the first result row. ``stride``: distance of result rows, in beats.
+    ``gather``: tasks come from `rows`, not from `features`; all of their elements count. ``attends``: rows bring their
+    tasks' scales. ``rooted``: a vertex's own row counts 2^exponent times as much, by the exponent of its scale.
+    ``results``: beat address of the first result row. ``stride``: distance of result rows, in beats.
     """
 
     def __init__(self, config: PEConfig) -> None:
         super().__init__(
             {
                 "gather": unsigned(1),
+                "attends": unsigned(1),
+                "rooted": unsigned(1),
                 "results": unsigned(config.beat_address_width),
                 "stride": row_beats_width(config.data_width),
             }
@@ -48,7 +53,7 @@ class TaskBuilder(wiring.Component):
     rows : stream of `GatherBeat`
         Combined rows of each neighbourhood, when gathering; parts of rows of features, when these lie apart.
     scales : stream of `Word`
-        One `Scale` a vertex.
+        One `Scale` a vertex; none if rows bring it.
     o : stream of ``config.task_beat``
     """
 
@@ -74,22 +79,31 @@ class TaskBuilder(wiring.Component):
         features, rows = self.features, self.rows
 
         address = Signal(self.config.beat_address_width, reset_less=True)
-        valid, ready = Signal(), Signal()
+        valid, ready, scaled = Signal(), Signal(), Signal()
+        # The exponent comes with the first beat, and the own row may have more of them.
+        power, kept, own = Signal(POWER_BITS), Signal(POWER_BITS, reset_less=True), Signal()
+        m.d.comb += [
+            power.eq(Mux(task.first, data.View(struct(SCALE), self.scales.payload.data).exponent, kept)),
+            own.eq(settings.rooted & (rows.payload.coefficient == Coefficient.SELF)),
+        ]
+        with m.If(out.i.valid & out.i.ready):
+            m.d.sync += kept.eq(power)
         m.d.comb += [
             valid.eq(Mux(settings.gather, rows.valid, features.valid)),
-            ready.eq(out.i.ready & (self.scales.valid | ~task.first)),
+            ready.eq(out.i.ready & scaled),
             features.ready.eq(ready & ~settings.gather),
             rows.ready.eq(ready & settings.gather),
+            scaled.eq(self.scales.valid | ~task.first | settings.attends),
             self.scales.ready.eq(out.i.ready & valid & task.first),
-            out.i.valid.eq(valid & (self.scales.valid | ~task.first)),
+            out.i.valid.eq(valid & scaled),
             task.address.eq(address),
-            task.scale.eq(self.scales.payload.data),
+            task.scale.eq(Mux(settings.attends, rows.payload.scale, self.scales.payload.data)),
         ]
         with m.If(settings.gather):
             m.d.comb += [
                 task.data.eq(rows.payload.data),
                 task.mask.eq(~0),
-                task.scalar.eq(rows.payload.scalar),
+                task.scalar.eq(rows.payload.scalar << Mux(own, power, 0)),
                 task.high.eq(rows.payload.coefficient == Coefficient.NEIGHBOUR_HIGH),
                 task.first.eq(rows.payload.first),
                 task.last.eq(rows.payload.last),

@@ -42,7 +42,7 @@ _SLOTS = {
     Opcode.LOAD_WEIGHTS: ("weights", "biases"),
     Opcode.COMBINE: ("features", "feature_offsets", "scales", "combined"),
     Opcode.LOCATE: ("offsets", "edges", "degrees", "state"),
-    Opcode.PROCESS: ("features", "feature_offsets", "scales_source", "results", "scales_destination"),
+    Opcode.PROCESS: ("features", "feature_offsets", "scales_source", "results", "scales_destination", "own"),
 }
 _WORDS_OF_GRANULE = ROW_BYTES // WORD_BYTES
 _MAX_IN = 1 << 16
@@ -408,6 +408,7 @@ class Controller(wiring.Component):
                 Opcode.LOCATE: (Check(location.locating, Opcode.LOCATE),),
                 Opcode.PROCESS: (
                     *(Check(wrong, Opcode.PROCESS) for wrong in reversed(inside)),
+                    Check(process.rooted & ~process.combined, Opcode.PROCESS),
                     Check((weight != 1) & (weight != 256), weight),
                     *loaded(process),
                     Check(wrong_columns, process.row_granules),
@@ -432,6 +433,7 @@ class Controller(wiring.Component):
                     (Opcode.LOCATE, "degrees", locate.differences),
                     (Opcode.PROCESS, "feature_offsets", ~placed),
                     (Opcode.PROCESS, "scales_source", process.combined),
+                    (Opcode.PROCESS, "own", ~process.rooted),
                 )
             ),
             front.from_zero.eq(
@@ -449,7 +451,7 @@ class Controller(wiring.Component):
         count = bits_for(self.nodes + 1)
         vertices = Signal(count)
         lengths = [Signal(count, name=f"{name}_length") for name in ARRAYS]
-        m.d.comb += self.vertices.eq(vertices)
+        m.d.comb += [self.vertices.eq(vertices), self.features.vertices.eq(vertices)]
         m.d.comb += [port.eq(length) for port, length in zip(self.table_words, lengths, strict=True)]
         sparse_words = Mux(process.sparse, process.vertices + 1, 0)
         with m.If(front.start):
@@ -512,11 +514,12 @@ class Controller(wiring.Component):
             self.combining.eq(1),
             combination.mode.eq(Mux(combine.kind == Combination.SUM, Mode.DIGITS, mode)),
             combination.digits.eq(digits),
-            combination.shift.eq(Mux(digits, MANTISSA_FRACTION, combine.shift)),
+            combination.shift.eq(combine.shift),
             features.features.eq(front.words(Opcode.COMBINE, "features")),
             features.sparse.eq(combine.sparse),
             features.combined.eq(0),
             features.placed.eq(0),
+            features.rooted.eq(0),
             features.first.eq(combine.first_row),
             self.read_inside.eq(0),
             self.write_inside.eq(0),
@@ -541,12 +544,16 @@ class Controller(wiring.Component):
             settings.relu.eq(process.activation == Activation.RELU),
             settings.bias.eq(process.activation != Activation.DNP),
             settings.wide.eq(process.neighbour_weight != 1),
-            settings.own.eq(process.self_weight - process.neighbour_weight),
+            settings.own.eq(process.self_weight - Mux(process.rooted, 0, process.neighbour_weight)),
+            settings.rooted.eq(process.rooted),
             features.features.eq(front.words(Opcode.PROCESS, "features")),
             features.sparse.eq(process.sparse & ~process.combined),
             features.combined.eq(process.combined),
             features.placed.eq(process.combined & (process.positions != 0)),
             features.first.eq(process.first_vertex),
+            features.rooted.eq(process.rooted),
+            features.own.eq(front.words(Opcode.PROCESS, "own")),
+            features.first_own.eq(process.first_row),
             self.first.eq(process.first_vertex),
             self.first_result.eq(process.first_vertex - process.first_row),
             self.first_partial.eq(process.first_partial),

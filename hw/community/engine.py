@@ -292,7 +292,12 @@ class CommunityEngine(wiring.Component):
             rows = features.o[client]
             m.d.comb += [
                 vertices.hungry[n].eq(features.hungry[client]),
-                vertices.returned[n].eq(pe.apart.valid & pe.apart.ready & pe.apart.payload.last),
+                vertices.returned[n].eq(
+                    pe.apart.valid
+                    & pe.apart.ready
+                    & pe.apart.payload.last
+                    & ~self.config.community.tag_of(pe.apart.payload).root
+                ),
                 # Features wait until the PE has its weights.
                 pe.features.payload.eq(rows.payload),
                 pe.features.valid.eq(rows.valid & controller.weights_there),

@@ -39,6 +39,8 @@ class FeatureSettings(data.StructLayout):
     ``most``: largest number of words of a sparse row. ``first``: VID of the first entry of the node table, and of the
     first row of features. ``combined``: there is a row for every VID from 0, already scaled by s_src. ``placed``: rows
     are dense, and the node table gives the granule of each, from `features`; every row begins at a granule.
+    ``rooted``: each of the ``vertices`` from ``first`` on has an own row too; these begin at ``own``, in words, and
+    that of the first vertex has the number ``first_own``.
     """
 
     def __init__(self, address_width: int) -> None:
@@ -52,6 +54,10 @@ class FeatureSettings(data.StructLayout):
                 "first": 32,
                 "combined": 1,
                 "placed": 1,
+                "rooted": 1,
+                "own": RangeRequest(address_width)["address"].shape,
+                "first_own": 32,
+                "vertices": 32,
             }
         )
 
@@ -61,7 +67,8 @@ class FeatureReader(wiring.Component):
 
     A client is served only while few beats are outstanding for it, so a slow client rarely stalls the others, and only
     with rows longer than its room; a client must take its beats without waiting for other clients. Separate vertices
-    overtake those of the client's records, since other units wait for them.
+    overtake those of the client's records, since other units wait for them. In a rooted layer a vertex's own row is
+    read first, then its combined row.
 
     Parameters
     ----------
@@ -166,22 +173,28 @@ class FeatureReader(wiring.Component):
 
         # The start of the features is read in the second cycle, the end in the next one.
         row, at, first, own = Signal(32), Signal(32), Signal(32), Signal(32)
-        m.d.comb += own.eq(wanted.vid - settings.first)
+        looks, root, through = Signal(), Signal(), Signal()  # in turn: the own row; it has been asked for
+        m.d.comb += [
+            own.eq(wanted.vid - settings.first),
+            root.eq(settings.rooted & (own < settings.vertices) & ~through),
+        ]
         with m.FSM():
             with m.State("LOOK"):
                 m.d.comb += self.vertex.eq(own)
-                m.d.sync += row.eq(Mux(settings.combined, wanted.vid, own) * settings.stride)
+                number = Mux(root, own + settings.first_own, Mux(settings.combined, wanted.vid, own))
+                m.d.sync += row.eq(number[:32] * settings.stride)
                 with m.If(goes):
                     m.next = "NEXT"
             with m.State("NEXT"):
-                m.d.comb += [self.vertex.eq(own + 1), word.ready.eq(1)]
-                m.d.sync += [first.eq(self.found.offset), at.eq(row)]
+                m.d.comb += [self.vertex.eq(own + 1), looks.eq(1), word.ready.eq(~root)]
+                m.d.sync += [first.eq(self.found.offset), at.eq(row), through.eq(root)]
                 m.next = "LOOK"
         found, known = Signal(tag), Signal()
         m.d.sync += [
-            known.eq(word.ready),
+            known.eq(looks),
             found.tag.vid.eq(wanted.vid),
             found.tag.apart.eq(wanted.apart),
+            found.tag.root.eq(root),
             found.client.eq(wanted_source),
             found.source.eq(Mux(settings.combined, _ONE, self.found.source)),
             found.tag.scale.eq(self.found.destination),
@@ -196,7 +209,10 @@ class FeatureReader(wiring.Component):
         m.d.sync += [
             asks.eq(known),
             bad.eq(settings.sparse & wrong),
-            range_.address.eq(settings.features + Mux(settings.sparse, first, Mux(settings.placed, place, at))),
+            range_.address.eq(
+                Mux(found.tag.root, settings.own, settings.features)
+                + Mux(settings.sparse, first, Mux(settings.placed & ~found.tag.root, place, at))
+            ),
             range_.words.eq(Mux(settings.sparse, Mux(wrong, 0, words), settings.words)),
             tags.i.payload.eq(found),
             self.error.payload.info.eq(found.tag.vid),

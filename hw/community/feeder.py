@@ -18,7 +18,7 @@ def kept_scale(config: CommunityConfig) -> data.StructLayout:
 class Feeder(wiring.Component):
     """Derives a node's column by counting, since nodes arrive in the order of requests.
 
-    Separate vertices belong to no record and pass.
+    Separate vertices belong to no record and pass, and so do own rows, since each node has a combined row behind it.
 
     Parameters
     ----------
@@ -57,17 +57,17 @@ class Feeder(wiring.Component):
         m.d.comb += queue.i.payload.eq(self.begun.payload)
         beat = self.i.payload
         tag = config.tag_of(beat)
-        own = ~tag.apart
+        counts = ~tag.apart & ~tag.root
         # A record is announced a cycle before the request of its first node.
         m.d.comb += [
             self.o.payload.eq(beat),
             self.o.valid.eq(self.i.valid),
             self.i.ready.eq(self.o.ready),
-            self.scale.valid.eq(self.o.valid & beat.first & own),
+            self.scale.valid.eq(self.o.valid & beat.first & counts),
             self.scale.payload.slot.eq(record.base + column),
             self.scale.payload.scale.eq(tag.scale),
         ]
-        with m.If(self.o.valid & self.o.ready & beat.last & own):
+        with m.If(self.o.valid & self.o.ready & beat.last & counts):
             m.d.sync += column.eq(column + 1)
             with m.If(column + 1 == record.nodes):
                 m.d.sync += column.eq(0)

@@ -12,7 +12,7 @@ __all__ = ["Filler", "own_chunk"]
 
 
 def own_chunk(config: CommunityConfig) -> data.StructLayout:
-    """Layout of a chunk of a node's own combined row, which GIN weighs separately, and its address."""
+    """Layout of a chunk of a node's own row, which is weighed separately, and its address."""
     return data.StructLayout({"slot": range(config.slots * config.chunks), "data": config.vector})
 
 
@@ -20,6 +20,9 @@ class Filler(wiring.Component):
     """Writes a chunk a cycle; nodes and hubs come independently, each in the order of records and columns.
 
     So nodes of later records are combined and stored while hubs of an earlier one are outstanding.
+
+    In a rooted layer each node has two rows: its own one, which is only weighed, and behind it the combined one, which
+    is only a vector. The vector of a record with one row, which has no neighbours, is 0 then.
 
     Parameters
     ----------
@@ -32,7 +35,7 @@ class Filler(wiring.Component):
     begun : stream of ``config.record``, always ready
         Records, when they begin; at most `RECORDS`.
     rows : stream of ``config.pe.row_beat``
-        Combined rows of nodes; addresses do not matter.
+        Combined and own rows of nodes, with their tags.
     hub_rows : stream of ``config.hub_row``
     vectors
         Write port of the vectors, by slot and chunk.
@@ -63,8 +66,9 @@ class Filler(wiring.Component):
         m.d.comb += [records.i.valid.eq(self.begun.valid), records.i.payload.eq(self.begun.payload)]
         parts = config.pe.parts
         leaves = Signal()
-        offers, slots, chunks, chosen, filled = [], [], [], [], []
+        offers, slots, chunks, chosen, filled, alone = [], [], [], [], [], []
         takes = Signal(2)
+        rooted, root = self.settings.rooted, config.tag_of(self.rows.payload).root
         for n, (name, rows) in enumerate((("nodes", self.rows), ("hubs", self.hub_rows))):
             m.submodules[name] = queue = Queue(config.record, RECORDS)
             m.d.comb += [queue.i.valid.eq(self.begun.valid), queue.i.payload.eq(self.begun.payload)]
@@ -87,7 +91,7 @@ class Filler(wiring.Component):
             with m.If(takes[n]):
                 m.d.sync += [part.eq(Mux(beat_end, 0, part + 1)), chunk.eq(Mux(row_end, 0, chunk + 1))]
                 with m.If(row_end):
-                    m.d.sync += done.eq(done + 1)
+                    m.d.sync += done.eq(done + (~root if name == "nodes" else 1))
             through = queue.o.valid & ends
             with m.If(through):
                 m.d.sync += done.eq(0)
@@ -99,13 +103,16 @@ class Filler(wiring.Component):
             chunks.append(chunk)
             chosen.append(Array(elements[k].as_value() for k in range(parts))[part])
             filled.append(ahead != 0)
+            alone.append(record.rows == 1)
         m.d.comb += [
             # Nodes have priority: they stall the multipliers.
             takes.eq(Cat(offers[0], offers[1] & ~offers[0])),
-            self.vectors.enable.eq(takes.any()),
+            self.vectors.enable.eq(Mux(takes[0], ~root, takes[1])),
             self.vectors.address.eq(Mux(takes[0], Cat(chunks[0], slots[0]), Cat(chunks[1], slots[1]))),
-            self.vectors.data.data.eq(Mux(takes[0], chosen[0], chosen[1])),
-            self.own.valid.eq(takes[0]),
+            self.vectors.data.data.eq(
+                Mux(rooted & Mux(takes[0], alone[0], alone[1]), 0, Mux(takes[0], chosen[0], chosen[1]))
+            ),
+            self.own.valid.eq(takes[0] & (root | ~rooted)),
             self.own.payload.slot.eq(Cat(chunks[0], slots[0])),
             self.own.payload.data.eq(chosen[0]),
             self.o.payload.eq(records.o.payload),

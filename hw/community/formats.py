@@ -81,13 +81,16 @@ class CommunityConfig(Parameters):
 
     @staticmethod
     def _tag(beats: int) -> data.StructLayout:
-        return data.StructLayout({"beat": range(max(2, beats)), "vid": VID_BITS, "apart": 1, "scale": struct(SCALE)})
+        return data.StructLayout(
+            {"beat": range(max(2, beats)), "vid": VID_BITS, "apart": 1, "root": 1, "scale": struct(SCALE)}
+        )
 
     @property
     def tag(self) -> data.StructLayout:
         """Tag of a vertex in the combining PE: its ``vid`` and its factor s_dst.
 
-        ``apart``: the row is for another unit, not for a record of this PE. ``beat``: of the row.
+        ``apart``: the row is for another unit, not for a record of this PE. ``root``: it is the vertex's own row of a
+        rooted layer, which comes before its combined row. ``beat``: of the row.
         """
         return self._tag(self.row_beats)
 
@@ -154,7 +157,8 @@ class CommunityConfig(Parameters):
 
         ``windows``: windows of k instead of pairs. ``k``: columns of a window, less one. ``limit``: most columns.
         ``last_chunk``, ``f_out``: of a vector. ``shift``, ``relu``, ``bias``: of the second rounding point. ``wide``:
-        a neighbour has the weight 256. ``own``: excess weight of the node itself over a neighbour.
+        a neighbour has the weight 256. ``own``: excess weight of the node itself over a neighbour. ``rooted``: sums are
+        those of neighbours alone, the node has an own row, and ``own`` is its weight, times 2^(exponent of s_dst).
         """
         return data.StructLayout(
             {
@@ -168,6 +172,7 @@ class CommunityConfig(Parameters):
                 "bias": 1,
                 "wide": 1,
                 "own": signed(VALUE_BITS + 1),
+                "rooted": 1,
             }
         )
 

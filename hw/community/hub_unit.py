@@ -67,7 +67,7 @@ class HubUnit(wiring.Component):
     wanted : stream of unsigned(32)
         Hubs to combine, each once.
     combined : stream of ``config.pe.row_beat``
-        Their rows, with their tags.
+        Their rows, with their tags; in a rooted layer a hub's own row, if it has one, before its combined row.
     o : stream of ``config.result``
         Result rows of hubs.
     overflow : stream of unsigned(32), always ready
@@ -222,6 +222,8 @@ class HubUnit(wiring.Component):
         held, row_beat = Signal(), Signal(config.pe.row_beat)
         tag = config.tag_of(row_beat)
         stores, beat_slot = held & ~adds, row_slot.data.slot
+        # An own row is kept for the end alone.
+        keeps = stores & ~tag.root
         comes = config.tag_of(self.combined.payload)
         row_data = data.ArrayLayout(data.ArrayLayout(signed(VALUE_BITS), config.lanes), parts)
         row_parts = Signal(row_data)
@@ -234,10 +236,10 @@ class HubUnit(wiring.Component):
             finisher.scale.valid.eq(stores),
             finisher.scale.payload.slot.eq(beat_slot),
             finisher.scale.payload.scale.eq(tag.scale),
-            finisher.own.valid.eq(stores),
+            finisher.own.valid.eq(stores & (tag.root | ~self.settings.rooted)),
             finisher.own.payload.slot.eq(Cat(chunk, beat_slot)),
             finisher.own.payload.data.eq(Array(row_parts[n].as_value() for n in range(parts))[part]),
-            kept_write.en.eq(stores & beat_end),
+            kept_write.en.eq(keeps & beat_end),
             kept_write.addr.eq(Cat(tag.beat[:beat_bits], beat_slot)),
             kept_write.data.eq(row_beat.data),
         ]
@@ -245,7 +247,7 @@ class HubUnit(wiring.Component):
             m.d.sync += [held.eq(self.combined.valid), row_beat.eq(self.combined.payload)]
         with m.If(stores):
             m.d.sync += part.eq(Mux(beat_end, 0, part + 1))
-            with m.If(row_end):
+            with m.If(row_end & ~tag.root):
                 m.d.comb += [there_write.en.eq(1), there_write.addr.eq(beat_slot), there_write.data.eq(epoch)]
 
         # Rows to their requesters, once they are combined.
@@ -301,11 +303,11 @@ class HubUnit(wiring.Component):
             sum_read.addr.eq(Mux(first_valid, Cat(first.chunk, partial_slot.data.slot), finisher.sums.address)),
             finisher.sums_free.eq(~first_valid),
             finisher.sums.data.eq(sum_read.data),
-            sum_write.en.eq(adds | stores),
+            sum_write.en.eq(adds | keeps),
             sum_write.addr.eq(Mux(adds, second_address, Cat(chunk, beat_slot))),
             added_read.en.eq(1),
             added_read.addr.eq(partial_slot.data.slot),
-            added_write.en.eq((adds & second.last) | stores),
+            added_write.en.eq((adds & second.last) | keeps),
             added_write.addr.eq(Mux(adds, second_slot, beat_slot)),
             added_write.data.eq(Mux(adds, added_read.data + 1, 0)),
         ]

@@ -50,7 +50,7 @@ class CommunityPE(wiring.Component):
         Requests for features of nodes, and for combined rows of hubs.
     features : stream of ``config.pe.task_beat``
         Features of the requested nodes, in order, with a ``config.tag`` as address; interleaved with those of separate
-        vertices.
+        vertices. In a rooted layer each node's own row comes first, then its combined row.
     apart : stream of ``config.pe.row_beat``
         Combined rows of separate vertices, with their tags.
     hub_rows : stream of ``config.hub_row``
@@ -171,7 +171,7 @@ class CommunityPE(wiring.Component):
             reader.freed.eq(finisher.freed),
             reader.retired.eq(finisher.retired),
             pe.settings.eq(self.combination),
-            *(unit.settings.eq(self.settings) for unit in (filler, planner, accumulator, finisher)),
+            *(unit.settings.eq(self.settings) for unit in (reader, filler, planner, accumulator, finisher)),
             self.busy.eq(reader.busy | finisher.busy | self.records.valid),
             self.retired.eq(finisher.retired),
             self.asking.eq(reader.asking),

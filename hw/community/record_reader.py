@@ -22,6 +22,8 @@ class RecordReader(wiring.Component):
     """Reads one record at a time; the columns of hubs are the hub columns of the bitmap, transposed bit by bit.
 
     A column has rows of vertices that are summed only: nobody wants the sums of others, as of other chiplets' vertices.
+    In a rooted layer no node is a neighbour of itself: the diagonal is left out, but for a record of one row, whose
+    vector is 0 instead.
 
     A record begins when its rows have slots, which they keep until they are finished; so many small records are in
     progress, and their vertices are requested well before their sums. A record that is too wide, or part of a
@@ -33,6 +35,8 @@ class RecordReader(wiring.Component):
 
     Attributes
     ----------
+    settings : In
+        ``config.settings``, constant while there are records.
     first, vertices : In(32)
         VIDs that are summed, constant while there are records.
     i
@@ -61,6 +65,7 @@ class RecordReader(wiring.Component):
         self.config = config
         super().__init__(
             {
+                "settings": In(config.settings),
                 "first": In(32),
                 "vertices": In(32),
                 "i": In(stream.Signature(RecordBeat)),
@@ -140,11 +145,15 @@ class RecordReader(wiring.Component):
         row_before = Signal.like(index)
         low_row = row_before[: config.row_bits]
         m.d.sync += [spread.eq(0), reads.eq(spread), read.eq(chosen), row_before.eq(index)]
+        # The bit of the row in a hub's column, or on the diagonal of its own column, which waits for no hub's.
+        unlinked, bit = Signal(), Signal(config.width)
+        m.d.sync += unlinked.eq(self.settings.rooted & (record.rows != 1))
+        m.d.comb += bit.eq(Mux(reads, summed.bit_select(low_row, 1), unlinked) << low_row)
         with m.If(reads):
             m.d.comb += [
                 self.columns.enable.eq(1),
                 self.columns.address.eq(record.base + read),
-                self.columns.data.eq(column | (summed.bit_select(low_row, 1) << low_row)),
+                self.columns.data.eq(column | bit),
             ]
             m.d.sync += touched.eq(touched | (1 << read))
 
@@ -221,7 +230,7 @@ class RecordReader(wiring.Component):
                 m.d.comb += [
                     self.columns.enable.eq(1),
                     self.columns.address.eq(record.base + index),
-                    self.columns.data.eq(row & summed),
+                    self.columns.data.eq(row & summed & ~bit),
                 ]
                 m.d.sync += [rest.eq(row & hub_columns), *(part.eq(0) for part in row_words[1:])]
                 m.next = "SPREAD"

@@ -13,6 +13,7 @@ from hw.community.feeder import kept_scale
 from hw.community.filler import own_chunk
 from hw.community.formats import CommunityConfig
 from hw.community.multi_read_memory import read_signature
+from hw.pe.formats import POWER_BITS
 from hw.pe.requantiser import Requantiser
 from hw.stream.queue import Queue
 
@@ -152,9 +153,12 @@ class RowFinisher(wiring.Component):
             tags[1].vid.eq(vid_read.data),
         ]
 
-        # The elements, then the products with the node's excess weight, then their sum.
+        # The elements, then the products with the node's weight, then their sum.
         part = tags[0].element[way_bits:lane_bits]
         parts = range(config.lanes // ways)
+        weight = Signal.like(settings.own)
+        power = Mux(settings.rooted, scale_read.data.exponent[:POWER_BITS], 0)
+        m.d.sync += weight.eq(settings.own << power)
         scales = [Signal(config.scale, name=f"scale_{n}") for n in range(_BEFORE - 1)]
         m.d.sync += [scales[0].eq(scale_read.data), *(after.eq(before) for before, after in pairwise(scales))]
         for n, requantiser in enumerate(requantisers):
@@ -166,7 +170,7 @@ class RowFinisher(wiring.Component):
             m.d.sync += [
                 summed.eq(Array(self.sums.data[p * ways + n] for p in parts)[part]),
                 own.eq(Array(own_read.data[p * ways + n] for p in parts)[part]),
-                product.eq(own * settings.own),
+                product.eq(own * weight),
                 weighed.eq(Mux(settings.wide, summed << GIN_FRACTION, summed)),
                 value.eq(weighed + product),
                 biases[0].eq(bias_read.data[n]),

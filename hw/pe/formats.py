@@ -12,7 +12,10 @@ from contracts.parameters import Parameters, size
 from contracts.weights import GRANULE, WeightRoom
 from hw.contracts import struct
 
-__all__ = ["Coefficient", "Mode", "PEConfig", "RequantiseInput", "takes_rows"]
+__all__ = ["POWER_BITS", "Coefficient", "Mode", "PEConfig", "RequantiseInput", "takes_rows"]
+
+#: Bits of the exponent of a scale by which the factor of an own row is shifted.
+POWER_BITS = 4
 
 
 class Mode(enum.Enum, shape=2):  # type: ignore[call-arg]
@@ -143,6 +146,7 @@ class PEConfig(Parameters):
     def task_beat(self) -> data.StructLayout:
         """A beat of a task; `first` and `last` delimit the task, `address` and `scale` come with `first`.
 
+        If the settings say that tasks attend, `scale` comes with `last`.
         `mask` counts when combining; when gathering, the row counts `scalar` times, 2^16 times that if `high`.
         """
         return data.StructLayout(
@@ -174,8 +178,10 @@ class PEConfig(Parameters):
                 "relu": unsigned(1),
                 # Add the biases: at the second rounding point only.
                 "bias": unsigned(1),
-                # Results are the digits of the sums: for each, a row that begins at a granule. The shift is then 15.
+                # Results are the digits of the sums: for each, a row that begins at a granule; `last_chunk` ends it.
                 "digits": unsigned(1),
+                # The factor of a task's sums comes with its last beat.
+                "attends": unsigned(1),
             }
         )
 

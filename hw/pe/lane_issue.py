@@ -66,7 +66,7 @@ class LaneIssue(wiring.Component):
     released : In(1)
         A bank of sums is free again.
     task : stream of ``config.task``, always ready
-        Sent with the first operation of a task, which has taken a bank.
+        Sent with the last operation of a task.
     o : stream of ``config.operation``, always ready
     weight_address : Out
         Row of weights of the operation; combining only, valid with `o`.
@@ -96,12 +96,14 @@ class LaneIssue(wiring.Component):
         m.d.sync += [gather.eq(takes_rows(self.settings.mode)), sparse.eq(self.settings.mode == Mode.SPARSE)]
         beat = Signal(self.config.task_beat, reset_less=True)
         walk = self._walk(m, beat, gather)
-        # The first beats of a task may have no elements, so its description is kept until its first operation.
+        # The first beats of a task may have no elements, so its description is kept until its last operation.
         task = Signal(self.config.task, reset_less=True)
         m.d.comb += self.task.payload.eq(task)
         with m.If(walk.loaded & beat.first):
-            m.d.sync += [task.address.eq(beat.address), task.scale.eq(beat.scale)]
-        m.d.sync += self.task.valid.eq(walk.operate & ~walk.started)
+            m.d.sync += task.address.eq(beat.address)
+        with m.If(walk.loaded & Mux(self.settings.attends, beat.last, beat.first)):
+            m.d.sync += task.scale.eq(beat.scale)
+        m.d.sync += self.task.valid.eq(walk.operate & walk.last)
         self._operation(m, self._pick(m, beat, walk), gather, sparse)
         return m
 

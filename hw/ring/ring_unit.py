@@ -237,7 +237,6 @@ class RingUnit(wiring.Component):
         """Add up the rows of this chiplet, and what comes round the ring to them."""
         csr, source_words = units.csr, units.source_words
         connect(m, units.control.shares, csr.i)
-        connect(m, source_words.o, units.gather.i)
         connect(m, units.gather.o, units.adder.i)
         connect(m, units.adder.o, units.reducer.share)
         connect(m, units.reducer.o, units.guard.i)
@@ -247,6 +246,9 @@ class RingUnit(wiring.Component):
             source_words.i.payload.data.eq(csr.o.payload.data),
             source_words.i.payload.mask.eq(csr.o.payload.mask),
             source_words.i.payload.last.eq(csr.o.payload.last),
+            units.gather.i.valid.eq(source_words.o.valid),
+            source_words.o.ready.eq(units.gather.i.ready),
+            *(units.gather.i.payload[name].eq(source_words.o.payload[name]) for name in ("data", "last", "empty")),
         ]
 
     def _share_by_phase(self, m: Module, units: _Units) -> None:
@@ -264,6 +266,7 @@ class RingUnit(wiring.Component):
         connect(m, units.needed.o, units.list_writer.i)
         m.d.comb += [
             lists.select.eq(Mux(phase == Phase.LOAD, _BOUNDARIES, Mux(phase == Phase.BUILD, _EDGES, _NEEDED))),
+            lists.paired.eq((phase == Phase.BUILD) & units.control.view(Opcode.LIST).weighted),
             table.select.eq(Mux(phase == Phase.REDUCE, _HUBS, _OFFSETS)),
         ]
         with m.If(phase == Phase.REDUCE):
@@ -368,12 +371,13 @@ class RingUnit(wiring.Component):
         control, rows = units.control, units.control.rows
         scatter, reduce, list_ = (control.view(opcode) for opcode in (Opcode.SCATTER, Opcode.REDUCE, Opcode.LIST))
         needed, list_writer, filter_, gather = units.needed, units.list_writer, units.filter, units.gather
+        first_row = rows.base + reduce.first_source * rows.stride
         m.d.comb += [
             units.boundaries.start.eq(control.load),
             units.boundaries.address.eq(control.words(Opcode.LIST, "boundaries")),
             needed.start.eq(control.build),
             needed.edges.address.eq(control.words(Opcode.LIST, "edges")),
-            needed.edges.words.eq(list_.edge_count),
+            needed.edges.words.eq(list_.edge_count << list_.weighted),
             needed.partials.eq(list_.partials),
             list_writer.start.eq(control.build),
             list_writer.address.eq(control.beats(Opcode.LIST, "needed")),
@@ -386,10 +390,11 @@ class RingUnit(wiring.Component):
             units.remote_array.first_vertex.eq(scatter.first_vertex),
             units.sender.backward.eq(scatter.backward),
             gather.start.eq(control.reduce),
-            gather.settings.first_vertex.eq(reduce.first_source),
+            gather.settings.first_own.eq(0),
+            gather.settings.own.eq(first_row),
             gather.settings.first_source.eq(reduce.first_source),
             gather.settings.sources.eq(reduce.sources),
-            gather.settings.combined.eq(rows.base + reduce.first_source * rows.stride),
+            gather.settings.combined.eq(first_row),
             gather.settings.stride.eq(rows.stride),
             gather.settings.last_beat.eq(rows.last_beat),
             units.adder.last_beat.eq(rows.last_beat),

@@ -4,7 +4,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from contracts.errors import unknown
-from scripts.bench import cache_2050, cache_rates, community, islands, latency, machine, portfolio, ring
+from scripts.bench import (
+    cache_2050,
+    cache_rates,
+    community,
+    islands,
+    latency,
+    machine,
+    networks,
+    portfolio,
+    ring,
+    stream,
+)
 from scripts.dnp.bench import BENCHES as DNP_BENCHES
 
 __all__ = ["BENCHES", "find"]
@@ -30,6 +41,14 @@ def _portfolio(out: Path) -> object:
     return portfolio.bench(out=out)
 
 
+def _networks(out: Path) -> object:
+    return networks.bench(out=out)
+
+
+def _stream(out: Path) -> object:
+    return stream.bench(out=out)
+
+
 def _latency(out: Path) -> object:
     return latency.bench(out=out)
 
@@ -49,6 +68,8 @@ BENCHES: dict[str, Callable[[Path], object]] = {
     "community": _community,
     "machine": _machine,
     "portfolio": _portfolio,
+    "networks": _networks,
+    "stream": _stream,
     "latency": _latency,
     "cache-2050": _cache_2050,
     "cache-rates": _cache_rates,

@@ -180,7 +180,7 @@ def _figures(
     moved = run.memory["bytes_read"] + run.memory["bytes_written"]
     saved = None
     if sizes.community:
-        counted = aggregation(problem.graph, job.images[0], [run.counters])
+        counted = aggregation(problem, job.images[0], [run.counters])
         saved = 1 - counted.net / counted.baseline
     how = (network.model.name.lower(), network.features, network.hidden)
     return Run(name, *how, engine, outcome.cycles, bound, moved, least.total, saved)

@@ -140,10 +140,25 @@ BLOCKS: tuple[Block, ...] = (
     Block(
         name="chiplet.gather",
         factory="hw.chiplet.gather:GatherUnit",
-        parameters={"data_width": 256, "depth": 128},
+        parameters={"data_width": 256, "depth": 128, "attention": True},
         bench="tb.chiplet.test_gather",
         bench_factory="tb.chiplet.parts:Parts",
         bench_parameters={"configuration": "narrow", "parts": ["gather"]},
+    ),
+    Block(
+        name="chiplet.reciprocal",
+        factory="hw.chiplet.reciprocal:Reciprocal",
+        bench="tb.chiplet.test_reciprocal",
+        bench_factory="hw.chiplet.factories:reciprocal",
+        bench_parameters={"count": 4_000},
+        narrow={"count": 1_000},
+    ),
+    Block(
+        name="chiplet.attention",
+        factory="hw.chiplet.factories:attention",
+        parameters={"data_width": 256, "max_beats": 4},
+        bench="tb.chiplet.test_attention",
+        bench_parameters={"data_width": 64, "max_beats": 3},
     ),
     Block(
         name="chiplet.task_builder",

@@ -1,13 +1,13 @@
 """`atoll import`: a network that was trained with PyTorch Geometric, as an archive that `atoll run` takes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from contracts.errors import InputError
 from golden.importing.convert import RefusalsError
 from golden.importing.importer import Imported, import_model
-from golden.importing.layers import GATConv, GINConv, Layer, Options, SAGEConv
-from golden.model.weights import write_weights
+from golden.importing.layers import GATConv, GINConv, Layer, Options, Pool, SAGEConv
+from golden.model.weights import kind_of, write_weights
 from scripts.flows.outputs import checked_file, replacing
 from scripts.flows.table import show
 
@@ -42,24 +42,35 @@ def import_network(path: Path, options: Options, out: Path) -> list[InputError]:
     checked_file(out)
     try:
         imported = import_model(str(path), options)
-        _show(imported)
-        network = imported.network()
+        try:
+            converted = imported.converted()
+        except RefusalsError:
+            _show(imported, {})
+            raise
     except RefusalsError as error:
         return list(error.errors)
+    network = converted.network
+    runs: dict[str, list[str]] = {layer.name: [] for layer in imported.layers}
+    for name, layer in zip(converted.names, network.layers, strict=True):
+        runs[name].append(kind_of(layer))
+    _show(imported, runs)
     with replacing(out) as fresh:
         write_weights(fresh, network)
-    widths = [network.weights[0].shape[0], *(weight.shape[1] for weight in network.weights)]
+    widths = [network.f_in, *(layer.f_out for layer in network.layers)]
     print(f"taken for granted: {imported.assumptions()}")
-    print(f"{out}: {network.model.name.lower()}, {' - '.join(map(str, widths))}; atoll run DATASET --model-file {out}")
+    print(f"{out}: {len(network.layers)} layers, {' - '.join(map(str, widths))}; atoll run DATASET --model-file {out}")
     return []
 
 
-def _show(imported: Imported) -> None:
-    rows = [
-        (layer.name or "-", type(layer.operation).__name__, layer.operation.f_in, layer.operation.f_out, _parts(layer))
-        for layer in imported.layers
-    ]
-    show(Path(imported.path).name, ("layer", "kind", "in", "out", "with"), rows)
+def _show(imported: Imported, runs: Mapping[str, list[str]]) -> None:
+    """Print the layers that were found, and if they run, as which layers of the machine."""
+    rows = []
+    for layer in imported.layers:
+        kind, sizes = type(layer.operation).__name__, (layer.operation.f_in, layer.operation.f_out)
+        row = (layer.name or "-", kind, *sizes, _parts(layer))
+        rows.append((*row, " + ".join(runs[layer.name]) or "in the next") if runs else row)
+    heads = ("layer", "kind", "in", "out", "with", "runs as")
+    show(Path(imported.path).name, heads if runs else heads[:-1], rows)
 
 
 def _parts(layer: Layer) -> str:
@@ -76,6 +87,8 @@ def _named_parts(layer: Layer) -> Iterator[str]:
             yield f"eps {eps:g}"
             if len(stages) > 1:
                 yield f"perceptron of {len(stages)}"
+        case Pool(kind):
+            yield kind
         case GATConv() as attention:
             if attention.heads > 1:
                 yield f"{attention.heads} heads, {'side by side' if attention.concat else 'their mean'}"

@@ -128,9 +128,7 @@ def stream(problem: Problem, runs: int) -> Iterator[Problem]:
     if runs > heads.size:
         raise InputError("--session", f"has {runs} runs", f"at most {heads.size}, the small graphs of {graph.name}")
     for some in np.array_split(heads, runs):
-        members = np.isin(graph.graph_of, some)
-        members[some] = True
-        yield problem.part(np.flatnonzero(members))
+        yield problem.part(graph.small_graphs(some))
 
 
 def plan_session(

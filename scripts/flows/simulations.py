@@ -1,5 +1,6 @@
 """Simulating a machine of any kind for `atoll run`: a chiplet of gather or community PEs, alone or on a ring."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,12 +23,14 @@ from golden.locator.schedule import ANY, Choice
 from golden.metrics import compulsory_bytes, limit_cycles, useful_operations
 from golden.model.layer import Int16Array
 from golden.model.network import LayerResult, Problem, predictions
+from golden.model.topology import Topology
+from golden.program.chiplet import by_topology
 from golden.program.session import Session
 from golden.ring.by_communities import communities_apart
 from golden.ring.by_graphs import graphs_apart
 from golden.ring.image import build_images
 from golden.ring.placement import CHIPLETS_MAX, Placement
-from golden.ring.traffic import traffic
+from golden.ring.traffic import Traffic, traffic
 from hw.community.config import CommunityChipletConfig
 from hw.config import MachineConfig
 from scripts.flows.location import Located, Search, limits_of, read_back, search_of, wrong_records
@@ -261,7 +264,7 @@ def simulate(
         working=[activity(folder, n) for n in range(sizes.chiplets)],
         hidden=results.get(layers - 2),
         ring=_traffic(placed, outcome.links) if sizes.ring else None,
-        aggregation=aggregation(problem.graph, images[0], counters) if sizes.community else None,
+        aggregation=aggregation(problem, images[0], counters) if sizes.community else None,
         communities=_communities(counters, images, placed.search) if placed.search else None,
         located=found,
     )
@@ -375,12 +378,16 @@ def room_of(config: CommunityChipletConfig) -> Room:
     return Room(config.locator.nodes, config.locator.edges, config.units, config.hubs)
 
 
-def aggregation(graph: Graph, image: Image, counters: Sequence[dict[str, int]]) -> Aggregation:
+def aggregation(problem: Problem, image: Image, counters: Sequence[dict[str, int]]) -> Aggregation:
     """Count additions of vectors; without shared sums, each block of columns of a layer has one for each entry."""
-    blocks = sum(command.opcode == Opcode.LOAD_WEIGHTS for command in image.commands)
+    process = [command.fields for command in image.commands if command.opcode == Opcode.PROCESS]
+    blocks = Counter(layer for layer, _ in {(fields["layer"], fields["first_granule"]) for fields in process})
     gross = sum(counts["gross"] for counts in counters)
     return Aggregation(
-        baseline=blocks * (graph.nodes + graph.edge_count),
+        baseline=sum(
+            blocks[number] * (topology.graph.nodes + topology.graph.edge_count)
+            for number, topology in enumerate(problem.topologies)
+        ),
         gross=gross,
         net=gross + sum(counts["formed"] for counts in counters),
     )
@@ -397,14 +404,20 @@ def _communities(counters: Sequence[dict[str, int]], images: Sequence[Image], se
 
 def _traffic(placed: Placed, links: Sequence[dict[str, int]]) -> RingTraffic:
     """Count words on the links, beside the words of other ways to bring each feature where it is needed."""
-    least = traffic(placed.problem.graph, placed.placement)
-    elements = sum(layer.f_out for layer in placed.problem.model.layers)
+    problem, placement = placed.problem, placed.placement
+
+    def least(topology: Topology) -> Traffic:
+        return traffic(topology.graph, placement.without_hubs if topology.apart else placement)
+
+    every = list(zip(by_topology(problem, least), problem.topologies, problem.model.layers, strict=True))
+    none = np.zeros(placement.chiplets, dtype=np.int64)
+    travels = [(rows, layer.f_out) for rows, topology, layer in every if not topology.alone]
     return RingTraffic(
         placement=placed.name,
         words_by_link=[link["feature_words"] + link["partial_words"] for link in links],
-        minimum=least.words(elements).tolist(),
-        unicast=least.unicast * elements,
-        broadcast=least.broadcast * elements,
+        minimum=sum((rows.words(elements) for rows, elements in travels), none).tolist(),
+        unicast=sum(rows.unicast * elements for rows, elements in travels),
+        broadcast=sum(rows.broadcast * elements for rows, elements in travels),
     )
 
 

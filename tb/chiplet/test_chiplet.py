@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contracts import COMMANDS, HEADER, LINE_BYTES, Error, Model, Opcode, RegionKind
+from contracts import COMMANDS, HEADER, LINE_BYTES, Combination, Error, Model, Opcode, RegionKind
 from contracts.dnp.config import ProcessorConfig
 from golden.datasets import load
 from golden.image import Image, build_image
@@ -21,7 +21,7 @@ from hw.pe.formats import PEConfig
 from sim.harness import Result
 from sim.harness.expected import expect_cycles
 from sim.models.activity import WINDOW, activity
-from sim.problems import CORNERS, corner_graph, random_graph, random_problem
+from sim.problems import CORNERS, corner_graph, random_graph, random_problem, rooted_problem
 from sim.runner.jobs import Job, Outcome, Settings, mismatches
 from sim.runner.run import run_jobs
 
@@ -33,6 +33,8 @@ DEFAULT = GatherChipletConfig()
 MIDDLE = GatherChipletConfig(
     groups=3, pes=1, depth=64, pe=PEConfig(lanes=8, data_width=128, weight_rows=256, max_out=32, queue=3)
 )
+#: Room for the weights of 64 features, of one granule of results.
+TINY = GatherChipletConfig(groups=1, pes=2, depth=32, pe=PEConfig(lanes=16, weight_rows=64, max_out=40, queue=2))
 CONFIGS = {"narrow": NARROW, "default": DEFAULT}
 if FULL:
     CONFIGS["middle"] = MIDDLE
@@ -100,6 +102,27 @@ def test_feature_rows_longer_than_a_burst_are_bit_exact(tmp_path: Path) -> None:
     dense = random_graph(6, 12, 30, features=300, density=1)
     problems = [random_problem(graph, Model.GCN, [33, 64], 1), random_problem(dense, Model.SAGE, [64, 17], 2)]
     check(DEFAULT, problems, [STALLS[1], STALLS[3]], tmp_path)
+
+
+@pytest.mark.parametrize("config", [NARROW, TINY], ids=["narrow", "tiny"])
+def test_features_without_room_are_combined_in_blocks(config: GatherChipletConfig, tmp_path: Path) -> None:
+    """Sparse and dense features in few and many blocks of rows, beside blocks of columns; the same bits as in one."""
+    problems, settings = [], []
+    most = 4 if config is NARROW else 70
+    for seed, f_in in enumerate((64, 65, 97, 128, 200, 333)):
+        graph = random_graph(seed, 12 + seed, 40, features=f_in, density=(0.2, 1)[seed % 2])
+        widths = [int(width) for width in np.random.default_rng(seed).integers(1, most + 1, size=2)]
+        widths = [widths[0], 130, widths[1]] if seed == 5 and config is TINY else widths
+        problems.append(random_problem(graph, list(Model)[seed % 3], widths, seed))
+        settings.append(replace(STALLS[seed % len(STALLS)], seed=seed + 1))
+    room = config.pe.weight_room
+    images = [build_image(problem, room) for problem in problems]
+    used = {command.fields["kind"] for image in images for command in image.commands if "kind" in command.fields}
+    assert used == {Combination.DIGITS, Combination.SUM}
+    outcomes, _ = simulate(config, [Job([image], how) for image, how in zip(images, settings, strict=True)], tmp_path)
+    for problem, outcome in zip(problems, outcomes, strict=True):
+        assert outcome.errors == [Error.NONE]
+        assert mismatches(problem, outcome) == []
 
 
 def test_it_is_known_when_each_pe_multiplied(tmp_path: Path) -> None:
@@ -241,6 +264,30 @@ def test_errors_are_reported_and_the_next_run_is_right(config: GatherChipletConf
         assert (Error(said["error"]), said["info"]) == (error, info), name
         assert after.errors == [Error.NONE], f"after {name}"
         assert mismatches(problem, after) == [], f"after {name}"
+
+
+def test_errors_of_own_rows_are_reported(config: GatherChipletConfig, tmp_path: Path) -> None:
+    """Failed reads and writes of them, and a place outside the memory; then a right run, and one after a reset."""
+    problem = rooted_problem(random_graph(12, 30, 120, features=8, density=0.4), Model.SAGE, [6, 3], 5)
+    image = build_image(problem)
+    own, number = image.region(RegionKind.OWN), _first(image, Opcode.AGGREGATE)
+    address, beyond = own.address + LINE_BYTES, 1 << config.pe.address_width - 6
+    cases = [
+        (Job([image], Settings(read_errors=(address, address))), Error.MEMORY_READ, address // LINE_BYTES),
+        (Job([image], Settings(write_errors=(address, address + 7))), Error.MEMORY_WRITE, address // LINE_BYTES),
+        (Job([with_command(image, number, own=beyond)]), Error.BAD_OPERAND, beyond),
+    ]
+    good = [Job([image], settings) for settings in (STALLS[3], Settings(latency=9, reset_after=700))]
+    outcomes, _ = simulate(config, [job for bad, _, _ in cases for job in (bad, *good)], tmp_path)
+    for n, (_, error, info) in enumerate(cases):
+        bad, *right = outcomes[3 * n : 3 * n + 3]
+        assert (Error(bad.run.completion["error"]), bad.run.completion["info"]) == (error, info)
+        assert [mismatches(problem, after) for after in right] == [[], []]
+
+
+def _first(image: Image, opcode: Opcode) -> int:
+    """Return the number of the first command of an opcode."""
+    return next(number for number, command in enumerate(image.commands) if command.opcode == opcode)
 
 
 def test_completion_names_the_command_that_failed(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from tb.chiplet.parts import CONFIGURATIONS, Part, begin, config, simulate_parts
 LINES = {
     Opcode.LOAD_WEIGHTS: ("weights", "biases"),
     Opcode.COMBINE: ("features", "feature_offsets", "scales", "combined"),
-    Opcode.AGGREGATE: ("offsets", "edges", "scales", "combined", "results"),
+    Opcode.AGGREGATE: ("offsets", "edges", "scales", "combined", "results", "own"),
 }
 #: Longest that an answer may take once everything is done.
 SOON = 12
@@ -66,7 +66,7 @@ def steps(opcode: Opcode, fields: dict[str, int], base: int) -> list[Step]:
     last_chunk = (f_out - 1) // pe.lanes
     stride = row_bytes(f_out) * 8 // pe.data_width
     settings = {"f_out": f_out, "last_chunk": last_chunk, "chunk_shift": last_chunk.bit_length(), "relu": 0, "bias": 0}
-    csr = {"offsets": 0, "rows": fields.get("vertices", 1), "tiles": 1, "uniform": 0, "stride": 0}
+    csr = {"offsets": 0, "rows": fields.get("vertices", 1), "tiles": 1, "paired": 0, "uniform": 0, "stride": 0}
     if opcode == Opcode.LOAD_WEIGHTS:
         settings["f_in"] = fields["f_in"]
         row = row_bytes(f_out) // WORD_BYTES
@@ -88,22 +88,29 @@ def steps(opcode: Opcode, fields: dict[str, int], base: int) -> list[Step]:
     settings |= {
         "relu": int(fields["activation"] == Activation.RELU),
         "bias": int(fields["activation"] != Activation.DNP),
+        "attends": int(fields["attention"] > 0),
     }
-    csr |= {"offsets": words(at["offsets"]), "array": words(at["edges"]), "words": fields["edge_count"]}
-    csr["tiles"] = fields["tiles"]
+    csr |= {"offsets": words(at["offsets"]), "array": words(at["edges"]), "tiles": fields["tiles"]}
+    csr |= {"words": fields["edge_count"] << fields["weighted"], "paired": fields["weighted"]}
     beats_of_granule = ROW_BYTES * 8 // pe.data_width
     results = (beats(at["results"]) + fields["first_granule"] * beats_of_granule) % (1 << pe.beat_address_width)
-    same = ("first_vertex", "first_source", "sources", "partials", "self_weight", "neighbour_weight")
+    same = ("first_source", "sources", "partials", "self_weight", "neighbour_weight", "weighted")
     gather = {name: fields[name] for name in same}
+    rooted = fields["rooted"]
+    first_own = 0 if rooted else (fields["first_vertex"] - fields["first_source"]) % (1 << 32)
+    gather |= {"own": beats(at["own" if rooted else "combined"]), "first_own": first_own}
     gather |= {"combined": beats(at["combined"]), "stride": stride, "last_beat": (f_out - 1) // pe.elements}
+    gather["margin"] = fields["attention"]
+    task = {"gather": 1, "attends": settings["attends"], "rooted": rooted, "results": results}
     return [
         {
             "route": number(Route.SOURCES),
             "settings": settings,
-            "task_settings": {"gather": 1, "results": results, "stride": fields["row_granules"] * beats_of_granule},
+            "task_settings": {**task, "stride": fields["row_granules"] * beats_of_granule},
             "gather_settings": gather,
             "csr": csr,
-            "scales": scales,
+            # Attention computes the factors.
+            **({} if fields["attention"] else {"scales": scales}),
             "count": fields["vertices"],
         }
     ]
@@ -118,7 +125,7 @@ def combine_step(fields: dict[str, int], at: dict[str, int], settings: Step, csr
     settings["mode"] = number(Mode.SPARSE if sparse else Mode.DENSE)
     stride, first = granules(f_out), 0
     if kind == Combination.DIGITS:
-        settings |= {"digits": 1, "shift": 15}
+        settings["digits"] = 1
         stride, first = fields["row_granules"], fields["first_granule"]
     if kind == Combination.SUM:
         del settings["f_in"], settings["chunk_shift"]
@@ -132,7 +139,7 @@ def combine_step(fields: dict[str, int], at: dict[str, int], settings: Step, csr
     if distance and kind != Combination.SUM:
         csr |= {"words": 0, "stride": 0}
         step |= {"route": number(Route.SOURCES), "task_settings": task | {"gather": 1}}
-        gather = {"first_vertex": 0, "first_source": 0, "combined": beats(at["features"])}
+        gather = {"own": beats(at["features"]), "first_own": 0}
         gather |= {"stride": distance * beats_of_granule, "last_beat": (fields["f_in"] - 1) // pe.elements}
         step["gather_settings"] = gather
     return step | {"csr": csr}
@@ -265,7 +272,7 @@ class Executor:
         if wanted and wanted[0]["count"] == 0:
             # Set up all the same, but there is nothing to ask for.
             for step in wanted:
-                step.pop("csr"), step.pop("scales")
+                step.pop("csr"), step.pop("scales", None)
         self.units.pending = list(wanted)
         starts = self.units.starts
         await self.send(opcode, fields, base)
@@ -325,7 +332,7 @@ def command(part: Part, opcode: Opcode, base: int = 0) -> dict[str, int]:
         return fields
     first = random.choice((0, random.getrandbits(32) >> 1))
     ahead = random.choice((0, random.getrandbits(10)))
-    more = random.choice((0, random.getrandbits(20)))
+    more, weighted = random.choice((0, random.getrandbits(20))), random.getrandbits(1)
     before, behind = (random.choice((0, random.getrandbits(11))) for _ in range(2))
     return fields | {
         "first_vertex": first + ahead,
@@ -335,8 +342,11 @@ def command(part: Part, opcode: Opcode, base: int = 0) -> dict[str, int]:
         "partials": random.getrandbits(32),
         "first_granule": before,
         "row_granules": before + granules(f_out) + behind,
-        "edge_count": random.getrandbits(32),
+        "edge_count": random.getrandbits(32 - weighted),
+        "weighted": weighted,
         "activation": random.randrange(3),
+        "rooted": random.getrandbits(1),
+        "attention": random.choice((0, random.randrange(16))),
         "self_weight": random.randrange(-(1 << 15), 1 << 15),
         "neighbour_weight": random.randrange(-(1 << 15), 1 << 15),
     }
@@ -367,7 +377,7 @@ async def each_operand_has_its_place(dut: Any, opcode: Opcode) -> None:
     zero = {name: 0 for name in known if not name.startswith("reserved") and name not in ("opcode", "layer", "tag")}
     high: dict[str, int] = dict.fromkeys(LINES[opcode], line_limit(executor.part) - 1)
     high |= {"f_out": pe.max_out, "shift": 63, "sparse": 1, "entries": 0xFFFFFFFF, "activation": 2, "tiles": 255}
-    high |= {"row_granules": 0x1FFF}
+    high |= {"row_granules": 0x1FFF, "rooted": 1}
     high |= {"first_row": 0xFFFFFFFF, "partials": 0xFFFFFFFF}
     high |= {"edge_count": 0xFFFFFFFF, "self_weight": -1, "neighbour_weight": -1, "sources": 0xFFFFFFFF}
     for name, value in high.items():
@@ -384,9 +394,11 @@ async def each_operand_has_its_place(dut: Any, opcode: Opcode) -> None:
         await executor.run(opcode, zero | low | place | {"kind": Combination.DIGITS})
     if opcode == Opcode.AGGREGATE:
         top = 0xFFFFFFFF
+        await executor.run(opcode, zero | low | {"weighted": 1, "edge_count": top >> 1})
         await executor.run(opcode, zero | low | {"first_vertex": top, "first_source": top})
         await executor.run(opcode, zero | low | {"first_vertex": top, "sources": top, "first_source": 1})
         await executor.run(opcode, zero | low | {"first_granule": 0xFFF, "row_granules": 0x1FFF})
+        await executor.run(opcode, zero | low | {"rooted": 1, "own": high["own"], "first_vertex": 9, "sources": 99})
 
 
 @cocotb.test()
@@ -397,10 +409,13 @@ async def a_command_without_vertices_ends_at_once(dut: Any) -> None:
 
 
 @cocotb.test()
-async def a_dense_command_has_no_offsets(dut: Any) -> None:
+async def addresses_that_are_not_used_are_not_checked(dut: Any) -> None:
+    """Name no offsets to a dense command, and no own rows to one that has none."""
     executor = await make(dut)
-    fields = {"sparse": 0, "kind": 0, "feature_offsets": 0xFFFFFFFF}
+    fields = {"sparse": 0, "kind": 0, "f_in": 1, "feature_offsets": 0xFFFFFFFF}
     await executor.run(Opcode.COMBINE, command(executor.part, Opcode.COMBINE) | fields)
+    fields = {"rooted": 0, "own": 0xFFFFFFFF}
+    await executor.run(Opcode.AGGREGATE, command(executor.part, Opcode.AGGREGATE) | fields)
 
 
 @cocotb.test()
@@ -450,9 +465,9 @@ def refusals(part: Part) -> list[tuple[Opcode, dict[str, int], int, int]]:
         found += [(opcode, {"f_out": value}, 0, value) for value in (0, pe.max_out + 1, 0x8000 + 1)]
         lines = LINES[opcode]
         if limit < 1 << 32:
-            found += [(opcode, {name: limit, "sparse": 1}, 0, limit) for name in lines]
-            found += [(opcode, {name: 0xFFFFFFFF, "sparse": 1}, 0, 0xFFFFFFFF) for name in lines]
-        found += [(opcode, {name: limit - 5, "sparse": 1}, 5, limit - 5) for name in lines]
+            found += [(opcode, {name: limit, "sparse": 1, "rooted": 1}, 0, limit) for name in lines]
+            found += [(opcode, {name: 0xFFFFFFFF, "sparse": 1, "rooted": 1}, 0, 0xFFFFFFFF) for name in lines]
+        found += [(opcode, {name: limit - 5, "sparse": 1, "rooted": 1}, 5, limit - 5) for name in lines]
     for opcode in (Opcode.LOAD_WEIGHTS, Opcode.COMBINE):
         most = pe.weight_rows >> ((pe.max_out - 1) // pe.lanes).bit_length()
         found += [(opcode, {"f_in": value}, 0, value) for value in (0, pe.weight_rows + 1, 1 << 31)]
@@ -473,7 +488,8 @@ def refusals(part: Part) -> list[tuple[Opcode, dict[str, int], int, int]]:
         if bit:
             found += [(Opcode.AGGREGATE, {"vertices": one, "tiles": 1, "sources": one - 1}, 0, 0)]
         if limit <= one:
-            found += [(opcode, {name: one, "sparse": 1}, 0, one) for opcode in OPCODES[1:] for name in LINES[opcode]]
+            used = {"sparse": 1, "rooted": 1}
+            found += [(opcode, {name: one, **used}, 0, one) for opcode in OPCODES[1:] for name in LINES[opcode]]
     wide = {"f_out": pe.max_out, "row_granules": granules(pe.max_out)}
     digits = {"kind": Combination.DIGITS, "f_in": 1, "f_out": 1, "row_granules": 3, "first_granule": 0}
     if pe.weight_rows > DIGIT_FEATURES:
@@ -494,6 +510,7 @@ def refusals(part: Part) -> list[tuple[Opcode, dict[str, int], int, int]]:
         (Opcode.AGGREGATE, wide | {"first_granule": 1}, 0, granules(pe.max_out)),
         (Opcode.AGGREGATE, {"row_granules": 0xFFF, "first_granule": 0xFFF}, 0, 0xFFF),
         (Opcode.AGGREGATE, {"tiles": 0}, 0, 0),
+        (Opcode.AGGREGATE, {"weighted": 1, "edge_count": 1 << 31}, 0, 1 << 31),
         (Opcode.AGGREGATE, {"first_vertex": 9, "first_source": 10, "vertices": 1, "sources": 0xFFFFFFFF}, 0, 9),
         (Opcode.AGGREGATE, {"first_vertex": 12, "first_source": 10, "vertices": 4, "sources": 5}, 0, 12),
         (

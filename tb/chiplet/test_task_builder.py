@@ -21,11 +21,14 @@ class Tasks:
     gather: bool
     results: int = 0
     stride: int = 1
+    attends: bool = False
     vertex: int = 0
+    rooted: int = 0
 
     async def begin(self) -> None:
         """Set the builder up for the first vertex."""
-        self.part.set("settings", {"gather": int(self.gather), "results": self.results, "stride": self.stride})
+        settings = {"gather": int(self.gather), "attends": int(self.attends), "rooted": self.rooted}
+        self.part.set("settings", {**settings, "results": self.results, "stride": self.stride})
         await self.part.pulse("start")
         self.vertex = 0
 
@@ -35,7 +38,8 @@ class Tasks:
         scale = random.getrandbits(32)
         address = (self.results + self.vertex * self.stride) % (1 << config().beat_address_width)
         self.vertex += 1
-        self.part.drive("scales", [{"data": scale}])
+        if not self.attends:
+            self.part.drive("scales", [{"data": scale}])
         for number in range(beats):
             data = random.getrandbits(config().data_width)
             ends = {"first": int(number == 0), "last": int(number == beats - 1)}
@@ -44,7 +48,12 @@ class Tasks:
             high = int(coefficient == Coefficient.NEIGHBOUR_HIGH)
             if self.gather:
                 row = {"data": data, "coefficient": coefficient.value, "scalar": scalar, **ends}
-                self.part.drive("rows", [row])
+                brought = scale if self.attends and ends["last"] else random.getrandbits(32)
+                fields = {"mantissa": brought & 0xFFFF, "exponent": brought >> 16 & 31, "reserved": brought >> 21}
+                self.part.drive("rows", [{**row, "scale": fields}])
+                if self.rooted and coefficient == Coefficient.SELF:
+                    power = SCALE.unpack(scale)["exponent"] % 16
+                    scalar = ((scalar << power) + (1 << 15)) % (1 << 16) - (1 << 15)
             else:
                 self.part.drive("features", [{"data": data, "mask": mask, "tile": random.getrandbits(8), **ends}])
             self.wanted.append(
@@ -53,7 +62,8 @@ class Tasks:
                     **({"scalar": scalar, "high": high} if self.gather else {}),
                     "mask": (1 << config().elements) - 1 if self.gather else _doubled(mask),
                     **ends,
-                    **({"address": address, "scale": scale} if number == 0 else {}),
+                    **({"address": address} if ends["first"] else {}),
+                    **({"scale": scale} if ends["last" if self.attends else "first"] else {}),
                 }
             )
 
@@ -96,6 +106,7 @@ async def vertices_get_their_addresses_and_factors(dut: Any, gather: bool, idle:
     for stride in range(1, config().max_beats + 1):
         tasks.stride = stride
         tasks.results = tasks.part.random.getrandbits(config().beat_address_width)
+        tasks.rooted = tasks.part.random.getrandbits(1)
         await tasks.begin()
         for _ in range(25):
             tasks.send(tasks.part.random.choice((1, 1, 2, 5)))
@@ -123,6 +134,18 @@ async def a_task_waits_for_its_factor_and_the_factor_for_its_task(dut: Any, gath
         tasks.part.pace(idle={late: 0.9})
         for _ in range(8):
             tasks.send(2)
+        await tasks.finish()
+
+
+@cocotb.test()
+async def rows_bring_their_factors_with_attention(dut: Any) -> None:
+    """No factor is waited for, and none is taken."""
+    tasks = await make(dut, True, idle=0.2, stall=0.2)
+    for attends in (True, False, True):
+        tasks.attends = attends
+        await tasks.begin()
+        for _ in range(20):
+            tasks.send(tasks.part.random.choice((1, 1, 2, 5)))
         await tasks.finish()
 
 

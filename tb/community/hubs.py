@@ -46,6 +46,8 @@ class Layer:
         s_dst of each hub.
     sums
         [f_out] of each hub: what has been sent of its partial sums.
+    own
+        Beats of each hub's own row, which only a rooted layer has.
     """
 
     settings: dict[str, int]
@@ -54,6 +56,7 @@ class Layer:
     rows: dict[int, list[list[int]]]
     scales: dict[int, dict[str, int]]
     sums: dict[int, list[int]]
+    own: dict[int, list[list[int]]]
 
     @classmethod
     def of(cls, design: HubUnit, rng: random.Random, hubs: int, f_out: int, **settings: int) -> Layer:
@@ -75,14 +78,19 @@ class Layer:
             "windows": rng.getrandbits(1), "k": rng.getrandbits(3), "limit": rng.randrange(2 * config.columns),
             "shift": rng.choice((rng.randrange(64), rng.randrange(8, 24))),
             "relu": rng.getrandbits(1), "bias": rng.getrandbits(1), "wide": rng.getrandbits(1),
+            "rooted": rng.getrandbits(1),
             "own": rng.choice((0, rng.randrange(-(1 << 16), 1 << 16), -(1 << 16), (1 << 16) - 1)),
             "last_chunk": -(-f_out // config.lanes) - 1, "f_out": f_out,
         }  # fmt: skip
+
+        def beats() -> list[list[int]]:
+            return [[value() for _ in range(elements)] for _ in range(-(-f_out // elements))]
+
         return cls(
             random_settings | settings,
             [rng.randrange(-(1 << 31), 1 << 31) >> rng.randrange(32) for _ in range(f_out)],
             rng.choice(((rng.choice([*vids, 0]) + rng.randrange(-1, 2)) % (1 << 32), rng.getrandbits(32))),
-            {vid: [[value() for _ in range(elements)] for _ in range(-(-f_out // elements))] for vid in vids},
+            {vid: beats() for vid in vids},
             {
                 vid: {
                     "mantissa": rng.getrandbits(16),
@@ -92,6 +100,7 @@ class Layer:
                 for vid in vids
             },
             {vid: [0] * f_out for vid in vids},
+            {vid: beats() for vid in vids},
         )
 
     @property
@@ -108,20 +117,28 @@ class Layer:
         if not vids:
             return {}
         settings = self.settings
-        own = np.array([[value for beat in self.rows[vid] for value in beat][: self.f_out] for vid in vids])
+        rows = self.own if settings["rooted"] else self.rows
+        own = np.array([[value for beat in rows[vid] for value in beat][: self.f_out] for vid in vids])
         weight = 1 << GIN_FRACTION if settings["wide"] else 1
         mantissa, exponent = (
             np.array([self.scales[vid][name] for vid in vids])[:, None] for name in ("mantissa", "exponent")
         )
+        own_weight = settings["own"] << exponent % 16 * settings["rooted"]
+        # It has 17 bits.
+        own_weight = (own_weight + (1 << 16)) % (1 << 17) - (1 << 16)
         found = requantise(
-            weight * np.array([self.sums[vid] for vid in vids]) + settings["own"] * own,
+            weight * np.array([self.sums[vid] for vid in vids]) + own_weight * own,
             mantissa,
             exponent,
             settings["shift"],
             np.array(self.biases) * settings["bias"],
         )
-        rows = np.maximum(found, 0) if settings["relu"] else found
-        return {vid: list(map(int, row)) for vid, row in zip(vids, rows, strict=True)}
+        results = np.maximum(found, 0) if settings["relu"] else found
+        return {vid: list(map(int, row)) for vid, row in zip(vids, results, strict=True)}
+
+    def beats(self, vid: int) -> int:
+        """Return the beats that come for a hub: of its own row, then of its combined row."""
+        return len(self.rows[vid]) * (1 + self.settings["rooted"])
 
 
 class Around:
@@ -203,17 +220,19 @@ class Around:
         if self.late:
             self.waiting.append(vid)
         else:
-            for n in range(len(self.layer.rows[vid])):
+            for n in range(self.layer.beats(vid)):
                 self._beat(vid, n)
 
     def _beat(self, vid: int, number: int) -> None:
-        """Send a beat of a combined row."""
+        """Send a beat of a combined row, or before it of the own row."""
         beats = self.layer.rows[vid]
-        tag = {"beat": number, "vid": vid, "apart": 1, "scale": self.layer.scales[vid]}
+        root = self.layer.settings["rooted"] and number < len(beats)
+        beat, rows = number % len(beats), self.layer.own[vid] if root else beats
+        tag = {"beat": beat, "vid": vid, "apart": 1, "root": int(root), "scale": self.layer.scales[vid]}
         address = Codec(self.design.config.tag).pack(tag)
-        last = number == len(beats) - 1
-        self.bench.drive("combined", [{"address": address, "data": beats[number], "last": int(last)}])
-        self.combined += last
+        last = beat == len(beats) - 1
+        self.bench.drive("combined", [{"address": address, "data": rows[beat], "last": int(last)}])
+        self.combined += last and not root
 
     async def _combine(self) -> None:
         """Combine what is wanted, in any order, up to four rows at the same time."""
@@ -229,7 +248,7 @@ class Around:
                 vid = rng.choice(list(active))
                 self._beat(vid, active[vid])
                 active[vid] += 1
-                if active[vid] == len(self.layer.rows[vid]):
+                if active[vid] == self.layer.beats(vid):
                     del active[vid]
 
     def _row(self, client: int, word: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from contracts import COMMANDS, LINE_BYTES, Error, Model, Opcode, RegionKind
+from contracts import COMMANDS, LINE_BYTES, Combination, Error, Model, Opcode, RegionKind
 from contracts.dnp.config import ProcessorConfig
 from contracts.weights import WeightRoom
 from golden.community.image import build_community_image, tiles_of
@@ -27,7 +27,7 @@ from golden.model.network import Problem
 from hw.dnp.neural_unit import NeuralConfig
 from hw.machine import Units
 from sim.models.activity import WINDOW, activity
-from sim.problems import CORNERS, DIRECTED, corner_graph, directed_graph, random_graph, random_problem
+from sim.problems import CORNERS, DIRECTED, corner_graph, directed_graph, random_graph, random_problem, rooted_problem
 from sim.runner.jobs import Job, Outcome, Settings, mismatches
 from sim.runner.run import run_jobs
 from tb.community.configurations import chiplet_config
@@ -76,11 +76,13 @@ def problem(name: str, seed: int, model: Model = Model.GCN, density: float = 0.3
     return random_problem(corner_graph(name, 6, density, seed), model, [5, 3 + seed % 3], seed)
 
 
-def larger(seed: int, widths: list[int], model: Model, density: float, activation: str = RELU) -> Problem:
+def larger(
+    seed: int, widths: list[int], model: Model, density: float, activation: str = RELU, f_in: int = 9
+) -> Problem:
     """Several layers on a random symmetric graph of 60 nodes."""
     random = np.random.default_rng(seed)
     graph = many_hubs(6, 3)
-    rows = random.normal(size=(graph.nodes, 9)).astype(np.float32)
+    rows = random.normal(size=(graph.nodes, f_in)).astype(np.float32)
 
     features = rows if density >= 1 else sparse.csr_array(rows * (random.random(rows.shape) < density))
     return random_problem(replace(graph, features=features), model, widths, seed, activation, NEURAL.core)
@@ -209,6 +211,35 @@ def _directed() -> tuple[list[Problem], Work]:
     return problems, [Job([image], memories[n % 2]) for n, image in enumerate(images)]
 
 
+def _rooted() -> tuple[list[Problem], Work]:
+    """Means and sums beside root weights: whole graphs, in tiles, in blocks, of directed graphs, after a reset."""
+    crowded = replace(many_hubs(), features=np.ones((84, 3), np.float32))
+    graphs = [
+        *(corner_graph(name, 6, (1.0, 0.4)[n % 2], n) for n, name in enumerate(CORNERS) if n),
+        *(directed_graph(name, 6, (1.0, 0.4)[n % 2], n) for n, name in enumerate(DIRECTED)),
+        larger(3, [1], Model.GIN, 0.3, f_in=40).graph,
+        _beyond(4, "community,nodes=240,degree=6,classes=12", [5], 1.0).graph,
+        random_graph(5, 60, 150, 8, 0.4),
+        crowded,
+    ]
+    problems, work = list[Problem](), list[Job]()
+    schedules = (Schedule(4), Schedule(2, False, 1), Schedule(7))
+    memories = (Settings(latency=3), Settings(latency=20, stall=0.3, out_of_order=True, seed=8))
+    for n, graph in enumerate(graphs):
+        given = rooted_problem(graph, (Model.SAGE, Model.GIN)[n % 2], ([5, 3], [27, 20, 4])[n % 3 == 1], n)
+        few = replace(TINY, edges=2 * max(48, int(graph.degrees.max()) + 1))
+        for room in (ROOM, few):
+            image = build_community_image(
+                given, schedules[n % 3], LIMITS, Kind(n % 2), row_lines=ROWS, room=room, weight_room=WEIGHTS
+            )
+            problems.append(given)
+            work.append(Job([image], memories[len(work) % 2]))
+    for cycle in (600, 1500, 2400):
+        problems.append(problems[-1])
+        work.append(Job(work[-1].images, Settings(latency=10, reset_after=cycle)))
+    return problems, work
+
+
 def _in_blocks() -> tuple[list[Problem], Work]:
     """Layers wider than the PEs: combined in PROCESS, in stages, in tiles, ended on the neural chip."""
     problems = [
@@ -224,6 +255,23 @@ def _in_blocks() -> tuple[list[Problem], Work]:
         {"in_stages": True},
         {"room": TINY},
     ]
+    memories = (Settings(latency=5), Settings(latency=25, stall=0.3, seed=3))
+    jobs = [
+        Job([build_community_image(given, Schedule(7), LIMITS, **way, weight_room=WEIGHTS)], memories[n % 2])
+        for n, way in enumerate(ways)
+        for given in problems
+    ]
+    return problems, jobs
+
+
+def _in_rows() -> tuple[list[Problem], Work]:
+    """Layers with more features than rows of weights: combined into digits, sparse and dense, in all those ways."""
+    problems = [
+        larger(12, [5, 4], Model.GCN, 0.2, f_in=200),
+        larger(13, [20, 80, 7], Model.GIN, 1.0, f_in=129),
+        larger(14, [19, 3], Model.SAGE, 0.2, "tanh", 333),
+    ]
+    ways: list[dict[str, Any]] = [{"row_lines": 2 * ROWS}, {"in_stages": True}, {"room": TINY}]
     memories = (Settings(latency=5), Settings(latency=25, stall=0.3, seed=3))
     jobs = [
         Job([build_community_image(given, Schedule(7), LIMITS, **way, weight_room=WEIGHTS)], memories[n % 2])
@@ -265,6 +313,9 @@ def _errors() -> tuple[list[Error], Problem, Work]:
     tiled = build_community_image(given, Schedule(7), LIMITS, room=TINY)
     tables, last = tiled.region(RegionKind.TILES), tiled.results_region(1)
     offsets = (_first(tiled, Opcode.LOCATE)["offsets"] - tables.line) * LINE_BYTES // 4
+    # Own rows that fail to be read or written, and that lie outside the memory.
+    rooted = build_community_image(rooted_problem(given.graph, Model.SAGE, [6, 4], 3), Schedule(7), LIMITS)
+    own, at = rooted.region(RegionKind.OWN), COMMANDS[Opcode.PROCESS].offsets["own"] // 8 + 3
     # More hubs than slots: every node is a hub at threshold 0, and a unit has 32 slots.
     crowded = random_problem(replace(many_hubs(), features=np.ones((84, 3), np.float32)), Model.SAGE, [4], 1)
     cases = [
@@ -289,6 +340,9 @@ def _errors() -> tuple[list[Error], Problem, Work]:
         (Error.BAD_OPERAND, command(Opcode.PROCESS, 57, 1, image=tiled), Settings()),
         (Error.EDGE_RANGE, changed(RegionKind.TILES, offsets + 1, 1 << 20, tiled), Settings()),
         (Error.MEMORY_WRITE, tiled, Settings(write_errors=(last.address, last.address + 31))),
+        (Error.MEMORY_READ, rooted, Settings(read_errors=(own.address + 64, own.address + 95))),
+        (Error.MEMORY_WRITE, rooted, Settings(write_errors=(own.address + 64, own.address + 95))),
+        (Error.BAD_OPERAND, command(Opcode.PROCESS, at, 0x7F, image=rooted), Settings()),
     ]
     work = [job for _, bad, how in cases for job in (Job([bad], how), Job([image], Settings(reset=False)))]
     return [code for code, _, _ in cases], given, work
@@ -316,11 +370,13 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Outcome
     parts = {"corners": _corners()[-1], "larger": _larger()[-1], "errors": _errors()[-1], "resets": _resets()[-1]}
     parts |= {
         "blocks": _in_blocks()[-1],
+        "rows": _in_rows()[-1],
         "deep": _deep()[-1],
         "in stages": _in_stages()[-1],
         "ends": _ends()[-1],
         "tiles": _in_tiles()[-1],
         "directed": _directed()[-1],
+        "rooted": _rooted()[-1],
     }
     found = run([image for work in parts.values() for image in work], tmp_path_factory.mktemp("chiplet"))
     done: dict[str, list[Outcome]] = {}
@@ -383,6 +439,16 @@ def test_layers_wider_than_the_pes_are_exact(outcomes: dict[str, list[Outcome]])
             assert out.run.counters["communities"] == sum(len(communities) for _, communities in parts)
 
 
+def test_features_without_room_are_combined_in_blocks(outcomes: dict[str, list[Outcome]]) -> None:
+    """Their sums are kept as digits in memory, so that the bits are those of one block."""
+    problems, work = _in_rows()
+    for job in work:
+        kinds = {command.fields["kind"] for command in job.images[0].commands if "kind" in command.fields}
+        assert kinds == {Combination.DIGITS, Combination.SUM}
+    found = [mismatches(problems[n % len(problems)], out) for n, out in enumerate(outcomes["rows"])]
+    assert not any(found), found
+
+
 def test_graphs_beyond_the_chip_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
     """Tile by tile, with the same bits as on a chip that has room for all at once."""
     problems, work = _in_tiles()
@@ -394,6 +460,14 @@ def test_graphs_beyond_the_chip_are_exact(outcomes: dict[str, list[Outcome]]) ->
     assert [phase.layer for phase in ended.phases if phase.opcode == "neural"] == list(problems[-1].model.ends)
 
 
+def test_rooted_layers_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
+    problems, work = _rooted()
+    found = [mismatches(given, out) for given, out in zip(problems, outcomes["rooted"], strict=True)]
+    assert found == [[]] * len(problems)
+    assert any(tiles_of(job.images[0]) > 1 for job in work)
+    assert any(out.cut_off for out in outcomes["rooted"])
+
+
 def test_directed_graphs_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
     """As double covers, of which only sums of destinations are made: pairs never add more than there are edges."""
     problems, work = _directed()
@@ -401,13 +475,14 @@ def test_directed_graphs_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
         assert not given.graph.symmetric
         assert mismatches(given, out) == [], given.graph.name
         count = len(given.model.layers) * (given.graph.nodes + given.graph.edge_count)
-        counters, (window,) = out.run.counters, {c.fields["window"] for c in job.images[0].commands if c.opcode == 6}
+        counters, processed = out.run.counters, [c for c in job.images[0].commands if c.opcode == Opcode.PROCESS]
         assert counters["gross"] <= count
-        if window:
+        if processed[0].fields["window"]:
             assert counters["gross"] + counters["formed"] <= count
     counts = [tiles_of(job.images[0]) for job in work]
     assert max(counts[:-7]) == 1
-    assert min(counts[-7:]) > 1, counts
+    # A star that goes out has two hubs, and fits although not all of its copies could be hubs.
+    assert sum(count > 1 for count in counts[-7:]) == 6, counts
 
 
 def test_hubs_of_a_directed_graph_are_by_in_or_out_degree(outcomes: dict[str, list[Outcome]]) -> None:

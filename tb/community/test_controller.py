@@ -341,7 +341,8 @@ class World:
             return {"degrees"} if fields["differences"] else set()
         if opcode == Opcode.PROCESS:
             placed = fields["positions"] if fields["combined"] else fields["sparse"]
-            return ({"scales_source"} if fields["combined"] else set()) | (set() if placed else {"feature_offsets"})
+            used = {"feature_offsets": placed, "scales_source": not fields["combined"], "own": fields["rooted"]}
+            return {name for name, use in used.items() if not use}
         return set()
 
     async def _load_weights(self, fields: Fields) -> None:
@@ -423,6 +424,7 @@ class World:
         wrong += [fields["f_out"]] * (fields["f_out"] != self.f_out or not self.weights)
         wrong += [fields["neighbour_weight"]] * (fields["neighbour_weight"] not in (1, 256))
         wrong += [Opcode.PROCESS] * bool(inside and (fields["sparse"] or fields["combined"]))
+        wrong += [Opcode.PROCESS] * bool(fields["rooted"] and not fields["combined"])
         wrong += [Opcode.PROCESS] * bool((inside or fields["write_inside"]) and not self.design.row_memory)
         return wrong[::-1]
 
@@ -446,21 +448,21 @@ class World:
         else:
             await self._go()
         sparse, vertices, first = fields["sparse"], fields["vertices"], fields["first_row"]
-        mode, shift, digits = SPARSE if sparse else DENSE, fields["shift"], fields["kind"] == Combination.DIGITS
+        mode, digits = SPARSE if sparse else DENSE, fields["kind"] == Combination.DIGITS
         features = {"features": self.words(fields["features"]), "sparse": sparse, "combined": 0, "first": first}
-        features |= {"placed": 0}
+        features |= {"placed": 0, "rooted": 0}
         if fields["distance"]:
             features["stride"] = 8 * fields["distance"]
         place, distance, chunks = 0, granules_of(self.f_out), -(-self.f_out // self.config.lanes)
         if digits:
-            place, distance, shift = fields["first_granule"], fields["row_granules"], 15
+            place, distance = fields["first_granule"], fields["row_granules"]
         if fields["kind"] == Combination.SUM:
             mode, chunks = DIGITS, distance * 16 // self.config.lanes
             features["words"] = 8 * fields["distance"]
         settings = {"mode": mode, "digits": int(digits), "last_chunk": chunks - 1}
         self.of_load["combination"] = masked(self.config.pe.settings, **self.of_weights | {"last_chunk": chunks - 1})
         fixed = {
-            "combination": masked(self.config.pe.settings, **settings, shift=shift, relu=0, bias=0),
+            "combination": masked(self.config.pe.settings, **settings, shift=fields["shift"], relu=0, bias=0),
             "features": self._features(self.f_in, **features),
             "results": (-1, self.beats(fields["combined"], False, place)),
             "result_beats": (-1, distance * self.beats_of_granule),
@@ -484,7 +486,10 @@ class World:
         positions = fields["positions"] if combined else 0
         mode = GATHER if combined else SPARSE if sparse else DENSE
         inside = {port: (1, fields[port]) for port in ("read_inside", "write_inside")}
-        own = fields["self_weight"] - fields["neighbour_weight"]
+        rooted = fields["rooted"]
+        own = fields["self_weight"] - (0 if rooted else fields["neighbour_weight"])
+        # Where own rows are means nothing without them.
+        roots = {"own": self.words(fields["own"]), "first_own": fields["first_row"], "vertices": vertices}
         fixed = {
             "settings": masked(
                 self.config.settings,
@@ -494,6 +499,7 @@ class World:
                 bias=int(fields["activation"] != Activation.DNP),
                 wide=int(fields["neighbour_weight"] == 256),
                 own=own,
+                rooted=rooted,
             ),
             # A combined row counts once: a factor of 1 has 15 bits behind the point.
             "combination": masked(
@@ -511,6 +517,8 @@ class World:
                 combined=combined,
                 placed=int(positions > 0),
                 first=first,
+                rooted=rooted,
+                **(roots if rooted else {}),
             ),
             "results": (-1, self.beats(fields["results"], fields["write_inside"], fields["first_granule"])),
             "result_beats": (-1, fields["row_granules"] * self.beats_of_granule),
@@ -590,7 +598,8 @@ class World:
         """Return the operands of PROCESS that are restricted."""
         inside = self.chance(0.4) and self.design.row_memory
         first = self.rng.choice((0, 0, self.rng.getrandbits(11)))
-        combined = 0 if inside else self.rng.randrange(2)
+        rooted = not inside and self.chance(0.4)
+        combined = 0 if inside else self.rng.randrange(2) | rooted
         # Of combined rows some may be located only.
         fewer = combined and self.chance(0.5)
         return {
@@ -604,6 +613,7 @@ class World:
             "read_inside": int(inside),
             "write_inside": int(self.design.row_memory and self.chance(0.4)),
             "positions": self.rng.choice((0, 0, self.some_vertices())),
+            "rooted": int(rooted),
             **({"sparse": 0} if inside else {}),
         }
 
@@ -712,7 +722,8 @@ async def every_bad_operand_is_told(dut: Any) -> None:
         await good(Opcode.LOCATE, vertices=nodes)
         await bad(Opcode.PROCESS, f_out, **right | sizes, vertices=nodes)
 
-    right = {"neighbour_weight": 1, "combined": 0, "sparse": 0, "read_inside": 0, "write_inside": 0, "positions": 0}
+    flags = ("combined", "sparse", "read_inside", "write_inside", "positions", "rooted")
+    right = {"neighbour_weight": 1, **dict.fromkeys(flags, 0)}
     whole, digits = {"kind": Combination.WHOLE}, {"kind": Combination.DIGITS, "first_granule": 0}
     await bad(Opcode.COMBINE, 0, f_in=0, f_out=0, vertices=nodes, **whole)
     for f_out in (0, config.max_out + 1, *(1 << bit for bit in range(16) if 1 << bit > config.max_out)):
@@ -778,6 +789,8 @@ async def every_bad_operand_is_told(dut: Any) -> None:
         *(("row_granules", length + granules - 1, {"first_granule": length}) for length in (1, 100, 0xFFF)),
         ("sparse", 1, {"read_inside": 1}),
         ("combined", 1, {"read_inside": 1}),
+        ("rooted", 1, {}),
+        ("rooted", 1, {"sparse": 1}),
         *(() if world.design.row_memory else (("read_inside", 1, {}), ("write_inside", 1, {}))),
     ):
         if (name, wrong) in (("neighbour_weight", 1), ("neighbour_weight", 256)):
@@ -786,7 +799,8 @@ async def every_bad_operand_is_told(dut: Any) -> None:
         told = wrong if name in ("vertices", "neighbour_weight", "positions", "row_granules") else inside
         await bad(Opcode.PROCESS, told, **{**right, "vertices": nodes, name: wrong, **others})
     block = {"first_granule": 0xFFF, "row_granules": 0xFFF + granules}
-    for allowed in ({"combined": 1, "positions": nodes}, {"positions": nodes + 1}, block, {}):
+    rooted = {"rooted": 1, "combined": 1}
+    for allowed in ({"combined": 1, "positions": nodes}, {"positions": nodes + 1}, block, rooted, {}):
         await good(Opcode.LOCATE, vertices=nodes)
         await good(Opcode.PROCESS, **right | allowed, vertices=nodes)
     for fewer in (0, 1, nodes - 1):

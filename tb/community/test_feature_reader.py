@@ -70,8 +70,10 @@ class Clients:
 
     def configure(self, **settings: int) -> None:
         """Change where features are; a new table comes with it."""
-        names = ("features", "sparse", "words", "stride", "most", "first", "combined", "placed")
-        self.settings = dict.fromkeys(names, 0) | settings
+        names = ("features", "sparse", "words", "stride", "most", "first", "combined", "placed", "rooted")
+        # Own rows of layers that have none mean nothing.
+        other = {name: self.rng.getrandbits(self.address_width - 2) for name in ("own", "first_own", "vertices")}
+        self.settings = dict.fromkeys(names, 0) | other | settings
         self.dut.settings.value = codec(FeatureSettings(self.address_width)).pack(self.settings)
         self.table.clear()
 
@@ -84,8 +86,11 @@ class Clients:
             words=words,
             most=most,
             sparse=kind == "sparse",
-            combined=kind == "combined" or (kind == "placed" and self.rng.getrandbits(1)),
-            placed=kind == "placed",
+            combined=kind in ("combined", "rooted") or (kind == "placed" and self.rng.getrandbits(1)),
+            placed=kind == "placed" or (kind == "rooted" and self.rng.getrandbits(1)),
+            rooted=kind == "rooted",
+            first_own=self.rng.randrange(_NUMBERS),
+            vertices=self.rng.choice((0, self.rng.randrange(_NUMBERS), _NUMBERS - 1)),
         )
 
     def entry(self, number: int) -> dict[str, Any]:
@@ -119,12 +124,21 @@ class Clients:
             vids.append(vid)
         return vids
 
-    def row(self, vid: int, apart: int) -> list[dict[str, Any]]:
+    def rows_of(self, vid: int, apart: int) -> Rows:
+        """Return the rows of a vertex: its own one first, if it has one."""
+        settings = self.settings
+        has_own = settings["rooted"] and (vid - settings["first"]) % _NUMBERS < settings["vertices"]
+        return [*([self.row(vid, apart, root=1)] if has_own else []), self.row(vid, apart)]
+
+    def row(self, vid: int, apart: int, root: int = 0) -> list[dict[str, Any]]:
         """Return the beats of a vertex's row; remember whether it has a wrong one."""
         settings = self.settings
         own = vid - settings["first"]
         entry, following = self.entry(own), self.entry(own + 1)
-        if settings["sparse"]:
+        if root:
+            at = settings["own"] + (own + settings["first_own"]) % _NUMBERS * settings["stride"] - settings["features"]
+            words = settings["words"]
+        elif settings["sparse"]:
             at, words = entry["offset"], following["offset"] - entry["offset"]
             if not 0 <= words <= settings["most"]:
                 self.wrong.append(vid)
@@ -134,7 +148,7 @@ class Clients:
             at = entry["offset"] * GRANULE if settings["placed"] else at
             words = settings["words"]
         at = (at + settings["features"]) % (1 << self.address_width - 2)
-        tag = {"beat": 0, "vid": vid, "apart": apart, "scale": entry["destination"]}
+        tag = {"beat": 0, "vid": vid, "apart": apart, "root": root, "scale": entry["destination"]}
         same = {
             "scalar": 1,
             "high": 0,
@@ -158,7 +172,7 @@ class Clients:
     def ask(self, client: int, vids: Sequence[int], kind: int = RECORDS) -> None:
         """Have a client ask for the rows of these vertices."""
         for vid in vids:
-            self.rows[client][kind].append(self.row(vid, kind))
+            self.rows[client][kind].extend(self.rows_of(vid, kind))
         self.request(client, vids, kind)
 
     def request(self, client: int, vids: Sequence[int], kind: int = RECORDS) -> None:
@@ -233,7 +247,7 @@ async def begin(dut: Any, **pace: Any) -> Clients:
 
 
 @cocotb.test()
-@cocotb.parametrize(kind=["sparse", "dense", "combined", "placed"], idle=[0.0, 0.5], stall=[0.0, 0.5])
+@cocotb.parametrize(kind=["sparse", "dense", "combined", "placed", "rooted"], idle=[0.0, 0.5], stall=[0.0, 0.5])
 async def every_client_gets_its_rows(dut: Any, kind: str, idle: float, stall: float) -> None:
     """Rows of records and apart, wherever they lie, from a memory that is near or far and fails at times."""
     clients = await begin(dut, idle=idle, stall=stall)

@@ -35,6 +35,11 @@ def finisher(**sizes: Any) -> Beside:
     return Beside(Finisher(CommunityConfig(**sizes)), "sums")
 
 
+def weight_of(own: int, power: int) -> int:
+    """Return the weight of a row, of 17 bits."""
+    return ((own << power) + (1 << 16)) % (1 << 17) - (1 << 16)
+
+
 class Rows:
     """A bench around a finisher: fills places with rows and knows what must become of them.
 
@@ -71,6 +76,7 @@ class Rows:
             "bias": rng.getrandbits(1),
             "wide": wide,
             "own": own,
+            "rooted": rng.getrandbits(1),
             "f_out": f_out,
             "last_chunk": -(-f_out // config.lanes) - 1,
             "shift": rng.choice((rng.randrange(low, low + 24), rng.getrandbits(6))),
@@ -125,7 +131,8 @@ class Rows:
             bench.drive("own", [{"slot": where, "data": row[at : at + config.lanes]}])
         f_out = settings["f_out"]
         weighed = np.array(sums[:f_out], np.int64) * (256 if settings["wide"] else 1)
-        weighed += np.array(row[:f_out], np.int64) * settings["own"]
+        power = exponent % 16 if settings["rooted"] else 0
+        weighed += np.array(row[:f_out], np.int64) * weight_of(settings["own"], power)
         biases = self.biases if settings["bias"] else [0] * f_out
         results = requantise(weighed, mantissa, exponent, settings["shift"], np.array(biases, np.int64))
         return [max(0, int(value)) if settings["relu"] else int(value) for value in results]

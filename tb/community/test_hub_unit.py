@@ -213,7 +213,7 @@ async def a_layer_takes_its_cycles(dut: Any) -> None:
     bench.random.seed(1)
     hubs = min(design.nodes, design.hubs.width)
     for f_out in (1, design.config.lanes, design.config.max_out):
-        layer = Layer.of(design, bench.random, hubs, f_out)
+        layer = Layer.of(design, bench.random, hubs, f_out, rooted=0)
         await around.begin(layer)
         vids, chunks = list(layer.rows), layer.settings["last_chunk"] + 1
         began = bench.cycle

@@ -72,6 +72,8 @@ async def run(bench: Bench, config: CommunityConfig, layer: Layer, apart: Sequen
     found = {vid: row for vid, row in ports.rows().items() if vid in layer.summed}
     assert found == {vid: row for vid, row in wanted.items() if vid in layer.summed}
     assert ports.rows(ports.apart) == {vid: list(map(int, layer.combined[vid])) for vid in apart}
+    if layer.root is not None:
+        assert ports.rows(ports.apart_own) == {vid: list(map(int, layer.root.rows[vid])) for vid in apart}
     f_out = layer.layer.f_out
     partials = np.zeros((layer.graph.nodes, f_out), np.int64)
     for vid, sums in ports.partials.items():
@@ -165,6 +167,22 @@ async def models_and_features_are_exact(dut: Any, gin: bool, dense: bool, activa
         gin=gin, dense=dense, activation=activation,
     )  # fmt: skip
     await run(bench, config, layer)
+
+
+@cocotb.test()
+@cocotb.parametrize(kind=list(Kind), gin=[False, True], pace=[0.0, 0.4])
+async def rooted_layers_are_exact(dut: Any, kind: Kind, gin: bool, pace: float) -> None:
+    """Own rows are weighed by the scale's exponent, sums are those of neighbours; other layers between them."""
+    bench, config = await begin(dut, pace)
+    rng = bench.random
+    for number, name in enumerate((*GRAPHS, *GRAPHS[-2:])):
+        f_out = rng.choice((1, config.lanes, config.max_out, rng.randint(1, config.max_out)))
+        layer = layer_of(
+            load(name), config, rng, f_out=f_out, scheme=scheme(config, kind, rng.choice((2, 4, 8))), gin=gin,
+            dense=bool(rng.getrandbits(1)), rooted=number != len(GRAPHS), activation=rng.choice(list(Activation)),
+        )  # fmt: skip
+        nodes = sum(record.nodes.size for record in layer.records if not record.hub_edges)
+        await run(bench, config, layer, rng.sample(range(layer.graph.nodes), nodes // 2))
 
 
 @cocotb.test()

@@ -98,21 +98,23 @@ def test_only_near_columns_are_compared() -> None:
 
 @pytest.mark.parametrize("name", GRAPHS)
 @pytest.mark.parametrize("gin", [False, True])
-def test_layers_by_records_are_the_golden_layer(name: str, gin: bool) -> None:
+@pytest.mark.parametrize("rooted", [False, True])
+def test_layers_by_records_are_the_golden_layer(name: str, gin: bool, rooted: bool) -> None:
     """Sums, results and the number of edges, for every scheme."""
     rng = random.Random(name)
     graph = load(name)
     for scheme in SCHEMES:
-        layer = layer_of(graph, CONFIG, rng, f_out=5, scheme=scheme, gin=gin)
+        layer = layer_of(graph, CONFIG, rng, f_out=5, scheme=scheme, gin=gin, rooted=rooted)
         found = layer.expected()
         quantised = layer.layer
-        assert (found.sums == aggregation_sums(graph, layer.combined)).all()
+        assert (found.sums == aggregation_sums(graph, layer.combined, int(not rooted))).all()
         wanted = aggregate(
             graph, layer.combined, layer.destination, quantised.shift_destination, quantised.biases,
-            quantised.activation, quantised.self_weight, quantised.neighbour_weight,
+            quantised.activation, quantised.self_weight, quantised.neighbour_weight, layer.root,
         )  # fmt: skip
         assert (found.results == wanted).all()
-        assert found.operations.baseline == graph.nodes + graph.edge_count
+        alone = sum(record.bitmap.shape[1] == 1 for record in layer.records)
+        assert found.operations.baseline == graph.edge_count + (alone if rooted else graph.nodes)
 
 
 def test_the_bound_is_no_smaller_than_what_pairs_save() -> None:

@@ -19,7 +19,7 @@ from hw.community.record_reader import RecordReader
 from sim.harness import parameters, simulate
 from sim.harness.bench import Bench, start
 from sim.harness.expected import expect_cycles
-from tb.community.beside import Beside
+from tb.community.beside import Beside, settings_of
 from tb.community.work import record_words
 
 #: The narrowest, the narrowest with room for as many records as may be, and one whose rows take two beats.
@@ -74,6 +74,7 @@ class Reader:
     def __init__(self, bench: Bench, config: CommunityConfig, pace: float = 0.0) -> None:
         self.bench, self.config, self.pace = bench, config, pace
         self.base = 0
+        self.rooted = False
         self.gives_back = True
         # All VIDs but one, which no record has as a rule, are summed until a test says otherwise.
         self.sums(0, 0xFFFFFFFF)
@@ -91,6 +92,11 @@ class Reader:
     def is_summed(self, vids: IntArray) -> BoolArray:
         """Return which of some VIDs are summed."""
         return (vids - self.first & 0xFFFFFFFF) < self.vertices
+
+    def set(self, *, rooted: bool = False) -> None:
+        """Write settings while nothing is under way."""
+        self.rooted = rooted
+        self.bench.dut.settings.value = settings_of(self.config, self.bench.random, rooted=int(rooted))
 
     def send(self, *records: Record) -> None:
         """Have records read, and expect all that comes of them."""
@@ -135,7 +141,7 @@ class Reader:
         vids = np.concatenate([record.nodes, record.hubs])
         places = np.arange(vids.size)
         numbered = replace(record, nodes=places[: record.nodes.size], hubs=places[record.nodes.size :])
-        for column, wanted in enumerate(columns_of(numbered, self.is_summed(vids))):
+        for column, wanted in enumerate(columns_of(numbered, self.is_summed(vids), rooted=self.rooted)):
             look[0].value = (base + column) % self.config.slots
             await self.bench.cycles(2)
             found = int(look[1].value)
@@ -156,16 +162,19 @@ async def begin(dut: Any, *, back: float = 0.0, **pace: Any) -> Reader:
     bench = await start(dut, reader(**parameters()), **pace)
     # Who takes words in the cycle in which they come has to be there before the first one.
     await bench.cycles(2)
-    return Reader(bench, CommunityConfig(**parameters()), back)
+    around = Reader(bench, CommunityConfig(**parameters()), back)
+    around.set()
+    return around
 
 
 @cocotb.test()
 @cocotb.parametrize(idle=[0.0, 0.5], stall=[0.0, 0.6], back=[0.0, 0.8])
 async def records_are_read(dut: Any, idle: float, stall: float, back: float) -> None:
-    """Of any shape, one behind another, the end of a stream now and then."""
+    """Of any shape, one behind another, the end of a stream now and then; with and without the diagonal."""
     around = await begin(dut, idle=idle, stall=stall, back=back)
     rng = around.bench.random
-    for _ in range(3):
+    for rooted in (False, True, False, True):
+        around.set(rooted=rooted)
         for _ in range(10):
             around.send(any_record(rng, around.config.width))
             if rng.random() < 0.2:
@@ -180,6 +189,7 @@ async def corner_records_are_read(dut: Any, stall: float) -> None:
     around = await begin(dut, stall=stall)
     rng, width = around.bench.random, around.config.width
     some = min(width, 66)
+    around.set(rooted=stall > 0)
     for nodes, hubs in ((1, 0), (1, 1), (2, 0), (1, 2), (2, 1), (3, 2), (some, 0), (1, some - 1), (some - 1, 1)):
         around.send(record_of(rng, nodes, hubs))
         around.send(record_of(rng, 1, hubs, hub_edges=True))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from contracts import COMMANDS, LINE_BYTES, Error, Model, Opcode, RegionKind
 from contracts.dnp.config import ProcessorConfig
@@ -23,7 +24,7 @@ from golden.ring.traffic import traffic
 from hw.dnp.neural_unit import NeuralConfig
 from hw.machine import Units, machine_of
 from hw.ring.formats import RingConfig
-from sim.problems import CORNERS, DIRECTED, corner_graph, directed_graph, random_graph, random_problem
+from sim.problems import CORNERS, DIRECTED, corner_graph, directed_graph, random_graph, random_problem, rooted_problem
 from sim.runner.jobs import Job, Outcome, Settings, mismatches
 from sim.runner.run import run_jobs
 from tb.community.configurations import chiplet_config
@@ -82,7 +83,8 @@ class Case:
     def images(self) -> list[Image]:
         """Of every chiplet."""
         how = (self.schedule, LIMITS, self.kind)
-        return build_community_images(self.problem, self.placement, *how, room=self.room, part=self.part)
+        fits, room = self.room, CONFIG.pe.weight_room
+        return build_community_images(self.problem, self.placement, *how, room=fits, part=self.part, weight_room=room)
 
     def check(self, outcome: Outcome) -> None:
         """Compare results and traffic."""
@@ -164,6 +166,34 @@ def _in_tiles() -> list[Case]:
     for chiplets, hubs in ((2, 12), (COUNTS[-1], 0)):
         placement = Placement.ranges(graph.nodes, chiplets, highest(graph, hubs))
         cases.append(Case(problem, placement, STALLS[0], Schedule(6, False, 1), room=ROOM))
+    return cases
+
+
+def _rooted() -> list[Case]:
+    """Means and sums beside root weights: with hubs and without, shares that fit and that do not."""
+    cases = []
+    for seed, chiplets in enumerate((*COUNTS, COUNTS[-1])):
+        graph = load("karate")
+        problem = rooted_problem(graph, (Model.SAGE, Model.GIN)[seed % 2], [9, 4], seed)
+        placement = uneven(graph, chiplets, seed, highest(graph, (0, 3, 12)[seed % 3]))
+        plain = Case(problem, placement, STALLS[seed % len(STALLS)], Schedule(6))
+        cases += [plain, replace(plain, room=TINY)]
+    return cases
+
+
+def _in_rows() -> list[Case]:
+    """Features that have no room: combined into digits, in tiles too."""
+    cases = []
+    for seed, (f_in, room) in enumerate(((70, None), (129, ROOM), (100, TINY))):
+        graph = load("karate")
+        random = np.random.default_rng(seed)
+        rows = random.normal(size=(graph.nodes, f_in)).astype(np.float32)
+        features = rows if seed % 2 else sparse.csr_array(rows * (random.random(rows.shape) < 0.2))
+        problem = random_problem(
+            replace(graph, features=features), list(Model)[seed], ([13, 3], [40, 5], [9])[seed], seed
+        )
+        placement = Placement.ranges(graph.nodes, COUNTS[seed % len(COUNTS)], highest(graph, 2))
+        cases.append(Case(problem, placement, STALLS[seed], room=room))
     return cases
 
 
@@ -264,8 +294,10 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Outcome
         "corners": [case.job for case in _corners()],
         "placed": [case.job for case in _placed()[1]],
         "stale": [case.job for case in _stale()],
+        "rows": [case.job for case in _in_rows()],
         "ends": [case.job for case in _ends()],
         "tiles": [case.job for case in _in_tiles()],
+        "rooted": [case.job for case in _rooted()],
         "directed": [case.job for case in _directed()],
         "errors": _errors()[1],
         "resets": [case.job for case in _resets()],
@@ -306,6 +338,11 @@ def test_a_stale_placement_costs_speed_only(outcomes: dict[str, list[Outcome]]) 
         case.check(outcome)
 
 
+def test_features_without_room_are_combined_in_blocks(outcomes: dict[str, list[Outcome]]) -> None:
+    for case, outcome in zip(_in_rows(), outcomes["rows"], strict=True):
+        case.check(outcome)
+
+
 def test_layers_end_on_the_neural_chip(outcomes: dict[str, list[Outcome]]) -> None:
     for case, outcome in zip(_ends(), outcomes["ends"], strict=True):
         case.check(outcome)
@@ -322,6 +359,11 @@ def test_shares_beyond_the_chip_are_exact(outcomes: dict[str, list[Outcome]]) ->
     counts = [[tiles_of(image) for image in case.images] for case in cases]
     few = [tiles for case, tiles in zip(cases, counts, strict=True) if case.placement.chiplets <= 3]
     assert sum(max(tiles) > 1 for tiles in few) > len(few) / 2, counts
+
+
+def test_rooted_layers_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
+    for case, outcome in zip(_rooted(), outcomes["rooted"], strict=True):
+        case.check(outcome)
 
 
 def test_directed_graphs_are_exact(outcomes: dict[str, list[Outcome]]) -> None:

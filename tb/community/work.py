@@ -19,7 +19,7 @@ from golden.graph import Graph
 from golden.locator.locator import Limits, locate
 from golden.locator.record import Record, beats_of
 from golden.locator.schedule import Schedule
-from golden.model.layer import Int16Array, QuantisedLayer, combine
+from golden.model.layer import Int16Array, OwnRows, QuantisedLayer, combine
 from golden.pe.pe import Mode
 from hw.community.formats import CommunityConfig
 from sim.harness.bench import Bench
@@ -46,6 +46,8 @@ class Layer:
         How sums are shared.
     summed
         VIDs whose sums are wanted.
+    own_features, own
+        Features, and their scales, that own rows come from, if the layer is rooted.
     """
 
     graph: Graph
@@ -56,6 +58,8 @@ class Layer:
     destination: Scales
     scheme: Scheme
     summed: range
+    own_features: Any = None
+    own: Scales | None = None
 
     @property
     def mode(self) -> Mode:
@@ -67,16 +71,26 @@ class Layer:
         """int16 [nodes, f_out], all combined rows."""
         return combine(self.features, self.layer.weights, self.source, self.layer.shift_source)
 
+    @property
+    def root(self) -> OwnRows | None:
+        """Own rows, if it is rooted."""
+        if self.own is None:
+            return None
+        rows = combine(self.own_features, self.layer.weights, self.own, self.layer.shift_source)
+        return OwnRows(rows, self.destination.exponent)
+
     def expected(self) -> Aggregation:
         """Return exact results and operations."""
         wanted = np.zeros(self.graph.nodes, dtype=np.bool_)
         wanted[self.summed] = True
-        return aggregate_records(self.records, self.combined, self.destination, self.layer, self.scheme, wanted)
+        return aggregate_records(
+            self.records, self.combined, self.destination, self.layer, self.scheme, wanted, self.root
+        )
 
 
-def _scales(rng: np.random.Generator, nodes: int) -> Scales:
+def _scales(rng: np.random.Generator, nodes: int, most: int = 3) -> Scales:
     mantissa = rng.integers(1 << 15, 1 << 16, nodes).astype(np.uint16)
-    return Scales(mantissa, rng.integers(0, 4, nodes).astype(np.uint8))
+    return Scales(mantissa, rng.integers(0, most + 1, nodes).astype(np.uint8))
 
 
 def layer_of(
@@ -88,6 +102,7 @@ def layer_of(
     scheme: Scheme,
     gin: bool = False,
     dense: bool = False,
+    rooted: bool = False,
     activation: Activation = Activation.RELU,
     schedule: Schedule | None = None,
     summed: range | None = None,
@@ -110,6 +125,8 @@ def layer_of(
         Weigh the node itself apart.
     dense
         Dense features instead of sparse ones.
+    rooted
+        Own rows besides, of other features.
     activation
         What happens to a result.
     schedule
@@ -122,9 +139,16 @@ def layer_of(
     records = locate(graph, schedule or Schedule(rng.choice((2, 4, 8))), Limits(half, half, max(64, half))).records
     chunks = 1 << (-(-f_out // config.lanes) - 1).bit_length()
     f_in = rng.randrange(1, config.weight_rows // chunks + 1)
-    values = numbers.integers(-(1 << 15), 1 << 15, (graph.nodes, f_in)) >> numbers.integers(0, 16, (graph.nodes, f_in))
-    values[numbers.random(values.shape) < (0.5 if dense else 0.8)] = 0
-    features = values.astype(np.int16)
+
+    def features() -> Any:
+        shape = (graph.nodes, f_in)
+        values = numbers.integers(-(1 << 15), 1 << 15, shape) >> numbers.integers(0, 16, shape)
+        values[numbers.random(values.shape) < (0.5 if dense else 0.8)] = 0
+        return values.astype(np.int16) if dense else sparse.csr_array(values.astype(np.int16))
+
+    given = features()
+    # The weight of an own row has 16 bits.
+    most = (5 if gin else 14) if rooted else 3
     layer = QuantisedLayer(
         (numbers.integers(-(1 << 15), 1 << 15, (f_in, f_out)) >> numbers.integers(0, 12, (f_in, f_out))).astype(
             np.int16
@@ -138,12 +162,13 @@ def layer_of(
     return Layer(
         graph,
         records,
-        features if dense else sparse.csr_array(features),
+        given,
         layer,
         _scales(numbers, graph.nodes),
-        _scales(numbers, graph.nodes),
+        _scales(numbers, graph.nodes, most),
         scheme,
         range(graph.nodes) if summed is None else summed,
+        *((features(), _scales(numbers, graph.nodes)) if rooted else ()),
     )
 
 
@@ -179,6 +204,7 @@ class PEPorts:
         self.between: list[int] = []
         #: Rows of vertices apart, of which ``came`` have come.
         self.apart: dict[int, dict[int, list[int]]] = defaultdict(dict)
+        self.apart_own: dict[int, dict[int, list[int]]] = defaultdict(dict)
         self.came = 0
         #: What VIDs are moved by on their way, so that small graphs have VIDs of all 32 bits.
         self.moved = bench.random.getrandbits(32)
@@ -225,7 +251,8 @@ class PEPorts:
                 "relu": int(quantised.activation == Activation.RELU),
                 "bias": int(quantised.activation != Activation.DNP),
                 "wide": int(quantised.neighbour_weight == 256),
-                "own": quantised.self_weight - quantised.neighbour_weight,
+                "own": quantised.self_weight - (0 if layer.own else quantised.neighbour_weight),
+                "rooted": int(layer.own is not None),
             }
         )
         for chunk in range(chunks):
@@ -259,20 +286,25 @@ class PEPorts:
         self.features(vid)
 
     def features(self, vid: int, apart: int = 0, wrong: int | None = None) -> None:
-        """Offer the features of a vertex, sparse ones with one of a `wrong` index besides."""
-        layer, elements = self.layer, self.config.pe.elements
-        if layer.mode == Mode.SPARSE:
-            first, end = layer.features.indptr[vid : vid + 2]
-            pairs = zip(layer.features.indices[first:end], layer.features.data[first:end], strict=True)
+        """Offer the features of a vertex behind those of its own row, sparse ones with a `wrong` index besides."""
+        layer = self.layer
+        if layer.own is not None:
+            self._row(vid, {"apart": apart, "root": 1}, layer.own_features, layer.own)
+        self._row(vid, {"apart": apart, "root": 0}, layer.features, layer.source, wrong)
+
+    def _row(self, vid: int, kind: dict[str, int], features: Any, source: Scales, wrong: int | None = None) -> None:
+        """Offer one row."""
+        elements = self.config.pe.elements
+        if sparse.issparse(features):
+            first, end = features.indptr[vid : vid + 2]
+            pairs = zip(features.indices[first:end], features.data[first:end], strict=True)
             flat = [int(number) for pair in pairs for number in pair] + ([] if wrong is None else [wrong, 1])
         else:
-            flat = [int(value) for value in layer.features[vid]]
+            flat = [int(value) for value in features[vid]]
         beats = [flat[at : at + elements] for at in range(0, len(flat), elements)] or [[]]
         rng = self.bench.random
-        scales = {"mantissa": int(layer.source.mantissa[vid]), "exponent": int(layer.source.exponent[vid])}
-        tag = Codec(self.config.tag).pack(
-            {"beat": 0, "vid": self._outside(vid), "apart": apart, "scale": self._s_dst(vid)}
-        )
+        scales = {"mantissa": int(source.mantissa[vid]), "exponent": int(source.exponent[vid])}
+        tag = Codec(self.config.tag).pack({"beat": 0, "vid": self._outside(vid), **kind, "scale": self._s_dst(vid)})
         for number, beat in enumerate(beats):
             values = [value - (1 << 16) if value >= 1 << 15 else value for value in beat]
             self.bench.drive(
@@ -300,10 +332,10 @@ class PEPorts:
         assert tag["apart"]
         vid = self._inside(tag["vid"])
         assert tag["scale"] == self._s_dst(vid)
-        rows = self.apart[vid]
+        rows = (self.apart_own if tag["root"] else self.apart)[vid]
         assert tag["beat"] == len(rows), f"beat {tag['beat']} of {vid} is out of order"
         rows[tag["beat"]] = beat["data"]
-        self.came += beat["last"]
+        self.came += beat["last"] and not tag["root"]
 
     def _hub(self, request: dict[str, int]) -> None:
         """Answer with the combined row of a hub."""

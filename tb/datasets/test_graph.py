@@ -121,6 +121,21 @@ def test_nodes_stay_in_their_small_graph(order: list[int]) -> None:
     assert moved.labels[place].tolist() == [-1, -1, -1, 1, 0]
 
 
+def test_a_part_keeps_what_belongs_to_its_nodes() -> None:
+    graph = replace(BATCH, edge_weight=np.array([2, 3], dtype=np.float32), edges=np.array([1, 0]))
+    assert BATCH.small_graphs([3]).tolist() == [0, 1, 3]
+    first, second = (graph.part(BATCH.small_graphs([vertex])) for vertex in (3, 4))
+    assert first.edge_weight is not None
+    assert second.edge_weight is not None
+    assert (first.edges.tolist(), first.edge_weight.tolist()) == ([1, 0], [2, 3])
+    assert (second.edges.size, second.edge_weight.size) == (0, 0)
+    assert [part.graph_of.tolist() for part in (first, second) if part.graph_of is not None] == [[2, 2, -1], [1, -1]]
+    assert (first.labels.tolist(), first.train.tolist()) == ([-1, -1, 1], [False, False, True])
+    assert second.features.ravel().tolist() == [1, 0]
+    with pytest.raises(InputError, match="part: has an edge from node 1, which is not in it"):
+        graph.part([0])
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

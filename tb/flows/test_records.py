@@ -8,6 +8,7 @@ import pytest
 
 from contracts.errors import InputError
 from golden.datasets import load
+from golden.locator.cover import cover_of
 from golden.locator.locator import Limits, locate
 from golden.locator.record import Record, beats_of
 from golden.locator.schedule import ANY, Choice, Schedule
@@ -78,6 +79,21 @@ def test_a_run_with_any_thresholds_is_exact_and_says_what_it_found(
     assert (found.communities.hubs, found.communities.communities) == (len(golden.hubs), len(golden.communities))
 
 
+def test_a_directed_graph_is_exact_and_located_as_its_double_cover(sizes: MachineConfig, tmp_path: Path) -> None:
+    graph = load("synthetic:community,nodes=90,degree=4,classes=9,mixing=0.05,features=20,directed=0.8")
+    given = quantise(train(graph, model_of("gcn"), Training(layers=2, hidden=16, epochs=5)), graph)
+    found = simulated(sizes, given, Choice(5, 1), tmp_path)
+    assert found.differences == []
+    assert found.communities is not None
+    cover = cover_of(graph)
+    golden = locate(cover.graph, Schedule(5, False, 1), Limits())
+    assert keys(found.records or []) == keys(golden.records)
+    assert (found.communities.hubs, found.communities.communities) == (len(golden.hubs), len(golden.communities))
+    assert found.aggregation is not None
+    assert found.aggregation.baseline == 2 * (graph.nodes + graph.edge_count)
+    assert found.aggregation.net <= found.aggregation.baseline
+
+
 def keys(records: list[Record]) -> set[tuple[object, ...]]:
     return {record.key for record in records if not record.hub_edges}
 
@@ -128,6 +144,25 @@ def test_parts_are_checked_among_their_own_vertices() -> None:
     done = {"cycles": 1, "seconds": 1.0, "read": 0, "written": 0, "phases": [], "working": []}
     assert Simulated([], np.zeros(34), **done, located=found).records is None  # type: ignore[arg-type]
     assert Simulated([], np.zeros(34), **done, located=found[:1]).records is found[0][0]  # type: ignore[arg-type]
+
+
+def test_parts_of_a_directed_graph_are_checked_too() -> None:
+    """Each destination in one part, with the sources that it has there."""
+    graph = load("synthetic:erdos,nodes=60,degree=5,directed=1")
+    cover, search = cover_of(graph), Search(Schedule(4, False, 1), LIMITS)
+    whole = locate(cover.graph, *search).records
+    assert location.wrong_records(graph, search, [[whole]]) == []
+    (line,) = location.wrong_records(graph, search, [[whole[1:]]])
+    assert line.startswith("records: ")
+    found = []
+    for own in (np.arange(30), np.arange(30, 60)):
+        sources = np.unique(np.concatenate([graph.edges[graph.offsets[v] : graph.offsets[v + 1]] for v in own]))
+        copies = np.concatenate([own, cover.copies(sources)])
+        part, _ = location._among(cover.graph, copies, [])
+        records = locate(part, *search).records
+        found.append([[replace(record, nodes=copies[record.nodes], hubs=copies[record.hubs]) for record in records]])
+    assert location.wrong_records(graph, search, found) == []
+    assert location.wrong_records(graph, search, found[:1] * 2)[0].endswith("missing, or in several places")
 
 
 def test_streams_are_cut_into_locations_at_their_ends(tmp_path: Path) -> None:

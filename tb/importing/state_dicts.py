@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-__all__ = ["batch_norm", "gat", "gcn", "gin", "linear", "sage", "saved"]
+__all__ = ["batch_norm", "gat", "gcn", "gin", "graph_conv", "linear", "sage", "saved"]
 
 Arrays = dict[str, Any]
 _RNG = np.random.default_rng(5)
@@ -37,6 +37,11 @@ def gcn(name: str, f_in: int, f_out: int) -> Arrays:
 def sage(name: str, f_in: int, f_out: int) -> Arrays:
     """Return a SAGEConv with root weight."""
     return linear(f"{name}.lin_l", f_in, f_out) | {f"{name}.lin_r.weight": _normal(f_out, f_in)}
+
+
+def graph_conv(name: str, f_in: int, f_out: int) -> Arrays:
+    """Return a GraphConv."""
+    return linear(f"{name}.lin_rel", f_in, f_out) | {f"{name}.lin_root.weight": _normal(f_out, f_in)}
 
 
 def gin(name: str, *widths: int) -> Arrays:

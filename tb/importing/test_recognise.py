@@ -8,7 +8,7 @@ from contracts.errors import InputError
 from golden.importing.convert import RefusalsError
 from golden.importing.importer import Imported, import_model
 from golden.importing.layers import GATConv, GCNConv, GINConv, Linear, Options, SAGEConv
-from tb.importing.state_dicts import batch_norm, gat, gcn, gin, linear, sage, saved
+from tb.importing.state_dicts import batch_norm, gat, gcn, gin, graph_conv, linear, sage, saved
 
 
 def read(folder: Path, arrays: dict[str, Any], **options: Any) -> Imported:
@@ -100,7 +100,7 @@ def other(name: str, *keys: str) -> dict[str, Any]:
         (other("conv", "att", "bias", "lin_l.weight", "lin_r.weight"), "conv: is GATv2Conv"),
         (gin("conv", 3, 3) | other("conv", "lin.weight"), "conv: is a GINEConv"),
         (gat("conv", 3, 1, 3) | other("conv", "lin_edge.weight", "att_edge"), "conv: is a GATConv with edge_dim"),
-        (other("conv", "lin_rel.weight", "lin_rel.bias", "lin_root.weight"), "conv: is GraphConv"),
+        (graph_conv("conv", 3, 3) | other("conv", "gate.weight"), "conv: is like GraphConv, but has gate.weight"),
         (other("conv", "lin_key.weight", "lin_query.weight", "lin_value.weight"), "conv: is TransformerConv"),
         (other("convs.0", "lins.0.weight", "lins.1.weight", "bias"), "convs.0: is ChebConv or TAGConv"),
         (linear("conv.lin", 3, 3), "conv: is SGConv"),
@@ -135,7 +135,7 @@ def test_what_is_not_read_is_named(tmp_path: Path, arrays: dict[str, Any], messa
 
 
 def test_every_module_that_is_not_read_has_its_line(tmp_path: Path) -> None:
-    arrays = linear("conv1.lin", 3, 3) | gcn("conv2", 3, 3) | other("conv3", "lin_rel.weight", "lin_root.weight")
+    arrays = linear("conv1.lin", 3, 3) | gcn("conv2", 3, 3) | other("conv3", "att", "lin_l.weight")
     with pytest.raises(RefusalsError) as refused:
         read(tmp_path, arrays)
     assert ["SGConv" in str(error) for error in refused.value.errors] == [True, False]

@@ -11,7 +11,7 @@ from golden.datasets import load
 from golden.graph import Graph
 from golden.locator.locator import Limits, locate
 from golden.locator.partition import check_records
-from golden.locator.schedule import Schedule
+from golden.locator.schedule import Choice, Schedule
 from hw.locator.config import LocatorConfig
 from scripts.bench import islands as bench
 from scripts.flows import islands as flow
@@ -80,6 +80,30 @@ def test_a_window_that_does_not_fit_is_refused(window: int) -> None:
 def test_an_asymmetric_graph_is_refused_before_simulation() -> None:
     with pytest.raises(InputError, match="0 -> 1 has no reverse"):
         flow.find(Graph.from_edges("one way", 2, [0], [1]), Schedule(), 4, LocatorConfig())
+
+
+def test_a_directed_graph_is_located_as_its_double_cover(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checked, drawn, and hubs counted by in-degree and by out-degree."""
+
+    def golden(graph: Graph, schedule: Schedule, c_max: int, config: LocatorConfig) -> flow.Found:
+        location = locate(graph, schedule, Limits(c_max))
+        return flow.Found(graph, schedule, Limits(c_max), config, location.records, {"edges_read": location.edges_read})
+
+    monkeypatch.setattr(flow, "find", golden)
+    monkeypatch.setattr(flow.Found, "edges_per_cycle", 1.0)
+    # One vertex with many out-edges; then all edges the other way round.
+    spec = "synthetic:star,nodes=30,directed=1"
+    result = flow.islands(flow.Request(spec, choice=Choice(threshold=4), out=tmp_path))
+    assert (result["nodes"], result["edges"], result["cover_nodes"], result["cover_edges"]) == (30, 29, 31, 58)
+    assert (result["hubs"], result["hubs_by_in_degree"], result["hubs_by_out_degree"]) == (1, 0, 1)
+    assert (tmp_path / "islands.png").read_bytes().startswith(b"\x89PNG")
+    plain = load(spec)
+    turned = Graph.from_edges("turned", plain.nodes, plain.destinations, plain.edges)
+    monkeypatch.setattr(flow, "load", lambda name: turned)
+    result = flow.islands(flow.Request("turned", choice=Choice(threshold=4), out=tmp_path))
+    assert (result["cover_nodes"], result["hubs_by_in_degree"], result["hubs_by_out_degree"]) == (59, 1, 0)
+    monkeypatch.setattr(flow, "load", lambda name: load("karate"))
+    assert "cover_nodes" not in flow.islands(flow.Request("karate", choice=Choice(threshold=4), out=tmp_path))
 
 
 def test_allocation_is_more_even_than_taking_turns() -> None:

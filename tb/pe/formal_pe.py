@@ -7,6 +7,7 @@ from typing import Any
 from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Assert, Assume, Elaboratable, Module, Signal, Value
 
+from contracts import DIGIT_BITS
 from hw.pe.drain import Drain
 from hw.pe.formats import PEConfig
 from hw.pe.lanes import LaneArray
@@ -36,6 +37,8 @@ class BooksSpec(Elaboratable):
         f_out = AnyConst(drain.settings.f_out.shape())
         m.d.comb += [
             drain.settings.f_out.eq(f_out),
+            drain.settings.digits.eq(AnyConst(1)),
+            drain.settings.last_chunk.eq(f_out - 1),
             Assume((f_out >= 1) & (f_out <= CONFIG.max_out)),
             drain.o.ready.eq(AnySeq(1)),
             drain.done.eq(lanes.done),
@@ -44,7 +47,7 @@ class BooksSpec(Elaboratable):
             drain.read_data.eq(lanes.read_data),
         ]
 
-        # A task takes its bank with its first operation.
+        # A task takes its bank with its first operation, and is described with its last.
         banks = CONFIG.banks
         free = Signal(range(banks + 1), init=banks)
         started, issue, last = Signal(), Signal(), Signal()
@@ -52,7 +55,7 @@ class BooksSpec(Elaboratable):
             issue.eq(AnySeq(1)),
             last.eq(AnySeq(1)),
             Assume(~issue | started | (free != 0)),
-            drain.task.valid.eq(issue & ~started),
+            drain.task.valid.eq(issue & last),
             drain.task.payload.address.eq(AnySeq(CONFIG.beat_address_width)),
             lanes.i.valid.eq(issue),
             lanes.i.payload.chunk.eq(AnySeq(lanes.i.payload.chunk.shape())),
@@ -60,7 +63,7 @@ class BooksSpec(Elaboratable):
         ]
         with m.If(issue):
             m.d.sync += started.eq(~last)
-        m.d.sync += free.eq(free - drain.task.valid + drain.released)
+        m.d.sync += free.eq(free - (issue & ~started) + drain.released)
 
         self._banks(m, lanes, drain, free, started)
         self._beats(m, drain)
@@ -84,6 +87,12 @@ class BooksSpec(Elaboratable):
             # Only a complete bank is released, with its last element.
             Assert(~drain.released | ((drain.complete != 0) & (drain.element == drain.settings.f_out - 1))),
             Assert(drain.element < drain.settings.f_out),
+            # Digits pass the requantiser.
+            *(Assert(~(tag.valid & drain.settings.digits)) for tag in drain.tags[:-1]),
+            # Of digits, with that of the last one.
+            Assert(drain.digit < len(DIGIT_BITS)),
+            Assert(drain.settings.digits | (drain.digit == 0)),
+            Assert(~(drain.released & drain.settings.digits) | (drain.digit == len(DIGIT_BITS) - 1)),
         ]
 
         full = Signal()

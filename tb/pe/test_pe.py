@@ -2,13 +2,17 @@
 
 import os
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import cocotb
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from golden.pe.pe import Layer, Mode, Task, cycles, operations
+from contracts import DIGIT_FEATURES
+from golden.pe.pe import Layer, Mode, Task, cycles, digits_of, operations, sum_of_digits
 from hw.pe.factories import pe
 from hw.pe.formats import PEConfig
 from hw.pe.pe import PE
@@ -183,7 +187,7 @@ async def every_cycle_is_accounted_for(dut: Any, mode: Mode) -> None:
     bench, maker, ports = await begin(dut)
     config = maker.config
     for f_out in widths(config):
-        layer = maker.layer(mode, f_out, digits=mode != Mode.GATHER and bool(bench.random.getrandbits(1)))
+        layer = maker.layer(mode, f_out, digits=mode in (Mode.SPARSE, Mode.DENSE) and bool(bench.random.getrandbits(1)))
         await ports.load(layer)
         tasks = maker.tasks(layer, 12, bench.random.choice((1, 2 * config.elements)))
         assert await run(ports, layer, tasks) == 1 + cycles(tasks, layer, config.lanes, config.banks)
@@ -263,6 +267,37 @@ CONFIGURATIONS = [WIDE, NARROW, DEFAULT] if os.environ.get("ATOLL_FULL") else [W
 @pytest.mark.parametrize("config", CONFIGURATIONS, ids=lambda config: f"{config['lanes']}x{config['data_width']}")
 def test_pe(config: dict[str, int]) -> None:
     simulate(pe(**config), __name__, parameters=config)
+
+
+@given(
+    st.integers(1, 300), st.integers(1, 9), st.lists(st.integers(1, 299), max_size=6), st.booleans(), st.integers(0, 99)
+)
+def test_digits_of_any_blocks_add_up_to_the_sums_of_one(
+    f_in: int, f_out: int, cuts: list[int], extreme: bool, seed: int
+) -> None:
+    """Whatever the blocks of features, their digits have 14, 14 and 16 bits and stand for the sums of one block."""
+    random, low, high = np.random.default_rng(seed), -(1 << 15), (1 << 15) - 1
+    values = np.asarray(random.integers(low, high + 1, (f_in, 1 + f_out)), dtype=np.int64)
+    if extreme:
+        values = np.where(values < 0, low, high)
+    features, weights = values[:, 0], values[:, 1:]
+    bounds = [0, *sorted({cut for cut in cuts if cut < f_in}), f_in]
+    rows = []
+    for first, end in pairwise(bounds):
+        digits = digits_of(features[first:end] @ weights[first:end])
+        assert digits.dtype == np.int16
+        assert digits[:2].min() >= 0
+        assert digits[:2].max() < 1 << 14
+        rows.append(digits)
+    assert np.array_equal(sum_of_digits(np.concatenate(rows)), features @ weights)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_digits_hold_the_sums_of_the_longest_block(sign: int) -> None:
+    """Of 8,191 products of the largest magnitude; one more would not fit on the positive side."""
+    total = np.array([sign * DIGIT_FEATURES << 30], dtype=np.int64)
+    assert sum_of_digits(digits_of(total)) == total
+    assert sum_of_digits(digits_of(np.array([DIGIT_FEATURES + 1 << 30]))) < 0
 
 
 def test_pe_proofs() -> None:

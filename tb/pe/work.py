@@ -57,9 +57,7 @@ class Maker:
         scale = 30 if bias else 0
         biases = self.np.integers(-(1 << scale), (1 << scale) + 1, f_out).astype(np.int32)
         shift = self.rng.randrange(12, 20) if mode == Mode.GATHER else self.rng.randrange(18, 36)
-        return Layer(
-            mode, self.values(f_in, f_out), biases if bias else 0 * biases, 15 if digits else shift, relu, digits
-        )
+        return Layer(mode, self.values(f_in, f_out), biases if bias else 0 * biases, shift, relu, digits)
 
     def task(self, beats: Sequence[Beat]) -> Task:
         """Return a task of `beats` with a random address and factor."""
@@ -145,6 +143,7 @@ class Ports:
         self.bench = bench
         self.config = config
         self.settings = Codec(config.settings)
+        self.attends = False  # factors come with the last beats
 
     async def load(self, layer: Layer) -> None:
         """Write settings, weights and biases of `layer`; what it does not use is random."""
@@ -164,14 +163,17 @@ class Ports:
             "relu": int(layer.relu),
             "bias": int(layer.biases.any()),
             "digits": int(layer.digits),
+            "attends": rng.getrandbits(1),
         }
+        self.attends = bool(values["attends"])
         self.bench.dut.settings.value = self.settings.pack(values)
         width = 16 * config.lanes
         for chunk in range(0 if whole else chunks):
             columns = layer.weights[:, chunk * config.lanes : (chunk + 1) * config.lanes]
             rows = []
             for index, weights in enumerate(columns):
-                spare = rng.getrandbits(width) << 16 * len(weights) & (1 << width) - 1
+                # Digits have those of what pads a row too; in an image that is 0.
+                spare = 0 if layer.digits else rng.getrandbits(width) << 16 * len(weights) & (1 << width) - 1
                 data = int.from_bytes(weights.astype("<i2").tobytes(), "little") | spare
                 rows.append({"address": index << shift | chunk, "data": data})
             self.bench.drive(WEIGHT, rows)
@@ -185,7 +187,7 @@ class Ports:
         rng = self.bench.random
         payloads = []
         for number, beat in enumerate(task.beats):
-            first = number == 0
+            first, last = number == 0, number == len(task.beats) - 1
             gather = layer.mode == Mode.GATHER
             scale = task.exponent << 16 | task.mantissa
             high = gather and not -(1 << 15) <= beat.factor < 1 << 15
@@ -198,9 +200,10 @@ class Ports:
                     "scalar": scalar,
                     "high": int(high) if gather else rng.getrandbits(1),
                     "first": int(first),
-                    "last": int(number == len(task.beats) - 1),
+                    "last": int(last),
                     "address": task.address if first else rng.getrandbits(self.config.beat_address_width),
-                    "scale": rng.getrandbits(11) << 21 | (scale if first else rng.getrandbits(21)),
+                    "scale": rng.getrandbits(11) << 21
+                    | (scale if (last if self.attends else first) else rng.getrandbits(21)),
                 }
             )
         return payloads

@@ -14,12 +14,19 @@ KINDS: dict[str, set[RegionKind]] = {
     "offsets": {RegionKind.OFFSETS, RegionKind.OUT_OFFSETS, RegionKind.SHARED_OFFSETS, RegionKind.TILES},
     "edges": {RegionKind.EDGES, RegionKind.SHARED_EDGES, RegionKind.TILES},
     "degrees": {RegionKind.DEGREES},
-    "features": {RegionKind.FEATURES, RegionKind.FEATURES_SPARSE, RegionKind.HIDDEN, RegionKind.COMBINED},
+    "features": {
+        RegionKind.FEATURES,
+        RegionKind.FEATURES_SPARSE,
+        RegionKind.HIDDEN,
+        RegionKind.COMBINED,
+        RegionKind.DIGITS,
+    },
     "feature_offsets": {RegionKind.FEATURE_OFFSETS, RegionKind.TILES},
-    "scales": {RegionKind.SCALE_SOURCE, RegionKind.SCALE_DESTINATION},
+    "scales": {RegionKind.SCALE_SOURCE, RegionKind.SCALE_DESTINATION, RegionKind.SCALE_OWN},
     "scales_source": {RegionKind.SCALE_SOURCE},
     "scales_destination": {RegionKind.SCALE_DESTINATION, RegionKind.SCALE_SOURCE, RegionKind.TILES},
-    "combined": {RegionKind.COMBINED},
+    "combined": {RegionKind.COMBINED, RegionKind.OWN, RegionKind.DIGITS},
+    "own": {RegionKind.OWN},
     "results": {RegionKind.HIDDEN, RegionKind.RESULTS},
     "rows": {RegionKind.HIDDEN, RegionKind.RESULTS},
     "program": {RegionKind.PROGRAM},
@@ -28,7 +35,7 @@ KINDS: dict[str, set[RegionKind]] = {
     "hub_homes": {RegionKind.HUB_HOMES},
 }
 #: Operands that no block reads.
-RESERVED = {Opcode.LOCATE: "records", Opcode.PROCESS: "partials"}
+RESERVED = {Opcode.LOCATE: "records"}
 
 
 def check_image(image: Image) -> None:

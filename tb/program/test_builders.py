@@ -27,6 +27,7 @@ from scripts.flows.request import Request
 from sim.problems import random_graph, random_problem
 from tb.dnp.heads import head_problem, labelled
 from tb.program.images import KINDS, check_image
+from tb.runner.networks import rooted
 
 CORE = ProcessorConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5)
 HEAD_CORE = ProcessorConfig(wm_depth=96, xm_depth=20, p_depth=256, table_bits=5)
@@ -93,6 +94,41 @@ def test_images_of_every_kind(
                     assert region.layer == command.fields["layer"]
         layers = {command.fields["layer"] for command in image.commands}
         assert layers == set(range(len(widths)))
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.integers(1, 50),
+    st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=60),
+    st.integers(1, 5),
+    st.integers(0, 99),
+    st.sampled_from([None, WeightRoom(4, 128, 16)]),
+)
+def test_images_of_rooted_layers(
+    nodes: int, pairs: Sequence[tuple[int, int]], chiplets: int, seed: int, weight_room: WeightRoom | None
+) -> None:
+    """Own rows have a region, are combined before the others, and are used by rooted layers alone."""
+    graph = problem_of(nodes, pairs, [1], Model.SAGE, "relu", seed).graph
+    if graph.degrees.max() >= ROOM.positions:
+        return
+    problem = rooted(graph, seed)
+    for image in images_of(problem, chiplets, weight_room):
+        check_image(image)
+        for command in image.commands:
+            layer, fields = problem.model.layers[command.fields["layer"]], command.fields
+            for name, (region, _) in command.references.items():
+                assert region.kind in KINDS[name], (command.opcode.name, name, region.kind)
+            if command.opcode in (Opcode.AGGREGATE, Opcode.PROCESS):
+                assert fields.get("rooted", 0) == (layer.root is not None) == ("own" in command.references)
+        for number, layer in enumerate(problem.model.layers):
+            whole = [
+                command.references["combined"][0].kind
+                for command in image.commands
+                if command.opcode == Opcode.COMBINE and command.fields["layer"] == number
+            ]
+            wanted = {RegionKind.COMBINED, RegionKind.OWN} if layer.root else {RegionKind.COMBINED}
+            # With community PEs alone on a chiplet, layers without root are not combined into memory.
+            assert set(whole) - {RegionKind.DIGITS} in (wanted, set() if not layer.root else wanted)
 
 
 @pytest.mark.parametrize(("width", "blocks"), [(16, 1), (17, 2), (32, 2), (40, 3)])

@@ -54,9 +54,9 @@ class Case:
     @property
     def job(self) -> Job:
         """Its run."""
-        images = build_images(
-            self.problem, self.placement, by_source=self.by_source, in_order=self.in_order, part=self.part
-        )
+        how = {"by_source": self.by_source, "in_order": self.in_order}
+        room = PE.weight_room
+        images = build_images(self.problem, self.placement, part=self.part, weight_room=room, **how)
         return Job(images, self.settings)
 
     def check(self, outcome: Outcome) -> None:
@@ -106,6 +106,16 @@ def test_hubs_sums_come_home_reduced(tmp_path: Path) -> None:
             ((Model.GCN, 3, False), (Model.SAGE, 12, False), (Model.GIN, 5, False), (Model.GCN, 0, True))
         )
     ]
+    run_cases(cases, tmp_path)
+
+
+def test_features_without_room_are_combined_in_blocks(tmp_path: Path) -> None:
+    """All rows of a chiplet into digits, block by block, then in parts, which are sent when they are summed."""
+    cases = []
+    for seed, f_in in enumerate((100, 129, 200)):
+        graph = random_graph(seed, 40 + 30 * seed, 150, f_in, (0.2, 1, 0.3)[seed])
+        problem = random_problem(graph, list(Model)[seed], ([13, 3], [9, 8], [40, 5])[seed], seed)
+        cases.append(Case(problem, uneven(graph, COUNTS[seed], seed, highest(graph, seed)), STALLS[1 + seed]))
     run_cases(cases, tmp_path)
 
 

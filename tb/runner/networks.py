@@ -11,7 +11,7 @@ from golden.model.float_model import FloatLayer, FloatModel, Reach
 from golden.model.network import Problem
 from golden.model.quantise import quantise
 
-__all__ = ["batch", "deep", "mixed", "network", "readout"]
+__all__ = ["batch", "deep", "mixed", "network", "readout", "rooted"]
 
 #: A layer of a network: model, eps, reach, width, activation.
 Form = tuple[Model, float, Reach, int, str | None]
@@ -73,6 +73,22 @@ def mixed(graph: Graph, seed: int) -> Problem:
         (Model.GCN, 0.0, Reach.GRAPH, 6, None),
     ]
     return quantise(network(seed, graph.feature_count, forms), graph)
+
+
+def rooted(graph: Graph, seed: int) -> Problem:
+    """Return means and a sum of the neighbours beside root weights, and layers without them between."""
+    forms: list[Form] = [
+        (Model.SAGE, -1.0, Reach.GRAPH, 9, RELU),
+        (Model.GIN, -1.0, Reach.GRAPH, 20, RELU),
+        (Model.GCN, 0.0, Reach.NODE, 6, RELU),
+        (Model.GCN, 0.0, Reach.GRAPH, 37, RELU),
+        (Model.SAGE, -1.0, Reach.GRAPH, 14, None),
+    ]
+    plain, random = network(seed, graph.feature_count, forms), np.random.default_rng(seed)
+    roots = [
+        random.normal(size=layer.weight.shape) / np.sqrt(layer.f_in) if layer.eps else None for layer in plain.layers
+    ]
+    return quantise(plain.changed(root=roots), graph)
 
 
 def readout(graph: Graph, seed: int, model: Model) -> Problem:

@@ -18,7 +18,7 @@ from sim.problems import corner_graph
 from sim.runner.jobs import Job, Settings, mismatches
 from sim.runner.run import run_jobs
 from tb.community.configurations import chiplet_config
-from tb.runner.networks import batch, deep, mixed, readout
+from tb.runner.networks import batch, deep, mixed, readout, rooted
 
 #: Weights of 128 rows, so that wide layers are computed in blocks.
 GATHER = GatherChipletConfig(1, 2, PEConfig(4, 64, 32, 128, 16, 4), 32)
@@ -60,10 +60,14 @@ def cases(machine: str) -> Iterator[Case]:
     """Yield all networks for a machine."""
     for n, graph in enumerate(("isolated nodes", "star", "clique")):
         yield Case(f"mixed, {graph}", mixed(corner_graph(graph, 5, (1.0, 0.4)[n % 2], n), n), settings=MEMORIES[n % 2])
+    for n, graph in enumerate(("no edges", "isolated nodes", "star", "clique", "two components")):
+        sparse = (0.4, 1.0)[n % 2]
+        yield Case(f"rooted, {graph}", rooted(corner_graph(graph, 5, sparse, n), n), settings=MEMORIES[n % 2])
     small = batch(1, 9, 4)
     placements = ("tiles", "communities") if machine.endswith("ring") else ("tiles",)
     for placement in placements:
         yield Case(f"mean of each graph, {placement}", readout(small, 2, Model.SAGE), placement, MEMORIES[1])
+        yield Case(f"rooted, {placement}", rooted(corner_graph("path", 5, 1.0, 7), 7), placement, MEMORIES[1])
         yield Case(f"mixed, {placement}", mixed(corner_graph("two components", 5, 1.0, 4), 4), placement)
     yield Case("sum of each graph", readout(batch(3, 4, 7), 5, Model.GIN), settings=MEMORIES[1])
     yield Case("deep", deep(corner_graph("path", 3, 1.0, 6), 6, 8))
