@@ -11,18 +11,18 @@ from contracts import EDGE_WEIGHTED, Error, Model, Opcode, RegionKind
 from contracts.errors import InputError
 from golden.graph import Graph
 from golden.image import Image, build_image
-from golden.model.activation import RELU
 from golden.model.float_model import Reach
 from golden.model.network import Problem, infer
 from golden.model.quantise import quantise
 from golden.ring.image import build_images
 from golden.ring.placement import Placement
 from scripts.flows.simulations import images_of, place
+from sim.networks import Form, random_network
 from sim.problems import CORNERS, corner_graph, random_graph
 from sim.runner.jobs import Job, Settings, mismatches
 from sim.runner.run import run_jobs
 from tb.chiplet.test_chiplet import with_command, with_word
-from tb.runner.networks import batch, network
+from tb.runner.networks import batch
 from tb.runner.test_networks import MACHINES, MEMORIES
 
 #: Weights whose sums with 1 are 0, less, or have a factor.
@@ -39,11 +39,11 @@ def weighted(graph: Graph, seed: int, *, signed: bool = False) -> Graph:
 
 def gcn(graph: Graph, seed: int, *widths: int) -> Problem:
     """Return layers of a GCN with a dense one between; a readout at the end if the graph is a batch."""
-    layers = [(Model.GCN, 0.0, Reach.GRAPH, width, RELU) for width in widths]
-    layers.insert(1, (Model.GCN, 0.0, Reach.NODE, 7, RELU))
+    layers = [Form(width) for width in widths]
+    layers.insert(1, Form(7, reach=Reach.NODE))
     if graph.graph_of is not None:
-        layers.append((Model.SAGE, 0.0, Reach.MEMBERS, 3, RELU))
-    return quantise(network(seed, graph.feature_count, layers), graph)
+        layers.append(Form(3, Model.SAGE, reach=Reach.MEMBERS))
+    return quantise(random_network(seed, graph.feature_count, layers), graph)
 
 
 def extreme(seed: int) -> Problem:
