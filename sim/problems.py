@@ -24,6 +24,7 @@ __all__ = [
     "directed_graph",
     "random_graph",
     "random_problem",
+    "rooted_problem",
 ]
 
 #: Corner graphs by name: number of nodes and undirected edges as the user might give them.
@@ -147,3 +148,19 @@ def attention_network(
     assert heads
     layers.append(merged(heads, random.normal(size=heads.channels), mean=True))
     return FloatModel(tuple(layers))
+
+
+def rooted_problem(graph: Graph, model: Model, widths: Sequence[int], seed: int) -> Problem:
+    """Quantised network with random weights whose layers have root weights beside a mean (SAGE) or sum (GIN).
+
+    Parameters
+    ----------
+    widths
+        Output features of its layers.
+    """
+    random, layers = np.random.default_rng(seed), []
+    for number, (f_in, f_out) in enumerate(zip([graph.feature_count, *widths], widths, strict=False)):
+        weight, root = random.normal(size=(2, f_in, f_out)) / np.sqrt(f_in)
+        behind = RELU if number + 1 < len(widths) else None
+        layers.append(FloatLayer(weight, random.normal(size=f_out), model, -1.0, activation=behind, root=root))
+    return quantise(FloatModel(tuple(layers)), graph)

@@ -246,6 +246,8 @@ class Executor(wiring.Component):
             Check(wrong_columns, aggregate.row_granules),
             Check(aggregate.tiles == 0, aggregate.tiles),
             Check(no_row, aggregate.first_vertex),
+            # An array has fewer than 2^32 words.
+            Check(aggregate.weighted & aggregate.edge_count[-1], aggregate.edge_count),
         )
         refuse(
             m,
@@ -318,6 +320,7 @@ class Executor(wiring.Component):
             gather.partials.eq(aggregate.partials),
             gather.self_weight.eq(aggregate.self_weight),
             gather.neighbour_weight.eq(aggregate.neighbour_weight),
+            gather.weighted.eq(gathers & aggregate.weighted),
             gather.margin.eq(Mux(gathers, aggregate.attention, 0)),
             gather.combined.eq(Mux(apart, features, combined)),
         ]
@@ -380,6 +383,7 @@ class Executor(wiring.Component):
                     self.route.eq(Route.SOURCES),
                     csr.offsets.eq(front.words(Opcode.AGGREGATE, "offsets")),
                     csr.array.eq(front.words(Opcode.AGGREGATE, "edges")),
-                    csr.words.eq(aggregate.edge_count),
+                    csr.words.eq(aggregate.edge_count << aggregate.weighted),
+                    csr.paired.eq(aggregate.weighted),
                     csr.tiles.eq(aggregate.tiles),
                 ]

@@ -105,9 +105,14 @@ class Drain(wiring.Component):
         ]
         m.d.sync += next_bank.eq(next_bank + self.task.valid)
 
-        # Digits of a chunk, which need no arithmetic.
-        digits = Signal(data.ArrayLayout(VALUE_BITS, config.lanes), reset_less=True)
-        m.d.sync += [digits[lane].eq(self._digit(m, sum_, lane)) for lane, sum_ in enumerate(self.read_data)]
+        # Digits of a chunk, which need no arithmetic, at their places in a beat; 0 everywhere else.
+        digits = Signal(data.ArrayLayout(VALUE_BITS, config.elements), reset_less=True)
+        found = [self._digit(m, sum_, lane) for lane, sum_ in enumerate(self.read_data)]
+        m.d.sync += digits.eq(0)
+        for part in range(config.parts):
+            position = part * config.lanes
+            with m.If(self.settings.digits & (self.element[: exact_log2(config.elements)] == position)):
+                m.d.sync += [digits[position + lane].eq(digit) for lane, digit in enumerate(found)]
         read = self._read(m, task_read.data)
         sums = Array(self.read_data[lane] for lane in range(config.lanes))
         m.d.comb += [
@@ -187,13 +192,12 @@ class Drain(wiring.Component):
 
     def _pack(self, m: Module, result: Value, digits: data.View) -> None:
         """Collect results, or chunks of digits, into beats."""
-        tag, beats, lanes = self.tags[-1], self.queue.i, self.config.lanes
+        tag, beats = self.tags[-1], self.queue.i
         packed = Signal(data.ArrayLayout(signed(VALUE_BITS), self.config.elements))
         filled = Signal.like(packed)
         for n in range(self.config.elements):
-            one, chunk = tag.position == n, tag.position == n // lanes * lanes
-            found = Mux(self.settings.digits, Mux(chunk, digits[n % lanes], 0), Mux(one, result, 0))
-            m.d.comb += filled[n].eq(packed[n] | found)
+            chosen = ~self.settings.digits & (tag.position == n)
+            m.d.comb += filled[n].eq(packed[n] | digits[n] | Mux(chosen, result, 0))
         with m.If(tag.valid):
             m.d.sync += packed.eq(filled)
             with m.If(tag.beat_end):
