@@ -14,7 +14,7 @@ from hw.config import MachineConfig
 from hw.pe.formats import PEConfig
 from hw.ring.formats import RingConfig
 from scripts.flows.simulations import images_of, place
-from sim.problems import corner_graph, random_graph
+from sim.problems import corner_graph, directed_graph, random_graph
 from sim.runner.jobs import Job, Settings, mismatches
 from sim.runner.run import run_jobs
 from tb.community.configurations import chiplet_config
@@ -69,10 +69,12 @@ def cases(machine: str) -> Iterator[Case]:
         yield Case(f"mean of each graph, {placement}", readout(small, 2, Model.SAGE), placement, MEMORIES[1])
         yield Case(f"rooted, {placement}", rooted(corner_graph("path", 5, 1.0, 7), 7), placement, MEMORIES[1])
         yield Case(f"mixed, {placement}", mixed(corner_graph("two components", 5, 1.0, 4), 4), placement)
+    for n, graph in enumerate(("acyclic", "into a star", "out of a star", "one edge without reverse")):
+        directed, make = directed_graph(graph, 5, (1.0, 0.4)[n % 2], n), (rooted, mixed)[n % 2]
+        yield Case(f"directed, {graph}", make(directed, n), placements[n % len(placements)], MEMORIES[n % 2])
     yield Case("sum of each graph", readout(batch(3, 4, 7), 5, Model.GIN), settings=MEMORIES[1])
     yield Case("deep", deep(corner_graph("path", 3, 1.0, 6), 6, 8))
     directed = random_graph(7, 30, 90, 5, 1.0)
-    yield Case("directed, mixed", mixed(directed, 7), settings=MEMORIES[1])
     yield Case("directed, rooted", rooted(directed, 8))
     yield Case("dense features in blocks", wide(corner_graph("clique", 1, 1.0, 10), 10, 150, 1.0), settings=MEMORIES[1])
     if machine.startswith("gather"):
