@@ -98,9 +98,9 @@ SPARSE_ENTRY = Layout(
 
 EDGE_WEIGHTED = _padded(
     "WeightedEdge",
-    "Room for models with a weight per edge (R18): such an EDGES region has rows of 8 bytes. No block reads it yet.",
+    "Edge of a graph with a weight per edge (R18): its EDGES region has rows of 8 bytes.",
     64,
-    [_u("vid", 32, "vertex at the other end"), Field("weight", 16, "Q0.15", signed=True)],
+    [_u("vid", 32, "vertex at the other end"), Field("weight", 16, "at the fraction of the self weight", signed=True)],
 )
 
 _COMMAND_HEAD = (
@@ -199,6 +199,7 @@ COMMANDS: dict[Opcode, Layout] = {
             *_COLUMNS,
             _u("rooted", 1, "1: vertices' own rows come from `own`, with self_weight * 2^(exponent of s_dst)"),
             _line("own", "if rooted, own row of the first vertex, at the distance of combined rows"),
+            _u("weighted", 1, "1: edges are weighted, and a weight is the factor of its neighbour's row"),
         ],
     ),
     Opcode.LOCATE: _command(
@@ -287,6 +288,7 @@ COMMANDS: dict[Opcode, Layout] = {
             _u("partials", 32, "so many VIDs behind those of the graph stand for partial sums' halves"),
             _line("needed", "where the sorted VIDs of other chiplets go that are among the sources"),
             _u("tiles", 8, "chiplets of the ring"),
+            _u("weighted", 1, "1: edges are weighted"),
         ],
     ),
     Opcode.REDUCE: _command(

@@ -218,6 +218,17 @@ class Graph:
         return sparse.csr_array((ones, self.edges, self.offsets), shape=(self.nodes, self.nodes))
 
     @cached_property
+    def weighted_adjacency(self) -> Any:
+        """``csr_array`` float64 [nodes, nodes] as `adjacency`, with the weights of the edges, if they have some."""
+        weights = np.ones(self.edge_count) if self.edge_weight is None else self.edge_weight.astype(np.float64)
+        return sparse.csr_array((weights, self.edges, self.offsets), shape=(self.nodes, self.nodes))
+
+    @property
+    def unweighted(self) -> "Graph":
+        """The graph with edges that count once; itself if they do."""
+        return self if self.edge_weight is None else replace(self, edge_weight=None)
+
+    @cached_property
     def symmetric(self) -> bool:
         """Whether every edge has its reverse."""
         order = np.lexsort((self.destinations, self.edges))

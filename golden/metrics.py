@@ -61,8 +61,8 @@ def useful_operations(problem: Problem, results: Sequence[LayerResult]) -> int:
 def compulsory_bytes(problem: Problem) -> Bound:
     """Return the bytes through the memory port if all intermediate data stay on the chip.
 
-    Sparse features count 4 bytes an entry and 4 an offset, dense ones 2 a value; VIDs 4; edges and offsets once for
-    all layers that sum the same; weights and results 2 a value without padding; biases 4.
+    Sparse features count 4 bytes an entry and 4 an offset, dense ones 2 a value; VIDs 4, weights of edges 2; edges
+    and offsets once for all layers that sum the same; weights and results 2 a value without padding; biases 4.
     """
     graph, model = problem.graph, problem.model
     if problem.sparse:
@@ -72,6 +72,7 @@ def compulsory_bytes(problem: Problem) -> Bound:
     graphs = dict.fromkeys(topology.graph for topology in problem.topologies)
     read = [each for each in graphs if each is graph or each.edge_count]
     edges = sum(each.edge_count + each.nodes + 1 for each in read) * _WORD_BYTES
+    edges += sum(each.edge_count for each in read if each.edge_weight is not None) * _VALUE_BYTES
     matrices = sum(layer.weights.size * (1 + (layer.root is not None)) for layer in model.layers)
     weights = matrices * _VALUE_BYTES + sum(layer.f_out for layer in model.layers) * _WORD_BYTES
     return Bound(features + edges + weights, graph.nodes * model.layers[-1].f_out * _VALUE_BYTES)

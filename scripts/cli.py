@@ -133,6 +133,9 @@ def run(
     clock: Annotated[
         float | None, typer.Option(help="Clock in MHz, for graphs a second of a session.", min=0.001)
     ] = None,
+    edge_weights: Annotated[
+        bool, typer.Option("--edge-weights/--no-edge-weights", help="Use weights of edges, or count every edge once.")
+    ] = True,
 ) -> None:
     """Run an inference in RTL and compare it bit by bit with the golden model.
 
@@ -146,7 +149,7 @@ def run(
     sampling = sampled.Sampling(batch, sampled.parse_fan_out(fanout), order, batches) if batch else None
     request = flow.Request(
         dataset, model, config, chiplets, placement, layers, hidden, seed, activation, model_file, rtl, out, head,
-        sampling, Choice(threshold, step, halving, c_max), Calibration(percentile, bits), session, clock,
+        sampling, Choice(threshold, step, halving, c_max), Calibration(percentile, bits), session, clock, edge_weights,
     )  # fmt: skip
     _finish(flow.run(request).bit_exact is not False)
 

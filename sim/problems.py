@@ -18,11 +18,13 @@ from golden.model.quantise import quantise
 __all__ = [
     "CORNERS",
     "DIRECTED",
+    "attention_network",
     "attention_problem",
     "corner_graph",
     "directed_graph",
     "random_graph",
     "random_problem",
+    "rooted_problem",
 ]
 
 #: Corner graphs by name: number of nodes and undirected edges as the user might give them.
@@ -115,7 +117,14 @@ def random_problem(
 def attention_problem(
     graph: Graph, shapes: Sequence[tuple[int, int]], seed: int, *, slope: float = 0.2, spread: float = 1.0
 ) -> Problem:
-    """Quantised network of attention layers with random weights; a dense layer takes the mean of the last heads.
+    """Quantised `attention_network`."""
+    return quantise(attention_network(graph, shapes, seed, slope=slope, spread=spread), graph)
+
+
+def attention_network(
+    graph: Graph, shapes: Sequence[tuple[int, int]], seed: int, *, slope: float = 0.2, spread: float = 1.0
+) -> FloatModel:
+    """Network of attention layers with random weights; a dense layer takes the mean of the last heads.
 
     Parameters
     ----------
@@ -138,4 +147,20 @@ def attention_problem(
         heads, width = Heads(*shape), outputs
     assert heads
     layers.append(merged(heads, random.normal(size=heads.channels), mean=True))
+    return FloatModel(tuple(layers))
+
+
+def rooted_problem(graph: Graph, model: Model, widths: Sequence[int], seed: int) -> Problem:
+    """Quantised network with random weights whose layers have root weights beside a mean (SAGE) or sum (GIN).
+
+    Parameters
+    ----------
+    widths
+        Output features of its layers.
+    """
+    random, layers = np.random.default_rng(seed), []
+    for number, (f_in, f_out) in enumerate(zip([graph.feature_count, *widths], widths, strict=False)):
+        weight, root = random.normal(size=(2, f_in, f_out)) / np.sqrt(f_in)
+        behind = RELU if number + 1 < len(widths) else None
+        layers.append(FloatLayer(weight, random.normal(size=f_out), model, -1.0, activation=behind, root=root))
     return quantise(FloatModel(tuple(layers)), graph)

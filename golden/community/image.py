@@ -146,10 +146,14 @@ def _image(
 
 
 def _check(problem: Problem) -> None:
-    """Refuse a layer that shares no sums."""
-    for number, layer in enumerate(problem.model.layers):
+    """Refuse a layer that shares no sums: every edge has a factor of its own."""
+    for number, (layer, topology) in enumerate(zip(problem.model.layers, problem.topologies, strict=True)):
         if layer.attention:
             raise InputError(f"layer {number}", "computes attention", "a configuration with gather PEs, as `default`")
+        if topology.weighted:
+            what = "have weights, which community PEs do not take"
+            expected = "--no-edge-weights to let every edge count once"
+            raise InputError(f"graph {problem.graph.name}, edges", what, expected)
 
 
 def _search(schedule: Schedule | None, limits: Limits | None, kind: Kind) -> Search:

@@ -1,1 +1,1 @@
-"""Networks that were trained with PyTorch Geometric: reading, recognising, evaluating, converting."""
+"""Networks that were trained with PyTorch Geometric: reading, recognising, converting."""

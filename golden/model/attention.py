@@ -47,26 +47,35 @@ class Attention:
     ----------
     heads
         Where scores and channels lie in a row.
-    margin
-        A node's own row counts 2^-margin, 1..15; coefficients from 1 on saturate.
+    margins
+        Of each head: a node's own row counts 2^-margin, 1..15; coefficients from 1 on saturate.
 
     Raises
     ------
     InputError
-        If the margin is out of its range.
+        If there is not one for each head, or one is out of its range.
     """
 
     heads: Heads
-    margin: int
+    margins: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if not 1 <= self.margin <= MARGIN_MAX:
-            raise InputError("attention's margin", f"is {self.margin}", f"1..{MARGIN_MAX}")
+        if len(self.margins) != self.heads.heads:
+            raise InputError("attention", f"has {len(self.margins)} margins", f"{self.heads.heads}, one a head")
+        for margin in self.margins:
+            if not 1 <= margin <= MARGIN_MAX:
+                raise InputError("attention's margin", f"is {margin}", f"1..{MARGIN_MAX}")
 
     def block(self, columns: range) -> "Attention":
         """Return what concerns some granules of one head."""
         channels = len(columns) - SCORES * -(-len(columns) // GRANULE)
-        return Attention(Heads(1, channels), self.margin)
+        return Attention(Heads(1, channels), (self.margins[columns.start // self.heads.distance],))
+
+    @property
+    def margin(self) -> int:
+        """Margin of the only head."""
+        (margin,) = self.margins
+        return margin
 
 
 class Coefficients(NamedTuple):

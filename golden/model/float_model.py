@@ -14,7 +14,7 @@ from contracts.attention import Heads
 from contracts.errors import InputError
 from golden.graph import BoolArray, Graph, IntArray
 from golden.model.activation import RELU, function_of
-from golden.model.scale import factors
+from golden.model.scale import factors, weighted_factors
 
 __all__ = [
     "FloatArray",
@@ -29,6 +29,7 @@ __all__ = [
     "propagation",
     "reached",
     "spread",
+    "weighted",
 ]
 
 FloatArray = npt.NDArray[np.float64]
@@ -333,11 +334,14 @@ def reached(layer: FloatLayer, graph: Graph) -> Real:
     Raises
     ------
     InputError
-        If it reads out small graphs and the graph has none.
+        If it reads out small graphs and the graph has none, or takes no weights and the graph's edges have some.
     """
     one = np.ones(graph.nodes)
     if layer.reach == Reach.NODE:
         return Real(sparse.csr_array((graph.nodes, graph.nodes)), one, one)
+    if weighted(layer, graph):
+        factor = weighted_factors(graph) if layer.model == Model.GCN else one
+        return Real(graph.weighted_adjacency, factor, factor)
     if layer.reach == Reach.GRAPH:
         return Real(graph.adjacency, *factors(layer.model, graph.degrees, layer.eps))
     members, graphs = members_of(graph)
@@ -350,6 +354,25 @@ def reached(layer: FloatLayer, graph: Graph) -> Real:
     stands = count > 0
     destination[stands] = 1 / count[stands] if layer.model == Model.SAGE else 1
     return Real(inside, source, destination)
+
+
+def weighted(layer: FloatLayer, graph: Graph) -> bool:
+    """Return whether a layer multiplies the rows of a graph by the weights of the edges.
+
+    That is a GCN, or a sum of the neighbours alone, as GraphConv.
+
+    Raises
+    ------
+    InputError
+        If it sums along the edges, they have weights, and its model takes none.
+    """
+    if layer.reach != Reach.GRAPH or graph.edge_weight is None:
+        return False
+    takes = layer.model == Model.GCN or (layer.model == Model.GIN and layer.eps == -1)
+    if layer.attention or not takes:
+        what = f"have weights, which {'attention' if layer.attention else layer.model.name} does not take"
+        raise InputError(f"graph {graph.name}, edges", what, "GCN, or --no-edge-weights to let every edge count once")
+    return True
 
 
 def members_of(graph: Graph) -> tuple[IntArray, IntArray]:

@@ -59,9 +59,13 @@ def attention_layer(
 
 def behind(heads: Heads, layer: FloatLayer) -> FloatLayer:
     """Return a layer that takes channels as one that takes the rows of these heads."""
-    weight = np.zeros((heads.columns, layer.f_out))
-    weight[heads.places()] = layer.weight
-    return replace(layer, weight=weight)
+
+    def spread(matrix: FloatArray) -> FloatArray:
+        rows = np.zeros((heads.columns, layer.f_out))
+        rows[heads.places()] = matrix
+        return rows
+
+    return replace(layer, weight=spread(layer.weight), root=None if layer.root is None else spread(layer.root))
 
 
 def merged(heads: Heads, bias: FloatArray, activation: str | None = None, *, mean: bool) -> FloatLayer:

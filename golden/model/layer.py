@@ -6,6 +6,7 @@ two points, so any order of addition gives the same bits. Bounds, checked by nam
 ==================  =================================  ==============================================
 f_in                at most 65,536                     a sparse index has 16 bits; 48-bit sums hold
 degree + 1          at most 65,536                     32-bit sums hold (GIN: with 1 + eps, 40 bits)
+edge weights        magnitudes of at most 2^32 a node  48-bit sums hold; the self weight counts
 nodes, edges        fewer than 2^32                    VIDs and offsets have 32 bits
 ==================  =================================  ==============================================
 """
@@ -207,8 +208,15 @@ def check_root(graph: Graph, layer: QuantisedLayer, destination: Scales) -> None
         )
 
 
-def check_degrees(graph: Graph, layer: QuantisedLayer) -> None:
+def check_degrees(graph: Graph, layer: QuantisedLayer, weights: Int16Array | None = None) -> None:
     """Refuse a graph with a node whose aggregation sum could overflow.
+
+    Parameters
+    ----------
+    graph, layer
+        The graph, and what is summed along its edges.
+    weights
+        int16 [edge_count], weights of the edges; None: `layer.neighbour_weight`.
 
     Raises
     ------
@@ -218,6 +226,9 @@ def check_degrees(graph: Graph, layer: QuantisedLayer) -> None:
     # The extreme row is -2^15, so the limit itself is reached on the negative side only, where it fits.
     limit = (1 << (layer.partial_bits - 1)) // _EXTREME
     if graph.nodes == 0:
+        return
+    if weights is not None:
+        _check_weights(graph, layer, weights)
         return
     worst = int(np.argmax(graph.degrees))
     degree = int(graph.degrees[worst])
@@ -231,6 +242,16 @@ def check_degrees(graph: Graph, layer: QuantisedLayer) -> None:
             f"has {degree} neighbours",
             f"at most {most} for {layer.partial_bits}-bit sums",
         )
+
+
+def _check_weights(graph: Graph, layer: QuantisedLayer, weights: Int16Array) -> None:
+    limit = (1 << (ACCUMULATOR_BITS - 1)) // _EXTREME
+    sizes = np.abs(weights.astype(np.int64))
+    totals = abs(layer.self_weight) + np.bincount(graph.destinations, sizes, graph.nodes).astype(np.int64)
+    worst = int(np.argmax(totals))
+    if totals[worst] > limit:
+        what = f"has edges whose weights add up to {totals[worst]} with its own, without signs"
+        raise InputError(f"graph {graph.name}, node {worst}", what, f"at most {limit} for {ACCUMULATOR_BITS}-bit sums")
 
 
 def combine(features: Any, weights: Int16Array, scales: Scales, shift: int) -> Int16Array:
@@ -287,6 +308,7 @@ def aggregate(
     self_weight: int = 1,
     neighbour_weight: int = 1,
     root: OwnRows | None = None,
+    weights: Int16Array | None = None,
 ) -> Int16Array:
     """Sum of combined rows over the neighbourhood, times s_dst, plus bias, second rounding point, activation.
 
@@ -308,6 +330,8 @@ def aggregate(
         Factors of the node's own row and of its neighbours' rows.
     root
         Own rows, where they are not the combined ones.
+    weights
+        int16 [edge_count], factors of the neighbours' rows if each has its own.
 
     Returns
     -------
@@ -318,23 +342,34 @@ def aggregate(
     InputError
         If a type or shape does not fit or a sum could overflow.
     """
-    sums = aggregation_sums(graph, combined, self_weight, neighbour_weight, root)
+    sums = aggregation_sums(graph, combined, self_weight, neighbour_weight, root, weights)
     bias = np.zeros_like(biases) if activation == Activation.DNP else biases
     result = requantise(sums, scales.mantissa[:, None], scales.exponent[:, None], shift, bias)
     return np.maximum(result, np.int16(0)) if activation == Activation.RELU else result
 
 
 def aggregation_sums(
-    graph: Graph, combined: Int16Array, self_weight: int = 1, neighbour_weight: int = 1, root: OwnRows | None = None
+    graph: Graph,
+    combined: Int16Array,
+    self_weight: int = 1,
+    neighbour_weight: int = 1,
+    root: OwnRows | None = None,
+    weights: Int16Array | None = None,
 ) -> npt.NDArray[np.int64]:
-    """Exact sums over the neighbourhood and the node itself: int64 [nodes, f_out], within 32 bits (GIN: 40)."""
+    """Exact sums over the neighbourhood and the node itself: int64 [nodes, f_out].
+
+    They are within 32 bits, of GIN within 40, with weights within 48.
+    """
     if combined.dtype != np.int16 or combined.ndim != 2 or combined.shape[0] != graph.nodes:
         raise InputError("combined rows", f"are {combined.dtype} {combined.shape}", f"int16 [{graph.nodes}, f_out]")
     own = combined if root is None else root.rows
     if own.dtype != np.int16 or own.shape != combined.shape:
         raise InputError("own rows", f"are {own.dtype} {own.shape}", f"int16 {combined.shape}")
-    neighbours = graph.adjacency @ combined.astype(np.int64)
-    return np.asarray(own_weights(self_weight, root) * own.astype(np.int64) + neighbour_weight * neighbours)
+    factors = neighbour_weight * graph.adjacency
+    if weights is not None:
+        factors = sparse.csr_array((weights.astype(np.int64), graph.edges, graph.offsets), shape=(graph.nodes,) * 2)
+    neighbours = factors @ combined.astype(np.int64)
+    return np.asarray(own_weights(self_weight, root) * own.astype(np.int64) + neighbours)
 
 
 def attend(graph: Graph, combined: Int16Array, layer: QuantisedLayer) -> Int16Array:
@@ -358,7 +393,7 @@ def attend(graph: Graph, combined: Int16Array, layer: QuantisedLayer) -> Int16Ar
     results = np.zeros_like(combined)
     for head in range(heads.heads):
         columns = slice(heads.block(head).start, heads.block(head).stop)
-        sums, counts = attention_sums(graph, combined[:, columns], slopes, layer.attention.margin)
+        sums, counts = attention_sums(graph, combined[:, columns], slopes, layer.attention.margins[head])
         scales, bias = reciprocals(counts), layer.biases[columns]
         bias = np.zeros_like(bias) if layer.activation == Activation.DNP else bias
         results[:, columns] = requantise(

@@ -140,7 +140,7 @@ class Problem:
         for layer, topology in zip(self.model.layers, self.topologies, strict=True):
             if topology.graph.nodes != self.graph.nodes:
                 raise InputError("topology", f"has {topology.graph.nodes} nodes", f"the graph's {self.graph.nodes}")
-            check_degrees(topology.graph, layer)
+            check_degrees(topology.graph, layer, topology.weights)
             if layer.root is not None:
                 check_root(topology.graph, layer, topology.destination)
 
@@ -214,6 +214,7 @@ def results_of(
         layer.self_weight,
         layer.neighbour_weight,
         own,
+        topology.weights,
     )
 
 

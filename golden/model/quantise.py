@@ -137,7 +137,7 @@ def _quantised(
     given = replace(given, weight=np.ldexp(given.weight, bits))
     weight_fraction = fraction_of(calibration.peak(given.weight), calibration.given_limit)
     weights, bias = integers(given.weight, weight_fraction, calibration.given_limit), given.bias
-    self_weight, neighbour_weight, extra = _members(given)
+    self_weight, neighbour_weight, extra = _members(given, topology)
 
     combined_fraction = _rows_fraction(rows, weights, weight_fraction, topology.source, calibration)
     root: tuple[Int16Array, int] | None = None
@@ -173,7 +173,7 @@ def _quantised(
         if attention:
             real = averages(topology.graph, combined, attention, (self_weight, neighbour_weight))
         else:
-            sums = aggregation_sums(topology.graph, combined, self_weight, neighbour_weight, own)
+            sums = aggregation_sums(topology.graph, combined, self_weight, neighbour_weight, own, topology.weights)
             real = sums * topology.destination.real()[:, None]
         real = np.ldexp(real, -sum_fraction) + bias
         if activation == Activation.RELU:
@@ -224,10 +224,11 @@ def outline(network: FloatModel, graph: Graph, *, core: ProcessorConfig | None =
     _check_features(network, graph)
     layers: list[QuantisedLayer] = []
     ends: dict[int, LayerEnd] = {}
-    for number, given in enumerate(network.layers):
+    topologies = topologies_of(network.layers, graph)
+    for number, (given, topology) in enumerate(zip(network.layers, topologies, strict=True)):
         weights, biases = np.zeros(given.weight.shape, np.int16), np.zeros(given.f_out, np.int32)
-        self_weight, neighbour_weight, _ = _members(given)
-        attention = Attention(given.attention.heads, 1) if given.attention else None
+        self_weight, neighbour_weight, _ = _members(given, topology)
+        attention = Attention(given.attention.heads, (1,) * given.attention.heads.heads) if given.attention else None
         root = RootWeights(weights, 0) if given.root is not None else None
         layer = QuantisedLayer(
             weights, biases, 0, 0, _activation(given), self_weight, neighbour_weight, attention, root
@@ -240,7 +241,7 @@ def outline(network: FloatModel, graph: Graph, *, core: ProcessorConfig | None =
         given = graph.features
         features = sparse.csr_array((np.ones(given.nnz, np.int16), given.indices, given.indptr), shape=given.shape)
     model = QuantisedModel(network.model, tuple(layers), 0, (Fractions(0, 0, 0),) * len(layers), ends)
-    return Problem(graph, features, topologies_of(network.layers, graph), model)
+    return Problem(graph, features, topologies, model)
 
 
 def compare(network: FloatModel, problem: Problem) -> Agreement:
@@ -278,10 +279,13 @@ def _end(number: int, layer: QuantisedLayer, activation: str, core: ProcessorCon
         ) from None
 
 
-def _members(layer: FloatLayer) -> tuple[int, int, int]:
+def _members(layer: FloatLayer, topology: Topology) -> tuple[int, int, int]:
     """Weights of the node and of its neighbours, and the fraction bits they add; nothing with attention."""
     if layer.attention:
         return 0, 0, 0
+    if topology.weighted:
+        one = 1 << topology.fraction
+        return one if layer.root is not None else round(1 + layer.eps) * one, one, topology.fraction
     if layer.root is not None:
         return 1, 1, 0
     if layer.model == Model.GIN and layer.reach == Reach.GRAPH:

@@ -4,10 +4,14 @@ import numpy as np
 import numpy.typing as npt
 
 from contracts import Model
+from contracts.errors import InputError
 from contracts.scale import Scales, scales_of
-from golden.graph import IntArray
+from golden.graph import Graph, IntArray
 
-__all__ = ["factors", "scales_of_model"]
+__all__ = ["factors", "scales_of_model", "weighted_factors"]
+
+#: Smallest positive weighted degree: its factor is 2.
+_LEAST = 0.25
 
 
 def factors(
@@ -30,6 +34,26 @@ def factors(
     if model == Model.SAGE:
         return one, 1 / (members if eps != -1 else np.maximum(members - 1, 1))
     return one, one
+
+
+def weighted_factors(graph: Graph) -> npt.NDArray[np.float64]:
+    """Factors of a GCN with edge weights: float64 [nodes], d^-1/2 of the weighted degree d, 0 where d is not positive.
+
+    The weighted degree is the sum of the weights of a node's in-edges and of its self loop, which weighs 1.
+
+    Raises
+    ------
+    InputError
+        Naming the node, if a weighted degree is positive and so small that its factor has no scale.
+    """
+    degrees = graph.weighted_adjacency.sum(axis=1) + 1
+    small = (degrees > 0) & (degrees <= _LEAST)
+    if small.any():
+        node = int(np.argmax(small))
+        what = f"has a weighted degree of {degrees[node]:.3g}, with 1 for itself"
+        raise InputError(f"graph {graph.name}, node {node}", what, f"0, less, or more than {_LEAST}")
+    positive = degrees > 0
+    return np.where(positive, 1 / np.sqrt(np.where(positive, degrees, 1)), 0)
 
 
 def scales_of_model(model: Model, degrees: IntArray, eps: float = 0.0) -> tuple[Scales, Scales]:

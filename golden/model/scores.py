@@ -9,7 +9,7 @@ from contracts.attention import MARGIN_MAX, SCORE_FRACTION, SCORES
 from contracts.errors import InputError
 from contracts.weights import GRANULE
 from golden.graph import Graph
-from golden.model.attention import Attention, attention_sums, logarithms, reciprocals
+from golden.model.attention import Attention, attention_sums, exponentials, logarithms, reciprocals
 from golden.model.calibration import fraction_of
 from golden.model.float_model import FloatArray, FloatAttention, FloatLayer
 
@@ -68,7 +68,7 @@ def attention_of(
     Raises
     ------
     InputError
-        If scores are too large, or a node's own score is too far below that of a neighbour.
+        If scores are too large, or the slope.
     """
     where = f"layer {number}, attention"
     if fraction < _FEWEST:
@@ -80,17 +80,37 @@ def attention_of(
     negative = round(given.slope * positive)
     if not -(1 << 15) <= negative < 1 << 15:
         raise InputError(where, f"has a slope of {given.slope}", "a slope between -2 and 2")
-    destinations, above = np.repeat(np.arange(graph.nodes), graph.degrees), 0
-    for head in range(given.heads.heads):
-        rows = combined[:, given.heads.block(head).start :].astype(np.int64)
-        own = logarithms(rows[:, 0] + rows[:, 1], positive, negative)
-        others = logarithms(rows[graph.edges, 0] + rows[destinations, 1], positive, negative)
-        above = max(above, int((others - own[destinations]).max(initial=0)))
-    margin = max(1, -(-above >> SCORE_FRACTION))
-    if margin > MARGIN_MAX:
-        what = f"has a neighbour that counts 2^{above / (1 << SCORE_FRACTION):.1f} times as much as the node itself"
-        raise InputError(where, what, f"at most 2^{MARGIN_MAX}")
-    return Attention(given.heads, margin), positive, negative
+    factors = positive, negative
+    margins = (
+        _margin(graph, combined[:, given.heads.block(head).start :], factors) for head in range(given.heads.heads)
+    )
+    return Attention(given.heads, tuple(margins)), positive, negative
+
+
+def _margin(graph: Graph, combined: npt.NDArray[np.int16], factors: tuple[int, int]) -> int:
+    """Return the margin with which shares of rows, as they are computed, are closest to the exact ones.
+
+    A small one saturates neighbours that count far more than a node itself; a large one leaves the others few bits.
+    """
+    destinations = np.repeat(np.arange(graph.nodes), graph.degrees)
+    rows = combined[:, :SCORES].astype(np.int64)
+    own = logarithms(rows.sum(axis=1), *factors)
+    above = logarithms(rows[graph.edges, 0] + rows[destinations, 1], *factors) - own[destinations]
+    nodes = np.concatenate([np.arange(graph.nodes), destinations])
+    above = np.concatenate([0 * own, above])
+
+    def shares(values: FloatArray) -> FloatArray:
+        return values / np.bincount(nodes, values, graph.nodes)[nodes]
+
+    highest = np.zeros(graph.nodes, np.int64)
+    np.maximum.at(highest, nodes, above)
+    exact = shares(np.exp2(np.ldexp((above - highest[nodes]).astype(np.float64), -SCORE_FRACTION)))
+
+    def error(margin: int) -> float:
+        found = shares(exponentials(above, margin).astype(np.float64))
+        return float((np.bincount(nodes, np.abs(found - exact), graph.nodes) ** 2).sum())
+
+    return min(range(1, MARGIN_MAX + 1), key=error)
 
 
 def averages(
@@ -100,6 +120,6 @@ def averages(
     results = np.zeros(combined.shape)
     for head in range(attention.heads.heads):
         columns = slice(attention.heads.block(head).start, attention.heads.block(head).stop)
-        sums, counts = attention_sums(graph, combined[:, columns], slopes, attention.margin)
+        sums, counts = attention_sums(graph, combined[:, columns], slopes, attention.margins[head])
         results[:, columns] = sums * reciprocals(counts).real()[:, None]
     return results

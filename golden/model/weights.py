@@ -1,7 +1,9 @@
 """Weights in a NumPy archive: read the user's own, or keep what was trained.
 
 Keys, for i = 0, 1, ...: ``layer{i}.weight`` [f_in, f_out], ``layer{i}.bias`` [f_out] (absent: zeros),
-``layer{i}.kind`` (a name of `KINDS`), ``layer{i}.eps`` (absent: 0) and ``layer{i}.activation`` (``none`` for none).
+``layer{i}.kind`` (a name of `KINDS`), ``layer{i}.root`` [f_in, f_out], of the vertex itself (absent: none),
+``layer{i}.eps`` (absent: 0), ``layer{i}.activation`` (``none`` for none), and of a ``gat`` ``layer{i}.heads`` (heads,
+channels) and ``layer{i}.slope``; its columns are those of `golden.model.heads`.
 What a layer leaves out, the whole network may say: ``model`` (``gcn``, ``sage`` or ``gin``), ``eps`` of GIN, a number
 or one a layer, and ``activation`` between layers (absent: ``relu``).
 """
@@ -14,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from contracts import Model
+from contracts.attention import Heads
 from contracts.errors import InputError, nearest, unknown
 from golden.datasets.archive import read_archive
 from golden.graph import Graph
 from golden.model.activation import FUNCTIONS, RELU
-from golden.model.float_model import FloatLayer, FloatModel, Reach
+from golden.model.float_model import FloatAttention, FloatLayer, FloatModel, Reach
 from golden.model.orientation import check_orientation
 
 __all__ = ["KINDS", "LAYERS_MAX", "kind_of", "model_of", "read_weights", "write_weights"]
@@ -30,14 +33,17 @@ KINDS: Mapping[str, tuple[Model, Reach]] = {
     "gcn": (Model.GCN, Reach.GRAPH),
     "sage": (Model.SAGE, Reach.GRAPH),
     "gin": (Model.GIN, Reach.GRAPH),
+    "gat": (Model.GIN, Reach.GRAPH),
     "linear": (Model.GCN, Reach.NODE),
     "mean": (Model.SAGE, Reach.MEMBERS),
     "sum": (Model.GIN, Reach.MEMBERS),
 }
 #: Names of a layer's arrays: numbers, then words.
-_NUMBERS, _WORDS = ("weight", "bias", "eps"), ("kind", "activation")
+_NUMBERS, _WORDS = ("weight", "bias", "root", "eps", "heads", "slope"), ("kind", "activation")
 _KEYS = ("model", "activation", "eps", *(f"layer{{i}}.{name}" for name in (*_NUMBERS, *_WORDS)))
 _HOW = "docs/models.md shows how to write one from PyTorch"
+#: Most heads of a layer, and most channels of a head.
+_HEADS_MAX = 1 << 16
 #: The activation of a layer that has none.
 _NONE = "none"
 _ACTIVATIONS = (*FUNCTIONS, _NONE)
@@ -64,6 +70,8 @@ def kind_of(layer: FloatLayer) -> str:
         return "linear"
     if layer.reach == Reach.MEMBERS:
         return "mean" if layer.model == Model.SAGE else "sum"
+    if layer.attention:
+        return "gat"
     return layer.model.name.lower()
 
 
@@ -109,10 +117,33 @@ def _layer(where: str, arrays: Mapping[str, Any], kind: str, eps: float, activat
     bias = arrays.get("bias", np.zeros(weight.shape[-1] if weight.ndim else 0))
     model, reach = KINDS[kind]
     try:
-        return FloatLayer(weight, bias, model, eps, reach, activation)
+        attention = _attention(kind, arrays)
+        return FloatLayer(weight, bias, model, eps, reach, activation, root=arrays.get("root"), attention=attention)
     except InputError as error:
         part = "" if error.where == "layer" else f".{error.where}"
         raise InputError(f"{where}{part}", error.what, error.expected) from None
+
+
+def _attention(kind: str, arrays: Mapping[str, Any]) -> FloatAttention | None:
+    """Return attention of a layer.
+
+    Raises
+    ------
+    InputError
+        If its arrays are absent or malformed, or the layer has none.
+    """
+    for name, shape, expected in (("heads", (2,), "two whole numbers: heads, channels"), ("slope", (), "a number")):
+        if (name in arrays) != (kind == "gat"):
+            what = "is absent" if kind == "gat" else f"stands in a {kind}"
+            raise InputError(name, what, f"{expected}; of kind gat only")
+        if name in arrays and (arrays[name].shape != shape or not np.isfinite(arrays[name]).all()):
+            raise InputError(name, f"is {arrays[name].tolist()}", expected)
+    if kind != "gat":
+        return None
+    heads = arrays["heads"]
+    if (heads != np.rint(heads)).any() or heads.max() > _HEADS_MAX:
+        raise InputError("heads", f"is {heads.tolist()}", f"two whole numbers of at most {_HEADS_MAX}")
+    return FloatAttention(Heads(*(int(number) for number in heads)), float(arrays["slope"]))
 
 
 def _arrays_of_layers(path: str, arrays: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -190,6 +221,10 @@ def write_weights(path: Path, network: FloatModel) -> None:
             "activation": np.array(layer.activation or _NONE),
         }
         values |= {"eps": np.array(layer.eps)} if layer.eps else {}
+        values |= {"root": layer.root} if layer.root is not None else {}
+        if layer.attention:
+            heads = layer.attention.heads
+            values |= {"heads": np.array([heads.heads, heads.channels]), "slope": np.array(layer.attention.slope)}
         arrays |= {f"layer{number}.{name}": value for name, value in values.items()}
     np.savez(path, **arrays)
 

@@ -33,8 +33,8 @@ __all__ = [
 
 #: Cycles from a task's last operation until its sums can be read: element, weights, operands, product, sum.
 SUM_LATENCY = 5
-#: Cycles from reading an element until its beat can leave: requantiser and queue.
-DRAIN_LATENCY = 8
+#: Cycles from reading an element until its beat can leave: requantiser and queue; of digits, a register and queue.
+DRAIN_LATENCY, DIGIT_LATENCY = 8, 2
 #: Cycles from a beat at the input until its first operation: queue and register.
 ISSUE_LATENCY = 2
 
@@ -256,9 +256,11 @@ def cycles(tasks: Sequence[Task], layer: Layer, lanes: int, banks: int) -> int:
                 if number >= banks:
                     now = max(now, released[number - banks] + 1)
             now += count
-        read = max(read, now - 1 + SUM_LATENCY) + layer.f_out * (len(DIGIT_BITS) if layer.digits else 1)
+        # An element a cycle, or a digit of a chunk.
+        read = max(read, now - 1 + SUM_LATENCY)
+        read += len(DIGIT_BITS) * -(-layer.f_out // lanes) if layer.digits else layer.f_out
         released.append(read - 1)
-    return read - 1 + DRAIN_LATENCY
+    return read - 1 + (DIGIT_LATENCY if layer.digits else DRAIN_LATENCY)
 
 
 def _padded(length: int) -> int:

@@ -15,6 +15,7 @@ from golden.community.tiles import Tile
 from golden.dnp.layer_end import ROWS
 from golden.graph import Graph, IntArray
 from golden.image_format import Image, row_bytes, scale_words
+from golden.model.layer import Int16Array
 from golden.model.network import Problem, QuantisedModel
 from golden.model.topology import Topology
 from golden.program.features import place_sparse
@@ -264,7 +265,7 @@ def _topology(
     """
     travel, graph = owned.travel, topology.graph
     offsets = p.words(RegionKind.OFFSETS, owned.offsets)
-    edges = p.words(RegionKind.EDGES, owned.sources)
+    edges = p.edges(owned.sources, _weights(topology, owned))
     departures = p.words(RegionKind.OUT_OFFSETS, travel.departures) if travel else None
     ours, theirs = owned.scales(topology.source), owned.scales(topology.destination)
     cut = None if tiles is None else _tiles(p, graph.nodes, owned, tiles, theirs, distances)
@@ -282,13 +283,26 @@ def _topology(
     own = p.scales(RegionKind.SCALE_OWN, owned.scales(topology.own)) if rooted else None
     whole = Sums(
         owned.first, owned.count, offsets, edges, owned.sources.size, destination, graph.nodes,
-        tiles=owned.chiplets, halves=owned.halves, degrees=degrees,
+        tiles=owned.chiplets, halves=owned.halves, degrees=degrees, weighted=topology.weighted,
     )  # fmt: skip
 
     def summed(f_out: int) -> Sequence[Sums]:
         return [whole] if cut is None else cut[row_bytes(f_out)]
 
     return _Placed(owned, source, own, summed, whole, departures)
+
+
+def _weights(topology: Topology, owned: Owned) -> Int16Array | None:
+    """Return the weights of a chiplet's in-edges.
+
+    Tiles are ranges of VIDs, so without partial sums its edges are in the order of the graph's.
+    """
+    if topology.weights is None:
+        return None
+    graph = topology.graph
+    mine = slice(graph.offsets[owned.first], graph.offsets[owned.end])
+    assert np.array_equal(owned.sources, graph.edges[mine]), "weighted edges beside partial sums"
+    return topology.weights[mine]
 
 
 def _room(taken: range | None, lines: int, row_lines: int) -> range | None:
@@ -382,7 +396,9 @@ def _travelling(p: Program, placed: _Placed, topology: Topology, boundaries: Sec
     hubs, shares, nodes = travel.hubs.size, travel.sources.size, topology.graph.nodes
     shared = Shared(hubs, homes, offsets, sources, shares, owned.first, owned.count, nodes)
     edges, count, chiplets = placed.whole.edges, owned.sources.size, owned.chiplets
-    exchange = Exchange(boundaries, edges, count, needed, chiplets, travel.in_order, departures, shared)
+    exchange = Exchange(
+        boundaries, edges, count, needed, chiplets, travel.in_order, departures, shared, topology.weighted
+    )
     return replace(placed, exchange=exchange)
 
 

@@ -72,6 +72,7 @@ class Sums:
 
     `halves` of partial sums lie from `first_partial` on; `places` has the granules of combined rows, for `positions`
     rows. `located`: vertices that are searched for communities, if they are more than those that are summed.
+    `weighted`: edges are weighted.
     """
 
     first_vertex: int
@@ -88,6 +89,7 @@ class Sums:
     positions: int = 0
     first_row: int = 0
     located: int = 0
+    weighted: bool = False
 
     @property
     def differences(self) -> bool:
@@ -133,6 +135,7 @@ class Exchange:
     in_order: bool
     departures: Section
     shared: Shared
+    weighted: bool = False
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from contracts import COMMANDS, HEADER, LINE_BYTES, MAGIC, REGION, VALUE_BITS, VERSION, Layout, Opcode, RegionKind
 from contracts.errors import InputError
 from contracts.scale import Scales
+from golden.graph import IntArray
 from golden.image_format import Command, Image, Region, Section, row_bytes, scale_words
 from golden.model.layer import Int16Array
 from golden.model.network import Problem
@@ -24,6 +25,8 @@ __all__ = ["Operand", "Placed", "Program", "Reference", "Section", "packed"]
 
 #: Line addresses have 32 bits, ports at most 38 address bits.
 _LINES_MAX = 1 << 32
+#: An edge with a weight, `contracts.EDGE_WEIGHTED`.
+_WEIGHTED = np.dtype([("vid", "<u4"), ("weight", "<i2"), ("reserved", "<u2")])
 #: Numbers of commands wrap here.
 _TAGS = 1 << 16
 
@@ -139,6 +142,16 @@ class Program:
         """Add a section of 32-bit words, one a row."""
         data = np.asarray(values).astype(dtype)
         section = self.reserve(kind, layer, data.nbytes, data.size, 1, data.itemsize)
+        self.fill(section, data.tobytes())
+        return section
+
+    def edges(self, sources: IntArray, weights: Int16Array | None) -> Section:
+        """Add a section of edges, one a row, with weights if there are some."""
+        if weights is None:
+            return self.words(RegionKind.EDGES, sources)
+        data = np.zeros(sources.size, dtype=_WEIGHTED)
+        data["vid"], data["weight"] = sources, weights
+        section = self.reserve(RegionKind.EDGES, 0, data.nbytes, data.size, 1, data.itemsize)
         self.fill(section, data.tobytes())
         return section
 

@@ -161,14 +161,16 @@ def build_images(
 def shared_out(
     problem: Problem, placement: Placement, *, by_source: bool = False, in_order: bool = False
 ) -> list[list[Owned]]:
-    """Return each chiplet's part of every layer's topology; layers that sum the same share one object."""
+    """Return each chiplet's part of every layer's topology; layers that sum the same share one object.
+
+    Along weighted edges there are no partial sums: the owner of the destination has the weights.
+    """
 
     def parts(topology: Topology) -> list[Owned]:
-        graph, shared = topology.graph, placement
+        graph, shared, sent = topology.graph, placement, by_source
         if topology.apart:
-            shared = Placement.at(placement.boundaries)
-        wanted = plan(graph, shared, by_source=by_source and not topology.apart)
-        return list(owned_of(graph, shared, wanted, in_order=in_order))
+            shared, sent = placement.without_hubs, False
+        return list(owned_of(graph, shared, plan(graph, shared, by_source=sent), in_order=in_order))
 
     by_layer = by_topology(problem, parts)
     return [[each[chiplet] for each in by_layer] for chiplet in range(placement.chiplets)]

@@ -75,6 +75,11 @@ class Placement:
         """Vertices of the graph."""
         return int(self.boundaries[-1])
 
+    @property
+    def without_hubs(self) -> "Placement":
+        """The same owners, and no partial sums."""
+        return Placement.at(self.boundaries)
+
     def owners(self, vids: npt.ArrayLike) -> IntArray:
         """int64, chiplet that owns each VID."""
         return np.searchsorted(self.boundaries, np.asarray(vids), side="right").astype(np.int64) - 1

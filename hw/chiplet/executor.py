@@ -6,7 +6,6 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import bits_for, exact_log2
 
 from contracts import COMMAND_BYTES, DIGIT_BITS, DIGIT_FEATURES, ROW_BYTES, Activation, Combination, Opcode
-from contracts.scale import MANTISSA_FRACTION
 from contracts.weights import GRANULE
 from hw.chiplet.gather import gather_settings
 from hw.chiplet.layer_sizes import WORDS_OF_GRANULE, LayerSizes
@@ -247,6 +246,8 @@ class Executor(wiring.Component):
             Check(wrong_columns, aggregate.row_granules),
             Check(aggregate.tiles == 0, aggregate.tiles),
             Check(no_row, aggregate.first_vertex),
+            # An array has fewer than 2^32 words.
+            Check(aggregate.weighted & aggregate.edge_count[-1], aggregate.edge_count),
         )
         refuse(
             m,
@@ -288,7 +289,6 @@ class Executor(wiring.Component):
         mode = Mux(adds, Mode.DIGITS, Mux(combine.sparse, Mode.SPARSE, Mode.DENSE))
         padded = (sizes.granules << exact_log2(GRANULE // config.lanes)) - 1
         blocks = combined + combine.first_granule * beats_of_granule
-        shift = Mux(digits, MANTISSA_FRACTION, combine.shift)
         m.d.sync += [
             settings.f_in.eq(sizes.f_in),
             settings.f_out.eq(sizes.f_out),
@@ -296,7 +296,7 @@ class Executor(wiring.Component):
             settings.chunk_shift.eq(sizes.chunk_shift),
             settings.mode.eq(Mux(gathers, Mode.GATHER, mode)),
             settings.digits.eq(digits),
-            settings.shift.eq(Mux(gathers, aggregate.shift, shift)),
+            settings.shift.eq(Mux(gathers, aggregate.shift, combine.shift)),
             settings.relu.eq(gathers & (aggregate.activation == Activation.RELU)),
             settings.bias.eq(gathers & (aggregate.activation != Activation.DNP)),
             settings.attends.eq(attends),
@@ -320,6 +320,7 @@ class Executor(wiring.Component):
             gather.partials.eq(aggregate.partials),
             gather.self_weight.eq(aggregate.self_weight),
             gather.neighbour_weight.eq(aggregate.neighbour_weight),
+            gather.weighted.eq(gathers & aggregate.weighted),
             gather.margin.eq(Mux(gathers, aggregate.attention, 0)),
             gather.combined.eq(Mux(apart, features, combined)),
         ]
@@ -382,6 +383,7 @@ class Executor(wiring.Component):
                     self.route.eq(Route.SOURCES),
                     csr.offsets.eq(front.words(Opcode.AGGREGATE, "offsets")),
                     csr.array.eq(front.words(Opcode.AGGREGATE, "edges")),
-                    csr.words.eq(aggregate.edge_count),
+                    csr.words.eq(aggregate.edge_count << aggregate.weighted),
+                    csr.paired.eq(aggregate.weighted),
                     csr.tiles.eq(aggregate.tiles),
                 ]

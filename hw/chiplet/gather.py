@@ -12,12 +12,16 @@ from hw.chiplet.attention import AttentionUnit
 from hw.contracts import struct
 from hw.graph.formats import ErrorReport, is_high_half
 from hw.memory.fetcher import Fetcher
-from hw.memory.formats import ReadBeat, ReadRequest, Word, beat_address_width, row_beats_width
+from hw.memory.formats import WORD_BYTES, ReadBeat, ReadRequest, beat_address_width, row_beats_width
 from hw.pe.formats import Coefficient, PEConfig
 from hw.stream.queue import Queue
 from hw.stream.slice import Slice
 
-__all__ = ["GatherBeat", "GatherSettings", "GatherUnit", "gather_settings", "gather_unit"]
+__all__ = ["GatherBeat", "GatherSettings", "GatherUnit", "Source", "gather_settings", "gather_unit"]
+
+#: A word of the edges: VID of a source and, if edges are weighted, its weight. ``last`` ends a destination; an
+#: ``empty`` one holds no source.
+Source = data.StructLayout({"data": 8 * WORD_BYTES, "weight": signed(VALUE_BITS), "last": 1, "empty": 1})
 
 
 def _of_destination(tag: Any) -> Value:
@@ -33,7 +37,8 @@ class GatherSettings(data.StructLayout):
     ``partials``: number of these, the last ones, that are halves of partial sums, low and high in turn.
     ``combined``: beat address of the first row. ``stride``: distance of rows in beats, `max_stride` at most.
     ``last_beat``: beats of a row that hold data, less one. ``self_weight``, ``neighbour_weight``: factors of a
-    destination's own row and of its sources' rows; ``margin`` and these with attention.
+    destination's own row and of its sources' rows; ``margin`` and these with attention. ``weighted``: every source has
+    a factor of its own.
     """
 
     def __init__(self, address_width: int, data_width: int, max_beats: int, max_stride: int) -> None:
@@ -49,6 +54,7 @@ class GatherSettings(data.StructLayout):
                 "last_beat": range(max(2, max_beats)),
                 "self_weight": signed(VALUE_BITS),
                 "neighbour_weight": signed(VALUE_BITS),
+                "weighted": unsigned(1),
                 "margin": range(MARGIN_MAX + 1),
             }
         )
@@ -105,8 +111,8 @@ class GatherUnit(wiring.Component):
         `GatherSettings`, constant from one `start` to the next.
     start : In(1)
         The next word belongs to the first destination.
-    i : stream of `Word`
-        Sources of each destination; ``last`` ends a destination, an ``empty`` word holds no source.
+    i : stream of `Source`
+        Sources of each destination.
     o : stream of `GatherBeat`
     error : stream of `ErrorReport`, always ready
         ``VID_RANGE`` with the VID.
@@ -138,7 +144,7 @@ class GatherUnit(wiring.Component):
             {
                 "settings": In(GatherSettings(address_width, data_width, max_beats, max_stride or max_beats)),
                 "start": In(1),
-                "i": In(stream.Signature(Word())),
+                "i": In(stream.Signature(Source)),
                 "o": Out(stream.Signature(GatherBeat(data_width))),
                 "error": Out(stream.Signature(ErrorReport, always_ready=True)),
                 "request": Out(stream.Signature(ReadRequest(address_width, data_width))),
@@ -217,7 +223,7 @@ class GatherUnit(wiring.Component):
         source = Signal(32)
         known = Signal()
         first_partial = Signal(32)
-        coefficient = Signal(Coefficient)
+        coefficient, weight = Signal(Coefficient), Signal(signed(VALUE_BITS))
         high = Signal()  # the source is the high half of a partial sum
         m.d.comb += [
             source.eq(word.data - settings.first_source),
@@ -241,13 +247,16 @@ class GatherUnit(wiring.Component):
                 rows.valid.eq(self.i.valid & (~word.empty | word.last)),
                 rows.payload.index.eq(Mux(known, source, vertex)),
                 rows.payload.tag.coefficient.eq(coefficient),
-                rows.payload.tag.scalar.eq(Mux(known, settings.neighbour_weight, 0)),
+                rows.payload.tag.scalar.eq(weight),
                 rows.payload.tag.last.eq(word.last),
                 self.i.ready.eq(rows.ready),
                 self.error.valid.eq(self.i.valid & rows.ready & ~word.empty & ~known),
             ]
         with m.If(known):
-            m.d.comb += coefficient.eq(Mux(high, Coefficient.NEIGHBOUR_HIGH, Coefficient.NEIGHBOUR))
+            m.d.comb += [
+                coefficient.eq(Mux(high, Coefficient.NEIGHBOUR_HIGH, Coefficient.NEIGHBOUR)),
+                weight.eq(Mux(settings.weighted, word.weight, settings.neighbour_weight)),
+            ]
         m.d.comb += [self.error.payload.code.eq(Error.VID_RANGE), self.error.payload.info.eq(word.data)]
         with m.If(rows.valid & rows.ready):
             m.d.sync += own.eq(rows.payload.tag.last)

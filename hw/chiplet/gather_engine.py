@@ -9,13 +9,12 @@ from amaranth.lib.wiring import connect, flipped
 from contracts import Error, Opcode
 from hw.chiplet.config import GatherChipletConfig
 from hw.chiplet.executor import Executor, Route
-from hw.chiplet.gather import GatherUnit, gather_unit
+from hw.chiplet.gather import GatherUnit, Source, gather_unit
 from hw.chiplet.read_gate import ReadGate
 from hw.chiplet.task_builder import TaskBuilder
 from hw.chiplet.unit import engine_members
 from hw.chiplet.weight_loader import WeightLoader
 from hw.graph.csr_reader import CsrReader
-from hw.memory.formats import Word
 from hw.memory.range_reader import RangeReader
 from hw.memory.word_serialiser import WordSerialiser
 from hw.pe.group import PEGroup
@@ -68,7 +67,7 @@ class GatherEngine(wiring.Component):
         m.submodules.scale_words = scale_words = clearable(WordSerialiser(pe.data_width))
         m.submodules.words = words = clearable(WordSerialiser(pe.data_width))
         # Between choosing a word of a beat and comparing it.
-        m.submodules.word = word = clearable(Slice(Word()))
+        m.submodules.word = word = clearable(Slice(Source))
         m.submodules.loader = loader = clearable(WeightLoader(pe))
         m.submodules.gather = gather = clearable(gather_unit(pe, config.depth))
         m.submodules.builder = builder = clearable(TaskBuilder(pe))
@@ -89,7 +88,6 @@ class GatherEngine(wiring.Component):
         connect(m, executor.scales, scales.i)
         connect(m, scales.o, scale_words.i)
         connect(m, scale_words.o, builder.scales)
-        connect(m, words.o, word.i)
         bias_loaded = self._route_rows(m, executor, csr, words, word, loader, gather, builder)
         self._load_parameters(m, executor, loader, bias_loaded, word.o.payload.data, groups)
         self._connect_tasks(m, clearable, executor, gather, builder, groups)
@@ -140,6 +138,13 @@ class GatherEngine(wiring.Component):
             words.i.payload.data.eq(row.data),
             words.i.payload.mask.eq(row.mask),
             words.i.payload.last.eq(row.last),
+            words.paired.eq(executor.gather_settings.weighted),
+            word.i.valid.eq(words.o.valid),
+            words.o.ready.eq(word.i.ready),
+            word.i.payload.data.eq(words.o.payload.data),
+            word.i.payload.weight.eq(words.second),
+            word.i.payload.last.eq(words.o.payload.last),
+            word.i.payload.empty.eq(words.o.payload.empty),
             gather.i.payload.eq(word.o.payload),
         ]
         with m.Switch(executor.route):

@@ -514,7 +514,7 @@ class Controller(wiring.Component):
             self.combining.eq(1),
             combination.mode.eq(Mux(combine.kind == Combination.SUM, Mode.DIGITS, mode)),
             combination.digits.eq(digits),
-            combination.shift.eq(Mux(digits, MANTISSA_FRACTION, combine.shift)),
+            combination.shift.eq(combine.shift),
             features.features.eq(front.words(Opcode.COMBINE, "features")),
             features.sparse.eq(combine.sparse),
             features.combined.eq(0),

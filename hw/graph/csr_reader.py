@@ -1,6 +1,6 @@
 """Tiled-CSR reader: streams the rows of an array whose boundaries are in another array (R9, R10)."""
 
-from amaranth import Assert, Cat, Elaboratable, Module, Mux, Signal, unsigned
+from amaranth import Assert, Cat, Const, Elaboratable, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
@@ -91,7 +91,6 @@ class CsrReader(wiring.Component):
         connect(m, cut.o, segmenter.offset)
         m.d.comb += [
             cut.i.valid.eq(serialiser.o.valid),
-            cut.i.payload.eq(serialiser.o.payload.data),
             serialiser.o.ready.eq(cut.i.ready),
         ]
 
@@ -99,6 +98,7 @@ class CsrReader(wiring.Component):
         entries = Signal(32, reset_less=True)  # entries of the offsets array, without the last
         m.d.comb += [
             segmenter.request.eq(request),
+            cut.i.payload.eq(_words(serialiser.o.payload.data, request.paired)),
             array.i.payload.address.eq(request.array),
             array.i.payload.words.eq(request.words),
             offsets.i.payload.address.eq(request.offsets),
@@ -180,3 +180,8 @@ class CsrReader(wiring.Component):
             piece.last.eq(ends & segment.last),
         ]
         return none, full, ends
+
+
+def _words(offset: Value, paired: Value) -> Value:
+    """Return an offset in words; of pairs beyond 32 bits the highest, which is past the end of every array of pairs."""
+    return Mux(paired, Mux(offset[-1], Const(-1, 32), offset << 1), offset)[:32]

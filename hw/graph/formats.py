@@ -23,6 +23,7 @@ class CsrRequest(data.StructLayout):
     ``offsets``, ``array``: word addresses (byte address / 4) of lines. ``words``: length of the array.
     ``rows``, ``tiles``: the offsets array has ``rows * tiles + 1`` entries, less than 2^32, in words of the array.
     ``tiles`` is at least 1; without rows, nothing is read.
+    ``paired``: the offsets count pairs of words.
     ``uniform``: there are no offsets, every row has ``stride`` words, and ``tiles`` is 1.
     """
 
@@ -35,6 +36,7 @@ class CsrRequest(data.StructLayout):
                 "words": 32,
                 "rows": 32,
                 "tiles": 8,
+                "paired": 1,
                 "uniform": 1,
                 "stride": 24,
             }

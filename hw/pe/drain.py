@@ -8,9 +8,8 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from contracts import ACCUMULATOR_BITS, DIGIT_BITS, SCALE, VALUE_BITS
+from contracts import ACCUMULATOR_BITS, DIGIT_BITS, VALUE_BITS
 from contracts.weights import GRANULE
-from hw.contracts import struct
 from hw.pe.formats import PEConfig
 from hw.pe.requantiser import Requantiser
 from hw.reset import partly_reset
@@ -18,14 +17,12 @@ from hw.stream.queue import Queue
 
 __all__ = ["Drain"]
 
-#: The factor 1, with which a digit passes the requantiser as it is.
-_ONE = struct(SCALE).const({"mantissa": 1 << 15, "exponent": 0})
 #: Result beats that wait to be written: the depth of a distributed RAM.
 _BEATS = 16
 
 
 class Drain(wiring.Component):
-    """Reads and requantises one element a cycle, in the order of the tasks; or reads a digit of it a cycle.
+    """Reads and requantises one element a cycle, in the order of the tasks; or reads a digit of a chunk a cycle.
 
     Parameters
     ----------
@@ -108,39 +105,47 @@ class Drain(wiring.Component):
         ]
         m.d.sync += next_bank.eq(next_bank + self.task.valid)
 
+        # Digits of a chunk, which need no arithmetic, at their places in a beat; 0 everywhere else.
+        digits = Signal(data.ArrayLayout(VALUE_BITS, config.elements), reset_less=True)
+        found = [self._digit(m, sum_, lane) for lane, sum_ in enumerate(self.read_data)]
+        m.d.sync += digits.eq(0)
+        for part in range(config.parts):
+            position = part * config.lanes
+            with m.If(self.settings.digits & (self.element[: exact_log2(config.elements)] == position)):
+                m.d.sync += [digits[position + lane].eq(digit) for lane, digit in enumerate(found)]
         read = self._read(m, task_read.data)
         sums = Array(self.read_data[lane] for lane in range(config.lanes))
         m.d.comb += [
             bias_read.addr.eq(self.element),
             task_read.addr.eq(self.bank),
             requantiser.i.valid.eq(read),
-            requantiser.i.payload.value.eq(self._value(m, sums[self.element[: exact_log2(config.lanes)]])),
+            requantiser.i.payload.value.eq(sums[self.element[: exact_log2(config.lanes)]]),
             requantiser.i.payload.bias.eq(Mux(self.settings.bias, bias_read.data, 0)),
-            requantiser.i.payload.scale.eq(Mux(self.settings.digits, _ONE, task_read.data.scale)),
+            requantiser.i.payload.scale.eq(task_read.data.scale),
             requantiser.i.payload.shift.eq(self.settings.shift),
             requantiser.i.payload.relu.eq(self.settings.relu),
         ]
-        self._pack(m, requantiser.o.payload)
+        self._pack(m, requantiser.o.payload, digits)
         return m
 
-    def _value(self, m: Module, sum_: Value) -> Signal:
-        """Return a sum, or the digit in turn of it."""
-        value, start = Signal(signed(ACCUMULATOR_BITS)), 0
-        m.d.comb += value.eq(sum_)
-        with m.If(self.settings.digits), m.Switch(self.digit):
-            for digit, bits in enumerate(DIGIT_BITS):
-                part = sum_[start : start + bits]
-                with m.Case(digit):
-                    m.d.comb += value.eq(part.as_signed() if digit == len(DIGIT_BITS) - 1 else part)
+    def _digit(self, m: Module, sum_: Value, lane: int) -> Signal:
+        """Return the digit in turn of a sum."""
+        digit, start = Signal(VALUE_BITS, name=f"digit_{lane}"), 0
+        with m.Switch(self.digit):
+            for number, bits in enumerate(DIGIT_BITS):
+                with m.Case(number) if number < len(DIGIT_BITS) - 1 else m.Default():
+                    m.d.comb += digit.eq(sum_[start : start + bits])
                 start += bits
-        return value
+        return digit
 
     def _read(self, m: Module, task: data.View) -> Signal:
         """Step through the elements of the oldest complete task; return whether one is read."""
         config, element, bank, complete, credits = self.config, self.element, self.bank, self.complete, self.credits
-        position = element[: exact_log2(config.elements)]
-        beat_start, beat_end = position == 0, position == config.elements - 1
-        row_end, final = element == self.settings.f_out - 1, Signal()
+        digits = self.settings.digits
+        # Of digits a chunk is read, instead of an element.
+        position, chunk, step = element[: exact_log2(config.elements)], element >> exact_log2(config.lanes), Signal(5)
+        beat_start, beat_end = position == 0, position == config.elements - step
+        row_end, final = Signal(), Signal()
         # Number of the beat in the row, or in the rows of digits, which begin at granules.
         beat = Signal(range(len(DIGIT_BITS) * config.max_beats))
         in_granule = GRANULE // config.elements - 1
@@ -148,45 +153,51 @@ class Drain(wiring.Component):
         m.d.comb += [
             # A beat begins only if the queue has a free place for it.
             read.eq((complete != 0) & (~beat_start | (credits != 0))),
-            final.eq(row_end & (~self.settings.digits | (self.digit == len(DIGIT_BITS) - 1))),
+            step.eq(Mux(digits, config.lanes, 1)),
+            row_end.eq(Mux(digits, chunk == self.settings.last_chunk, element == self.settings.f_out - 1)),
+            final.eq(row_end & (~digits | (self.digit == len(DIGIT_BITS) - 1))),
             self.released.eq(read & final),
             self.read_bank.eq(bank),
-            self.read_chunk.eq(element >> exact_log2(config.lanes)),
+            self.read_chunk.eq(chunk),
         ]
         m.d.sync += [
             complete.eq(complete + self.done - self.released),
             credits.eq(credits - (read & beat_start) + (self.o.valid & self.o.ready)),
         ]
         with m.If(read):
-            m.d.sync += [element.eq(element + 1), beat.eq(beat + beat_end)]
+            m.d.sync += [element.eq(element + step), beat.eq(beat + beat_end)]
             with m.If(row_end):
                 m.d.sync += [element.eq(0), beat.eq((beat | in_granule) + 1), self.digit.eq(self.digit + 1)]
             with m.If(final):
                 m.d.sync += [beat.eq(0), self.digit.eq(0), bank.eq(bank + 1)]
-        # The description of a result, which travels beside it through the requantiser.
-        tag = self.tags[0]
-        m.d.sync += [
+        # The description of a result, which travels beside it through the requantiser, or beside digits past it.
+        tag = Signal.like(self.tags[0])
+        m.d.comb += [
             tag.valid.eq(read),
             tag.position.eq(position),
             tag.beat_end.eq(beat_end | row_end),
             tag.row_end.eq(final),
             tag.address.eq(task.address + beat),
+        ]
+        m.d.sync += [self.tags[0].eq(tag), self.tags[0].valid.eq(read & ~digits)]
+        m.d.sync += [after.eq(before) for before, after in pairwise(self.tags)]
+        with m.If(digits):
+            m.d.sync += self.tags[-1].eq(tag)
+        m.d.sync += [
             Cover((complete != 0) & beat_start & (credits == 0), "no room for another beat"),
             Cover(complete == config.banks, "every bank waits to be read"),
             Cover(self.done & self.released, "one task completes as another leaves"),
         ]
         return read
 
-    def _pack(self, m: Module, result: Value) -> None:
-        """Collect results into beats."""
-        for before, after in pairwise(self.tags):
-            m.d.sync += after.eq(before)
+    def _pack(self, m: Module, result: Value, digits: data.View) -> None:
+        """Collect results, or chunks of digits, into beats."""
         tag, beats = self.tags[-1], self.queue.i
         packed = Signal(data.ArrayLayout(signed(VALUE_BITS), self.config.elements))
         filled = Signal.like(packed)
         for n in range(self.config.elements):
-            chosen = tag.position == n
-            m.d.comb += filled[n].eq(packed[n] | Mux(chosen, result, 0))
+            chosen = ~self.settings.digits & (tag.position == n)
+            m.d.comb += filled[n].eq(packed[n] | digits[n] | Mux(chosen, result, 0))
         with m.If(tag.valid):
             m.d.sync += packed.eq(filled)
             with m.If(tag.beat_end):

@@ -178,7 +178,7 @@ class PEConfig(Parameters):
                 "relu": unsigned(1),
                 # Add the biases: at the second rounding point only.
                 "bias": unsigned(1),
-                # Results are the digits of the sums: for each, a row that begins at a granule. The shift is then 15.
+                # Results are the digits of the sums: for each, a row that begins at a granule; `last_chunk` ends it.
                 "digits": unsigned(1),
                 # The factor of a task's sums comes with its last beat.
                 "attends": unsigned(1),

@@ -246,7 +246,7 @@ class Control(wiring.Component):
     def _size(self, m: Module, listed: Value) -> None:
         """Check sizes, and keep those of the rows: between two parts of a SCATTER rows of others still come."""
         config, rows, front = self.config, self.rows, self._front
-        scatter, reduce = front.view(Opcode.SCATTER), front.view(Opcode.REDUCE)
+        scatter, reduce, list_ = (front.view(opcode) for opcode in (Opcode.SCATTER, Opcode.REDUCE, Opcode.LIST))
         f_out = Signal(16)
         granules = ((f_out - 1) >> _ELEMENTS_OF_GRANULE) + 1
         m.d.sync += f_out.eq(Mux(front.opcode == Opcode.REDUCE, reduce.f_out, scatter.f_out))
@@ -266,7 +266,8 @@ class Control(wiring.Component):
             m,
             front,
             {
-                Opcode.LIST: (ring[Opcode.LIST],),
+                # An array has fewer than 2^32 words.
+                Opcode.LIST: (ring[Opcode.LIST], Check(list_.weighted & list_.edge_count[-1], list_.edge_count)),
                 Opcode.SCATTER: (width, Check(~listed, Opcode.SCATTER, Error.BAD_OPCODE), ring[Opcode.SCATTER]),
                 Opcode.REDUCE: (width,),
             },

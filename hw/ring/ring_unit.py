@@ -237,7 +237,6 @@ class RingUnit(wiring.Component):
         """Add up the rows of this chiplet, and what comes round the ring to them."""
         csr, source_words = units.csr, units.source_words
         connect(m, units.control.shares, csr.i)
-        connect(m, source_words.o, units.gather.i)
         connect(m, units.gather.o, units.adder.i)
         connect(m, units.adder.o, units.reducer.share)
         connect(m, units.reducer.o, units.guard.i)
@@ -247,6 +246,9 @@ class RingUnit(wiring.Component):
             source_words.i.payload.data.eq(csr.o.payload.data),
             source_words.i.payload.mask.eq(csr.o.payload.mask),
             source_words.i.payload.last.eq(csr.o.payload.last),
+            units.gather.i.valid.eq(source_words.o.valid),
+            source_words.o.ready.eq(units.gather.i.ready),
+            *(units.gather.i.payload[name].eq(source_words.o.payload[name]) for name in ("data", "last", "empty")),
         ]
 
     def _share_by_phase(self, m: Module, units: _Units) -> None:
@@ -264,6 +266,7 @@ class RingUnit(wiring.Component):
         connect(m, units.needed.o, units.list_writer.i)
         m.d.comb += [
             lists.select.eq(Mux(phase == Phase.LOAD, _BOUNDARIES, Mux(phase == Phase.BUILD, _EDGES, _NEEDED))),
+            lists.paired.eq((phase == Phase.BUILD) & units.control.view(Opcode.LIST).weighted),
             table.select.eq(Mux(phase == Phase.REDUCE, _HUBS, _OFFSETS)),
         ]
         with m.If(phase == Phase.REDUCE):
@@ -374,7 +377,7 @@ class RingUnit(wiring.Component):
             units.boundaries.address.eq(control.words(Opcode.LIST, "boundaries")),
             needed.start.eq(control.build),
             needed.edges.address.eq(control.words(Opcode.LIST, "edges")),
-            needed.edges.words.eq(list_.edge_count),
+            needed.edges.words.eq(list_.edge_count << list_.weighted),
             needed.partials.eq(list_.partials),
             list_writer.start.eq(control.build),
             list_writer.address.eq(control.beats(Opcode.LIST, "needed")),

@@ -27,6 +27,8 @@ class SharedReader(wiring.Component):
     ----------
     select : In
         Client that is served; changes only when all requested beats have arrived.
+    paired : In(1)
+        The client's words come in pairs; it gets the first of each. Constant while it has words.
     asks : streams of `RangeRequest`
     words : streams of `Word`
     request, beat
@@ -45,6 +47,7 @@ class SharedReader(wiring.Component):
         super().__init__(
             {
                 "select": In(range(clients)),
+                "paired": In(1),
                 "asks": In(stream.Signature(RangeRequest(address_width))).array(clients),
                 "words": Out(stream.Signature(Word())).array(clients),
                 "request": Out(stream.Signature(ReadRequest(address_width, data_width))),
@@ -58,6 +61,7 @@ class SharedReader(wiring.Component):
         m.submodules.reader = reader = RangeReader(self.address_width, self.data_width, self.depth)
         m.submodules.serialiser = serialiser = WordSerialiser(self.data_width)
         connect(m, reader.o, serialiser.i)
+        m.d.comb += serialiser.paired.eq(self.paired)
         connect(m, reader.request, flipped(self.request))
         connect(m, flipped(self.beat), reader.beat)
         for n in range(self.clients):

@@ -78,13 +78,22 @@ def examine(request: Request, sizes: MachineConfig) -> Examined:
         If the data set, weights or configuration cannot be used.
     """
     graph = load(request.dataset)
+    if not request.edge_weights:
+        graph = graph.unweighted
     asked = model_of(request.model) if request.model else None
-    given, said = None, hints(graph)
+    given, said = None, hints(graph) + _about_weights(request, graph, sizes)
     if request.model_file:
         given, notes = read_network(str(request.model_file), asked, graph)
         said += notes + hints_of_weights(given, graph)
     check(request, graph, given, sizes)
     return Examined(graph, given, said)
+
+
+def _about_weights(request: Request, graph: Graph, sizes: MachineConfig) -> list[str]:
+    """Return a line if weights of edges keep a ring from sending sums of hubs."""
+    if graph.edge_weight is None or sizes.ring is None or request.placement == "tiles":
+        return []
+    return [f"edges of {graph.name}: have weights, so rows of neighbours travel and no sums of hubs"]
 
 
 def prepare(

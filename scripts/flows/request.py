@@ -53,6 +53,8 @@ class Request:
         Runs of a session after the inference on the whole data set; 0: none.
     clock
         Clock in MHz for graphs a second of a session, or None.
+    edge_weights
+        Use the weights of a graph's edges; otherwise every edge counts once.
     calibration
         Which share of the values must fit, and how many bits features and weights have.
     """
@@ -75,6 +77,7 @@ class Request:
     calibration: Calibration = FULL
     session: int = 0
     clock: float | None = None
+    edge_weights: bool = True
 
     @property
     def network(self) -> Model:

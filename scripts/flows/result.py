@@ -13,6 +13,7 @@ from golden.metrics import compulsory_bytes, limit_cycles, port_cycles, useful_o
 from golden.model.float_model import FloatModel, accuracy
 from golden.model.loss import TOLERATED, losses
 from golden.model.network import LayerResult, Problem
+from golden.model.weights import kind_of
 from hw.config import MachineConfig
 from scripts.flows import schema
 from scripts.flows.batch import Batches
@@ -139,7 +140,7 @@ def make_result(
             classes=graph.classes,
         ),
         model=schema.Model(
-            name=problem.model.model.name.lower(),
+            name=" + ".join(dict.fromkeys(map(kind_of, network.layers))),
             layers=[[layer.f_in, layer.f_out] for layer in problem.model.layers],
             activation=network.activation,
             file=str(request.model_file) if request.model_file else None,

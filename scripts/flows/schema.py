@@ -41,7 +41,7 @@ class Dataset:
 class Model:
     """The network."""
 
-    name: Annotated[str, "gcn, sage or gin."]
+    name: Annotated[str, "gcn, sage or gin; of a network from a file all kinds of layer, such as gcn + linear."]
     layers: Annotated[list[list[int]], "Input and output features of each layer."]
     activation: Annotated[str, "Activation between layers."]
     file: Annotated[str | None, "File of weights; None: trained by the run."]

@@ -23,12 +23,14 @@ from golden.locator.schedule import ANY, Choice
 from golden.metrics import compulsory_bytes, limit_cycles, useful_operations
 from golden.model.layer import Int16Array
 from golden.model.network import LayerResult, Problem, predictions
+from golden.model.topology import Topology
+from golden.program.chiplet import by_topology
 from golden.program.session import Session
 from golden.ring.by_communities import communities_apart
 from golden.ring.by_graphs import graphs_apart
 from golden.ring.image import build_images
 from golden.ring.placement import CHIPLETS_MAX, Placement
-from golden.ring.traffic import traffic
+from golden.ring.traffic import Traffic, traffic
 from hw.community.config import CommunityChipletConfig
 from hw.config import MachineConfig
 from scripts.flows.location import Located, Search, limits_of, read_back, search_of, wrong_records
@@ -402,14 +404,20 @@ def _communities(counters: Sequence[dict[str, int]], images: Sequence[Image], se
 
 def _traffic(placed: Placed, links: Sequence[dict[str, int]]) -> RingTraffic:
     """Count words on the links, beside the words of other ways to bring each feature where it is needed."""
-    least = traffic(placed.problem.graph, placed.placement)
-    elements = sum(layer.f_out for layer in placed.problem.model.layers)
+    problem, placement = placed.problem, placed.placement
+
+    def least(topology: Topology) -> Traffic:
+        return traffic(topology.graph, placement.without_hubs if topology.apart else placement)
+
+    every = list(zip(by_topology(problem, least), problem.topologies, problem.model.layers, strict=True))
+    none = np.zeros(placement.chiplets, dtype=np.int64)
+    travels = [(rows, layer.f_out) for rows, topology, layer in every if not topology.alone]
     return RingTraffic(
         placement=placed.name,
         words_by_link=[link["feature_words"] + link["partial_words"] for link in links],
-        minimum=least.words(elements).tolist(),
-        unicast=least.unicast * elements,
-        broadcast=least.broadcast * elements,
+        minimum=sum((rows.words(elements) for rows, elements in travels), none).tolist(),
+        unicast=sum(rows.unicast * elements for rows, elements in travels),
+        broadcast=sum(rows.broadcast * elements for rows, elements in travels),
     )
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from amaranth.hdl import Module
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.memory.axi import AXI4Signature, connect_flat, flat_members
@@ -22,6 +22,10 @@ __all__ = ["CLIENTS", "CONFIGURATIONS", "MemorySide", "configured"]
 
 #: Names of the arbiter's clients, in the order of their IDs.
 CLIENTS = ("fetch", "range", "word")
+
+
+#: A word as the serialiser sends it, and the second word of its pair.
+PairedWord = data.StructLayout({**Word().members, "second": 32})
 
 
 class MemorySide(wiring.Component):
@@ -60,7 +64,8 @@ class MemorySide(wiring.Component):
                 "range_i": In(stream.Signature(RangeRequest(address_width))),
                 "range_o": Out(stream.Signature(RangeBeat(data_width))),
                 "word_i": In(stream.Signature(RangeRequest(address_width))),
-                "word_o": Out(stream.Signature(Word())),
+                "word_o": Out(stream.Signature(PairedWord)),
+                "paired": In(1),
                 "write_i": In(stream.Signature(WriteRequest(address_width, data_width))),
                 "read_failure": Out(stream.Signature(line, always_ready=True)),
                 "write_failure": Out(stream.Signature(line, always_ready=True)),
@@ -98,12 +103,22 @@ class MemorySide(wiring.Component):
         wiring.connect(m, ranges.o, wiring.flipped(self.range_o))
         wiring.connect(m, wiring.flipped(self.word_i), words.i)
         wiring.connect(m, words.o, serialiser.i)
-        wiring.connect(m, serialiser.o, wiring.flipped(self.word_o))
+        m.d.comb += [
+            serialiser.paired.eq(self.paired),
+            self.word_o.valid.eq(serialiser.o.valid),
+            serialiser.o.ready.eq(self.word_o.ready),
+            *(self.word_o.payload[name].eq(field) for name, field in _fields(serialiser.o.payload)),
+            self.word_o.payload.second.eq(serialiser.second),
+        ]
         wiring.connect(m, wiring.flipped(self.write_i), writer.i)
         m.d.comb += self.busy.eq(writer.busy)
         for name, block in (("read_failure", arbiter), ("write_failure", writer)):
             wiring.connect(m, block.failure, wiring.flipped(getattr(self, name)))
         return m
+
+
+def _fields(word: Any) -> list[tuple[str, Any]]:
+    return [(name, word[name]) for name in Word().members]
 
 
 #: Designs that all benches of the area run on: narrow and shallow, so that every limit is met, and the machine's.

@@ -21,7 +21,7 @@ from hw.pe.formats import PEConfig
 from sim.harness import Result
 from sim.harness.expected import expect_cycles
 from sim.models.activity import WINDOW, activity
-from sim.problems import CORNERS, corner_graph, random_graph, random_problem
+from sim.problems import CORNERS, corner_graph, random_graph, random_problem, rooted_problem
 from sim.runner.jobs import Job, Outcome, Settings, mismatches
 from sim.runner.run import run_jobs
 
@@ -264,6 +264,30 @@ def test_errors_are_reported_and_the_next_run_is_right(config: GatherChipletConf
         assert (Error(said["error"]), said["info"]) == (error, info), name
         assert after.errors == [Error.NONE], f"after {name}"
         assert mismatches(problem, after) == [], f"after {name}"
+
+
+def test_errors_of_own_rows_are_reported(config: GatherChipletConfig, tmp_path: Path) -> None:
+    """Failed reads and writes of them, and a place outside the memory; then a right run, and one after a reset."""
+    problem = rooted_problem(random_graph(12, 30, 120, features=8, density=0.4), Model.SAGE, [6, 3], 5)
+    image = build_image(problem)
+    own, number = image.region(RegionKind.OWN), _first(image, Opcode.AGGREGATE)
+    address, beyond = own.address + LINE_BYTES, 1 << config.pe.address_width - 6
+    cases = [
+        (Job([image], Settings(read_errors=(address, address))), Error.MEMORY_READ, address // LINE_BYTES),
+        (Job([image], Settings(write_errors=(address, address + 7))), Error.MEMORY_WRITE, address // LINE_BYTES),
+        (Job([with_command(image, number, own=beyond)]), Error.BAD_OPERAND, beyond),
+    ]
+    good = [Job([image], settings) for settings in (STALLS[3], Settings(latency=9, reset_after=700))]
+    outcomes, _ = simulate(config, [job for bad, _, _ in cases for job in (bad, *good)], tmp_path)
+    for n, (_, error, info) in enumerate(cases):
+        bad, *right = outcomes[3 * n : 3 * n + 3]
+        assert (Error(bad.run.completion["error"]), bad.run.completion["info"]) == (error, info)
+        assert [mismatches(problem, after) for after in right] == [[], []]
+
+
+def _first(image: Image, opcode: Opcode) -> int:
+    """Return the number of the first command of an opcode."""
+    return next(number for number, command in enumerate(image.commands) if command.opcode == opcode)
 
 
 def test_completion_names_the_command_that_failed(tmp_path: Path) -> None:

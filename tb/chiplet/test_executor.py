@@ -66,7 +66,7 @@ def steps(opcode: Opcode, fields: dict[str, int], base: int) -> list[Step]:
     last_chunk = (f_out - 1) // pe.lanes
     stride = row_bytes(f_out) * 8 // pe.data_width
     settings = {"f_out": f_out, "last_chunk": last_chunk, "chunk_shift": last_chunk.bit_length(), "relu": 0, "bias": 0}
-    csr = {"offsets": 0, "rows": fields.get("vertices", 1), "tiles": 1, "uniform": 0, "stride": 0}
+    csr = {"offsets": 0, "rows": fields.get("vertices", 1), "tiles": 1, "paired": 0, "uniform": 0, "stride": 0}
     if opcode == Opcode.LOAD_WEIGHTS:
         settings["f_in"] = fields["f_in"]
         row = row_bytes(f_out) // WORD_BYTES
@@ -90,11 +90,11 @@ def steps(opcode: Opcode, fields: dict[str, int], base: int) -> list[Step]:
         "bias": int(fields["activation"] != Activation.DNP),
         "attends": int(fields["attention"] > 0),
     }
-    csr |= {"offsets": words(at["offsets"]), "array": words(at["edges"]), "words": fields["edge_count"]}
-    csr["tiles"] = fields["tiles"]
+    csr |= {"offsets": words(at["offsets"]), "array": words(at["edges"]), "tiles": fields["tiles"]}
+    csr |= {"words": fields["edge_count"] << fields["weighted"], "paired": fields["weighted"]}
     beats_of_granule = ROW_BYTES * 8 // pe.data_width
     results = (beats(at["results"]) + fields["first_granule"] * beats_of_granule) % (1 << pe.beat_address_width)
-    same = ("first_source", "sources", "partials", "self_weight", "neighbour_weight")
+    same = ("first_source", "sources", "partials", "self_weight", "neighbour_weight", "weighted")
     gather = {name: fields[name] for name in same}
     rooted = fields["rooted"]
     first_own = 0 if rooted else (fields["first_vertex"] - fields["first_source"]) % (1 << 32)
@@ -125,7 +125,7 @@ def combine_step(fields: dict[str, int], at: dict[str, int], settings: Step, csr
     settings["mode"] = number(Mode.SPARSE if sparse else Mode.DENSE)
     stride, first = granules(f_out), 0
     if kind == Combination.DIGITS:
-        settings |= {"digits": 1, "shift": 15}
+        settings["digits"] = 1
         stride, first = fields["row_granules"], fields["first_granule"]
     if kind == Combination.SUM:
         del settings["f_in"], settings["chunk_shift"]
@@ -139,7 +139,7 @@ def combine_step(fields: dict[str, int], at: dict[str, int], settings: Step, csr
     if distance and kind != Combination.SUM:
         csr |= {"words": 0, "stride": 0}
         step |= {"route": number(Route.SOURCES), "task_settings": task | {"gather": 1}}
-        gather = {"first_vertex": 0, "first_source": 0, "combined": beats(at["features"])}
+        gather = {"own": beats(at["features"]), "first_own": 0}
         gather |= {"stride": distance * beats_of_granule, "last_beat": (fields["f_in"] - 1) // pe.elements}
         step["gather_settings"] = gather
     return step | {"csr": csr}
@@ -332,7 +332,7 @@ def command(part: Part, opcode: Opcode, base: int = 0) -> dict[str, int]:
         return fields
     first = random.choice((0, random.getrandbits(32) >> 1))
     ahead = random.choice((0, random.getrandbits(10)))
-    more = random.choice((0, random.getrandbits(20)))
+    more, weighted = random.choice((0, random.getrandbits(20))), random.getrandbits(1)
     before, behind = (random.choice((0, random.getrandbits(11))) for _ in range(2))
     return fields | {
         "first_vertex": first + ahead,
@@ -342,7 +342,8 @@ def command(part: Part, opcode: Opcode, base: int = 0) -> dict[str, int]:
         "partials": random.getrandbits(32),
         "first_granule": before,
         "row_granules": before + granules(f_out) + behind,
-        "edge_count": random.getrandbits(32),
+        "edge_count": random.getrandbits(32 - weighted),
+        "weighted": weighted,
         "activation": random.randrange(3),
         "rooted": random.getrandbits(1),
         "attention": random.choice((0, random.randrange(16))),
@@ -393,6 +394,7 @@ async def each_operand_has_its_place(dut: Any, opcode: Opcode) -> None:
         await executor.run(opcode, zero | low | place | {"kind": Combination.DIGITS})
     if opcode == Opcode.AGGREGATE:
         top = 0xFFFFFFFF
+        await executor.run(opcode, zero | low | {"weighted": 1, "edge_count": top >> 1})
         await executor.run(opcode, zero | low | {"first_vertex": top, "first_source": top})
         await executor.run(opcode, zero | low | {"first_vertex": top, "sources": top, "first_source": 1})
         await executor.run(opcode, zero | low | {"first_granule": 0xFFF, "row_granules": 0x1FFF})
@@ -410,7 +412,7 @@ async def a_command_without_vertices_ends_at_once(dut: Any) -> None:
 async def addresses_that_are_not_used_are_not_checked(dut: Any) -> None:
     """Name no offsets to a dense command, and no own rows to one that has none."""
     executor = await make(dut)
-    fields = {"sparse": 0, "kind": 0, "feature_offsets": 0xFFFFFFFF}
+    fields = {"sparse": 0, "kind": 0, "f_in": 1, "feature_offsets": 0xFFFFFFFF}
     await executor.run(Opcode.COMBINE, command(executor.part, Opcode.COMBINE) | fields)
     fields = {"rooted": 0, "own": 0xFFFFFFFF}
     await executor.run(Opcode.AGGREGATE, command(executor.part, Opcode.AGGREGATE) | fields)
@@ -508,6 +510,7 @@ def refusals(part: Part) -> list[tuple[Opcode, dict[str, int], int, int]]:
         (Opcode.AGGREGATE, wide | {"first_granule": 1}, 0, granules(pe.max_out)),
         (Opcode.AGGREGATE, {"row_granules": 0xFFF, "first_granule": 0xFFF}, 0, 0xFFF),
         (Opcode.AGGREGATE, {"tiles": 0}, 0, 0),
+        (Opcode.AGGREGATE, {"weighted": 1, "edge_count": 1 << 31}, 0, 1 << 31),
         (Opcode.AGGREGATE, {"first_vertex": 9, "first_source": 10, "vertices": 1, "sources": 0xFFFFFFFF}, 0, 9),
         (Opcode.AGGREGATE, {"first_vertex": 12, "first_source": 10, "vertices": 4, "sources": 5}, 0, 12),
         (

@@ -36,6 +36,7 @@ class Gather:
     beats: int = 1
     self_weight: int = -259
     neighbour_weight: int = 12_345
+    weighted: int = 0
     #: Where own rows of their own begin, if there are some.
     own: int | None = None
 
@@ -65,29 +66,27 @@ class Gather:
             "last_beat": self.beats - 1,
             "self_weight": self.self_weight,
             "neighbour_weight": self.neighbour_weight,
+            "weighted": self.weighted,
         }
         self.part.set("settings", settings)
         await self.part.pulse("start")
 
-    def scalar(self, coefficient: Any) -> int:
-        """Factor of a row, without the 2^16 of high halves."""
-        factors = {Coefficient.ZERO: 0, Coefficient.SELF: self.self_weight}
-        return factors.get(coefficient, self.neighbour_weight)
-
-    def rows(self, vertex: int, words: Sources) -> list[tuple[int, Any]]:
-        """Rows of a destination with their factors; reports wrong VIDs."""
+    def rows(self, vertex: int, words: Sources, weights: Sequence[int]) -> list[tuple[int, Any, int]]:
+        """Rows of a destination, what they are to it, and their factors; reports wrong VIDs."""
         own = self.places["first_own"] + vertex
-        rows: list[tuple[int, Any]] = [(own, Coefficient.SELF)]
-        for number, vid in enumerate(words):
+        rows: list[tuple[int, Any, int]] = [(own, Coefficient.SELF, self.self_weight)]
+        for number, (vid, weight) in enumerate(zip(words, weights, strict=True)):
             last = number == len(words) - 1
             if vid is NOTHING:
-                rows += [(own, Coefficient.ZERO)] * (last and len(words) > 1)
+                rows += [(own, Coefficient.ZERO, 0)] * (last and len(words) > 1)
             elif 0 <= vid - self.first_source < self.sources:
                 number_of_half = vid - self.first_source - (self.sources - self.partials)
                 high = number_of_half >= 0 and number_of_half % 2
-                rows.append((vid - self.first_source, Coefficient.NEIGHBOUR_HIGH if high else Coefficient.NEIGHBOUR))
+                coefficient = Coefficient.NEIGHBOUR_HIGH if high else Coefficient.NEIGHBOUR
+                factor = weight if self.weighted else self.neighbour_weight
+                rows.append((vid - self.first_source, coefficient, factor))
             else:
-                rows.append((own, Coefficient.ZERO))
+                rows.append((own, Coefficient.ZERO, 0))
                 self.part.expect("error", [{"code": Error.VID_RANGE, "info": vid}])
         return rows
 
@@ -95,7 +94,8 @@ class Gather:
         """Feed the sources of vertices and expect their rows; return the number of rows."""
         count = 0
         for vertex, words in enumerate(destinations):
-            rows = self.rows(vertex, words)
+            weights = [self.part.random.choice((0, 32767, -32768, self.part.random.getrandbits(15))) for _ in words]
+            rows = self.rows(vertex, words, weights)
             count += len(rows)
             for number, vid in enumerate(words):
                 empty = int(vid is NOTHING)
@@ -104,8 +104,9 @@ class Gather:
                 source = self.first_source + random.randrange(self.sources)
                 junk = random.choice((random.getrandbits(32), source & 0xFFFFFFFF))
                 last = int(number == len(words) - 1)
-                self.part.drive("i", [{"data": junk if vid is NOTHING else vid, "last": last, "empty": empty}])
-            for number, (index, coefficient) in enumerate(rows):
+                source = junk if vid is NOTHING else vid
+                self.part.drive("i", [{"data": source, "weight": weights[number], "last": last, "empty": empty}])
+            for number, (index, coefficient, scalar) in enumerate(rows):
                 for beat in range(self.beats):
                     address = self.address(index, coefficient, beat)
                     self.part.expect(
@@ -114,7 +115,7 @@ class Gather:
                             {
                                 "data": self.memory.beat(address),
                                 "coefficient": coefficient.value,
-                                "scalar": self.scalar(coefficient),
+                                "scalar": scalar,
                                 "first": int(number == 0 and beat == 0),
                                 "last": int(number == len(rows) - 1 and beat == self.beats - 1),
                             }
@@ -179,6 +180,17 @@ async def the_last_sources_are_halves_of_partial_sums(dut: Any) -> None:
 
 
 @cocotb.test()
+async def edges_may_have_factors_of_their_own(dut: Any) -> None:
+    """Halves of partial sums and sources without a row among them; edges without weights afterwards."""
+    gather = await make(dut, weighted=1, sources=10, partials=4)
+    for weighted in (1, 0, 1):
+        gather.weighted = weighted
+        await gather.begin()
+        gather.run([[1, 9, 8, 10, 3, 4], [NOTHING], [5], [6, NOTHING], [0xFFFFFFFF], [7, 7]])
+        await gather.part.bench.drain()
+
+
+@cocotb.test()
 @cocotb.parametrize(idle=[0.0, 0.5], stall=[0.0, 0.5])
 async def random_destinations_under_stalls(dut: Any, idle: float, stall: float) -> None:
     beats = config().max_beats
@@ -189,6 +201,7 @@ async def random_destinations_under_stalls(dut: Any, idle: float, stall: float) 
             gather.first_source = gather.part.random.choice((0, 70_000, 0xFFFFFF00))
             gather.first_vertex = gather.first_source + gather.part.random.randrange(8)
             gather.stride, gather.beats = stride, length
+            gather.weighted = gather.part.random.getrandbits(1)
             gather.self_weight, gather.neighbour_weight = (gather.part.random.randrange(-32768, 32768) for _ in "01")
             gather.partials = gather.part.random.choice((0, 1, 6, 15, gather.sources))
             gather.own = gather.part.random.choice((None, gather.part.random.randrange(200)))
@@ -271,14 +284,14 @@ async def every_bit_of_vids_and_addresses_counts(dut: Any) -> None:
             random.getrandbits(32),
         )
         words = [random.choice((*near, random.randrange(gather.first_source, top))) & 0xFFFFFFFF for _ in range(8)]
-        rows = gather.rows(0, words)
+        rows = gather.rows(0, words, [0] * len(words))
         for number, vid in enumerate(words):
             part.drive("i", [{"data": vid, "last": int(number == len(words) - 1)}])
         count = len(rows) * gather.beats
         await part.bench.until(lambda count=count: len(taken) == count)  # type: ignore[misc]
-        wanted = [gather.address(*row, beat) % port for row in rows for beat in range(gather.beats)]
+        wanted = [gather.address(*row[:2], beat) % port for row in rows for beat in range(gather.beats)]
         assert gather.memory.asked == wanted
-        codes = [coefficient.value for _, coefficient in rows for _ in range(gather.beats)]
+        codes = [coefficient.value for _, coefficient, _ in rows for _ in range(gather.beats)]
         assert [beat["coefficient"] for beat in taken] == codes
         await part.bench.drain()
         taken.clear()

@@ -27,7 +27,7 @@ from golden.model.network import Problem
 from hw.dnp.neural_unit import NeuralConfig
 from hw.machine import Units
 from sim.models.activity import WINDOW, activity
-from sim.problems import CORNERS, DIRECTED, corner_graph, directed_graph, random_graph, random_problem
+from sim.problems import CORNERS, DIRECTED, corner_graph, directed_graph, random_graph, random_problem, rooted_problem
 from sim.runner.jobs import Job, Outcome, Settings, mismatches
 from sim.runner.run import run_jobs
 from tb.community.configurations import chiplet_config
@@ -211,6 +211,35 @@ def _directed() -> tuple[list[Problem], Work]:
     return problems, [Job([image], memories[n % 2]) for n, image in enumerate(images)]
 
 
+def _rooted() -> tuple[list[Problem], Work]:
+    """Means and sums beside root weights: whole graphs, in tiles, in blocks, of directed graphs, after a reset."""
+    crowded = replace(many_hubs(), features=np.ones((84, 3), np.float32))
+    graphs = [
+        *(corner_graph(name, 6, (1.0, 0.4)[n % 2], n) for n, name in enumerate(CORNERS) if n),
+        *(directed_graph(name, 6, (1.0, 0.4)[n % 2], n) for n, name in enumerate(DIRECTED)),
+        larger(3, [1], Model.GIN, 0.3, f_in=40).graph,
+        _beyond(4, "community,nodes=240,degree=6,classes=12", [5], 1.0).graph,
+        random_graph(5, 60, 150, 8, 0.4),
+        crowded,
+    ]
+    problems, work = list[Problem](), list[Job]()
+    schedules = (Schedule(4), Schedule(2, False, 1), Schedule(7))
+    memories = (Settings(latency=3), Settings(latency=20, stall=0.3, out_of_order=True, seed=8))
+    for n, graph in enumerate(graphs):
+        given = rooted_problem(graph, (Model.SAGE, Model.GIN)[n % 2], ([5, 3], [27, 20, 4])[n % 3 == 1], n)
+        few = replace(TINY, edges=2 * max(48, int(graph.degrees.max()) + 1))
+        for room in (ROOM, few):
+            image = build_community_image(
+                given, schedules[n % 3], LIMITS, Kind(n % 2), row_lines=ROWS, room=room, weight_room=WEIGHTS
+            )
+            problems.append(given)
+            work.append(Job([image], memories[len(work) % 2]))
+    for cycle in (600, 1500, 2400):
+        problems.append(problems[-1])
+        work.append(Job(work[-1].images, Settings(latency=10, reset_after=cycle)))
+    return problems, work
+
+
 def _in_blocks() -> tuple[list[Problem], Work]:
     """Layers wider than the PEs: combined in PROCESS, in stages, in tiles, ended on the neural chip."""
     problems = [
@@ -284,6 +313,9 @@ def _errors() -> tuple[list[Error], Problem, Work]:
     tiled = build_community_image(given, Schedule(7), LIMITS, room=TINY)
     tables, last = tiled.region(RegionKind.TILES), tiled.results_region(1)
     offsets = (_first(tiled, Opcode.LOCATE)["offsets"] - tables.line) * LINE_BYTES // 4
+    # Own rows that fail to be read or written, and that lie outside the memory.
+    rooted = build_community_image(rooted_problem(given.graph, Model.SAGE, [6, 4], 3), Schedule(7), LIMITS)
+    own, at = rooted.region(RegionKind.OWN), COMMANDS[Opcode.PROCESS].offsets["own"] // 8 + 3
     # More hubs than slots: every node is a hub at threshold 0, and a unit has 32 slots.
     crowded = random_problem(replace(many_hubs(), features=np.ones((84, 3), np.float32)), Model.SAGE, [4], 1)
     cases = [
@@ -308,6 +340,9 @@ def _errors() -> tuple[list[Error], Problem, Work]:
         (Error.BAD_OPERAND, command(Opcode.PROCESS, 57, 1, image=tiled), Settings()),
         (Error.EDGE_RANGE, changed(RegionKind.TILES, offsets + 1, 1 << 20, tiled), Settings()),
         (Error.MEMORY_WRITE, tiled, Settings(write_errors=(last.address, last.address + 31))),
+        (Error.MEMORY_READ, rooted, Settings(read_errors=(own.address + 64, own.address + 95))),
+        (Error.MEMORY_WRITE, rooted, Settings(write_errors=(own.address + 64, own.address + 95))),
+        (Error.BAD_OPERAND, command(Opcode.PROCESS, at, 0x7F, image=rooted), Settings()),
     ]
     work = [job for _, bad, how in cases for job in (Job([bad], how), Job([image], Settings(reset=False)))]
     return [code for code, _, _ in cases], given, work
@@ -341,6 +376,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Outcome
         "ends": _ends()[-1],
         "tiles": _in_tiles()[-1],
         "directed": _directed()[-1],
+        "rooted": _rooted()[-1],
     }
     found = run([image for work in parts.values() for image in work], tmp_path_factory.mktemp("chiplet"))
     done: dict[str, list[Outcome]] = {}
@@ -422,6 +458,14 @@ def test_graphs_beyond_the_chip_are_exact(outcomes: dict[str, list[Outcome]]) ->
     assert min(counts[-7:]) >= 2, counts
     ended = outcomes["tiles"][-1].run
     assert [phase.layer for phase in ended.phases if phase.opcode == "neural"] == list(problems[-1].model.ends)
+
+
+def test_rooted_layers_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
+    problems, work = _rooted()
+    found = [mismatches(given, out) for given, out in zip(problems, outcomes["rooted"], strict=True)]
+    assert found == [[]] * len(problems)
+    assert any(tiles_of(job.images[0]) > 1 for job in work)
+    assert any(out.cut_off for out in outcomes["rooted"])
 
 
 def test_directed_graphs_are_exact(outcomes: dict[str, list[Outcome]]) -> None:

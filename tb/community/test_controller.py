@@ -448,21 +448,21 @@ class World:
         else:
             await self._go()
         sparse, vertices, first = fields["sparse"], fields["vertices"], fields["first_row"]
-        mode, shift, digits = SPARSE if sparse else DENSE, fields["shift"], fields["kind"] == Combination.DIGITS
+        mode, digits = SPARSE if sparse else DENSE, fields["kind"] == Combination.DIGITS
         features = {"features": self.words(fields["features"]), "sparse": sparse, "combined": 0, "first": first}
         features |= {"placed": 0, "rooted": 0}
         if fields["distance"]:
             features["stride"] = 8 * fields["distance"]
         place, distance, chunks = 0, granules_of(self.f_out), -(-self.f_out // self.config.lanes)
         if digits:
-            place, distance, shift = fields["first_granule"], fields["row_granules"], 15
+            place, distance = fields["first_granule"], fields["row_granules"]
         if fields["kind"] == Combination.SUM:
             mode, chunks = DIGITS, distance * 16 // self.config.lanes
             features["words"] = 8 * fields["distance"]
         settings = {"mode": mode, "digits": int(digits), "last_chunk": chunks - 1}
         self.of_load["combination"] = masked(self.config.pe.settings, **self.of_weights | {"last_chunk": chunks - 1})
         fixed = {
-            "combination": masked(self.config.pe.settings, **settings, shift=shift, relu=0, bias=0),
+            "combination": masked(self.config.pe.settings, **settings, shift=fields["shift"], relu=0, bias=0),
             "features": self._features(self.f_in, **features),
             "results": (-1, self.beats(fields["combined"], False, place)),
             "result_beats": (-1, distance * self.beats_of_granule),

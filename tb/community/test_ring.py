@@ -24,7 +24,7 @@ from golden.ring.traffic import traffic
 from hw.dnp.neural_unit import NeuralConfig
 from hw.machine import Units, machine_of
 from hw.ring.formats import RingConfig
-from sim.problems import CORNERS, DIRECTED, corner_graph, directed_graph, random_graph, random_problem
+from sim.problems import CORNERS, DIRECTED, corner_graph, directed_graph, random_graph, random_problem, rooted_problem
 from sim.runner.jobs import Job, Outcome, Settings, mismatches
 from sim.runner.run import run_jobs
 from tb.community.configurations import chiplet_config
@@ -169,6 +169,18 @@ def _in_tiles() -> list[Case]:
     return cases
 
 
+def _rooted() -> list[Case]:
+    """Means and sums beside root weights: with hubs and without, shares that fit and that do not."""
+    cases = []
+    for seed, chiplets in enumerate((*COUNTS, COUNTS[-1])):
+        graph = load("karate")
+        problem = rooted_problem(graph, (Model.SAGE, Model.GIN)[seed % 2], [9, 4], seed)
+        placement = uneven(graph, chiplets, seed, highest(graph, (0, 3, 12)[seed % 3]))
+        plain = Case(problem, placement, STALLS[seed % len(STALLS)], Schedule(6))
+        cases += [plain, replace(plain, room=TINY)]
+    return cases
+
+
 def _in_rows() -> list[Case]:
     """Features that have no room: combined into digits, in tiles too."""
     cases = []
@@ -285,6 +297,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Outcome
         "rows": [case.job for case in _in_rows()],
         "ends": [case.job for case in _ends()],
         "tiles": [case.job for case in _in_tiles()],
+        "rooted": [case.job for case in _rooted()],
         "directed": [case.job for case in _directed()],
         "errors": _errors()[1],
         "resets": [case.job for case in _resets()],
@@ -346,6 +359,11 @@ def test_shares_beyond_the_chip_are_exact(outcomes: dict[str, list[Outcome]]) ->
     counts = [[tiles_of(image) for image in case.images] for case in cases]
     few = [tiles for case, tiles in zip(cases, counts, strict=True) if case.placement.chiplets <= 3]
     assert sum(max(tiles) > 1 for tiles in few) > len(few) / 2, counts
+
+
+def test_rooted_layers_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
+    for case, outcome in zip(_rooted(), outcomes["rooted"], strict=True):
+        case.check(outcome)
 
 
 def test_directed_graphs_are_exact(outcomes: dict[str, list[Outcome]]) -> None:

@@ -55,6 +55,8 @@ def files(folder: Path) -> None:
         network = FloatModel.uniform(Model.GCN, tuple(weights), tuple(biases), (0.0,) * len(weights), activation)
         write_weights(folder / f"{name}.npz", network)
     (folder / "tight.toml").write_text('pe = "community"\n[chiplet]\nunits = 1\nhubs = 256\n[locator]\nnodes = 512\n')
+    (folder / "few.toml").write_text("[pe]\nweight_rows = 16\n")
+    (folder / "little.toml").write_text('pe = "community"\n[community]\nweight_rows = 32\n')
     (folder / "short.toml").write_text("[neural]\nwm_depth = 256\ntable_bits = 8\n[attributes]\nrow_beats = 1\n")
 
 
@@ -63,12 +65,12 @@ def files(folder: Path) -> None:
     ("arguments", "message"),
     [
         (
-            f"synthetic:erdos,{BENCHMARKS['citeseer']}",
-            "layer 0: has 3703 input features; expected at most 2048 ([pe] weight_rows), or --config wide",
+            "karate --config {0}/few.toml",
+            "layer 0: has 34 input features; expected at most 16 ([pe] weight_rows), or --config default",
         ),
         (
-            f"synthetic:erdos,{BENCHMARKS['citeseer']} --config community",
-            "has 3703 input features; expected at most 2048 ([community] weight_rows), or --config community-wide",
+            "karate --config {0}/little.toml",
+            "has 34 input features; expected at most 16 ([community] weight_rows), or --config community",
         ),
         (
             "npz:{0}/star.npz --config {0}/tight.toml --chiplets 1",

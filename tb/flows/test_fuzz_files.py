@@ -27,11 +27,10 @@ from golden.datasets import load
 from golden.dnp.array import DeadlockError
 from golden.image import build_image
 from golden.image_format import Image
-from golden.importing.evaluate import evaluate
 from golden.importing.importer import import_model
 from golden.model.quantise import quantise
 from golden.model.training import Training, train
-from golden.model.weights import read_weights
+from golden.model.weights import KINDS, read_weights, write_weights
 from scripts.blocks import UserError
 from scripts.cli import main
 from scripts.config import CONFIGS, load_machine
@@ -86,6 +85,10 @@ def weight_archive(rng: Rng, folder: Path) -> None:
         arrays[f"layer{number}.bias"] = rng.standard_normal(widths[number + 1])
     if model == Model.GIN:
         arrays["eps"] = np.array(0.1)
+    if rng.random() < 0.5:
+        arrays |= {"layer1.kind": np.array(rng.choice(list(KINDS))), "layer1.activation": np.array("none")}
+    if rng.random() < 0.3:
+        arrays |= {"layer1.kind": np.array("gat"), "layer1.heads": np.array([1, 6]), "layer1.slope": np.array(0.2)}
     network = read_weights(str(archive(rng, folder, arrays)), None, KARATE)
     quantise(network, KARATE)
     network.forward(KARATE)
@@ -113,9 +116,10 @@ def state_dict(rng: Rng, folder: Path) -> None:
         TORCH.save({name: TORCH.from_numpy(array) for name, array in kept.items()}, path)
     if rng.random() < 0.4:
         path.write_bytes(damaged(rng, path.read_bytes()))
-    network = import_model(str(path))
-    evaluate(network.layers, KARATE)
-    quantise(network.converted().network, KARATE)
+    network = import_model(str(path)).converted().network
+    quantise(network, KARATE)
+    write_weights(folder / "net.npz", network)
+    read_weights(str(folder / "net.npz"), None, KARATE)
 
 
 def configuration(rng: Rng, folder: Path) -> None:

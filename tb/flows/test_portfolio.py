@@ -43,9 +43,10 @@ def test_runs_are_compared_and_counted(
 
 
 def test_a_graph_without_room_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(portfolio, "ENGINES", {"gather": "small"})
-    given = ["synthetic:path,nodes=9,features=2000", "karate"]
+    (tmp_path / "few.toml").write_text("[chiplet]\ngroups = 1\npes = 1\n[pe]\nweight_rows = 16\n")
+    monkeypatch.setattr(portfolio, "ENGINES", {"gather": str(tmp_path / "few.toml")})
+    given = ["karate", "synthetic:path,nodes=9,features=16"]
     found = bench(given, [Network(Model.GCN, "dense", 16)], tmp_path)
-    assert [run["graph"] for run in found["runs"]] == ["karate"]
+    assert [run["graph"] for run in found["runs"]] == ["synthetic:path,nodes=9,features=16"]
     (refused,) = found["refused"]
-    assert "has 2000 input features; expected at most 1024" in refused["error"]
+    assert "has 34 input features; expected at most 16" in refused["error"]

@@ -34,6 +34,8 @@ class Request:
         ``rows * tiles + 1`` boundaries; None for rows of `stride` words.
     stride
         Words of a uniform row.
+    paired
+        Offsets count pairs of words.
     """
 
     rows: int
@@ -41,6 +43,7 @@ class Request:
     array: Sequence[int]
     offsets: Sequence[int] | None
     stride: int = 0
+    paired: bool = False
 
     @classmethod
     def of_rows(cls, rows: Sequence[Sequence[Sequence[int]]]) -> Request:
@@ -67,7 +70,7 @@ def segments(request: Request) -> tuple[list[Segment], list[tuple[Error, int]]]:
     begin = 0
     for number in range(request.rows * request.tiles):
         row, tile = divmod(number, request.tiles)
-        end = begin + request.stride if request.offsets is None else request.offsets[number + 1]
+        end = begin + request.stride if request.offsets is None else request.offsets[number + 1] << request.paired
         final = number == request.rows * request.tiles - 1
         if end < begin:
             reports.append((Error.OFFSET_ORDER, row))

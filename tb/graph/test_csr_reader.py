@@ -1,6 +1,7 @@
 """Tiled-CSR reader: rows and tiles, uniform and empty rows, wrong offsets, exact cycles (R9, R10)."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -62,6 +63,7 @@ class Reader:
                     "words": len(request.array),
                     "rows": request.rows,
                     "tiles": request.tiles,
+                    "paired": int(request.paired),
                     "uniform": int(request.offsets is None),
                     "stride": request.stride if request.offsets is None else junk,
                 }
@@ -248,6 +250,36 @@ async def uniform_rows_that_do_not_fit_the_array(dut: Any) -> None:
     for words, stride in ((10, 3), (13, 3), (0, 5), (100, 1)):
         array = [reader.random.getrandbits(32) for _ in range(words)]
         reader.ask(Request(4, 1, array, None, stride))
+        await reader.finish()
+
+
+def pairs_of(request: Request) -> Request:
+    """Return a request for as many pairs as there were words."""
+    return replace(request, array=[half for word in request.array for half in (word, ~word & 0xFFFFFFFF)], paired=True)
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=[0.0, 0.5])
+async def offsets_may_count_pairs(dut: Any, stall: float) -> None:
+    reader = await make(dut, stall=stall)
+    for tiles in (1, 2, 5):
+        for _ in range(4):
+            request = random_rows(reader.random, reader.random.randrange(1, 10), tiles, 2 * reader.words + 3)
+            reader.ask(pairs_of(request))
+            # A request of words behind one of pairs, and the other way round.
+            reader.ask(random_rows(reader.random, 3, 2, 5))
+        await reader.finish()
+
+
+@cocotb.test()
+async def wrong_offsets_of_pairs_are_reported(dut: Any) -> None:
+    """Those among them that would be right if their highest bit were lost."""
+    reader = await make(dut)
+    high = 1 << 31
+    beyond = ([0, 1, high | 2, 3, 4], [0, 1, 2, 3, high | 4], [0, 1, 0xC0000002, 4, 4], [0, 1, 0xFFFFFFFF, 4, 4])
+    for offsets in (*(offsets for offsets, _ in WRONG.values()), *beyond, [high, 1, 2, 3, 4]):
+        reader.ask(pairs_of(Request(2, 2, [10, 11, 12, 13], offsets)))
+        reader.ask(pairs_of(random_rows(reader.random, 3, 2, 5)))
         await reader.finish()
 
 

@@ -1,1 +1,1 @@
-"""Networks of PyTorch Geometric, as it computes them and as they are read, evaluated and converted here."""
+"""Networks of PyTorch Geometric, as it computes them and as they are read and converted here."""

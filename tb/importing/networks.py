@@ -177,7 +177,7 @@ NETWORKS: Mapping[str, Network] = {
         {"act_first": True},
         "gcn linear gcn linear",
     ),
-    "sage-directed": Network("karate-directed", lambda f, c: GraphSAGE(f, 8, 2, c)),
+    "sage-directed": Network("karate-directed", lambda f, c: GraphSAGE(f, 8, 2, c), {}, "sage sage"),
     "sage-max-directed": Network(
         "karate-directed", lambda f, c: GraphSAGE(f, 8, 2, c, aggr="max"), {"aggregation": "max"}
     ),
@@ -195,7 +195,7 @@ NETWORKS: Mapping[str, Network] = {
         {"plain_last": False},
         "gin linear gin linear linear linear",
     ),
-    "gat-karate": Network("karate", lambda f, c: GAT(f, 8, 2, c, heads=4)),
+    "gat-karate": Network("karate", lambda f, c: GAT(f, 8, 2, c, heads=4), {}, "gat gat linear"),
     "gat-elu-directed": Network(
         "karate-directed",
         lambda f, c: _chain(
@@ -204,12 +204,16 @@ NETWORKS: Mapping[str, Network] = {
             conv2=pyg.GATConv(32, c, heads=1, concat=False, negative_slope=0.1),
         ),
         {"activation": "elu", "negative_slope": 0.1},
+        "gat gat linear",
     ),
     "gat-residual-directed": Network(
         "karate-directed", lambda f, c: GAT(f, 8, 3, c, heads=2, bias=False, residual=True, norm="batch_norm")
     ),
-    "gat-open-karate": Network("karate", lambda f, c: GAT(f, 8, 2, c, heads=2, bias=False), {"heads": "mean"}),
-    "gat-one-karate": Network("karate", lambda f, c: GAT(f, 8, 2, c)),
+    "gat-open-karate": Network(
+        "karate", lambda f, c: GAT(f, 8, 2, c, heads=2, bias=False), {"heads": "mean"}, "gat gat linear"
+    ),
+    "gat-one-karate": Network("karate", lambda f, c: GAT(f, 8, 2, c), {}, "gat gat linear"),
+    "gat-eight-karate": Network("karate", lambda f, c: GAT(f, 32, 2, c, heads=8), {}, "gat gat linear"),
     "gcn-deep-digits": Network(
         "digits", lambda f, c: GCN(f, 16, 8, c, norm="batch_norm", dropout=0.1), {}, " ".join(["gcn"] * 8)
     ),
@@ -221,7 +225,10 @@ NETWORKS: Mapping[str, Network] = {
         "sage sage linear",
     ),
     "graph-conv-directed": Network(
-        "karate-directed", lambda f, c: _chain(conv1=pyg.GraphConv(f, 8), conv2=pyg.GraphConv(8, c, aggr="add"))
+        "karate-directed",
+        lambda f, c: _chain(conv1=pyg.GraphConv(f, 8), conv2=pyg.GraphConv(8, c)),
+        {},
+        "gin gin",
     ),
     "gcn-mean-molecules": Network(
         "synthetic:molecules,graphs=100",

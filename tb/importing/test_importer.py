@@ -15,7 +15,8 @@ from golden.datasets import load
 from golden.datasets.archive import read_archive
 from golden.importing.importer import Imported, import_model, read_network
 from golden.importing.layers import Options
-from golden.model.weights import read_weights
+from golden.model.float_model import Reach
+from golden.model.weights import kind_of, read_weights, write_weights
 from scripts.cli import main
 from scripts.flows.importing import import_network
 from tb.importing.state_dicts import batch_norm, gat, gcn, gin, linear, sage, saved
@@ -28,6 +29,10 @@ def read(folder: Path, arrays: dict[str, Any], **options: Any) -> Imported:
     return import_model(saved(folder, arrays), Options(**options))
 
 
+def residual_gat(name: str, f_in: int, channels: int, heads: int) -> dict[str, Any]:
+    return gat(name, f_in, channels, heads) | {f"{name}.res.weight": np.ones((heads * channels, f_in), np.float32)}
+
+
 def rootless(*widths: int) -> dict[str, Any]:
     arrays: dict[str, Any] = {}
     for number, (f_in, f_out) in enumerate(pairwise(widths)):
@@ -38,13 +43,13 @@ def rootless(*widths: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("arrays", "options", "message"),
     [
-        (sage("s", 2, 2), {}, r"s: has a weight of its own for the node \(root_weight=True\); expected SAGEConv\(...,"),
+        (sage("s", 2, 2), {"self_loops": True}, r"s: has a weight of its own .* beside a self loop in the mean;"),
         (
             linear("s.lin_l", 2, 2),
             {"aggregation": "max"},
             "s: takes the maximum of the neighbours; expected aggr='mean'",
         ),
-        (gat("a", 2, 1, 2, bias=2), {}, "a: computes attention with 2 heads; expected GCNConv"),
+        (residual_gat("a", 2, 1, 2), {}, r"a: adds the node's own row .* expected GATConv\(\.\.\., residual=False\)"),
     ],
 )
 def test_what_the_machine_lacks_is_named_with_a_way_out(
@@ -57,8 +62,8 @@ def test_what_the_machine_lacks_is_named_with_a_way_out(
 
 
 def test_a_network_of_one_layer_has_no_name(tmp_path: Path) -> None:
-    arrays = {key.removeprefix("conv."): array for key, array in gat("conv", 34, 2, 1, bias=2).items()}
-    with pytest.raises(InputError, match=r"net\.safetensors: computes attention with 1 head;"):
+    arrays = {key.removeprefix("conv."): array for key, array in residual_gat("conv", 34, 2, 1).items()}
+    with pytest.raises(InputError, match=r"net\.safetensors: adds the node's own row"):
         read(tmp_path, arrays).converted()
     arrays = {key.removeprefix("conv."): array for key, array in gcn("conv", 34, 2).items()}
     assert read(tmp_path, arrays).converted().network.model == Model.GCN
@@ -101,6 +106,116 @@ def test_self_loops_add_one_to_eps(tmp_path: Path) -> None:
     assert read(tmp_path, arrays, self_loops=True).converted().network.eps == (1.25,)
 
 
+def names_of(imported: Imported) -> list[str]:
+    return [kind_of(layer) for layer in imported.converted().network.layers]
+
+
+def test_what_is_added_joins_the_next_layer_where_that_is_exact(tmp_path: Path) -> None:
+    first, norm = gcn("conv1", 34, 4), batch_norm("bn1", 4)
+    for behind, options, kinds in (
+        (linear("lin1", 4, 2), {}, ["gcn", "linear"]),
+        (linear("conv2.lin_l", 4, 2), {"self_loops": True}, ["gcn", "sage"]),
+        (linear("conv2.lin_l", 4, 2), {}, ["gcn", "linear", "sage"]),
+        (gcn("conv2", 4, 2), {}, ["gcn", "linear", "gcn"]),
+        (gin("conv2", 4, 2), {}, ["gcn", "linear", "gin"]),
+    ):
+        imported = read(tmp_path, first | norm | behind, act_first=True, **options)
+        assert names_of(imported) == kinds
+        names = [layer.name for layer in imported.layers]
+        assert imported.converted().names == tuple([names[0]] * (len(kinds) - 1) + names[1:])
+
+
+def test_an_activation_behind_an_activation_is_a_layer_unless_it_changes_nothing(tmp_path: Path) -> None:
+    arrays = gin("conv1", 34, 4) | gcn("conv2", 4, 2)
+    assert names_of(read(tmp_path, arrays, plain_last=False)) == ["gin", "gcn"]
+    assert names_of(read(tmp_path, arrays, plain_last=False, activation="tanh")) == ["gin", "linear", "gcn"]
+
+
+def test_a_perceptron_that_ends_a_network_with_an_activation_keeps_it(tmp_path: Path) -> None:
+    network = read(tmp_path, gin("conv1", 34, 4, 2), plain_last=False).converted().network
+    assert [layer.activation for layer in network.layers] == ["relu", "relu"]
+
+
+@pytest.mark.parametrize("loops", [False, True])
+@pytest.mark.parametrize("before", ["gcn", "gat"])
+def test_a_matrix_of_the_nodes_own(tmp_path: Path, loops: bool, before: str) -> None:
+    first = gcn("conv1", 34, 6) if before == "gcn" else gat("conv1", 34, 3, 2, bias=6)
+    conv, norm = sage("conv2", 6, 4), batch_norm("bn2", 4)
+    options = {"order": ("conv1", "conv2", "bn2"), "aggregation": "sum"}
+    found = read(tmp_path, first | conv | norm, self_loops=loops, **options).converted().network
+    assert names_of(read(tmp_path, first | conv | norm, **options)) == [before, "gin"]
+    alone = read(tmp_path, first | linear("conv2", 6, 4), order=("conv1", "conv2")).converted().network
+    hidden = alone.forward(KARATE)[0][1][:, found.layers[1].weight.any(axis=1)]
+    adjacency = KARATE.adjacency.toarray() + np.eye(KARATE.nodes) * loops
+    rows = adjacency @ hidden @ conv["conv2.lin_l.weight"].T + hidden @ conv["conv2.lin_r.weight"].T
+    scale = norm["bn2.weight"] / np.sqrt(norm["bn2.running_var"] + 1e-5)
+    rows = (rows + conv["conv2.lin_l.bias"] - norm["bn2.running_mean"]) * scale + norm["bn2.bias"]
+    np.testing.assert_allclose(found.forward(KARATE)[-1][1], rows, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("concat", [True, False])
+def test_norm_behind_attention_leaves_its_scores_alone(tmp_path: Path, concat: bool) -> None:
+    width = 6 if concat else 3
+    bare = gat("conv1", 34, 3, 2, bias=width)
+    norm, head = batch_norm("bn1", width), linear("lin1", width, 2)
+    found = read(tmp_path, bare | norm | head, order=("conv1", "bn1", "lin1")).converted().network.forward(KARATE)
+    plain = read(tmp_path, bare).converted().network.forward(KARATE)[-1][1]
+    scale = norm["bn1.weight"] / np.sqrt(norm["bn1.running_var"] + 1e-5)
+    rows = np.maximum((plain - norm["bn1.running_mean"]) * scale + norm["bn1.bias"], 0)
+    np.testing.assert_allclose(found[-1][1], rows @ head["lin1.weight"].T + head["lin1.bias"], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "options", "kinds", "activations"),
+    [
+        (linear("lin1", 4, 2), {}, ["gcn", "mean"], ["relu", None]),
+        (linear("lin1", 4, 2), {"plain_pool": True}, ["gcn", "mean"], [None, None]),
+        ({}, {}, ["gcn", "mean"], [None, None]),
+        (
+            linear("lin1", 4, 3) | linear("lin2", 3, 2),
+            {"order": ("conv1", "lin1", "pool", "lin2")},
+            ["gcn", "linear", "mean"],
+            ["relu", "relu", None],
+        ),
+    ],
+)
+def test_pooling_stands_behind_the_last_convolution_or_where_it_is_said(
+    tmp_path: Path, arrays: dict[str, Any], options: dict[str, Any], kinds: list[str], activations: list[str | None]
+) -> None:
+    layers = read(tmp_path, gcn("conv1", 34, 4) | arrays, pool="mean", **options).converted().network.layers
+    assert [kind_of(layer) for layer in layers] == kinds
+    assert [layer.activation for layer in layers] == activations
+
+
+@pytest.mark.parametrize(
+    ("arrays", "options", "message"),
+    [
+        (linear("lin1", 34, 2), {}, "--pool: does nothing without a convolution"),
+        (
+            gcn("conv1", 34, 3) | gcn("conv2", 3, 2),
+            {"order": ("conv1", "pool", "conv2")},
+            "conv2 stands behind the pooling; expected convolutions, then the pooling",
+        ),
+        (gcn("conv1", 34, 3), {"order": ("pool", "conv1")}, "conv1 stands behind the pooling"),
+        (linear("lin1", 34, 3) | gcn("conv1", 3, 2), {"order": ("lin1", "conv1", "pol")}, "--order: there is no 'pol'"),
+    ],
+)
+def test_a_pooling_that_cannot_be_is_refused(
+    tmp_path: Path, arrays: dict[str, Any], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, arrays, pool="sum", **options)
+
+
+def test_a_batch_of_graphs_needs_a_network_that_reads_them_out(tmp_path: Path) -> None:
+    molecules = load("synthetic:molecules,graphs=20")
+    path = saved(tmp_path, gcn("conv1", 8, 4) | linear("lin1", 4, 2))
+    with pytest.raises(InputError, match=r"is a batch of small graphs; expected .*: atoll import --pool mean or sum"):
+        read_network(path, None, molecules)
+    write_weights(tmp_path / "net.npz", import_model(path, Options(pool="sum")).converted().network)
+    assert read_network(str(tmp_path / "net.npz"), None, molecules).network.layers[1].reach == Reach.MEMBERS
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -111,6 +226,8 @@ def test_self_loops_add_one_to_eps(tmp_path: Path) -> None:
         ({"heads": "mean"}, "--heads: does nothing without a GATConv"),
         ({"negative_slope": 0.1}, "--negative-slope: does nothing without a GATConv"),
         ({"plain_last": False}, "--no-plain-last: does nothing without a GINConv"),
+        ({"pool": "max"}, "--pool: there is no 'max'; expected one of mean, sum"),
+        ({"plain_pool": True}, r"--plain-pool: does nothing without a pooling \(--pool\)"),
         ({"self_loops": True}, "--self-loops: does nothing without a SAGEConv or GINConv"),
         ({"act_first": True}, "--act-first: does nothing without a BatchNorm"),
         ({"norm_eps": 0.1}, "--norm-eps: does nothing without a BatchNorm"),
@@ -169,10 +286,10 @@ def test_every_layer_that_is_refused_has_a_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    path = str(FIXTURES / "gat-karate.safetensors")
+    path = str(FIXTURES / "gat-residual-directed.safetensors")
     assert ended(monkeypatch, "import", path) == 2
     lines = capsys.readouterr().err.splitlines()
-    assert [line.partition(", ")[2][:8] for line in lines] == ["convs.0:", "convs.1:"]
+    assert [line.partition(", ")[2][:8] for line in lines] == ["convs.0:", "convs.1:", "convs.2:"]
     assert not list(tmp_path.iterdir())
     assert ended(monkeypatch, "run", "karate", "--no-rtl", "--model-file", path) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1

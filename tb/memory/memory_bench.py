@@ -87,6 +87,16 @@ class MemoryBench:
                 for i in range(words)
             ]
 
+    def read_pairs(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Read ranges of so many words from word addresses, an even number from even ones, as pairs of words."""
+        for address, words in ranges:
+            self.bench.drive("word_i", [{"address": address, "words": words}])
+            if not words:
+                self.expected["word_o"].append({"last": 1, "error": 0, "empty": 1})
+            for i in range(0, words, 2):
+                pair = {"data": self.word(address + i), "second": self.word(address + i + 1)}
+                self.expected["word_o"].append({**pair, "last": int(i == words - 2), "error": 0, "empty": 0})
+
     def write(self, beats: Iterable[tuple[int, int, int]]) -> None:
         """Write data under strobes to beat addresses."""
         for address, data, strobe in beats:
@@ -141,6 +151,7 @@ async def begin(dut: Any, **pace: Any) -> MemoryBench:
     component = design()
     memory = Memory(dut, component.beat_bytes, Path(parameters()["directory"]))
     memory.seed(cocotb.RANDOM_SEED)
+    dut.paired.value = 0
     bench = await start(dut, component, **pace)
     image = bench.random.randbytes(SIZE)
     await memory.load(image)

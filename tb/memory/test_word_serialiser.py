@@ -59,6 +59,26 @@ async def a_word_comes_every_cycle_whatever_the_ranges(dut: Any) -> None:
 
 
 @cocotb.test()
+@cocotb.parametrize(pace=[0.0, 0.5])
+async def pairs_come_one_a_cycle(dut: Any, pace: float) -> None:
+    """Every alignment and length, and words again afterwards."""
+    bench = await begin(dut, idle=pace, stall=pace)
+    latency = 1
+    bench.memory.latency(latency)
+    words = bench.beat_words
+    dut.paired.value = 1
+    bench.read_pairs((64 + start, length) for start in range(0, words, 2) for length in range(0, 2 * words + 2, 2))
+    await bench.finish()
+    began = bench.bench.cycle
+    bench.read_pairs([(0, 16 * words), (16 * words + words - 2, 2), (40 * words, 2 * words)])
+    took = await bench.finish() - began
+    assert pace or took == 9 * words + 1 + latency + OVERHEAD + fifo_latency() - 1
+    dut.paired.value = 0
+    bench.read_words(random_ranges(bench.bench.random, 20))
+    await bench.finish()
+
+
+@cocotb.test()
 async def words_of_failing_beats_are_marked(dut: Any) -> None:
     bench = await begin(dut, stall=0.3)
     bench.memory.read_errors(range(LINE_BYTES, LINE_BYTES + 1))

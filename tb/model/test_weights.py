@@ -6,7 +6,7 @@ import pytest
 
 from contracts import Model
 from contracts.errors import InputError
-from golden.model.weights import model_of, read_weights, write_weights
+from golden.model.weights import kind_of, model_of, read_weights, write_weights
 from tb.model.test_float_model import network
 
 
@@ -35,6 +35,13 @@ def test_biases_and_eps_may_be_absent_and_the_model_named_by_the_user(tmp_path: 
 
 
 WEIGHT = np.ones((2, 3))
+LINEAR = {"layer0__kind": np.array("linear")}
+GAT = {
+    "layer0__weight": WEIGHT,
+    "layer0__kind": np.array("gat"),
+    "layer0__heads": np.array([1, 1]),
+    "layer0__slope": np.array(0.2),
+}
 
 
 @pytest.mark.parametrize(
@@ -54,6 +61,17 @@ WEIGHT = np.ones((2, 3))
             "eps: is 0.5; expected none for gcn",
         ),
         ({"model": np.array("gin"), "layer0__weight": WEIGHT, "eps": np.ones(2)}, "eps: has shape"),
+        ({"layer0__weight": WEIGHT, "layer0__kind": np.array("conv")}, "layer0.kind: is 'conv'; expected one of gcn"),
+        ({"layer0__weight": WEIGHT, **LINEAR, "layer0__activation": np.array("no")}, "layer0.activation: is 'no';"),
+        ({"layer0__weight": WEIGHT, **LINEAR, "layer0__eps": np.ones(1)}, "layer0.eps: has shape"),
+        ({"layer0__weight": WEIGHT, **LINEAR, "layer0__eps": np.array(1)}, "layer0.eps: is 1.0; expected 0"),
+        ({"layer0__weight": WEIGHT, **LINEAR, "layer1__weight": WEIGHT.T}, "model: is absent"),
+        ({"layer0__weight": WEIGHT, "layer0__kind": np.array("gat")}, "layer0.heads: is absent; expected two whole"),
+        ({"layer0__weight": WEIGHT, **LINEAR, "layer0__slope": np.array(1)}, "layer0.slope: stands in a linear"),
+        ({**GAT, "layer0__heads": np.array([1, 1.5])}, r"layer0.heads: is \[1.0, 1.5\]; expected two whole numbers"),
+        ({**GAT, "layer0__heads": np.array([0, 1])}, "layer0.heads: there are 0; expected at least one"),
+        ({**GAT, "layer0__heads": np.array([1, 2])}, "layer0.attention: is that of 4 columns; expected 3"),
+        ({**GAT, "layer0__slope": np.array(np.nan)}, "layer0.slope: is nan; expected a number"),
         ({"model": np.array("gcn"), "layer0__weight": np.ones(3)}, r"layer0.weight: is \[3\]"),
         ({"model": np.array("gcn"), "layer0__weight": np.array("x")}, "layer0.weight: is <U1; expected numbers"),
         ({"model": np.array("gcn"), "layer0__weight": WEIGHT * np.nan}, "layer0: has a number that is not finite"),
@@ -63,6 +81,15 @@ def test_a_malformed_file_is_refused_in_one_line(tmp_path: Path, arrays: dict[st
     with pytest.raises(InputError, match=message) as caught:
         read_weights(saved(tmp_path, **arrays))
     assert "\n" not in str(caught.value)
+
+
+def test_layers_may_say_what_the_whole_file_does_not(tmp_path: Path) -> None:
+    arrays = {"layer0__weight": WEIGHT, "layer1__weight": WEIGHT.T, "layer2__weight": WEIGHT, **LINEAR}
+    arrays |= {"layer0__activation": np.array("none"), "layer2__activation": np.array("tanh"), "eps": np.array(0.5)}
+    layers = read_weights(saved(tmp_path, model=np.array("gin"), layer1__eps=np.array(-1), **arrays)).layers
+    assert [kind_of(layer) for layer in layers] == ["linear", "gin", "gin"]
+    assert [layer.eps for layer in layers] == [0, -1, 0.5]
+    assert [layer.activation for layer in layers] == [None, "relu", "tanh"]
 
 
 def test_the_model_asked_for_must_be_that_of_the_file(tmp_path: Path) -> None:

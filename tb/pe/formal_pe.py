@@ -38,6 +38,7 @@ class BooksSpec(Elaboratable):
         m.d.comb += [
             drain.settings.f_out.eq(f_out),
             drain.settings.digits.eq(AnyConst(1)),
+            drain.settings.last_chunk.eq(f_out - 1),
             Assume((f_out >= 1) & (f_out <= CONFIG.max_out)),
             drain.o.ready.eq(AnySeq(1)),
             drain.done.eq(lanes.done),
@@ -86,6 +87,8 @@ class BooksSpec(Elaboratable):
             # Only a complete bank is released, with its last element.
             Assert(~drain.released | ((drain.complete != 0) & (drain.element == drain.settings.f_out - 1))),
             Assert(drain.element < drain.settings.f_out),
+            # Digits pass the requantiser.
+            *(Assert(~(tag.valid & drain.settings.digits)) for tag in drain.tags[:-1]),
             # Of digits, with that of the last one.
             Assert(drain.digit < len(DIGIT_BITS)),
             Assert(drain.settings.digits | (drain.digit == 0)),

@@ -187,7 +187,7 @@ async def every_cycle_is_accounted_for(dut: Any, mode: Mode) -> None:
     bench, maker, ports = await begin(dut)
     config = maker.config
     for f_out in widths(config):
-        layer = maker.layer(mode, f_out, digits=mode != Mode.GATHER and bool(bench.random.getrandbits(1)))
+        layer = maker.layer(mode, f_out, digits=mode in (Mode.SPARSE, Mode.DENSE) and bool(bench.random.getrandbits(1)))
         await ports.load(layer)
         tasks = maker.tasks(layer, 12, bench.random.choice((1, 2 * config.elements)))
         assert await run(ports, layer, tasks) == 1 + cycles(tasks, layer, config.lanes, config.banks)

@@ -57,9 +57,7 @@ class Maker:
         scale = 30 if bias else 0
         biases = self.np.integers(-(1 << scale), (1 << scale) + 1, f_out).astype(np.int32)
         shift = self.rng.randrange(12, 20) if mode == Mode.GATHER else self.rng.randrange(18, 36)
-        return Layer(
-            mode, self.values(f_in, f_out), biases if bias else 0 * biases, 15 if digits else shift, relu, digits
-        )
+        return Layer(mode, self.values(f_in, f_out), biases if bias else 0 * biases, shift, relu, digits)
 
     def task(self, beats: Sequence[Beat]) -> Task:
         """Return a task of `beats` with a random address and factor."""
@@ -174,7 +172,8 @@ class Ports:
             columns = layer.weights[:, chunk * config.lanes : (chunk + 1) * config.lanes]
             rows = []
             for index, weights in enumerate(columns):
-                spare = rng.getrandbits(width) << 16 * len(weights) & (1 << width) - 1
+                # Digits have those of what pads a row too; in an image that is 0.
+                spare = 0 if layer.digits else rng.getrandbits(width) << 16 * len(weights) & (1 << width) - 1
                 data = int.from_bytes(weights.astype("<i2").tobytes(), "little") | spare
                 rows.append({"address": index << shift | chunk, "data": data})
             self.bench.drive(WEIGHT, rows)

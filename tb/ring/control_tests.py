@@ -137,7 +137,9 @@ class Commands:
 
     async def list(self, fails_in: str = "") -> None:
         """Take a LIST through its phases, in which no command is taken, or to the one in which it fails."""
-        await self.give(Opcode.LIST, {"tiles": self.chiplets}, [])
+        weighted = self.bench.random.getrandbits(1)
+        edges = self.bench.random.getrandbits(32 - weighted)
+        await self.give(Opcode.LIST, {"tiles": self.chiplets, "weighted": weighted, "edge_count": edges}, [])
         # It is answered at once, while the work begins.
         await self.edge
         assert self.pulses == ["load"]
@@ -214,7 +216,8 @@ class Commands:
         await self.until_asked(2)
         shares = {
             "offsets": self.words(given["offsets"]), "array": self.words(given["edges"]),
-            "words": given["edge_count"], "rows": given["hub_count"], "tiles": 1, "uniform": 0, "stride": 0,
+            "words": given["edge_count"], "rows": given["hub_count"], "tiles": 1, "paired": 0, "uniform": 0,
+            "stride": 0,
         }  # fmt: skip
         hubs = {"address": self.words(given["hub_homes"]), "words": given["hub_count"]}
         assert dict(self.asked) == {"hubs": hubs, "shares": shares}
@@ -277,12 +280,14 @@ async def commands_step_through_their_phases(dut: Any, stall: float) -> None:
             for opcode in (Opcode.SCATTER, Opcode.REDUCE):
                 await control.refused(opcode, {"f_out": f_out}, Error.BAD_OPERAND, f_out)
         tiles = control.chiplets ^ 1 << source.randrange(8)
-        await control.refused(Opcode.LIST, {"tiles": tiles}, Error.BAD_OPERAND, tiles)
+        await control.refused(Opcode.LIST, {"tiles": tiles, "weighted": 0}, Error.BAD_OPERAND, tiles)
+        many = {"tiles": control.chiplets, "weighted": 1, "edge_count": 1 << 31}
+        await control.refused(Opcode.LIST, many, Error.BAD_OPERAND, 1 << 31)
         await control.list()
         await control.refused(Opcode.SCATTER, {"f_out": 3, "tiles": tiles}, Error.BAD_OPERAND, tiles)
         beyond = (1 << LINE_BITS) - control.base
         for name in ("boundaries", "edges", "needed"):
-            wrong = {"tiles": control.chiplets, name: beyond}
+            wrong = {"tiles": control.chiplets, "weighted": 0, name: beyond}
             await control.refused(Opcode.LIST, wrong, Error.BAD_OPERAND, beyond)
         for name in ("hub_homes", "offsets", "edges", "combined"):
             await control.refused(Opcode.REDUCE, {"f_out": 3, name: beyond}, Error.BAD_OPERAND, beyond)

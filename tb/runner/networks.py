@@ -1,40 +1,17 @@
 """Small networks of every kind of layer, on small graphs: what whole machines are tried with."""
 
-from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from contracts import Model
 from golden.graph import Graph
-from golden.model.activation import RELU
-from golden.model.float_model import FloatLayer, FloatModel, Reach
+from golden.model.float_model import Reach
 from golden.model.network import Problem
 from golden.model.quantise import quantise
+from sim.networks import Form, random_network
 
-__all__ = ["batch", "deep", "mixed", "network", "readout", "rooted"]
-
-#: A layer of a network: model, eps, reach, width, activation.
-Form = tuple[Model, float, Reach, int, str | None]
-
-
-def network(seed: int, features: int, forms: Sequence[Form]) -> FloatModel:
-    """Return a network with random weights.
-
-    Parameters
-    ----------
-    seed
-        Of the weights.
-    features
-        That enter it.
-    forms
-        Of every layer.
-    """
-    random, layers = np.random.default_rng(seed), list[FloatLayer]()
-    for model, eps, reach, width, activation in forms:
-        weight = random.normal(size=(features, width)) / np.sqrt(features)
-        layers.append(FloatLayer(weight, random.normal(size=width), model, eps, reach, activation))
-        features = width
-    return FloatModel(tuple(layers))
+__all__ = ["attentive", "batch", "deep", "mixed", "readout", "rooted", "wide"]
 
 
 def batch(seed: int, graphs: int, features: int) -> Graph:
@@ -62,46 +39,55 @@ def batch(seed: int, graphs: int, features: int) -> Graph:
     )
 
 
+def _on(graph: Graph, seed: int, *forms: Form) -> Problem:
+    return quantise(random_network(seed, graph.feature_count, forms), graph)
+
+
 def mixed(graph: Graph, seed: int) -> Problem:
     """Return sums, dense layers, means with and without the node, a normalised layer; not all have an activation."""
-    forms: list[Form] = [
-        (Model.GIN, 0.5, Reach.GRAPH, 9, RELU),
-        (Model.GCN, 0.0, Reach.NODE, 20, RELU),
-        (Model.SAGE, -1.0, Reach.GRAPH, 8, None),
-        (Model.GCN, 0.0, Reach.NODE, 5, RELU),
-        (Model.SAGE, 0.0, Reach.GRAPH, 7, RELU),
-        (Model.GCN, 0.0, Reach.GRAPH, 6, None),
-    ]
-    return quantise(network(seed, graph.feature_count, forms), graph)
-
-
-def rooted(graph: Graph, seed: int) -> Problem:
-    """Return means and a sum of the neighbours beside root weights, and layers without them between."""
-    forms: list[Form] = [
-        (Model.SAGE, -1.0, Reach.GRAPH, 9, RELU),
-        (Model.GIN, -1.0, Reach.GRAPH, 20, RELU),
-        (Model.GCN, 0.0, Reach.NODE, 6, RELU),
-        (Model.GCN, 0.0, Reach.GRAPH, 37, RELU),
-        (Model.SAGE, -1.0, Reach.GRAPH, 14, None),
-    ]
-    plain, random = network(seed, graph.feature_count, forms), np.random.default_rng(seed)
-    roots = [
-        random.normal(size=layer.weight.shape) / np.sqrt(layer.f_in) if layer.eps else None for layer in plain.layers
-    ]
-    return quantise(plain.changed(root=roots), graph)
+    return _on(
+        graph,
+        seed,
+        Form(9, Model.GIN, 0.5),
+        Form(20, reach=Reach.NODE),
+        Form(8, Model.SAGE, -1.0, activation=None),
+        Form(5, reach=Reach.NODE),
+        Form(7, Model.SAGE),
+        Form(6),
+    )
 
 
 def readout(graph: Graph, seed: int, model: Model) -> Problem:
     """Return a layer on the small graphs, the sum or the mean of each, and a dense head."""
-    forms: list[Form] = [
-        (Model.GIN, 0.0, Reach.GRAPH, 6, RELU),
-        (model, 0.0, Reach.MEMBERS, 10, RELU),
-        (Model.GCN, 0.0, Reach.NODE, 3, None),
-    ]
-    return quantise(network(seed, graph.feature_count, forms), graph)
+    return _on(graph, seed, Form(6, Model.GIN), Form(10, model, reach=Reach.MEMBERS), Form(3, reach=Reach.NODE))
 
 
 def deep(graph: Graph, seed: int, layers: int) -> Problem:
     """Return many layers of one kind."""
-    forms: list[Form] = [(Model.GCN, 0.0, Reach.GRAPH, 4, RELU)] * layers
-    return quantise(network(seed, graph.feature_count, forms), graph)
+    return _on(graph, seed, *[Form(4)] * layers)
+
+
+def rooted(graph: Graph, seed: int) -> Problem:
+    """Return means and a sum of the neighbours beside root weights, and layers without them between."""
+    return _on(
+        graph,
+        seed,
+        Form(9, Model.SAGE, root=True),
+        Form(20, Model.GIN, root=True),
+        Form(6, reach=Reach.NODE),
+        Form(37),
+        Form(14, Model.SAGE, root=True),
+    )
+
+
+def attentive(graph: Graph, seed: int) -> Problem:
+    """Return heads side by side, the mean of some, and a layer without attention."""
+    return _on(graph, seed, Form(6, heads=3), Form(5, heads=2, mean=True), Form(4, Model.SAGE))
+
+
+def wide(graph: Graph, seed: int, features: int, density: float) -> Problem:
+    """Return a network on more features than weights have rows, given and between layers."""
+    random = np.random.default_rng(seed)
+    rows = random.normal(size=(graph.nodes, features)) * (random.random((graph.nodes, features)) < density)
+    graph = replace(graph, features=rows.astype(np.float32))
+    return _on(graph, seed, Form(140), Form(18), Form(5, Model.SAGE, root=True))

@@ -14,11 +14,11 @@ from hw.config import MachineConfig
 from hw.pe.formats import PEConfig
 from hw.ring.formats import RingConfig
 from scripts.flows.simulations import images_of, place
-from sim.problems import corner_graph, directed_graph
+from sim.problems import corner_graph, directed_graph, random_graph
 from sim.runner.jobs import Job, Settings, mismatches
 from sim.runner.run import run_jobs
 from tb.community.configurations import chiplet_config
-from tb.runner.networks import batch, deep, mixed, readout, rooted
+from tb.runner.networks import attentive, batch, deep, mixed, readout, rooted, wide
 
 #: Weights of 128 rows, so that wide layers are computed in blocks.
 GATHER = GatherChipletConfig(1, 2, PEConfig(4, 64, 32, 128, 16, 4), 32)
@@ -70,10 +70,16 @@ def cases(machine: str) -> Iterator[Case]:
         yield Case(f"rooted, {placement}", rooted(corner_graph("path", 5, 1.0, 7), 7), placement, MEMORIES[1])
         yield Case(f"mixed, {placement}", mixed(corner_graph("two components", 5, 1.0, 4), 4), placement)
     for n, graph in enumerate(("acyclic", "into a star", "out of a star", "one edge without reverse")):
-        directed, make = directed_graph(graph, 5, (1.0, 0.4)[n % 2], n), (rooted, mixed)[n % 2]
-        yield Case(f"directed, {graph}", make(directed, n), placements[n % len(placements)], MEMORIES[n % 2])
+        one_way, make = directed_graph(graph, 5, (1.0, 0.4)[n % 2], n), (rooted, mixed)[n % 2]
+        yield Case(f"directed, {graph}", make(one_way, n), placements[n % len(placements)], MEMORIES[n % 2])
     yield Case("sum of each graph", readout(batch(3, 4, 7), 5, Model.GIN), settings=MEMORIES[1])
     yield Case("deep", deep(corner_graph("path", 3, 1.0, 6), 6, 8))
+    directed = random_graph(7, 30, 90, 5, 1.0)
+    yield Case("directed, mixed", mixed(directed, 7), settings=MEMORIES[1])
+    yield Case("directed, rooted", rooted(directed, 8))
+    yield Case("dense features in blocks", wide(corner_graph("clique", 1, 1.0, 10), 10, 150, 1.0), settings=MEMORIES[1])
+    if machine.startswith("gather"):
+        yield Case("attention", attentive(directed, 11), settings=MEMORIES[1])
 
 
 @pytest.mark.parametrize("machine", MACHINES)
