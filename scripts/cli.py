@@ -328,15 +328,24 @@ def synth(
     fmax: Annotated[bool, typer.Option(help="Place and route too, for the maximum clock frequency.")] = True,
     check: Annotated[bool, typer.Option("--check", help="Compare areas with tb/expected.toml.")] = False,
     update: Annotated[bool, typer.Option("--update", help="Write the areas into tb/expected.toml.")] = False,
+    device: Annotated[str, typer.Option(help="ecp5, or xilinx: UltraScale+, the area only.")] = "ecp5",
+    tree: Annotated[bool, typer.Option("--tree", help="Print areas by hierarchy, each module mapped apart.")] = False,
 ) -> None:
-    """Synthesise for ECP5 and print LUTs, flip-flops, multipliers, block RAMs and Fmax."""
+    """Synthesise for ECP5 and print LUTs, flip-flops, multipliers, block RAMs and Fmax; or the area for UltraScale+."""
+    from scripts.flows import area_tree
     from scripts.flows import synth as flow
+    from scripts.flows.devices import device_of
 
     blocks = [entry for entry in _chosen(block, config, chiplets) if entry.synth]
-    areas = [flow.synth(entry, fmax=fmax) for entry in blocks]
+    target = device_of(device)
+    if tree:
+        for entry in blocks:
+            area_tree.report(area_tree.area_tree(entry, target), target)
+        return
+    areas = [flow.synth(entry, fmax=fmax, device=target) for entry in blocks]
     if update:
         flow.update(areas)
-    _finish(flow.report(areas, check=check))
+    _finish(flow.report(areas, check=check, device=target))
 
 
 @app.command()

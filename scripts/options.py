@@ -58,6 +58,12 @@ def _machine(given: Mapping[str, Any]) -> Iterator[_Rule]:
 
 def _synth(given: Mapping[str, Any]) -> Iterator[_Rule]:
     yield from _machine(given)
+    if given["tree"]:
+        for name in ("fmax", "check", "update"):
+            yield name, "with --tree, which prints areas only", "one of the two"
+    if given["device"] == "xilinx":
+        for name in ("fmax", "check", "update"):
+            yield name, "with --device xilinx, which is for the area only", "--device ecp5"
     if given["update"]:
         yield "check", "with --update, which writes what it compares with", "one of the two"
 

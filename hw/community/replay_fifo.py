@@ -4,6 +4,7 @@ from amaranth.hdl import Cover, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.block_memory import NO_BYPASS, registered_read
 from hw.locator.formats import RecordBeat
 
 __all__ = ["ReplayFifo"]
@@ -57,8 +58,9 @@ class ReplayFifo(wiring.Component):
         """Keep two pointers into a circular memory, and a register behind its read port."""
         m = Module()
         depth = self.depth
-        m.submodules.beats = beats = memory.Memory(shape=RecordBeat, depth=depth, init=[])
-        write, read = beats.write_port(), beats.read_port()
+        # The addresses are equal only while it is empty or full, so no beat is read while it is written.
+        m.submodules.beats = beats = memory.Memory(shape=RecordBeat, depth=depth, init=[], attrs=dict(NO_BYPASS))
+        write, read = beats.write_port(), registered_read(m, beats)
         # One bit wider than an address; their difference is the fill level.
         written, given = Signal(range(2 * depth)), Signal(range(2 * depth))
         full, lost = Signal(), Signal()

@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from contracts.dnp.config import WORD, ProcessorConfig
 from contracts.dnp.isa import GENERAL, PORTS, Control, StopCode
+from hw.block_memory import NO_BYPASS
 from hw.dnp.address import address_bits
 from hw.dnp.arithmetic import Arithmetic
 from hw.dnp.instruction_issue import InstructionIssue
@@ -202,7 +203,7 @@ class Core(wiring.Component):
         reads = {}
         for space, (depth, read_address, read_enable, write_address, write_enable) in online.items():
             m.submodules[space.name.lower()] = rows = memory.Memory(
-                shape=unsigned(WORD), depth=depth, init=[], attrs={"no_rw_check": 1}
+                shape=unsigned(WORD), depth=depth, init=[], attrs=dict(NO_BYPASS)
             )
             read, write = rows.read_port(domain="comb"), rows.write_port()
             word = Signal(WORD, name=f"{space.name.lower()}_read", reset_less=True)

@@ -7,6 +7,7 @@ from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
+from hw.block_memory import NO_BYPASS, RegisteredRead, registered_read
 from hw.memory.axi import AXI4ReadSignature, Burst, beat_size
 from hw.memory.formats import (
     BURST_BEATS,
@@ -96,11 +97,12 @@ class ReadArbiter(wiring.Component):
             shape=beat_address_width(self.address_width, self.data_width),
             depth=self.outstanding << self.id_width,
             init=[],
+            attrs=dict(NO_BYPASS),
         )
         for request, port in zip(self.requests, arbiter.i, strict=True):
             wiring.connect(m, wiring.flipped(request), port)
         self._ask(m, arbiter.o, addresses.write_port())
-        self._answer(m, addresses.read_port())
+        self._answer(m, registered_read(m, addresses))
         return m
 
     def _ask(self, m: Module, requests: stream.Interface, addresses: memory.WritePort) -> None:
@@ -132,7 +134,7 @@ class ReadArbiter(wiring.Component):
                 m.d.sync += self.full[n].eq(0)
         m.d.sync += Cover(requests.valid & ~room, "a client has as many bursts under way as it may")
 
-    def _answer(self, m: Module, addresses: memory.ReadPort) -> None:
+    def _answer(self, m: Module, addresses: RegisteredRead) -> None:
         """Register the beats of R for the clients; report the line of a failed one."""
         axi, heads = self.m_axi, self.heads
         # The address of the burst is read beside the beat's register.

@@ -4,6 +4,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.block_memory import NO_BYPASS, registered_read
 from hw.memory.axi import AXI4WriteSignature, Burst, beat_size
 from hw.memory.formats import WriteRequest, beat_address_width, check_port, line_address_width
 from hw.stream.slice import Slice
@@ -69,8 +70,10 @@ class WritePort(wiring.Component):
         m.submodules.data_channel = w = Slice(
             data.StructLayout({"data": self.data_width, "strobe": self.data_width // 8})
         )
-        m.submodules.lines = lines = memory.Memory(shape=line_shape, depth=self.outstanding, init=[])
-        asked, answered = lines.write_port(), lines.read_port()
+        m.submodules.lines = lines = memory.Memory(
+            shape=line_shape, depth=self.outstanding, init=[], attrs=dict(NO_BYPASS)
+        )
+        asked, answered = lines.write_port(), registered_read(m, lines)
 
         tail, head = Signal(range(2 * self.outstanding)), Signal(range(2 * self.outstanding))  # accepted, answered
         accepted = Signal()

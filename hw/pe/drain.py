@@ -10,6 +10,7 @@ from amaranth.utils import exact_log2
 
 from contracts import ACCUMULATOR_BITS, DIGIT_BITS, VALUE_BITS
 from contracts.weights import GRANULE
+from hw.block_memory import NO_BYPASS
 from hw.pe.formats import PEConfig
 from hw.pe.requantiser import Requantiser
 from hw.reset import partly_reset
@@ -86,7 +87,10 @@ class Drain(wiring.Component):
         config = self.config
         m.submodules.requantiser = requantiser = Requantiser()
         m.submodules.queue = queue = self.queue
-        m.submodules.biases = biases = Memory(shape=signed(32), depth=max(2, config.max_out), init=[])
+        # Written between layers only, hence no bypass.
+        m.submodules.biases = biases = Memory(
+            shape=signed(32), depth=max(2, config.max_out), init=[], attrs=dict(NO_BYPASS)
+        )
         bias_write = biases.write_port()
         bias_read = biases.read_port(domain="comb")
         connect(m, queue.o, flipped(self.o))

@@ -6,6 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from contracts import VALUE_BITS
+from hw.block_memory import NO_BYPASS, registered_read
 from hw.pe.drain import Drain
 from hw.pe.formats import PEConfig, takes_rows
 from hw.pe.lane_issue import LaneIssue, elements_to_combine
@@ -96,19 +97,15 @@ class PE(wiring.Component):
     def _weights(self, m: Module, address: Signal) -> data.View:
         """Keep the weights; return the row at `address`, a cycle later."""
         row = data.ArrayLayout(signed(VALUE_BITS), self.config.lanes)
-        # Never read while it is written: with a separate register and this attribute, synthesis adds no bypass to the
-        # block RAM.
+        # Never read while it is written.
         m.submodules.weights = weights = Memory(
-            shape=row, depth=self.config.weight_rows, init=[], attrs={"no_rw_check": 1}
+            shape=row, depth=self.config.weight_rows, init=[], attrs=dict(NO_BYPASS)
         )
-        weight_write = weights.write_port()
-        weight_read = weights.read_port(domain="comb")
-        weight = Signal(row, reset_less=True)
-        m.d.sync += weight.eq(weight_read.data)
+        weight_write, weight_read = weights.write_port(), registered_read(m, weights, "weight")
         m.d.comb += [
             weight_read.addr.eq(address),
             weight_write.en.eq(self.weight_write.valid),
             weight_write.addr.eq(self.weight_write.payload.address),
             weight_write.data.eq(self.weight_write.payload.data),
         ]
-        return weight
+        return weight_read.data

@@ -2,9 +2,12 @@
 
 from typing import Any, Literal
 
-from amaranth.hdl import Cover, Module, Shape, ShapeLike, Signal
+from amaranth.hdl import Assert, Cover, Module, Mux, Shape, ShapeLike, Signal, Value
 from amaranth.lib import fifo, stream, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
+
+from hw.block_memory import NO_BYPASS, registered_read
 
 #: Deepest queue that "auto" keeps in registers or distributed RAM; an ECP5 slice holds 16 rows.
 SHALLOW = 32
@@ -66,10 +69,20 @@ class Queue(wiring.Component):
         )
 
     def elaborate(self, platform: Any) -> Module:
-        """Wrap the library's queue, which carries bare bits."""
+        """Keep the words in block RAM, or in the library's queue, which carries bare bits."""
         m = Module()
-        # The library's combinational queue would address its only word with a vector of no bits.
-        kind = fifo.SyncFIFOBuffered if self.block or self.depth == 1 else fifo.SyncFIFO
+        if self.block:
+            self._block(m)
+        else:
+            self._distributed(m)
+        m.d.sync += Cover(~self.i.ready, "full")
+        if self.depth > 1:
+            m.d.sync += Cover(self.i.valid & self.i.ready & self.o.valid & self.o.ready, "write and read at once")
+        return m
+
+    def _distributed(self, m: Module) -> None:
+        """Wrap the library's queue; its combinational one would address its only word with a vector of no bits."""
+        kind = fifo.SyncFIFOBuffered if self.depth == 1 else fifo.SyncFIFO
         m.submodules.fifo = words = kind(width=Shape.cast(self.shape).width, depth=self.depth)
         m.d.comb += [
             words.w_data.eq(self.i.payload),
@@ -80,7 +93,52 @@ class Queue(wiring.Component):
             words.r_en.eq(self.o.ready),
             self.level.eq(words.level),
         ]
-        m.d.sync += Cover(~words.w_rdy, "full")
-        if self.depth > 1:
-            m.d.sync += Cover(self.i.valid & self.i.ready & self.o.valid & self.o.ready, "write and read at once")
-        return m
+
+    def _block(self, m: Module) -> None:
+        """Keep all words but the oldest in block RAM, and the oldest in its output."""
+        rows = self.depth - 1
+        m.submodules.rows = memory = Memory(
+            shape=Shape.cast(self.shape).width, depth=rows, init=[], attrs=dict(NO_BYPASS)
+        )
+        write, read = memory.write_port(), registered_read(m, memory)
+        # Words in block RAM, and whether there are none or as many as it holds.
+        kept = Signal(range(rows + 1))
+        some, room = Signal(), Signal(init=1)
+        put, move = Signal(), Signal()
+        m.d.comb += [
+            put.eq(self.i.valid & room),
+            move.eq(some & (~self.o.valid | self.o.ready)),
+            self.i.ready.eq(room),
+            write.en.eq(put),
+            write.data.eq(self.i.payload),
+            read.en.eq(move),
+            self.o.payload.eq(read.data),
+            self.level.eq(kept + self.o.valid),
+        ]
+        m.d.sync += [
+            write.addr.eq(Mux(put, _next(write.addr, rows), write.addr)),
+            read.addr.eq(Mux(move, _next(read.addr, rows), read.addr)),
+        ]
+        with m.If(put & ~move):
+            m.d.sync += [kept.eq(kept + 1), some.eq(1), room.eq(kept != rows - 1)]
+        with m.Elif(move & ~put):
+            m.d.sync += [kept.eq(kept - 1), some.eq(kept != 1), room.eq(1)]
+        with m.If(move):
+            m.d.sync += self.o.valid.eq(1)
+        with m.Elif(self.o.ready):
+            m.d.sync += self.o.valid.eq(0)
+        # The addresses are equal only while the memory is empty or full, so no word is read while it is written.
+        ahead = Mux(write.addr < read.addr, write.addr + rows - read.addr, write.addr - read.addr)
+        m.d.sync += [
+            Assert(~(put & move & (write.addr == read.addr)), "a word is read while it is written"),
+            Assert((write.addr < rows) & (read.addr < rows), "an address is in the memory"),
+            Assert(
+                Mux(ahead == 0, (kept == 0) | (kept == rows), kept == ahead), "all words between the addresses are kept"
+            ),
+            Assert((some == (kept != 0)) & (room == (kept != rows)), "the flags agree with the number of words"),
+        ]
+
+
+def _next(address: Signal, rows: int) -> Value:
+    """Return the address behind `address` in a memory of `rows` words."""
+    return Mux(address == rows - 1, 0, address + 1)[: len(address)]

@@ -22,7 +22,7 @@ from scripts.flows.request import Request
 from scripts.flows.session import plan_session
 from scripts.flows.simulations import PLACEMENTS, images_of, place
 
-__all__ = ["check", "head_wanted", "used"]
+__all__ = ["check", "head_wanted", "shape_of", "used"]
 
 
 def check(request: Request, graph: Graph, network: FloatModel | None, sizes: MachineConfig) -> None:
@@ -43,7 +43,7 @@ def check(request: Request, graph: Graph, network: FloatModel | None, sizes: Mac
         Naming the key of the configuration file that bounds it, and a named configuration that would do, if there is
         one.
     """
-    shape = network or _untrained(request, graph)
+    shape = network or shape_of(request, graph)
     if graph.graph_of is not None:
         _check_batch(request, graph, shape)
     try:
@@ -96,7 +96,7 @@ def head_wanted(request: Request, graph: Graph, network: FloatModel, sizes: Mach
     return head_of(network.weights[-1].shape[0], graph.classes, neural.core, request.seed)
 
 
-def _untrained(request: Request, graph: Graph) -> FloatModel:
+def shape_of(request: Request, graph: Graph) -> FloatModel:
     """Return a network of the shape that training will give it."""
     how = request.training
     learnable(graph)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from golden.datasets import load
@@ -13,14 +14,19 @@ from golden.model.float_model import FloatModel
 from golden.model.hints import hints, hints_of_weights
 from golden.model.network import Problem
 from golden.model.quantise import quantise
+from golden.model.topology import topologies_of
 from golden.model.training import train
 from golden.model.weights import model_of
 from hw.config import MachineConfig
-from scripts.flows.checks import check, head_wanted, used
+from scripts.config import load_machine
+from scripts.flows.checks import check, head_wanted, shape_of, used
 from scripts.flows.request import Request
 from scripts.flows.simulations import Placed, place
 
 __all__ = ["Examined", "Prepared", "examine", "prepare"]
+
+#: Configuration for networks that community PEs do not compute.
+_GATHERING = "default"
 
 
 class Prepared(NamedTuple):
@@ -51,6 +57,8 @@ class Examined(NamedTuple):
 
     Attributes
     ----------
+    request, sizes
+        What is carried out, and the machine: another one if the chosen one has no PEs for the network.
     graph
         The data set.
     network
@@ -59,6 +67,8 @@ class Examined(NamedTuple):
         A line for each thing that can be run and is probably not what was meant, or that a state dict does not hold.
     """
 
+    request: Request
+    sizes: MachineConfig
     graph: Graph
     network: FloatModel | None
     hints: list[str]
@@ -85,8 +95,22 @@ def examine(request: Request, sizes: MachineConfig) -> Examined:
     if request.model_file:
         given, notes = read_network(str(request.model_file), asked, graph)
         said += notes + hints_of_weights(given, graph)
+    if sizes.community and (reason := _shares_nothing(given or shape_of(request, graph), graph)):
+        # Every edge has a factor of its own, so there are no sums to share.
+        said.append(f"{reason}: computed by gather PEs, configuration {_GATHERING} in place of {request.config}")
+        request = replace(request, config=_GATHERING)
+        sizes = load_machine(_GATHERING, sizes.chiplets)
     check(request, graph, given, sizes)
-    return Examined(graph, given, said)
+    return Examined(request, sizes, graph, given, said)
+
+
+def _shares_nothing(network: FloatModel, graph: Graph) -> str | None:
+    """Return why community PEs do not compute a network, or None."""
+    for number, layer in enumerate(network.layers):
+        if layer.attention:
+            return f"layer {number} computes attention"
+    weighted = any(topology.weighted for topology in topologies_of(network.layers, graph))
+    return f"edges of {graph.name} have weights" if weighted else None
 
 
 def _about_weights(request: Request, graph: Graph, sizes: MachineConfig) -> list[str]:
@@ -96,15 +120,13 @@ def _about_weights(request: Request, graph: Graph, sizes: MachineConfig) -> list
     return [f"edges of {graph.name}: have weights, so rows of neighbours travel and no sums of hubs"]
 
 
-def prepare(
-    request: Request, sizes: MachineConfig, examined: Examined, stage: Callable[[str], None] = lambda name: None
-) -> Prepared:
+def prepare(examined: Examined, stage: Callable[[str], None] = lambda name: None) -> Prepared:
     """Train a network if none is given, quantise it and share it out.
 
     Parameters
     ----------
-    request, sizes, examined
-        What was asked for, the machine, and the input.
+    examined
+        What is carried out, the machine, and the input.
     stage
         Called with the name of each step as it begins.
 
@@ -113,8 +135,8 @@ def prepare(
     InputError
         If the network cannot be quantised.
     """
+    request, sizes, graph, network = examined.request, examined.sizes, examined.graph, examined.network
     neural = sizes.neural
-    graph, network = examined.graph, examined.network
     if network is None:
         stage("training")
         network = train(graph, request.network, request.training)

@@ -38,7 +38,7 @@ def program(request: Request) -> None:
 def listing(request: Request) -> Iterator[tuple[int, int, int, int, str, str]]:
     """Yield chiplet, number, line, layer, opcode and operands of every command."""
     sizes = load_machine(request.config, request.chiplets)
-    ready = prepare(request, sizes, examine(request, sizes))
+    ready = prepare(examine(request, sizes))
     for chiplet, image in enumerate(images_of(ready.sizes, ready.placed)):
         for number, command in enumerate(image.commands):
             line = image.header["command_list"] + number

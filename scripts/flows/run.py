@@ -60,6 +60,7 @@ def run(request: Request) -> Result:
         require_simulator()
     # What is refused ends in one line, before anything else is said.
     examined = examine(request, sizes)
+    request, sizes = examined.request, examined.sizes
     plan = Steps(steps_of(request), kind_of(request, sizes))
     introduce(request, sizes, plan)
     for hint in examined.hints:
@@ -83,7 +84,7 @@ def run(request: Request) -> Result:
 
 def _carry_out(request: Request, sizes: MachineConfig, examined: Examined, folder: Path, steps: Steps) -> Result:
     """Go through all steps, with `folder` for what is needed on the way, and write the results."""
-    sizes, graph, network, problem, head, placed = prepare(request, sizes, examined, steps.step)
+    sizes, graph, network, problem, head, placed = prepare(examined, steps.step)
     batches = None
     if request.sampling:
         batches = plan_batches(request.sampling, placed, sizes, request.config, request.seed)

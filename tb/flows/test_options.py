@@ -47,6 +47,11 @@ def refusal(arguments: list[str]) -> str:
         ("generate all --chiplets 2", "--chiplets: does nothing for all"),
         ("synth stream.queue --chiplets 2", "--chiplets: does nothing for stream.queue"),
         ("synth stream.queue --check --update", "--check: does nothing with --update"),
+        ("synth stream.queue --tree --check", "--check: does nothing with --tree, which prints areas only"),
+        (
+            "synth stream.queue --device xilinx --fmax",
+            "--fmax: does nothing with --device xilinx, which is for the area",
+        ),
         ("contracts --print --check", "--check: does nothing with --print"),
         ("contracts --print -o x.md", "--out: does nothing with --print"),
         ("asm p.asm --json --out p.json", "--json: does nothing with --out"),

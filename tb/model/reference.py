@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contracts import Activation
-from contracts.scale import Scales
+from contracts.scale import Scales, scales_of
 from golden.model.layer import QuantisedLayer
 
 __all__ = ["CORNERS", "layer_by_hand", "random_layer", "rounded"]
@@ -41,16 +41,28 @@ def layer_by_hand(
     for u, v in pairs:
         around[u].add(v)
         around[v].add(u)
-    combined = []
-    for v in range(nodes):
-        sums = [sum(int(features[v, i]) * int(layer.weights[i, j]) for i in range(layer.f_in)) for j in range(f_out)]
-        scale = source.fraction(v) * Fraction(1 << 15, 1 << layer.shift_source)
-        combined.append([rounded(total * scale) for total in sums])
+
+    def rows(weights: npt.NDArray[np.int16], scales: Scales, shift: int) -> list[list[int]]:
+        found = []
+        for v in range(nodes):
+            sums = [sum(int(features[v, i]) * int(weights[i, j]) for i in range(layer.f_in)) for j in range(f_out)]
+            scale = scales.fraction(v) * Fraction(1 << 15, 1 << shift)
+            found.append([rounded(total * scale) for total in sums])
+        return found
+
+    combined = rows(layer.weights, source, layer.shift_source)
+    selves, times = combined, [1] * nodes
+    if layer.root:
+        exponents = [int(exponent) for exponent in destination.exponent]
+        # What is left of s_dst without its power of two, to the nearest 16 bits of its inverse.
+        inverse = [Fraction(1 << 15, int(mantissa)) for mantissa in destination.mantissa]
+        selves = rows(layer.root.weights, scales_of([float(each) for each in inverse]), layer.root.shift)
+        times = [1 << exponent for exponent in exponents]
     results = []
     for v in range(nodes):
         row = []
         for j in range(f_out):
-            total = layer.self_weight * combined[v][j]
+            total = layer.self_weight * times[v] * selves[v][j]
             total += sum(layer.neighbour_weight * combined[u][j] for u in around[v] if u != v)
             bias = 0 if layer.activation == Activation.DNP else int(layer.biases[j])
             exact = total * destination.fraction(v) * (1 << 15) + bias

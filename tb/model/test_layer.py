@@ -11,9 +11,18 @@ from contracts.errors import InputError
 from contracts.scale import scales_of
 from golden.dnp.layer_end import LayerEnd
 from golden.graph import Graph
-from golden.model.layer import QuantisedLayer, aggregate, aggregation_sums, check_degrees, combination_sums, combine
+from golden.model.layer import (
+    QuantisedLayer,
+    RootWeights,
+    aggregate,
+    aggregation_sums,
+    check_degrees,
+    combination_sums,
+    combine,
+)
 from golden.model.network import Fractions, Problem, QuantisedModel, infer, predictions, problem_of
 from golden.model.scale import scales_of_model
+from golden.model.topology import Topology
 from tb.model.reference import CORNERS, layer_by_hand, random_layer
 
 EXTREMES = np.array([-32768, 32767], dtype=np.int16)
@@ -69,6 +78,49 @@ def test_a_layer_is_the_formula_on_any_graph(data: st.DataObject) -> None:
     combined, results = layer_by_hand(pairs, features, layer, topology.source, topology.destination)
     assert result.combined.tolist() == combined
     assert result.results.tolist() == results
+
+
+@pytest.mark.parametrize("activation", list(Activation))
+@pytest.mark.parametrize("model", [Model.SAGE, Model.GIN])
+@pytest.mark.parametrize("corner", CORNERS)
+def test_a_rooted_layer_is_the_formula(corner: str, model: Model, activation: Activation) -> None:
+    nodes, pairs = CORNERS[corner]
+    graph, rng = undirected(nodes, pairs), np.random.default_rng(12)
+    features = rng.integers(-32768, 32768, (nodes, 5)).astype(np.int16)
+    layer = random_layer(rng, 5, 3, activation)
+    own = rng.integers(-32768, 32768, (5, 3)).astype(np.int16)
+    layer = replace(layer, root=RootWeights(own, layer.shift_source))
+    topology = Topology(graph, *scales_of_model(model, graph.degrees, -1))
+    problem = Problem(graph, features, (topology,), QuantisedModel(model, (layer,), 15, (Fractions(15, 15, 15),)))
+    (result,) = infer(problem)
+    combined, results = layer_by_hand(pairs, features, layer, topology.source, topology.destination)
+    assert result.combined.tolist() == combined
+    assert result.results.tolist() == results
+
+
+@pytest.mark.parametrize(("degree", "fits"), [(1 << 14, True), ((1 << 14) + 1, False)])
+def test_a_mean_beside_a_root_weight_has_so_many_neighbours(degree: int, fits: bool) -> None:
+    graph = undirected(degree + 1, [(0, n) for n in range(1, degree + 1)])
+    layer = random_layer(np.random.default_rng(1), 2, 1)
+    layer = replace(layer, root=RootWeights(layer.weights, 30))
+    features, model = (
+        np.ones((graph.nodes, 2), np.int16),
+        QuantisedModel(Model.SAGE, (layer,), 0, (Fractions(0, 0, 0),)),
+    )
+    for kind, allowed in ((Model.SAGE, fits), (Model.GIN, True)):
+        topology = Topology(graph, *scales_of_model(kind, graph.degrees, -1))
+        if allowed:
+            infer(Problem(graph, features, (topology,), model))
+            continue
+        with pytest.raises(InputError, match="node 0: has 16385 neighbours, and the mean of them stands beside a root"):
+            Problem(graph, features, (topology,), model)
+
+
+def test_root_weights_are_those_of_the_layer() -> None:
+    layer = random_layer(np.random.default_rng(1), 4, 3)
+    for weights, shift, where in ((layer.weights[:3], 0, "root weights"), (layer.weights, 64, "root shift")):
+        with pytest.raises(InputError, match=where):
+            replace(layer, root=RootWeights(weights, shift))
 
 
 def test_sparse_and_dense_features_give_the_same_rows() -> None:

@@ -13,7 +13,7 @@ from contracts.dnp.config import ProcessorConfig
 from contracts.errors import InputError
 from golden.datasets import load
 from golden.model.calibration import Calibration, fraction_of
-from golden.model.float_model import FloatModel
+from golden.model.float_model import FloatLayer, FloatModel
 from golden.model.loss import losses
 from golden.model.network import infer
 from golden.model.quantise import Agreement, compare, quantise
@@ -28,6 +28,34 @@ FOLDER = os.environ.get("ATOLL_PLANETOID")
 def test_a_fraction_is_the_largest_that_fits(peak: float, limit: int) -> None:
     fraction = fraction_of(peak, limit)
     assert np.rint(np.ldexp(peak, fraction)) <= limit < np.rint(np.ldexp(peak, fraction + 1))
+
+
+@pytest.mark.parametrize("model", [Model.SAGE, Model.GIN])
+def test_rooted_layers_are_those_in_floating_point(model: Model) -> None:
+    """The float layer is a product of matrices, and the integers come near, whatever the degree."""
+    graph, random = load("synthetic:star,nodes=60,features=7,density=1"), np.random.default_rng(3)
+    weight, root = random.normal(size=(2, 7, 4))
+    floating = FloatModel((FloatLayer(weight, random.normal(size=4), model, -1.0, root=root),))
+    ((_, real),) = floating.forward(graph)
+    degrees = np.maximum(graph.degrees, 1)[:, None] if model == Model.SAGE else 1
+    rows = graph.features.astype(np.float64)
+    assert np.allclose(real, graph.adjacency @ rows @ weight / degrees + rows @ root + floating.layers[0].bias)
+    problem = quantise(floating, graph)
+    (found,), peak = infer(problem), np.abs(real).max()
+    results = np.ldexp(found.results.astype(float), -problem.model.fractions[0].results)
+    assert np.abs(results - real).max() < peak / (1 << 9)
+
+
+def test_a_root_weight_stands_beside_neighbours_alone() -> None:
+    weight, bias = np.ones((2, 3)), np.zeros(3)
+    for root, eps, what in (
+        (np.ones((3, 3)), -1.0, "root: is"),
+        (np.ones((2, 3)), 0.0, "another weight of the vertex"),
+    ):
+        with pytest.raises(InputError, match=what):
+            FloatLayer(weight, bias, Model.SAGE, eps, root=root)
+    with pytest.raises(InputError, match="not finite"):
+        FloatLayer(weight, bias, Model.SAGE, -1.0, root=np.full((2, 3), np.inf))
 
 
 @pytest.mark.parametrize("headroom", [0, 1, 3])

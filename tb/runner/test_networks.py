@@ -75,7 +75,6 @@ def cases(machine: str) -> Iterator[Case]:
     yield Case("sum of each graph", readout(batch(3, 4, 7), 5, Model.GIN), settings=MEMORIES[1])
     yield Case("deep", deep(corner_graph("path", 3, 1.0, 6), 6, 8))
     directed = random_graph(7, 30, 90, 5, 1.0)
-    yield Case("directed, mixed", mixed(directed, 7), settings=MEMORIES[1])
     yield Case("directed, rooted", rooted(directed, 8))
     yield Case("dense features in blocks", wide(corner_graph("clique", 1, 1.0, 10), 10, 150, 1.0), settings=MEMORIES[1])
     if machine.startswith("gather"):

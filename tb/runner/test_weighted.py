@@ -46,6 +46,12 @@ def gcn(graph: Graph, seed: int, *widths: int) -> Problem:
     return quantise(random_network(seed, graph.feature_count, layers), graph)
 
 
+def sums(graph: Graph, seed: int) -> Problem:
+    """Return weighted sums of the neighbours, alone and beside a root weight, as those of GraphConv."""
+    forms = [Form(9, Model.GIN, -1.0), Form(6, Model.GIN, root=True)]
+    return quantise(random_network(seed, graph.feature_count, forms), graph)
+
+
 def extreme(seed: int) -> Problem:
     """Return a layer whose weights are the largest, the smallest and 0, and shifts that keep the results in range."""
     graph = random_graph(seed, 50, 300, 8, 1.0)
@@ -80,9 +86,11 @@ def cases(*, ring: bool) -> Iterator[Case]:
         graph = corner_graph(name, 5, (1.0, 0.4)[n % 2], n)
         yield Case(name, gcn(weighted(graph, n, signed=n % 2 == 1), n, 9, 4), settings=MEMORIES[n % 2])
     for n, placement in enumerate(("tiles", "communities") if ring else ("tiles",)):
-        graph = weighted(random_graph(n, 60, 400, 12, 0.3), n, signed=bool(n))
+        graph = weighted(random_graph(n, 150, 600, 12, 0.3), n, signed=bool(n))
         # Wider than the weights that the machine holds at once.
         yield Case(f"random, {placement}", gcn(graph, n, 16, 40, 5), placement, MEMORIES[1])
+    graph = weighted(corner_graph("star", 5, 1.0, 3), 5, signed=True)
+    yield Case("sums", sums(graph, 3), "communities" if ring else "tiles", MEMORIES[1])
     yield Case("extreme weights", extreme(7), settings=MEMORIES[1])
     yield Case("batch", gcn(weighted(batch(1, 9, 4), 3), 3, 6, 5))
 
