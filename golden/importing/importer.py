@@ -15,6 +15,7 @@ from golden.importing.layers import (
     GATConv,
     GCNConv,
     GINConv,
+    GraphConv,
     Layer,
     Norm,
     Options,
@@ -152,6 +153,7 @@ def read_network(path: str, model: Model | None, graph: Graph) -> UserNetwork:
         network = imported.converted().network
         if model is not None and network.model != model:
             raise InputError(path, f"is {network.model.name.lower()}", f"{model.name.lower()}, as asked for")
+        _check_edges(imported, graph)
         notes.append(f"{path}: taken for granted: {imported.assumptions()}")
     else:
         network = read_weights(path, model, graph)
@@ -163,6 +165,17 @@ def read_network(path: str, model: Model | None, graph: Graph) -> UserNetwork:
 
 #: What a user calls a part that has another name here.
 _SHOWN: Mapping[type, str] = {Norm: "BatchNorm", Pool: "pooling (--pool)"}
+
+
+def _check_edges(imported: Imported, graph: Graph) -> None:
+    """Refuse weights of edges for a sum of PyTorch Geometric that takes none: here every sum would."""
+    for layer in imported.layers:
+        plain = isinstance(layer.operation, SAGEConv | GINConv) and not isinstance(layer.operation, GraphConv)
+        if plain and graph.edge_weight is not None:
+            what = f"is a {type(layer.operation).__name__}, which takes no weights of edges, as {graph.name} has"
+            raise InputError(f"{imported.path}, {layer.name}", what, "GCNConv or GraphConv, or --no-edge-weights")
+
+
 #: Options that do something only beside a layer of some kind.
 _NEEDS: Mapping[str, tuple[str, tuple[type, ...]]] = {
     "aggregation": ("--aggr", (SAGEConv,)),

@@ -275,11 +275,6 @@ class FloatModel:
             layers.append((combined, rows))
         return layers
 
-    @property
-    def reads_out(self) -> bool:
-        """Whether results are of small graphs, not of nodes."""
-        return any(layer.reach == Reach.MEMBERS for layer in self.layers)
-
     def predictions(self, graph: Graph) -> npt.NDArray[np.int64]:
         """int64 [nodes], class of every node."""
         return np.argmax(self.forward(graph)[-1][1], axis=1).astype(np.int64)

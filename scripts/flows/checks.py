@@ -45,7 +45,7 @@ def check(request: Request, graph: Graph, network: FloatModel | None, sizes: Mac
     """
     shape = network or shape_of(request, graph)
     if graph.graph_of is not None:
-        _check_batch(request, graph, shape)
+        _check_batch(request)
     try:
         _try(request, graph, shape, sizes)
     except InputError as error:
@@ -55,11 +55,8 @@ def check(request: Request, graph: Graph, network: FloatModel | None, sizes: Mac
         raise InputError(error.where, error.what, f"{error.expected}, or --config {other}") from None
 
 
-def _check_batch(request: Request, graph: Graph, network: FloatModel) -> None:
+def _check_batch(request: Request) -> None:
     """Refuse what does not go with a batch of small graphs."""
-    if not network.reads_out:
-        what = f"gives results of nodes, but classes of {graph.name} are of its small graphs"
-        raise InputError("network", what, "a network that ends with a readout, or the same data without batch")
     for option, asked in (("--head", request.head is not None), ("--batch", request.sampling is not None)):
         if asked:
             raise InputError(option, "classifies nodes, but the data set is a batch of small graphs", "one graph")

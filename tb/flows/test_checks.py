@@ -97,11 +97,6 @@ def files(folder: Path) -> None:
         ("karate --batch 200", "expands 2200 positions; expected at most 1024 ([attributes] frontier)"),
         ("karate --batch 4 --model gcn", "model: is gcn; expected sage for mini-batches"),
         (
-            "npz:{0}/weighted.npz --config community",
-            "graph weighted, edges: have weights, which community PEs do not take; expected --no-edge-weights to let "
-            "every edge count once, or --config default",
-        ),
-        (
             "npz:{0}/weighted.npz --model sage",
             "graph weighted, edges: have weights, which SAGE does not take; expected GCN, or --no-edge-weights to let "
             "every edge count once",

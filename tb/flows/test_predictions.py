@@ -82,7 +82,7 @@ def test_what_classifies_nodes_does_not_go_with_a_batch(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--batch: classifies nodes"):
         run(replace(batch, sampling=Sampling(2, (3, 3))))
     write_weights(tmp_path / "w.npz", FloatModel.uniform(Model.GCN, [np.ones((8, 2))], [np.zeros(2)], [0.0]))
-    with pytest.raises(InputError, match=r"network: gives results of nodes, but classes of .* are of its small graphs"):
+    with pytest.raises(InputError, match=r"w.npz: gives a result for each node, and .* is a batch"):
         run(replace(batch, model_file=tmp_path / "w.npz"))
 
 
@@ -94,6 +94,17 @@ def own_graph(folder: Path, **arrays: Any) -> str:
     return f"npz:{folder / 'own.npz'}"
 
 
+def test_a_graph_with_edge_weights_is_trained_and_run_with_them(tmp_path: Path) -> None:
+    weights = np.random.default_rng(1).uniform(0.1, 2, load("karate").edge_count)
+    request = Request(own_graph(tmp_path, y=load("karate").labels, edge_weight=weights), rtl=False, out=tmp_path)
+    run(request)
+    check_beside_float(tmp_path, request)
+    weighted = predicted(tmp_path)["results"]
+    plain = replace(request, dataset=own_graph(tmp_path, y=load("karate").labels))
+    run(plain)
+    assert np.abs(weighted - predicted(tmp_path)["results"]).max() > 0.05
+
+
 def test_a_graph_without_classes_runs_with_weights_of_its_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -102,7 +113,7 @@ def test_a_graph_without_classes_runs_with_weights_of_its_own(
     write_weights(tmp_path / "w.npz", train(load("karate"), request.network))
     own = Request(own_graph(tmp_path), model_file=tmp_path / "w.npz", rtl=False, out=tmp_path / "own")
     result = run(own)
-    assert result["accuracy"] == {"float": None, "machine": None, "agreement": 1.0}
+    assert result["accuracy"] == {"float": None, "machine": None, "agreement": 1.0, "losses": None}
     assert result["dataset"]["classes"] == 0
     assert json.loads((tmp_path / "own/result.json").read_text())["accuracy"]["machine"] is None
     assert "no test node of known class, 100.00% of predictions agree" in capsys.readouterr().out

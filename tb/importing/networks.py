@@ -230,6 +230,12 @@ NETWORKS: Mapping[str, Network] = {
         {},
         "gin gin",
     ),
+    "gcn-weighted": Network(
+        "karate-weighted", lambda f, c: _chain(conv1=pyg.GCNConv(f, 8), conv2=pyg.GCNConv(8, c)), {}, "gcn gcn"
+    ),
+    "graph-conv-weighted": Network(
+        "karate-weighted", lambda f, c: _chain(conv1=pyg.GraphConv(f, 8), conv2=pyg.GraphConv(8, c)), {}, "gin gin"
+    ),
     "gcn-mean-molecules": Network(
         "synthetic:molecules,graphs=100",
         lambda f, c: _chain(

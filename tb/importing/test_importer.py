@@ -19,7 +19,8 @@ from golden.model.float_model import Reach
 from golden.model.weights import kind_of, read_weights, write_weights
 from scripts.cli import main
 from scripts.flows.importing import import_network
-from tb.importing.state_dicts import batch_norm, gat, gcn, gin, linear, sage, saved
+from tb.importing.graphs import graph_of
+from tb.importing.state_dicts import batch_norm, gat, gcn, gin, graph_conv, linear, sage, saved
 
 KARATE = load("karate")
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -205,6 +206,17 @@ def test_a_pooling_that_cannot_be_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=message):
         read(tmp_path, arrays, pool="sum", **options)
+
+
+def test_weights_of_edges_are_refused_where_pytorch_geometric_takes_none(tmp_path: Path) -> None:
+    weighted = graph_of("karate-weighted")
+    path = saved(tmp_path, gcn("conv1", 34, 4) | graph_conv("conv2", 4, 2))
+    assert read_network(path, None, weighted).network.f_in == 34
+    for arrays, kind in ((linear("s.lin_l", 34, 2), "SAGEConv"), (gin("s", 34, 2), "GINConv")):
+        path = saved(tmp_path, arrays)
+        assert read_network(path, None, KARATE).network.f_in == 34
+        with pytest.raises(InputError, match=f"s: is a {kind}, which takes no weights .* or --no-edge-weights"):
+            read_network(path, None, weighted)
 
 
 def test_a_batch_of_graphs_needs_a_network_that_reads_them_out(tmp_path: Path) -> None:

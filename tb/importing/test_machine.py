@@ -27,7 +27,12 @@ KINDS = {
     "gin-sum-molecules": "synthetic:molecules,graphs=4",
 }
 #: Those that communities do not take.
-GATHERED = {"gat-one-karate": "karate", "gat-eight-karate": "karate"}
+GATHERED = {
+    "gat-one-karate": "karate",
+    "gat-eight-karate": "karate",
+    "gcn-weighted": "karate-weighted",
+    "graph-conv-weighted": "karate-weighted",
+}
 
 
 @pytest.mark.parametrize("machine", MACHINES)

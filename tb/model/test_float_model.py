@@ -87,6 +87,15 @@ def test_a_step_on_small_graphs_follows_the_slope(model: Model, layers: int) -> 
     check_slope(_Run(MOLECULES, model, Training(layers=layers, hidden=4, dropout=0, decay=0)), MOLECULES)
 
 
+def test_a_step_with_edge_weights_follows_the_slope() -> None:
+    """Weights of edges are summed with in training, negative ones too."""
+    weights = np.random.default_rng(3).normal(1, 1, KARATE.edge_count).astype(np.float32)
+    weighted, how = replace(KARATE, edge_weight=weights), Training(hidden=4, dropout=0, decay=0)
+    check_slope(_Run(weighted, Model.GCN, how), weighted)
+    plain, other = (train(graph, Model.GCN, replace(how, epochs=5)) for graph in (KARATE, weighted))
+    assert not np.allclose(plain.weights[0], other.weights[0])
+
+
 @pytest.mark.parametrize("layers", [1, 3])
 def test_a_network_for_small_graphs_ends_with_a_readout(layers: int) -> None:
     floating = train(MOLECULES, Model.GCN, Training(layers=layers, hidden=5, epochs=1))

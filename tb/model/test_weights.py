@@ -92,6 +92,16 @@ def test_layers_may_say_what_the_whole_file_does_not(tmp_path: Path) -> None:
     assert [layer.activation for layer in layers] == [None, "relu", "tanh"]
 
 
+def test_the_activation_of_a_file_stands_between_layers_only(tmp_path: Path) -> None:
+    arrays = {
+        "model": np.array("gcn"),
+        "activation": np.array("tanh"),
+        "layer0__weight": WEIGHT,
+        "layer1__weight": WEIGHT.T,
+    }
+    assert [layer.activation for layer in read_weights(saved(tmp_path, **arrays)).layers] == ["tanh", None]
+
+
 def test_the_model_asked_for_must_be_that_of_the_file(tmp_path: Path) -> None:
     path = saved(tmp_path, model=np.array("gcn"), layer0__weight=WEIGHT)
     with pytest.raises(InputError, match="model: is gcn; expected sage, as asked for"):
