@@ -70,8 +70,8 @@ def cases(machine: str) -> Iterator[Case]:
         yield Case(f"rooted, {placement}", rooted(corner_graph("path", 5, 1.0, 7), 7), placement, MEMORIES[1])
         yield Case(f"mixed, {placement}", mixed(corner_graph("two components", 5, 1.0, 4), 4), placement)
     for n, graph in enumerate(("acyclic", "into a star", "out of a star", "one edge without reverse")):
-        directed, make = directed_graph(graph, 5, (1.0, 0.4)[n % 2], n), (rooted, mixed)[n % 2]
-        yield Case(f"directed, {graph}", make(directed, n), placements[n % len(placements)], MEMORIES[n % 2])
+        one_way, make = directed_graph(graph, 5, (1.0, 0.4)[n % 2], n), (rooted, mixed)[n % 2]
+        yield Case(f"directed, {graph}", make(one_way, n), placements[n % len(placements)], MEMORIES[n % 2])
     yield Case("sum of each graph", readout(batch(3, 4, 7), 5, Model.GIN), settings=MEMORIES[1])
     yield Case("deep", deep(corner_graph("path", 3, 1.0, 6), 6, 8))
     directed = random_graph(7, 30, 90, 5, 1.0)
