@@ -402,7 +402,7 @@ def bench(
 ) -> None:
     """Run a benchmark.
 
-    One of ring, islands, community, machine, portfolio, stream, latency, cache-2050, cache-rates, dnp-rates,
+    One of ring, islands, community, machine, portfolio, networks, stream, latency, cache-2050, cache-rates, dnp-rates,
     dnp-scaling, dnp-learning, dnp-gates. A table goes to the screen, JSON and a plot to disk.
     """
     from scripts.bench import catalogue
