@@ -31,7 +31,8 @@ from tb.harness.marks import full
 
 KEYS = {
     "schema", "dataset", "model", "config", "bit_exact", "differences", "cycles", "cycles_by_phase", "macs",
-    "external_bytes", "ring", "communities", "aggregation", "attribute_cache", "batch", "head", "accuracy",
+    "external_bytes", "ring", "communities", "aggregation", "attribute_cache", "batch", "head", "session",
+    "accuracy",
     "simulation", "tools", "seed", "commit",
 }  # fmt: skip
 
