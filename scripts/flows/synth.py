@@ -216,7 +216,7 @@ def flat_model(component: Any, module: str) -> str:
 def routed(block: Block) -> Area | None:
     """Return what placing and routing this very design gave, if that was done here before."""
     component = block.make()
-    known = folder_of(block.module, flat_model(component, block.module)) / _ROUTED
+    known = folder_of(block.module, flat_model(component, block.module), ECP5.flat) / _ROUTED
     return Area(**json.loads(known.read_text())) if known.exists() else None
 
 

@@ -131,7 +131,8 @@ def wild(image: Image) -> Iterator[tuple[str, Image, set[Error]]]:
         opcode = Opcode(image.data[at])
         operands = COMMANDS[opcode].from_bytes(image.data[at : at + LINE_BYTES])
         for field in COMMANDS[opcode].fields:
-            unused = field.name == "feature_offsets" and not operands["sparse"]
+            flag = {"feature_offsets": "sparse", "own": "rooted"}.get(field.name)
+            unused = flag is not None and not operands[flag]
             if field.doc.endswith("from the start of the image") and not unused:
                 writes = (opcode, field.name) in ((Opcode.COMBINE, "combined"), (Opcode.AGGREGATE, "results"))
                 code = Error.MEMORY_WRITE if writes else Error.MEMORY_READ

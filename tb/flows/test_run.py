@@ -115,7 +115,7 @@ def test_one_run_has_everything(tmp_path: Path) -> None:
     # Two blocks, and the one of the second layer.
     graph = load("karate")
     assert result["aggregation"]["baseline"] == 3 * (graph.nodes + graph.edge_count)
-    assert all(value is not None for key, value in result.items() if key not in ("commit", "differences"))
+    assert all(value is not None for key, value in result.items() if key not in ("commit", "differences", "session"))
     assert result["differences"] == []
     assert result["cycles_by_phase"]["layer0.neural"] > 0
     assert result["ring"]["words_by_link"] == result["ring"]["minimum"]

@@ -52,6 +52,7 @@ class RamMemory:
 async def reads_and_writes(dut: Any, pace: float) -> None:
     component = design()
     memory: Any = RamMemory(dut, component.beat_bytes)
+    dut.paired.value = 0
     bench = await start(dut, component, idle=pace, stall=pace)
     image = bench.random.randbytes(SIZE)
     memory.ram.write(0, image)
