@@ -19,11 +19,11 @@ from golden.ring.image import build_images
 from golden.ring.placement import Placement
 from scripts.flows.session import plan_session, stream
 from sim.problems import corner_graph
-from sim.runner.jobs import Settings, mismatches
+from sim.runner.jobs import mismatches
 from sim.runner.run import run_jobs
 from sim.runner.sessions import SessionJob
+from tb.runner.machines import MACHINES, MEMORIES
 from tb.runner.networks import batch, mixed, readout
-from tb.runner.test_networks import MACHINES
 
 SMALL = readout(batch(1, 9, 4), 2, Model.SAGE)
 SINGLE = mixed(corner_graph("two components", 5, 1.0, 4), 4)
@@ -133,10 +133,9 @@ def placements(machine: str) -> Sequence[str]:
 @pytest.mark.parametrize("machine", MACHINES)
 def test_sessions_are_exact(machine: str, tmp_path: Path, subtests: pytest.Subtests) -> None:
     sizes = MACHINES[machine]
-    behaviour = (Settings(latency=3), Settings(latency=20, stall=0.3, out_of_order=True, seed=3))
     plans = {
         f"{name}, {how}": (plan_session(problem, 4, sizes, how), settings)
-        for (name, problem), settings in zip((("batch", SMALL), ("single", SINGLE)), behaviour, strict=True)
+        for (name, problem), settings in zip((("batch", SMALL), ("single", SINGLE)), MEMORIES, strict=True)
         for how in placements(machine)
     }
     jobs = [SessionJob(made.sessions, settings) for made, settings in plans.values()]

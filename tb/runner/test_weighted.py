@@ -1,7 +1,7 @@
 """Whole inferences on graphs with a weight per edge (R18): alone and on a ring, with stalls and errors."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +22,8 @@ from sim.problems import CORNERS, corner_graph, random_graph
 from sim.runner.jobs import Job, Settings, mismatches
 from sim.runner.run import run_jobs
 from tb.chiplet.test_chiplet import with_command, with_word
+from tb.runner.machines import MACHINES, MEMORIES, Case, run_exactly
 from tb.runner.networks import batch
-from tb.runner.test_networks import MACHINES, MEMORIES
 
 #: Weights whose sums with 1 are 0, less, or have a factor.
 STEPS = (-1.5, -0.5, 0.0, 0.5, 1.0, 2.5)
@@ -70,16 +70,6 @@ def extreme(seed: int) -> Problem:
     return Problem(whole.graph, problem.features, (whole, problem.topologies[1]), model)
 
 
-@dataclass(frozen=True, eq=False)
-class Case:
-    """A network, how it is shared out, and how memories behave."""
-
-    name: str
-    problem: Problem
-    placement: str = "tiles"
-    settings: Settings = MEMORIES[0]
-
-
 def cases(*, ring: bool) -> Iterator[Case]:
     """Yield all networks for a machine."""
     for n, name in enumerate(CORNERS):
@@ -97,17 +87,7 @@ def cases(*, ring: bool) -> Iterator[Case]:
 
 @pytest.mark.parametrize("machine", ["gather", "gather ring"])
 def test_weighted_graphs_are_bit_exact(machine: str, tmp_path: Path, subtests: pytest.Subtests) -> None:
-    sizes, work, jobs = MACHINES[machine], list(cases(ring=machine.endswith("ring"))), []
-    for case in work:
-        placed = place(case.problem, sizes.chiplets, case.placement, sizes.community)
-        jobs.append((placed, Job(images_of(sizes, placed), case.settings)))
-    found, _ = run_jobs(
-        sizes.chiplet, [job for _, job in jobs], tmp_path, name=f"networks_{machine.split()[0]}", ring=sizes.ring
-    )
-    for case, (placed, _), outcome in zip(work, jobs, found, strict=True):
-        with subtests.test(case.name):
-            assert not any(outcome.errors), outcome.errors
-            assert not mismatches(placed.problem, outcome)
+    run_exactly(machine, cases(ring=machine.endswith("ring")), tmp_path, subtests)
 
 
 def test_a_ring_with_hubs_gathers_weighted_edges_at_their_destinations(tmp_path: Path) -> None:
