@@ -2,7 +2,6 @@
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,20 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from contracts import Model
-from contracts.errors import InputError
 from golden.datasets import load
 from golden.metrics import compulsory_bytes, limit_cycles, useful_operations
 from golden.model.float_model import Reach
 from golden.model.network import LayerResult, Problem, infer
 from golden.model.quantise import quantise
+from scripts.bench.exact import run_exactly
 from scripts.config import load_machine
 from scripts.flows.outputs import checked_folder, write
-from scripts.flows.simulations import images_of, place
 from scripts.flows.table import show
 from sim.harness import ROOT
 from sim.networks import Form, random_network
-from sim.runner.jobs import Job, Settings, mismatches
-from sim.runner.run import run_jobs
 
 __all__ = ["CASES", "MACHINES", "Case", "Run", "bench"]
 
@@ -159,33 +155,17 @@ def _on(
     config: str, chiplets: int, problems: Mapping[str, Problem], exact: Mapping[str, list[LayerResult]]
 ) -> list[Run]:
     """Run all that a machine takes in one simulation."""
-    sizes = replace(load_machine(config, chiplets), neural=None, attributes=None)
-    machine, jobs, refused = f"{config} x {chiplets}", dict[str, Job](), dict[str, str]()
-    placed = {}
-    for name, problem in problems.items():
-        try:
-            placement = "communities" if sizes.community and chiplets > 1 else "tiles"
-            placed[name] = place(problem, chiplets, placement, sizes.community)
-            jobs[name] = Job(images_of(sizes, placed[name]), Settings(limit=1 << 30, settle=sizes.chiplet.settling))
-        except InputError as error:
-            refused[name] = str(error)
-    with tempfile.TemporaryDirectory() as folder:
-        outcomes, _ = run_jobs(
-            sizes.chiplet, list(jobs.values()), Path(folder), name=f"networks_{config}_{chiplets}", ring=sizes.ring
-        )
-    found = dict(zip(jobs, outcomes, strict=True))
+    machine = f"{config} x {chiplets}"
+    networks = {name: (problem, exact[name]) for name, problem in problems.items()}
+    placement = "communities" if chiplets > 1 and load_machine(config, chiplets).community else "tiles"
+    sizes, done, refused = run_exactly(config, chiplets, networks, f"networks_{config}_{chiplets}", placement)
     runs = []
     for name, problem in problems.items():
         useful, least = useful_operations(problem, exact[name]), compulsory_bytes(problem)
         lanes, beat = sizes.chiplet.lanes * chiplets, chiplets * sizes.chiplet.port[1] // 8
         run = Run(name, machine, None, limit_cycles(useful, lanes, least, beat), 0, least.total, refused.get(name))
-        if name in found:
-            outcome = found[name]
-            wrong = mismatches(placed[name].problem, outcome)
-            assert not any(outcome.errors), f"{name} on {machine}: errors {outcome.errors}"
-            assert not wrong, f"{name} on {machine}: {wrong[0]}"
-            moved = sum(each.memory["bytes_read"] + each.memory["bytes_written"] for each in outcome.runs)
-            run = replace(run, cycles=outcome.cycles, bytes_moved=moved)
+        if name in done:
+            run = replace(run, cycles=done[name].outcome.cycles, bytes_moved=done[name].moved)
         runs.append(run)
     return runs
 

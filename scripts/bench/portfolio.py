@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any, NamedTuple
 
 from contracts import Model
-from contracts.errors import InputError
 from golden.datasets import load
 from golden.metrics import compulsory_bytes, limit_cycles, useful_operations
 from golden.model.network import LayerResult, Problem, infer
 from hw.config import MachineConfig
+from scripts.bench.exact import Done, run_exactly
 from scripts.bench.names import named
-from scripts.config import load_machine
 from scripts.flows.outputs import checked_folder, write
-from scripts.flows.simulations import aggregation, images_of, place
+from scripts.flows.simulations import aggregation
 from scripts.flows.table import show
 from sim.harness import ROOT
 from sim.problems import random_problem
-from sim.runner.jobs import Job, Outcome, Settings, mismatches
-from sim.runner.run import run_jobs
 
 __all__ = ["ENGINES", "FEATURES", "GRAPHS", "NETWORKS", "Network", "Run", "bench"]
 
@@ -131,26 +127,21 @@ def bench(
         If a result differs from the golden model.
     """
     chosen = named(names, *GRAPHS)
-    cases = [(name, network, _problem(name, network, n)) for name in chosen for n, network in enumerate(networks)]
-    exact = [infer(problem) for _, _, problem in cases]
+    cases = {
+        f"{name}, {network}": (name, network, _problem(name, network, n))
+        for name in chosen
+        for n, network in enumerate(networks)
+    }
+    given = {case: (problem, infer(problem)) for case, (_, _, problem) in cases.items()}
     runs: list[Run] = []
     refused: list[dict[str, str]] = []
     for engine, config in ENGINES.items():
-        sizes = replace(load_machine(config, 1), neural=None, attributes=None)
-        jobs, taken = [], []
-        for (name, network, problem), results in zip(cases, exact, strict=True):
-            try:
-                placed = place(problem, 1, config=sizes.community)
-                settings = Settings(limit=1 << 30, settle=sizes.chiplet.settling)
-                jobs.append(Job(images_of(sizes, placed), settings))
-                taken.append((name, network, problem, results))
-            except InputError as error:
-                refused.append({"graph": name, "engine": engine, "error": str(error)})
-        with tempfile.TemporaryDirectory() as folder:
-            outcomes, _ = run_jobs(sizes.chiplet, jobs, Path(folder), name=f"portfolio_{engine}")
+        found = run_exactly(config, 1, given, f"portfolio_{engine}")
+        refused += [
+            {"graph": cases[case][0], "engine": engine, "error": error} for case, error in found.refused.items()
+        ]
         runs += [
-            _figures(*case, engine, sizes, job, outcome)
-            for case, job, outcome in zip(taken, jobs, outcomes, strict=True)
+            _figures(*cases[case][:2], *given[case], engine, found.sizes, done) for case, done in found.done.items()
         ]
     means = {engine: _mean(run for run in runs if run.engine == engine) for engine in ENGINES}
     _print(runs, means, refused)
@@ -169,21 +160,17 @@ def _problem(name: str, network: Network, seed: int) -> Problem:
 
 def _figures(
     name: str, network: Network, problem: Problem, exact: Sequence[LayerResult], engine: str, sizes: MachineConfig,
-    job: Job, outcome: Outcome,
+    done: Done,
 ) -> Run:  # fmt: skip
-    """Compare a run bit by bit, and return its figures."""
-    wrong = mismatches(exact, outcome)
-    assert outcome.errors == [0], f"{name}, {network} on {engine}: error {outcome.errors[0]}"
-    assert not wrong, f"{name}, {network} on {engine}: {wrong[0]}"
-    useful, least, run = useful_operations(problem, exact), compulsory_bytes(problem), outcome.run
+    """Return the figures of a run."""
+    useful, least = useful_operations(problem, exact), compulsory_bytes(problem)
     bound = limit_cycles(useful, sizes.chiplet.lanes, least, sizes.chiplet.port[1] // 8)
-    moved = run.memory["bytes_read"] + run.memory["bytes_written"]
     saved = None
     if sizes.community:
-        counted = aggregation(problem, job.images[0], [run.counters])
+        counted = aggregation(problem, done.job.images[0], [done.outcome.run.counters])
         saved = 1 - counted.net / counted.baseline
     how = (network.model.name.lower(), network.features, network.hidden)
-    return Run(name, *how, engine, outcome.cycles, bound, moved, least.total, saved)
+    return Run(name, *how, engine, done.outcome.cycles, bound, done.moved, least.total, saved)
 
 
 def _mean(runs: Iterable[Run]) -> float:

@@ -1,0 +1,83 @@
+"""Many networks on one machine in one simulation, each bit-exact."""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from contracts.errors import InputError
+from golden.model.network import LayerResult, Problem
+from hw.config import MachineConfig
+from scripts.config import load_machine
+from scripts.flows.simulations import images_of, place
+from sim.runner.jobs import Job, Outcome, Settings, mismatches
+from sim.runner.run import run_jobs
+
+__all__ = ["Done", "Exact", "run_exactly"]
+
+
+class Done(NamedTuple):
+    """A network that ran, as it was placed, and what came out."""
+
+    job: Job
+    outcome: Outcome
+
+    @property
+    def moved(self) -> int:
+        """Bytes across all memory ports."""
+        return sum(run.memory["bytes_read"] + run.memory["bytes_written"] for run in self.outcome.runs)
+
+
+class Exact(NamedTuple):
+    """A machine, what it did by the name of each network, and why it refused the others."""
+
+    sizes: MachineConfig
+    done: Mapping[str, Done]
+    refused: Mapping[str, str]
+
+
+def run_exactly(
+    config: str,
+    chiplets: int,
+    networks: Mapping[str, tuple[Problem, Sequence[LayerResult]]],
+    title: str,
+    placement: str = "tiles",
+) -> Exact:
+    """Run all networks that a machine has room for, without the units beside its chiplets.
+
+    Parameters
+    ----------
+    config, chiplets
+        The machine.
+    networks
+        By name: a network on a graph, and its exact results in the order of the graph.
+    title
+        Of the simulator.
+    placement
+        As for `scripts.flows.simulations.place`.
+
+    Raises
+    ------
+    AssertionError
+        If a run ends with an error, or a result differs from the golden model.
+    """
+    sizes = replace(load_machine(config, chiplets), neural=None, attributes=None)
+    settings = Settings(limit=1 << 30, settle=sizes.chiplet.settling)
+    placed, jobs, refused = {}, dict[str, Job](), dict[str, str]()
+    for name, (problem, _) in networks.items():
+        try:
+            placed[name] = place(problem, chiplets, placement, sizes.community)
+            jobs[name] = Job(images_of(sizes, placed[name]), settings)
+        except InputError as error:
+            refused[name] = str(error)
+    with tempfile.TemporaryDirectory() as folder:
+        outcomes, _ = run_jobs(sizes.chiplet, list(jobs.values()), Path(folder), name=title, ring=sizes.ring)
+    done = {name: Done(job, outcome) for (name, job), outcome in zip(jobs.items(), outcomes, strict=True)}
+    for name, (_, outcome) in done.items():
+        problem, exact = networks[name]
+        moved = placed[name].problem
+        wrong = mismatches(exact if moved is problem else moved, outcome)
+        assert not any(outcome.errors), f"{name} on {title}: errors {outcome.errors}"
+        assert not wrong, f"{name} on {title}: {wrong[0]}"
+    return Exact(sizes, done, refused)
