@@ -14,6 +14,7 @@ from golden.model.float_model import FloatLayer, FloatModel
 from golden.model.heads import attention_layer, behind, merged
 from golden.model.network import Problem
 from golden.model.quantise import quantise
+from sim.networks import Form, random_network
 
 __all__ = [
     "CORNERS",
@@ -158,9 +159,5 @@ def rooted_problem(graph: Graph, model: Model, widths: Sequence[int], seed: int)
     widths
         Output features of its layers.
     """
-    random, layers = np.random.default_rng(seed), []
-    for number, (f_in, f_out) in enumerate(zip([graph.feature_count, *widths], widths, strict=False)):
-        weight, root = random.normal(size=(2, f_in, f_out)) / np.sqrt(f_in)
-        behind = RELU if number + 1 < len(widths) else None
-        layers.append(FloatLayer(weight, random.normal(size=f_out), model, -1.0, activation=behind, root=root))
-    return quantise(FloatModel(tuple(layers)), graph)
+    forms = [Form(width, model, root=True) for width in widths]
+    return quantise(random_network(seed, graph.feature_count, forms), graph)
