@@ -45,7 +45,7 @@ class Activation(_Documented):
 
 
 class Combination(_Documented):
-    """What a COMBINE does: a layer with more features than rows of weights is combined in blocks of features."""
+    """Work of a COMBINE: a layer with more features than rows of weights is combined in blocks of features."""
 
     WHOLE = 0, "features times weights, times s_src, first rounding point"
     DIGITS = 1, "features times weights, not rounded: each sum as three digits of 14, 14 and 16 bits, a row each"

@@ -20,7 +20,7 @@ _MOST_GRANULES = next(
 
 
 class Traffic(NamedTuple):
-    """What a layer moves through the memory port, in bytes, if it is computed in blocks.
+    """Bytes that a layer in blocks moves through the memory port.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class WeightRoom:
         f_in, f_out
             Rows and columns of the weight matrix.
         traffic
-            What blocks cost; default: blocks of rows cost more than any number of blocks of columns.
+            Cost of blocks; default: blocks of rows cost more than any number of blocks of columns.
 
         Raises
         ------

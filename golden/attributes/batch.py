@@ -258,7 +258,7 @@ class BatchImage:
         combined = [Part(count, features, count * entries, at.ones, first_row) for count, first_row in rows]
         blocks = at.blocks[number]
         if len(blocks[0].rows) > 1:
-            # What is computed has the digits of the first rows of what it is computed from.
+            # Digits of the computed rows are those of the first source rows.
             distance = features.row_bytes // ROW_BYTES
             starts = [Reference(features, 0).on(rows.start * VALUE_BITS // 8) for rows in blocks[0].rows]
             pieces = [Part(sources, start, 0, at.ones, distance=distance) for start in starts]

@@ -35,7 +35,7 @@ def tiles_of(image: Image) -> int:
 
 
 class Positions(NamedTuple):
-    """What the vertices of a location stand for.
+    """Meaning of the vertices of a location.
 
     Attributes
     ----------
