@@ -4,8 +4,7 @@ from amaranth.hdl import Cat, Cover, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw.community.feeder import kept_scale
-from hw.community.filler import own_chunk
+from hw.community.filler import kept_scale, own_chunk
 from hw.community.formats import CommunityConfig
 from hw.community.multi_read_memory import read_signature
 from hw.community.row_finisher import RowFinisher

@@ -212,7 +212,7 @@ class HubUnit(wiring.Component):
         m.submodules.sums = sums = memory.Memory(shape=sum_chunk, depth=hubs.width * config.chunks, init=[])
         sum_write = sums.write_port()
         sum_read = sums.read_port(transparent_for=(sum_write,))
-        parts = config.pe.parts
+        parts = config.parts
         # Beats of several rows may alternate, so only the chunks within a beat are counted.
         part, chunk = Signal(range(max(2, parts))), Signal(range(config.chunks))
         adds = Signal()

@@ -9,8 +9,7 @@ from amaranth.utils import exact_log2
 
 from contracts import ACCUMULATOR_BITS, VALUE_BITS
 from contracts.scale import GIN_FRACTION
-from hw.community.feeder import kept_scale
-from hw.community.filler import own_chunk
+from hw.community.filler import kept_scale, own_chunk
 from hw.community.formats import CommunityConfig
 from hw.community.multi_read_memory import read_signature
 from hw.pe.formats import POWER_BITS
