@@ -32,7 +32,8 @@ class CommunityChipletConfig(Parameters):
     hops
         Reach of the allocator's smoothing, in PEs.
     depth
-        Most outstanding beats of the feature reader; as many as the memory's latency in cycles plus a burst keep it busy.
+        Most outstanding beats of the feature reader; as many as the memory's latency in cycles plus a burst keep it
+        busy.
     kept
         Beats of records kept for each PE. If all records of a graph fit, layers after the first need no location.
     ways

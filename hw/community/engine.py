@@ -76,7 +76,8 @@ class CommunityEngine(wiring.Component):
     ----------
     config : CommunityChipletConfig
     once
-        Leave out what is inside combiners, PEs, hub units and the locator's workers: these are generated apart, see `modules`.
+        Leave out what is inside combiners, PEs, hub units and the locator's workers: these are generated apart, see
+        `modules`.
 
     Attributes
     ----------
@@ -346,7 +347,7 @@ class CommunityEngine(wiring.Component):
             ]
 
     def _route_combined(self, m: Module, blocks: _Blocks) -> None:
-        """Send combined rows to their PEs, or those of separate vertices, with COMBINE as results, else to hub units."""
+        """Send combined rows to their PEs; those of separate vertices, with COMBINE as results, else to hub units."""
         community, combining = self.config.community, blocks.controller.combining
         bits = exact_log2(self.config.units)
         combined, row, _ = merge(m, "combined", [combiner.o for combiner in blocks.combiners], community.pe.row_beat)

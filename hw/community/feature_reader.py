@@ -103,7 +103,7 @@ class FeatureReader(wiring.Component):
     def __init__(self, config: CommunityConfig, combiners: int, address_width: int = 32, depth: int = 128) -> None:
         if combiners < 1:
             raise ValueError(f"combiners must be at least 1, not {combiners!r}")
-        self.config, self.combiners, self.address_width = config, combiners, address_width
+        self.config, self.combiners, self.address_width, self.depth = config, combiners, address_width, depth
         self._reader = RangeReader(address_width, config.data_width, depth)
         self._words_of_beat = exact_log2(config.data_width // _WORD_BITS)
         #: A row to ask for: its range, the factor of its sums and its tag.
@@ -140,7 +140,7 @@ class FeatureReader(wiring.Component):
         m = Module()
         m.submodules.reader = reader = self._reader
         m.submodules.rows = rows = Queue(self._row, _ROWS)
-        m.submodules.pieces = pieces = Queue(self._piece, self._reader.depth)
+        m.submodules.pieces = pieces = Queue(self._piece, self.depth)
         wiring.connect(m, reader.request, wiring.flipped(self.request))
         wiring.connect(m, wiring.flipped(self.beat), reader.beat)
         self._look_up(m, rows)

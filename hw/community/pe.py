@@ -22,7 +22,7 @@ _COUNTERS = ("worked", "gross", "formed")
 
 
 class CommunityPE(wiring.Component):
-    """Pipelines records: while the rows of one are combined, an earlier one is planned and summed, another one finished.
+    """Pipelines records: while the rows of one are combined, another one is planned and summed, and a third finished.
 
     Rows of records occupy slots of a ring, from the request of their vertices until they are finished.
 

@@ -1,4 +1,4 @@
-"""Vertex dispatcher: hands out all vertices to combine, for the records of PEs and for other units (COMBINE, I6, I8)."""
+"""Vertex dispatcher: hands out all vertices to combine, for PEs and for other units (COMBINE, I6, I8)."""
 
 from typing import Any
 
@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from contracts import VID_BITS
 from hw.community.formats import CommunityConfig
 from hw.stream.arbiter import Arbiter, merge
+from hw.stream.slice import Slice
 
 __all__ = ["VertexDispatcher"]
 
@@ -17,7 +18,7 @@ _UNDER_WAY = 1024
 
 
 class VertexDispatcher(wiring.Component):
-    """Hands out a vertex a cycle. Separate ones come first, since records of all PEs wait for hubs; PEs have their turns.
+    """Hands out a vertex a cycle: separate ones first, since records of all PEs wait for hubs; PEs have their turns.
 
     Parameters
     ----------
@@ -89,19 +90,22 @@ class VertexDispatcher(wiring.Component):
 
         ports = [flipped(port) for port in self.requests]
         records, request, pe = merge(m, "records", ports, self.config.request)
+        # A vertex that is offered stays.
+        m.submodules.chosen = chosen = Slice(self.config.wish)
+        connect(m, chosen.o, flipped(self.o))
         apart = offers.o.valid
         m.d.comb += [
-            self.o.valid.eq(apart | records.valid),
-            self.o.payload.vid.eq(Mux(apart, offers.o.payload.payload, request.vid)),
-            self.o.payload.slot.eq(request.slot),
-            self.o.payload.alone.eq(request.alone),
-            self.o.payload.pe.eq(pe),
-            self.o.payload.apart.eq(apart),
-            offers.o.ready.eq(self.o.ready),
-            records.ready.eq(self.o.ready & ~apart),
+            chosen.i.valid.eq(apart | records.valid),
+            chosen.i.payload.vid.eq(Mux(apart, offers.o.payload.payload, request.vid)),
+            chosen.i.payload.slot.eq(request.slot),
+            chosen.i.payload.alone.eq(request.alone),
+            chosen.i.payload.pe.eq(pe),
+            chosen.i.payload.apart.eq(apart),
+            offers.o.ready.eq(chosen.i.ready),
+            records.ready.eq(chosen.i.ready & ~apart),
         ]
         under_way = Signal(range(_UNDER_WAY))
-        m.d.sync += under_way.eq(under_way + (apart & self.o.ready) - self.returned)
+        m.d.sync += under_way.eq(under_way + (apart & chosen.i.ready) - self.returned)
         m.d.comb += self.busy.eq(apart | Cat(wanted.valid for wanted in self.wanted).any() | (under_way != 0))
-        m.d.sync += Cover(apart & records.valid & self.o.ready, "a vertex apart overtakes")
+        m.d.sync += Cover(apart & records.valid & chosen.i.ready, "a vertex apart overtakes")
         return m

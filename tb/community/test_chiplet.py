@@ -635,7 +635,8 @@ def test_other_sizes_are_exact(
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"pes": 0}, {"combiners": 0}, {"combiners": 17}, {"kept": 48}, {"ways": 3}, {"units": 3}, {"row_lines": 1}, {"row_lines": 96},
+        {"pes": 0}, {"combiners": 0}, {"combiners": 17}, {"kept": 48}, {"ways": 3}, {"units": 3},
+        {"row_lines": 1}, {"row_lines": 96},
         {"community": {"ways": 3}}, {"community": {"multipliers": 3}}, {"community": {"multipliers": 32}},
         {"locator": {"outputs": 5}}, {"community": {"width": 64}},
         {"community": {"data_width": 64}}, {"community": {"width": 12}}, {"community": {"columns": 128}},
