@@ -1,4 +1,4 @@
-"""Community PE: combines the nodes of a record, sums its rows with shared sums, finishes them (I6-I9)."""
+"""Community PE: combines the nodes of a record, sums its rows with shared sums (I6-I9)."""
 
 from amaranth.hdl import Module, Mux, unsigned
 from amaranth.lib import stream, wiring
@@ -6,12 +6,12 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.community.feeder import Feeder
 from hw.community.filler import Filler
-from hw.community.finisher import Finisher
 from hw.community.formats import RECORDS, CommunityConfig
 from hw.community.multi_read_memory import MultiReadMemory
 from hw.community.planner import Planner
 from hw.community.record_reader import RecordReader
 from hw.community.row_accumulator import RowAccumulator
+from hw.community.row_sender import RowSender
 from hw.community.scanner import Scanner
 from hw.locator.formats import RecordBeat
 from hw.pe.pe import PE
@@ -24,9 +24,9 @@ _COUNTERS = ("worked", "gross", "formed")
 
 
 class CommunityPE(wiring.Component):
-    """Pipelines records: while one is combined, an earlier one is planned and summed, and another one finished.
+    """Pipelines records: while one is combined, an earlier one is planned and summed, and another one sent.
 
-    Rows of records occupy slots of a ring, from the request of their vertices until they are finished.
+    Rows of records occupy slots of a ring, from the request of their vertices until their sums are taken.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ class CommunityPE(wiring.Component):
         ``config.pe.settings`` of the combining PE, likewise.
     first, vertices : In(32)
         VIDs that are summed, constant while there are records.
-    weight_write, bias_write : streams, always ready
-        Written before the first record of a layer. Biases are those of the second rounding point.
+    weight_write : stream, always ready
+        Written before the first record of a layer.
     records
         Beats of records.
     node_request, hub_request : streams of ``config.request``
@@ -55,8 +55,8 @@ class CommunityPE(wiring.Component):
         Combined rows of separate vertices, with their tags.
     hub_rows : stream of ``config.hub_row``
         Combined rows of the requested hubs, in order.
-    o : stream of ``config.result``
-        Result rows of nodes, without meaning where a node is not summed.
+    finish : stream of ``config.finish_chunk``
+        Rows of nodes, without meaning where a node is not summed.
     partial : stream of ``config.partial``
         Partial sums of hubs.
     index_error : stream of unsigned(17), always ready
@@ -85,14 +85,13 @@ class CommunityPE(wiring.Component):
                 "first": In(32),
                 "vertices": In(32),
                 "weight_write": In(stream.Signature(pe.weight_write, always_ready=True)),
-                "bias_write": In(stream.Signature(pe.bias_write, always_ready=True)),
                 "records": In(stream.Signature(RecordBeat)),
                 "node_request": Out(stream.Signature(config.request)),
                 "hub_request": Out(stream.Signature(config.request)),
                 "features": In(stream.Signature(pe.task_beat)),
                 "apart": Out(stream.Signature(pe.row_beat)),
                 "hub_rows": In(stream.Signature(config.hub_row)),
-                "o": Out(stream.Signature(config.result)),
+                "finish": Out(stream.Signature(config.finish_chunk)),
                 "partial": Out(stream.Signature(config.partial)),
                 "index_error": Out(stream.Signature(unsigned(17), always_ready=True)),
                 "refused": Out(stream.Signature(32, always_ready=True)),
@@ -116,7 +115,7 @@ class CommunityPE(wiring.Component):
         m.submodules.planner = planner = Planner(config)
         m.submodules.scanner = scanner = Scanner(config)
         m.submodules.accumulator = accumulator = RowAccumulator(config)
-        m.submodules.finisher = finisher = Finisher(config)
+        m.submodules.sender = sender = RowSender(config)
         # Memories by slot: columns, vectors and sums of the rows of records.
         m.submodules.columns = columns = MultiReadMemory(config.width, config.slots, (False, False))
         depth = config.slots * config.chunks
@@ -127,13 +126,13 @@ class CommunityPE(wiring.Component):
         connect(m, flipped(self.records), reader.i)
         connect(m, reader.node_request, flipped(self.node_request))
         connect(m, reader.hub_request, flipped(self.hub_request))
-        connect(m, reader.vertex, finisher.vertex)
+        connect(m, reader.vertex, sender.vertex)
         connect(m, reader.refused, flipped(self.refused))
         for taker in (feeder.begun, filler.begun):
             m.d.comb += [taker.valid.eq(reader.begun.valid), taker.payload.eq(reader.begun.payload)]
         connect(m, flipped(self.features), feeder.i)
         connect(m, feeder.o, pe.i)
-        connect(m, feeder.scale, finisher.scale)
+        connect(m, feeder.scale, sender.scale)
         connect(m, flipped(self.weight_write), pe.weight_write)
         connect(m, pe.index_error, flipped(self.index_error))
         apart = config.tag_of(pe.o.payload).apart
@@ -145,16 +144,15 @@ class CommunityPE(wiring.Component):
             pe.o.ready.eq(Mux(apart, self.apart.ready, filler.rows.ready)),
         ]
         connect(m, flipped(self.hub_rows), filler.hub_rows)
-        connect(m, filler.own, finisher.own)
+        connect(m, filler.own, sender.own)
         connect(m, filler.o, accumulator.record)
         connect(m, reader.o, read.i)
         connect(m, read.o, planner.i)
         connect(m, planner.o, scanner.i)
         connect(m, scanner.o, accumulator.i)
-        connect(m, accumulator.o, finisher.i)
-        connect(m, flipped(self.bias_write), finisher.bias_write)
-        connect(m, finisher.o, flipped(self.o))
-        connect(m, finisher.partial, flipped(self.partial))
+        connect(m, accumulator.o, sender.i)
+        connect(m, sender.finish, flipped(self.finish))
+        connect(m, sender.partial, flipped(self.partial))
 
         connect(m, reader.columns, columns.write)
         connect(m, reader.column, columns.reads[0])
@@ -164,16 +162,16 @@ class CommunityPE(wiring.Component):
             connect(m, accumulator.vectors[n], vectors.reads[n])
         connect(m, accumulator.sums, sums.write)
         connect(m, accumulator.total, sums.reads[0])
-        connect(m, finisher.sums, sums.reads[1])
+        connect(m, sender.sums, sums.reads[1])
         m.d.comb += [
             reader.first.eq(self.first),
             reader.vertices.eq(self.vertices),
-            reader.freed.eq(finisher.freed),
-            reader.retired.eq(finisher.retired),
+            reader.freed.eq(sender.freed),
+            reader.retired.eq(sender.retired),
             pe.settings.eq(self.combination),
-            *(unit.settings.eq(self.settings) for unit in (reader, filler, planner, accumulator, finisher)),
-            self.busy.eq(reader.busy | finisher.busy | self.records.valid),
-            self.retired.eq(finisher.retired),
+            *(unit.settings.eq(self.settings) for unit in (reader, filler, planner, accumulator, sender)),
+            self.busy.eq(reader.busy | sender.busy | self.records.valid),
+            self.retired.eq(sender.retired),
             self.asking.eq(reader.asking),
             self.multiplying.eq(pe.working),
             self.adding.eq(accumulator.worked),

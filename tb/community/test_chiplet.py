@@ -619,7 +619,7 @@ def test_other_sizes_are_exact(tmp_path: Path, pes: int, units: int, lanes: int)
     # Without a row memory, who wants one is told so.
     refused = [] if rows else [Job([image(given[0], Kind.PAIRS, ROWS)])]
     community = {**SMALL["community"], "lanes": lanes, "ways": lanes // 4}  # type: ignore[dict-item]
-    sizes = {"pes": pes, "units": units, "ways": lanes // 4, "community": community}
+    sizes = {"pes": pes, "units": units, "finishers": max(1, pes // 2), "community": community}
     outcomes = run(refused + work, tmp_path, f"community_{pes}_{units}_{lanes}", row_lines=rows, **sizes)
     for out in outcomes[: len(refused)]:
         assert out.errors == [Error.BAD_OPERAND]
@@ -629,7 +629,8 @@ def test_other_sizes_are_exact(tmp_path: Path, pes: int, units: int, lanes: int)
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"pes": 0}, {"kept": 48}, {"ways": 3}, {"units": 3}, {"row_lines": 1}, {"row_lines": 96},
+        {"pes": 0}, {"kept": 48}, {"finishers": 0}, {"finishers": 13}, {"units": 3},
+        {"row_lines": 1}, {"row_lines": 96},
         {"community": {"ways": 3}},
         {"locator": {"outputs": 5}}, {"community": {"width": 64}},
         {"community": {"data_width": 64}}, {"community": {"width": 12}}, {"community": {"columns": 128}},
