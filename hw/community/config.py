@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from contracts.parameters import Parameters, part, size
-from hw.community.formats import CommunityConfig
+from hw.community.formats import PES, CommunityConfig
 from hw.locator.config import LocatorConfig
 from hw.pe.formats import PEConfig
 
@@ -18,11 +18,13 @@ class CommunityChipletConfig(Parameters):
     Parameters
     ----------
     community
-        Sizes of a PE.
+        Sizes of a PE and of a combiner.
     locator
         Sizes of the locator, whose nodes and edges bound the graph; it has at most four record streams.
+    combiners
+        Combiners, each of which multiplies features of any vertex by its copy of the weights.
     pes
-        PEs, which combine nodes and hubs and sum records.
+        PEs, which sum the combined rows of records.
     units
         Hub units, which keep and finish hubs.
     hubs
@@ -30,7 +32,8 @@ class CommunityChipletConfig(Parameters):
     hops
         Reach of the allocator's smoothing, in PEs.
     depth
-        Most outstanding beats of a reader; as many as the memory's latency in cycles plus a burst keep it busy.
+        Most outstanding beats of the feature reader; as many as the memory's latency in cycles plus a burst keep it
+        busy.
     kept
         Beats of records kept for each PE. If all records of a graph fit, layers after the first need no location.
     finishers
@@ -52,7 +55,8 @@ class CommunityChipletConfig(Parameters):
 
     community: CommunityConfig = part(CommunityConfig, follows=("partials",))
     locator: LocatorConfig = part(LocatorConfig, follows=("external", "page", "window"))
-    pes: int = size(8, 1, 16)
+    combiners: int = size(8, 1, 16)
+    pes: int = size(8, 1, PES)
     units: int = size(4, values=(1, 2, 4, 8))
     hubs: int = size(512, 8, 1 << 16, power=True)
     hops: int = size(3, 0, 3)
@@ -79,7 +83,7 @@ class CommunityChipletConfig(Parameters):
 
     @property
     def pe(self) -> PEConfig:
-        """Sizes of the PEs that combine."""
+        """Sizes of a combiner."""
         return self.community.pe
 
     @property
@@ -95,7 +99,8 @@ class CommunityChipletConfig(Parameters):
     @property
     def parts(self) -> tuple[str, ...]:
         """What is watched at work, in the order of the bits of ``working``."""
-        return tuple(f"PE {n} {part}" for n in range(self.pes) for part in ("multipliers", "adders"))
+        multipliers = (f"combiner {n}" for n in range(self.combiners))
+        return *multipliers, *(f"PE {n}" for n in range(self.pes))
 
     @property
     def settling(self) -> int:
@@ -104,10 +109,5 @@ class CommunityChipletConfig(Parameters):
 
     @property
     def lanes(self) -> int:
-        """Multipliers of the whole chiplet, as many as adders for rows."""
-        return self.pes * self.community.lanes
-
-    @property
-    def readers(self) -> int:
-        """Feature readers, which share the PEs: each looks a vertex up in two cycles."""
-        return min(self.pes, 2)
+        """Multipliers of the whole chiplet."""
+        return self.combiners * self.pe.lanes

@@ -293,13 +293,15 @@ class Controller(wiring.Component):
             Signal(bits_for(config.max_out), name="f_out"),
             Signal(name="sized"),
         )
-        last_chunk, granules, row_words = Signal(16), Signal(16), Signal(16)
+        # Chunks of a row in a combiner, and in a PE.
+        last_chunk, last_sum, granules, row_words = Signal(16), Signal(16), Signal(16), Signal(16)
+        multipliers = config.pe.lanes
         chunk_shift = Signal.like(self.combination.chunk_shift)
         self._shift(m, last_chunk, chunk_shift)
         loads = front.opcode == Opcode.LOAD_WEIGHTS
         with m.If(front.refused & loads):
             m.d.sync += sizes.valid.eq(0)
-        adds, padded = Signal(), (granules << exact_log2(GRANULE // config.lanes)) - 1
+        adds, padded = Signal(), (granules << exact_log2(GRANULE // multipliers)) - 1
         with m.If(front.start):
             m.d.sync += adds.eq(self._adds_digits())
         with m.If(front.start & loads):
@@ -307,7 +309,8 @@ class Controller(wiring.Component):
                 sizes.valid.eq(1),
                 sizes.f_in.eq(load.f_in),
                 sizes.f_out.eq(load.f_out),
-                last_chunk.eq((load.f_out - 1) >> exact_log2(config.lanes)),
+                last_chunk.eq((load.f_out - 1) >> exact_log2(multipliers)),
+                last_sum.eq((load.f_out - 1) >> exact_log2(config.lanes)),
                 granules.eq(((load.f_out - 1) >> exact_log2(GRANULE)) + 1),
                 loader.addresses[0].eq(front.words(Opcode.LOAD_WEIGHTS, "weights")),
                 loader.addresses[1].eq(front.words(Opcode.LOAD_WEIGHTS, "biases")),
@@ -320,7 +323,7 @@ class Controller(wiring.Component):
             self.combination.last_chunk.eq(Mux(adds, padded, last_chunk)),
             self.combination.chunk_shift.eq(chunk_shift),
             self.settings.f_out.eq(sizes.f_out),
-            self.settings.last_chunk.eq(last_chunk),
+            self.settings.last_chunk.eq(last_sum),
             self.settings.limit.eq(config.columns),
             self.settings.k.eq(1),
             loader.rows.eq(sizes.f_in),
@@ -370,7 +373,7 @@ class Controller(wiring.Component):
         locate, process = front.view(Opcode.LOCATE), front.view(Opcode.PROCESS)
         # The spacing of the weights follows a cycle after the operands.
         last_chunk, chunk_shift = Signal(16), Signal.like(self.combination.chunk_shift)
-        m.d.sync += last_chunk.eq((load.f_out - 1) >> exact_log2(config.lanes))
+        m.d.sync += last_chunk.eq((load.f_out - 1) >> exact_log2(config.pe.lanes))
         self._shift(m, last_chunk, chunk_shift)
         most = config.weight_rows >> chunk_shift
         weight = process.neighbour_weight

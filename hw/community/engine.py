@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Module, Mux, ResetInserter, Signal
+from amaranth.hdl import Array, Assert, Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import connect, flipped
 from amaranth.utils import exact_log2
@@ -28,14 +28,15 @@ from hw.community.vertex_dispatcher import VertexDispatcher
 from hw.locator.engine import WORKER_MODULE
 from hw.locator.locator import Locator
 from hw.locator.worker import Worker
+from hw.pe.pe import PE
 from hw.stream.arbiter import merge
 from hw.stream.black_box import BlackBox
 from hw.stream.queue import Queue
 
-__all__ = ["HUB_MODULE", "PE_MODULE", "CommunityEngine"]
+__all__ = ["COMBINER_MODULE", "HUB_MODULE", "PE_MODULE", "CommunityEngine"]
 
 #: Names of the modules that are generated apart if they are emitted once.
-PE_MODULE, HUB_MODULE = "community_pe", "community_hub_unit"
+COMBINER_MODULE, PE_MODULE, HUB_MODULE = "community_combiner", "community_pe", "community_hub_unit"
 
 _LOCATOR_CLIENTS = 3
 #: Hubs of the first round that are combined before their records are there: enough until those come. More would leave
@@ -54,7 +55,8 @@ class _Blocks:
     dispatcher: RecordDispatcher
     vertices: VertexDispatcher
     table: NodeTable
-    readers: Sequence[FeatureReader]
+    features: FeatureReader
+    combiners: Sequence[PE]
     parameters: ParameterReader
     pes: Sequence[CommunityPE]
     ports: Sequence[HubPort]
@@ -76,7 +78,8 @@ class CommunityEngine(wiring.Component):
     ----------
     config : CommunityChipletConfig
     once
-        Leave out what is inside PEs, hub units and the locator's workers: these are generated apart, see `modules`.
+        Leave out what is inside combiners, PEs, hub units and the locator's workers: these are generated apart, see
+        `modules`.
 
     Attributes
     ----------
@@ -95,7 +98,7 @@ class CommunityEngine(wiring.Component):
     def __init__(self, config: CommunityChipletConfig | None = None, *, once: bool = False) -> None:
         self.config, self.once = config or CommunityChipletConfig(), once
         self.port, self.outstanding = self.config.port, self.config.depth
-        self.clients = _LOCATOR_CLIENTS + 2 + self.config.readers
+        self.clients = _LOCATOR_CLIENTS + 3
         super().__init__(engine_members(self.config, self.clients))
 
     @property
@@ -104,10 +107,15 @@ class CommunityEngine(wiring.Component):
         if not self.once:
             return {}
         return {
+            COMBINER_MODULE: self.combiner_module(),
             PE_MODULE: self.pe_module(),
             HUB_MODULE: self.hub_module(),
             WORKER_MODULE: Worker(self.config.locator),
         }
+
+    def combiner_module(self) -> PE:
+        """Return a combiner as it is in this engine."""
+        return PE(self.config.pe)
 
     def pe_module(self) -> CommunityPE:
         """Return a PE as it is in this engine."""
@@ -119,7 +127,7 @@ class CommunityEngine(wiring.Component):
         return HubUnit(config.community, config.pes, config.locator.nodes, config.hubs, config.units)
 
     def elaborate(self, platform: object) -> Module:
-        """Connect locator, PEs and hub units with the memory port."""
+        """Connect locator, combiners, PEs and hub units with the memory port."""
         m = Module()
         blocks = self._make_blocks(m)
         self._connect_commands(m, blocks)
@@ -139,29 +147,29 @@ class CommunityEngine(wiring.Component):
     def _make_blocks(self, m: Module) -> _Blocks:
         """Make all blocks and add them."""
         config, community, nodes = self.config, self.config.community, self.config.locator.nodes
-        shares = [range(n, config.pes, config.readers) for n in range(config.readers)]
-        errors = 2 + config.readers + 2 * config.pes + config.units + (config.row_lines > 0)
+        errors = 3 + config.combiners + config.pes + config.units + (config.row_lines > 0)
         blocks = _Blocks(
             controller=Controller(community, nodes, self.port[0], errors, row_memory=config.row_lines > 0),
             locator=Locator(config.locator, once=self.once),
             dispatcher=RecordDispatcher(config.pes, config.kept, config.locator.outputs),
-            vertices=VertexDispatcher(config.pes, config.units, nodes),
-            table=NodeTable(nodes, *self.port, ports=config.readers),
-            readers=[FeatureReader(community, len(share), self.port[0], config.depth) for share in shares],
+            vertices=VertexDispatcher(community, config.pes, config.units, nodes),
+            table=NodeTable(nodes, *self.port, ports=1),
+            features=FeatureReader(community, config.combiners, self.port[0], config.depth),
+            combiners=[self.combiner_module() for _ in range(config.combiners)],
             parameters=ParameterReader(community.pe, self.port[0]),
             pes=[self.pe_module() for _ in range(config.pes)],
             ports=[HubPort(community, config.units) for _ in range(config.pes)],
             units=[self.hub_module() for _ in range(config.units)],
             writer=ResultWriter(community, self.port[0], config.finishers + 1),
             finishers=[RowFinisher(community) for _ in range(config.finishers)],
-            row_memory=RowMemory(*self.port, config.row_lines, max(2, config.readers)) if config.row_lines else None,
+            row_memory=RowMemory(*self.port, config.row_lines, 2) if config.row_lines else None,
         )
-        for name in ("controller", "locator", "dispatcher", "vertices", "table", "parameters", "writer"):
+        for name in ("controller", "locator", "dispatcher", "vertices", "table", "features", "parameters", "writer"):
             m.submodules[name] = getattr(blocks, name)
         if blocks.row_memory:
             m.submodules.row_memory = blocks.row_memory
-        for n, features in enumerate(blocks.readers):
-            m.submodules[f"features_{n}"] = features
+        for n, combiner in enumerate(blocks.combiners):
+            m.submodules[f"combiner_{n}"] = BlackBox(combiner, COMBINER_MODULE) if self.once else combiner
         for n, (pe, port) in enumerate(zip(blocks.pes, blocks.ports, strict=True)):
             m.submodules[f"pe_{n}"] = BlackBox(pe, PE_MODULE) if self.once else pe
             m.submodules[f"hub_port_{n}"] = port
@@ -196,21 +204,20 @@ class CommunityEngine(wiring.Component):
 
     def _connect_memory(self, m: Module, blocks: _Blocks) -> None:
         """Give readers their clients, and put the row memory between them and the memory port if there is one."""
-        locator, row_memory, writer = blocks.locator, blocks.row_memory, blocks.writer
+        locator, row_memory, writer, features = blocks.locator, blocks.row_memory, blocks.writer, blocks.features
         ends: list[tuple[Any, Any]] = [(locator.requests[n], locator.beats[n]) for n in range(_LOCATOR_CLIENTS)]
         ends += [(block.request, block.beat) for block in (blocks.parameters, blocks.table)]
         if row_memory is None:
-            ends += [(features.request, features.beat) for features in blocks.readers]
+            ends.append((features.request, features.beat))
             connect(m, writer.o, flipped(self.write))
         else:
             m.d.comb += [
                 row_memory.read_inside.eq(blocks.controller.read_inside),
                 row_memory.write_inside.eq(blocks.controller.write_inside),
             ]
-            for n, features in enumerate(blocks.readers):
-                connect(m, features.request, row_memory.requests[n])
-                connect(m, row_memory.beats[n], features.beat)
-                ends.append((row_memory.outside_requests[n], row_memory.outside_beats[n]))
+            connect(m, features.request, row_memory.requests[0])
+            connect(m, row_memory.beats[0], features.beat)
+            ends.append((row_memory.outside_requests[0], row_memory.outside_beats[0]))
             connect(m, writer.o, row_memory.write)
             connect(m, row_memory.outside_write, flipped(self.write))
         for n, (request, beat) in enumerate(ends):
@@ -222,7 +229,7 @@ class CommunityEngine(wiring.Component):
         ]
 
     def _load_parameters(self, m: Module, blocks: _Blocks) -> None:
-        """Write weights into all PEs, biases into all row finishers."""
+        """Write weights into all combiners, biases into all row finishers."""
         controller, parameters = blocks.controller, blocks.parameters
         connect(m, controller.load, parameters.i)
         m.d.comb += [
@@ -230,11 +237,11 @@ class CommunityEngine(wiring.Component):
             parameters.row_beats.eq(controller.row_beats),
             controller.loaded.eq(parameters.loaded),
         ]
-        for pe in blocks.pes:
+        for combiner in blocks.combiners:
             m.d.comb += [
-                pe.combination.eq(controller.combination),
-                pe.weight_write.valid.eq(parameters.weight_write.valid),
-                pe.weight_write.payload.eq(parameters.weight_write.payload),
+                combiner.settings.eq(controller.combination),
+                combiner.weight_write.valid.eq(parameters.weight_write.valid),
+                combiner.weight_write.payload.eq(parameters.weight_write.payload),
             ]
         for finisher in blocks.finishers:
             m.d.comb += [
@@ -252,7 +259,6 @@ class CommunityEngine(wiring.Component):
         for n, pe in enumerate(blocks.pes):
             records = dispatcher.o[n]
             m.d.comb += [
-                self.working.word_select(n, 2).eq(Cat(pe.multiplying, pe.adding)),
                 pe.first.eq(controller.first),
                 pe.vertices.eq(controller.vertices),
                 pe.records.payload.eq(records.payload),
@@ -261,6 +267,7 @@ class CommunityEngine(wiring.Component):
                 dispatcher.retired[n].eq(pe.retired | (controller.discard & records.valid & records.payload.last)),
             ]
         m.d.comb += [
+            self.working.eq(Cat(*(unit.working for unit in blocks.combiners), *(pe.adding for pe in blocks.pes))),
             controller.records_ended.eq(dispatcher.ended),
             controller.records_busy.eq(
                 Cat(block.busy for block in (*blocks.sums, *blocks.finishers)).any() | blocks.vertices.busy
@@ -273,8 +280,8 @@ class CommunityEngine(wiring.Component):
         return blocks.controller.open & ~blocks.controller.combining
 
     def _read_features(self, m: Module, blocks: _Blocks) -> None:
-        """Read the features of vertices that are combined: of records, and of those that the dispatcher hands out."""
-        controller, vertices, table = blocks.controller, blocks.vertices, blocks.table
+        """Read the features of vertices that are combined: those of records and separate ones."""
+        controller, vertices, table, features = blocks.controller, blocks.vertices, blocks.table, blocks.features
         m.d.comb += [
             vertices.start.eq(controller.start & controller.combining),
             vertices.first.eq(controller.first),
@@ -287,30 +294,23 @@ class CommunityEngine(wiring.Component):
             *(table.words[n].eq(words) for n, words in enumerate(controller.table_words)),
             controller.ready.eq(~table.busy & ~Cat(unit.busy for unit in blocks.units).any()),
         ]
-        for n, features in enumerate(blocks.readers):
+        m.d.comb += [
+            features.settings.eq(controller.features),
+            table.vertex[0].eq(features.vertex),
+            features.found.eq(table.found[0]),
+            # Features wait until the combiners have their weights.
+            features.go.eq(controller.weights_there),
+        ]
+        for pe, port in zip(blocks.pes, vertices.requests, strict=True):
+            connect(m, pe.node_request, port)
+        connect(m, vertices.o, features.i)
+        for n, combiner in enumerate(blocks.combiners):
             m.d.comb += [
-                features.settings.eq(controller.features),
-                table.vertex[n].eq(features.vertex),
-                features.found.eq(table.found[n]),
+                combiner.i.valid.eq(features.o[n].valid),
+                combiner.i.payload.eq(features.o[n].payload),
+                features.taken[n].eq(combiner.taken),
             ]
-        for n, pe in enumerate(blocks.pes):
-            features, client = blocks.readers[n % len(blocks.readers)], n // len(blocks.readers)
-            connect(m, pe.node_request, features.i[client])
-            connect(m, vertices.o[n], features.apart[client])
-            rows = features.o[client]
-            m.d.comb += [
-                vertices.hungry[n].eq(features.hungry[client]),
-                vertices.returned[n].eq(
-                    pe.apart.valid
-                    & pe.apart.ready
-                    & pe.apart.payload.last
-                    & ~self.config.community.tag_of(pe.apart.payload).root
-                ),
-                # Features wait until the PE has its weights.
-                pe.features.payload.eq(rows.payload),
-                pe.features.valid.eq(rows.valid & controller.weights_there),
-                rows.ready.eq(pe.features.ready & controller.weights_there),
-            ]
+            m.d.sync += Assert(~combiner.i.valid | combiner.i.ready, "a combiner has room for its features")
 
     def _connect_hubs(self, m: Module, blocks: _Blocks) -> None:
         """Connect every PE with every hub unit: requests, rows and partial sums."""
@@ -355,17 +355,19 @@ class CommunityEngine(wiring.Component):
             ]
 
     def _route_combined(self, m: Module, blocks: _Blocks) -> None:
-        """Send combined rows that belong to no record: with COMBINE they are results, else rows of hubs."""
+        """Send combined rows to their PEs; those of separate vertices, with COMBINE as results, else to hub units."""
         community, combining = self.config.community, blocks.controller.combining
         bits = exact_log2(self.config.units)
-        combined, row, _ = merge(m, "combined", [pe.apart for pe in blocks.pes], community.pe.row_beat)
+        combined, row, _ = merge(m, "combined", [combiner.o for combiner in blocks.combiners], community.pe.row_beat)
         tag = community.tag_of(row)
+        for n, pe in enumerate(blocks.pes):
+            m.d.comb += [pe.rows.payload.eq(row), pe.rows.valid.eq(combined.valid & ~tag.apart & (tag.pe == n))]
         units = [unit.combined for unit in blocks.units]
         result = blocks.writer.i[self.config.finishers]
         for number, unit in enumerate(units):
             m.d.comb += [
                 unit.payload.eq(row),
-                unit.valid.eq(combined.valid & ~combining & (tag.vid[:bits] == number)),
+                unit.valid.eq(combined.valid & tag.apart & ~combining & (tag.vid[:bits] == number)),
             ]
         unit_ready = Array(unit.ready for unit in units)[tag.vid[:bits]] if bits else units[0].ready
         m.d.comb += [
@@ -373,8 +375,15 @@ class CommunityEngine(wiring.Component):
             result.payload.beat.eq(tag.beat),
             result.payload.data.eq(row.data),
             result.payload.last.eq(row.last),
-            result.valid.eq(combined.valid & combining),
-            combined.ready.eq(Mux(combining, result.ready, unit_ready)),
+            result.valid.eq(combined.valid & tag.apart & combining),
+            combined.ready.eq(
+                Mux(
+                    tag.apart,
+                    Mux(combining, result.ready, unit_ready),
+                    Array(pe.rows.ready for pe in blocks.pes)[tag.pe],
+                )
+            ),
+            blocks.vertices.returned.eq(combined.valid & combined.ready & tag.apart & row.last & ~tag.root),
         ]
 
     def _finish_rows(self, m: Module, blocks: _Blocks) -> None:
@@ -416,15 +425,14 @@ class CommunityEngine(wiring.Component):
     def _report_errors(self, m: Module, blocks: _Blocks) -> None:
         """Report all errors to the controller, of which the lowest number counts."""
         controller, pes = blocks.controller, blocks.pes
-        for n, features in enumerate(blocks.readers):
-            connect(m, features.error, controller.errors[n])
+        connect(m, blocks.features.error, controller.errors[0])
         reports = [(error.valid, error.payload.code, error.payload.info) for error in self.errors]
-        found = [(pe.index_error, Error.INDEX_RANGE) for pe in pes]
+        found = [(combiner.index_error, Error.INDEX_RANGE) for combiner in blocks.combiners]
         found += [(pe.refused, Error.BAD_OPERAND) for pe in pes]
         found += [(unit.overflow, Error.BAD_OPERAND) for unit in blocks.units]
         found += [(blocks.row_memory.beyond, Error.BAD_OPERAND)] if blocks.row_memory else []
         reports += [(source.valid, code, source.payload) for source, code in found]
-        for n, (valid, code, info) in enumerate(reports, start=len(blocks.readers)):
+        for n, (valid, code, info) in enumerate(reports, start=1):
             m.d.comb += [
                 controller.errors[n].valid.eq(valid),
                 controller.errors[n].payload.code.eq(code),

@@ -14,6 +14,7 @@ from hw.community.row_accumulator import RowAccumulator
 from hw.community.row_finisher import RowFinisher
 from hw.community.row_sender import RowSender
 from hw.community.scanner import Scanner
+from hw.community.vertex_dispatcher import VertexDispatcher
 
 __all__ = [
     "controller",
@@ -27,6 +28,7 @@ __all__ = [
     "row_finisher",
     "row_sender",
     "scanner",
+    "vertex_dispatcher",
 ]
 
 
@@ -37,9 +39,9 @@ def controller(
     return Controller(CommunityConfig(**parameters), nodes, address_width, error_sources, row_memory=row_memory)
 
 
-def feature_reader(clients: int, address_width: int = 32, depth: int = 128, **parameters: Any) -> FeatureReader:
+def feature_reader(combiners: int, address_width: int = 32, depth: int = 128, **parameters: Any) -> FeatureReader:
     """Return a `FeatureReader`; other parameters as for `CommunityConfig`."""
-    return FeatureReader(CommunityConfig(**parameters), clients, address_width, depth)
+    return FeatureReader(CommunityConfig(**parameters), combiners, address_width, depth)
 
 
 def hub_port(*, units: int, rows: int, **parameters: Any) -> HubPort:
@@ -85,3 +87,8 @@ def scanner(**parameters: Any) -> Scanner:
 def row_accumulator(**parameters: Any) -> RowAccumulator:
     """Return a `RowAccumulator`."""
     return RowAccumulator(CommunityConfig(**parameters))
+
+
+def vertex_dispatcher(*, pes: int, units: int, nodes: int, **parameters: Any) -> VertexDispatcher:
+    """Return a `VertexDispatcher`; other parameters as for `CommunityConfig`."""
+    return VertexDispatcher(CommunityConfig(**parameters), pes, units, nodes)

@@ -1,36 +1,32 @@
-"""Feature reader: fetches the features of the vertices that PEs request, each once (I9)."""
+"""Feature reader: fetches the features of vertices, each once, for the combiner with the least work (I9)."""
 
-from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal
+from functools import reduce
+from typing import Any
+
+from amaranth.hdl import Array, Assert, Cat, Cover, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from contracts import ROW_BYTES, SCALE, VID_BITS, Error
+from contracts import ROW_BYTES, SCALE, Error
 from hw.community.formats import CommunityConfig
 from hw.community.node_table import Lookup
 from hw.contracts import struct
 from hw.graph.formats import ErrorReport
 from hw.memory.formats import RangeRequest, ReadBeat, ReadRequest
 from hw.memory.range_reader import RangeReader
-from hw.stream.arbiter import merge
 from hw.stream.queue import Queue
+from hw.stream.slice import Slice
 
 __all__ = ["FeatureReader", "FeatureSettings"]
 
 _WORD_BITS = 32
 #: The factor 1.
 _ONE = struct(SCALE).const({"mantissa": 1 << 15, "exponent": 0})
-#: Most outstanding beats of a client at a new request, for records and for separate vertices, and beats of room: the
-#: difference holds requests made before their beats are counted, with rows of at most three beats.
-_OWED, _ROOM = (24, 8), (32, 16)
-#: Outstanding beats for records below which a client is hungry.
-_FEW = 8
-#: Words of the longest row: a sparse one with an entry for every feature.
-_MOST = 1 << 16
-#: Most look-ups in progress, and most ranges that wait for the memory port.
-_STAGES, _RANGES = 2, 5
-#: Vertices of a client that are served before the first of them is counted.
-_UNCOUNTED = 3
+#: Beats of a row that are asked for at once.
+_PIECE = 4
+#: Rows that have been looked up and wait to be asked for, and cycles of a look-up.
+_ROWS, _STAGES = 8, 3
 
 
 class FeatureSettings(data.StructLayout):
@@ -63,34 +59,34 @@ class FeatureSettings(data.StructLayout):
 
 
 class FeatureReader(wiring.Component):
-    """Looks a vertex up, reads its range, and tags the beats with the client.
+    """Looks a vertex up, gives it to the combiner to which fewest beats are on their way, and reads its range.
 
-    A client is served only while few beats are outstanding for it, so a slow client rarely stalls the others, and only
-    with rows longer than its room; a client must take its beats without waiting for other clients. Separate vertices
-    overtake those of the client's records, since other units wait for them. In a rooted layer a vertex's own row is
-    read first, then its combined row.
+    A beat is asked for only if its combiner has room for it, so no combiner stalls another one. Long rows are asked for
+    in pieces, so that the rows of several combiners come in turn. A vertex takes a cycle, or two if it has a sparse row
+    or two rows: in a rooted layer its own row comes first, then its combined row, for the same combiner.
 
     Parameters
     ----------
     config : CommunityConfig
-    clients
-        Number of clients, at least 1.
+    combiners
+        Number of combiners, at least 1. Each has room for ``config.pe.queue`` beats.
     address_width
         Of the memory port, in bits.
     depth
-        Beats requested or waiting, see `hw.memory.fetcher.Fetcher`; also the limit of vertices in flight.
+        Beats requested or waiting, see `hw.memory.fetcher.Fetcher`.
 
     Attributes
     ----------
     settings : In
         `FeatureSettings`, constant while vertices are requested.
-    i : streams of ``config.request``
-    apart : streams of unsigned(32)
-        Separate vertices, which a client combines for other units. ``i[n].ready`` depends on ``apart[n].valid``.
-    o : streams of ``config.pe.task_beat``
-        Features, in the order of each client's requests of either kind, in whole rows; the address is a ``config.tag``.
-    hungry : Out(1) for every client
-        Few beats are outstanding for it.
+    i : stream of ``config.wish``
+        Vertices.
+    o : streams of ``config.pe.task_beat``, always ready
+        Features for each combiner, in whole rows; the address is a ``config.tag``.
+    taken : In(1) for every combiner
+        Pulse: it has room for another beat.
+    go : In(1)
+        Combiners may get features.
     vertex, found
         See `hw.community.node_table.NodeTable`.
     error : stream of `ErrorReport`, always ready
@@ -101,21 +97,36 @@ class FeatureReader(wiring.Component):
     Raises
     ------
     ValueError
-        If `clients` is below 1.
+        If `combiners` is below 1.
     """
 
-    def __init__(self, config: CommunityConfig, clients: int, address_width: int = 32, depth: int = 128) -> None:
-        if clients < 1:
-            raise ValueError(f"clients must be at least 1, not {clients!r}")
-        self.config, self.clients, self.address_width = config, clients, address_width
+    def __init__(self, config: CommunityConfig, combiners: int, address_width: int = 32, depth: int = 128) -> None:
+        if combiners < 1:
+            raise ValueError(f"combiners must be at least 1, not {combiners!r}")
+        self.config, self.combiners, self.address_width, self.depth = config, combiners, address_width, depth
         self._reader = RangeReader(address_width, config.data_width, depth)
+        self._words_of_beat = exact_log2(config.data_width // _WORD_BITS)
+        #: A row to ask for: its range, the factor of its sums and its tag.
+        self._row = data.StructLayout(
+            {"range": RangeRequest(address_width), "source": struct(SCALE), "tag": config.tag}
+        )
+        #: What is on its way: a piece of a row, which may begin or end it.
+        self._piece = data.StructLayout(
+            {
+                "combiner": range(max(2, combiners)),
+                "begins": 1,
+                "ends": 1,
+                "source": struct(SCALE),
+                "tag": config.tag,
+            }
+        )
         super().__init__(
             {
                 "settings": In(FeatureSettings(address_width)),
-                "i": In(stream.Signature(config.request)).array(clients),
-                "apart": In(stream.Signature(VID_BITS)).array(clients),
-                "o": Out(stream.Signature(config.pe.task_beat)).array(clients),
-                "hungry": Out(1).array(clients),
+                "i": In(stream.Signature(config.wish)),
+                "o": Out(stream.Signature(config.pe.task_beat, always_ready=True)).array(combiners),
+                "taken": In(1).array(combiners),
+                "go": In(1),
                 "vertex": Out(32),
                 "found": In(Lookup),
                 "error": Out(stream.Signature(ErrorReport, always_ready=True)),
@@ -125,148 +136,178 @@ class FeatureReader(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Look a vertex up in two cycles, for its offset and the next one's."""
+        """Look up, ask, hand out."""
         m = Module()
-        config, settings = self.config, self.settings
         m.submodules.reader = reader = self._reader
+        m.submodules.rows = rows = Queue(self._row, _ROWS)
+        m.submodules.pieces = pieces = Queue(self._piece, self.depth)
         wiring.connect(m, reader.request, wiring.flipped(self.request))
         wiring.connect(m, wiring.flipped(self.beat), reader.beat)
-        source_shape = range(max(2, self.clients))
-        # Two queues for each client: for its records, and for separate vertices, which overtake.
-        queues = [[Queue(config.pe.task_beat, room) for room in _ROOM] for _ in range(self.clients)]
-        tag = data.StructLayout({"client": source_shape, "source": struct(SCALE), "tag": config.tag})
-        m.submodules.tags = tags = Queue(tag, self._reader.depth)
-        # Number of beats of the requested range: a row may begin and end within a beat.
-        words_of_beat = exact_log2(config.data_width // _WORD_BITS)
-        most_beats = (_MOST >> words_of_beat) + 1
-        asks, beats = Signal(), Signal(range(most_beats + 1))
+        self._look_up(m, rows)
+        self._ask(m, rows, reader, pieces)
+        self._hand_out(m, reader, pieces)
+        return m
 
-        # The next client, in turn, among those with few outstanding beats.
-        wish = data.StructLayout({"vid": VID_BITS, "apart": 1})
-        offers = [stream.Signature(wish).create(path=(f"wish_{n}",)) for n in range(self.clients)]
-        word, wanted, wanted_source = merge(m, "turn", offers, wish)
-        for n, (port, apart, offer) in enumerate(zip(self.i, self.apart, offers, strict=True)):
-            room = []
-            for kind, queue in enumerate(queues[n]):
-                m.submodules[f"queue_{n}_{kind}"] = queue
-                owed = Signal(range(_OWED[kind] + _UNCOUNTED * most_beats), name=f"owed_{n}_{kind}")
-                asked = asks & (tags.i.payload.client == n) & (tags.i.payload.tag.apart == kind)
-                m.d.sync += owed.eq(owed + Mux(asked, beats, 0) - (queue.o.valid & queue.o.ready))
-                room.append(owed < _OWED[kind])
-                if kind == 0:
-                    m.d.comb += self.hungry[n].eq(owed < _FEW)
-            overtakes = apart.valid & room[1]
-            m.d.comb += [
-                offer.payload.vid.eq(Mux(overtakes, apart.payload, port.payload.vid)),
-                offer.payload.apart.eq(overtakes),
-                offer.valid.eq(overtakes | (port.valid & room[0])),
-                apart.ready.eq(offer.ready & room[1]),
-                port.ready.eq(offer.ready & room[0] & ~overtakes),
-            ]
-            self._hand_out(m, n, *queues[n])
-
-        m.submodules.ranges = ranges = Queue(RangeRequest(self.address_width), _RANGES)
-        wiring.connect(m, ranges.o, reader.i)
-        # A completed look-up always has room.
-        goes = Signal()
-        m.d.comb += goes.eq(word.valid & (ranges.level <= _RANGES - _STAGES) & (tags.level <= tags.depth - _STAGES))
-
-        # The start of the features is read in the second cycle, the end in the next one.
-        row, at, first, own = Signal(32), Signal(32), Signal(32), Signal(32)
-        looks, root, through = Signal(), Signal(), Signal()  # in turn: the own row; it has been asked for
+    def _look_up(self, m: Module, rows: Queue) -> None:
+        """Look a vertex up, for its entry and, of a sparse row, for the next one's offset, which ends the row."""
+        settings, wish = self.settings, self.i.payload
+        own, has_own, root = Signal(32), Signal(), Signal()
+        # The second cycle of a vertex; that of a sparse row always follows the first one.
+        second, goes, begins = Signal(), Signal(), Signal()
+        ends = settings.sparse & second
         m.d.comb += [
-            own.eq(wanted.vid - settings.first),
-            root.eq(settings.rooted & (own < settings.vertices) & ~through),
+            own.eq(wish.vid - settings.first),
+            has_own.eq(settings.rooted & (own < settings.vertices)),
+            root.eq(has_own & ~second),
+            # A completed look-up always has room.
+            goes.eq(self.i.valid & (ends | (rows.level < _ROWS - _STAGES))),
+            begins.eq(goes & ~ends),
+            self.vertex.eq(own + ends),
+            self.i.ready.eq(goes & (second | ~(settings.sparse | has_own))),
         ]
-        with m.FSM():
-            with m.State("LOOK"):
-                m.d.comb += self.vertex.eq(own)
-                number = Mux(root, own + settings.first_own, Mux(settings.combined, wanted.vid, own))
-                m.d.sync += row.eq(number[:32] * settings.stride)
-                with m.If(goes):
-                    m.next = "NEXT"
-            with m.State("NEXT"):
-                m.d.comb += [self.vertex.eq(own + 1), looks.eq(1), word.ready.eq(~root)]
-                m.d.sync += [first.eq(self.found.offset), at.eq(row), through.eq(root)]
-                m.next = "LOOK"
-        found, known = Signal(tag), Signal()
-        m.d.sync += [
-            known.eq(looks),
-            found.tag.vid.eq(wanted.vid),
-            found.tag.apart.eq(wanted.apart),
-            found.tag.root.eq(root),
-            found.client.eq(wanted_source),
-            found.source.eq(Mux(settings.combined, _ONE, self.found.source)),
-            found.tag.scale.eq(self.found.destination),
-        ]
+        with m.If(goes):
+            m.d.sync += second.eq(~second & (settings.sparse | has_own))
 
+        number, at, entry = Signal(32), Signal(32), Signal(Lookup)
+        tags = [Signal(self.config.tag, name=f"tag_{stage}") for stage in range(_STAGES - 1)]
+        valid = [Signal(name=f"valid_{stage}") for stage in range(_STAGES)]
+        for name in self.config.wish.members:
+            m.d.sync += tags[0][name].eq(wish[name])
+        m.d.sync += [
+            valid[0].eq(begins),
+            tags[0].root.eq(root),
+            number.eq(Mux(root, own + settings.first_own, Mux(settings.combined, wish.vid, own))),
+            valid[1].eq(valid[0]),
+            tags[1].eq(tags[0]),
+            entry.eq(self.found),
+            at.eq(number * settings.stride),
+            valid[2].eq(valid[1]),
+        ]
         # Dense rows begin at a granule, whatever the table holds.
-        place = first << exact_log2(ROW_BYTES * 8 // _WORD_BITS)
+        place = entry.offset << exact_log2(ROW_BYTES * 8 // _WORD_BITS)
         # If a row's end lies before its start, its length wraps to almost 2^33 words.
-        words, wrong = Signal(33), Signal()
-        m.d.comb += [words.eq(self.found.offset - first), wrong.eq(words > settings.most)]
-        range_, bad = Signal(RangeRequest(self.address_width)), Signal()
+        words, wrong, bad = Signal(33), Signal(), Signal()
+        m.d.comb += [words.eq(self.found.offset - entry.offset), wrong.eq(words > settings.most)]
+        row, tag = Signal(self._row), tags[1]
         m.d.sync += [
-            asks.eq(known),
             bad.eq(settings.sparse & wrong),
-            range_.address.eq(
-                Mux(found.tag.root, settings.own, settings.features)
-                + Mux(settings.sparse, first, Mux(settings.placed & ~found.tag.root, place, at))
+            row.range.address.eq(
+                Mux(tag.root, settings.own, settings.features)
+                + Mux(settings.sparse, entry.offset, Mux(settings.placed & ~tag.root, place, at))
             ),
-            range_.words.eq(Mux(settings.sparse, Mux(wrong, 0, words), settings.words)),
-            tags.i.payload.eq(found),
-            self.error.payload.info.eq(found.tag.vid),
+            row.range.words.eq(Mux(settings.sparse, Mux(wrong, 0, words), settings.words)),
+            row.source.eq(Mux(settings.combined, _ONE, entry.source)),
+            row.tag.eq(tag),
+            row.tag.scale.eq(entry.destination),
         ]
-        end = range_.address[:words_of_beat] + range_.words + (config.data_width // _WORD_BITS - 1)
         m.d.comb += [
-            ranges.i.valid.eq(asks),
-            ranges.i.payload.eq(range_),
-            tags.i.valid.eq(asks),
-            self.error.valid.eq(asks & bad),
+            rows.i.valid.eq(valid[2]),
+            rows.i.payload.eq(row),
+            self.error.valid.eq(valid[2] & bad),
             self.error.payload.code.eq(Error.OFFSET_ORDER),
-            # An empty range is a beat too.
-            beats.eq(Mux(range_.words == 0, 1, end >> words_of_beat)),
+            self.error.payload.info.eq(row.tag.vid),
+        ]
+        m.d.sync += [
+            Assert(~rows.i.valid | rows.i.ready, "a row that has been looked up has room"),
+            Cover(self.error.valid, "offsets out of order"),
         ]
 
-        fresh = Signal(init=1)
-        beat, owner = reader.o.payload, tags.o.payload
-        ready = Array(queue.i.ready for pair in queues for queue in pair)[Cat(owner.tag.apart, owner.client)]
-        moves = reader.o.valid & tags.o.valid & ready
-        m.d.comb += [reader.o.ready.eq(tags.o.valid & ready), tags.o.ready.eq(moves & beat.last)]
-        for n, (queue, kind) in enumerate((queue, kind) for pair in queues for kind, queue in enumerate(pair)):
-            mine = (owner.client == n >> 1) & (owner.tag.apart == kind)
-            task = queue.i.payload
+    def _least(self, m: Module, loads: Any) -> Signal:
+        """Return the number of the combiner with the smallest load, as it was in the previous cycle."""
+        least = Signal(range(max(2, self.combiners)))
+        pairs = [(load, number) for number, load in enumerate(loads)]
+
+        def lower(one: Any, other: Any) -> Any:
+            smaller = Signal()
+            m.d.comb += smaller.eq(other[0] < one[0])
+            return Mux(smaller, other[0], one[0]), Mux(smaller, other[1], one[1])
+
+        while len(pairs) > 1:
+            pairs = [reduce(lower, pairs[n : n + 2]) for n in range(0, len(pairs), 2)]
+        m.d.sync += least.eq(pairs[0][1])
+        return least
+
+    def _ask(self, m: Module, rows: Queue, reader: RangeReader, pieces: Queue) -> None:
+        """Ask for a row's first piece, or for the next piece of a row that has begun."""
+        bits, config = self._words_of_beat, self.config
+        room = config.pe.queue
+        m.submodules.ranges = ranges = Slice(RangeRequest(self.address_width))
+        wiring.connect(m, ranges.o, reader.i)
+        index = range(max(2, self.combiners))
+        # Of each combiner: beats that are on their way or that it has not begun, and what is missing of its row.
+        owed = [Signal(range(room + 1), name=f"owed_{n}") for n in range(self.combiners)]
+        rests = [Signal(RangeRequest(self.address_width), name=f"rest_{n}") for n in range(self.combiners)]
+        begun, free = Signal(self.combiners), Signal(self.combiners)
+        m.d.comb += free.eq(Cat(count <= room - _PIECE for count in owed))
+        least = self._least(m, [Cat(count, bit) for count, bit in zip(owed, begun, strict=True)])
+
+        # Rests have their turns. The combined row behind an own row goes to the same combiner.
+        turn, last, follows = Signal(index), Signal(index), Signal()
+        chosen, continues, asks, can = Signal(index), Signal(), Signal(), Signal()
+        range_, beats = Signal(RangeRequest(self.address_width)), Signal(range(_PIECE + 1))
+        m.d.sync += turn.eq(Mux(turn == self.combiners - 1, 0, turn + 1))
+        m.d.comb += [
+            can.eq(ranges.i.ready & pieces.i.ready),
+            continues.eq(begun.bit_select(turn, 1) & free.bit_select(turn, 1)),
+            chosen.eq(Mux(continues, turn, Mux(follows, last, least))),
+            asks.eq(can & (continues | (rows.o.valid & free.bit_select(chosen, 1) & ~begun.bit_select(chosen, 1)))),
+            range_.eq(Mux(continues, Array(rest.as_value() for rest in rests)[turn], rows.o.payload.range.as_value())),
+            rows.o.ready.eq(asks & ~continues),
+        ]
+        first, span, long = range_.address[:bits], Signal(18), Signal()
+        m.d.comb += [
+            span.eq(first + range_.words),
+            long.eq(span > _PIECE << bits),
+            # An empty range is a beat too.
+            beats.eq(Mux(long, _PIECE, Mux(range_.words == 0, 1, (span + (1 << bits) - 1) >> bits))),
+            ranges.i.valid.eq(asks),
+            ranges.i.payload.address.eq(range_.address),
+            ranges.i.payload.words.eq(Mux(long, (_PIECE << bits) - first, range_.words)),
+            pieces.i.valid.eq(asks),
+            pieces.i.payload.combiner.eq(chosen),
+            pieces.i.payload.begins.eq(~continues),
+            pieces.i.payload.ends.eq(~long),
+            pieces.i.payload.source.eq(rows.o.payload.source),
+            pieces.i.payload.tag.eq(rows.o.payload.tag),
+        ]
+        with m.If(asks & ~continues):
+            m.d.sync += [last.eq(chosen), follows.eq(rows.o.payload.tag.root)]
+        for n, (count, rest) in enumerate(zip(owed, rests, strict=True)):
+            mine = asks & (chosen == n)
+            m.d.sync += count.eq(count + Mux(mine, beats, 0) - self.taken[n])
+            with m.If(mine):
+                m.d.sync += [
+                    begun[n].eq(long),
+                    rest.address.eq(Cat(range_.address[:bits] & 0, range_.address[bits:] + _PIECE)),
+                    rest.words.eq(span - (_PIECE << bits)),
+                ]
+        m.d.sync += [
+            Cover(asks & continues & rows.o.valid, "a piece of a row that has begun comes before another row"),
+            Cover(rows.o.valid & ~asks, "a row waits"),
+        ]
+
+    def _hand_out(self, m: Module, reader: RangeReader, pieces: Queue) -> None:
+        """Give beats to their combiners, which have room."""
+        beat, piece = reader.o.payload, pieces.o.payload
+        fresh, moves = Signal(init=1), Signal()
+        m.d.comb += [
+            moves.eq(reader.o.valid & pieces.o.valid & self.go),
+            reader.o.ready.eq(pieces.o.valid & self.go),
+            pieces.o.ready.eq(moves & beat.last),
+        ]
+        for n, port in enumerate(self.o):
+            task = port.payload
             m.d.comb += [
-                queue.i.valid.eq(reader.o.valid & tags.o.valid & mine),
+                port.valid.eq(moves & (piece.combiner == n)),
                 task.data.eq(beat.data),
                 task.mask.eq(Cat(bit.replicate(2) for bit in beat.mask)),
-                task.first.eq(fresh),
-                task.last.eq(beat.last),
-                task.scale.eq(owner.source),
+                task.first.eq(fresh & piece.begins),
+                task.last.eq(beat.last & piece.ends),
+                task.scale.eq(piece.source),
                 # A combined row has the factor 1.
                 task.scalar.eq(1),
-                config.tag_of(task).eq(owner.tag),
+                self.config.tag_of(task).eq(piece.tag),
             ]
         with m.If(moves):
             m.d.sync += fresh.eq(beat.last)
-        m.d.sync += [
-            Cover(reader.o.valid & tags.o.valid & ~ready, "a client is slow"),
-            Cover(self.error.valid, "offsets out of order"),
-        ]
-        return m
-
-    def _hand_out(self, m: Module, client: int, records: Queue, apart: Queue) -> None:
-        """Offer rows of separate vertices before those of records, each as a whole."""
-        port = self.o[client]
-        chosen, kind, stays = (Signal(name=f"{name}_{client}") for name in ("chosen", "kind", "stays"))
-        m.d.comb += [
-            chosen.eq(Mux(stays, kind, apart.o.valid)),
-            port.payload.eq(Mux(chosen, apart.o.payload.as_value(), records.o.payload.as_value())),
-            port.valid.eq(Mux(chosen, apart.o.valid, records.o.valid)),
-            records.o.ready.eq(port.ready & ~chosen),
-            apart.o.ready.eq(port.ready & chosen),
-        ]
-        m.d.sync += kind.eq(chosen)
-        with m.If(port.valid):
-            m.d.sync += stays.eq(~(port.ready & port.payload.last))
-        m.d.sync += Cover(port.valid & chosen & records.o.valid, "a vertex apart overtakes")
+        m.d.sync += Cover(reader.o.valid & pieces.o.valid & ~self.go, "features wait")

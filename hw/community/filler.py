@@ -1,14 +1,20 @@
 """Filler: writes the combined rows of nodes and hubs into the slots of their records (I6)."""
 
+from typing import Any
+
 from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from hw.community.formats import RECORDS, CommunityConfig
 from hw.community.multi_read_memory import write_signature
 from hw.stream.queue import Queue
 
-__all__ = ["Filler", "own_chunk"]
+__all__ = ["HUBS", "Filler", "kept_scale", "own_chunk"]
+
+#: Most rows of hubs that are asked for and have not come.
+HUBS = 32
 
 
 def own_chunk(config: CommunityConfig) -> data.StructLayout:
@@ -16,10 +22,22 @@ def own_chunk(config: CommunityConfig) -> data.StructLayout:
     return data.StructLayout({"slot": range(config.slots * config.chunks), "data": config.vector})
 
 
-class Filler(wiring.Component):
-    """Writes a chunk a cycle; nodes and hubs come independently, each in the order of records and columns.
+def kept_scale(config: CommunityConfig) -> data.StructLayout:
+    """Layout of a node's s_dst and its slot."""
+    return data.StructLayout({"slot": range(config.slots), "scale": config.scale})
 
-    So nodes of later records are combined and stored while hubs of an earlier one are outstanding.
+
+def _place(config: CommunityConfig) -> data.StructLayout:
+    """Layout of a hub's slot, and whether its record has no other row."""
+    return data.StructLayout({"slot": range(config.slots), "alone": 1})
+
+
+class Filler(wiring.Component):
+    """Writes a chunk a cycle, in any order of rows, and tells when all vectors of the oldest record are there.
+
+    Rows of nodes find their slots by their tags, those of hubs come in the order of requests. A bit for each slot says
+    that its vector is there; it changes its meaning from each use of the slot to the next one, so nobody clears it.
+    After a reset all bits are cleared, and nothing is taken meanwhile.
 
     In a rooted layer each node has two rows: its own one, which is only weighed, and behind it the combined one, which
     is only a vector. The vector of a record with one row, which has no neighbours, is 0 then.
@@ -34,12 +52,15 @@ class Filler(wiring.Component):
         ``config.settings``.
     begun : stream of ``config.record``, always ready
         Records, when they begin; at most `RECORDS`.
+    asked : stream of ``config.request``
+        Requests for rows of hubs, when they are made; only `HUBS` may be outstanding.
     rows : stream of ``config.pe.row_beat``
-        Combined and own rows of nodes, with their tags.
+        Combined and own rows of nodes, with their tags. ``ready`` is a register.
     hub_rows : stream of ``config.hub_row``
     vectors
         Write port of the vectors, by slot and chunk.
     own : stream of `own_chunk`, always ready
+    scale : stream of `kept_scale`, always ready
     o : stream of ``config.record``
         Records whose vectors are complete.
     """
@@ -50,81 +71,123 @@ class Filler(wiring.Component):
             {
                 "settings": In(config.settings),
                 "begun": In(stream.Signature(config.record, always_ready=True)),
+                "asked": In(stream.Signature(config.request)),
                 "rows": In(stream.Signature(config.pe.row_beat)),
                 "hub_rows": In(stream.Signature(config.hub_row)),
                 "vectors": Out(write_signature(config.kept_vector, config.slots * config.chunks)),
                 "own": Out(stream.Signature(own_chunk(config), always_ready=True)),
+                "scale": Out(stream.Signature(kept_scale(config), always_ready=True)),
                 "o": Out(stream.Signature(config.record)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Step through records on two sides; a record is complete when both sides have finished it."""
+        """Hold a beat of a node, and write it, or else a hub's, chunk by chunk."""
         m = Module()
-        config = self.config
-        m.submodules.records = records = Queue(config.record, RECORDS)
-        m.d.comb += [records.i.valid.eq(self.begun.valid), records.i.payload.eq(self.begun.payload)]
-        parts = config.pe.parts
-        leaves = Signal()
-        offers, slots, chunks, chosen, filled, alone = [], [], [], [], [], []
-        takes = Signal(2)
-        rooted, root = self.settings.rooted, config.tag_of(self.rows.payload).root
-        for n, (name, rows) in enumerate((("nodes", self.rows), ("hubs", self.hub_rows))):
-            m.submodules[name] = queue = Queue(config.record, RECORDS)
-            m.d.comb += [queue.i.valid.eq(self.begun.valid), queue.i.payload.eq(self.begun.payload)]
-            record = queue.o.payload
-            done = Signal(config.row_bits + 1, name=f"{name}_done")
-            chunk, part = Signal(range(config.chunks), name=f"{name}_chunk"), Signal(range(max(2, parts)))
-            column = done if name == "nodes" else record.nodes + done
-            ends, row_end, beat_end = (Signal(name=f"{name}_{what}") for what in ("ends", "row_end", "beat_end"))
-            elements = Signal(data.ArrayLayout(config.vector, parts), name=f"{name}_elements")
-            slot = Signal(range(config.slots), name=f"{name}_slot")
-            m.d.comb += [
-                ends.eq(column == (record.nodes if name == "nodes" else record.rows)),
-                row_end.eq(chunk == self.settings.last_chunk),
-                beat_end.eq((part == parts - 1) | row_end),
-                elements.eq(rows.payload.data.as_value()),
-                slot.eq(record.base + column),
-                rows.ready.eq(takes[n] & beat_end),
-                queue.o.ready.eq(ends),
-            ]
-            with m.If(takes[n]):
-                m.d.sync += [part.eq(Mux(beat_end, 0, part + 1)), chunk.eq(Mux(row_end, 0, chunk + 1))]
-                with m.If(row_end):
-                    m.d.sync += done.eq(done + (~root if name == "nodes" else 1))
-            through = queue.o.valid & ends
-            with m.If(through):
-                m.d.sync += done.eq(0)
-            # Records that this side has finished and that have not left.
-            ahead = Signal(range(RECORDS + 1), name=f"{name}_ahead")
-            m.d.sync += ahead.eq(ahead + through - leaves)
-            offers.append(queue.o.valid & ~ends & rows.valid)
-            slots.append(slot)
-            chunks.append(chunk)
-            chosen.append(Array(elements[k].as_value() for k in range(parts))[part])
-            filled.append(ahead != 0)
-            alone.append(record.rows == 1)
+        config, parts = self.config, self.config.parts
+        part_bits = exact_log2(parts)
+        m.submodules.hubs = hubs = Queue(_place(config), HUBS)
         m.d.comb += [
-            # Nodes have priority: they stall the multipliers.
-            takes.eq(Cat(offers[0], offers[1] & ~offers[0])),
-            self.vectors.enable.eq(Mux(takes[0], ~root, takes[1])),
-            self.vectors.address.eq(Mux(takes[0], Cat(chunks[0], slots[0]), Cat(chunks[1], slots[1]))),
-            self.vectors.data.data.eq(
-                Mux(rooted & Mux(takes[0], alone[0], alone[1]), 0, Mux(takes[0], chosen[0], chosen[1]))
-            ),
-            self.own.valid.eq(takes[0] & (root | ~rooted)),
-            self.own.payload.slot.eq(Cat(chunks[0], slots[0])),
+            hubs.i.valid.eq(self.asked.valid),
+            hubs.i.payload.slot.eq(self.asked.payload.slot),
+            hubs.i.payload.alone.eq(self.asked.payload.alone),
+            self.asked.ready.eq(hubs.i.ready),
+        ]
+        node, held = Signal(config.pe.row_beat, reset_less=True), Signal()
+        tag, place = config.tag_of(node), hubs.o.payload
+        cleared, takes = Signal(), Signal()
+        with m.If(self.rows.ready):
+            m.d.sync += [node.eq(self.rows.payload), held.eq(self.rows.valid)]
+
+        # Nodes have priority: their rows wait on the way that those of all PEs use.
+        part, hub_chunk = Signal(range(max(2, parts))), Signal(range(config.chunks))
+        hub_part = Signal.like(part)
+        chunk, slot, alone, root = (
+            Signal(range(config.chunks)), Signal(range(config.slots)), Signal(), Signal()
+        )  # fmt: skip
+        row_end, node_end, hub_end = Signal(), Signal(), Signal()
+        m.d.comb += [
+            takes.eq(~held & self.hub_rows.valid & hubs.o.valid & cleared),
+            chunk.eq(Mux(held, (tag.beat << part_bits) | part, hub_chunk)),
+            slot.eq(Mux(held, tag.slot, place.slot)),
+            alone.eq(Mux(held, tag.alone, place.alone)),
+            root.eq(held & tag.root),
+            row_end.eq(chunk == self.settings.last_chunk),
+            node_end.eq(held & ((part == parts - 1) | row_end)),
+            hub_end.eq((hub_part == parts - 1) | row_end),
+            self.rows.ready.eq(~held & cleared),
+            self.hub_rows.ready.eq(takes & hub_end),
+            hubs.o.ready.eq(takes & row_end),
+        ]
+        with m.If(held):
+            m.d.sync += [part.eq(part + 1), held.eq(~node_end)]
+            with m.If(node_end):
+                m.d.sync += part.eq(0)
+        with m.If(takes):
+            m.d.sync += [hub_part.eq(hub_part + 1), hub_chunk.eq(hub_chunk + 1)]
+            with m.If(hub_end):
+                m.d.sync += hub_part.eq(0)
+            with m.If(row_end):
+                m.d.sync += hub_chunk.eq(0)
+        elements = [Signal(data.ArrayLayout(config.vector, parts), name=f"{name}_elements") for name in ("node", "hub")]
+        chosen = [
+            Array(of[n].as_value() for n in range(parts))[at] for of, at in zip(elements, (part, hub_part), strict=True)
+        ]
+        m.d.comb += [
+            elements[0].eq(node.data.as_value()),
+            elements[1].eq(self.hub_rows.payload.data.as_value()),
+            self.vectors.enable.eq((held | takes) & ~root),
+            self.vectors.address.eq(Cat(chunk, slot)),
+            self.vectors.data.data.eq(Mux(self.settings.rooted & alone, 0, Mux(held, chosen[0], chosen[1]))),
+            self.own.valid.eq(held & (tag.root | ~self.settings.rooted)),
+            self.own.payload.slot.eq(Cat(chunk, slot)),
             self.own.payload.data.eq(chosen[0]),
-            self.o.payload.eq(records.o.payload),
-            self.o.valid.eq(filled[0] & filled[1]),
-            leaves.eq(self.o.valid & self.o.ready),
-            records.o.ready.eq(leaves),
+            self.scale.valid.eq(held),
+            self.scale.payload.slot.eq(slot),
+            self.scale.payload.scale.eq(tag.scale),
         ]
         if config.partials:
-            m.d.comb += self.vectors.data.high.eq(self.hub_rows.payload.high & ~takes[0])
+            m.d.comb += self.vectors.data.high.eq(self.hub_rows.payload.high & ~held)
+        self._follow(m, slot, self.vectors.enable & row_end, cleared)
         m.d.sync += [
-            Cover(offers[0] & offers[1], "a hub's row waits for a node's"),
-            Cover(filled[1] & ~filled[0], "hubs before nodes"),
-            Cover(filled[0] & ~filled[1], "nodes before hubs"),
+            Cover(held & self.hub_rows.valid, "a hub's row waits for a node's"),
+            Cover(self.asked.valid & ~self.asked.ready, "as many hubs as may be are asked for"),
         ]
         return m
+
+    def _follow(self, m: Module, slot: Any, written: Any, cleared: Signal) -> None:
+        """Note that the vector of a slot is there; go through the slots of the oldest record until all are."""
+        config = self.config
+        m.submodules.records = records = Queue(config.record, RECORDS)
+        m.submodules.there = there = memory.Memory(shape=1, depth=config.slots, init=[])
+        write, read = there.write_port(), there.read_port(domain="comb")
+        # The slot in turn; the value of its bit, and of those behind it, that says "there". Rows are less than a round
+        # of all slots apart, so those before it have begun the next round.
+        turn, round_ = Signal(range(config.slots)), Signal(init=1)
+        passed = Signal(range(config.width + 1))
+        passes = Signal()
+        m.d.comb += [
+            records.i.valid.eq(self.begun.valid),
+            records.i.payload.eq(self.begun.payload),
+            write.en.eq(written | ~cleared),
+            write.addr.eq(Mux(cleared, slot, turn)),
+            write.data.eq(cleared & (round_ ^ (slot < turn))),
+            read.addr.eq(turn),
+            self.o.payload.eq(records.o.payload),
+            self.o.valid.eq(records.o.valid & (passed == records.o.payload.rows)),
+            records.o.ready.eq(self.o.ready & (passed == records.o.payload.rows)),
+            passes.eq(cleared & records.o.valid & (passed != records.o.payload.rows) & (read.data == round_)),
+        ]
+        with m.If(passes | ~cleared):
+            m.d.sync += turn.eq(turn + 1)
+            with m.If(turn == config.slots - 1):
+                m.d.sync += [round_.eq(~round_ | ~cleared), cleared.eq(1)]
+        with m.If(passes):
+            m.d.sync += passed.eq(passed + 1)
+        with m.If(self.o.valid & self.o.ready):
+            m.d.sync += passed.eq(0)
+        m.d.sync += [
+            Cover(self.o.valid & ~self.o.ready, "a record waits for the adders"),
+            Cover(written & (slot < turn), "a row of the next round"),
+            Cover(written & (slot != turn), "a row comes before an older one"),
+        ]

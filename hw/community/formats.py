@@ -1,6 +1,6 @@
-"""Sizes and payloads of the community PE."""
+"""Sizes and payloads of combiners and community PEs."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from amaranth import signed, unsigned
@@ -13,20 +13,24 @@ from contracts.parameters import Parameters, size
 from hw.contracts import struct
 from hw.pe.formats import PEConfig
 
-__all__ = ["RECORDS", "CommunityConfig", "HubConfig"]
+__all__ = ["PES", "RECORDS", "CommunityConfig", "HubConfig"]
 
 #: Most records in progress in a PE: the rows of a distributed RAM.
 RECORDS = 32
+#: Most PEs.
+PES = 16
 
 
 @dataclass(frozen=True)
 class CommunityConfig(Parameters):
-    """Sizes of a community PE, fixed at generation.
+    """Sizes of a community PE and of a combiner, fixed at generation.
 
     Parameters
     ----------
     lanes
-        Multipliers L, and adders of the aggregation, at most ``data_width / 16``.
+        Adders of a PE L, at most ``data_width / 16``.
+    multipliers
+        Multipliers of a combiner, at most ``data_width / 16``; 0: as many as `lanes`.
     width
         Most nodes and hubs of a record together.
     columns
@@ -36,7 +40,7 @@ class CommunityConfig(Parameters):
     max_out
         Largest number of output features.
     weight_rows
-        Rows of L weights in the weight memory, as in `hw.pe.formats.PEConfig`.
+        Rows of weights in a combiner, as in `hw.pe.formats.PEConfig`: one weight a multiplier.
     data_width
         Bits of a beat of features or results.
     ways
@@ -52,6 +56,7 @@ class CommunityConfig(Parameters):
     """
 
     lanes: int = size(8, 1, lambda pe: pe.data_width // VALUE_BITS, power=True)
+    multipliers: int = size(0, 1, lambda pe: pe.data_width // VALUE_BITS, power=True, zero=True)
     width: int = size(128, 8, 256, power=True)
     columns: int = size(256, lambda pe: 2 * pe.width, 1024, power=True)
     partners: int = size(8, 1, PARTNERS_MAX)
@@ -68,37 +73,42 @@ class CommunityConfig(Parameters):
 
     @property
     def pe(self) -> PEConfig:
-        """Sizes of the combining PE."""
-        sizes = {"lanes": self.lanes, "data_width": self.data_width, "max_out": self.max_out}
+        """Sizes of a combiner."""
+        sizes = {"lanes": self.multipliers or self.lanes, "data_width": self.data_width, "max_out": self.max_out}
         # A row returns with its tag, which lies in the address field; the PE increments that field from beat to beat.
         bits = self._tag(len(DIGIT_BITS) * PEConfig(**sizes).max_beats).size + ceil_log2(self.data_width // 8)
         return PEConfig(**sizes, weight_rows=self.weight_rows, address_width=bits)
 
     @property
     def row_beats(self) -> int:
-        """Beats of the longest row that the combining PE returns: three rows of digits."""
+        """Beats of the longest row that a combiner returns: three rows of digits."""
         return len(DIGIT_BITS) * self.pe.max_beats
 
-    @staticmethod
-    def _tag(beats: int) -> data.StructLayout:
-        return data.StructLayout(
-            {"beat": range(max(2, beats)), "vid": VID_BITS, "apart": 1, "root": 1, "scale": struct(SCALE)}
-        )
+    def _tag(self, beats: int) -> data.StructLayout:
+        return data.StructLayout({"beat": range(max(2, beats)), **self.wish.members, "root": 1, "scale": struct(SCALE)})
+
+    @property
+    def wish(self) -> data.StructLayout:
+        """A vertex to combine: ``vid``; ``apart``: for a hub unit or as a result, otherwise for the ``slot`` of ``pe``.
+
+        ``alone``: as in `request`.
+        """
+        return data.StructLayout({**self.request.members, "pe": range(PES), "apart": 1})
 
     @property
     def tag(self) -> data.StructLayout:
-        """Tag of a vertex in the combining PE: its ``vid`` and its factor s_dst.
+        """Tag of a row on its way through a combiner: the `wish` for it and the factor s_dst.
 
-        ``apart``: the row is for another unit, not for a record of this PE. ``root``: it is the vertex's own row of a
-        rooted layer, which comes before its combined row. ``beat``: of the row.
+        ``root``: it is the vertex's own row of a rooted layer, which comes before its combined row. ``beat``: of the
+        row.
         """
         return self._tag(self.row_beats)
 
     def tag_of(self, beat: Any) -> Any:
         """Return the `tag` of a beat of features or of a combined row.
 
-        The PE that combines returns it with the row as the row's address, and counts its lowest field, ``beat``, up
-        from beat to beat.
+        The combiner returns it with the row as the row's address, and counts its lowest field, ``beat``, up from beat
+        to beat.
 
         Parameters
         ----------
@@ -110,7 +120,12 @@ class CommunityConfig(Parameters):
     @property
     def chunks(self) -> int:
         """Chunks of L elements in the longest vector, rounded up to a power of two."""
-        return self.pe.max_chunks
+        return replace(self.pe, lanes=self.lanes).max_chunks
+
+    @property
+    def parts(self) -> int:
+        """Chunks of L elements in a beat."""
+        return self.pe.elements // self.lanes
 
     @property
     def look(self) -> int:
@@ -153,7 +168,7 @@ class CommunityConfig(Parameters):
 
     @property
     def settings(self) -> data.StructLayout:
-        """Settings of a command for all its records, beside those of the combining PE.
+        """Settings of a command for all its records, beside those of the combiners.
 
         ``windows``: windows of k instead of pairs. ``k``: columns of a window, less one. ``limit``: most columns.
         ``last_chunk``, ``f_out``: of a vector. ``shift``, ``relu``, ``bias``: of the second rounding point. ``wide``:
@@ -178,8 +193,11 @@ class CommunityConfig(Parameters):
 
     @property
     def request(self) -> data.StructLayout:
-        """Request of a column's vector: that of the vertex ``vid``, and its ``slot`` in the PE."""
-        return data.StructLayout({"vid": VID_BITS, "slot": range(self.slots)})
+        """Request of a column's vector: that of the vertex ``vid``, for a ``slot`` of the PE.
+
+        ``alone``: its record has no other row.
+        """
+        return data.StructLayout({"vid": VID_BITS, "slot": range(self.slots), "alone": 1})
 
     @property
     def record(self) -> data.StructLayout:

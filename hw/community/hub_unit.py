@@ -209,7 +209,7 @@ class HubUnit(wiring.Component):
         m.submodules.sums = sums = memory.Memory(shape=sum_chunk, depth=hubs.width * config.chunks, init=[])
         sum_write = sums.write_port()
         sum_read, sum_out = sums.read_port(transparent_for=(sum_write,)), sums.read_port()
-        parts = config.pe.parts
+        parts = config.parts
         # Beats of several rows may alternate, so only the chunks within a beat are counted.
         part, chunk = Signal(range(max(2, parts))), Signal(range(config.chunks))
         adds = Signal()

@@ -1,10 +1,9 @@
-"""Community PE: combines the nodes of a record, sums its rows with shared sums (I6-I9)."""
+"""Community PE: sums the combined rows of a record with shared sums (I6-I9)."""
 
-from amaranth.hdl import Module, Mux, unsigned
+from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw.community.feeder import Feeder
 from hw.community.filler import Filler
 from hw.community.formats import RECORDS, CommunityConfig
 from hw.community.multi_read_memory import MultiReadMemory
@@ -14,7 +13,6 @@ from hw.community.row_accumulator import RowAccumulator
 from hw.community.row_sender import RowSender
 from hw.community.scanner import Scanner
 from hw.locator.formats import RecordBeat
-from hw.pe.pe import PE
 from hw.stream.queue import Queue
 
 __all__ = ["CommunityPE"]
@@ -24,7 +22,7 @@ _COUNTERS = ("worked", "gross", "formed")
 
 
 class CommunityPE(wiring.Component):
-    """Pipelines records: while one is combined, an earlier one is planned and summed, and another one sent.
+    """Pipelines records: while the rows of one are combined, another one is planned and summed, and a third sent.
 
     Rows of records occupy slots of a ring, from the request of their vertices until their sums are taken.
 
@@ -38,29 +36,21 @@ class CommunityPE(wiring.Component):
     ----------
     settings : In
         ``config.settings``, constant while there are records.
-    combination : In
-        ``config.pe.settings`` of the combining PE, likewise.
     first, vertices : In(32)
         VIDs that are summed, constant while there are records.
-    weight_write : stream, always ready
-        Written before the first record of a layer.
     records
         Beats of records.
     node_request, hub_request : streams of ``config.request``
-        Requests for features of nodes, and for combined rows of hubs.
-    features : stream of ``config.pe.task_beat``
-        Features of the requested nodes, in order, with a ``config.tag`` as address; interleaved with those of separate
-        vertices. In a rooted layer each node's own row comes first, then its combined row.
-    apart : stream of ``config.pe.row_beat``
-        Combined rows of separate vertices, with their tags.
+        Requests for combined rows of nodes and of hubs.
+    rows : stream of ``config.pe.row_beat``
+        Combined rows of the requested nodes in any order, with a ``config.tag`` as address. In a rooted layer each
+        node's own row comes first, then its combined row. ``ready`` is a register.
     hub_rows : stream of ``config.hub_row``
         Combined rows of the requested hubs, in order.
     finish : stream of ``config.finish_chunk``
         Rows of nodes, without meaning where a node is not summed.
     partial : stream of ``config.partial``
         Partial sums of hubs.
-    index_error : stream of unsigned(17), always ready
-        See `hw.pe.lane_issue.LaneIssue`.
     refused : stream of unsigned(32), always ready
         See `hw.community.record_reader.RecordReader`.
     asking : Out(1)
@@ -69,8 +59,8 @@ class CommunityPE(wiring.Component):
         Work is in progress.
     retired : Out(1)
         Pulse: a record is done.
-    multiplying, adding : Out(1)
-        The lanes multiply; the adders add rows.
+    adding : Out(1)
+        The adders add rows.
     worked, gross, formed : Out(counter_bits)
         Cycles in which the adders worked; vectors added to rows or subtracted; sums formed. All since reset.
     """
@@ -81,24 +71,19 @@ class CommunityPE(wiring.Component):
         super().__init__(
             {
                 "settings": In(config.settings),
-                "combination": In(pe.settings),
                 "first": In(32),
                 "vertices": In(32),
-                "weight_write": In(stream.Signature(pe.weight_write, always_ready=True)),
                 "records": In(stream.Signature(RecordBeat)),
                 "node_request": Out(stream.Signature(config.request)),
                 "hub_request": Out(stream.Signature(config.request)),
-                "features": In(stream.Signature(pe.task_beat)),
-                "apart": Out(stream.Signature(pe.row_beat)),
+                "rows": In(stream.Signature(pe.row_beat)),
                 "hub_rows": In(stream.Signature(config.hub_row)),
                 "finish": Out(stream.Signature(config.finish_chunk)),
                 "partial": Out(stream.Signature(config.partial)),
-                "index_error": Out(stream.Signature(unsigned(17), always_ready=True)),
                 "refused": Out(stream.Signature(32, always_ready=True)),
                 "asking": Out(1),
                 "busy": Out(1),
                 "retired": Out(1),
-                "multiplying": Out(1),
                 "adding": Out(1),
                 **{name: Out(counter_bits) for name in _COUNTERS},
             }
@@ -109,8 +94,6 @@ class CommunityPE(wiring.Component):
         m = Module()
         config = self.config
         m.submodules.reader = reader = RecordReader(config)
-        m.submodules.feeder = feeder = Feeder(config)
-        m.submodules.pe = pe = PE(config.pe)
         m.submodules.filler = filler = Filler(config)
         m.submodules.planner = planner = Planner(config)
         m.submodules.scanner = scanner = Scanner(config)
@@ -125,26 +108,21 @@ class CommunityPE(wiring.Component):
 
         connect(m, flipped(self.records), reader.i)
         connect(m, reader.node_request, flipped(self.node_request))
-        connect(m, reader.hub_request, flipped(self.hub_request))
+        m.d.comb += [
+            self.hub_request.payload.eq(reader.hub_request.payload),
+            filler.asked.payload.eq(reader.hub_request.payload),
+            self.hub_request.valid.eq(reader.hub_request.valid & filler.asked.ready),
+            filler.asked.valid.eq(reader.hub_request.valid & self.hub_request.ready),
+            reader.hub_request.ready.eq(self.hub_request.ready & filler.asked.ready),
+            filler.begun.valid.eq(reader.begun.valid),
+            filler.begun.payload.eq(reader.begun.payload),
+        ]
         connect(m, reader.vertex, sender.vertex)
         connect(m, reader.refused, flipped(self.refused))
-        for taker in (feeder.begun, filler.begun):
-            m.d.comb += [taker.valid.eq(reader.begun.valid), taker.payload.eq(reader.begun.payload)]
-        connect(m, flipped(self.features), feeder.i)
-        connect(m, feeder.o, pe.i)
-        connect(m, feeder.scale, sender.scale)
-        connect(m, flipped(self.weight_write), pe.weight_write)
-        connect(m, pe.index_error, flipped(self.index_error))
-        apart = config.tag_of(pe.o.payload).apart
-        m.d.comb += [
-            filler.rows.payload.eq(pe.o.payload),
-            filler.rows.valid.eq(pe.o.valid & ~apart),
-            self.apart.payload.eq(pe.o.payload),
-            self.apart.valid.eq(pe.o.valid & apart),
-            pe.o.ready.eq(Mux(apart, self.apart.ready, filler.rows.ready)),
-        ]
+        connect(m, flipped(self.rows), filler.rows)
         connect(m, flipped(self.hub_rows), filler.hub_rows)
         connect(m, filler.own, sender.own)
+        connect(m, filler.scale, sender.scale)
         connect(m, filler.o, accumulator.record)
         connect(m, reader.o, read.i)
         connect(m, read.o, planner.i)
@@ -168,12 +146,10 @@ class CommunityPE(wiring.Component):
             reader.vertices.eq(self.vertices),
             reader.freed.eq(sender.freed),
             reader.retired.eq(sender.retired),
-            pe.settings.eq(self.combination),
             *(unit.settings.eq(self.settings) for unit in (reader, filler, planner, accumulator, sender)),
             self.busy.eq(reader.busy | sender.busy | self.records.valid),
             self.retired.eq(sender.retired),
             self.asking.eq(reader.asking),
-            self.multiplying.eq(pe.working),
             self.adding.eq(accumulator.worked),
         ]
         for name in _COUNTERS:

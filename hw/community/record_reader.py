@@ -110,6 +110,7 @@ class RecordReader(wiring.Component):
             header.eq(self.i.payload.data),
             request.vid.eq(vid),
             request.slot.eq(record.base + index),
+            request.alone.eq(record.rows == 1),
             self.vertex.payload.eq(request),
             *(out.payload.eq(request) for out in requests),
             rows.eq(header.nodes + header.hubs),

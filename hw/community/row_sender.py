@@ -6,8 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from hw.block_memory import NO_BYPASS, registered_read
-from hw.community.feeder import kept_scale
-from hw.community.filler import own_chunk
+from hw.community.filler import kept_scale, own_chunk
 from hw.community.formats import CommunityConfig
 from hw.community.multi_read_memory import read_signature
 

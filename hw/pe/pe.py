@@ -37,6 +37,8 @@ class PE(wiring.Component):
         Result rows in the order of the tasks.
     index_error : stream of unsigned(17), always ready
         See `hw.pe.lane_issue.LaneIssue`.
+    taken : Out(1)
+        Pulse: a beat has left the queue in front.
     working : Out(1)
         The lanes multiply.
     """
@@ -51,6 +53,7 @@ class PE(wiring.Component):
                 "i": In(stream.Signature(config.task_beat)),
                 "o": Out(stream.Signature(config.row_beat)),
                 "index_error": Out(stream.Signature(unsigned(17), always_ready=True)),
+                "taken": Out(1),
                 "working": Out(1),
             }
         )
@@ -68,6 +71,7 @@ class PE(wiring.Component):
             queue.i.payload.eq(self.i.payload),
             queue.i.payload.mask.eq(elements_to_combine(self.i.payload, self.settings.mode, config)),
             self.i.ready.eq(queue.i.ready),
+            self.taken.eq(queue.o.valid & queue.o.ready),
             issue.released.eq(drain.released),
         ]
         connect(m, queue.o, issue.i)

@@ -41,8 +41,8 @@ BLOCKS: tuple[Block, ...] = (
     ),
     Block(
         name="community.vertex_dispatcher",
-        factory="hw.community.vertex_dispatcher:VertexDispatcher",
-        parameters={"pes": 8, "units": 2},
+        factory="hw.community.factories:vertex_dispatcher",
+        parameters={"pes": 8, "units": 2, "nodes": 4096},
         bench="tb.community.test_vertex_dispatcher",
         bench_parameters={"pes": 3, "units": 2, "nodes": 300},
         narrow={"pes": 2, "units": 1, "nodes": 300},
@@ -50,10 +50,10 @@ BLOCKS: tuple[Block, ...] = (
     Block(
         name="community.feature_reader",
         factory="hw.community.factories:feature_reader",
-        parameters={"clients": 4},
+        parameters={"combiners": 8},
         bench="tb.community.test_feature_reader",
-        bench_parameters={"clients": 3, "data_width": 128, "lanes": 4, "depth": 64},
-        narrow={"clients": 2, "data_width": 64, "lanes": 4, "depth": 16},
+        bench_parameters={"combiners": 5, "data_width": 128, "lanes": 4, "depth": 64},
+        narrow={"combiners": 2, "data_width": 64, "lanes": 4, "depth": 16},
     ),
     Block(
         name="community.node_table",

@@ -42,7 +42,7 @@ def community(*, partials: bool) -> CommunityChipletConfig:
     """Two PEs and the smallest locator, for a ring or alone."""
     sizes = {"lanes": 4, "width": 128, "columns": 256, "partners": 2, "max_out": 12, "weight_rows": 128}
     pe = {**sizes, "data_width": 64, "ways": 2, "partials": partials}
-    return chiplet_config(community=pe, locator=LOCATOR, pes=2, units=2, hubs=128, kept=64, depth=32)
+    return chiplet_config(community=pe, locator=LOCATOR, combiners=2, pes=2, units=2, hubs=128, kept=64, depth=32)
 
 
 #: Far fewer slots than a batch has positions.

@@ -36,7 +36,7 @@ from tb.locator.graphs import many_hubs
 
 #: Lines of the row memory, for images whose rows stay on the chip between layers.
 ROWS = 128
-#: Two PEs, two hub units; the smallest locator.
+#: Two combiners, two PEs, two hub units; the smallest locator.
 SMALL = {
     "community": {"width": 128, "columns": 256, "partners": 2, "max_out": 20, "weight_rows": 128},
     "locator": {
@@ -49,6 +49,7 @@ SMALL = {
         "lanes": 1,
         "outputs": 2,
     },
+    "combiners": 2,
     "pes": 2,
     "units": 2,
     "hubs": 32,
@@ -551,10 +552,11 @@ def test_it_is_known_when_pes_worked(tmp_path: Path) -> None:
     given = larger(2, [8, 16], Model.GCN, 0.3)
     (outcome,) = run([Job([build_community_image(given, Schedule(7), LIMITS)], Settings(latency=30))], tmp_path)
     counts = activity(tmp_path).astype(np.int64)
-    multipliers, adders = counts[:, ::2], counts[:, 1::2]
+    combiners = int(str(SMALL["combiners"]))
+    multipliers, adders = counts[:, :combiners], counts[:, combiners:]
     # The chiplet counts its adders' work itself.
     assert adders.sum() == outcome.run.counters["worked"]
-    # Of both PEs, in every layer.
+    # Of both combiners and both PEs, in every layer.
     starts = [phase.began // WINDOW for phase in outcome.run.phases if phase.opcode == "process"]
     for first, last in zip(starts, [*starts[1:], len(counts)], strict=True):
         assert multipliers[first:last].sum(axis=0).all()
@@ -605,10 +607,13 @@ def test_any_graph_in_any_tiles_is_exact(tmp_path: Path) -> None:
 
 @full
 @pytest.mark.parametrize(
-    ("pes", "units", "lanes"), [(1, 1, 8), (4, 1, 4), (8, 4, 8), (3, 2, 16), (2, 2, 8), (4, 2, 16)]
+    ("combiners", "multipliers", "pes", "units", "lanes"),
+    [(1, 16, 2, 1, 8), (1, 8, 1, 1, 8), (4, 4, 4, 1, 4), (8, 8, 8, 4, 8), (3, 16, 2, 2, 8), (5, 4, 3, 2, 16)],
 )
-def test_other_sizes_are_exact(tmp_path: Path, pes: int, units: int, lanes: int) -> None:
-    """PEs, hub units and lanes: 8, 16, 48 and 64 multipliers."""
+def test_other_sizes_are_exact(
+    tmp_path: Path, combiners: int, multipliers: int, pes: int, units: int, lanes: int
+) -> None:
+    """Combiners, PEs, hub units and lanes: 8 to 64 multipliers, more or fewer of a combiner than adders of a PE."""
     given = [larger(n, [20, 5], model, 0.4) for n, model in enumerate(MODELS)]
     rows = 0 if pes == 1 else ROWS
 
@@ -618,9 +623,11 @@ def test_other_sizes_are_exact(tmp_path: Path, pes: int, units: int, lanes: int)
     work = [Job([image(one, kind)], Settings(stall=0.2)) for one in given for kind in Kind]
     # Without a row memory, who wants one is told so.
     refused = [] if rows else [Job([image(given[0], Kind.PAIRS, ROWS)])]
-    community = {**SMALL["community"], "lanes": lanes, "ways": lanes // 4}  # type: ignore[dict-item]
-    sizes = {"pes": pes, "units": units, "finishers": max(1, pes // 2), "community": community}
-    outcomes = run(refused + work, tmp_path, f"community_{pes}_{units}_{lanes}", row_lines=rows, **sizes)
+    community = {**SMALL["community"], "lanes": lanes, "multipliers": multipliers, "ways": lanes // 4}  # type: ignore[dict-item]
+    finishers = max(1, pes // 2)
+    sizes = {"combiners": combiners, "pes": pes, "units": units, "finishers": finishers, "community": community}
+    name = f"community_{combiners}_{multipliers}_{pes}_{units}_{lanes}"
+    outcomes = run(refused + work, tmp_path, name, row_lines=rows, **sizes)
     for out in outcomes[: len(refused)]:
         assert out.errors == [Error.BAD_OPERAND]
     assert [mismatches(given[n // 2], out) for n, out in enumerate(outcomes[len(refused) :])] == [[]] * len(work)
@@ -629,9 +636,9 @@ def test_other_sizes_are_exact(tmp_path: Path, pes: int, units: int, lanes: int)
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"pes": 0}, {"kept": 48}, {"finishers": 0}, {"finishers": 13}, {"units": 3},
-        {"row_lines": 1}, {"row_lines": 96},
-        {"community": {"ways": 3}},
+        {"pes": 0}, {"combiners": 0}, {"combiners": 17}, {"kept": 48}, {"finishers": 0}, {"finishers": 13},
+        {"units": 3}, {"row_lines": 1}, {"row_lines": 96},
+        {"community": {"ways": 3}}, {"community": {"multipliers": 3}}, {"community": {"multipliers": 32}},
         {"locator": {"outputs": 5}}, {"community": {"width": 64}},
         {"community": {"data_width": 64}}, {"community": {"width": 12}}, {"community": {"columns": 128}},
         {"community": {"partners": 0}}, {"locator": {"external": True}}, {"locator": {"window": 1024}},

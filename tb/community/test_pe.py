@@ -1,7 +1,6 @@
 """Community PE: whole layers on small graphs against the golden model, both ways of sharing, operations counted."""
 
 import random
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -50,16 +49,15 @@ async def begin(dut: Any, pace: float = 0.0) -> tuple[Bench, CommunityConfig]:
     config = model.block.config
     bench = await start(dut, model)
     bench.pace(
-        idle={"records": pace, "features": pace, "hub_rows": pace},
-        stall={"node_request": pace, "hub_request": pace, "o": pace, "partial": pace, "apart": pace},
+        idle={"records": pace, "rows": pace, "hub_rows": pace},
+        stall={"node_request": pace, "hub_request": pace, "o": pace, "partial": pace},
     )
     return bench, config
 
 
-async def run(bench: Bench, config: CommunityConfig, layer: Layer, apart: Sequence[int] = ()) -> int:
-    """Do a layer with vertices `apart` between its nodes, compare all of it; return the cycles."""
-    ports = PEPorts(bench, config)
-    ports.between = list(apart)
+async def run(bench: Bench, config: CommunityConfig, layer: Layer, *, mixed: bool = False) -> int:
+    """Do a layer with rows of nodes in order, or `mixed`; compare all of it; return the cycles."""
+    ports = PEPorts(bench, config, mixed=mixed)
     dut = bench.dut
     await ports.load(layer)
     expected = layer.expected()
@@ -77,9 +75,6 @@ async def run(bench: Bench, config: CommunityConfig, layer: Layer, apart: Sequen
     assert ports.rows().keys() == wanted.keys()
     found = {vid: row for vid, row in ports.rows().items() if vid in layer.summed}
     assert found == {vid: row for vid, row in wanted.items() if vid in layer.summed}
-    assert ports.rows(ports.apart) == {vid: list(map(int, layer.combined[vid])) for vid in apart}
-    if layer.root is not None:
-        assert ports.rows(ports.apart_own) == {vid: list(map(int, layer.root.rows[vid])) for vid in apart}
     f_out = layer.layer.f_out
     partials = np.zeros((layer.graph.nodes, f_out), np.int64)
     for vid, sums in ports.partials.items():
@@ -130,37 +125,16 @@ def scheme(config: CommunityConfig, kind: Kind, k: int = 2, columns: int | None 
 
 
 @cocotb.test()
-@cocotb.parametrize(kind=list(Kind), pace=[0.0, 0.4])
-async def layers_are_exact(dut: Any, kind: Kind, pace: float) -> None:
-    """Every corner graph, both ways of sharing, rows of any length, any limit of columns."""
+@cocotb.parametrize(kind=list(Kind), pace=[0.0, 0.4], mixed=[False, True])
+async def layers_are_exact(dut: Any, kind: Kind, pace: float, mixed: bool) -> None:
+    """Every corner graph, both ways of sharing, rows of any length and in any order, any limit of columns."""
     bench, config = await begin(dut, pace)
     rng = bench.random
     for name in GRAPHS:
         f_out = rng.choice((1, config.lanes, config.max_out, rng.randint(1, config.max_out)))
         limit = rng.choice((config.columns, rng.randrange(config.columns), rng.randrange(config.columns)))
         way = scheme(config, kind, rng.choice((2, 4, 8)), limit)
-        await run(bench, config, layer_of(load(name), config, rng, f_out=f_out, scheme=way))
-
-
-@cocotb.test()
-@cocotb.parametrize(dense=[False, True], pace=[0.0, 0.4])
-async def vertices_apart_leave_as_they_are_combined(dut: Any, dense: bool, pace: float) -> None:
-    """Their rows after the first rounding point, alone and between those of a layer."""
-    bench, config = await begin(dut, pace)
-    layer = layer_of(
-        load("karate"), config, bench.random, f_out=config.max_out, scheme=scheme(config, Kind.PAIRS), dense=dense
-    )
-    ports = PEPorts(bench, config)
-    await ports.load(layer)
-    for vid in range(layer.graph.nodes):
-        ports.features(vid, apart=1)
-    await bench.until(lambda: ports.came == layer.graph.nodes, 50_000)
-    assert ports.rows(ports.apart) == {vid: list(map(int, row)) for vid, row in enumerate(layer.combined)}
-    assert ports.requests == {"node": [], "hub": []}
-    assert not ports.results
-    assert not ports.partials
-
-    await run(bench, config, layer, range(0, layer.graph.nodes, 3))
+        await run(bench, config, layer_of(load(name), config, rng, f_out=f_out, scheme=way), mixed=mixed)
 
 
 @cocotb.test()
@@ -187,8 +161,7 @@ async def rooted_layers_are_exact(dut: Any, kind: Kind, gin: bool, pace: float) 
             load(name), config, rng, f_out=f_out, scheme=scheme(config, kind, rng.choice((2, 4, 8))), gin=gin,
             dense=bool(rng.getrandbits(1)), rooted=number != len(GRAPHS), activation=rng.choice(list(Activation)),
         )  # fmt: skip
-        nodes = sum(record.nodes.size for record in layer.records if not record.hub_edges)
-        await run(bench, config, layer, rng.sample(range(layer.graph.nodes), nodes // 2))
+        await run(bench, config, layer, mixed=bool(rng.getrandbits(1)))
 
 
 @cocotb.test()
@@ -307,32 +280,12 @@ async def only_sums_that_are_wanted_are_made(dut: Any, kind: Kind, pace: float) 
 
 
 @cocotb.test()
-@cocotb.parametrize(late=["hub_rows", "features"])
+@cocotb.parametrize(late=["hub_rows", "rows"])
 async def what_comes_late_is_waited_for(dut: Any, late: str) -> None:
     """Rows of hubs long after those of nodes, and the other way round."""
     bench, config = await begin(dut)
     bench.pace(idle={late: 0.97})
     layer = layer_of(load("karate"), config, bench.random, f_out=config.lanes, scheme=scheme(config, Kind.PAIRS))
-    await run(bench, config, layer)
-
-
-@cocotb.test()
-async def indices_behind_the_last_feature_are_told(dut: Any) -> None:
-    """They count as 0, and nothing else is lost."""
-    bench, config = await begin(dut)
-    layer = layer_of(load("karate"), config, bench.random, f_out=config.lanes, scheme=scheme(config, Kind.PAIRS))
-    told: list[int] = []
-    ports = PEPorts(bench, config)
-    await ports.load(layer)
-    bench.take("index_error", told.append)
-    await bench.cycles(2)
-    f_in = layer.layer.f_in
-    wrong = [f_in, *(1 << n for n in range(f_in.bit_length(), 16)), (1 << 16) - 1]
-    for vid, index in enumerate(wrong):
-        ports.features(vid, apart=1, wrong=index)
-    await bench.until(lambda: ports.came == len(wrong))
-    assert told == wrong
-    assert ports.rows(ports.apart) == {vid: list(map(int, layer.combined[vid])) for vid in range(len(wrong))}
     await run(bench, config, layer)
 
 

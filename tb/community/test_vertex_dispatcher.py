@@ -1,60 +1,59 @@
-"""Vertices apart: every hub and every vertex of a range goes to one PE, in turn, the hungry ones first."""
+"""Vertices to combine: each once, separate ones first, those of PEs in turn; busy while rows are outstanding."""
 
 from collections import Counter
-from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import cocotb
 import pytest
 
-from hw.community.vertex_dispatcher import VertexDispatcher
+from hw.community.factories import vertex_dispatcher
 from sim.harness import parameters, simulate
 from sim.harness.bench import Bench, start
 
 _VIDS = 1 << 32
 
 
-class PEs:
-    """Takes vertices and gives their rows back some time later."""
+class Reader:
+    """Takes vertices; the rows of separate ones leave some time later."""
 
-    def __init__(self, bench: Bench, design: VertexDispatcher) -> None:
-        self.bench, self.pes, self.units = bench, design.pes, design.units
-        self.taken: list[list[int]] = [[] for _ in range(self.pes)]
-        self.order: list[int] = []
-        self.owed = [0] * self.pes
-        for n in range(self.pes):
-            bench.take(f"o__{n}", partial(self._take, n))
+    def __init__(self, bench: Bench, pes: int, units: int) -> None:
+        self.bench, self.pes, self.units = bench, pes, units
+        self.order: list[dict[str, int]] = []
+        self.owed = 0
+        bench.take("o", self._take)
         cocotb.start_soon(self._return())
 
-    def _take(self, pe: int, vid: int) -> None:
-        self.taken[pe].append(vid)
-        self.order.append(pe)
-        self.owed[pe] += 1
+    def _take(self, wish: dict[str, int]) -> None:
+        self.order.append(wish)
+        self.owed += wish["apart"]
 
     async def _return(self) -> None:
-        """Now and then a row comes back; it is busy as long as one has not."""
+        """Now and then a row leaves; it is busy as long as one has not."""
         while True:
-            for n in range(self.pes):
-                # No PE owes as many as cannot be counted.
-                gives = self.owed[n] and (self.owed[n] > 60 or self.bench.random.random() < 0.3)
-                self.owed[n] -= bool(gives)
-                getattr(self.bench.dut, f"returned__{n}").value = int(bool(gives))
-            owed = sum(self.owed)
+            # There are never more than can be counted.
+            gives = bool(self.owed) and (self.owed > 500 or self.bench.random.random() < 0.3)
+            self.owed -= gives
+            self.bench.dut.returned.value = int(gives)
+            owed = self.owed
             await self.bench.cycles(1)
-            assert int(self.bench.dut.busy.value) or not owed or not sum(self.owed)
+            assert int(self.bench.dut.busy.value) or not owed or not self.owed
 
-    def all(self) -> Counter[int]:
-        """Return how often each vertex was taken."""
-        return Counter(vid for taken in self.taken for vid in taken)
+    def apart(self) -> Counter[int]:
+        """Return how often each separate vertex came."""
+        return Counter(wish["vid"] for wish in self.order if wish["apart"])
+
+    def of_pe(self, pe: int) -> list[dict[str, int]]:
+        """Return what came of the requests of a PE."""
+        mine = [wish for wish in self.order if not wish["apart"] and wish["pe"] == pe]
+        return [{name: wish[name] for name in ("vid", "slot", "alone")} for wish in mine]
 
 
-async def begin(dut: Any, **pace: Any) -> tuple[Bench, PEs]:
-    design = VertexDispatcher(**parameters())
-    dut.start.value = dut.first.value = dut.vertices.value = dut.go.value = 0
-    for n in range(design.pes):
-        getattr(dut, f"hungry__{n}").value = getattr(dut, f"returned__{n}").value = 0
+async def begin(dut: Any, **pace: Any) -> tuple[Bench, Reader]:
+    design = vertex_dispatcher(**parameters())
+    dut.start.value = dut.first.value = dut.vertices.value = dut.go.value = dut.returned.value = 0
     bench = await start(dut, design, **pace)
-    return bench, PEs(bench, design)
+    return bench, Reader(bench, design.pes, design.units)
 
 
 async def begin_range(bench: Bench, first: int, vertices: int) -> None:
@@ -73,94 +72,90 @@ async def rest(bench: Bench) -> None:
     await bench.cycles(5)
 
 
+def requests(bench: Bench, count: int) -> list[dict[str, int]]:
+    """Return requests of a PE."""
+    codec = bench.codecs["requests__0"]
+    return [codec.unpack(bench.random.getrandbits(codec.width)) for _ in range(count)]
+
+
 @cocotb.test()
 @cocotb.parametrize(idle=[0.0, 0.6], stall=[0.0, 0.6])
 async def every_vertex_once(dut: Any, idle: float, stall: float) -> None:
-    """Ranges, hubs of all units, and both at the same time."""
-    bench, pes = await begin(dut, idle=idle, stall=stall)
+    """Ranges, hubs of all units, and requests of all PEs, at the same time."""
+    bench, reader = await begin(dut, idle=idle, stall=stall)
     dut.go.value = 1
     wanted: Counter[int] = Counter()
+    asked: list[list[dict[str, int]]] = [[] for _ in range(reader.pes)]
     some = (bench.random.randrange(_VIDS - 300), bench.random.randrange(300))
     for first, vertices in ((0, 1), (7, 0), (5, 2), (100, 40), (_VIDS - 90, 90), (0, 0), (3, 300), (9, 200), some):
-        for n in range(pes.units):
+        for n in range(reader.units):
             hubs = [bench.random.randrange(_VIDS) for _ in range(bench.random.randrange(60))]
             wanted.update(hubs)
             bench.drive(f"wanted__{n}", hubs)
+        for n in range(reader.pes):
+            more = requests(bench, bench.random.randrange(60))
+            asked[n] += more
+            bench.drive(f"requests__{n}", more)
         wanted.update(range(first, first + vertices))
-        for n in range(pes.pes):
-            getattr(dut, f"hungry__{n}").value = bench.random.getrandbits(1)
         await begin_range(bench, first, vertices)
+        await bench.until(lambda: len(reader.order) == wanted.total() + sum(map(len, asked)))
         await rest(bench)
-        await bench.drain(quiet=1)
-        await rest(bench)
-        assert pes.all() == wanted
+        assert reader.apart() == wanted
+        assert [reader.of_pe(n) for n in range(reader.pes)] == asked
 
 
 @cocotb.test()
-async def in_turn_and_the_hungry_first(dut: Any) -> None:
-    """Without stalls a vertex a cycle; PEs have their turns, of those that are hungry if there are any."""
-    bench, pes = await begin(dut)
+async def pes_have_their_turns(dut: Any) -> None:
+    """Hand out a vertex a cycle, of each in turn; those apart before them."""
+    bench, reader = await begin(dut)
     dut.go.value = 1
-    for hungry in range(1 << pes.pes):
-        for n in range(pes.pes):
-            getattr(dut, f"hungry__{n}").value = hungry >> n & 1
-        pes.order.clear()
-        began = bench.cycle
-        await begin_range(bench, 50, 60)
-        await bench.until(lambda: len(pes.order) == 60, 1000)
-        chosen = [n for n in range(pes.pes) if hungry >> n & 1] or list(range(pes.pes))
-        # One PE takes a vertex in every cycle only if its queue is never full.
-        assert bench.cycle - began < 60 + 10
-        after = {n: chosen[(k + 1) % len(chosen)] for k, n in enumerate(chosen)}
-        assert set(pes.order) == set(chosen)
-        assert all(after[a] == b for a, b in zip(pes.order, pes.order[1:], strict=False))
-        await rest(bench)
+    for n in range(reader.pes):
+        bench.drive(f"requests__{n}", requests(bench, 50))
+    began = bench.cycle
+    await bench.until(lambda: len(reader.order) == 20 * reader.pes)
+    assert bench.cycle - began <= 20 * reader.pes + 4
+    turns = [wish["pe"] for wish in reader.order]
+    assert all(after == (before + 1) % reader.pes for before, after in pairwise(turns))
+    await begin_range(bench, 50, 60)
+    await bench.until(lambda: len(reader.apart()) == 60)
+    first = next(n for n, wish in enumerate(reader.order) if wish["apart"])
+    assert all(wish["apart"] for wish in reader.order[first : first + 60])
+    await bench.drain(quiet=1)
+    await rest(bench)
+    assert len(reader.order) == 50 * reader.pes + 60
 
 
 @cocotb.test()
 async def a_range_waits_and_hubs_do_not(dut: Any) -> None:
-    bench, pes = await begin(dut)
+    bench, reader = await begin(dut)
     await begin_range(bench, 10, 20)
     bench.drive("wanted__0", [1000, 1001])
     await bench.cycles(50)
-    assert pes.all() == Counter([1000, 1001])
+    assert reader.apart() == Counter([1000, 1001])
     assert not int(dut.ended.value)
     dut.go.value = 1
     await rest(bench)
-    assert pes.all() == Counter([1000, 1001, *range(10, 30)])
-
-
-@cocotb.test()
-async def a_full_pe_is_left_out(dut: Any) -> None:
-    """One that takes nothing gets as many as wait in front of it; the others get the rest."""
-    bench, pes = await begin(dut)
-    bench.pace(stall={"o__0": 1.0})
-    dut.go.value = 1
-    await begin_range(bench, 0, 50)
-    await bench.cycles(80)
-    assert sum(map(len, pes.taken)) == (48 if pes.pes > 1 else 0)
-    assert not pes.taken[0]
-    assert int(dut.busy.value)
-    bench.pace(stall={"o__0": 0.0})
-    await rest(bench)
-    assert pes.all() == Counter(range(50))
+    assert reader.apart() == Counter([1000, 1001, *range(10, 30)])
 
 
 @cocotb.test()
 async def a_reset_leaves_nothing(dut: Any) -> None:
-    bench, pes = await begin(dut, stall=0.9)
+    bench, reader = await begin(dut, stall=0.9)
     dut.go.value = 1
     await begin_range(bench, 0, 500)
     bench.drive("wanted__0", range(600, 620))
+    bench.drive("requests__0", requests(bench, 50))
     await bench.cycles(30)
-    pes.owed = [0] * pes.pes
+    reader.owed = 0
     await bench.reset()
-    pes.owed = [0] * pes.pes
+    reader.owed = 0
+    await bench.cycles(1)
     assert not int(dut.busy.value)
     assert int(dut.ended.value)
+    assert not int(dut.o__valid.value)
 
 
 @pytest.mark.parametrize(("pes", "units"), [(3, 2), (1, 1), (8, 4)])
 def test_vertex_dispatcher(pes: int, units: int) -> None:
     sizes = {"pes": pes, "units": units, "nodes": 300}
-    simulate(VertexDispatcher(**sizes), __name__, parameters=sizes, name=f"vertex_dispatcher_{pes}")
+    simulate(vertex_dispatcher(**sizes), __name__, parameters=sizes, name=f"vertex_dispatcher_{pes}")

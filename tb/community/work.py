@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import cocotb
 import numpy as np
 from scipy import sparse
 
@@ -20,8 +21,7 @@ from golden.locator.locator import Limits, locate
 from golden.locator.record import Record, beats_of
 from golden.locator.schedule import Schedule
 from golden.model.layer import Int16Array, OwnRows, QuantisedLayer, combine
-from golden.pe.pe import Mode
-from hw.community.formats import CommunityConfig
+from hw.community.formats import PES, CommunityConfig
 from sim.harness.bench import Bench
 from sim.harness.codec import Codec
 
@@ -60,11 +60,6 @@ class Layer:
     summed: range
     own_features: Any = None
     own: Scales | None = None
-
-    @property
-    def mode(self) -> Mode:
-        """What beats of features hold."""
-        return Mode.SPARSE if sparse.issparse(self.features) else Mode.DENSE
 
     @property
     def combined(self) -> Int16Array:
@@ -187,11 +182,11 @@ class PEPorts:
         Its streams.
     config
         Of the PE.
-    prefix
-        Of the ports of this PE where there are several, for example ``pes__0__``.
+    mixed
+        Rows of nodes come in any order.
     """
 
-    def __init__(self, bench: Bench, config: CommunityConfig) -> None:
+    def __init__(self, bench: Bench, config: CommunityConfig, *, mixed: bool = False) -> None:
         self.bench, self.config = bench, config
         self.results: dict[int, dict[int, list[int]]] = defaultdict(dict)
         self.partials: dict[int, list[int]] = {}
@@ -200,12 +195,8 @@ class PEPorts:
         #: VIDs and places of all nodes and hubs asked for.
         self.requests: dict[str, list[tuple[int, int]]] = {"node": [], "hub": []}
         self.done = 0
-        #: Vertices apart to be offered, one before each node.
-        self.between: list[int] = []
-        #: Rows of vertices apart, of which ``came`` have come.
-        self.apart: dict[int, dict[int, list[int]]] = defaultdict(dict)
-        self.apart_own: dict[int, dict[int, list[int]]] = defaultdict(dict)
-        self.came = 0
+        #: Rows of nodes that come later; None: they come at once.
+        self.waiting: list[list[dict[str, Any]]] | None = [] if mixed else None
         #: What VIDs are moved by on their way, so that small graphs have VIDs of all 32 bits.
         self.moved = bench.random.getrandbits(32)
 
@@ -218,24 +209,11 @@ class PEPorts:
         return (vid - self.moved) & 0xFFFFFFFF
 
     async def load(self, layer: Layer) -> None:
-        """Write settings, weights and biases, and prepare to answer."""
-        bench, config, pe = self.bench, self.config, self.config.pe
+        """Write settings and biases, and prepare to answer."""
+        bench, config = self.bench, self.config
         quantised, rng = layer.layer, bench.random
-        f_in, f_out = quantised.weights.shape
+        f_out = quantised.weights.shape[1]
         chunks = -(-f_out // config.lanes)
-        shift = (chunks - 1).bit_length()
-        bench.dut.combination.value = Codec(pe.settings).pack(
-            {
-                "mode": int(layer.mode),
-                "f_in": f_in,
-                "f_out": f_out,
-                "last_chunk": chunks - 1,
-                "chunk_shift": shift,
-                "shift": quantised.shift_source,
-                "relu": 0,
-                "bias": 0,
-            }
-        )
         bench.dut.first.value = self._outside(layer.summed.start)
         bench.dut.vertices.value = len(layer.summed)
         windows = int(layer.scheme.kind is Kind.WINDOW)
@@ -255,13 +233,6 @@ class PEPorts:
                 "rooted": int(layer.own is not None),
             }
         )
-        for chunk in range(chunks):
-            columns = quantised.weights[:, chunk * config.lanes : (chunk + 1) * config.lanes]
-            rows = [
-                {"address": n << shift | chunk, "data": [*map(int, row), *[0] * (config.lanes - len(row))]}
-                for n, row in enumerate(columns)
-            ]
-            bench.drive("weight_write", rows)
         bench.drive("bias_write", [{"address": n, "data": int(bias)} for n, bias in enumerate(quantised.biases)])
         await bench.drain(20_000, quiet=1)
         self.layer, self.combined = layer, layer.combined
@@ -269,7 +240,15 @@ class PEPorts:
         bench.take("hub_request", self._hub)
         bench.take("o", self._result)
         bench.take("partial", self._partial)
-        bench.take("apart", self._apart)
+        if self.waiting is not None:
+            cocotb.start_soon(self._release())
+
+    async def _release(self) -> None:
+        """Now and then let one of the rows come that wait."""
+        while True:
+            await self.bench.cycles(self.bench.random.randrange(1, 12))
+            if self.waiting:
+                self.bench.drive("rows", self.waiting.pop(self.bench.random.randrange(len(self.waiting))))
 
     def records(self, records: Iterable[Record]) -> None:
         """Offer records."""
@@ -278,64 +257,32 @@ class PEPorts:
             self.bench.drive("records", record_words(mixed))
 
     def _node(self, request: dict[str, int]) -> None:
-        """Answer with the features of a node."""
+        """Answer with the combined row of a node, and before it with its own one in a rooted layer."""
         vid = self._inside(request["vid"])
         self.requests["node"].append((vid, request["slot"]))
-        if self.between:
-            self.features(self.between.pop(), apart=1)
-        self.features(vid)
-
-    def features(self, vid: int, apart: int = 0, wrong: int | None = None) -> None:
-        """Offer the features of a vertex behind those of its own row, sparse ones with a `wrong` index besides."""
-        layer = self.layer
-        if layer.own is not None:
-            self._row(vid, {"apart": apart, "root": 1}, layer.own_features, layer.own)
-        self._row(vid, {"apart": apart, "root": 0}, layer.features, layer.source, wrong)
-
-    def _row(self, vid: int, kind: dict[str, int], features: Any, source: Scales, wrong: int | None = None) -> None:
-        """Offer one row."""
-        elements = self.config.pe.elements
-        if sparse.issparse(features):
-            first, end = features.indptr[vid : vid + 2]
-            pairs = zip(features.indices[first:end], features.data[first:end], strict=True)
-            flat = [int(number) for pair in pairs for number in pair] + ([] if wrong is None else [wrong, 1])
+        root = self.layer.root
+        beats = [] if root is None else self._row(request, vid, root.rows[vid], 1)
+        beats += self._row(request, vid, self.combined[vid], 0)
+        if self.waiting is None:
+            self.bench.drive("rows", beats)
         else:
-            flat = [int(value) for value in features[vid]]
-        beats = [flat[at : at + elements] for at in range(0, len(flat), elements)] or [[]]
-        rng = self.bench.random
-        scales = {"mantissa": int(source.mantissa[vid]), "exponent": int(source.exponent[vid])}
-        tag = Codec(self.config.tag).pack({"beat": 0, "vid": self._outside(vid), **kind, "scale": self._s_dst(vid)})
-        for number, beat in enumerate(beats):
-            values = [value - (1 << 16) if value >= 1 << 15 else value for value in beat]
-            self.bench.drive(
-                "features",
-                [
-                    {
-                        "data": values + [0] * (elements - len(values)),
-                        "mask": (1 << len(values)) - 1,
-                        "scalar": rng.randrange(1 << 15),
-                        "high": rng.getrandbits(1),
-                        "first": int(number == 0),
-                        "last": int(number == len(beats) - 1),
-                        "address": tag,
-                        "scale": {**scales, "reserved": 0},
-                    }
-                ],
-            )
+            self.waiting.append(beats)
+
+    def _row(self, request: dict[str, int], vid: int, row: Any, root: int) -> list[dict[str, Any]]:
+        """Return the beats of a row that was asked for; what pads it means nothing."""
+        elements, rng = self.config.pe.elements, self.bench.random
+        tag = {**request, "pe": rng.randrange(PES), "apart": 0, "root": root, "scale": self._s_dst(vid)}
+        beats = []
+        for beat, at in enumerate(range(0, len(row), elements)):
+            values = [int(value) for value in row[at : at + elements]]
+            values += [rng.randrange(100) for _ in range(elements - len(values))]
+            address = Codec(self.config.tag).pack({"beat": beat, **tag})
+            beats.append({"address": address, "data": values, "last": int(at + elements >= len(row))})
+        return beats
 
     def _s_dst(self, vid: int) -> dict[str, int]:
         scales = self.layer.destination
         return {"mantissa": int(scales.mantissa[vid]), "exponent": int(scales.exponent[vid]), "reserved": 0}
-
-    def _apart(self, beat: dict[str, Any]) -> None:
-        tag = Codec(self.config.tag).unpack(beat["address"])
-        assert tag["apart"]
-        vid = self._inside(tag["vid"])
-        assert tag["scale"] == self._s_dst(vid)
-        rows = (self.apart_own if tag["root"] else self.apart)[vid]
-        assert tag["beat"] == len(rows), f"beat {tag['beat']} of {vid} is out of order"
-        rows[tag["beat"]] = beat["data"]
-        self.came += beat["last"] and not tag["root"]
 
     def _hub(self, request: dict[str, int]) -> None:
         """Answer with the combined row of a hub."""
@@ -365,10 +312,10 @@ class PEPorts:
             self.partial_chunks[vid] = []
             self.partial_count += 1
 
-    def rows(self, which: dict[int, dict[int, list[int]]] | None = None) -> dict[int, list[int]]:
-        """Return the result rows that have come, or others such as those of vertices apart, by VID."""
+    def rows(self) -> dict[int, list[int]]:
+        """Return the result rows that have come, by VID."""
         f_out = self.layer.layer.f_out
         return {
             vid: [value for number in sorted(beats) for value in beats[number]][:f_out]
-            for vid, beats in (self.results if which is None else which).items()
+            for vid, beats in self.results.items()
         }

@@ -8,6 +8,7 @@ def small_community(edges: int) -> str:
     return f"""
 pe = "community"
 [chiplet]
+combiners = 2
 pes = 2
 units = 2
 hubs = 128
