@@ -36,8 +36,8 @@ class CommunityChipletConfig(Parameters):
         busy.
     kept
         Beats of records kept for each PE. If all records of a graph fit, layers after the first need no location.
-    ways
-        Elements of a hub that a unit finishes in a cycle, at most ``lanes`` of a PE.
+    finishers
+        Row finishers, which PEs and hub units share; at most as many as there are of these.
     row_lines
         Lines of 64 bytes for rows that stay on the chip between layers; 0: all go to memory. A ring has none.
 
@@ -62,7 +62,7 @@ class CommunityChipletConfig(Parameters):
     hops: int = size(3, 0, 3)
     depth: int = size(128, 16, 4096)
     kept: int = size(2048, 64, power=True)
-    ways: int = size(4, 1, lambda chiplet: chiplet.community.lanes, power=True)
+    finishers: int = size(1, 1, lambda chiplet: chiplet.pes + chiplet.units)
     row_lines: int = size(0, 2, power=True, zero=True)
 
     def __post_init__(self) -> None:

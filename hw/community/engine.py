@@ -22,6 +22,7 @@ from hw.community.parameter_reader import ParameterReader
 from hw.community.pe import CommunityPE
 from hw.community.record_dispatcher import RecordDispatcher
 from hw.community.result_writer import ResultWriter
+from hw.community.row_finisher import RowFinisher
 from hw.community.row_memory import RowMemory
 from hw.community.vertex_dispatcher import VertexDispatcher
 from hw.locator.engine import WORKER_MODULE
@@ -61,12 +62,13 @@ class _Blocks:
     ports: Sequence[HubPort]
     units: Sequence[HubUnit]
     writer: ResultWriter
+    finishers: Sequence[RowFinisher]
     row_memory: RowMemory | None
 
     @property
-    def sources(self) -> list[Any]:
-        """What makes rows of results."""
-        return [*self.pes, *self.units]
+    def sums(self) -> list[Any]:
+        """What sums rows up: hub units first."""
+        return [*self.units, *self.pes]
 
 
 class CommunityEngine(wiring.Component):
@@ -122,7 +124,7 @@ class CommunityEngine(wiring.Component):
     def hub_module(self) -> HubUnit:
         """Return a hub unit as it is in this engine."""
         config = self.config
-        return HubUnit(config.community, config.pes, config.locator.nodes, config.hubs, config.units, config.ways)
+        return HubUnit(config.community, config.pes, config.locator.nodes, config.hubs, config.units)
 
     def elaborate(self, platform: object) -> Module:
         """Connect locator, combiners, PEs and hub units with the memory port."""
@@ -136,7 +138,8 @@ class CommunityEngine(wiring.Component):
         self._connect_hubs(m, blocks)
         self._prefetch_hubs(m, blocks)
         self._route_combined(m, blocks)
-        self._collect_results(m, blocks)
+        self._finish_rows(m, blocks)
+        self._write_results(m, blocks)
         self._report_errors(m, blocks)
         self._count(m, blocks)
         return m
@@ -157,7 +160,8 @@ class CommunityEngine(wiring.Component):
             pes=[self.pe_module() for _ in range(config.pes)],
             ports=[HubPort(community, config.units) for _ in range(config.pes)],
             units=[self.hub_module() for _ in range(config.units)],
-            writer=ResultWriter(community, self.port[0], config.pes + config.units + 1),
+            writer=ResultWriter(community, self.port[0], config.finishers + 1),
+            finishers=[RowFinisher(community) for _ in range(config.finishers)],
             row_memory=RowMemory(*self.port, config.row_lines, 2) if config.row_lines else None,
         )
         for name in ("controller", "locator", "dispatcher", "vertices", "table", "features", "parameters", "writer"):
@@ -171,6 +175,8 @@ class CommunityEngine(wiring.Component):
             m.submodules[f"hub_port_{n}"] = port
         for n, unit in enumerate(blocks.units):
             m.submodules[f"hub_unit_{n}"] = BlackBox(unit, HUB_MODULE) if self.once else unit
+        for n, finisher in enumerate(blocks.finishers):
+            m.submodules[f"finisher_{n}"] = finisher
         return blocks
 
     def _connect_commands(self, m: Module, blocks: _Blocks) -> None:
@@ -223,7 +229,7 @@ class CommunityEngine(wiring.Component):
         ]
 
     def _load_parameters(self, m: Module, blocks: _Blocks) -> None:
-        """Write weights into all combiners, biases into all that finish rows."""
+        """Write weights into all combiners, biases into all row finishers."""
         controller, parameters = blocks.controller, blocks.parameters
         connect(m, controller.load, parameters.i)
         m.d.comb += [
@@ -237,12 +243,12 @@ class CommunityEngine(wiring.Component):
                 combiner.weight_write.valid.eq(parameters.weight_write.valid),
                 combiner.weight_write.payload.eq(parameters.weight_write.payload),
             ]
-        for source in blocks.sources:
+        for finisher in blocks.finishers:
             m.d.comb += [
-                source.settings.eq(controller.settings),
-                source.bias_write.valid.eq(parameters.bias_write.valid),
-                source.bias_write.payload.eq(parameters.bias_write.payload),
+                finisher.bias_write.valid.eq(parameters.bias_write.valid),
+                finisher.bias_write.payload.eq(parameters.bias_write.payload),
             ]
+        m.d.comb += [block.settings.eq(controller.settings) for block in (*blocks.sums, *blocks.finishers)]
 
     def _dispatch_records(self, m: Module, blocks: _Blocks) -> None:
         """Give records to PEs, and throw them away after an error."""
@@ -263,7 +269,9 @@ class CommunityEngine(wiring.Component):
         m.d.comb += [
             self.working.eq(Cat(*(unit.working for unit in blocks.combiners), *(pe.adding for pe in blocks.pes))),
             controller.records_ended.eq(dispatcher.ended),
-            controller.records_busy.eq(Cat(source.busy for source in blocks.sources).any() | blocks.vertices.busy),
+            controller.records_busy.eq(
+                Cat(block.busy for block in (*blocks.sums, *blocks.finishers)).any() | blocks.vertices.busy
+            ),
         ]
 
     @staticmethod
@@ -319,7 +327,7 @@ class CommunityEngine(wiring.Component):
             connect(m, unit.wanted, blocks.vertices.wanted[number])
             m.d.comb += [
                 unit.start.eq(controller.start),
-                unit.finish.eq(controller.finish),
+                unit.close.eq(controller.finish),
                 unit.first_partial.eq(controller.first_partial),
             ]
 
@@ -338,7 +346,7 @@ class CommunityEngine(wiring.Component):
             early.i.payload.eq(found.payload),
             waits.eq(sums & (early.level != 0)),
             early.o.ready.eq(Cat(unit.ahead.valid & unit.ahead.ready for unit in blocks.units).any()),
-            blocks.controller.records_asking.eq(Cat(source.asking for source in blocks.sources).any() | waits),
+            blocks.controller.records_asking.eq(Cat(source.asking for source in blocks.sums).any() | waits),
         ]
         for number, unit in enumerate(blocks.units):
             m.d.comb += [
@@ -355,7 +363,7 @@ class CommunityEngine(wiring.Component):
         for n, pe in enumerate(blocks.pes):
             m.d.comb += [pe.rows.payload.eq(row), pe.rows.valid.eq(combined.valid & ~tag.apart & (tag.pe == n))]
         units = [unit.combined for unit in blocks.units]
-        result = blocks.writer.i[len(blocks.sources)]
+        result = blocks.writer.i[self.config.finishers]
         for number, unit in enumerate(units):
             m.d.comb += [
                 unit.payload.eq(row),
@@ -378,11 +386,27 @@ class CommunityEngine(wiring.Component):
             blocks.vertices.returned.eq(combined.valid & combined.ready & tag.apart & row.last & ~tag.root),
         ]
 
-    def _collect_results(self, m: Module, blocks: _Blocks) -> None:
-        """Have results written but those of vertices that are not summed.
+    def _finish_rows(self, m: Module, blocks: _Blocks) -> None:
+        """Share the row finishers among all that sum rows up, and drop rows of vertices that are not summed.
 
         These are other chiplets', which are hubs here, and source copies of a double cover.
         """
+        controller = blocks.controller
+        for n, (finisher, result) in enumerate(zip(blocks.finishers, blocks.writer.i, strict=False)):
+            # Hub units first: they have most of their rows at the same time.
+            shares = blocks.sums[n :: self.config.finishers]
+            streams = [unit.finish for unit in shares]
+            chunks, chunk, _ = merge(m, f"finish_{n}", streams, self.config.community.finish_chunk, whole=True)
+            drops = (chunk.vid - controller.first)[:32] >= controller.vertices
+            m.d.comb += [
+                finisher.i.payload.eq(chunk),
+                finisher.i.valid.eq(chunks.valid & ~drops),
+                chunks.ready.eq(finisher.i.ready | drops),
+            ]
+            connect(m, finisher.o, result)
+
+    def _write_results(self, m: Module, blocks: _Blocks) -> None:
+        """Tell the writer where results go."""
         controller, writer, community = blocks.controller, blocks.writer, self.config.community
         m.d.comb += [
             writer.f_out.eq(
@@ -397,13 +421,6 @@ class CommunityEngine(wiring.Component):
             writer.results.eq(controller.results),
             controller.writing.eq(writer.busy | self.writing),
         ]
-        for source, result in zip(blocks.sources, writer.i, strict=False):
-            drops = (source.o.payload.vid - controller.first)[:32] >= controller.vertices
-            m.d.comb += [
-                result.payload.eq(source.o.payload),
-                result.valid.eq(source.o.valid & ~drops),
-                source.o.ready.eq(result.ready | drops),
-            ]
 
     def _report_errors(self, m: Module, blocks: _Blocks) -> None:
         """Report all errors to the controller, of which the lowest number counts."""

@@ -4,8 +4,7 @@ from typing import Any
 
 from hw.community.controller import Controller
 from hw.community.feature_reader import FeatureReader
-from hw.community.finisher import Finisher
-from hw.community.formats import CommunityConfig, HubConfig
+from hw.community.formats import CommunityConfig
 from hw.community.hub_port import HubPort
 from hw.community.hub_unit import HubUnit
 from hw.community.pe import CommunityPE
@@ -13,13 +12,13 @@ from hw.community.planner import Planner
 from hw.community.record_reader import RecordReader
 from hw.community.row_accumulator import RowAccumulator
 from hw.community.row_finisher import RowFinisher
+from hw.community.row_sender import RowSender
 from hw.community.scanner import Scanner
 from hw.community.vertex_dispatcher import VertexDispatcher
 
 __all__ = [
     "controller",
     "feature_reader",
-    "finisher",
     "hub_port",
     "hub_unit",
     "pe",
@@ -27,6 +26,7 @@ __all__ = [
     "reader",
     "row_accumulator",
     "row_finisher",
+    "row_sender",
     "scanner",
     "vertex_dispatcher",
 ]
@@ -44,19 +44,14 @@ def feature_reader(combiners: int, address_width: int = 32, depth: int = 128, **
     return FeatureReader(CommunityConfig(**parameters), combiners, address_width, depth)
 
 
-def finisher(**parameters: Any) -> Finisher:
-    """Return a `Finisher`."""
-    return Finisher(CommunityConfig(**parameters))
-
-
 def hub_port(*, units: int, rows: int, **parameters: Any) -> HubPort:
     """Return a `HubPort`; the other parameters as for `CommunityConfig`."""
     return HubPort(CommunityConfig(**parameters), units, rows)
 
 
-def hub_unit(*, clients: int, nodes: int, hubs: int, units: int, ways: int, **parameters: Any) -> HubUnit:
+def hub_unit(*, clients: int, nodes: int, hubs: int, units: int, **parameters: Any) -> HubUnit:
     """Return a `HubUnit`; the other parameters as for `CommunityConfig`."""
-    return HubUnit(CommunityConfig(**parameters), clients, nodes, hubs, units, ways)
+    return HubUnit(CommunityConfig(**parameters), clients, nodes, hubs, units)
 
 
 def pe(counter_bits: int = 32, **parameters: Any) -> CommunityPE:
@@ -74,9 +69,14 @@ def reader(**parameters: Any) -> RecordReader:
     return RecordReader(CommunityConfig(**parameters))
 
 
-def row_finisher(*, hubs: int, ways: int, **parameters: Any) -> RowFinisher:
-    """Return a `RowFinisher` of a hub unit; the other parameters as for `CommunityConfig`."""
-    return RowFinisher(HubConfig.of(CommunityConfig(**parameters), hubs, ways))
+def row_finisher(**parameters: Any) -> RowFinisher:
+    """Return a `RowFinisher`."""
+    return RowFinisher(CommunityConfig(**parameters))
+
+
+def row_sender(**parameters: Any) -> RowSender:
+    """Return a `RowSender`."""
+    return RowSender(CommunityConfig(**parameters))
 
 
 def scanner(**parameters: Any) -> Scanner:

@@ -44,7 +44,7 @@ class CommunityConfig(Parameters):
     data_width
         Bits of a beat of features or results.
     ways
-        Elements of a node that pass the second rounding point in a cycle, at most `lanes`.
+        Elements that a row finisher takes through the second rounding point in a cycle, at most `lanes`.
     partials
         Whether rows may be halves of partial sums from the ring: sums of records are then as wide as whole sums, and
         high halves count 2^16 times.
@@ -259,6 +259,25 @@ class CommunityConfig(Parameters):
         )
 
     @property
+    def finish_chunk(self) -> data.StructLayout:
+        """A chunk of a row whose sums are complete, for the row finishers; ``last`` ends the row of the vertex ``vid``.
+
+        ``sums``: L elements. ``own``: L elements of the row that is weighed by itself: the combined one, or in a rooted
+        layer the own one. ``mantissa``, ``exponent``: s_dst, the same in all chunks.
+        """
+        return data.StructLayout(
+            {
+                "vid": VID_BITS,
+                "chunk": range(self.chunks),
+                "sums": data.ArrayLayout(signed(PARTIAL_BITS), self.lanes),
+                "own": self.vector,
+                "mantissa": self.scale.members["mantissa"],
+                "exponent": self.scale.members["exponent"],
+                "last": 1,
+            }
+        )
+
+    @property
     def result(self) -> data.StructLayout:
         """Beat ``beat`` of the result row of the vertex ``vid``; ``last`` ends it."""
         return data.StructLayout(
@@ -288,19 +307,17 @@ class CommunityConfig(Parameters):
 
 
 class HubConfig(CommunityConfig):
-    """Sizes of the end of hubs: all hubs form one record of whole sums."""
+    """Sizes of a hub unit: all hubs form one record of whole sums."""
 
     def __post_init__(self) -> None:
-        """Check the sizes that differ from those of a PE."""
+        """Check the size that differs from that of a PE."""
         if not (8 <= self.width <= 1 << 16 and self.width & (self.width - 1) == 0):
             raise ValueError(f"hubs must be a power of two in 8..65536, not {self.width!r}")
-        if not (1 <= self.ways <= self.lanes and self.ways & (self.ways - 1) == 0):
-            raise ValueError(f"ways must be a power of two in 1..{self.lanes}, not {self.ways!r}")
 
     @classmethod
-    def of(cls, config: CommunityConfig, hubs: int, ways: int) -> "HubConfig":
-        """Return the sizes of `config`, with these `hubs` and `ways`."""
-        return cls(**{**asdict(config), "width": hubs, "ways": ways})
+    def of(cls, config: CommunityConfig, hubs: int) -> "HubConfig":
+        """Return the sizes of `config`, with these `hubs`."""
+        return cls(**{**asdict(config), "width": hubs})
 
     @property
     def slots(self) -> int:

@@ -7,7 +7,7 @@ from amaranth.utils import ceil_log2, exact_log2
 
 from contracts import PARTIAL_BITS, VALUE_BITS, VID_BITS
 from hw.community.formats import RECORDS, CommunityConfig, HubConfig
-from hw.community.row_finisher import RowFinisher
+from hw.community.row_sender import RowSender
 from hw.graph.formats import is_high_half
 from hw.stream.arbiter import merge
 from hw.stream.queue import Queue
@@ -37,18 +37,15 @@ class HubUnit(wiring.Component):
         Most hubs, a power of two.
     units
         Hub units, a power of two; the low VID bits select the unit of a hub.
-    ways
-        Elements of a hub that are finished in a cycle, a power of two up to the lanes.
 
     Attributes
     ----------
     settings : In
         As for `hw.community.pe.CommunityPE`.
-    bias_write : stream, always ready
     start : In(1)
         Invalidate all hubs. Slots carry the number of their layer, so clearing takes a cycle for each vertex only when
         the number wraps, as it does after reset.
-    finish : In(1)
+    close : In(1)
         No more requests follow: finish each hub after its last partial sum.
     first_partial : In(32)
         VID of the first partial sum's low half, behind all vertices; from there on low and high halves alternate.
@@ -68,26 +65,23 @@ class HubUnit(wiring.Component):
         Hubs to combine, each once.
     combined : stream of ``config.pe.row_beat``
         Their rows, with their tags; in a rooted layer a hub's own row, if it has one, before its combined row.
-    o : stream of ``config.result``
-        Result rows of hubs.
+    finish : stream of ``config.finish_chunk``
+        Hubs whose sums are complete, row after row.
     overflow : stream of unsigned(32), always ready
         A hub that found all slots taken; it shares the last slot, and results are wrong.
     """
 
-    def __init__(
-        self, config: CommunityConfig, clients: int, nodes: int, hubs: int, units: int = 1, ways: int = 4
-    ) -> None:
+    def __init__(self, config: CommunityConfig, clients: int, nodes: int, hubs: int, units: int = 1) -> None:
         self.config, self.clients = config, clients
         self.nodes, self.shift = max(2, nodes // units), exact_log2(units)
-        self.hubs = HubConfig.of(config, hubs, ways)
+        self.hubs = HubConfig.of(config, hubs)
         # Outstanding for a hub: a row for every record in progress, and partial sums that wait.
         self._owed_bits = ceil_log2(2 * clients * RECORDS)
         super().__init__(
             {
                 "settings": In(config.settings),
-                "bias_write": In(stream.Signature(config.pe.bias_write, always_ready=True)),
                 "start": In(1),
-                "finish": In(1),
+                "close": In(1),
                 "first_partial": In(32),
                 "asking": Out(1),
                 "busy": Out(1),
@@ -97,7 +91,7 @@ class HubUnit(wiring.Component):
                 "partials": In(stream.Signature(config.partial)).array(clients),
                 "wanted": Out(stream.Signature(VID_BITS)),
                 "combined": In(stream.Signature(config.pe.row_beat)),
-                "o": Out(stream.Signature(config.result)),
+                "finish": Out(stream.Signature(config.finish_chunk)),
                 "overflow": Out(stream.Signature(32, always_ready=True)),
             }
         )
@@ -106,11 +100,14 @@ class HubUnit(wiring.Component):
         """Map VIDs to slots; keep rows and sums by slot."""
         m = Module()
         config, hubs = self.config, self.hubs
-        m.submodules.finisher = finisher = RowFinisher(hubs)
+        m.submodules.sender = sender = RowSender(hubs)
         slot_bits = hubs.row_bits
-        m.d.comb += finisher.settings.eq(self.settings)
-        connect(m, flipped(self.bias_write), finisher.bias_write)
-        connect(m, finisher.o, flipped(self.o))
+        m.d.comb += [
+            sender.settings.eq(self.settings),
+            sender.i.payload.rows.eq(1),
+            sender.i.payload.nodes.eq(1),
+        ]
+        connect(m, sender.finish, flipped(self.finish))
 
         # Slots: a number for each requested VID.
         entry = data.StructLayout({"epoch": _EPOCH_BITS, "slot": slot_bits})
@@ -168,9 +165,9 @@ class HubUnit(wiring.Component):
             served.i.payload.client.eq(client),
             wanted.i.valid.eq(new & room),
             wanted.i.payload.eq(vid),
-            finisher.vertex.valid.eq(new & settles),
-            finisher.vertex.payload.vid.eq(vid),
-            finisher.vertex.payload.slot.eq(count),
+            sender.vertex.valid.eq(new & settles),
+            sender.vertex.payload.vid.eq(vid),
+            sender.vertex.payload.slot.eq(count),
             self.overflow.valid.eq(settles & ~known & full),
             self.overflow.payload.eq(vid),
         ]
@@ -211,7 +208,7 @@ class HubUnit(wiring.Component):
         sum_chunk = data.ArrayLayout(signed(PARTIAL_BITS), config.lanes)
         m.submodules.sums = sums = memory.Memory(shape=sum_chunk, depth=hubs.width * config.chunks, init=[])
         sum_write = sums.write_port()
-        sum_read = sums.read_port(transparent_for=(sum_write,))
+        sum_read, sum_out = sums.read_port(transparent_for=(sum_write,)), sums.read_port()
         parts = config.parts
         # Beats of several rows may alternate, so only the chunks within a beat are counted.
         part, chunk = Signal(range(max(2, parts))), Signal(range(config.chunks))
@@ -233,12 +230,12 @@ class HubUnit(wiring.Component):
             row_slot.addr.eq(comes.vid >> self.shift),
             row_parts.eq(row_beat.data),
             chunk.eq((tag.beat << exact_log2(parts)) | part),
-            finisher.scale.valid.eq(stores),
-            finisher.scale.payload.slot.eq(beat_slot),
-            finisher.scale.payload.scale.eq(tag.scale),
-            finisher.own.valid.eq(stores & (tag.root | ~self.settings.rooted)),
-            finisher.own.payload.slot.eq(Cat(chunk, beat_slot)),
-            finisher.own.payload.data.eq(Array(row_parts[n].as_value() for n in range(parts))[part]),
+            sender.scale.valid.eq(stores),
+            sender.scale.payload.slot.eq(beat_slot),
+            sender.scale.payload.scale.eq(tag.scale),
+            sender.own.valid.eq(stores & (tag.root | ~self.settings.rooted)),
+            sender.own.payload.slot.eq(Cat(chunk, beat_slot)),
+            sender.own.payload.data.eq(Array(row_parts[n].as_value() for n in range(parts))[part]),
             kept_write.en.eq(keeps & beat_end),
             kept_write.addr.eq(Cat(tag.beat[:beat_bits], beat_slot)),
             kept_write.data.eq(row_beat.data),
@@ -300,9 +297,10 @@ class HubUnit(wiring.Component):
             partial_slot.en.eq(1),
             partial_slot.addr.eq(partial.vid >> self.shift),
             sum_read.en.eq(1),
-            sum_read.addr.eq(Mux(first_valid, Cat(first.chunk, partial_slot.data.slot), finisher.sums.address)),
-            finisher.sums_free.eq(~first_valid),
-            finisher.sums.data.eq(sum_read.data),
+            sum_read.addr.eq(Cat(first.chunk, partial_slot.data.slot)),
+            sum_out.en.eq(1),
+            sum_out.addr.eq(sender.sums.address),
+            sender.sums.data.eq(sum_out.data),
             sum_write.en.eq(adds | keeps),
             sum_write.addr.eq(Mux(adds, second_address, Cat(chunk, beat_slot))),
             added_read.en.eq(1),
@@ -328,9 +326,9 @@ class HubUnit(wiring.Component):
         complete, moves = Signal(), Signal()
         m.d.comb += [
             complete.eq((asked_check.data == added_check.data) & (there_check.data == epoch)),
-            moves.eq(~checks | ~complete | finisher.i.ready),
-            finisher.i.valid.eq(checks & complete),
-            finisher.i.payload.eq(checked),
+            moves.eq(~checks | ~complete | sender.i.ready),
+            sender.i.valid.eq(checks & complete),
+            sender.i.payload.base.eq(checked),
             unfinished.i.valid.eq((new & settles) | (checks & ~complete)),
             unfinished.i.payload.eq(Mux(finishing, checked, count)),
             unfinished.o.ready.eq(finishing & moves),
@@ -339,7 +337,7 @@ class HubUnit(wiring.Component):
             m.d.comb += [port.en.eq(moves), port.addr.eq(unfinished.o.payload)]
         with m.If(moves):
             m.d.sync += [checks.eq(finishing & unfinished.o.valid), checked.eq(unfinished.o.payload)]
-        with m.If(self.finish):
+        with m.If(self.close):
             m.d.sync += finishing.eq(1)
         with m.Elif(finishing & (unfinished.level == 0) & ~checks):
             m.d.sync += finishing.eq(0)
@@ -350,7 +348,7 @@ class HubUnit(wiring.Component):
         m.d.comb += [
             self.asking.eq(Cat(port.valid for port in (*self.i, self.ahead)).any() | asks.valid | looks),
             self.busy.eq(
-                clearing | finishing | finisher.busy | part_stream.valid | first_valid | adds | asks.valid | looks
+                clearing | finishing | sender.busy | part_stream.valid | first_valid | adds | asks.valid | looks
                 | (served.level != 0) | serving
             ),
         ]  # fmt: skip

@@ -1,16 +1,16 @@
-"""Community PE: sums the combined rows of a record with shared sums and finishes them (I6-I9)."""
+"""Community PE: sums the combined rows of a record with shared sums (I6-I9)."""
 
 from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.community.filler import Filler
-from hw.community.finisher import Finisher
 from hw.community.formats import RECORDS, CommunityConfig
 from hw.community.multi_read_memory import MultiReadMemory
 from hw.community.planner import Planner
 from hw.community.record_reader import RecordReader
 from hw.community.row_accumulator import RowAccumulator
+from hw.community.row_sender import RowSender
 from hw.community.scanner import Scanner
 from hw.locator.formats import RecordBeat
 from hw.stream.queue import Queue
@@ -22,9 +22,9 @@ _COUNTERS = ("worked", "gross", "formed")
 
 
 class CommunityPE(wiring.Component):
-    """Pipelines records: while the rows of one are combined, another one is planned and summed, and a third finished.
+    """Pipelines records: while the rows of one are combined, another one is planned and summed, and a third sent.
 
-    Rows of records occupy slots of a ring, from the request of their vertices until they are finished.
+    Rows of records occupy slots of a ring, from the request of their vertices until their sums are taken.
 
     Parameters
     ----------
@@ -38,8 +38,6 @@ class CommunityPE(wiring.Component):
         ``config.settings``, constant while there are records.
     first, vertices : In(32)
         VIDs that are summed, constant while there are records.
-    bias_write : stream of ``config.pe.bias_write``, always ready
-        Biases of the second rounding point, written before the first record of a layer.
     records
         Beats of records.
     node_request, hub_request : streams of ``config.request``
@@ -49,8 +47,8 @@ class CommunityPE(wiring.Component):
         node's own row comes first, then its combined row. ``ready`` is a register.
     hub_rows : stream of ``config.hub_row``
         Combined rows of the requested hubs, in order.
-    o : stream of ``config.result``
-        Result rows of nodes, without meaning where a node is not summed.
+    finish : stream of ``config.finish_chunk``
+        Rows of nodes, without meaning where a node is not summed.
     partial : stream of ``config.partial``
         Partial sums of hubs.
     refused : stream of unsigned(32), always ready
@@ -75,13 +73,12 @@ class CommunityPE(wiring.Component):
                 "settings": In(config.settings),
                 "first": In(32),
                 "vertices": In(32),
-                "bias_write": In(stream.Signature(pe.bias_write, always_ready=True)),
                 "records": In(stream.Signature(RecordBeat)),
                 "node_request": Out(stream.Signature(config.request)),
                 "hub_request": Out(stream.Signature(config.request)),
                 "rows": In(stream.Signature(pe.row_beat)),
                 "hub_rows": In(stream.Signature(config.hub_row)),
-                "o": Out(stream.Signature(config.result)),
+                "finish": Out(stream.Signature(config.finish_chunk)),
                 "partial": Out(stream.Signature(config.partial)),
                 "refused": Out(stream.Signature(32, always_ready=True)),
                 "asking": Out(1),
@@ -101,7 +98,7 @@ class CommunityPE(wiring.Component):
         m.submodules.planner = planner = Planner(config)
         m.submodules.scanner = scanner = Scanner(config)
         m.submodules.accumulator = accumulator = RowAccumulator(config)
-        m.submodules.finisher = finisher = Finisher(config)
+        m.submodules.sender = sender = RowSender(config)
         # Memories by slot: columns, vectors and sums of the rows of records.
         m.submodules.columns = columns = MultiReadMemory(config.width, config.slots, (False, False))
         depth = config.slots * config.chunks
@@ -120,21 +117,20 @@ class CommunityPE(wiring.Component):
             filler.begun.valid.eq(reader.begun.valid),
             filler.begun.payload.eq(reader.begun.payload),
         ]
-        connect(m, reader.vertex, finisher.vertex)
+        connect(m, reader.vertex, sender.vertex)
         connect(m, reader.refused, flipped(self.refused))
         connect(m, flipped(self.rows), filler.rows)
         connect(m, flipped(self.hub_rows), filler.hub_rows)
-        connect(m, filler.own, finisher.own)
-        connect(m, filler.scale, finisher.scale)
+        connect(m, filler.own, sender.own)
+        connect(m, filler.scale, sender.scale)
         connect(m, filler.o, accumulator.record)
         connect(m, reader.o, read.i)
         connect(m, read.o, planner.i)
         connect(m, planner.o, scanner.i)
         connect(m, scanner.o, accumulator.i)
-        connect(m, accumulator.o, finisher.i)
-        connect(m, flipped(self.bias_write), finisher.bias_write)
-        connect(m, finisher.o, flipped(self.o))
-        connect(m, finisher.partial, flipped(self.partial))
+        connect(m, accumulator.o, sender.i)
+        connect(m, sender.finish, flipped(self.finish))
+        connect(m, sender.partial, flipped(self.partial))
 
         connect(m, reader.columns, columns.write)
         connect(m, reader.column, columns.reads[0])
@@ -144,15 +140,15 @@ class CommunityPE(wiring.Component):
             connect(m, accumulator.vectors[n], vectors.reads[n])
         connect(m, accumulator.sums, sums.write)
         connect(m, accumulator.total, sums.reads[0])
-        connect(m, finisher.sums, sums.reads[1])
+        connect(m, sender.sums, sums.reads[1])
         m.d.comb += [
             reader.first.eq(self.first),
             reader.vertices.eq(self.vertices),
-            reader.freed.eq(finisher.freed),
-            reader.retired.eq(finisher.retired),
-            *(unit.settings.eq(self.settings) for unit in (reader, filler, planner, accumulator, finisher)),
-            self.busy.eq(reader.busy | finisher.busy | self.records.valid),
-            self.retired.eq(finisher.retired),
+            reader.freed.eq(sender.freed),
+            reader.retired.eq(sender.retired),
+            *(unit.settings.eq(self.settings) for unit in (reader, filler, planner, accumulator, sender)),
+            self.busy.eq(reader.busy | sender.busy | self.records.valid),
+            self.retired.eq(sender.retired),
             self.asking.eq(reader.asking),
             self.adding.eq(accumulator.worked),
         ]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from amaranth.hdl import Array, Cover, Module, ShapeLike, Signal
+from amaranth.hdl import Array, Cover, Module, Mux, ShapeLike, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -29,6 +29,8 @@ class Arbiter(wiring.Component):
         Shape of a word.
     count
         Number of inputs, at least 2.
+    whole
+        Words have a field ``last``; those up to one with ``last`` pass without others between them.
 
     Attributes
     ----------
@@ -46,11 +48,12 @@ class Arbiter(wiring.Component):
     #: Their words with the number of the input, see :func:`tagged`.
     o: stream.Interface
 
-    def __init__(self, shape: ShapeLike, count: int) -> None:
+    def __init__(self, shape: ShapeLike, count: int, *, whole: bool = False) -> None:
         if count < 2:
             raise ValueError(f"count must be at least 2, not {count!r}")
         self.shape = shape
         self.count = count
+        self.whole = whole
         self.grant = Signal(range(count))
         super().__init__(
             {
@@ -76,7 +79,15 @@ class Arbiter(wiring.Component):
         for n in range(self.count):
             m.d.comb += self.i[n].ready.eq(out.i.ready & (grant == n))
 
-        with m.If(out.i.ready):
+        moves = Signal()
+        m.d.comb += moves.eq(out.i.ready)
+        if self.whole:
+            # Between the words of one input the register stays, whether its next word is there or not.
+            inside, last = Signal(), out.i.payload.payload.last
+            m.d.comb += moves.eq(Mux(out.i.valid, out.i.ready & last, ~inside))
+            with m.If(out.i.valid & out.i.ready):
+                m.d.sync += inside.eq(~last)
+        with m.If(moves):
             with m.Switch(grant):
                 for n in range(self.count):
                     with m.Case(n):
@@ -89,7 +100,7 @@ class Arbiter(wiring.Component):
         return m
 
 
-def merge(m: Module, name: str, ports: Sequence[Any], shape: ShapeLike) -> tuple[Any, Any, Any]:
+def merge(m: Module, name: str, ports: Sequence[Any], shape: ShapeLike, *, whole: bool = False) -> tuple[Any, Any, Any]:
     """Merge one or more streams into one.
 
     Parameters
@@ -102,6 +113,8 @@ def merge(m: Module, name: str, ports: Sequence[Any], shape: ShapeLike) -> tuple
         Streams to take words from.
     shape
         Shape of a word.
+    whole
+        As for `Arbiter`.
 
     Returns
     -------
@@ -112,7 +125,7 @@ def merge(m: Module, name: str, ports: Sequence[Any], shape: ShapeLike) -> tuple
         m.submodules[name] = one = Slice(shape)
         wiring.connect(m, ports[0], one.i)
         return one.o, one.o.payload, 0
-    m.submodules[name] = many = Arbiter(shape, len(ports))
+    m.submodules[name] = many = Arbiter(shape, len(ports), whole=whole)
     for port, end in zip(ports, many.i, strict=True):
         wiring.connect(m, port, end)
     return many.o, many.o.payload.payload, many.o.payload.source

@@ -101,7 +101,7 @@ def _gathered(problem: Problem) -> tuple[int, int]:
 def _inference(name: str, graph: Graph) -> dict[str, Any]:
     """Two layers of GCN in RTL, compared bit by bit."""
     problem = quantise(train(graph, model_of("gcn"), Training(layers=2, hidden=16, seed=0)), graph)
-    config = CommunityChipletConfig(community=CommunityConfig(ways=4), locator=_LOCATOR, ways=8, row_lines=_ROW_LINES)
+    config = CommunityChipletConfig(community=CommunityConfig(ways=8), locator=_LOCATOR, row_lines=_ROW_LINES)
     image = build_community_image(problem, falling(graph), row_lines=_ROW_LINES)
     with tempfile.TemporaryDirectory() as folder:
         (outcome,), _ = run_jobs(config, [Job([image])], Path(folder))

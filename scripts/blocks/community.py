@@ -114,14 +114,17 @@ BLOCKS: tuple[Block, ...] = (
     Block(
         name="community.row_finisher",
         factory="hw.community.factories:row_finisher",
-        parameters={"hubs": 512, "ways": 8},
+        parameters={"ways": 8},
+        bench="tb.community.test_row_finisher",
+        bench_parameters={"lanes": 8, "width": 32, "columns": 64, "max_out": 35, "weight_rows": 64, "ways": 2},
+        narrow={"lanes": 4, "width": 8, "columns": 16, "max_out": 6, "weight_rows": 16, "data_width": 64, "ways": 4},
     ),
     Block(
-        # Measures the row finisher, too.
         name="community.hub_unit",
         factory="hw.community.factories:hub_unit",
-        parameters={"clients": 8, "nodes": 4096, "hubs": 512, "units": 4, "ways": 8},
+        parameters={"clients": 8, "nodes": 4096, "hubs": 512, "units": 4},
         bench="tb.community.test_hub_unit",
+        bench_factory="tb.community.hubs:hub_unit",
         bench_parameters={
             "clients": 3,
             "nodes": 128,
@@ -150,7 +153,6 @@ BLOCKS: tuple[Block, ...] = (
             "data_width": 64,
             "partials": True,
         },
-        measures=("community.row_finisher",),
     ),
     Block(
         name="community.record_reader",
@@ -170,15 +172,12 @@ BLOCKS: tuple[Block, ...] = (
         narrow={"width": 8, "columns": 16, "partners": 4},
     ),
     Block(
-        # Measures the row finisher, too.
-        name="community.finisher",
-        factory="hw.community.factories:finisher",
-        parameters={"ways": 4},
-        bench="tb.community.test_finisher",
-        bench_factory="tb.community.test_finisher:finisher",
-        bench_parameters={"lanes": 8, "width": 32, "columns": 64, "max_out": 35, "weight_rows": 64, "ways": 2},
-        narrow={"lanes": 4, "width": 8, "columns": 16, "max_out": 6, "weight_rows": 16, "data_width": 64, "ways": 4},
-        measures=("community.row_finisher",),
+        name="community.row_sender",
+        factory="hw.community.factories:row_sender",
+        bench="tb.community.test_row_sender",
+        bench_factory="tb.community.test_row_sender:sender",
+        bench_parameters={"lanes": 8, "width": 32, "columns": 64, "max_out": 35, "weight_rows": 64},
+        narrow={"lanes": 4, "width": 8, "columns": 16, "max_out": 6, "weight_rows": 16, "data_width": 64},
     ),
     Block(name="community.scanner", factory="hw.community.factories:scanner", formal="tb.community.formal_scanner"),
     Block(
@@ -200,8 +199,8 @@ BLOCKS: tuple[Block, ...] = (
         # Measures its parts that have no bench of their own, too.
         name="community.pe",
         factory="hw.community.factories:pe",
-        parameters={"ways": 4},
         bench="tb.community.test_pe",
+        bench_factory="tb.community.test_pe:pe",
         bench_parameters={"lanes": 8, "width": 64, "columns": 128, "partners": 8, "max_out": 19, "weight_rows": 64},
         narrow={
             "lanes": 4,

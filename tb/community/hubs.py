@@ -18,9 +18,15 @@ from hw.community.hub_unit import HubUnit
 from sim.harness import parameters
 from sim.harness.bench import Bench, start
 from sim.harness.codec import Codec
+from tb.community.finished import Finished
 
 #: Layers until their numbers begin again.
 EPOCHS = 15
+
+
+def hub_unit(*, ways: int, **sizes: Any) -> Finished:
+    """Return a hub unit with a row finisher of so many `ways`."""
+    return Finished(factories.hub_unit(ways=ways, **sizes))
 
 
 def wrapped(value: int) -> int:
@@ -312,7 +318,7 @@ class Around:
         """Finish the hubs, while rows and sums that are owed still come, and compare all rows."""
         bench, rng = self.bench, self.bench.random
         complete = self.idle() and not self.owed
-        await bench.pulse(bench.dut.finish, then=1)
+        await bench.pulse(bench.dut.close, then=1)
         waited = 0
         while self.owed or not self.idle() or self.ended != len(self.wanted):
             if self.owed and rng.getrandbits(1):
@@ -349,9 +355,10 @@ def clearing(design: HubUnit) -> int:
 
 async def begin(dut: Any, *, late: int = 0, owing: float = 0.0, **pace: Any) -> tuple[Bench, HubUnit, Around]:
     """Start the bench; `late` and `owing` are how the PEs in `Around` behave."""
-    design = factories.hub_unit(**parameters())
-    dut.start.value = dut.finish.value = dut.first_partial.value = dut.settings.value = 0
-    bench = await start(dut, design, **pace)
+    finished = hub_unit(**parameters())
+    design = finished.block
+    dut.start.value = dut.close.value = dut.first_partial.value = dut.settings.value = 0
+    bench = await start(dut, finished, **pace)
     around = Around(bench, design, late, owing)
     await bench.cycles(2)
     return bench, design, around

@@ -624,7 +624,8 @@ def test_other_sizes_are_exact(
     # Without a row memory, who wants one is told so.
     refused = [] if rows else [Job([image(given[0], Kind.PAIRS, ROWS)])]
     community = {**SMALL["community"], "lanes": lanes, "multipliers": multipliers, "ways": lanes // 4}  # type: ignore[dict-item]
-    sizes = {"combiners": combiners, "pes": pes, "units": units, "ways": lanes // 4, "community": community}
+    finishers = max(1, pes // 2)
+    sizes = {"combiners": combiners, "pes": pes, "units": units, "finishers": finishers, "community": community}
     name = f"community_{combiners}_{multipliers}_{pes}_{units}_{lanes}"
     outcomes = run(refused + work, tmp_path, name, row_lines=rows, **sizes)
     for out in outcomes[: len(refused)]:
@@ -635,8 +636,8 @@ def test_other_sizes_are_exact(
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"pes": 0}, {"combiners": 0}, {"combiners": 17}, {"kept": 48}, {"ways": 3}, {"units": 3},
-        {"row_lines": 1}, {"row_lines": 96},
+        {"pes": 0}, {"combiners": 0}, {"combiners": 17}, {"kept": 48}, {"finishers": 0}, {"finishers": 13},
+        {"units": 3}, {"row_lines": 1}, {"row_lines": 96},
         {"community": {"ways": 3}}, {"community": {"multipliers": 3}}, {"community": {"multipliers": 32}},
         {"locator": {"outputs": 5}}, {"community": {"width": 64}},
         {"community": {"data_width": 64}}, {"community": {"width": 12}}, {"community": {"columns": 128}},

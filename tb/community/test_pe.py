@@ -14,11 +14,12 @@ from golden.graph import Graph
 from golden.locator.cover import cover_of
 from golden.locator.record import Record
 from golden.locator.schedule import Schedule
-from hw.community.factories import pe
+from hw.community import factories
 from hw.community.formats import CommunityConfig
 from sim.harness import parameters, simulate
 from sim.harness.bench import Bench, start
 from sim.harness.expected import expect_cycles
+from tb.community.finished import Finished
 from tb.community.work import Layer, PEPorts, layer_of
 
 #: Configuration of most tests, and the narrowest.
@@ -38,9 +39,14 @@ GRAPHS = (
 )
 
 
+def pe(**sizes: Any) -> Finished:
+    """Return a PE with a row finisher behind it."""
+    return Finished(factories.pe(**sizes))
+
+
 async def begin(dut: Any, pace: float = 0.0) -> tuple[Bench, CommunityConfig]:
     model = pe(**parameters())
-    config = model.config
+    config = model.block.config
     bench = await start(dut, model)
     bench.pace(
         idle={"records": pace, "rows": pace, "hub_rows": pace},

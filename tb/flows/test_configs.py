@@ -32,7 +32,7 @@ WHOLE = {
     .replace("columns = 256", "columns = 512")
     .replace("width = 128", "width = 256")
     .replace("data_width = 64", "data_width = 128")
-    .replace("kept", "ways = 2\nkept"),
+    .replace("kept", "finishers = 2\nkept"),
 }
 BESIDE = "[ring]\nchiplets = 2\n[neural]\ntable_bits = 4\n[attributes]\nslots = 8\nways = 4\nid_bits = 12\n"
 

@@ -1,0 +1,149 @@
+"""Row sender: hands sums of nodes on to the row finishers, and those of hubs to the hub units (I8)."""
+
+from amaranth.hdl import Cat, Cover, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from hw.block_memory import NO_BYPASS, registered_read
+from hw.community.filler import kept_scale, own_chunk
+from hw.community.formats import CommunityConfig
+from hw.community.multi_read_memory import read_signature
+
+__all__ = ["RowSender"]
+
+
+class RowSender(wiring.Component):
+    """Sends a chunk a cycle, straight from the memories, beside what it has kept of the row.
+
+    Parameters
+    ----------
+    config : CommunityConfig
+
+    Attributes
+    ----------
+    settings : In
+        ``config.settings``, constant while there are records.
+    vertex : stream of ``config.request``, always ready
+    scale : stream of `kept_scale`, always ready
+    own : stream of `own_chunk`, always ready
+        Data of each row for its end; they arrive before its record.
+    i : stream of ``config.record``
+        Records whose sums are complete.
+    sums
+        The sums, by slot and chunk.
+    freed, retired : Out(1)
+        A row, and the last row of a record, has been taken: its slot is free.
+    finish : stream of ``config.finish_chunk``
+        Rows of nodes.
+    partial : stream of ``config.partial``
+        Rows of hubs.
+    busy : Out(1)
+        Rows are in progress.
+    """
+
+    def __init__(self, config: CommunityConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "settings": In(config.settings),
+                "vertex": In(stream.Signature(config.request, always_ready=True)),
+                "scale": In(stream.Signature(kept_scale(config), always_ready=True)),
+                "own": In(stream.Signature(own_chunk(config), always_ready=True)),
+                "i": In(stream.Signature(config.record)),
+                "sums": Out(read_signature(config.chunk, config.slots * config.chunks)),
+                "freed": Out(1),
+                "retired": Out(1),
+                "finish": Out(stream.Signature(config.finish_chunk)),
+                "partial": Out(stream.Signature(config.partial)),
+                "busy": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Step through rows and chunks; what the memories return is offered until it is taken."""
+        m = Module()
+        config = self.config
+        # The chunk to read, and the one that is offered.
+        record, row, slot = self.i.payload, Signal(config.row_bits), Signal(range(config.slots))
+        chunk = Signal(range(config.chunks))
+        address, last, record_end, moves = Signal.like(self.sums.address), Signal(), Signal(), Signal()
+        offered, is_node, ends, retires = Signal(), Signal(), Signal(), Signal()
+        offered_chunk, offered_address = Signal.like(chunk), Signal.like(address)
+        taken = Mux(is_node, self.finish.ready, self.partial.ready)
+        m.d.comb += [
+            slot.eq(record.base + row),
+            address.eq(Cat(chunk, slot)),
+            last.eq(chunk == self.settings.last_chunk),
+            record_end.eq(last & (row + 1 == record.rows)),
+            moves.eq(~offered | taken),
+            # A word that is offered stays where it is read from.
+            self.sums.address.eq(Mux(moves, address, offered_address)),
+            self.i.ready.eq(moves & record_end),
+            self.freed.eq(offered & taken & ends),
+            self.retired.eq(self.freed & retires),
+            self.busy.eq(self.i.valid | offered),
+        ]
+        with m.If(moves):
+            m.d.sync += [
+                offered.eq(self.i.valid),
+                is_node.eq(row < record.nodes),
+                ends.eq(last),
+                retires.eq(record_end),
+                offered_chunk.eq(chunk),
+                offered_address.eq(address),
+            ]
+        with m.If(moves & self.i.valid):
+            m.d.sync += chunk.eq(Mux(last, 0, chunk + 1))
+            with m.If(last):
+                m.d.sync += row.eq(Mux(record_end, 0, row + 1))
+
+        vid, scale, own = self._kept(m, moves, slot, address)
+        finish, partial = self.finish.payload, self.partial.payload
+        m.d.comb += [
+            self.finish.valid.eq(offered & is_node),
+            finish.vid.eq(vid),
+            finish.chunk.eq(offered_chunk),
+            *(to.eq(sum_) for to, sum_ in zip(finish.sums, self.sums.data, strict=True)),
+            finish.own.eq(own),
+            finish.mantissa.eq(scale.mantissa),
+            finish.exponent.eq(scale.exponent),
+            finish.last.eq(ends),
+            self.partial.valid.eq(offered & ~is_node),
+            partial.vid.eq(vid),
+            partial.chunk.eq(offered_chunk),
+            *(to.eq(sum_) for to, sum_ in zip(partial.data, self.sums.data, strict=True)),
+            partial.last.eq(ends),
+        ]
+        m.d.sync += [
+            Cover(self.finish.valid & ~self.finish.ready, "a node's row waits"),
+            Cover(self.partial.valid & ~self.partial.ready, "a partial sum waits"),
+        ]
+        return m
+
+    def _kept(self, m: Module, moves: Signal, slot: Signal, address: Signal) -> tuple[Signal, Signal, Signal]:
+        """Keep VID, s_dst and own row of each slot; return those that are offered.
+
+        A slot is written before its record comes, and again when it has been freed, so nobody uses a word that is read
+        while it is written.
+        """
+        config = self.config
+        reads = []
+        for name, shape, write, value, at in (
+            ("vids", self.vertex.payload.vid.shape(), self.vertex, self.vertex.payload.vid, slot),
+            ("scales", config.scale, self.scale, self.scale.payload.scale, slot),
+            ("owns", config.vector, self.own, self.own.payload.data, address),
+        ):
+            words = Memory(shape=shape, depth=1 << len(at), init=[], attrs=dict(NO_BYPASS))
+            m.submodules[name] = words
+            port, read = words.write_port(), registered_read(m, words, name)
+            m.d.comb += [
+                port.en.eq(write.valid),
+                port.addr.eq(write.payload.slot),
+                port.data.eq(value),
+                read.addr.eq(at),
+                read.en.eq(moves),
+            ]
+            reads.append(read.data)
+        vid, scale, own = reads
+        return vid, scale, own

@@ -1,0 +1,196 @@
+"""Row sender: rows of nodes and hubs, of every length, in order, whole, in exact cycles; slots freed as they leave."""
+
+from bisect import bisect_right
+from itertools import accumulate
+from typing import Any
+
+import cocotb
+import pytest
+
+from hw.community.formats import CommunityConfig
+from hw.community.row_sender import RowSender
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
+from tb.community.beside import Beside, settings_of
+from tb.harness.marks import full
+
+SIZES: tuple[dict[str, Any], ...] = (
+    {"lanes": 4, "width": 8, "columns": 16, "max_out": 6, "weight_rows": 16, "data_width": 64},
+    {"lanes": 8, "width": 32, "columns": 64, "max_out": 35, "weight_rows": 64},
+)
+MORE: tuple[dict[str, Any], ...] = (
+    {**SIZES[0], "partials": True},
+    {**SIZES[1], "lanes": 2, "data_width": 128},
+)
+
+
+def sender(**sizes: Any) -> Beside:
+    """Return a row sender beside the memory of sums."""
+    return Beside(RowSender(CommunityConfig(**sizes)), "sums")
+
+
+class Rows:
+    """A bench around a row sender: fills places with rows and knows what must become of them.
+
+    Parameters
+    ----------
+    bench
+        Its streams.
+    config
+        Sizes.
+    """
+
+    def __init__(self, bench: Bench, config: CommunityConfig) -> None:
+        self.bench, self.config = bench, config
+        self.base = bench.random.randrange(config.slots)
+        self.chunks = 0
+        #: Words that every row to come leads to, and rows of every record.
+        self.words: list[int] = []
+        self.records: list[int] = []
+        self.freed = self.came = 0
+        self.watcher = cocotb.start_soon(self._watch())
+
+    async def set(self, chunks: int) -> None:
+        """Have rows of so many chunks."""
+        self.chunks = chunks
+        self.bench.dut.settings.value = settings_of(self.config, self.bench.random, last_chunk=chunks - 1)
+        await self.bench.drain(quiet=0)
+
+    async def send(self, nodes: int, hubs: int) -> None:
+        """Put the rows of a record in their places, then hand the record over; expect what leaves."""
+        bench, config, rng = self.bench, self.config, self.bench.random
+        lanes, low = config.lanes, -(1 << config.sum_bits - 1)
+        for row in range(nodes + hubs):
+            place, vid = (self.base + row) % config.slots, rng.getrandbits(32)
+            scale = {name: rng.getrandbits(bits) for name, bits in (("mantissa", 16), ("exponent", 5))}
+            bench.drive("vertex", [{"vid": vid, "slot": place}])
+            if row < nodes:
+                bench.drive("scale", [{"slot": place, "scale": {**scale, "reserved": rng.getrandbits(11)}}])
+            for chunk in range(self.chunks):
+                sums = [rng.choice((low, ~low, rng.randrange(low, -low))) for _ in range(lanes)]
+                own = [rng.choice((-(1 << 15), (1 << 15) - 1, rng.randrange(1 << 15))) for _ in range(lanes)]
+                head = {"vid": vid, "chunk": chunk, "last": int(chunk == self.chunks - 1)}
+                at = place * config.chunks + chunk
+                bench.drive("fill", [{"address": at, "data": sums}])
+                if row < nodes:
+                    bench.drive("own", [{"slot": at, "data": own}])
+                    bench.expect("finish", [{**head, **scale, "sums": sums, "own": own}])
+                else:
+                    bench.expect("partial", [{**head, "data": sums}])
+            self.words.append(self.chunks)
+        sources = ("vertex", "scale", "own", "fill")
+        await bench.until(lambda: not any(bench.drivers[name].busy_words for name in sources))
+        bench.drive("i", [{"base": self.base, "rows": nodes + hubs, "nodes": nodes, "single": rng.getrandbits(1)}])
+        self.records.append(nodes + hubs)
+        self.base = (self.base + nodes + hubs) % config.slots
+
+    async def _watch(self) -> None:
+        """Every row is freed once, the last one of a record retires it, and it is busy while words are to come."""
+        dut, in_record, freed = self.bench.dut, 0, 0
+        before = sum(self.bench.received(name) for name in ("finish", "partial"))
+        while True:
+            await self.bench.cycles(1)
+            if int(dut.freed.value):
+                self.freed += 1
+                in_record += 1
+                ends = in_record == self.records[0]
+                assert int(dut.retired.value) == ends, f"row {in_record} of {self.records[0]}"
+                if ends:
+                    self.records.pop(0)
+                    in_record = 0
+            else:
+                assert not int(dut.retired.value)
+            # A row is freed with its last word, not before and not later.
+            came = sum(self.bench.received(name) for name in ("finish", "partial")) - before
+            assert freed <= bisect_right(list(accumulate(self.words)), came) <= self.freed
+            freed = self.freed
+            if self.records and not self.bench.drivers["i"].busy_words:
+                assert int(dut.busy.value), "not busy with words to come"
+
+    async def done(self) -> int:
+        """Wait until all is finished; return the cycle of the last word."""
+        cycle = await self.bench.drain(50_000)
+        assert not int(self.bench.dut.busy.value)
+        assert self.freed == len(self.words)
+        assert not self.records
+        return cycle
+
+    async def forget(self) -> "Rows":
+        """Reset in the middle; return a bench that begins again."""
+        self.watcher.cancel()
+        await self.bench.reset()
+        return Rows(self.bench, self.config)
+
+
+async def begin(dut: Any, **pace: Any) -> Rows:
+    bench = await start(dut, sender(**parameters()), **pace)
+    return Rows(bench, CommunityConfig(**parameters()))
+
+
+@cocotb.test()
+@cocotb.parametrize(idle=[0.0, 0.5], stall=[0.0, 0.5, 0.9])
+async def rows_leave_whole(dut: Any, idle: float, stall: float) -> None:
+    """Send records of any size, places filled for one while the one before leaves."""
+    rows = await begin(dut, idle=idle, stall=stall)
+    rng, config = rows.bench.random, rows.config
+    for chunks in range(1, config.chunks + 1):
+        await rows.set(chunks)
+        room = config.slots
+        while room:
+            size = min(room, rng.choice((1, 2, rng.randint(1, config.width // 2), config.width)))
+            nodes = rng.choice((0, size, rng.randint(0, size)))
+            await rows.send(nodes, size - nodes)
+            room -= size
+        await rows.done()
+
+
+@cocotb.test()
+async def a_chunk_leaves_every_cycle(dut: Any) -> None:
+    """So does the first one of the next row, and of the next record."""
+    rows = await begin(dut)
+    config = rows.config
+    for chunks in (1, config.chunks):
+        await rows.set(chunks)
+        for nodes, hubs in ((1, 0), (0, 1), (config.width, 0), (0, config.width), (3, 4), (1, 2)):
+            await rows.send(nodes, hubs)
+            began = rows.bench.cycle
+            assert await rows.done() - began == (nodes + hubs) * chunks + 1, f"{nodes} nodes, {hubs} hubs"
+
+
+@cocotb.test()
+async def nothing_is_freed_before_it_is_taken(dut: Any) -> None:
+    """Refused for long, a row stays in its slot, whichever way it goes."""
+    rows = await begin(dut)
+    config = rows.config
+    for way, nodes in (("finish", config.width), ("partial", 0)):
+        await rows.set(config.chunks)
+        before = rows.freed
+        rows.bench.pace(stall={way: 1.0})
+        await rows.send(nodes, config.width - nodes)
+        await rows.bench.cycles(50)
+        assert rows.freed == before
+        assert int(dut.busy.value)
+        rows.bench.pace(stall={way: 0.0})
+        await rows.done()
+
+
+@cocotb.test()
+async def a_reset_leaves_nothing(dut: Any) -> None:
+    rows = await begin(dut, stall=0.3)
+    rng, config = rows.bench.random, rows.config
+    for _ in range(12):
+        await rows.set(rng.randint(1, config.chunks))
+        for _ in range(2):
+            nodes = rng.randint(0, config.width)
+            await rows.send(nodes, config.width - nodes)
+        await rows.bench.cycles(rng.randrange(60))
+        rows = await rows.forget()
+        await rows.set(rng.randint(1, config.chunks))
+        # Nodes or hubs first.
+        await rows.send(rng.choice((0, config.width // 2)), config.width // 2)
+        await rows.done()
+
+
+@pytest.mark.parametrize("sizes", [*SIZES, *(pytest.param(one, marks=full) for one in MORE)], ids=str)
+def test_row_sender(sizes: dict[str, Any]) -> None:
+    simulate(sender(**sizes), __name__, parameters=sizes)
