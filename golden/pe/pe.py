@@ -289,7 +289,10 @@ def cycles(tasks: Sequence[Task], layer: Layer, sizes: Sizes) -> int:
     sizes
         Of the PE.
     """
-    now, read = ISSUE_LATENCY + (sizes.queue if sizes.queue <= FEW_BEATS else 1), 0
+    registers = sizes.queue <= FEW_BEATS
+    now, read = ISSUE_LATENCY + (sizes.queue if registers else 1), 0
+    # Registers hand out a beat every second cycle.
+    began = now - 2
     elements, ways = len(tasks[0].beats[0].data), sizes.ways
     few = elements // ways >= LONG_BEAT
     # Of beats: when a place is free again.
@@ -299,6 +302,7 @@ def cycles(tasks: Sequence[Task], layer: Layer, sizes: Sizes) -> int:
         free = released[number - sizes.banks] + 1 if number >= sizes.banks else 0
         started = False
         for count, works in operations(task, layer, sizes.lanes):
+            began = now = max(now, began + 1 + registers)
             if works and not started and not sizes.single:
                 started, now = True, max(now, free)
             now += count

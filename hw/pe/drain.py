@@ -61,7 +61,7 @@ class Drain(wiring.Component):
     def __init__(self, config: PEConfig) -> None:
         self.config = config
         self.complete = Signal(range(config.banks + 1))
-        self.bank = Signal(range(config.banks))
+        self.bank = Signal(range(config.turns))
         self.element = Signal(range(config.max_out + config.ways))
         self.last_element = Signal(range(max(2, config.max_out)), reset_less=True)
         self.release = Signal.like(self.last_element)
@@ -87,7 +87,7 @@ class Drain(wiring.Component):
                 "bias_write": In(stream.Signature(config.bias_write, always_ready=True)),
                 "task": In(stream.Signature(config.task, always_ready=True)),
                 "done": In(1),
-                "read_bank": Out(range(config.banks)),
+                "read_bank": Out(range(config.turns)),
                 "read_chunk": Out(range(config.max_chunks)),
                 "read_data": In(data.ArrayLayout(signed(ACCUMULATOR_BITS), config.lanes)),
                 "released": Out(1),
@@ -101,19 +101,19 @@ class Drain(wiring.Component):
         config, settings = self.config, self.settings
         m.submodules.queue = self.queue
         connect(m, self.queue.o, flipped(self.o))
-        # One more than banks, as the description of a task comes before the bank in front of it has been read.
-        m.submodules.tasks = tasks = Memory(shape=config.task, depth=2 * config.banks, init=[])
+        # Tasks use the banks in turn, so the bank's number is also the place of the task's description.
+        m.submodules.tasks = tasks = Memory(shape=config.task, depth=config.turns, init=[])
         task_write = tasks.write_port()
         task_read = tasks.read_port(domain="comb")
-        next_task, task = Signal(range(2 * config.banks)), Signal(range(2 * config.banks))
+        next_bank = Signal.like(self.bank)
         m.d.comb += [
             task_write.en.eq(self.task.valid),
-            task_write.addr.eq(next_task),
+            task_write.addr.eq(next_bank),
             task_write.data.eq(self.task.payload),
-            task_read.addr.eq(task),
+            task_read.addr.eq(self.bank),
         ]
-        reads, read = self._read(m, task_read.data)
-        m.d.sync += [next_task.eq(next_task + self.task.valid), task.eq(task + read)]
+        m.d.sync += next_bank.eq(next_bank + self.task.valid)
+        reads = self._read(m, task_read.data)
         biases = self._biases(m)
         scale_1, scale = (Signal(struct(SCALE), name=f"scale_{n}", reset_less=True) for n in range(_CHOICE))
         m.d.sync += [scale_1.eq(task_read.data.scale), scale.eq(scale_1)]
@@ -137,11 +137,8 @@ class Drain(wiring.Component):
         self._pack(m, results)
         return m
 
-    def _read(self, m: Module, task: data.View) -> tuple[list[Value], Signal]:
-        """Step through the oldest complete task.
-
-        Return which elements of a group come to the requantisers, and whether a task is read to its end.
-        """
+    def _read(self, m: Module, task: data.View) -> list[Value]:
+        """Step through the oldest complete task; return which elements of a group come to the requantisers."""
         config, element, bank, complete, credits = self.config, self.element, self.bank, self.complete, self.credits
         digits, way_bits = self.settings.digits, exact_log2(config.ways)
         group = (element >> way_bits)[: exact_log2(config.elements // config.ways)]
@@ -198,7 +195,7 @@ class Drain(wiring.Component):
         ]
         chosen = [Signal(_CHOICE, name=f"chosen_{way}") for way in range(config.ways)]
         m.d.sync += [bits.eq(Cat(one, bits[:-1])) for one, bits in zip(valid, chosen, strict=True)]
-        return [bits[-1] for bits in chosen], ended
+        return [bits[-1] for bits in chosen]
 
     def _values(self, m: Module) -> list[Value]:
         """Choose the sums of a group, add those of both halves if lanes worked in pairs, choose a digit of them."""

@@ -154,6 +154,14 @@ class PEConfig(Parameters):
         return 1 if self.single else min(4, max(2, 16 // self._row_chunks))
 
     @property
+    def turns(self) -> int:
+        """Numbers of tasks, which follow each other in turn: one for each bank, but two at least.
+
+        The description of a task may come before the only bank in front of it has been read.
+        """
+        return max(2, self.banks)
+
+    @property
     def weight_room(self) -> WeightRoom:
         """Room for the weights of a layer; one that exceeds it is computed in blocks of columns."""
         return WeightRoom(self.lanes, self.weight_rows, self.max_out)

@@ -29,7 +29,7 @@ class LaneArray(wiring.Component):
     done : Out(1)
         High for one cycle when a task's sums are complete; its bank can be read from the next cycle on.
     read_bank, read_chunk : In
-        Bank (0 for the first task after reset, then the next) and chunk to read.
+        Bank (0 for the first task after reset, then the next) and chunk to read. A single chunk has a single bank.
     read_data : Out
         The L sums of the chunk, in the same cycle.
     bank, operands, products, shifted
@@ -38,7 +38,7 @@ class LaneArray(wiring.Component):
 
     def __init__(self, config: PEConfig) -> None:
         self.config = config
-        self.bank = Signal(range(config.banks))
+        self.bank = Signal(range(config.turns))
         self.operands = partly_reset(
             data.StructLayout({"valid": 1, "operation": config.operation}), "valid", name="operands"
         )
@@ -50,7 +50,7 @@ class LaneArray(wiring.Component):
             {
                 "i": In(stream.Signature(config.operation, always_ready=True)),
                 "done": Out(1),
-                "read_bank": In(range(config.banks)),
+                "read_bank": In(range(config.turns)),
                 "read_chunk": In(range(config.max_chunks)),
                 "read_data": Out(data.ArrayLayout(signed(ACCUMULATOR_BITS), config.lanes)),
             }
@@ -100,7 +100,7 @@ class LaneArray(wiring.Component):
         """Add up in the banks, which are read and written in the same cycle: distributed RAM."""
         config, add = self.config, self.shifted
         sums = data.ArrayLayout(signed(ACCUMULATOR_BITS), config.lanes)
-        m.submodules.sums = memory = Memory(shape=sums, depth=config.banks * config.max_chunks, init=[])
+        m.submodules.sums = memory = Memory(shape=sums, depth=config.turns * config.max_chunks, init=[])
         add_port, drain_port = (memory.read_port(domain="comb") for _ in range(2))
         write_port = memory.write_port()
         address: Value = Cat(add.chunk, self.bank)
