@@ -50,9 +50,10 @@ class Drain(wiring.Component):
     released : Out(1)
         High for one cycle when the sums of a task have been read, or soon will be: see ``PEConfig.banks``.
     o : stream of ``config.row_beat``
-    complete, bank, element, digit, last_element, release
+    complete, bank, element, digit, last_element, release, ended
         Number of tasks whose sums are complete; bank, first element of the group, and digit read next; the last
-        element of a row; the group of the last row with which the bank is given back. Internal, named for proofs.
+        element of a row; the group of the last row with which the bank is given back; the last group of a task is
+        read. Internal, named for proofs.
     credits, tags, packed, queue
         Free places for beats; descriptions of the groups under way, the oldest last; whether a beat is packed and
         waits for its place in the queue; the queue. Internal.
@@ -66,6 +67,7 @@ class Drain(wiring.Component):
         self.last_element = Signal(range(max(2, config.max_out)), reset_less=True)
         self.release = Signal.like(self.last_element)
         self.digit = Signal(range(len(DIGIT_BITS)))
+        self.ended = Signal()
         long = config.elements // config.ways >= _LONG
         self.queue = Chain(config.row_beat, _FEW) if long else Queue(config.row_beat, _MANY)
         self.packed = Signal()
@@ -147,7 +149,7 @@ class Drain(wiring.Component):
         # Number of the beat in the row, or in the rows of digits, which begin at granules.
         beat = Signal(range(len(DIGIT_BITS) * config.max_beats))
         in_granule = GRANULE // config.elements - 1
-        read, ended, last_row = Signal(), Signal(), Signal()
+        ended, read, last_row = self.ended, Signal(), Signal()
         last = self.settings.f_out - 1
         # Constant while tasks are under way.
         m.d.sync += self.last_element.eq(last)
