@@ -11,7 +11,7 @@ from hw.community.formats import CommunityConfig
 from hw.community.multi_read_memory import MultiReadMemory, read_signature
 from sim.harness.codec import Codec
 
-__all__ = ["Beside", "settings_of"]
+__all__ = ["Beside", "Filled", "settings_of"]
 
 
 def settings_of(config: CommunityConfig, rng: random.Random, **chosen: int) -> int:
@@ -28,6 +28,18 @@ def settings_of(config: CommunityConfig, rng: random.Random, **chosen: int) -> i
     """
     codec = Codec(config.settings)
     return codec.pack({**codec.unpack(rng.getrandbits(codec.width)), **chosen})
+
+
+def pass_on(m: Module, block: Any, around: Any, names: list[str]) -> None:
+    """Connect members of a block with those of the component around it."""
+    for name in names:
+        inside, outside, member = getattr(block, name), getattr(around, name), block.signature.members[name]
+        if member.is_signature:
+            connect(m, inside, flipped(outside))
+        elif member.flow == Out:
+            m.d.comb += outside.eq(inside)
+        else:
+            m.d.comb += inside.eq(outside)
 
 
 class Beside(wiring.Component):
@@ -87,12 +99,43 @@ class Beside(wiring.Component):
                 kept.write.address.eq(fill.payload.address),
                 kept.write.data.eq(fill.payload.data),
             ]
-        for name in self.passed:
-            inside, outside, member = getattr(block, name), getattr(self, name), block.signature.members[name]
-            if member.is_signature:
-                connect(m, inside, flipped(outside))
-            elif member.flow == Out:
-                m.d.comb += outside.eq(inside)
-            else:
-                m.d.comb += inside.eq(outside)
+        pass_on(m, block, self, self.passed)
+        return m
+
+
+class Filled(wiring.Component):
+    """Ports of a block that keeps what is written to a memory, which a bench writes.
+
+    Parameters
+    ----------
+    block
+        The block.
+    write
+        Its member that sees the writes.
+
+    Attributes
+    ----------
+    fill : stream of ``address`` and ``data``, always ready
+        Words of the memory.
+    """
+
+    def __init__(self, block: Any, write: str) -> None:
+        self.block, self.write = block, write
+        members = dict(block.signature.members)
+        side = members.pop(write).signature.members
+        self.passed = list(members)
+        word = data.StructLayout({"address": side["address"].shape, "data": side["data"].shape})
+        super().__init__({**members, "fill": In(stream.Signature(word, always_ready=True))})
+
+    def elaborate(self, platform: object) -> Module:
+        """Write, and pass everything else on."""
+        m = Module()
+        m.submodules.block = block = self.block
+        write, fill = getattr(block, self.write), self.fill
+        m.d.comb += [
+            write.enable.eq(fill.valid),
+            write.address.eq(fill.payload.address),
+            write.data.eq(fill.payload.data),
+        ]
+        pass_on(m, block, self, self.passed)
         return m

@@ -15,7 +15,7 @@ from hw.community.planner import Planner
 from sim.harness import parameters, simulate
 from sim.harness.bench import Bench, start
 from sim.harness.expected import expect_cycles
-from tb.community.beside import Beside, settings_of
+from tb.community.beside import Filled, settings_of
 from tb.harness.marks import full
 
 #: The narrowest, one whose rows are counted in two groups, and odd numbers of partners.
@@ -39,9 +39,9 @@ class Matrix:
     single: bool = False
 
 
-def planner(**sizes: Any) -> Beside:
-    """Return a planner beside the memory of columns."""
-    return Beside(Planner(CommunityConfig(**sizes)), "column")
+def planner(**sizes: Any) -> Filled:
+    """Return a planner whose columns the bench writes."""
+    return Filled(Planner(CommunityConfig(**sizes)), "columns")
 
 
 async def begin(dut: Any, **pace: Any) -> tuple[Bench, CommunityConfig]:
