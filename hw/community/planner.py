@@ -171,19 +171,25 @@ class Planner(wiring.Component):
     def _number(self, m: Module, pipe: ColumnPipeline) -> None:
         """Count columns that are through, and sums, whose parts are kept until they are through as well."""
         config, task = self.config, self.o.payload
-        index, tail = Signal.like(self._index), Signal.like(self._tail)
+        following, tail, last_sum = Signal.like(self._index), Signal.like(self._tail), Signal()
+        m.d.comb += [following.eq(self._index + 1), tail.eq(self._tail + 1)]
+        # Sums are several cycles apart.
+        m.d.sync += last_sum.eq(tail >= self.settings.limit)
         with m.If(pipe.begin):
-            m.d.comb += [index.eq(0), tail.eq(self.i.payload.rows)]
-        with m.Else():
-            m.d.comb += [index.eq(self._index + self._shifts), tail.eq(self._tail + self._new_sum)]
-        m.d.sync += [self._index.eq(index), self._tail.eq(tail), self._full.eq(tail >= self.settings.limit)]
+            rows = self.i.payload.rows
+            m.d.sync += [self._index.eq(0), self._tail.eq(rows), self._full.eq(rows >= self.settings.limit)]
+        with m.If(self._shifts):
+            m.d.sync += self._index.eq(following)
+        with m.If(self._new_sum):
+            m.d.sync += [self._tail.eq(tail), self._full.eq(last_sum)]
 
         pair = data.StructLayout({"left": config.column_bits, "right": config.column_bits})
         m.submodules.parts = parts = memory.Memory(shape=pair, depth=config.columns, init=[], attrs=dict(NO_BYPASS))
         write, read = parts.write_port(), registered_read(m, parts)
-        # A sum's parts are written before it can be the next column: the head that it was split from is before it.
+        # A sum's parts are written before the column in front of it is through: it was split from one before that.
         m.d.comb += [
-            read.addr.eq(index),
+            read.addr.eq(following),
+            read.en.eq(self._shifts),
             write.addr.eq(self._tail),
             write.en.eq(pipe.split),
             write.data.left.eq(self._index),
