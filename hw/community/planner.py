@@ -159,7 +159,9 @@ class Planner(wiring.Component):
             with m.State("END"):
                 self._end(m)
         m.d.sync += [
-            Cover(settings.windows & self._new_sum & (self._start + 2 < self._column), "a sum of more than two columns"),
+            Cover(
+                settings.windows & self._new_sum & (self._start + 2 < self._column), "a sum of more than two columns"
+            ),
             Cover(self._shifts & pipe.formed, "a sum of two columns"),
             Cover(pipe.drops & pipe.request.valid, "the next round is dropped"),
             Cover(pipe.split & ~pipe.free, "a split waits for the memory"),
