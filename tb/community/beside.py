@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Shape, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -52,8 +52,7 @@ class Beside(wiring.Component):
     read
         Its member that reads the memory, or several of them in an array.
     write
-        Its member that writes the memory; without, the bench does. The block sees what it writes meanwhile if it
-        `sees`.
+        Its member that writes the memory; without, the bench does.
 
     Attributes
     ----------
@@ -63,8 +62,8 @@ class Beside(wiring.Component):
         With `write`: another reading side.
     """
 
-    def __init__(self, block: Any, read: str, write: str | None = None, *, sees: bool = False) -> None:
-        self.block, self.read, self.write, self.sees = block, read, write, sees
+    def __init__(self, block: Any, read: str, write: str | None = None) -> None:
+        self.block, self.read, self.write = block, read, write
         members = dict(block.signature.members)
         member = members.pop(read)
         self.sides = member.dimensions[0] if member.dimensions else 1
@@ -81,14 +80,18 @@ class Beside(wiring.Component):
         super().__init__(members)
 
     def elaborate(self, platform: object) -> Module:
-        """Connect the memory, and pass everything else on."""
+        """Connect the memory, and pass everything else on; spoil a word that is read while it is written."""
         m = Module()
         m.submodules.block = block = self.block
-        sees = (*(self.sees,) * self.sides, *(False,) * bool(self.write))
-        m.submodules.kept = kept = MultiReadMemory(self.shape, self.depth, sees)
+        m.submodules.kept = kept = MultiReadMemory(self.shape, self.depth, self.sides + bool(self.write))
         inner = getattr(block, self.read)
         for n, side in enumerate([inner] if self.sides == 1 else inner):
-            connect(m, side, kept.reads[n])
+            spoilt, word = Signal(name=f"spoilt_{n}"), kept.reads[n].data
+            m.d.sync += spoilt.eq(kept.write.enable & (kept.write.address == side.address))
+            m.d.comb += [
+                kept.reads[n].address.eq(side.address),
+                Value.cast(side.data).eq(Value.cast(word) ^ spoilt.replicate(Shape.cast(self.shape).width)),
+            ]
         if self.write:
             connect(m, getattr(block, self.write), kept.write)
             connect(m, flipped(self.look), kept.reads[-1])
