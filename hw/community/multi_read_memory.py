@@ -4,6 +4,8 @@ from amaranth.hdl import Module, ShapeLike
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.block_memory import NO_BYPASS, registered_read
+
 __all__ = ["MultiReadMemory", "read_signature", "write_signature"]
 
 
@@ -27,7 +29,7 @@ class MultiReadMemory(wiring.Component):
     depth
         Words.
     reads
-        For each read port: whether it sees a write of the same cycle.
+        Read ports. Nobody may use a word that was read in the cycle in which it was written.
 
     Attributes
     ----------
@@ -37,26 +39,26 @@ class MultiReadMemory(wiring.Component):
         See `read_signature`.
     """
 
-    def __init__(self, shape: ShapeLike, depth: int, reads: tuple[bool, ...]) -> None:
-        self.shape, self.depth, self._sees = shape, depth, reads
+    def __init__(self, shape: ShapeLike, depth: int, reads: int = 1) -> None:
+        self.shape, self.depth = shape, depth
         super().__init__(
             {
                 "write": In(write_signature(shape, depth)),
-                "reads": In(read_signature(shape, depth)).array(len(reads)),
+                "reads": In(read_signature(shape, depth)).array(reads),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         """Connect the ports of a memory."""
         m = Module()
-        m.submodules.words = words = memory.Memory(shape=self.shape, depth=self.depth, init=[])
+        m.submodules.words = words = memory.Memory(shape=self.shape, depth=self.depth, init=[], attrs=dict(NO_BYPASS))
         write = words.write_port()
         m.d.comb += [
             write.en.eq(self.write.enable),
             write.addr.eq(self.write.address),
             write.data.eq(self.write.data),
         ]
-        for side, sees in zip(self.reads, self._sees, strict=True):
-            port = words.read_port(transparent_for=(write,) if sees else ())
-            m.d.comb += [port.en.eq(1), port.addr.eq(side.address), side.data.eq(port.data)]
+        for n, side in enumerate(self.reads):
+            read = registered_read(m, words, f"read_{n}")
+            m.d.comb += [read.addr.eq(side.address), side.data.eq(read.data)]
         return m

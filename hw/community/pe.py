@@ -100,10 +100,10 @@ class CommunityPE(wiring.Component):
         m.submodules.accumulator = accumulator = RowAccumulator(config)
         m.submodules.sender = sender = RowSender(config)
         # Memories by slot: columns, vectors and sums of the rows of records.
-        m.submodules.columns = columns = MultiReadMemory(config.width, config.slots, (False, False))
+        m.submodules.columns = columns = MultiReadMemory(config.width, config.slots)
         depth = config.slots * config.chunks
-        m.submodules.vectors = vectors = MultiReadMemory(config.kept_vector, depth, (False, False))
-        m.submodules.sums = sums = MultiReadMemory(config.chunk, depth, (True, False))
+        m.submodules.vectors = vectors = MultiReadMemory(config.kept_vector, depth)
+        m.submodules.sums = sums = MultiReadMemory(config.chunk, depth, 2)
         m.submodules.read = read = Queue(config.record, RECORDS)
 
         connect(m, flipped(self.records), reader.i)
@@ -134,14 +134,16 @@ class CommunityPE(wiring.Component):
 
         connect(m, reader.columns, columns.write)
         connect(m, reader.column, columns.reads[0])
-        connect(m, planner.column, columns.reads[1])
         connect(m, filler.vectors, vectors.write)
-        for n in range(2):
-            connect(m, accumulator.vectors[n], vectors.reads[n])
+        connect(m, accumulator.vectors, vectors.reads[0])
         connect(m, accumulator.sums, sums.write)
         connect(m, accumulator.total, sums.reads[0])
         connect(m, sender.sums, sums.reads[1])
         m.d.comb += [
+            # The planner keeps columns for itself.
+            planner.columns.enable.eq(reader.columns.enable),
+            planner.columns.address.eq(reader.columns.address),
+            planner.columns.data.eq(reader.columns.data),
             reader.first.eq(self.first),
             reader.vertices.eq(self.vertices),
             reader.freed.eq(sender.freed),

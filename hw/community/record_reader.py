@@ -1,7 +1,9 @@
 """Record reader: splits a record into vertices to request and the columns of its matrix (I4, I6)."""
 
-from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from typing import Any
+
+from amaranth.hdl import Assert, Cat, Cover, Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
@@ -10,16 +12,20 @@ from hw.community.formats import RECORDS, CommunityConfig
 from hw.community.multi_read_memory import read_signature, write_signature
 from hw.contracts import struct
 from hw.locator.formats import RecordBeat
-from hw.lowest import lowest_one, without_lowest
+from hw.lowest import lowest_one
 from hw.stream.slice import Slice
 
 __all__ = ["RecordReader"]
 
 _BEAT = 64
+#: Hub columns from which the next one is chosen.
+_GROUP = 16
 
 
 class RecordReader(wiring.Component):
     """Reads one record at a time; the columns of hubs are the hub columns of the bitmap, transposed bit by bit.
+
+    A column is cleared when its hub is read. The bits of a row's hubs are taken by groups, the lowest one first.
 
     A column has rows of vertices that are summed only: nobody wants the sums of others, as of other chiplets' vertices.
     In a rooted layer no node is a neighbour of itself: the diagonal is left out, but for a record of one row, whose
@@ -84,82 +90,51 @@ class RecordReader(wiring.Component):
             }
         )
 
+        self._record, self._base = Signal(config.record), Signal(range(config.slots))
+        self._hub_edges, self._bitmap_rows = Signal(), Signal(config.row_bits + 1)
+        # The vertex or row under way: its number, its slot, its bit; no row has come yet.
+        self._index, self._slot = Signal(config.row_bits + 1), Signal(range(config.slots))
+        self._mark, self._first_row = Signal(config.width), Signal()
+        # Rows of the record that are summed; whether the row under way is.
+        self._summed, self._linked = Signal(config.width, reset_less=True), Signal()
+        self._row = Signal(config.width)
+        # Hub columns of the row that are left in a group; its number.
+        self._group = Signal(range(max(2, config.width // _GROUP)))
+        self._hubs = Signal(min(_GROUP, config.width))
+        # One of them is chosen, and was in the cycle before.
+        self._chooses, self._chosen = Signal(), Signal(config.row_bits)
+        self._word = Signal(range(max(2, -(-config.width // _BEAT))))
+
     def elaborate(self, platform: object) -> Module:
         """Step through the sections of a record."""
         m = Module()
-        config = self.config
+        config, record, index = self.config, self._record, self._index
         header = Signal(struct(RECORD_HEADER))
-        requests = []
-        for name, port in (("node_slice", self.node_request), ("hub_slice", self.hub_request)):
-            m.submodules[name] = out = Slice(config.request)
-            wiring.connect(m, out.o, wiring.flipped(port))
-            requests.append(out.i)
-
         records, room = Signal(range(RECORDS + 1), init=RECORDS), Signal(range(config.slots + 1), init=config.slots)
         begins, rows = Signal(), Signal(17)
         m.d.sync += [
             records.eq(records - begins + self.retired),
             room.eq(room - Mux(begins, rows, 0) + self.freed),
         ]
-
-        record, hub_edges, base = Signal(config.record), Signal(), Signal(range(config.slots))
-        index, lane = Signal(config.row_bits + 1), Signal()
-        vid = self.i.payload.data.word_select(lane, VID_BITS)
-        request = Signal(config.request)
+        ask = self._requests(m)
+        stores, clears = Signal(), Signal()
+        self._store(m, stores=stores, clears=clears)
+        last_node, last_row, last_vertex, too_wide = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             header.eq(self.i.payload.data),
-            request.vid.eq(vid),
-            request.slot.eq(record.base + index),
-            request.alone.eq(record.rows == 1),
-            self.vertex.payload.eq(request),
-            *(out.payload.eq(request) for out in requests),
             rows.eq(header.nodes + header.hubs),
-            self.begun.payload.base.eq(base),
+            self.begun.payload.base.eq(self._base),
             self.begun.payload.rows.eq(rows),
             self.begun.payload.nodes.eq(Mux(header.hub_edges, 0, header.nodes)),
             self.begun.payload.single.eq(header.nodes == 1),
             self.begun.valid.eq(begins),
             self.o.payload.eq(record),
             self.busy.eq(records != RECORDS),
+            last_node.eq(index + 1 == self._bitmap_rows),
+            last_row.eq(index == self._bitmap_rows),
+            last_vertex.eq(index + 1 == record.rows),
+            too_wide.eq(rows > config.width),
         ]
-
-        words = -(-config.width // _BEAT)
-        row_words = [Signal(min(_BEAT, config.width), name=f"word_{n}") for n in range(words)]
-        row = Cat(row_words)
-        word, last_word = Signal(range(max(2, words))), Signal(init=1)
-        if words > 1:
-            m.d.comb += last_word.eq(word == (record.rows - 1) >> ceil_log2(_BEAT))
-        rest, hub_columns = Signal(config.width), Signal(config.width)
-        bitmap_rows = Signal(config.row_bits + 1)
-        touched = Signal(config.width)
-        # Rows of the record that are summed.
-        summed = Signal(config.width)
-        with m.If(self.vertex.valid):
-            m.d.sync += summed.bit_select(index[: config.row_bits], 1).eq((vid - self.first)[:32] < self.vertices)
-
-        # For the row's hub bits: select the lowest, read the hub's column, write it. The last column is written while
-        # the next row is awaited, so the row's number is that of the previous cycle.
-        chosen, spread = Signal(config.row_bits), Signal()
-        read, reads = Signal(config.row_bits), Signal()
-        column = Mux(touched.bit_select(read, 1), self.column.data, 0)
-        m.d.comb += self.column.address.eq(record.base + chosen)
-        row_before = Signal.like(index)
-        low_row = row_before[: config.row_bits]
-        m.d.sync += [spread.eq(0), reads.eq(spread), read.eq(chosen), row_before.eq(index)]
-        # The bit of the row in a hub's column, or on the diagonal of its own column, which waits for no hub's.
-        unlinked, bit = Signal(), Signal(config.width)
-        m.d.sync += unlinked.eq(self.settings.rooted & (record.rows != 1))
-        m.d.comb += bit.eq(Mux(reads, summed.bit_select(low_row, 1), unlinked) << low_row)
-        with m.If(reads):
-            m.d.comb += [
-                self.columns.enable.eq(1),
-                self.columns.address.eq(record.base + read),
-                self.columns.data.eq(column | bit),
-            ]
-            m.d.sync += touched.eq(touched | (1 << read))
-
-        last_of_bitmap, too_wide = Signal(), Signal()
-        m.d.comb += [last_of_bitmap.eq(index + 1 == bitmap_rows), too_wide.eq(rows > config.width)]
         with m.FSM() as fsm:
             with m.State("HEADER"):
                 bad = too_wide | (~header.hub_edges & ((header.part != 0) | ~header.last_part))
@@ -174,74 +149,61 @@ class RecordReader(wiring.Component):
                     m.next = "PASS"
                 with m.Elif(self.i.valid & (records != 0) & (rows <= room)):
                     m.d.comb += [self.i.ready.eq(1), begins.eq(1)]
-                    m.d.sync += [
-                        record.eq(self.begun.payload),
-                        base.eq(base + rows),
-                        hub_edges.eq(header.hub_edges),
-                        bitmap_rows.eq(header.nodes),
-                        touched.eq(0),
-                        index.eq(0),
-                    ]
                     m.next = "NODES"
+                m.d.sync += [
+                    record.eq(self.begun.payload),
+                    self._hub_edges.eq(header.hub_edges),
+                    self._bitmap_rows.eq(header.nodes),
+                    self._slot.eq(self._base),
+                    self._mark.eq(1),
+                    *(part.eq(0) for part in (index, self._row)),
+                ]
+                with m.If(begins):
+                    m.d.sync += self._base.eq(self._base + rows)
             with m.State("PASS"):
                 m.d.comb += self.i.ready.eq(1)
                 with m.If(self.i.valid & self.i.payload.last):
                     m.next = "HEADER"
             with m.State("NODES"):
-                chosen_ready = Mux(hub_edges, requests[1].ready, requests[0].ready)
-                moves = self.i.valid & chosen_ready
-                m.d.comb += [
-                    requests[0].valid.eq(self.i.valid & ~hub_edges),
-                    requests[1].valid.eq(self.i.valid & hub_edges),
-                    self.vertex.valid.eq(moves),
-                    self.i.ready.eq(chosen_ready & (lane | last_of_bitmap)),
-                ]
-                m.d.sync += hub_columns.eq(Cat(bitmap_rows <= n for n in range(config.width)))
-                with m.If(moves):
-                    m.d.sync += [index.eq(index + 1), lane.eq(~lane)]
-                    with m.If(last_of_bitmap):
-                        m.d.sync += lane.eq(0)
-                        with m.If(bitmap_rows == record.rows):
-                            m.d.sync += index.eq(0)
-                            m.next = "ROWS"
-                        with m.Else():
-                            m.next = "HUBS"
-            with m.State("HUBS"):
-                moves = self.i.valid & requests[1].ready
-                last_hub = index + 1 == record.rows
-                m.d.comb += [
-                    requests[1].valid.eq(self.i.valid),
-                    self.vertex.valid.eq(moves),
-                    self.i.ready.eq(requests[1].ready & (lane | last_hub)),
-                ]
-                with m.If(moves):
-                    m.d.sync += [index.eq(index + 1), lane.eq(~lane)]
-                    with m.If(last_hub):
-                        m.d.sync += [lane.eq(0), index.eq(0)]
+                with m.If(ask(self._hub_edges, last_node)):
+                    m.next = "HUBS"
+                    with m.If(last_vertex):
+                        self._turn(m)
                         m.next = "ROWS"
+            with m.State("HUBS"):
+                m.d.comb += clears.eq(self.vertex.valid)
+                with m.If(ask(1, last_vertex)):
+                    self._turn(m)
+                    m.next = "ROWS"
             with m.State("ROWS"):
                 m.d.comb += self.i.ready.eq(1)
                 with m.If(self.i.valid):
-                    m.d.sync += Array(row_words)[word].eq(self.i.payload.data)
-                    if words > 1:
-                        m.d.sync += word.eq(Mux(last_word, 0, word + 1))
-                    with m.If(last_word):
+                    with m.If(self._keep(m)):
+                        # Only now: the last bit of the row before is written in this cycle.
+                        self._next(m)
                         m.next = "STORE"
             with m.State("STORE"):
-                m.d.comb += [
-                    self.columns.enable.eq(1),
-                    self.columns.address.eq(record.base + index),
-                    self.columns.data.eq(row & summed & ~bit),
-                ]
-                m.d.sync += [rest.eq(row & hub_columns), *(part.eq(0) for part in row_words[1:])]
+                m.d.comb += stores.eq(1)
+                self._load_group(m, first=True)
                 m.next = "SPREAD"
-            with m.State("SPREAD"):
-                some, lowest = lowest_one(rest)
-                m.d.sync += [chosen.eq(lowest), spread.eq(some), rest.eq(without_lowest(rest))]
-                with m.If(~some):
-                    m.d.sync += index.eq(index + 1)
+                with m.If(record.rows == self._bitmap_rows):
                     m.next = "ROWS"
-                    with m.If(last_of_bitmap):
+                    with m.If(last_row):
+                        m.next = "HAND ON"
+            with m.State("SPREAD"):
+                some, lowest = lowest_one(self._hubs)
+                rest, more = Signal.like(self._hubs), Signal()
+                m.d.comb += [
+                    rest.eq(self._hubs & (self._hubs - 1)),
+                    more.eq(self._group != (record.rows - 1) >> ceil_log2(len(rest))),
+                    self._chooses.eq(some),
+                ]
+                m.d.sync += [self._chosen.eq(Cat(lowest, self._group)), self._hubs.eq(rest)]
+                with m.If((rest == 0) & more):
+                    self._load_group(m, first=False)
+                with m.Elif(~some):
+                    m.next = "ROWS"
+                    with m.If(last_row):
                         m.next = "HAND ON"
             with m.State("HAND ON"):
                 m.d.comb += self.o.valid.eq(1)
@@ -249,10 +211,115 @@ class RecordReader(wiring.Component):
                     m.next = "HEADER"
         m.d.comb += self.asking.eq(fsm.ongoing("NODES") | fsm.ongoing("HUBS") | self.hub_request.valid)
         m.d.sync += [
-            Cover(reads & spread, "hub columns written in a row"),
-            Cover(reads & (row_before != index), "a hub column is written behind its row"),
             Cover(records == 0, "as many records as may be"),
             Cover(self.i.valid & begins & (rows == room), "every slot is taken"),
-            Cover(begins & (base + rows > config.slots), "a record goes round the end of the ring"),
+            Cover(begins & (self._base + rows > config.slots), "a record goes round the end of the ring"),
         ]
         return m
+
+    def _requests(self, m: Module) -> Any:
+        """Return a function that passes on the vertex under way, of a hub or not, and returns whether it was the last.
+
+        Both kinds share a slice: a record's vertices are asked for in their order.
+        """
+        kind = data.StructLayout({"request": self.config.request, "hub": 1})
+        m.submodules.slice = out = Slice(kind)
+        lane, moves, asks = Signal(), Signal(), Signal()
+        vid = self.i.payload.data.word_select(lane, VID_BITS)
+        m.d.comb += [
+            out.i.payload.request.vid.eq(vid),
+            out.i.payload.request.slot.eq(self._slot),
+            out.i.payload.request.alone.eq(self._record.rows == 1),
+            self.vertex.payload.eq(out.i.payload.request),
+            self.vertex.valid.eq(moves),
+            out.i.valid.eq(asks & self.i.valid),
+            moves.eq(out.i.valid & out.i.ready),
+            self.node_request.payload.eq(out.o.payload.request),
+            self.hub_request.payload.eq(out.o.payload.request),
+            self.node_request.valid.eq(out.o.valid & ~out.o.payload.hub),
+            self.hub_request.valid.eq(out.o.valid & out.o.payload.hub),
+            out.o.ready.eq(Mux(out.o.payload.hub, self.hub_request.ready, self.node_request.ready)),
+        ]
+        wanted = (vid - self.first)[:VID_BITS] < self.vertices
+        with m.If(moves):
+            m.d.sync += self._summed.eq(Mux(wanted, self._summed | self._mark, self._summed & ~self._mark))
+
+        def ask(hub: Any, last: Value) -> Value:
+            m.d.comb += [asks.eq(1), out.i.payload.hub.eq(hub), self.i.ready.eq(out.i.ready & (lane | last))]
+            with m.If(moves):
+                self._next(m)
+                m.d.sync += lane.eq(~lane & ~last)
+            return moves & last
+
+        return ask
+
+    def _next(self, m: Module) -> None:
+        """Go on to the next vertex or row."""
+        m.d.sync += [
+            self._index.eq(self._index + 1),
+            self._slot.eq(self._slot + 1),
+            self._mark.eq(Cat(self._first_row, self._mark[:-1])),
+            self._first_row.eq(0),
+        ]
+
+    def _turn(self, m: Module) -> None:
+        """Go back in front of the first row."""
+        m.d.sync += [
+            *(part.eq(0) for part in (self._index, self._mark)),
+            self._slot.eq(self._record.base - 1),
+            self._first_row.eq(1),
+        ]
+
+    def _keep(self, m: Module) -> Value | int:
+        """Keep a word of a row; return whether it is the last one."""
+        words = -(-self.config.width // _BEAT)
+        if words == 1:
+            m.d.sync += self._row.eq(self.i.payload.data)
+            return 1
+        last = Signal()
+        m.d.comb += last.eq(self._word == (self._record.rows - 1) >> ceil_log2(_BEAT))
+        m.d.sync += [
+            self._row.word_select(self._word, _BEAT).eq(self.i.payload.data),
+            self._word.eq(Mux(last, 0, self._word + 1)),
+        ]
+        return last
+
+    def _store(self, m: Module, *, stores: Value, clears: Value) -> None:
+        """Write the column of a row, an empty column of a hub, or a bit into it.
+
+        For a row's hub bits: the hub's column is read two cycles after it was chosen, and written with the bit of the
+        row.
+        """
+        columns = self.columns
+        chooses, reads, read, unlinked = Signal(), Signal(), Signal.like(self._chosen), Signal()
+        m.d.sync += [
+            chooses.eq(self._chooses),
+            reads.eq(chooses),
+            read.eq(self._chosen),
+            unlinked.eq(self.settings.rooted & (self._record.rows != 1)),
+            self._linked.eq((self._summed & self._mark).any()),
+        ]
+        kept = Mux(reads, self.column.data, self._row & self._summed)
+        sets, unsets = (reads & self._linked), (~reads & unlinked)
+        m.d.comb += [
+            self.column.address.eq(self._record.base + self._chosen),
+            columns.enable.eq(stores | clears | reads),
+            columns.address.eq(Mux(reads, self._record.base + read, self._slot)),
+            columns.data.eq((kept & ~Mux(unsets, self._mark, 0)) | Mux(sets, self._mark, 0)),
+        ]
+        m.d.sync += [
+            Assert(~(reads & (stores | clears)), "one column is written at a time"),
+            Assert(~(chooses & columns.enable & (columns.address == self.column.address)), "a column is read at rest"),
+            Cover(reads & chooses, "hub columns written in a row"),
+        ]
+
+    def _load_group(self, m: Module, *, first: bool) -> None:
+        """Load the next group of hub columns of the row, or the `first` one."""
+        size = len(self._hubs)
+        bits = ceil_log2(size)
+        group = self._bitmap_rows >> bits if first else self._group + 1
+        hubs = Cat(self._bitmap_rows[:bits] <= n for n in range(size)) if first else (1 << size) - 1
+        m.d.sync += [
+            self._group.eq(group),
+            self._hubs.eq(self._row.word_select(group[: len(self._group)], size) & hubs),
+        ]

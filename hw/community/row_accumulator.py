@@ -1,10 +1,13 @@
 """Row accumulator: forms shared sums and adds vectors to the rows of a record (I6, I7)."""
 
-from amaranth.hdl import Cat, Cover, Module, Mux, Signal, signed
-from amaranth.lib import memory, stream, wiring
+from typing import Any
+
+from amaranth.hdl import Cat, Cover, Module, Mux, Signal, Value, signed
+from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from contracts import VALUE_BITS
+from hw.block_memory import NO_BYPASS, registered_read
 from hw.community.formats import RECORDS, CommunityConfig
 from hw.community.multi_read_memory import read_signature, write_signature
 from hw.stream.queue import Queue
@@ -15,8 +18,10 @@ __all__ = ["RowAccumulator"]
 class RowAccumulator(wiring.Component):
     """Adds L elements a cycle; rows and shared sums use the same adders.
 
-    A step reads its operands in one cycle and writes its result in the next; reads see the write of the same cycle, so
-    a step may use the previous step's result.
+    Three stages: an operand and the row's sum are asked for; they are chosen; they are added, and the result written. A
+    sum that a previous step has still under way is taken from the adders or from behind them. A shared sum is formed in
+    two cycles: its left part, then the right one on top. It is read from memory only, so a step that needs one waits
+    while one is formed.
 
     Parameters
     ----------
@@ -31,9 +36,10 @@ class RowAccumulator(wiring.Component):
     i : stream of ``config.step``
         Their steps.
     vectors
-        Two read ports of combined rows, by slot and chunk. Shared sums are stored in the block.
+        Read port of combined rows, by slot and chunk. Shared sums are stored in the block.
     sums, total
-        Write and read port of the sums of rows, by slot and chunk; the read sees a write of the same cycle.
+        Write and read port of the sums of rows, by slot and chunk; what is read in the cycle in which it is written is
+        not used.
     o : stream of ``config.record``
         Records whose sums are complete.
     worked, gross, formed : Out
@@ -47,7 +53,7 @@ class RowAccumulator(wiring.Component):
                 "settings": In(config.settings),
                 "record": In(stream.Signature(config.record)),
                 "i": In(stream.Signature(config.step)),
-                "vectors": Out(read_signature(config.kept_vector, config.slots * config.chunks)).array(2),
+                "vectors": Out(read_signature(config.kept_vector, config.slots * config.chunks)),
                 "sums": Out(write_signature(config.chunk, config.slots * config.chunks)),
                 "total": Out(read_signature(config.chunk, config.slots * config.chunks)),
                 "o": Out(stream.Signature(config.record)),
@@ -56,18 +62,31 @@ class RowAccumulator(wiring.Component):
                 "formed": Out(1),
             }
         )
+        # An operation in the second and in the third stage. `write`: its result is written: to the sum `place` if
+        # `form`, else to the row there. What is added to: `kept` is that of memory, `near` that of the operation before
+        # it, `far` that of the one before that, otherwise nothing.
+        operation = data.StructLayout(
+            {
+                "valid": 1,
+                "form": 1,
+                "write": 1,
+                "negative": 1,
+                "summed": 1,
+                "kept": 1,
+                "near": 1,
+                "far": 1,
+                "place": range(max(config.slots, config.columns) * config.chunks),
+            }
+        )
+        self._asked, self._chosen, self._added = (Signal(operation, name=name) for name in ("asked", "chosen", "added"))
 
     def elaborate(self, platform: object) -> Module:
-        """Build two stages: read; add and write."""
+        """Build the three stages."""
         m = Module()
-        config = self.config
+        config, asked, chosen, added = self.config, self._asked, self._chosen, self._added
         # At most `RECORDS` are in progress, so the queue always has room.
         m.submodules.done = done = Queue(config.record, RECORDS)
         wiring.connect(m, done.o, wiring.flipped(self.o))
-        m.submodules.shared = shared = memory.Memory(shape=config.chunk, depth=config.columns * config.chunks, init=[])
-        shared_write = shared.write_port()
-        shared_reads = [shared.read_port(transparent_for=(shared_write,)) for _ in range(2)]
-
         record, busy = Signal(config.record, reset_less=True), Signal()
         touched = Signal(config.width, reset_less=True)
         takes, leaves = Signal(), Signal()
@@ -79,74 +98,93 @@ class RowAccumulator(wiring.Component):
         ]
         with m.If(takes):
             m.d.sync += [record.eq(self.record.payload), busy.eq(1), touched.eq(0)]
+        with m.If(leaves):
+            m.d.sync += busy.eq(0)
 
-        step, chunk = self.i.payload, Signal(range(config.chunks))
-        last_chunk, runs = Signal(), Signal()
-        # The step in the second stage, if any.
-        adding = Signal()
-        form, negative, fresh = Signal(reset_less=True), Signal(reset_less=True), Signal(reset_less=True)
-        index = Signal(range(config.columns * config.chunks), reset_less=True)
-        row_slot = Signal(range(config.slots * config.chunks), reset_less=True)
-        row = Signal(range(config.slots))
-        summed = Signal(2, reset_less=True)  # operands that are shared sums
+        step, chunk, second = self.i.payload, Signal(range(config.chunks)), Signal()
+        column, row, slot = Signal(config.column_bits), Signal(range(config.slots)), Signal(range(config.slots))
+        last_chunk, runs, waits, moves, through = Signal(), Signal(), Signal(), Signal(), Signal()
+        forming = (chosen.valid & chosen.form) | (added.valid & added.form)
         m.d.comb += [
             last_chunk.eq(chunk == self.settings.last_chunk),
             runs.eq(busy & self.i.valid & step.active),
-            self.i.ready.eq(busy & (last_chunk | ~step.active)),
+            # Both parts of a sum are waited for at once, so that the second operation follows the first.
+            waits.eq(forming & ~second & ((step.right >= record.rows) | (step.form & (step.left >= record.rows)))),
+            moves.eq(runs & ~waits),
+            through.eq(moves & last_chunk & (second | ~step.form)),
             # The last result is written before the record leaves.
-            leaves.eq(busy & self.i.valid & step.last & ~step.active),
+            leaves.eq(busy & self.i.valid & ~step.active & step.last & ~chosen.valid),
+            self.i.ready.eq(through | leaves | (busy & ~step.active & ~step.last)),
+            self.worked.eq(moves),
+            self.gross.eq(through & ~step.form),
+            self.formed.eq(through & step.form),
+            column.eq(Mux(step.form & ~second, step.left, step.right)),
             row.eq(record.base + step.row),
+            slot.eq(record.base + column),
+            self.vectors.address.eq(Cat(chunk, slot)),
             self.total.address.eq(Cat(chunk, row)),
-            self.worked.eq(runs),
-            self.gross.eq(runs & last_chunk & ~step.form),
-            self.formed.eq(runs & last_chunk & step.form),
         ]
-        operands = []
-        for n, column in enumerate((step.right, step.left)):
-            slot = Signal(range(config.slots), name=f"slot_{n}")
-            m.d.comb += [
-                slot.eq(record.base + column),
-                self.vectors[n].address.eq(Cat(chunk, slot)),
-                shared_reads[n].addr.eq(Cat(chunk, column)),
-                shared_reads[n].en.eq(1),
-            ]
-            m.d.sync += summed[n].eq(column >= record.rows)
-            lanes = range(config.lanes)
-            values = list(self.vectors[n].data.data)
-            if config.partials:
-                values = [Mux(self.vectors[n].data.high, value << VALUE_BITS, value) for value in values]
-            operands.append([Mux(summed[n], shared_reads[n].data[k], values[k]) for k in lanes])
-        with m.If(leaves):
-            m.d.sync += busy.eq(0)
-        with m.If(runs):
-            m.d.sync += chunk.eq(Mux(last_chunk, 0, chunk + 1))
-            with m.If(last_chunk & ~step.form):
-                m.d.sync += touched.eq(touched | (1 << step.row))
-        m.d.sync += [
-            adding.eq(runs),
-            form.eq(step.form),
-            negative.eq(step.negative),
-            fresh.eq(~touched.bit_select(step.row, 1)),
-            index.eq(Cat(chunk, step.index)),
-            row_slot.eq(self.total.address),
-        ]
-
         m.d.comb += [
-            shared_write.en.eq(adding & form),
-            shared_write.addr.eq(index),
-            self.sums.enable.eq(adding & ~form),
-            self.sums.address.eq(row_slot),
+            asked.valid.eq(moves),
+            asked.form.eq(step.form),
+            asked.write.eq(~step.form | second),
+            asked.negative.eq(step.negative & ~step.form),
+            asked.summed.eq(column >= record.rows),
+            asked.place.eq(Mux(step.form, Cat(chunk, step.index), Cat(chunk, row))),
+            asked.near.eq(Mux(step.form, second, self._same(chosen))),
+            asked.far.eq(~step.form & self._same(added)),
+            asked.kept.eq(~step.form & touched.bit_select(step.row, 1)),
         ]
-        for lane in range(config.lanes):
-            kept = Mux(form, operands[1][lane], Mux(fresh, 0, self.total.data[lane]))
-            vector = Signal(signed(config.sum_bits), name=f"vector_{lane}")
-            m.d.comb += vector.eq(operands[0][lane])
-            # Subtraction as addition of the complement, one carry chain for both.
-            total = Signal(config.sum_bits, name=f"total_{lane}")
-            m.d.comb += total.eq(kept + (vector ^ negative.replicate(config.sum_bits)).as_signed() + negative)
-            m.d.comb += [shared_write.data[lane].eq(total), self.sums.data[lane].eq(total)]
+        m.d.sync += [chosen.eq(asked), added.eq(chosen)]
+        with m.If(moves):
+            m.d.sync += second.eq(step.form & ~second)
+        with m.If(moves & ~(step.form & ~second)):
+            m.d.sync += chunk.eq(Mux(last_chunk, 0, chunk + 1))
+        with m.If(through & ~step.form):
+            m.d.sync += touched.eq(touched | (1 << step.row))
+        self._add(m, Cat(chunk, column))
         m.d.sync += [
-            Cover(adding & form & runs & (index == Cat(chunk, step.right)), "a sum is used right after it was formed"),
-            Cover(adding & ~form & runs & ~step.form & (row_slot == self.total.address), "a row twice in a row"),
+            Cover(waits & added.form, "a sum is used right after it was formed"),
+            Cover(moves & ~step.form & asked.near, "a row twice in a row"),
+            Cover(moves & asked.far & ~asked.near, "a row with another one between"),
         ]
         return m
+
+    def _same(self, other: Any) -> Value:
+        """Return whether an operation under way is one to the row that is asked for."""
+        return other.valid & ~other.form & (other.place[: len(self.total.address)] == self.total.address)
+
+    def _add(self, m: Module, column: Value) -> None:
+        """Choose the operand of a `column` and chunk and what it is added to; add, write, keep the result."""
+        config, chosen, added = self.config, self._chosen, self._added
+        m.submodules.shared = shared = memory.Memory(
+            shape=config.chunk, depth=config.columns * config.chunks, init=[], attrs=dict(NO_BYPASS)
+        )
+        write, read = shared.write_port(), registered_read(m, shared)
+        m.d.comb += [
+            read.addr.eq(column),
+            write.en.eq(added.valid & added.form & added.write),
+            write.addr.eq(added.place),
+            self.sums.enable.eq(added.valid & ~added.form),
+            self.sums.address.eq(added.place),
+        ]
+        high = self.vectors.data.high if config.partials else 0
+        for lane in range(config.lanes):
+            bits = signed(config.sum_bits)
+            operand, onto, result, before = (
+                Signal(bits, name=f"{name}_{lane}", reset_less=True) for name in ("operand", "onto", "result", "before")
+            )
+            value = self.vectors.data.data[lane]
+            vector = Signal(bits, name=f"vector_{lane}")
+            m.d.comb += vector.eq(Mux(high, value << VALUE_BITS, value) if config.partials else value)
+            # Subtraction as addition of the complement, one carry chain for both.
+            m.d.sync += operand.eq(Mux(chosen.summed, read.data[lane], vector) ^ chosen.negative.replicate(len(vector)))
+            with m.If(chosen.near):
+                m.d.sync += onto.eq(result)
+            with m.Elif(chosen.far):
+                m.d.sync += onto.eq(before)
+            with m.Else():
+                m.d.sync += onto.eq(Mux(chosen.kept, self.total.data[lane], 0))
+            m.d.comb += result.eq(onto + operand + added.negative)
+            m.d.sync += before.eq(result)
+            m.d.comb += [write.data[lane].eq(result), self.sums.data[lane].eq(result)]

@@ -157,7 +157,7 @@ class Collector(wiring.Component):
                     last_word.eq(((record.nodes - 1) >> 6) + ((columns + _BEAT - 1) >> 6)),
                     node_count.eq(_in_last_word(record.nodes)),
                     hub_count.eq(_in_last_word(columns)),
-                    first_hub_word.eq(config.c_max // _BEAT + (first_hub >> 6)),
+                    first_hub_word.eq(config.hub_column // _BEAT + (first_hub >> 6)),
                     left.eq(out.i.ready),
                 ]
                 with m.If(out.i.ready):

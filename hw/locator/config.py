@@ -11,6 +11,8 @@ from contracts.parameters import Parameters, size
 __all__ = ["LocatorConfig"]
 
 _WORD_BITS = 32
+#: Bits of a word of the bitmap.
+_ROW_WORD = 64
 #: Cycles that the resolver takes for a conflict.
 CONFLICT_CYCLES = 4
 #: Fewest cycles between the starts of two searches of a worker.
@@ -47,7 +49,7 @@ class LocatorConfig(Parameters):
     c_max
         Largest community a search can hold, in nodes.
     hubs
-        Most hubs of a community.
+        Most hubs of a community; with `c_max` whole words of a bitmap row.
     banks
         Banks of the node state; also degrees compared per cycle.
     line_banks
@@ -78,8 +80,8 @@ class LocatorConfig(Parameters):
     window: int = 0
     page: int = 256
     edges: int = size(16384, 16, power=True)
-    c_max: int = size(64, 64, 4096, step=64)
-    hubs: int = size(64, 64, 4096, step=64)
+    c_max: int = size(64, 32, 4096, step=32)
+    hubs: int = size(64, 32, 4096, step=32)
     banks: int = size(32, 2, power=True)
     line_banks: int = size(16, 2, power=True)
     tasks: int = size(16, 1)
@@ -93,6 +95,8 @@ class LocatorConfig(Parameters):
         super().__post_init__()
         if self.paged:
             self._check_pages()
+        if (self.c_max + self.hubs) % _ROW_WORD:
+            raise ValueError(f"c_max and hubs must be a multiple of {_ROW_WORD} together, not {self.c_max + self.hubs}")
         if self.edges < 2 * self.line_banks * self.line_words:
             raise ValueError(f"edges must be at least {2 * self.line_banks * self.line_words}, not {self.edges!r}")
         if (1 << self.tag_bits) < 2 * (self.line_words + 2):
@@ -227,11 +231,16 @@ class LocatorConfig(Parameters):
         return ceil_log2(self.hubs)
 
     @property
+    def hub_column(self) -> int:
+        """First hub column of a bitmap row in an engine: that of the word behind the nodes' columns."""
+        return -(-self.c_max // _ROW_WORD) * _ROW_WORD
+
+    @property
     def columns(self) -> int:
-        """Bits of a bitmap row."""
-        return self.c_max + self.hubs
+        """Bits of a bitmap row in an engine."""
+        return self.hub_column + -(-self.hubs // _ROW_WORD) * _ROW_WORD
 
     @property
     def table_bits(self) -> int:
         """Address width of the column table: sparse, or with a cell for every vertex."""
-        return min(ceil_log2(_SPARSE * self.columns), self.node_bits)
+        return min(ceil_log2(_SPARSE * (self.c_max + self.hubs)), self.node_bits)

@@ -178,7 +178,7 @@ class RecordBuffer(wiring.Component):
         joined, row_read = bitmap.read_port(transparent_for=(bitmap_write,)), bitmap.read_port()
         asked, valid, bits = writer.bits.payload, Signal(), Signal(Bits(config), reset_less=True)
         m.d.sync += [valid.eq(writer.bits.valid), bits.eq(asked)]
-        columns = (Mux(bits.hub[lane], config.c_max, 0) + bits.columns[lane] for lane in range(config.lanes))
+        columns = (Mux(bits.hub[lane], config.hub_column, 0) + bits.columns[lane] for lane in range(config.lanes))
         m.d.comb += [
             joined.addr.eq(_place(asked)),
             bitmap_write.en.eq(valid),

@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Shape, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -11,7 +11,7 @@ from hw.community.formats import CommunityConfig
 from hw.community.multi_read_memory import MultiReadMemory, read_signature
 from sim.harness.codec import Codec
 
-__all__ = ["Beside", "settings_of"]
+__all__ = ["Beside", "Filled", "settings_of"]
 
 
 def settings_of(config: CommunityConfig, rng: random.Random, **chosen: int) -> int:
@@ -30,6 +30,18 @@ def settings_of(config: CommunityConfig, rng: random.Random, **chosen: int) -> i
     return codec.pack({**codec.unpack(rng.getrandbits(codec.width)), **chosen})
 
 
+def pass_on(m: Module, block: Any, around: Any, names: list[str]) -> None:
+    """Connect members of a block with those of the component around it."""
+    for name in names:
+        inside, outside, member = getattr(block, name), getattr(around, name), block.signature.members[name]
+        if member.is_signature:
+            connect(m, inside, flipped(outside))
+        elif member.flow == Out:
+            m.d.comb += outside.eq(inside)
+        else:
+            m.d.comb += inside.eq(outside)
+
+
 class Beside(wiring.Component):
     """Ports of a block but for those to its memory, which a bench fills or looks into.
 
@@ -40,8 +52,7 @@ class Beside(wiring.Component):
     read
         Its member that reads the memory, or several of them in an array.
     write
-        Its member that writes the memory; without, the bench does. The block sees what it writes meanwhile if it
-        `sees`.
+        Its member that writes the memory; without, the bench does.
 
     Attributes
     ----------
@@ -51,8 +62,8 @@ class Beside(wiring.Component):
         With `write`: another reading side.
     """
 
-    def __init__(self, block: Any, read: str, write: str | None = None, *, sees: bool = False) -> None:
-        self.block, self.read, self.write, self.sees = block, read, write, sees
+    def __init__(self, block: Any, read: str, write: str | None = None) -> None:
+        self.block, self.read, self.write = block, read, write
         members = dict(block.signature.members)
         member = members.pop(read)
         self.sides = member.dimensions[0] if member.dimensions else 1
@@ -69,14 +80,18 @@ class Beside(wiring.Component):
         super().__init__(members)
 
     def elaborate(self, platform: object) -> Module:
-        """Connect the memory, and pass everything else on."""
+        """Connect the memory, and pass everything else on; spoil a word that is read while it is written."""
         m = Module()
         m.submodules.block = block = self.block
-        sees = (*(self.sees,) * self.sides, *(False,) * bool(self.write))
-        m.submodules.kept = kept = MultiReadMemory(self.shape, self.depth, sees)
+        m.submodules.kept = kept = MultiReadMemory(self.shape, self.depth, self.sides + bool(self.write))
         inner = getattr(block, self.read)
         for n, side in enumerate([inner] if self.sides == 1 else inner):
-            connect(m, side, kept.reads[n])
+            spoilt, word = Signal(name=f"spoilt_{n}"), kept.reads[n].data
+            m.d.sync += spoilt.eq(kept.write.enable & (kept.write.address == side.address))
+            m.d.comb += [
+                kept.reads[n].address.eq(side.address),
+                Value.cast(side.data).eq(Value.cast(word) ^ spoilt.replicate(Shape.cast(self.shape).width)),
+            ]
         if self.write:
             connect(m, getattr(block, self.write), kept.write)
             connect(m, flipped(self.look), kept.reads[-1])
@@ -87,12 +102,43 @@ class Beside(wiring.Component):
                 kept.write.address.eq(fill.payload.address),
                 kept.write.data.eq(fill.payload.data),
             ]
-        for name in self.passed:
-            inside, outside, member = getattr(block, name), getattr(self, name), block.signature.members[name]
-            if member.is_signature:
-                connect(m, inside, flipped(outside))
-            elif member.flow == Out:
-                m.d.comb += outside.eq(inside)
-            else:
-                m.d.comb += inside.eq(outside)
+        pass_on(m, block, self, self.passed)
+        return m
+
+
+class Filled(wiring.Component):
+    """Ports of a block that keeps what is written to a memory, which a bench writes.
+
+    Parameters
+    ----------
+    block
+        The block.
+    write
+        Its member that sees the writes.
+
+    Attributes
+    ----------
+    fill : stream of ``address`` and ``data``, always ready
+        Words of the memory.
+    """
+
+    def __init__(self, block: Any, write: str) -> None:
+        self.block, self.write = block, write
+        members = dict(block.signature.members)
+        side = members.pop(write).signature.members
+        self.passed = list(members)
+        word = data.StructLayout({"address": side["address"].shape, "data": side["data"].shape})
+        super().__init__({**members, "fill": In(stream.Signature(word, always_ready=True))})
+
+    def elaborate(self, platform: object) -> Module:
+        """Write, and pass everything else on."""
+        m = Module()
+        m.submodules.block = block = self.block
+        write, fill = getattr(block, self.write), self.fill
+        m.d.comb += [
+            write.enable.eq(fill.valid),
+            write.address.eq(fill.payload.address),
+            write.data.eq(fill.payload.data),
+        ]
+        pass_on(m, block, self, self.passed)
         return m

@@ -15,7 +15,7 @@ from hw.community.planner import Planner
 from sim.harness import parameters, simulate
 from sim.harness.bench import Bench, start
 from sim.harness.expected import expect_cycles
-from tb.community.beside import Beside, settings_of
+from tb.community.beside import Filled, settings_of
 from tb.harness.marks import full
 
 #: The narrowest, one whose rows are counted in two groups, and odd numbers of partners.
@@ -39,9 +39,9 @@ class Matrix:
     single: bool = False
 
 
-def planner(**sizes: Any) -> Beside:
-    """Return a planner beside the memory of columns."""
-    return Beside(Planner(CommunityConfig(**sizes)), "column")
+def planner(**sizes: Any) -> Filled:
+    """Return a planner whose columns the bench writes."""
+    return Filled(Planner(CommunityConfig(**sizes)), "columns")
 
 
 async def begin(dut: Any, **pace: Any) -> tuple[Bench, CommunityConfig]:
@@ -74,8 +74,13 @@ def some_records(rng: random.Random, config: CommunityConfig) -> Iterator[Matrix
         yield (single_row if rng.random() < 0.3 else random_columns)(rng, rows)
 
 
-async def plans(bench: Bench, config: CommunityConfig, records: Sequence[Matrix], scheme: Scheme) -> int:
-    """Have records planned, which all find places; compare every task; return the cycles."""
+async def plans(
+    bench: Bench, config: CommunityConfig, records: Sequence[Matrix], scheme: Scheme, later: int = 0
+) -> int:
+    """Have records planned, which all find places; compare every task; return the cycles.
+
+    Meanwhile `later` columns are written to places that are left.
+    """
     rng, windows = bench.random, int(scheme.kind is Kind.WINDOW)
     # Pairs have no width.
     k = scheme.k - 1 if windows else rng.randrange(8)
@@ -109,6 +114,10 @@ async def plans(bench: Bench, config: CommunityConfig, records: Sequence[Matrix]
 
     bench.take("o", take)
     bench.drive("i", words)
+    room = config.slots - sum(len(record.columns) for record in records)
+    for _ in range(later):
+        word = {"address": (place + rng.randrange(room)) % config.slots, "data": rng.getrandbits(config.width)}
+        bench.drive("fill", [word])
     cycles = await bench.until(lambda: len(came) == len(wanted), 50_000)
     # No more comes: the bench would find it missing in what is wanted.
     await bench.cycles(4)
@@ -150,6 +159,16 @@ async def corner_records_are_planned(dut: Any, kind: Kind, stall: float) -> None
             for limit in {rows, rows + 1, config.columns}:
                 await plans(bench, config, [Matrix(columns)] * 2, Scheme(kind, 8, config.partners, limit))
         await plans(bench, config, [single_row(bench.random, rows)] * 2, Scheme(kind, 2, config.partners, rows))
+
+
+@cocotb.test()
+@cocotb.parametrize(kind=list(Kind), idle=[0.0, 0.5])
+async def columns_of_later_records_have_the_right_of_way(dut: Any, kind: Kind, idle: float) -> None:
+    bench, config = await begin(dut, idle=idle, stall=0.2)
+    for _ in range(10):
+        record = random_columns(bench.random, config.width)
+        way = Scheme(kind, 8, config.partners, config.columns)
+        await plans(bench, config, [record], way, later=bench.random.randrange(8 * config.width))
 
 
 @cocotb.test()

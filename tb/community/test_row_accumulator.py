@@ -27,7 +27,7 @@ Vector = list[int]
 
 def row_accumulator(**sizes: Any) -> Beside:
     """Return a row accumulator beside the memories of vectors and of sums."""
-    return Beside(Beside(RowAccumulator(CommunityConfig(**sizes)), "vectors"), "total", "sums", sees=True)
+    return Beside(Beside(RowAccumulator(CommunityConfig(**sizes)), "vectors"), "total", "sums")
 
 
 def steps_of(rng: random.Random, rows: int, config: CommunityConfig) -> list[Step]:
@@ -116,7 +116,7 @@ class Sums:
                 columns.append(add(columns[step["left"]], right, 1))
             else:
                 sums[step["row"]] = add(sums.get(step["row"], nothing), right, -1 if step["negative"] else 1)
-            self.wanted["worked"] += self.chunks
+            self.wanted["worked"] += self.chunks * (1 + step["form"])
             self.wanted["formed" if step["form"] else "gross"] += 1
         return sums
 
@@ -165,18 +165,32 @@ async def steps_are_summed_up(dut: Any, idle: float, stall: float) -> None:
             await sums.batch()
 
 
+def cycles_of(steps: list[Step], rows: int, chunks: int) -> int:
+    """Return the cycles of a record: a form takes two a chunk, and sums wait until a form is two cycles back."""
+    cycle, last_form = 0, -3
+    for step in steps[:-1]:
+        summed = step["right"] >= rows or (step["form"] and step["left"] >= rows)
+        for _ in range(chunks):
+            if summed:
+                cycle = max(cycle, last_form + 3)
+            cycle += 1 + step["form"]
+            if step["form"]:
+                last_form = cycle - 1
+    return cycle
+
+
 @cocotb.test()
 async def a_chunk_is_added_in_every_cycle(dut: Any) -> None:
-    """Take as many cycles for a record as its steps have chunks, and one to begin and one to end."""
+    """Take as many cycles for a record as its steps have chunks, two for sums, and a few to begin and to end."""
     sums = await begin(dut)
     rng, config = sums.bench.random, sums.config
     for last_chunk in range(config.chunks):
         sums.set(last_chunk)
-        for rows in (1, config.width):
+        for rows in (1, 2, config.width, config.width):
             steps = steps_of(rng, rows, config)
             await sums.send([(rows, steps)])
             began = sums.bench.cycle
-            assert await sums.done() - began == (len(steps) - 1) * sums.chunks + 3
+            assert await sums.done() - began == cycles_of(steps, rows, sums.chunks) + 4
 
 
 @cocotb.test()

@@ -1,0 +1,266 @@
+"""Column pipeline: reads the columns of a record in turn, compares them with one of them, counts rows (I6, I7)."""
+
+from typing import Any
+
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from contracts.communities import K_VALUES
+from hw.block_memory import NO_BYPASS, registered_read
+from hw.community.formats import CommunityConfig
+from hw.community.multi_read_memory import write_signature
+
+__all__ = ["ColumnPipeline", "request_layout"]
+
+#: Rows counted in one step.
+_GROUP = 16
+#: Cycles from the request of a column to its decision: its memory, the register there, ones of groups, ones in all.
+_STAGES = 4
+
+
+def _sum(bits: list[Value]) -> Value:
+    """Return the sum, by a tree of additions."""
+    while len(bits) > 1:
+        rest = bits[len(bits) & ~1 :]
+        bits = [bits[n] + bits[n + 1] for n in range(0, len(bits) & ~1, 2)] + rest
+    return bits[0]
+
+
+def _one_and_two(bits: Value) -> tuple[Value, Value]:
+    """Return whether at least one bit is set, and whether at least two are, by a tree."""
+    if len(bits) == 2:
+        return bits[0] | bits[1], bits[0] & bits[1]
+    half = len(bits) // 2
+    (low, low_two), (high, high_two) = _one_and_two(bits[:half]), _one_and_two(bits[half:])
+    return low | high, low_two | high_two | (low & high)
+
+
+def request_layout(config: CommunityConfig) -> data.StructLayout:
+    """Return the layout of a request, which passes the stages as it is.
+
+    ``valid``: the ``column`` belongs to a round: ``load``: as its head; ``last``: it is the last one; ``end``: there is
+    no column, only the end behind the last round. ``tally``: the rows of a ``group`` are counted; ``load``: its first
+    column; ``last``: its last one.
+    """
+    return data.StructLayout(
+        {
+            "valid": 1,
+            "load": 1,
+            "last": 1,
+            "end": 1,
+            "tally": 1,
+            "group": range(max(2, config.width // _GROUP)),
+            "column": config.column_bits + 1,
+        }
+    )
+
+
+class ColumnPipeline(wiring.Component):
+    """Passes a column a cycle, requested by number: those of the matrix and, from ``rows`` on, new sums.
+
+    The first column of a *round* is its head, those behind it are its partners. At the decision about the last one the
+    head is in `held`, whatever follows it.
+
+    Parameters
+    ----------
+    config : CommunityConfig
+
+    Attributes
+    ----------
+    columns
+        What is written to the matrix: columns by slot. It has the right of way.
+    base, rows, tail : In
+        Slot of the record's first column; number of its columns; the next sum.
+    begin : In(1)
+        A new record.
+    request : In
+        See `request_layout`; with ``valid`` 0 the ``column`` is only read.
+    moves, drops : In(1)
+        Every stage passes on what it has; what is on its way is forgotten.
+    split, rest : In(1)
+        The column that was requested in the last three cycles: what it has in common with `held` becomes the sum
+        `tail`; it becomes what it does not have in common. Nothing happens without `free`.
+    free : Out(1)
+        The memory can be written.
+    most : In
+        Columns of the window without which adding its sum saves operations in a row.
+    joins : In(1)
+        There may be a sum of the window.
+    decided : Out
+        The request in the last stage.
+    best, saves, another : Out
+        The partner with the most rows in common with the head, of equals the first; it has two of them at least, up to
+        and with the last stage; so has another one.
+    held, formed : Out
+        The head, and whether it is a sum.
+    joined, some, lack : Out
+        Rows that get the window's sum; there are some that the head has and they have not; the reverse.
+    head : In, narrow : Out(1)
+        Column which, as has been seen, has one row at most.
+    """
+
+    def __init__(self, config: CommunityConfig) -> None:
+        self.config, self.group = config, min(_GROUP, config.width)
+        number, request = config.column_bits + 1, request_layout(config)
+        super().__init__(
+            {
+                "columns": In(write_signature(config.width, config.slots)),
+                "base": In(range(config.slots)),
+                "rows": In(config.row_bits + 1),
+                "tail": In(number),
+                "begin": In(1),
+                "request": In(request),
+                "moves": In(1),
+                "drops": In(1),
+                "split": In(1),
+                "rest": In(1),
+                "free": Out(1),
+                "most": In(range(max(K_VALUES) // 2 + 1)),
+                "joins": In(1),
+                "decided": Out(request),
+                "best": Out(number),
+                "saves": Out(1),
+                "another": Out(1),
+                "held": Out(config.width),
+                "formed": Out(1),
+                "joined": Out(config.width),
+                "some": Out(1),
+                "lack": Out(1),
+                "head": In(number),
+                "narrow": Out(1),
+            }
+        )
+        self._stages = [self.request, *(Signal(request, name=f"stage_{n}") for n in range(1, _STAGES + 1))]
+        self._first = Signal(config.width, reset_less=True)
+        self._column = Signal(config.width, reset_less=True)
+
+    def elaborate(self, platform: object) -> Module:
+        """Pass the requests on beside their columns."""
+        m = Module()
+        for before, stage in zip(self._stages, self._stages[1:], strict=False):
+            with m.If(self.moves):
+                m.d.sync += stage.eq(before)
+            with m.If(self.drops):
+                m.d.sync += [stage.valid.eq(0), stage.tally.eq(0)]
+        m.d.comb += self.decided.eq(self._stages[-1])
+        self._read_and_write(m)
+        self._hold(m)
+        self._compare(m)
+        self._see(m)
+        self._tally(m)
+        return m
+
+    def _read_and_write(self, m: Module) -> None:
+        """Columns of the matrix by slot, sums behind them by number, in one memory with a register behind it."""
+        config, columns = self.config, self.columns
+        m.submodules.kept = kept = memory.Memory(
+            shape=config.width, depth=2 << config.column_bits, init=[], attrs=dict(NO_BYPASS)
+        )
+        write, read = kept.write_port(), registered_read(m, kept)
+
+        def place(column: Any) -> Value:
+            slot = Signal(range(config.slots))
+            m.d.comb += slot.eq(self.base + column)
+            return Mux(column >= self.rows, (1 << config.column_bits) | column[: config.column_bits], slot)
+
+        # Of a split: the partner's place was that of the request two cycles before, and has not changed since.
+        asked, writes = Signal(config.column_bits + 1), Signal()
+        m.d.comb += [
+            read.addr.eq(place(self.request.column)),
+            read.en.eq(self.moves),
+            self.free.eq(~columns.enable),
+            writes.eq((self.split | self.rest) & self.free),
+            write.en.eq(columns.enable | writes),
+            write.addr.eq(
+                Mux(
+                    columns.enable,
+                    columns.address,
+                    Mux(self.split, (1 << config.column_bits) | self.tail[: config.column_bits], asked),
+                )
+            ),
+            write.data.eq(
+                Mux(columns.enable, columns.data, self._column & (self.held ^ self.rest.replicate(config.width)))
+            ),
+        ]
+        with m.If(self.moves):
+            m.d.sync += [asked.eq(read.addr), self._column.eq(read.data)]
+        reads = self.request.tally | (self.request.valid & ~self.request.end)
+        m.d.sync += Assert(~(reads & write.en & (write.addr == read.addr)), "a column is read while it is written")
+
+    def _hold(self, m: Module) -> None:
+        """Load heads; keep the one before, which the decision is about."""
+        arrives = self._stages[2]
+        first_formed = Signal()
+        with m.If(self.moves & ~self.drops & arrives.valid & arrives.load):
+            m.d.sync += [
+                self._first.eq(self._column),
+                first_formed.eq(arrives.column >= self.rows),
+                self.held.eq(self._first),
+                self.formed.eq(first_formed),
+                self.some.eq((self._first & ~self.joined).any()),
+                self.lack.eq((self.joined & ~self._first).any()),
+            ]
+        with m.If(self.split & self.free):
+            m.d.sync += [self._first.eq(self.held & ~self._column), first_formed.eq(self.formed)]
+
+    def _compare(self, m: Module) -> None:
+        """Count what each partner has in common with the head, by groups, then in all; keep the best."""
+        size, width, last = self.group, self.config.width, self._stages[-1]
+        groups = [Signal(range(size + 1), name=f"ones_{n}", reset_less=True) for n in range(width // size)]
+        both, ones = Signal(width), Signal(range(width + 1), reset_less=True)
+        m.d.comb += both.eq(self._first & self._column)
+        with m.If(self.moves):
+            for n, group in enumerate(groups):
+                m.d.sync += group.eq(_sum(list(both[n * size : (n + 1) * size])))
+            m.d.sync += ones.eq(_sum(list(groups)))
+        most, saved, shares = Signal.like(ones, init=1), Signal(), Signal()
+        m.d.comb += [
+            shares.eq(last.valid & ~last.load & (ones > 1)),
+            self.saves.eq(shares | (saved & ~last.load)),
+        ]
+        with m.If(self.moves & last.valid & last.load | self.split):
+            m.d.sync += [most.eq(1), saved.eq(0), self.another.eq(0)]
+        with m.Elif(shares):
+            # A stage that waits is counted more than once, but only as long as it is the last of its round.
+            m.d.sync += [saved.eq(1), self.another.eq(saved)]
+            with m.If(ones > most):
+                m.d.sync += [most.eq(ones), self.best.eq(last.column)]
+
+    def _see(self, m: Module) -> None:
+        """Note which columns have one row at most when they pass; rows only get fewer."""
+        config, arrives = self.config, self._stages[2]
+        m.submodules.wide = wide = memory.Memory(shape=1, depth=config.columns, init=[])
+        write, read = wide.write_port(), wide.read_port(domain="comb")
+        seen = Signal.like(self.head)
+        m.d.sync += [
+            write.en.eq(arrives.valid & ~arrives.end & ~self.drops),
+            write.addr.eq(arrives.column),
+            write.data.eq(_one_and_two(self._column)[1]),
+        ]
+        with m.If(self.begin):
+            m.d.sync += seen.eq(0)
+        with m.Elif(write.en & (write.addr == seen)):
+            m.d.sync += seen.eq(seen + 1)
+        m.d.comb += [read.addr.eq(self.head), self.narrow.eq(~read.data & (self.head < seen))]
+
+    def _tally(self, m: Module) -> None:
+        """Count the columns of a window in each row of a group; a row joins if there are more than `most`."""
+        arrives, counted = self._stages[2], self._stages[3]
+        top = max(K_VALUES)
+        part = self._column.word_select(arrives.group, self.group)
+        counts = [Signal(range(2 * top), name=f"count_{n}", reset_less=True) for n in range(self.group)]
+        # From top - 1 - most on, so that the highest bit tells whether there are more.
+        begin = Signal(range(top))
+        m.d.comb += begin.eq(top - 1 - self.most)
+        with m.If(arrives.tally):
+            for count, bit in zip(counts, part, strict=True):
+                before = Mux(arrives.load, begin, count)
+                # Bit by bit: a carry chain for so few bits is larger.
+                m.d.sync += count.eq(Cat(before[n] ^ (bit & before[:n].all()) for n in range(len(count))))
+        with m.If(self.begin):
+            m.d.sync += self.joined.eq(0)
+        with m.Elif(counted.tally & counted.last):
+            m.d.sync += self.joined.word_select(counted.group, self.group).eq(
+                Mux(self.joins, Cat(count[-1] for count in counts), 0)
+            )
