@@ -24,9 +24,9 @@ from hw.community.record_dispatcher import RecordDispatcher
 from hw.community.result_writer import ResultWriter
 from hw.community.row_memory import RowMemory
 from hw.community.vertex_dispatcher import VertexDispatcher
-from hw.locator.engine import WORKER_MODULE
+from hw.locator.engine import ENGINE_MODULE as LOCATOR_ENGINE
+from hw.locator.engine import Engine as LocatorEngine
 from hw.locator.locator import Locator
-from hw.locator.worker import Worker
 from hw.stream.arbiter import merge
 from hw.stream.black_box import BlackBox
 from hw.stream.queue import Queue
@@ -104,7 +104,7 @@ class CommunityEngine(wiring.Component):
         return {
             PE_MODULE: self.pe_module(),
             HUB_MODULE: self.hub_module(),
-            WORKER_MODULE: Worker(self.config.locator),
+            LOCATOR_ENGINE: LocatorEngine(self.config.locator),
         }
 
     def pe_module(self) -> CommunityPE:
