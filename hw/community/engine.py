@@ -25,9 +25,9 @@ from hw.community.result_writer import ResultWriter
 from hw.community.row_finisher import RowFinisher
 from hw.community.row_memory import RowMemory
 from hw.community.vertex_dispatcher import VertexDispatcher
-from hw.locator.engine import WORKER_MODULE
+from hw.locator.engine import ENGINE_MODULE as LOCATOR_ENGINE
+from hw.locator.engine import Engine as LocatorEngine
 from hw.locator.locator import Locator
-from hw.locator.worker import Worker
 from hw.pe.pe import PE
 from hw.stream.arbiter import merge
 from hw.stream.black_box import BlackBox
@@ -110,7 +110,7 @@ class CommunityEngine(wiring.Component):
             COMBINER_MODULE: self.combiner_module(),
             PE_MODULE: self.pe_module(),
             HUB_MODULE: self.hub_module(),
-            WORKER_MODULE: Worker(self.config.locator),
+            LOCATOR_ENGINE: LocatorEngine(self.config.locator),
         }
 
     def combiner_module(self) -> PE:

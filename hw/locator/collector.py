@@ -23,7 +23,7 @@ class Collector(wiring.Component):
     """Emits header, node VIDs, hub VIDs and bitmap rows, part by part.
 
     In a row, the hub columns follow the node columns without a gap.
-    A record is taken when the previous one has been emitted, so a buffer half is free once the next record is taken.
+    A record is taken when the previous one has been emitted.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ class Collector(wiring.Component):
         Complete records.
     o
         Their beats, as a record stream.
-    busy
-        A record is under way.
+    busy, done
+        A record is under way; pulse: all of it has been read from the buffer.
     buffer
         To and from the record buffer.
     """
@@ -52,6 +52,7 @@ class Collector(wiring.Component):
                 "i": In(stream.Signature(Descriptor(config))),
                 "o": Out(stream.Signature(RecordBeat)),
                 "busy": Out(1),
+                "done": Out(1),
                 "buffer": Out(ReaderSignature(config)),
             }
         )
@@ -89,7 +90,9 @@ class Collector(wiring.Component):
             total.eq(place + count),
             comes.eq(left & (~taken.valid | goes)),
             next_row.eq(row + (comes & ends_row)),
-            buffer.row_read.eq(Cat(next_row, record.half)),
+            buffer.row_read.eq(next_row),
+            buffer.context.eq(record.context),
+            buffer.half.eq(record.half),
         ]
         with m.If(goes):
             m.d.sync += taken.valid.eq(0)
@@ -114,10 +117,6 @@ class Collector(wiring.Component):
             m.d.comb += further.eq(Mux(taken.place[n], turned.rotate_left(1 << n), turned))
             turned = further
         m.d.comb += before.eq((1 << taken.place) - 1)
-
-        def at_pair(first: object, width: int) -> object:
-            """Address of two nodes or hubs."""
-            return Cat(first[1:width], record.half)  # type: ignore[index]
 
         def two(vertices: object, alone: object) -> object:
             """Return the beat of two vertices, or of the lower one."""
@@ -146,7 +145,7 @@ class Collector(wiring.Component):
                     content.reserved.eq(0),
                     out.i.valid.eq(1),
                     out.i.payload.data.eq(content),
-                    buffer.node_read.eq(at_pair(index, config.list_bits)),
+                    buffer.node_read.eq(index >> 1),
                 ]
                 # Hub columns begin behind the last possible node column.
                 m.d.sync += [
@@ -168,8 +167,8 @@ class Collector(wiring.Component):
                     out.i.valid.eq(1),
                     out.i.payload.data.eq(two(buffer.nodes, index + 1 == record.nodes)),
                     step.eq(out.i.ready),
-                    buffer.node_read.eq(at_pair(Mux(step, index + 2, index), config.list_bits)),
-                    buffer.hub_read.eq(at_pair(first_hub, config.hub_bits)),
+                    buffer.node_read.eq(Mux(step, index + 2, index) >> 1),
+                    buffer.hub_read.eq(first_hub >> 1),
                 ]
                 with m.If(step):
                     m.d.sync += index.eq(Mux(last, 0, index + 2))
@@ -183,7 +182,7 @@ class Collector(wiring.Component):
                     out.i.valid.eq(1),
                     out.i.payload.data.eq(two(buffer.hubs, index + 1 == hubs)),
                     step.eq(out.i.ready),
-                    buffer.hub_read.eq(at_pair(first_hub + Mux(step, index + 2, index), config.hub_bits)),
+                    buffer.hub_read.eq((first_hub + Mux(step, index + 2, index)) >> 1),
                 ]
                 with m.If(step):
                     m.d.sync += index.eq(Mux(last, 0, index + 2))
@@ -214,6 +213,7 @@ class Collector(wiring.Component):
             with m.State("PART"):
                 m.d.sync += [row.eq(0), part.eq(part + 1)]
                 m.d.sync += [first_hub.eq(first_hub + hubs), hubs_left.eq(hubs_left - hubs)]
+                m.d.comb += self.done.eq(last_part)
                 m.next = "IDLE"
                 with m.If(~last_part):
                     m.next = "HEADER"

@@ -1,10 +1,13 @@
-"""Column table: maps vertices to their columns in the record under construction."""
+"""Column table: maps vertices to their columns in the records under construction."""
 
-from amaranth.hdl import Cat, Cover, Module, Mux, Signal
+from amaranth.hdl import Cat, Cover, Module, Mux, Signal, Value
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
 
+from hw.block_memory import NO_BYPASS, registered_read
 from hw.locator.config import LocatorConfig
+from hw.locator.turns import context_place
 
 __all__ = ["ColumnTable"]
 
@@ -19,7 +22,9 @@ class _Entry(data.StructLayout):
 
 
 class ColumnTable(wiring.Component):
-    """A hash table with linear probing, indexed by the low bits of a vertex; a bundle's vertices are looked up at once.
+    """A hash table for each search with linear probing, indexed by the low bits of a vertex.
+
+    A bundle's vertices, all of one search, are looked up at once.
 
     At most a quarter of a table smaller than the graph is in use, so probe sequences are short. Each lane reads a copy
     of its own. Entries carry the tag of their record, so the table is not cleared between records.
@@ -34,12 +39,11 @@ class ColumnTable(wiring.Component):
 
     Attributes
     ----------
-    tag
-        Tag of the record.
-    ahead
-        Vertices that may be loaded in the next cycle.
-    load, vertices
-        Look these up from the next cycle on, until the next ``load``; they were ``ahead`` in the cycle before.
+    ahead_context, ahead
+        Search and vertices that may be loaded in the next cycle.
+    load, context, tag, vertices
+        Look these up from the next cycle on, until the next ``load``; they were ``ahead`` in the cycle before. ``tag``
+        is that of the search's record.
     wanted
         One bit for each lane: the lane needs a result.
     settled
@@ -54,14 +58,18 @@ class ColumnTable(wiring.Component):
 
     def __init__(self, config: LocatorConfig) -> None:
         self.config = config
+        #: Address of a cell: the search's table, and the place there.
+        self.place_bits = config.table_bits + ceil_log2(config.searches)
         #: Cell of the insertion (internal; read by the proof).
-        self.address = Signal(config.table_bits)
+        self.address = Signal(self.place_bits)
         column = max(config.list_bits, config.hub_bits)
         super().__init__(
             {
-                "tag": In(config.tag_bits),
+                "ahead_context": In(config.context_bits),
                 "ahead": In(config.node_bits).array(config.lanes),
                 "load": In(1),
+                "context": In(config.context_bits),
+                "tag": In(config.tag_bits),
                 "vertices": In(config.node_bits).array(config.lanes),
                 "wanted": In(config.lanes),
                 "settled": Out(config.lanes),
@@ -69,29 +77,45 @@ class ColumnTable(wiring.Component):
                 "column": Out(column).array(config.lanes),
                 "insert": In(config.lanes),
                 "new_column": In(column),
-                "clear": In(stream.Signature(config.table_bits, always_ready=True)),
+                "clear": In(stream.Signature(self.place_bits, always_ready=True)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         """Make a copy of the memory for each lane; all copies get the same writes."""
         m = Module()
-        config, lanes, home = self.config, range(self.config.lanes), slice(self.config.table_bits)
+        config, lanes, home = self.config, range(self.config.lanes), self.config.table_bits
         vertices = [Signal(config.node_bits, name=f"vertex{lane}") for lane in lanes]
         places = [Signal(config.table_bits, name=f"place{lane}") for lane in lanes]
+        context, tag = Signal(config.context_bits), Signal(config.tag_bits)
         address, entry = self.address, Signal(_Entry(config))
-        m.d.comb += [entry.tag.eq(self.tag), entry.column.eq(self.new_column)]
+
+        def cell(search: Value, place: Value) -> Value:
+            return context_place(config.searches, search, place)
+
+        m.d.comb += [entry.tag.eq(tag), entry.column.eq(self.new_column)]
         for lane in lanes:
             with m.If(self.insert[lane]):
-                m.d.comb += [address.eq(places[lane]), entry.vertex.eq(vertices[lane])]
+                m.d.comb += [address.eq(cell(context, places[lane])), entry.vertex.eq(vertices[lane])]
+        # Of the search of the bundle in hand; of the search of the last insertion.
+        same_context, last_context = Signal(), Signal()
+        with m.If(self.load):
+            m.d.sync += [context.eq(self.context), tag.eq(self.tag)]
         # The previous cycle's insertion: a cell read in that cycle does not show it.
-        last_valid, last_place, last = Signal(), Signal(config.table_bits), Signal(_Entry(config))
+        last_valid, last_place, last = Signal(), Signal(self.place_bits), Signal(_Entry(config))
         m.d.sync += [last_valid.eq(self.insert.any()), last_place.eq(address), last.eq(entry)]
+        m.d.comb += [
+            same_context.eq(context == self.context),
+            last_context.eq(last_valid & (cell(self.context, last_place[:home]) == last_place)),
+        ]
 
         for lane in lanes:
-            copy = memory.Memory(shape=_Entry(config), depth=1 << config.table_bits, init=[])
+            # A cell that is written as it is read is compared with the insertion instead.
+            copy = memory.Memory(
+                shape=_Entry(config), depth=config.searches << config.table_bits, init=[], attrs=dict(NO_BYPASS)
+            )
             m.submodules[f"copy{lane}"] = copy
-            write, read = copy.write_port(), copy.read_port()
+            write, read = copy.write_port(), registered_read(m, copy, f"read{lane}")
             vertex, place, incoming = vertices[lane], places[lane], self.vertices[lane]
             # The cell held this vertex in this record; the vertex was inserted since; another one was, there.
             used, same, added, taken = (Signal(name=f"{name}{lane}") for name in ("used", "same", "added", "taken"))
@@ -103,7 +127,9 @@ class ColumnTable(wiring.Component):
             m.d.comb += [
                 probes.eq(self.wanted[lane] & ~self.settled[lane] & ~reading),
                 next_place.eq(place + ~again),
-                read.addr.eq(Mux(probes, next_place, self.ahead[lane][home])),
+                read.addr.eq(
+                    Mux(probes, cell(context, next_place), cell(self.ahead_context, self.ahead[lane][:home]))
+                ),
                 self.settled[lane].eq(added | Mux(used, same, ~taken)),
                 self.known[lane].eq(added | (used & same)),
                 write.en.eq(self.insert.any() | self.clear.valid),
@@ -113,20 +139,22 @@ class ColumnTable(wiring.Component):
             m.d.sync += [fresh.eq(~probes), reading.eq(probes & ~self.load)]
             found_used, found_same = Signal(name=f"found_used{lane}"), Signal(name=f"found_same{lane}")
             m.d.comb += [
-                found_used.eq(read.data.tag == self.tag),
+                found_used.eq(read.data.tag == Mux(reading, tag, self.tag)),
                 found_same.eq(read.data.vertex == Mux(reading, vertex, incoming)),
             ]
             with m.If(self.load):
-                adds = Cat(self.insert[n] & (vertices[n] == incoming) for n in lanes)
-                takes = Cat(self.insert[n] & (places[n] == incoming[home]) for n in lanes)
-                added_last = last_valid & (last.vertex == incoming)
+                adds = Cat(same_context & self.insert[n] & (vertices[n] == incoming) for n in lanes)
+                takes = Cat(same_context & self.insert[n] & (places[n] == incoming[:home]) for n in lanes)
+                added_last = last_context & (last.vertex == incoming)
+                taken_last = last_context & (last_place[:home] == incoming[:home])
                 m.d.sync += [
                     vertex.eq(incoming),
                     place.eq(incoming),
-                    used.eq(found_used | ~fresh),
+                    # The cell was free when it was taken; what was read meanwhile is undefined.
+                    used.eq((found_used & ~taken_last) | ~fresh),
                     same.eq(found_same & fresh),
                     added.eq(adds.any() | added_last),
-                    taken.eq(takes.any() | (last_valid & (last_place == incoming[home]))),
+                    taken.eq(takes.any() | taken_last),
                     again.eq(~fresh),
                     self.column[lane].eq(
                         Mux(adds.any(), self.new_column, Mux(added_last, last.column, read.data.column))

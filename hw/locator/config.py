@@ -59,7 +59,7 @@ class LocatorConfig(Parameters):
     tasks
         Tasks that can wait for an engine.
     outputs
-        Record streams, at most one a search; search *n* emits on stream *n* modulo `outputs`.
+        Record streams, at most one an engine; engine *n* emits on stream *n* modulo `outputs`.
     tag_bits
         Width of a record's number in an engine's tables, which are cleared when it wraps.
     address_width
@@ -85,7 +85,7 @@ class LocatorConfig(Parameters):
     banks: int = size(32, 2, power=True)
     line_banks: int = size(16, 2, power=True)
     tasks: int = size(16, 1)
-    outputs: int = size(1, 1, lambda locator: locator.workers)
+    outputs: int = size(1, 1, lambda locator: locator.engines)
     tag_bits: int = size(12, 3, 16)
     address_width: int = size(32, 13, 64)
     data_width: int = size(256, values=(64, 128, 256))
@@ -99,8 +99,8 @@ class LocatorConfig(Parameters):
             raise ValueError(f"c_max and hubs must be a multiple of {_ROW_WORD} together, not {self.c_max + self.hubs}")
         if self.edges < 2 * self.line_banks * self.line_words:
             raise ValueError(f"edges must be at least {2 * self.line_banks * self.line_words}, not {self.edges!r}")
-        if (1 << self.tag_bits) < 2 * (self.line_words + 2):
-            raise ValueError(f"tag_bits must leave room for {self.line_words + 2} records, not {self.tag_bits!r}")
+        if (1 << self.tag_bits) < 2 * self.tags_ahead:
+            raise ValueError(f"tag_bits must leave room for {self.tags_ahead} records, not {self.tag_bits!r}")
 
     def _check_pages(self) -> None:
         least_page = max(self.banks, 8 * LINE_BYTES // self.slot_bits)
@@ -204,6 +204,21 @@ class LocatorConfig(Parameters):
     def worker_bits(self) -> int:
         """Width of a search's number."""
         return max(1, ceil_log2(self.workers))
+
+    @property
+    def context_bits(self) -> int:
+        """Width of the number of a search in its engine."""
+        return max(1, ceil_log2(self.searches))
+
+    @property
+    def tags_ahead(self) -> int:
+        """Tags that an engine needs for the tasks that it has taken: one for each vertex to search from."""
+        return self.searches * self.line_words + 2
+
+    @property
+    def aside_bits(self) -> int:
+        """Width of an index into a search's list of neighbours put aside; see `hw.locator.searcher`."""
+        return exact_log2(2 * LINES * self.line_words)
 
     @property
     def epoch_bits(self) -> int:

@@ -1,6 +1,6 @@
 """Formats between the blocks of the locator."""
 
-from amaranth.hdl import Module, Mux, Value
+from amaranth.hdl import Mux, Value
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -26,7 +26,7 @@ __all__ = [
     "Settings",
     "Status",
     "Task",
-    "pass_through",
+    "Work",
     "peak",
 ]
 
@@ -177,15 +177,32 @@ class Claim(data.StructLayout):
         super().__init__({"suspended": 1, "lost": 1, "mark": 1})
 
 
-class Bundle(data.StructLayout):
-    """Neighbours of the ``index``-th node: those ``vertices`` whose bit in the ``mask`` is set.
+class Work(enum.Enum, shape=2):  # type: ignore[call-arg]
+    """What the vertices of a bundle are looked up for."""
 
-    ``remote``: those that are of another chiplet.
+    #: Neighbours of a hub: nothing is claimed.
+    READ = 0
+    #: A neighbour of a hub, as a seed: if it is free, it is the first node of a record.
+    SEED = 1
+    #: Neighbours of the record's nodes.
+    SEARCH = 2
+    #: One that was put aside, for the second time.
+    AGAIN = 3
+
+
+class Bundle(data.StructLayout):
+    """Neighbours of the ``index``-th node of a search: those ``vertices`` whose bit in the ``mask`` is set.
+
+    ``context``: number of the search in its engine. ``last``: nothing follows of this part of a row. ``remote``: those
+    that are of another chiplet.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__(
             {
+                "context": config.context_bits,
+                "work": Work,
+                "last": 1,
                 "index": config.list_bits,
                 "mask": config.lanes,
                 "remote": config.lanes,
@@ -203,7 +220,7 @@ class Counts(data.StructLayout):
 
 
 class AccessSignature(wiring.Signature):
-    """Ports of a search, or of an engine for all its searches, to the graph.
+    """Ports of an engine to the graph.
 
     Members
     -------
@@ -224,46 +241,27 @@ class AccessSignature(wiring.Signature):
         )
 
 
-def pass_through(m: Module, inside: wiring.PureInterface, outside: wiring.PureInterface) -> None:
-    """Connect the access of a submodule to that of the component; `wiring.flipped` does not take arrays of streams."""
-    for mine, theirs in zip(inside.request, outside.request, strict=True):
-        wiring.connect(m, mine, wiring.flipped(theirs))
-    m.d.comb += [mine.eq(theirs) for mine, theirs in zip(inside.answer, outside.answer, strict=True)]
-    wiring.connect(m, inside.line_request, wiring.flipped(outside.line_request))
-    wiring.connect(m, wiring.flipped(outside.line), inside.line)
-
-
 class SearchSignature(wiring.Signature):
     """Ports of a search to the rest of the locator, seen from the search.
 
     Members
     -------
-    number
-        Of the worker; constant.
-    settings
-        Of the round.
     task
         Work, taken when the search is idle; ``ready`` depends on registers.
     conflict, decided
         The search has met another one; pulse: the conflict is decided, with the result in ``claim``.
     status, claim
         State of the search for the resolver; the resolver's decision.
-    counts, busy
-        Events to count; the search is not idle.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__(
             {
-                "number": In(config.worker_bits),
-                "settings": In(Settings(config)),
                 "task": In(stream.Signature(Task(config))),
                 "conflict": Out(stream.Signature(Conflict(config))),
                 "decided": In(1),
                 "status": Out(Status(config)),
                 "claim": In(Claim()),
-                "counts": Out(Counts(config.lanes, 1)),
-                "busy": Out(1),
             }
         )
 
@@ -271,13 +269,14 @@ class SearchSignature(wiring.Signature):
 class Descriptor(data.StructLayout):
     """A complete record in a half of the record buffer.
 
-    ``half``: its half. ``nodes``, ``hubs``: their numbers. ``round``: as in the record. ``head``: the diagonal is set.
+    ``context``, ``half``: its search and half. ``nodes``, ``hubs``: their numbers. ``round``: as in the record. ``head``: the diagonal is set.
     ``blank``: no other bit is. ``hub_edges``: as in the record.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__(
             {
+                "context": config.context_bits,
                 "half": 1,
                 "nodes": config.list_bits + 1,
                 "hubs": config.hub_bits + 1,

@@ -12,7 +12,7 @@ from hw.locator.adjacency_port import AdjacencyPort
 from hw.locator.adjacency_store import AdjacencyStore
 from hw.locator.config import LocatorConfig
 from hw.locator.dispatcher import Dispatcher
-from hw.locator.engine import WORKER_MODULE, Engine
+from hw.locator.engine import ENGINE_MODULE, Engine
 from hw.locator.formats import Counts, RecordBeat, Settings, peak
 from hw.locator.hub_detector import HubDetector
 from hw.locator.loader import Loader
@@ -20,8 +20,8 @@ from hw.locator.record_merger import RecordMerger
 from hw.locator.resolver import Resolver
 from hw.locator.state_store import StateStore
 from hw.locator.task_generator import TaskGenerator
-from hw.locator.worker import Worker
 from hw.memory.formats import ReadBeat, ReadRequest, WriteRequest, line_address_width
+from hw.stream.black_box import BlackBox
 
 __all__ = ["Counters", "Locator"]
 
@@ -48,7 +48,7 @@ class Locator(wiring.Component):
     config
         Sizes.
     once
-        As for `hw.locator.engine.Engine`.
+        Make each engine a black box; `hw.locator.engine.Engine` is then generated separately, as `ENGINE_MODULE`.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class Locator(wiring.Component):
     @property
     def modules(self) -> dict[str, wiring.Component]:
         """Black boxes due to `once`, by the name of their module."""
-        return {WORKER_MODULE: Worker(self.config)} if self.once else {}
+        return {ENGINE_MODULE: Engine(self.config)} if self.once else {}
 
     def elaborate(self, platform: object) -> Module:
         """Connect the blocks; step through the rounds."""
@@ -114,8 +114,8 @@ class Locator(wiring.Component):
         m.submodules.generator = generator = TaskGenerator(config)
         m.submodules.dispatcher = dispatcher = Dispatcher(config)
         m.submodules.resolver = resolver = Resolver(config)
-        engines = [Engine(config, number, once=self.once) for number in range(config.engines)]
-        mergers = [RecordMerger(len(range(n, config.workers, config.outputs))) for n in range(config.outputs)]
+        engines = [Engine(config) for _ in range(config.engines)]
+        mergers = [RecordMerger(len(range(n, config.engines, config.outputs))) for n in range(config.outputs)]
 
         settings = Signal(Settings(config))
         clear = Signal()
@@ -140,7 +140,8 @@ class Locator(wiring.Component):
             detector.clear.eq(clear),
         ]
         for n, engine in enumerate(engines):
-            m.submodules[f"engine{n}"] = engine
+            m.submodules[f"engine{n}"] = BlackBox(engine, ENGINE_MODULE) if self.once else engine
+            m.d.comb += [engine.number.eq(n), engine.settings.eq(settings)]
             for lane in range(config.lanes):
                 port = n * config.lanes + lane
                 wiring.connect(m, engine.access.request[lane], states.requests[port])
@@ -148,39 +149,33 @@ class Locator(wiring.Component):
             wiring.connect(m, engine.access.line_request, adjacency.requests[n])
             wiring.connect(m, adjacency.lines[n], engine.access.line)
         searches = [engines[n % config.engines].searches[n // config.engines] for n in range(config.workers)]
-        records = [engines[n % config.engines].o[n // config.engines] for n in range(config.workers)]
         for worker, search in enumerate(searches):
             wiring.connect(m, dispatcher.o[worker], search.task)
             wiring.connect(m, search.conflict, resolver.conflicts[worker])
             m.d.comb += [
-                search.number.eq(worker),
-                search.settings.eq(settings),
                 search.decided.eq(resolver.decided[worker]),
                 search.claim.eq(resolver.claims[worker]),
                 resolver.statuses[worker].eq(search.status),
             ]
         for n, merger in enumerate(mergers):
             m.submodules[f"merger{n}"] = merger
-            for port, source in enumerate(records[n :: config.outputs]):
-                wiring.connect(m, source, merger.i[port])
+            for port, source in enumerate(engines[n :: config.outputs]):
+                wiring.connect(m, source.o, merger.i[port])
             wiring.connect(m, merger.o, wiring.flipped(self.records[n]))
 
         counters = self.counters
         engines_busy, emitting, merging = (Signal(name=name) for name in ("engines_busy", "emitting", "merging"))
         m.d.comb += [
-            engines_busy.eq(Cat(search.busy for search in searches).any()),
+            engines_busy.eq(Cat(engine.busy for engine in engines).any()),
             emitting.eq(Cat(engine.emitting for engine in engines).any()),
             merging.eq(Cat(merger.busy for merger in mergers).any()),
         ]
         # Counted by engine, then summed.
         events = (("edges_read", "read"), ("searches", "began"), ("given_up", "gave_up"), ("retreats", "retreated"))
-        sums = [
-            Signal(Counts(config.lanes * config.searches, config.searches), name=f"sum{n}")
-            for n in range(config.engines)
-        ]
+        sums = [Signal(Counts(config.lanes, config.searches), name=f"sum{n}") for n in range(config.engines)]
         for counter, event in events:
-            for n, total in enumerate(sums):
-                m.d.sync += total[event].eq(sum(search.counts[event] for search in searches[n :: config.engines]))
+            for total, engine in zip(sums, engines, strict=True):
+                m.d.sync += total[event].eq(engine.counts[event])
             m.d.sync += counters[counter].eq(counters[counter] + sum(total[event] for total in sums))
 
         command = Signal.like(self.command.payload)

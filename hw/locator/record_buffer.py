@@ -1,15 +1,17 @@
-"""Record buffer: nodes, hubs and bitmap of the record under construction and of the one being emitted."""
+"""Record buffer: nodes, hubs and bitmap of the records under construction and of those being emitted."""
 
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
+from amaranth.utils import ceil_log2, exact_log2
 
+from hw.block_memory import NO_BYPASS, registered_read
 from hw.locator.config import LocatorConfig
 from hw.locator.formats import Row
+from hw.locator.turns import context_place
 
 __all__ = ["Bits", "FetchSignature", "Member", "ReaderSignature", "RecordBuffer", "WriterSignature"]
 
@@ -34,8 +36,9 @@ class Bits(data.StructLayout):
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__(
             {
-                "row": config.list_bits,
+                "context": config.context_bits,
                 "half": 1,
+                "row": config.list_bits,
                 "fresh": 1,
                 "mask": config.lanes,
                 "hub": config.lanes,
@@ -45,10 +48,12 @@ class Bits(data.StructLayout):
 
 
 class WriterSignature(wiring.Signature):
-    """Writes into the buffer; the highest address bit selects the half.
+    """Writes into the buffer.
 
     Members
     -------
+    context, half
+        Search, and half of its part.
     node, node_index
         A node to store, and its index.
     hub, hub_index
@@ -60,32 +65,38 @@ class WriterSignature(wiring.Signature):
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__(
             {
+                "context": Out(config.context_bits),
+                "half": Out(1),
                 "node": Out(stream.Signature(Member(config), always_ready=True)),
-                "node_index": Out(config.list_bits + 1),
+                "node_index": Out(config.list_bits),
                 "hub": Out(stream.Signature(config.node_bits, always_ready=True)),
-                "hub_index": Out(config.hub_bits + 1),
+                "hub_index": Out(config.hub_bits),
                 "bits": Out(stream.Signature(Bits(config), always_ready=True)),
             }
         )
 
 
 class FetchSignature(wiring.Signature):
-    """Reads of a searcher while it writes; the highest address bit selects the half.
+    """Reads of one record while others are written.
 
     Members
     -------
-    fetch, fetched
-        Index of a node, and its row in the next cycle; a row just written is visible.
-    sweep, swept
+    fetch_context, fetch, fetches, fetched
+        Index of a node, whether to read its row, and the row from the next cycle on; not one that is being written.
+    sweep_context, sweep_half, sweep, swept
         Index of a group of nodes, one for each lane, and the group in the next cycle.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__(
             {
-                "fetch": Out(config.list_bits + 1),
+                "fetch_context": Out(config.context_bits),
+                "fetch": Out(config.list_bits),
+                "fetches": Out(1),
                 "fetched": In(Row(config)),
-                "sweep": Out(config.list_bits + 1 - exact_log2(config.lanes)),
+                "sweep_context": Out(config.context_bits),
+                "sweep_half": Out(1),
+                "sweep": Out(config.list_bits - exact_log2(config.lanes)),
                 "swept": In(config.node_bits).array(config.lanes),
             }
         )
@@ -97,18 +108,22 @@ class ReaderSignature(wiring.Signature):
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__(
             {
-                "node_read": Out(config.list_bits),
+                "context": Out(config.context_bits),
+                "half": Out(1),
+                "node_read": Out(config.list_bits - 1),
                 "nodes": In(data.ArrayLayout(config.node_bits, _PAIR)),
-                "hub_read": Out(config.hub_bits),
+                "hub_read": Out(config.hub_bits - 1),
                 "hubs": In(data.ArrayLayout(config.node_bits, _PAIR)),
-                "row_read": Out(config.list_bits + 1),
+                "row_read": Out(config.list_bits),
                 "row": In(config.columns),
             }
         )
 
 
 class RecordBuffer(wiring.Component):
-    """A double buffer: one half is written while the other is read. Rows are written whole, so nothing is cleared.
+    """A double buffer for each search: one half is written while the other is read. Nothing is cleared.
+
+    Rows of the bitmap are written whole. No port but that of the bitmap under construction reads what is being written.
 
     Parameters
     ----------
@@ -118,7 +133,7 @@ class RecordBuffer(wiring.Component):
     Attributes
     ----------
     writer, nodes
-        Write and read ports of the searcher.
+        Write and read ports of the searches.
     reader
         Read port of the collector.
     """
@@ -136,65 +151,102 @@ class RecordBuffer(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Connect the memories; bits are read, merged and written in two steps."""
         m = Module()
-        config, writer, reader = self.config, self.writer, self.reader
-        # Nodes in groups, as they are swept or emitted.
-        depth, group = 2 << config.list_bits, max(_PAIR, config.lanes)
-        in_group, groups = exact_log2(group), data.ArrayLayout(config.node_bits, group)
-        pair = data.ArrayLayout(config.node_bits, _PAIR)
-        m.submodules.vertices = vertices = memory.Memory(shape=groups, depth=depth // group, init=[])
-        m.submodules.rows = rows = memory.Memory(shape=Row(config), depth=depth, init=[])
-        m.submodules.hubs = hubs = memory.Memory(shape=pair, depth=(2 << config.hub_bits) // _PAIR, init=[])
-        m.submodules.bitmap = bitmap = memory.Memory(shape=config.columns, depth=depth, init=[])
-
-        vertex_write, row_write = vertices.write_port(granularity=1), rows.write_port()
-        sweep, node_read = vertices.read_port(), vertices.read_port()
-        fetch = rows.read_port(transparent_for=(row_write,))
-        hub_write, hub_read = hubs.write_port(granularity=1), hubs.read_port()
-        # The requested part of a group.
-        in_sweep, in_pair = in_group - exact_log2(config.lanes), in_group - exact_log2(_PAIR)
-        swept, paired = Signal(max(1, in_sweep)), Signal(max(1, in_pair))
-        m.d.sync += [swept.eq(self.nodes.sweep[:in_sweep]), paired.eq(reader.node_read[:in_pair])]
-        m.d.comb += [
-            vertex_write.en.eq(Mux(writer.node.valid, 1 << writer.node_index[:in_group], 0)),
-            vertex_write.addr.eq(writer.node_index >> in_group),
-            *(vertex_write.data[place].eq(writer.node.payload.vertex) for place in range(group)),
-            row_write.en.eq(writer.node.valid),
-            row_write.addr.eq(writer.node_index),
-            row_write.data.eq(writer.node.payload.row),
-            fetch.addr.eq(self.nodes.fetch),
-            self.nodes.fetched.eq(fetch.data),
-            sweep.addr.eq(self.nodes.sweep >> in_sweep),
-            Cat(self.nodes.swept).eq(sweep.data.as_value().word_select(swept, config.node_bits * config.lanes)),
-            node_read.addr.eq(reader.node_read >> in_pair),
-            reader.nodes.eq(node_read.data.as_value().word_select(paired, config.node_bits * _PAIR)),
-            hub_write.en.eq(Mux(writer.hub.valid, 1 << writer.hub_index[0], 0)),
-            hub_write.addr.eq(writer.hub_index >> 1),
-            *(hub_write.data[place].eq(writer.hub.payload) for place in range(_PAIR)),
-            hub_read.addr.eq(reader.hub_read),
-            reader.hubs.eq(hub_read.data),
-        ]
-
-        bitmap_write = bitmap.write_port()
-        joined, row_read = bitmap.read_port(transparent_for=(bitmap_write,)), bitmap.read_port()
-        asked, valid, bits = writer.bits.payload, Signal(), Signal(Bits(config), reset_less=True)
-        m.d.sync += [valid.eq(writer.bits.valid), bits.eq(asked)]
-        columns = (Mux(bits.hub[lane], config.hub_column, 0) + bits.columns[lane] for lane in range(config.lanes))
-        m.d.comb += [
-            joined.addr.eq(_place(asked)),
-            bitmap_write.en.eq(valid),
-            bitmap_write.addr.eq(_place(bits)),
-            bitmap_write.data.eq(
-                reduce(
-                    or_,
-                    (Mux(bits.mask[lane], 1 << column, 0) for lane, column in enumerate(columns)),
-                    Mux(bits.fresh, 0, joined.data),
-                )
-            ),
-            row_read.addr.eq(reader.row_read),
-            reader.row.eq(row_read.data),
-        ]
+        self._vertices(m)
+        self._rows(m)
+        self._hubs(m)
+        self._bitmap(m)
         return m
 
+    def _place(self, context: Value, half: Value, place: Value) -> Value:
+        """Return the address of a place in a search's half."""
+        return context_place(self.config.searches, context, place, half)
 
-def _place(bits: object) -> object:
-    return bits.row | (bits.half << len(bits.row))  # type: ignore[attr-defined]
+    def _vertices(self, m: Module) -> None:
+        """Nodes in groups, as they are swept or emitted."""
+        config, writer, reader, nodes = self.config, self.writer, self.reader, self.nodes
+        group = max(_PAIR, config.lanes)
+        in_group = exact_log2(group)
+        depth = config.searches * (2 << config.list_bits) // group
+        at, by_lanes, by_pairs = writer.node_index, in_group - exact_log2(config.lanes), in_group - 1
+        # The requested part of a group.
+        swept, paired = Signal(max(1, by_lanes)), Signal(max(1, by_pairs))
+        m.d.sync += [swept.eq(nodes.sweep[:by_lanes]), paired.eq(reader.node_read[:by_pairs])]
+        sweeps, reads = [], []
+        for place in range(group):
+            words = memory.Memory(shape=config.node_bits, depth=depth, init=[], attrs=dict(NO_BYPASS))
+            m.submodules[f"vertices{place}"] = words
+            write = words.write_port()
+            sweep, read = (registered_read(m, words, f"{name}{place}") for name in ("sweep", "read"))
+            m.d.comb += [
+                write.en.eq(writer.node.valid & (at[:in_group] == place)),
+                write.addr.eq(self._place(writer.context, writer.half, at[in_group:])),
+                write.data.eq(writer.node.payload.vertex),
+                sweep.addr.eq(self._place(nodes.sweep_context, nodes.sweep_half, nodes.sweep[by_lanes:])),
+                read.addr.eq(self._place(reader.context, reader.half, reader.node_read[by_pairs:])),
+            ]
+            sweeps.append(sweep.data)
+            reads.append(read.data)
+        m.d.comb += [
+            Cat(nodes.swept).eq(Cat(sweeps).word_select(swept, config.node_bits * config.lanes)),
+            reader.nodes.eq(Cat(reads).word_select(paired, config.node_bits * _PAIR)),
+        ]
+
+    def _rows(self, m: Module) -> None:
+        """Rows of nodes, only of records under construction."""
+        config, writer, nodes = self.config, self.writer, self.nodes
+        depth = config.searches << config.list_bits
+        m.submodules.rows = rows = memory.Memory(shape=Row(config), depth=depth, init=[], attrs=dict(NO_BYPASS))
+        write, fetch = rows.write_port(), registered_read(m, rows, "fetch")
+        m.d.comb += [
+            write.en.eq(writer.node.valid),
+            write.addr.eq(context_place(config.searches, writer.context, writer.node_index)),
+            write.data.eq(writer.node.payload.row),
+            fetch.addr.eq(context_place(config.searches, nodes.fetch_context, nodes.fetch)),
+            fetch.en.eq(nodes.fetches),
+            nodes.fetched.eq(fetch.data),
+        ]
+
+    def _hubs(self, m: Module) -> None:
+        """Hubs in pairs."""
+        config, writer, reader = self.config, self.writer, self.reader
+        depth = config.searches << config.hub_bits
+        for place in range(_PAIR):
+            words = memory.Memory(shape=config.node_bits, depth=depth, init=[], attrs=dict(NO_BYPASS))
+            m.submodules[f"hubs{place}"] = words
+            write, read = words.write_port(), registered_read(m, words, f"hub_read{place}")
+            m.d.comb += [
+                write.en.eq(writer.hub.valid & (writer.hub_index[0] == place)),
+                write.addr.eq(self._place(writer.context, writer.half, writer.hub_index[1:])),
+                write.data.eq(writer.hub.payload),
+                read.addr.eq(self._place(reader.context, reader.half, reader.hub_read)),
+                reader.hubs[place].eq(read.data),
+            ]
+
+    def _bitmap(self, m: Module) -> None:
+        """Rows are read, joined with new bits and written in two steps."""
+        config, writer, reader = self.config, self.writer, self.reader
+        in_row = ceil_log2(config.c_max)
+        depth = config.searches * (2 << in_row)
+        m.submodules.bitmap = bitmap = memory.Memory(shape=config.columns, depth=depth, init=[], attrs=dict(NO_BYPASS))
+        write = bitmap.write_port()
+        joined, row_read = (registered_read(m, bitmap, name) for name in ("joined", "row"))
+        asked, valid, again = writer.bits.payload, Signal(), Signal()
+        bits, place, last = Signal(Bits(config), reset_less=True), Signal.like(write.addr), Signal(config.columns)
+        m.d.comb += place.eq(self._place(asked.context, asked.half, asked.row[:in_row]))
+        # A row that is written as it is read is the last one written.
+        m.d.sync += [
+            valid.eq(writer.bits.valid),
+            bits.eq(asked),
+            write.addr.eq(place),
+            again.eq(valid & (write.addr == place)),
+            last.eq(write.data),
+        ]
+        columns = (Mux(bits.hub[lane], config.hub_column, 0) + bits.columns[lane] for lane in range(config.lanes))
+        new = reduce(or_, (Mux(bits.mask[lane], 1 << column, 0) for lane, column in enumerate(columns)))
+        m.d.comb += [
+            joined.addr.eq(place),
+            write.en.eq(valid),
+            write.data.eq(new | Mux(bits.fresh, 0, Mux(again, last, joined.data))),
+            row_read.addr.eq(self._place(reader.context, reader.half, reader.row_read[:in_row])),
+            reader.row.eq(row_read.data),
+        ]

@@ -1,4 +1,4 @@
-"""Row reader: fetches the lines of a row of the adjacency and emits its neighbours in bundles."""
+"""Row reader: fetches the lines of rows of the adjacency and emits their neighbours in bundles."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from hw.locator.config import LINES, LocatorConfig
-from hw.locator.formats import Bundle, Row, Settings
+from hw.locator.formats import Bundle, Row, Settings, Work
 from hw.stream.queue import Queue
 
 __all__ = ["NumberedRow", "RowReader"]
@@ -15,10 +15,15 @@ _WORD_BITS = 32
 
 
 class NumberedRow(data.StructLayout):
-    """A ``row`` to read, and the ``index`` of its node in the record."""
+    """A ``row`` to read for a ``context``: of a hub if it ``reads``, else of the ``index``-th node of the record.
+
+    ``void``: it has no neighbours, or they are no longer wanted.
+    """
 
     def __init__(self, config: LocatorConfig) -> None:
-        super().__init__({"row": Row(config), "index": config.list_bits})
+        super().__init__(
+            {"row": Row(config), "context": config.context_bits, "reads": 1, "index": config.list_bits, "void": 1}
+        )
 
 
 class _Line(data.StructLayout):
@@ -29,12 +34,15 @@ class _Line(data.StructLayout):
 
 
 class _Piece(data.StructLayout):
-    """``count`` neighbours of the ``index``-th node in a line, from word ``first``."""
+    """``count`` neighbours in a line, from word ``first``; ``void``: no line comes. The rest as in `NumberedRow`."""
 
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__(
             {
+                "context": config.context_bits,
+                "reads": 1,
                 "index": config.list_bits,
+                "void": 1,
                 "first": exact_log2(config.line_words),
                 "count": range(config.line_words + 1),
             }
@@ -42,7 +50,10 @@ class _Piece(data.StructLayout):
 
 
 class RowReader(wiring.Component):
-    """Prefetches up to `LINES` lines and emits a bundle a cycle: neighbours in one line, one for each lane.
+    """Prefetches up to `LINES` lines a search and emits a bundle a cycle: neighbours in one line, one for each lane.
+
+    Searches share the queue of lines, so neighbours of one that is dead are dropped as they come out, one line a cycle:
+    a bundle without vertices stands for the rest of the line.
 
     Parameters
     ----------
@@ -54,16 +65,17 @@ class RowReader(wiring.Component):
     settings
         Of the round.
     i
-        Rows of at least one edge; taken when their last line has been requested.
+        Rows; taken when their last line has been requested.
+    may_ask, further
+        A line may be requested for the search of the row at ``i``; one that is not the row's last is requested.
     request, line
         Addresses of lines, and the lines in the same order.
+    dead, waits
+        One bit for each search: its neighbours are dropped; they are not offered.
+    holding
+        Part of the offered bundle has been looked up, so it stays.
     o
         Neighbours in order.
-    flush
-        Withdraw the offered bundle and drop all outstanding lines, until ``busy`` is low. No row may be offered
-        meanwhile.
-    busy
-        Lines are outstanding or held.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -72,11 +84,14 @@ class RowReader(wiring.Component):
             {
                 "settings": In(Settings(config)),
                 "i": In(stream.Signature(NumberedRow(config))),
+                "may_ask": In(1),
+                "further": Out(1),
                 "request": Out(stream.Signature(config.line_bits)),
                 "line": In(stream.Signature(config.data_width, always_ready=True)),
+                "dead": In(config.searches),
+                "waits": In(config.searches),
+                "holding": In(1),
                 "o": Out(stream.Signature(Bundle(config))),
-                "flush": In(1),
-                "busy": Out(1),
             }
         )
 
@@ -85,11 +100,12 @@ class RowReader(wiring.Component):
         m = Module()
         config = self.config
         # There are no more lines than pieces, so a line always finds room.
-        m.submodules.lines = lines = Queue(_Line(config), LINES, storage="distributed")
+        depth = LINES * config.searches
+        m.submodules.lines = lines = Queue(_Line(config), depth, storage="distributed")
         # A piece is registered well before its line arrives; its first word then selects from the line.
-        m.submodules.pieces = pieces = Queue(_Piece(config), LINES, storage="block")
+        m.submodules.pieces = pieces = Queue(_Piece(config), depth, storage="block")
         self._request(m, pieces.i)
-        m.d.comb += [lines.i.valid.eq(self.line.valid), self.busy.eq(pieces.level != 0)]
+        m.d.comb += lines.i.valid.eq(self.line.valid)
         # Remote vertices are marked in the line, so that local ones can be looked up at once.
         end = Signal(config.node_bits + 1)
         m.d.sync += end.eq(self.settings.first + self.settings.vertices)
@@ -112,7 +128,7 @@ class RowReader(wiring.Component):
         # Whether the first line is the last follows from the row's low bits; for later lines it is registered, as
         # the next row is not offered before `ready`.
         first_room, later, final = Signal.like(room), Signal(), Signal()
-        last, asks = Signal(), Signal()
+        last, takes, void = Signal(), Signal(), self.i.payload.void
         m.d.comb += [
             address.eq(row.start + passed),
             left.eq(row.degree - passed),
@@ -120,49 +136,54 @@ class RowReader(wiring.Component):
             first_room.eq(config.line_words - row.start[:in_line]),
             last.eq(Mux(later, final, ~row.degree[len(room) :].any() & (row.degree[: len(room)] <= first_room))),
             count.eq(Mux(last, left, room)),
-            self.request.valid.eq(self.i.valid & pieces.ready & ~self.flush),
+            self.request.valid.eq(self.i.valid & pieces.ready & self.may_ask & ~void),
             self.request.payload.eq(address[in_line:]),
-            asks.eq(self.request.valid & self.request.ready),
-            self.i.ready.eq(asks & last),
-            pieces.valid.eq(asks),
+            pieces.valid.eq(self.i.valid & self.may_ask & (void | self.request.ready)),
+            takes.eq(pieces.valid & pieces.ready),
+            self.i.ready.eq(takes & (last | void)),
+            self.further.eq(takes & ~last & ~void),
+            pieces.payload.context.eq(self.i.payload.context),
+            pieces.payload.reads.eq(self.i.payload.reads),
             pieces.payload.index.eq(self.i.payload.index),
+            pieces.payload.void.eq(void),
             pieces.payload.first.eq(address[:in_line]),
             pieces.payload.count.eq(count),
         ]
-        with m.If(asks):
+        with m.If(takes):
             m.d.sync += [
-                passed.eq(Mux(last, 0, passed + count)),
-                later.eq(~last),
+                passed.eq(Mux(last | void, 0, passed + count)),
+                later.eq(~last & ~void),
                 final.eq(left <= room + config.line_words),
             ]
-        with m.If(self.flush):
-            m.d.sync += [passed.eq(0), later.eq(0)]
 
     def _emit(self, m: Module, pieces: stream.Interface, lines: stream.Interface) -> None:
-        """Emit the words of the piece in front, a bundle at a time; a flush drops them."""
+        """Emit the words of the piece in front, a bundle at a time."""
         config, in_line = self.config, exact_log2(self.config.line_words)
-        piece, done = pieces.payload, Signal(in_line)  # words of the piece already emitted
+        piece, done, bundle = pieces.payload, Signal(in_line), self.o.payload  # words of the piece already emitted
         first, over = Signal(in_line), Signal(range(config.line_words + 1))
-        moves, ends = Signal(), Signal()
+        dead, waits, drops, ends = (Signal(name=name) for name in ("is_dead", "is_waiting", "drops", "ends"))
         m.d.comb += [
             first.eq(piece.first + done),
             over.eq(piece.count - done),
-            self.o.valid.eq(lines.valid & ~self.flush),
-            self.o.payload.index.eq(piece.index),
-            moves.eq(self.o.valid & self.o.ready),
-            ends.eq((moves & (over <= config.lanes)) | (self.flush & lines.valid)),
-            lines.ready.eq(ends),
+            dead.eq(self.dead.bit_select(piece.context, 1)),
+            waits.eq(self.waits.bit_select(piece.context, 1)),
+            drops.eq((dead | piece.void) & ~self.holding),
+            self.o.valid.eq(pieces.valid & (lines.valid | piece.void) & (self.holding | dead | ~waits)),
+            bundle.context.eq(piece.context),
+            bundle.work.eq(Mux(piece.reads, Work.READ, Work.SEARCH)),
+            bundle.last.eq(drops | (over <= config.lanes)),
+            bundle.index.eq(piece.index),
+            ends.eq(self.o.valid & self.o.ready & bundle.last),
+            lines.ready.eq(ends & ~piece.void),
             pieces.ready.eq(ends),
         ]
         for lane in range(config.lanes):
             word = Signal(in_line, name=f"word{lane}")
             m.d.comb += [
                 word.eq(first + lane),
-                self.o.payload.mask[lane].eq(lane < over),
-                self.o.payload.vertices[lane].eq(lines.payload.names[word]),
-                self.o.payload.remote[lane].eq(lines.payload.remote.bit_select(word, 1)),
+                bundle.mask[lane].eq((lane < over) & ~drops),
+                bundle.vertices[lane].eq(lines.payload.names[word]),
+                bundle.remote[lane].eq(lines.payload.remote.bit_select(word, 1)),
             ]
-        with m.If(ends):
-            m.d.sync += done.eq(0)
-        with m.Elif(moves):
-            m.d.sync += done.eq(done + config.lanes)
+        with m.If(self.o.valid & self.o.ready):
+            m.d.sync += done.eq(Mux(bundle.last, 0, done + config.lanes))

@@ -1,22 +1,18 @@
-"""Searcher: breadth-first search from the neighbours of a hub, through vertices other than hubs (I3)."""
+"""Searcher: controls one breadth-first search from the neighbours of a hub, through vertices other than hubs (I3)."""
 
-from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal
-from amaranth.lib import enum, stream, wiring
-from amaranth.lib.wiring import Out
+from amaranth.hdl import Cat, Cover, Module, Mux, Signal
+from amaranth.lib import enum, wiring
+from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from hw.locator.config import BUNDLES, LocatorConfig
-from hw.locator.formats import AccessSignature, Descriptor, Kind, Operation, Owner, SearchSignature, Task
-from hw.locator.neighbour_classifier import Aside, Mode, NeighbourClassifier
-from hw.locator.record_buffer import FetchSignature, WriterSignature
-from hw.locator.row_reader import RowReader
-from hw.locator.state_lookup import StateLookup
-from hw.stream.queue import Queue
+from hw.locator.config import LINES, LocatorConfig
+from hw.locator.formats import Owner, SearchSignature
+from hw.locator.turns import number_of
 
-__all__ = ["Searcher"]
+__all__ = ["End", "Searcher"]
 
 
-class _End(enum.Enum, shape=2):  # type: ignore[call-arg]
+class End(enum.Enum, shape=2):  # type: ignore[call-arg]
     """How a search ends."""
 
     COMPLETE = 0
@@ -25,12 +21,15 @@ class _End(enum.Enum, shape=2):  # type: ignore[call-arg]
 
 
 class Searcher(wiring.Component):
-    """Takes a task, reads its hub's neighbours, then searches from each that is free.
+    """Takes a task, has its hub's neighbours read, then searches from each that is free.
 
-    Rows of nodes are fetched ahead in the order in which the nodes were visited; their neighbours go through the
-    `RowReader`, the `StateLookup` and the `NeighbourClassifier`. The search is complete when all neighbours of every
-    visited node have been read. Neighbours that belong to a search of the same alliance (see `hw.locator.resolver`)
-    are put aside until all other neighbours are done.
+    This is only the control of a search: the engine reads rows, looks up states and keeps records for all its searches.
+    Rows of nodes are read in the order in which the nodes were visited. The search is complete when all neighbours of
+    every visited node have been read. Neighbours that belong to a search of the same alliance (see
+    `hw.locator.resolver`) are put aside until all other neighbours are done.
+
+    A search that is ``dead``, suspended or given up, reads no further: what was requested for it is dropped. No search
+    that was suspended goes on.
 
     Parameters
     ----------
@@ -41,286 +40,212 @@ class Searcher(wiring.Component):
     ----------
     search
         To and from the rest of the locator.
-    access
-        To and from the graph.
-    found
-        Complete records in the buffer; taken when the collector has emitted the previous one.
-    buffer, members
-        To and from the record buffer.
+    tags_left
+        There are tags for a further task.
+    epoch, half
+        Of the search; of its record in the buffer.
+    nodes, listed, hubs
+        Numbers of the record's nodes, of all vertices claimed, of hubs.
+    clears
+        A record begins: its counts become 0.
+    wants_row, reads, fetch
+        A row is to be read: that of the ``fetch``-th node, or, if the search ``reads``, the task's.
+    row_taken, line_taken
+        The row is being read. A line was requested that is not the row's last.
+    may_ask
+        A line may be requested.
+    dead, ended, waits
+        Nothing further is wanted; the search was given up; nothing may be looked up until a conflict is decided.
+    wants_single, again, seed, aside
+        A single vertex is to be looked up: the ``aside``-th put aside, for the second time, or the seed at this place.
+    single_taken, aside_end
+        It is on its way. Where the next one is put aside.
+    step, first, stops, found
+        What the classifier says: the last neighbour of a part of a row, or a single one, is done; the seed was free; the
+        search cannot go on; a neighbour was put aside.
+    foe, repeated
+        The search that it belongs to, and whether it had been put aside before.
+    free
+        Places of free neighbours in the task's line.
+    sweeps, end, swept
+        States of all claimed vertices are to be written, according to the end; pulse: they are.
+    hands, head, blank, hub_edges, handed
+        A record is complete; its properties; pulse: it was handed over.
+    idle
+        There is no task, and nothing is under way.
+    given_up, retreats
+        The search ends without a record, and its vertices are marked or released.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
         self.config = config
+        events = ("row_taken", "line_taken", "single_taken", "step", "first", "stops", "found", "swept", "handed")
+        states = ("half", "clears", "wants_row", "reads", "may_ask", "dead", "ended", "waits", "wants_single", "again")
+        more = ("sweeps", "hands", "head", "blank", "hub_edges", "idle", "given_up", "retreats")
         super().__init__(
             {
                 "search": Out(SearchSignature(config)),
-                "access": Out(AccessSignature(config)),
-                "found": Out(stream.Signature(Descriptor(config))),
-                "buffer": Out(WriterSignature(config)),
-                "members": Out(FetchSignature(config)),
+                "tags_left": In(1),
+                "epoch": Out(config.epoch_bits),
+                "nodes": In(config.list_bits + 1),
+                "listed": In(config.list_bits + 1),
+                "hubs": In(config.hub_bits + 1),
+                "fetch": Out(config.list_bits + 1),
+                "seed": Out(max(1, exact_log2(config.line_words))),
+                "aside": Out(config.aside_bits),
+                "aside_end": Out(config.aside_bits),
+                "foe": In(Owner(config)),
+                "repeated": In(1),
+                "free": In(config.line_words),
+                "end": Out(End),
+                **{name: In(1) for name in events},
+                **{name: Out(1) for name in (*states, *more)},
             }
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Pipeline, then control."""
+        """What is under way, what is put aside, then control."""
         m = Module()
-        config, search, access, members = self.config, self.search, self.access, self.members
-        settings, lanes = search.settings, config.lanes
-        m.submodules.reader = reader = RowReader(config)
-        m.submodules.lookup = lookup = StateLookup(config)
-        m.submodules.classifier = classifier = NeighbourClassifier(config)
-        # Room for the bundles in flight when the queue is found to be nearly full.
-        m.submodules.asides = asides = Queue(Aside(config), 2 * BUNDLES * lanes, storage="distributed")
-        wiring.connect(m, reader.request, wiring.flipped(access.line_request))
-        wiring.connect(m, wiring.flipped(access.line), reader.line)
-        wiring.connect(m, lookup.o, classifier.i)
-        wiring.connect(m, classifier.buffer, wiring.flipped(self.buffer))
-
-        half, task, end = Signal(), Signal(Task(config)), Signal(_End)
-        searching, epoch, owner = Signal(), Signal(config.epoch_bits), Signal(Owner(config))
-        handing, sent, begun = Signal(), Signal(), Signal()
-        found, counts = self.found.payload, search.counts
+        search, task, claim = self.search, self.search.task, self.search.claim
+        number, searching, sent = Signal.like(search.status.number), Signal(), Signal()
+        asking, asked = self._ask(m)
+        pending, idle_pending = self._pending(m)
+        level = self._asides(m)
+        waiting, first = Signal(self.config.line_words), Signal(self.config.line_words)
+        crowded = level[exact_log2(LINES * self.config.line_words) :].any()
+        rows_taken, exhausted, nothing_asked = Signal(), Signal(), Signal()
         m.d.comb += [
-            owner.worker.eq(search.number),
-            owner.epoch.eq(epoch),
             search.status.searching.eq(searching),
-            search.status.epoch.eq(epoch),
-            search.status.count.eq(classifier.nodes),
-            search.status.number.eq(task.number),
-            search.busy.eq(1),
-            self.found.valid.eq(handing),
-            found.half.eq(half),
-            found.nodes.eq(classifier.nodes),
-            found.hubs.eq(classifier.hubs),
-            found.round.eq(settings.round),
-            reader.settings.eq(settings),
-            lookup.settings.eq(settings),
-            lookup.owner.eq(owner),
-            classifier.settings.eq(settings),
-            classifier.half.eq(half),
-            classifier.hub.eq(task.vertex),
-            *(classifier.ahead[lane].eq(lookup.ahead[lane]) for lane in range(lanes)),
-            counts.read.eq(classifier.read),
-            counts.began.eq(classifier.first),
+            search.status.epoch.eq(self.epoch),
+            search.status.count.eq(self.nodes),
+            search.status.number.eq(number),
+            self.dead.eq(self.ended | claim.suspended),
+            self.may_ask.eq((pending <= LINES) & (self.dead | ~crowded)),
+            self.waits.eq(asking | asked),
+            nothing_asked.eq(~asking & ~asked),
+            rows_taken.eq(self.fetch == self.nodes),
+            exhausted.eq(rows_taken & idle_pending),
+            first.eq(waiting & (~waiting + 1)),
+            self.seed.eq(number_of(first)),
+            self.again.eq(searching),
         ]
-        with m.If(handing & self.found.ready):
-            m.d.sync += handing.eq(0)
-        idle = ~lookup.busy & ~lookup.holding & classifier.idle
+        m.d.sync += waiting.eq((waiting | self.free) & ~Mux(self.single_taken & ~searching, first, 0))
+        with m.If(self.row_taken):
+            m.d.sync += self.fetch.eq(self.fetch + 1)
+        with m.If(self.clears):
+            m.d.sync += self.fetch.eq(0)
 
-        # Seeds: neighbours of the hub that were free, by their place in the task's line.
-        seeds = Array(Signal(config.node_bits, name=f"seed{n}") for n in range(config.line_words))
-        waiting, first, seed = Signal(config.line_words), Signal(config.line_words), Signal(config.node_bits)
-        group = Signal(range(max(2, config.line_words // lanes)))
-        m.d.comb += first.eq(waiting & (~waiting + 1))
-        for n, vertex in enumerate(seeds):
-            # Early enough: a seed is requested two cycles after the answer to the previous one.
-            with m.If(first[n]):
-                m.d.sync += seed.eq(vertex)
-            with m.If(classifier.free[n % lanes] & (group == n // lanes)):
-                m.d.sync += [vertex.eq(classifier.vertices[n % lanes]), waiting[n].eq(1)]
-        with m.If(classifier.step):
-            m.d.sync += group.eq(group + 1)
-
-        # The look-up's input: a bundle of a row, or a single vertex in the first lane.
-        alone, vertex, index = Signal(), Signal(config.node_bits), Signal(config.list_bits)
-        m.d.comb += lookup.i.payload.eq(reader.o.payload)
-        with m.If(alone):
-            m.d.comb += [
-                lookup.i.payload.index.eq(index),
-                lookup.i.payload.mask.eq(1),
-                lookup.i.payload.remote.eq(0),
-                *(lookup.i.payload.vertices[lane].eq(vertex) for lane in range(lanes)),
-            ]
-        sweep, sweep_next, set_ = Signal(config.list_bits + 1), Signal(config.list_bits + 1), Signal(lanes)
-        sweeps, set_now, exists = Signal(), Signal(lanes), Signal(lanes)
-        for lane in range(lanes):
-            request, wanted, at = access.request[lane], lookup.request[lane], Signal(config.list_bits + 2)
-            m.d.comb += [
-                request.valid.eq(wanted.valid),
-                request.payload.eq(wanted.payload),
-                wanted.ready.eq(request.ready),
-                lookup.answer[lane].eq(access.answer[lane]),
-                at.eq((sweep << exact_log2(lanes)) + lane),
-                exists[lane].eq(at < classifier.nodes + classifier.late),
-            ]
-            with m.If(sweeps):
-                m.d.comb += [
-                    request.valid.eq(exists[lane] & ~set_[lane]),
-                    request.payload.node.eq(members.swept[lane] - settings.first),
-                    request.payload.operation.eq(Operation.SET),
-                    request.payload.kind.eq(Kind.FREE),
-                    set_now[lane].eq(~exists[lane] | set_[lane] | request.ready),
-                ]
-                with m.If(end == _End.COMPLETE):
-                    m.d.comb += request.payload.kind.eq(Kind.DONE)
-                with m.Elif((end == _End.MARK) & (at < classifier.nodes)):
-                    m.d.comb += [request.payload.kind.eq(Kind.MARKED), request.payload.value.eq(settings.round)]
-        m.d.comb += [sweep_next.eq(sweep), members.sweep.eq(Cat(sweep_next[: len(members.sweep) - 1], half))]
-        m.d.sync += sweep.eq(sweep_next)
-
-        fetch, fetch_next = Signal(config.list_bits + 1), Signal(config.list_bits + 1)
-        m.d.comb += [fetch_next.eq(fetch), members.fetch.eq(Cat(fetch_next[: config.list_bits], half))]
-        # All rows so far are requested: registered beside `fetch`, since long paths start from it.
-        all_fetched, at_end, one_left = Signal(), Signal(), Signal()
-        m.d.comb += [at_end.eq(fetch == classifier.nodes), one_left.eq(fetch + 1 == classifier.nodes)]
-        m.d.sync += [
-            fetch.eq(fetch_next),
-            all_fetched.eq(Mux(reader.i.ready, Mux(classifier.keeps, at_end, one_left), at_end & ~classifier.keeps)),
-        ]
-
-        # A search that has met another waits for the resolver.
-        asking, asked, pressing, foe = Signal(), Signal(), Signal(), Signal(Owner(config))
-        m.d.comb += [
-            search.conflict.valid.eq(asking),
-            search.conflict.payload.owner.eq(foe),
-            search.conflict.payload.need.eq(pressing),
-            asides.i.payload.eq(classifier.aside.payload),
-        ]
-        with m.If(asking & search.conflict.ready):
-            m.d.sync += [asking.eq(0), asked.eq(1)]
-        with m.If(search.decided):
-            m.d.sync += asked.eq(0)
-
-        # The record of the task's hub and those of the searches from its neighbours need a tag each. Tags continue from
-        # run to run; the table is cleared before they wrap, and after a reset, which does not clear its memory.
-        tags_left = classifier.tag < (1 << config.tag_bits) - config.line_words - 2
-        forget = Signal(config.table_bits)
-
-        with m.FSM(init="FORGET"):
+        with m.FSM():
             with m.State("IDLE"):
-                m.d.comb += [
-                    search.busy.eq(0),
-                    search.task.ready.eq(tags_left),
-                    classifier.hub.eq(search.task.payload.vertex),
-                    classifier.given.eq(1),
-                ]
-                m.d.sync += [task.eq(search.task.payload), sent.eq(0), group.eq(0), end.eq(_End.COMPLETE)]
-                with m.If(~tags_left):
-                    m.next = "WAIT_FOR_COLLECTOR"
-                with m.Elif(search.task.valid):
-                    m.d.comb += classifier.new_record.eq(1)
-                    m.d.sync += handing.eq(search.task.payload.isolated)
+                m.d.comb += [self.idle.eq(1), task.ready.eq(self.tags_left)]
+                m.d.sync += [number.eq(task.payload.number), sent.eq(0), self.end.eq(End.COMPLETE)]
+                m.d.sync += [self.head.eq(task.payload.head), self.blank.eq(task.payload.isolated)]
+                with m.If(task.valid & self.tags_left):
+                    m.d.comb += self.clears.eq(1)
                     m.next = "READ"
-                    with m.If(search.task.payload.isolated):
-                        m.next = "TURN"
-            with m.State("WAIT_FOR_COLLECTOR"):
-                with m.If(self.found.ready):
-                    m.next = "FORGET"
-            with m.State("FORGET"):
-                m.d.comb += [classifier.clear.valid.eq(1), classifier.clear.payload.eq(forget)]
-                m.d.sync += forget.eq(forget + 1)
-                with m.If(forget == (1 << config.table_bits) - 1):
-                    m.next = "IDLE"
             with m.State("READ"):
                 # The hub's neighbours: hubs become columns of its record, free vertices are searched from.
-                m.d.comb += [
-                    reader.i.valid.eq(~sent),
-                    reader.i.payload.row.start.eq(task.start),
-                    reader.i.payload.row.degree.eq(task.count),
-                    lookup.i.valid.eq(reader.o.valid),
-                    reader.o.ready.eq(lookup.i.ready),
-                    classifier.mode.eq(Mode.READ),
-                ]
-                with m.If(reader.i.ready):
+                m.d.comb += [self.reads.eq(1), self.wants_row.eq(~sent)]
+                with m.If(self.row_taken):
                     m.d.sync += sent.eq(1)
-                with m.If(sent & ~reader.busy & idle):
-                    m.d.sync += sent.eq(0)
-                    m.next = "SEED"
-                    with m.If(task.head | (classifier.hubs != 0)):
-                        m.d.sync += handing.eq(1)
-                        m.next = "HAND"
+                with m.If(sent & idle_pending):
+                    m.d.sync += self.hands.eq(self.head | self.blank | (self.hubs != 0))
+                    m.next = "HAND"
+                    with m.If(self.blank):
+                        m.d.sync += [self.head.eq(1), self.sweeps.eq(1)]
+                        m.next = "SWEEP"
+                    with m.Elif(~self.head & (self.hubs == 0)):
+                        m.next = "SEED"
             with m.State("HAND"):
-                m.d.comb += [found.head.eq(task.head), found.hub_edges.eq(1)]
-                with m.If(self.found.ready):
-                    m.d.sync += half.eq(~half)
+                m.d.comb += self.hub_edges.eq(1)
+                with m.If(self.handed):
+                    m.d.sync += self.half.eq(~self.half)
                     m.next = "SEED"
             with m.State("SEED"):
-                m.d.comb += [
-                    classifier.mode.eq(Mode.SEED),
-                    alone.eq(1),
-                    vertex.eq(seed),
-                    lookup.claim.eq(1),
-                    lookup.i.valid.eq(waiting.any() & ~sent),
-                    # Once for each seed, before its answer.
-                    classifier.new_record.eq(lookup.i.valid & ~begun),
-                ]
-                m.d.sync += [fetch.eq(0), all_fetched.eq(0), pressing.eq(0)]
-                m.d.sync += begun.eq((begun | lookup.i.valid) & ~classifier.step)
-                with m.If(lookup.i.ready):
-                    m.d.sync += [sent.eq(1), waiting.eq(waiting & ~first)]
-                with m.If(classifier.step):
-                    m.d.sync += sent.eq(0)
-                with m.If(classifier.first):
+                m.d.comb += self.wants_single.eq(waiting.any() & idle_pending)
+                m.d.sync += self.end.eq(End.COMPLETE)
+                with m.If(self.single_taken):
+                    m.d.comb += self.clears.eq(1)
+                with m.If(self.first):
                     m.d.sync += searching.eq(1)
                     m.next = "SEARCH"
-                with m.Elif(~waiting.any() & ~sent):
+                with m.Elif(~waiting.any() & idle_pending):
                     m.next = "IDLE"
             with m.State("SEARCH"):
-                exhausted, crowded, again = Signal(), Signal(), Signal()
-                # The other search belongs to this search's alliance, or is about to end.
-                waits = asking | asked | search.claim.suspended
+                # A suspended search does not ask again. It may have dropped neighbours, so it never is complete.
+                goes_on = nothing_asked & ~claim.suspended
                 m.d.comb += [
-                    classifier.mode.eq(Mode.SEARCH),
-                    exhausted.eq(all_fetched & ~reader.busy & idle),
-                    crowded.eq((asides.level >= BUNDLES * lanes) & ~lookup.holding),
-                    again.eq(asides.o.valid & (exhausted | crowded)),
-                    reader.i.valid.eq(~all_fetched),
-                    reader.i.payload.row.eq(members.fetched),
-                    reader.i.payload.index.eq(fetch),
-                    fetch_next.eq(fetch + reader.i.ready),
-                    # Earlier than `again`, and equal to it where used: nothing is read when all is exhausted.
-                    alone.eq(asides.o.valid & (crowded | ~reader.busy)),
-                    vertex.eq(asides.o.payload.vertex),
-                    index.eq(asides.o.payload.index),
-                    lookup.claim.eq(1),
-                    lookup.i.valid.eq((again | reader.o.valid) & (~waits | lookup.holding)),
-                    asides.o.ready.eq(lookup.i.ready & again),
-                    reader.o.ready.eq(lookup.i.ready & ~again),
-                    asides.i.valid.eq(classifier.aside.valid),
+                    self.wants_row.eq(~rows_taken & ~self.dead & ~crowded & (pending < LINES)),
+                    self.wants_single.eq((level != 0) & idle_pending & (rows_taken | crowded) & goes_on),
                 ]
-                with m.If(lookup.i.ready):
-                    m.d.sync += pressing.eq(again)
-                with m.If(classifier.aside.valid & ~asking & ~asked):
-                    m.d.sync += [asking.eq(1), foe.eq(classifier.owner)]
-                with m.If(classifier.stops | search.claim.lost):
-                    mark = classifier.stops | search.claim.mark
-                    m.d.sync += [searching.eq(0), end.eq(Mux(mark, _End.MARK, _End.RELEASE))]
-                    m.d.comb += [counts.gave_up.eq(mark), counts.retreated.eq(~mark)]
+                with m.If(self.stops | claim.lost):
+                    marks = self.stops | claim.mark
+                    m.d.sync += [searching.eq(0), self.ended.eq(1), self.end.eq(Mux(marks, End.MARK, End.RELEASE))]
+                    m.d.comb += [self.given_up.eq(marks), self.retreats.eq(~marks)]
                     m.next = "DRAIN"
-                with m.Elif(exhausted & (asides.level == 0) & ~asking & ~asked):
-                    m.d.sync += [searching.eq(0), handing.eq(1)]
-                    m.d.comb += sweep_next.eq(0)
+                with m.Elif(exhausted & (level == 0) & goes_on):
+                    m.d.sync += [searching.eq(0), self.hands.eq(1), self.head.eq(1), self.sweeps.eq(1)]
                     m.next = "SWEEP"
             with m.State("DRAIN"):
-                m.d.comb += [
-                    classifier.mode.eq(Mode.DRAIN),
-                    lookup.claim.eq(1),
-                    lookup.i.valid.eq(reader.o.valid & lookup.holding),
-                    reader.o.ready.eq(lookup.i.ready),
-                    reader.flush.eq(~lookup.holding),
-                    asides.o.ready.eq(1),
-                    sweep_next.eq(0),
-                ]
-                with m.If(idle & ~reader.busy & (asides.level == 0) & ~asking & ~asked):
+                with m.If(idle_pending & nothing_asked):
+                    m.d.sync += [self.ended.eq(0), self.sweeps.eq(1)]
                     m.next = "SWEEP"
-            with m.State("TURN"):
-                # A vertex is written before it is read.
-                m.d.comb += [found.head.eq(1), found.blank.eq(1), sweep_next.eq(0)]
-                m.next = "SWEEP"
             with m.State("SWEEP"):
-                m.d.comb += [found.head.eq(1), found.blank.eq(task.isolated), sweeps.eq(1)]
-                m.d.sync += set_.eq(set_ | set_now)
-                last = ((sweep + 1) << exact_log2(lanes)) >= classifier.nodes + classifier.late
-                with m.If(set_now.all() & ~last):
-                    m.d.comb += sweep_next.eq(sweep + 1)
-                    m.d.sync += set_.eq(0)
-                with m.If(set_now.all() & last & ~handing):
-                    m.d.sync += [epoch.eq(epoch + 1), set_.eq(0), end.eq(_End.COMPLETE)]
-                    m.d.sync += half.eq(half ^ (end == _End.COMPLETE))
+                with m.If(~self.sweeps & ~self.hands):
+                    m.d.sync += [self.epoch.eq(self.epoch + 1), self.half.eq(self.half ^ (self.end == End.COMPLETE))]
                     m.next = "SEED"
+        with m.If(self.swept):
+            m.d.sync += self.sweeps.eq(0)
+        with m.If(self.handed):
+            m.d.sync += self.hands.eq(0)
         m.d.sync += [
             Cover(crowded, "much is put aside"),
-            Cover(again & lookup.i.ready, "a neighbour is looked at again"),
-            Cover(search.claim.lost & ~search.claim.mark & searching, "what is held is needed by another"),
+            Cover(self.single_taken & searching, "a neighbour is looked at again"),
+            Cover(claim.lost & ~claim.mark & searching, "what is held is needed by another"),
         ]
         return m
+
+    def _ask(self, m: Module) -> tuple[Signal, Signal]:
+        """Ask the resolver about another search that was met; until it has decided, nothing is looked up."""
+        asking, asked, conflict = Signal(), Signal(), self.search.conflict
+        m.d.comb += conflict.valid.eq(asking)
+        with m.If(asking & conflict.ready):
+            m.d.sync += [asking.eq(0), asked.eq(1)]
+        with m.If(self.search.decided):
+            m.d.sync += asked.eq(0)
+        with m.If(self.found & ~asking & ~asked):
+            m.d.sync += [
+                asking.eq(1),
+                conflict.payload.owner.eq(self.foe),
+                # It is needed if nothing else is left.
+                conflict.payload.need.eq(self.repeated),
+            ]
+        return asking, asked
+
+    def _pending(self, m: Module) -> tuple[Signal, Signal]:
+        """Count what is under way: lines, single vertices, and a row whose last line has not been requested.
+
+        Return the count, and whether it is 0.
+        """
+        pending, none = Signal(range(LINES + 3)), Signal()
+        more = self.row_taken | self.line_taken | self.single_taken
+        m.d.sync += pending.eq(pending + more - self.step)
+        m.d.comb += none.eq(pending == 0)
+        return pending, none
+
+    def _asides(self, m: Module) -> Signal:
+        """Return how many vertices are put aside.
+
+        Up to `LINES` lines are under way when half the list is full, and all their words may be put aside.
+        """
+        config = self.config
+        level, again = Signal(config.aside_bits + 1), Signal()
+        m.d.comb += again.eq(self.single_taken & self.again)
+        m.d.sync += [
+            level.eq(level + self.found - again),
+            self.aside_end.eq(self.aside_end + self.found),
+            self.aside.eq(self.aside + again),
+        ]
+        with m.If(self.ended):
+            m.d.sync += [level.eq(0), self.aside.eq(self.aside_end)]
+        return level

@@ -1,11 +1,11 @@
 """State look-up: requests the states of a bundle's vertices, one port for each lane, and returns them in order."""
 
-from amaranth.hdl import Array, Const, Module, Mux, Signal
+from amaranth.hdl import Array, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.locator.config import LocatorConfig
-from hw.locator.formats import Answer, Bundle, Operation, Outcome, Owner, Request, Settings
+from hw.locator.formats import Answer, Bundle, Operation, Outcome, Owner, Request, Settings, Work
 
 __all__ = ["LookupResult", "StateLookup"]
 
@@ -34,17 +34,15 @@ class StateLookup(wiring.Component):
         Of the round.
     i
         Bundles; an offered bundle stays until it is taken. ``ready`` depends on grants of the same cycle.
-    claim, owner
-        Whether free vertices are claimed, and the owner; belongs to ``i``.
+    number, epochs
+        Number of the engine; epoch of each search. Free vertices are claimed for the search, but not those of a hub's row.
     request, answer
         Requests of each lane to the state store, and answers in the cycle after the request was taken.
-    o, ahead
+    o, ahead_context, ahead
         Bundles with their answers, two cycles after ``i`` at the earliest; depends on answers of the same cycle.
-        Vertices of the bundle that may be offered next; depends on ``o.ready`` and ``i``.
+        Context and vertices of the bundle that may be offered next; depends on ``o.ready`` and ``i``.
     holding
         Part of the bundle at ``i`` has been requested.
-    busy
-        A bundle has been taken and not yet emitted.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -53,14 +51,14 @@ class StateLookup(wiring.Component):
             {
                 "settings": In(Settings(config)),
                 "i": In(stream.Signature(Bundle(config))),
-                "claim": In(1),
-                "owner": In(Owner(config)),
+                "number": In(range(max(2, config.engines))),
+                "epochs": In(config.epoch_bits).array(config.searches),
                 "request": Out(stream.Signature(Request(config))).array(config.lanes),
                 "answer": In(Answer(config)).array(config.lanes),
                 "o": Out(stream.Signature(LookupResult(config))),
+                "ahead_context": Out(config.context_bits),
                 "ahead": Out(config.node_bits).array(config.lanes),
                 "holding": Out(1),
-                "busy": Out(1),
             }
         )
 
@@ -74,14 +72,15 @@ class StateLookup(wiring.Component):
 
         granted, need, got = (Signal(config.lanes, name=n) for n in ("granted", "need", "got"))
         room, ends = Signal(), Signal()
-        bundle = self.i.payload
+        bundle, owner = self.i.payload, Signal(Owner(config))
         m.d.comb += [
             room.eq(~occupied.bit_select(fills, 1)),
             need.eq(bundle.mask & ~bundle.remote & ~granted),
             ends.eq(self.i.valid & room & ((need & ~got) == 0)),
             self.i.ready.eq(ends),
             self.holding.eq(granted.any()),
-            self.busy.eq(occupied.any()),
+            owner.worker.eq(bundle.context * config.engines + self.number),
+            owner.epoch.eq(Array(self.epochs)[bundle.context]),
         ]
         for lane in lanes:
             request, local = self.request[lane], Signal(config.node_bits, name=f"local{lane}")
@@ -89,8 +88,8 @@ class StateLookup(wiring.Component):
                 local.eq(bundle.vertices[lane] - settings.first),
                 request.valid.eq(self.i.valid & room & need[lane]),
                 request.payload.node.eq(local),
-                request.payload.operation.eq(Mux(self.claim, Operation.CLAIM, Operation.LOOK)),
-                request.payload.value.eq(self.owner),
+                request.payload.operation.eq(Mux(bundle.work == Work.READ, Operation.LOOK, Operation.CLAIM)),
+                request.payload.value.eq(owner),
                 got[lane].eq(request.valid & request.ready),
             ]
         m.d.sync += granted.eq(granted | got)
@@ -114,10 +113,16 @@ class StateLookup(wiring.Component):
             m.d.sync += [takes.eq(~takes), occupied.bit_select(takes, 1).eq(0)]
         remote = Mux(takes, slots[1].bundle.remote, slots[0].bundle.remote)
         stays, follows = self.o.valid & ~self.o.ready, occupied.bit_select(~takes, 1)
+
+        def ahead(old: Value, new: Value, offered: Value) -> Value:
+            """Select from the two slots and the input what may be offered next."""
+            after = Mux(follows, Mux(takes, old, new), offered)
+            return Mux(stays, Mux(takes, new, old), after)
+
+        m.d.comb += self.ahead_context.eq(ahead(*(slot.bundle.context for slot in slots), bundle.context))
         for lane in lanes:
-            first, second = (slot.bundle.vertices[lane] for slot in slots)
-            after = Mux(follows, Mux(takes, first, second), bundle.vertices[lane])
-            m.d.comb += self.ahead[lane].eq(Mux(stays, Mux(takes, second, first), after))
+            vertices = (slot.bundle.vertices[lane] for slot in slots)
+            m.d.comb += self.ahead[lane].eq(ahead(*vertices, bundle.vertices[lane]))
             kept = Array(slot.answers[lane].as_value() for slot in slots)[takes]
             answer = self.o.payload.answers[lane]
             m.d.comb += answer.eq(Mux(arrives[lane] & (where == takes), self.answer[lane].as_value(), kept))

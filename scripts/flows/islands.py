@@ -31,7 +31,7 @@ from sim.harness import BuildOptions
 from sim.harness.build import Build
 from sim.harness.modules import module_sources
 from sim.harness.run import run
-from sim.locator.locator_design import LocatorDesign, lay_out, worker_blocks
+from sim.locator.locator_design import LocatorDesign, lay_out, engine_blocks
 from sim.models.memory import LATENCY, plusargs
 from sim.models.simulate import build_with_memory
 from sim.models.wrap import MemoryModel
@@ -126,7 +126,7 @@ def fitting(graph: Graph, engines: int, c_max: int, outputs: int, searches: int 
         edges=1 << max(11, ceil_log2(graph.edge_count + 1)),
         c_max=widest,
         hubs=64 if c_max <= 64 else 4 * 64,
-        outputs=min(outputs, engines * searches),
+        outputs=min(outputs, engines),
     )
 
 
@@ -153,7 +153,7 @@ def _simulator(config: LocatorConfig, depth: int) -> Build:
         _MODULE,
         memories={"m_axi": MemoryModel(depth=depth)},
         sources=module_sources(component, _MODULE),
-        options=BuildOptions(blocks=worker_blocks(component)),
+        options=BuildOptions(blocks=engine_blocks(component)),
     )
 
 

@@ -24,13 +24,13 @@ from hw.memory.read_arbiter import ReadArbiter
 from hw.memory.write_port import WritePort
 from hw.stream.black_box import black_boxes_of
 
-__all__ = ["MOST_PAGE", "Layout", "LocatorDesign", "lay_out", "worker_blocks"]
+__all__ = ["MOST_PAGE", "Layout", "LocatorDesign", "lay_out", "engine_blocks"]
 
 #: Vertices of the largest page that fits.
 MOST_PAGE = 256
 
-#: Workers from which on one compiled module saves more of the compiler's time than it costs the simulator.
-_MANY = 8
+#: Engines from which on one compiled module saves more of the compiler's time than it costs the simulator.
+_MANY = 4
 #: Outstanding bursts of a client, with the adjacency on the chip and with lines read on demand.
 _BURSTS, _LINES = 16, 128
 
@@ -38,12 +38,12 @@ _BURSTS, _LINES = 16, 128
 class LocatorDesign(wiring.Component):
     """A `Locator` behind a read arbiter with flat AXI4 ports; parameters as for `LocatorConfig`.
 
-    Several workers are black boxes, generated once, unless `once` is false.
+    Several engines are black boxes, generated once, unless `once` is false.
     """
 
     def __init__(self, *, once: bool = True, **parameters: Any) -> None:
         self.config = config = LocatorConfig(**parameters)
-        self.locator = Locator(config, once=once and config.workers > 1)
+        self.locator = Locator(config, once=once and config.engines > 1)
         outstanding = _LINES if config.external else _BURSTS
         self.arbiter = ReadArbiter(config.address_width, config.data_width, config.clients, outstanding)
         port = AXI4Signature(config.address_width, config.data_width, self.arbiter.id_width)
@@ -91,9 +91,9 @@ class LocatorDesign(wiring.Component):
         return m
 
 
-def worker_blocks(machine: LocatorDesign) -> tuple[str, ...]:
-    """Return `sim.harness.BuildOptions.blocks`: the worker, compiled once for all instances."""
-    return tuple(machine.modules) if machine.config.workers >= _MANY else ()
+def engine_blocks(machine: LocatorDesign) -> tuple[str, ...]:
+    """Return `sim.harness.BuildOptions.blocks`: the engine, compiled once for all instances."""
+    return tuple(machine.modules) if machine.config.engines >= _MANY else ()
 
 
 @dataclass(frozen=True)

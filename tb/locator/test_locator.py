@@ -24,7 +24,7 @@ from golden.locator.schedule import Schedule
 from hw.locator.config import LocatorConfig
 from sim.harness import BuildOptions, parameters
 from sim.harness.modules import module_sources
-from sim.locator.locator_design import LocatorDesign, lay_out, worker_blocks
+from sim.locator.locator_design import LocatorDesign, lay_out, engine_blocks
 from sim.models.simulate import simulate_with_memory
 from sim.models.wrap import MemoryModel
 from tb.harness.marks import full
@@ -480,7 +480,7 @@ def launch(component: LocatorDesign, given: Mapping[str, Any], directory: Path |
             memories={"m_axi": MemoryModel(depth=SIZE * 8 // config.data_width)},
             parameters=given,
             sources=module_sources(component, name),
-            options=BuildOptions(blocks=worker_blocks(component)),
+            options=BuildOptions(blocks=engine_blocks(component)),
         )
 
 

@@ -1,0 +1,109 @@
+"""Sweeper: writes the states of a search's vertices when it has ended."""
+
+from amaranth.hdl import Array, Cover, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from hw.locator.config import LocatorConfig
+from hw.locator.formats import Kind, Settings
+from hw.locator.searcher import End
+from hw.locator.turns import in_turn, number_of
+
+__all__ = ["Sweep", "Sweeper"]
+
+
+class Sweep(data.StructLayout):
+    """The state ``kind`` of the ``node``-th vertex is to be set."""
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__({"node": config.node_bits, "kind": Kind})
+
+
+class Sweeper(wiring.Component):
+    """Sweeps one search after the other, a vertex for each lane at a time.
+
+    Parameters
+    ----------
+    config
+        Sizes.
+
+    Attributes
+    ----------
+    settings
+        Of the round.
+    wants, ends, halves, nodes, listed
+        Of each search: whether it is to be swept; how it has ended; its half of the buffer; its numbers of nodes and of
+        all vertices claimed. All stay until it is ``done``.
+    context, half, group, swept
+        Read of the record buffer; its data come in the next cycle.
+    request
+        Requests of each lane.
+    done
+        One bit for each search: its states are written.
+    """
+
+    def __init__(self, config: LocatorConfig) -> None:
+        self.config = config
+        searches, count = config.searches, config.list_bits + 1
+        super().__init__(
+            {
+                "settings": In(Settings(config)),
+                "wants": In(searches),
+                "ends": In(End).array(searches),
+                "halves": In(searches),
+                "nodes": In(count).array(searches),
+                "listed": In(count).array(searches),
+                "context": Out(config.context_bits),
+                "half": Out(1),
+                "group": Out(config.list_bits - exact_log2(config.lanes)),
+                "swept": In(config.node_bits).array(config.lanes),
+                "request": Out(stream.Signature(Sweep(config))).array(config.lanes),
+                "done": Out(searches),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Select a search, then step through its groups."""
+        m = Module()
+        config, settings, lanes = self.config, self.settings, self.config.lanes
+        working, context, group, end = Signal(), Signal.like(self.context), Signal.like(self.group), Signal(End)
+        written, now, ends = Signal(lanes), Signal(lanes), Signal()
+        nodes, listed = Array(self.nodes)[context], Array(self.listed)[context]
+        # One that is done is still wanted in the next cycle.
+        wants, last_done = Signal(config.searches), Signal(config.searches)
+        chosen = in_turn(m, "turn", wants, ~working)
+        m.d.comb += [
+            wants.eq(self.wants & ~last_done),
+            self.context.eq(context),
+            self.half.eq(self.halves.bit_select(self.context, 1)),
+            self.group.eq(group),
+            ends.eq(working & now.all() & (((group + 1) << exact_log2(lanes)) >= listed)),
+        ]
+        m.d.sync += [group.eq(self.group), context.eq(self.context), written.eq(Mux(now.all(), 0, now))]
+        with m.If(~working):
+            m.d.comb += [self.context.eq(number_of(chosen)), self.group.eq(0)]
+            m.d.sync += [working.eq(wants.any()), end.eq(Array(self.ends)[self.context]), written.eq(0)]
+        with m.Elif(now.all()):
+            m.d.comb += self.group.eq(group + 1)
+        with m.If(ends):
+            m.d.comb += self.done.eq(1 << context)
+            m.d.sync += working.eq(0)
+        m.d.sync += last_done.eq(self.done)
+        for lane, request in enumerate(self.request):
+            at, exists = Signal(config.list_bits + 1, name=f"at{lane}"), Signal(name=f"exists{lane}")
+            m.d.comb += [
+                at.eq((group << exact_log2(lanes)) + lane),
+                exists.eq(at < listed),
+                request.valid.eq(working & exists & ~written[lane]),
+                now[lane].eq(~exists | written[lane] | request.ready),
+                request.payload.node.eq(self.swept[lane] - settings.first),
+            ]
+            with m.If(end == End.COMPLETE):
+                m.d.comb += request.payload.kind.eq(Kind.DONE)
+            with m.Elif((end == End.MARK) & (at < nodes)):
+                m.d.comb += request.payload.kind.eq(Kind.MARKED)
+            with m.Else():
+                m.d.comb += request.payload.kind.eq(Kind.FREE)
+        m.d.sync += Cover(ends & (nodes != listed), "a vertex was claimed late")
+        return m
