@@ -7,6 +7,7 @@ from hw.locator.adjacency_store import AdjacencyStore
 from hw.locator.collector import Collector
 from hw.locator.column_table import ColumnTable
 from hw.locator.config import LocatorConfig
+from hw.locator.degree_lists import DegreeLists
 from hw.locator.dispatcher import Dispatcher
 from hw.locator.engine import Engine
 from hw.locator.hub_detector import HubDetector
@@ -25,13 +26,14 @@ from hw.locator.task_generator import TaskGenerator
 from hw.locator.worker import Worker
 
 #: Room for Cora.
-CONFIG = LocatorConfig(engines=2, searches=2, lanes=2, nodes=4096, edges=16384, banks=16, line_banks=4)
+CONFIG = LocatorConfig(engines=2, searches=2, lanes=2, nodes=4096, edges=16384, banks=4, load_words=4, line_banks=4)
 #: The same with a quarter of the states on the chip.
 PAGED = replace(CONFIG, window=1024, page=64)
 
 adjacency_store = partial(AdjacencyStore, CONFIG)
 collector = partial(Collector, CONFIG)
 column_table = partial(ColumnTable, CONFIG)
+degree_lists = partial(DegreeLists, CONFIG)
 dispatcher = partial(Dispatcher, CONFIG)
 engine = partial(Engine, CONFIG, 0)
 neighbour_classifier = partial(NeighbourClassifier, CONFIG)
@@ -44,7 +46,7 @@ resolver = partial(Resolver, CONFIG)
 row_reader = partial(RowReader, CONFIG)
 searcher = partial(Searcher, CONFIG)
 state_bank = partial(StateBank, CONFIG)
-state_pager = partial(StatePager, PAGED, CONFIG.engines * CONFIG.lanes + 2)
+state_pager = partial(StatePager, PAGED, CONFIG.engines * CONFIG.lanes + CONFIG.banks + 1)
 state_store = partial(StateStore, CONFIG)
 task_generator = partial(TaskGenerator, CONFIG)
 worker = partial(Worker, CONFIG)
