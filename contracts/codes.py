@@ -85,7 +85,6 @@ class Error(_Documented):
     EDGE_RANGE = 9, "an edge range ends past the edges array, or the last one before its end; info: the row"
     INDEX_RANGE = 10, "a sparse feature's index is not below the number of features; info: the index"
     BAD_PACKET = 11, "a packet's header contradicts itself or its length; info: the VID"
-    DEGREE = 12, "a degree disagrees with the offsets; info: the VID"
     ROUNDS = 13, "the watchdog of the locator ran out of rounds; info: vertices still pending"
     FAN_OUT = 14, "a fan-out is 0 or exceeds the slots of the attribute buffer; info: the fan-out"
     NEURAL = 15, "a neural processor stopped before its results; info: its number in bits 7..0, its code in bits 15..8"
@@ -98,7 +97,7 @@ class RegionKind(_Documented):
     """What a region of an image holds."""
 
     BOUNDARIES = 0, "u32 x (chiplets + 1): first VID of every chiplet, then the number of vertices"
-    OFFSETS = 1, "u32 x (vertices * tiles + 1): tiled offsets of the in-edges (R9)"
+    OFFSETS = 1, "u32 x (vertices * tiles + 1): tiled offsets of the in-edges (R9); a locator takes one tile"
     EDGES = 2, "u32 x edges: source VIDs, ascending in each row"
     OUT_OFFSETS = 3, "u32 x (vertices * tiles + 1): tiled offsets of the out-edges; absent if symmetric"
     OUT_EDGES = 4, "u32 x edges: destination VIDs, ascending in each row; absent if symmetric"

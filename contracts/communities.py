@@ -1,12 +1,17 @@
 """Limits of the search for communities and of the plans made of them (I1, I4, I5, I7)."""
 
-__all__ = ["HOPS_MAX", "HUB_WORD", "K_VALUES", "PARTNERS_MAX", "ROUNDS_MAX"]
+__all__ = ["HOPS_MAX", "HUB_WORD", "K_VALUES", "PARTNERS_MAX", "ROUNDS_MAX", "SHARE", "TOP_DEGREE"]
 
 #: Farthest neighbour whose load a PE sees, in hops.
 HOPS_MAX = 3
 
 #: Most rounds of a run: the state of a node has room for this many round numbers.
 ROUNDS_MAX = 1023
+
+#: Degrees up to this one are told apart where vertices are listed by degree; larger ones count as this one.
+TOP_DEGREE = 255
+#: A first threshold that follows from the degrees is exceeded by at most one vertex in so many.
+SHARE = 10
 
 #: `h_max` is a multiple of this many hub columns.
 HUB_WORD = 64

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from contracts.codes import Activation, Combination, Error, Model, Opcode, PacketKind, RegionKind, Token
+from contracts.communities import SHARE, TOP_DEGREE
 from contracts.layout import Field, Layout
 
 __all__ = [
@@ -206,13 +207,18 @@ COMMANDS: dict[Opcode, Layout] = {
         Opcode.LOCATE,
         [
             *_VERTICES,
-            *_GRAPH,
+            _line("offsets", "offsets, one of each vertex and the number of edges"),
+            *_GRAPH[1:3],
             _u("halving", 1, "1: the threshold halves every round, 0: it falls by `step`"),
-            _u("differences", 1, "1: the degrees are the differences of the offsets, and are not read"),
+            _u(
+                "by_degrees",
+                1,
+                f"1: the first threshold follows from the degrees: the least that at most one in {SHARE} vertices "
+                f"exceeds, {TOP_DEGREE} at most",
+            ),
             _u("joins", 1, "1: another tile of the layer that was located before; counters add up"),
-            _u("reserved0", 21, "written as 0"),
-            _line("degrees", "degrees"),
-            _u("threshold", 32, "threshold of the first round (I1)"),
+            _u("reserved0", 29, "written as 0"),
+            _u("threshold", 32, "threshold of the first round (I1), unless it follows from the degrees"),
             _u("step", 16, "fall of the threshold a round"),
             _u("rounds", 16, "rounds after which the watchdog stops the search"),
             _u("c_max", 16, "largest community, in vertices"),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from contracts.communities import HUB_WORD
+from contracts.communities import HUB_WORD, TOP_DEGREE
 from contracts.errors import InputError
 from golden.graph import Graph, IntArray
 from golden.locator.record import Record
@@ -31,6 +31,9 @@ class Limits:
         Most hubs of a record, a multiple of 64; a community that touches more comes in parts.
     line_words
         Most neighbours of a hub in one task: those in one line of the adjacency.
+    banks
+        Banks of the node state, a vertex in that of its VID modulo their number: hubs of a degree come from each in
+        turn.
 
     Raises
     ------
@@ -42,6 +45,7 @@ class Limits:
     hubs: int = 64
     h_max: int = 64
     line_words: int = 8
+    banks: int = 8
 
     def __post_init__(self) -> None:
         if not 1 <= self.c_max < 1 << 16:
@@ -91,7 +95,7 @@ class Location:
 
 
 class Locator:
-    """One engine: hubs in the order of VIDs, their neighbours in the order of rows, searches breadth first.
+    """One engine: hubs by falling degree, their neighbours in the order of rows, searches breadth first.
 
     Parameters
     ----------
@@ -125,7 +129,7 @@ class Locator:
 
     def _round(self) -> None:
         new = (self.degrees > self.threshold) & (self.degrees <= self.previous)
-        for node in np.flatnonzero(~self.done & (new | (self.degrees == 0))).tolist():
+        for node in self._in_turn(np.flatnonzero(~self.done & (new | (self.degrees == 0)))):
             if self.degrees[node] == 0:
                 self.done[node] = True
                 self._emit([node], [], {(0, 0)})
@@ -136,6 +140,19 @@ class Locator:
                 stop = min(end, (at // self.limits.line_words + 1) * self.limits.line_words)
                 self._task(node, self.graph.edges[at:stop], head=at == first)
                 at = stop
+
+    def _in_turn(self, nodes: IntArray) -> list[int]:
+        """Order vertices by falling degree; of a degree, one of each bank in turn, of a bank by falling VID.
+
+        Degrees above `TOP_DEGREE` count as alike.
+        """
+        levels, banks = np.minimum(self.degrees[nodes], TOP_DEGREE), nodes % self.limits.banks
+        place = np.zeros(nodes.size, dtype=np.int64)  # of a vertex among those of its degree and bank
+        for level, bank in set(zip(levels.tolist(), banks.tolist(), strict=True)):
+            alike = np.flatnonzero((levels == level) & (banks == bank))
+            place[alike] = np.arange(alike.size)[::-1]
+        found: list[int] = nodes[np.lexsort((banks, place, -levels))].tolist()
+        return found
 
     def _task(self, hub: int, row: IntArray, head: bool) -> None:
         """Emit the hub-hub edges of part of a row, each edge at its later hub, and search from the other nodes."""

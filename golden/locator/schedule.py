@@ -4,15 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from contracts.communities import ROUNDS_MAX
+from contracts.communities import ROUNDS_MAX, SHARE, TOP_DEGREE
 from contracts.errors import InputError
 from golden.graph import Graph
 from golden.locator.cover import cover_of
 
 __all__ = ["ANY", "SLOW", "Choice", "Schedule", "falling", "quarter"]
-
-#: Share of the vertices that are no hubs in the first round of a run.
-_USUAL = 0.9
 
 
 @dataclass(frozen=True)
@@ -29,6 +26,8 @@ class Schedule:
         Fall of the threshold a round.
     rounds
         Rounds after which the watchdog stops the search, 1 to `ROUNDS_MAX`.
+    by_degrees
+        The first threshold is that of :func:`falling`. Hardware that sees the whole graph finds it by itself.
 
     Raises
     ------
@@ -40,6 +39,7 @@ class Schedule:
     halving: bool = True
     step: int = 1
     rounds: int = ROUNDS_MAX
+    by_degrees: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.threshold < 1 << 32:
@@ -83,12 +83,12 @@ def falling(graph: Graph) -> Schedule:
     Rounds with higher thresholds read many edges and find few communities, since hardly any vertex is a hub yet: on
     Cora the rounds from 16 to 8 read 13,000 more edges, without a gain in shared sums. A lower first threshold makes
     hubs of vertices that have communities: of all where degrees are alike (I1). Degrees of a directed graph are those
-    of its double cover.
+    of its double cover. Those above `TOP_DEGREE` are not told apart, so no threshold is higher.
     """
-    if not graph.nodes:
-        return Schedule(0, False, SLOW.step)
-    degrees = cover_of(graph).graph.degrees
-    return Schedule(int(np.quantile(degrees, _USUAL, method="inverted_cdf")), False, SLOW.step)
+    degrees = np.sort(cover_of(graph).graph.degrees)
+    # The least degree that at most a tenth exceed: that many vertices are behind it in the order of degrees.
+    least = int(degrees[degrees.size - 1 - degrees.size // SHARE]) if degrees.size else 0
+    return Schedule(min(least, TOP_DEGREE), False, SLOW.step, by_degrees=True)
 
 
 def quarter(graph: Graph, least: int = 5, most: int = 64) -> int:
@@ -150,8 +150,13 @@ class Choice:
             If a value is out of range, or the threshold cannot reach 0.
         """
         usual = falling(graph)
-        threshold = usual.threshold if self.threshold is None else self.threshold
-        schedule = Schedule(threshold, self.halving, usual.step if self.step is None else self.step)
+        given = self.threshold is not None
+        schedule = Schedule(
+            self.threshold if self.threshold is not None else usual.threshold,
+            self.halving,
+            usual.step if self.step is None else self.step,
+            by_degrees=not given,
+        )
         schedule.require_end()
         return schedule
 

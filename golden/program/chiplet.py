@@ -264,16 +264,14 @@ def _topology(
         Distances of combined rows, in bytes.
     """
     travel, graph = owned.travel, topology.graph
-    offsets = p.words(RegionKind.OFFSETS, owned.offsets)
+    # The locator takes whole rows.
+    offsets = p.words(RegionKind.OFFSETS, owned.untiled if located else owned.offsets)
     edges = p.edges(owned.sources, _weights(topology, owned))
     departures = p.words(RegionKind.OUT_OFFSETS, travel.departures) if travel else None
     ours, theirs = owned.scales(topology.source), owned.scales(topology.destination)
     cut = None if tiles is None else _tiles(p, graph.nodes, owned, tiles, theirs, distances)
-    degrees: Section | int = 0
-    if in_stages:
-        # The locator of a chiplet on a ring does not count neighbours elsewhere.
-        counted = np.diff(owned.untiled) if located else graph.degrees[owned.first : owned.end]
-        degrees = p.words(RegionKind.DEGREES, counted)
+    if in_stages and not located:
+        p.words(RegionKind.DEGREES, graph.degrees[owned.first : owned.end])
     source = destination = p.scales(RegionKind.SCALE_SOURCE, ours)
     if in_stages or not np.array_equal(scale_words(ours), scale_words(theirs)):
         destination = p.scales(RegionKind.SCALE_DESTINATION, theirs)
@@ -283,7 +281,7 @@ def _topology(
     own = p.scales(RegionKind.SCALE_OWN, owned.scales(topology.own)) if rooted else None
     whole = Sums(
         owned.first, owned.count, offsets, edges, owned.sources.size, destination, graph.nodes,
-        tiles=owned.chiplets, halves=owned.halves, degrees=degrees, weighted=topology.weighted,
+        tiles=1 if located else owned.chiplets, halves=owned.halves, weighted=topology.weighted,
     )  # fmt: skip
 
     def summed(f_out: int) -> Sequence[Sums]:

@@ -84,17 +84,11 @@ class Sums:
     first_partial: int
     tiles: int = 1
     halves: int = 0
-    degrees: Operand = 0
     places: Operand = 0
     positions: int = 0
     first_row: int = 0
     located: int = 0
     weighted: bool = False
-
-    @property
-    def differences(self) -> bool:
-        """Whether degrees are the differences of the offsets."""
-        return isinstance(self.degrees, int)
 
 
 @dataclass(frozen=True)
@@ -391,8 +385,12 @@ def aggregate(p: Program, plan: LayerPlan, block: Block, sums: Sums) -> None:
 
 def locate(p: Program, plan: LayerPlan, search: Search, sums: Sums, *, joins: bool) -> None:
     """Add LOCATE."""
-    vertices = sums.located or sums.vertices
-    p.command(Opcode.LOCATE, plan.number, sums, search.schedule, search.limits, joins=joins, vertices=vertices)
+    schedule, vertices = search.schedule, sums.located or sums.vertices
+    own: dict[str, Operand] = {"joins": joins, "vertices": vertices}
+    # Parts of a graph have other degrees than the whole, on which hubs of the plan depend.
+    by_degrees = schedule.by_degrees and plan.exchange is None and not sums.positions
+    own |= {"by_degrees": by_degrees, "threshold": 0 if by_degrees else schedule.threshold}
+    p.command(Opcode.LOCATE, plan.number, sums, schedule, search.limits, **own)
 
 
 def process(p: Program, plan: LayerPlan, block: Block, search: Search, sums: Sums) -> None:

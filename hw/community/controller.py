@@ -41,7 +41,7 @@ _DECIDED = dict.fromkeys((Opcode.LOAD_WEIGHTS, Opcode.COMBINE, Opcode.LOCATE, Op
 _SLOTS = {
     Opcode.LOAD_WEIGHTS: ("weights", "biases"),
     Opcode.COMBINE: ("features", "feature_offsets", "scales", "combined"),
-    Opcode.LOCATE: ("offsets", "edges", "degrees", "state"),
+    Opcode.LOCATE: ("offsets", "edges", "state"),
     Opcode.PROCESS: ("features", "feature_offsets", "scales_source", "results", "scales_destination", "own"),
 }
 _WORDS_OF_GRANULE = ROW_BYTES // WORD_BYTES
@@ -370,7 +370,7 @@ class Controller(wiring.Component):
         """Check each command against the configuration and the commands before it."""
         config, front = self.config, self._front
         load, combine = front.view(Opcode.LOAD_WEIGHTS), front.view(Opcode.COMBINE)
-        locate, process = front.view(Opcode.LOCATE), front.view(Opcode.PROCESS)
+        process = front.view(Opcode.PROCESS)
         # The spacing of the weights follows a cycle after the operands.
         last_chunk, chunk_shift = Signal(16), Signal.like(self.combination.chunk_shift)
         m.d.sync += last_chunk.eq((load.f_out - 1) >> exact_log2(config.pe.lanes))
@@ -433,7 +433,6 @@ class Controller(wiring.Component):
             front.unused.eq(
                 front.among(
                     (Opcode.COMBINE, "feature_offsets", ~combine.sparse),
-                    (Opcode.LOCATE, "degrees", locate.differences),
                     (Opcode.PROCESS, "feature_offsets", ~placed),
                     (Opcode.PROCESS, "scales_source", process.combined),
                     (Opcode.PROCESS, "own", ~process.rooted),

@@ -38,7 +38,7 @@ __all__ = ["COMBINER_MODULE", "HUB_MODULE", "PE_MODULE", "CommunityEngine"]
 #: Names of the modules that are generated apart if they are emitted once.
 COMBINER_MODULE, PE_MODULE, HUB_MODULE = "community_combiner", "community_pe", "community_hub_unit"
 
-_LOCATOR_CLIENTS = 3
+_LOCATOR_CLIENTS = 1
 #: Hubs of the first round that are combined before their records are there: enough until those come. More would leave
 #: PEs without work when they wait for the planning of large records.
 _EARLY = 128

@@ -12,8 +12,8 @@ __all__ = ["Location"]
 
 #: Operands on which a location depends, beside the graph in the memory.
 _DEPENDS_ON = (
-    "first_vertex", "vertices", "offsets", "edges", "edge_count", "tiles", "halving", "differences", "degrees",
-    "threshold", "step", "rounds", "c_max", "h_max",
+    "first_vertex", "vertices", "offsets", "edges", "edge_count", "halving", "by_degrees", "threshold",
+    "step", "rounds", "c_max", "h_max",
 )  # fmt: skip
 
 

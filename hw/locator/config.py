@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from amaranth.utils import ceil_log2, exact_log2
 
 from contracts import LINE_BYTES
-from contracts.communities import ROUNDS_MAX
+from contracts.communities import ROUNDS_MAX, TOP_DEGREE
 from contracts.parameters import Parameters, size
 
 __all__ = ["LocatorConfig"]
@@ -51,7 +51,9 @@ class LocatorConfig(Parameters):
     hubs
         Most hubs of a community; with `c_max` whole words of a bitmap row.
     banks
-        Banks of the node state; also degrees compared per cycle.
+        Banks of the node state, each of which serves one request a cycle; enough for `engines` × `lanes`.
+    load_words
+        Rows that are loaded in a cycle, at most the words of a beat and one a bank.
     line_banks
         Banks of the adjacency.
     external
@@ -82,7 +84,8 @@ class LocatorConfig(Parameters):
     edges: int = size(16384, 16, power=True)
     c_max: int = size(64, 32, 4096, step=32)
     hubs: int = size(64, 32, 4096, step=32)
-    banks: int = size(32, 2, power=True)
+    banks: int = size(16, 2, power=True)
+    load_words: int = size(2, 1, lambda locator: min(locator.line_words, locator.banks), power=True)
     line_banks: int = size(16, 2, power=True)
     tasks: int = size(16, 1)
     outputs: int = size(1, 1, lambda locator: locator.engines)
@@ -133,7 +136,7 @@ class LocatorConfig(Parameters):
     @property
     def slot_bits(self) -> int:
         """Bits of a vertex's state and row in the external memory: a power of two."""
-        return 1 << ceil_log2(2 + self.value_bits + self.edge_bits + self.node_bits)
+        return 1 << ceil_log2(2 + self.value_bits + self.edge_bits + self.node_bits + self.place_bits)
 
     @property
     def slots(self) -> int:
@@ -171,6 +174,16 @@ class LocatorConfig(Parameters):
         return self.nodes // self.banks
 
     @property
+    def place_bits(self) -> int:
+        """High bits of a vertex: its place in its bank, on the chip or not."""
+        return exact_log2(self.rows)
+
+    @property
+    def top_level(self) -> int:
+        """Last list of vertices by degree, of those with this degree and more."""
+        return min(TOP_DEGREE, self.nodes - 1)
+
+    @property
     def depth(self) -> int:
         """Vertices of a bank that are on the chip."""
         return (self.window or self.nodes) // self.banks
@@ -192,8 +205,8 @@ class LocatorConfig(Parameters):
 
     @property
     def clients(self) -> int:
-        """Clients of the read arbiter: offsets, degrees, edges, lines read on demand, and pages."""
-        return 3 + self.external + self.paged
+        """Clients of the read arbiter: offsets and edges, lines read on demand, and pages."""
+        return 1 + self.external + self.paged
 
     @property
     def workers(self) -> int:

@@ -7,6 +7,7 @@ from hw.locator.adjacency_store import AdjacencyStore
 from hw.locator.collector import Collector
 from hw.locator.column_table import ColumnTable
 from hw.locator.config import LocatorConfig
+from hw.locator.degree_lists import DegreeLists
 from hw.locator.dispatcher import Dispatcher
 from hw.locator.engine import Engine
 from hw.locator.hub_detector import HubDetector
@@ -26,7 +27,7 @@ from hw.locator.sweeper import Sweeper
 from hw.locator.task_generator import TaskGenerator
 
 #: Room for Cora.
-CONFIG = LocatorConfig(engines=2, searches=2, lanes=2, nodes=4096, edges=16384, banks=16, line_banks=4)
+CONFIG = LocatorConfig(engines=2, searches=2, lanes=2, nodes=4096, edges=16384, banks=4, load_words=4, line_banks=4)
 #: The same with a quarter of the states on the chip.
 PAGED = replace(CONFIG, window=1024, page=64)
 
@@ -36,6 +37,7 @@ ENGINE = replace(CONFIG, searches=4)
 adjacency_store = partial(AdjacencyStore, CONFIG)
 collector = partial(Collector, CONFIG)
 column_table = partial(ColumnTable, CONFIG)
+degree_lists = partial(DegreeLists, CONFIG)
 dispatcher = partial(Dispatcher, CONFIG)
 engine = partial(Engine, ENGINE)
 neighbour_classifier = partial(NeighbourClassifier, CONFIG)
@@ -49,7 +51,7 @@ row_reader = partial(RowReader, CONFIG)
 searcher = partial(Searcher, CONFIG)
 single_reader = partial(SingleReader, CONFIG)
 state_bank = partial(StateBank, CONFIG)
-state_pager = partial(StatePager, PAGED, CONFIG.engines * CONFIG.lanes + 2)
+state_pager = partial(StatePager, PAGED, CONFIG.engines * CONFIG.lanes + CONFIG.banks + 1)
 state_store = partial(StateStore, CONFIG)
 sweeper = partial(Sweeper, CONFIG)
 task_generator = partial(TaskGenerator, CONFIG)

@@ -1,13 +1,12 @@
 """Formats between the blocks of the locator."""
 
-from amaranth.hdl import Mux, Value
+from amaranth.hdl import Module, Mux, Value
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.locator.config import LocatorConfig
 
 __all__ = [
-    "PEAK_BITS",
     "AccessSignature",
     "Answer",
     "Bundle",
@@ -27,12 +26,8 @@ __all__ = [
     "Status",
     "Task",
     "Work",
-    "peak",
+    "pass_through",
 ]
-
-
-#: Width of a `peak`.
-PEAK_BITS = 5
 
 
 class Kind(enum.Enum, shape=2):  # type: ignore[call-arg]
@@ -81,8 +76,8 @@ class Outcome(enum.Enum, shape=3):  # type: ignore[call-arg]
 class Settings(data.StructLayout):
     """Settings that are constant during a round.
 
-    ``threshold``, ``previous``: of this round and of the one before. ``peak``: the threshold's `peak`. ``round``: its
-    number. ``c_max``, ``h_max``: limits of records. ``first``, ``vertices``: range of the vertices that are searched.
+    ``threshold``, ``previous``: of this round and of the one before. ``round``: its number. ``c_max``, ``h_max``:
+    limits of records. ``first``, ``vertices``: range of the vertices that are searched.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -90,7 +85,6 @@ class Settings(data.StructLayout):
             {
                 "threshold": config.node_bits + 1,
                 "previous": config.node_bits + 1,
-                "peak": PEAK_BITS,
                 "round": config.round_bits,
                 "c_max": 16,
                 "h_max": 16,
@@ -98,12 +92,6 @@ class Settings(data.StructLayout):
                 "vertices": config.node_bits + 1,
             }
         )
-
-
-def peak(degree: Value) -> Value:
-    """Saturate a degree at ``2**PEAK_BITS - 1``, the form in which the largest degree of a word is kept."""
-    top = (1 << PEAK_BITS) - 1
-    return Mux(degree >= top, top, degree[:PEAK_BITS])
 
 
 class Row(data.StructLayout):

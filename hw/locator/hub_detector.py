@@ -1,19 +1,21 @@
-"""Hub detector: finds pending vertices whose degree is above the threshold (I1)."""
+"""Hub detector: finds pending vertices whose degree is above the threshold, and the first threshold (I1)."""
 
-from amaranth.hdl import Array, Assert, Cat, Cover, Module, Mux, Signal, Value
+from functools import reduce
+from operator import add
+
+from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
 
+from contracts import VID_BITS
+from contracts.communities import SHARE
 from hw.locator.config import LocatorConfig
-from hw.locator.formats import PEAK_BITS, Row, Settings, peak
-from hw.locator.state_store import ScanRow
-from hw.lowest import lowest_one
+from hw.locator.degree_lists import Head
+from hw.locator.formats import Outcome, Row, Settings
+from hw.locator.state_store import Shown
+from hw.lowest import next_one
 
 __all__ = ["Hub", "HubDetector"]
-
-#: Maximum of words that have not been visited in this run.
-_TOP = (1 << PEAK_BITS) - 1
 
 
 class Hub(data.StructLayout):
@@ -24,12 +26,10 @@ class Hub(data.StructLayout):
 
 
 class HubDetector(wiring.Component):
-    """Compares the degrees of one vertex of every bank in each cycle, in the order of vertices.
+    """Looks at the vertices of each degree above the threshold, from high degrees to low ones, in all banks at once.
 
-    The largest pending degree of each such word is kept, so a round visits only words that had a candidate at their
-    last visit; the others are skipped at no cost. With pages, one maximum is kept for all words of a page, which are
-    visited together. Searches may run meanwhile: vertices that they identify have degrees at or below the threshold,
-    and so are no candidates.
+    New hubs are sent from one bank after the other, so their order depends on nothing else. Searches may run meanwhile:
+    vertices that they identify have degrees at or below the threshold.
 
     Parameters
     ----------
@@ -40,149 +40,177 @@ class HubDetector(wiring.Component):
     ----------
     settings
         Of the round.
-    clear
-        Forget the degrees of words, before a run.
-    start
-        Start a scan.
-    scan, scanned
-        To and from the state store.
-    o
-        New hubs, and in round 0 isolated vertices.
+    find, threshold
+        Find the first threshold by the degrees: the least that at most one vertex in `SHARE` exceeds, no more than the
+        last list's degree. Valid when ``busy`` is low again.
+    start, announce
+        Send the hubs of a round, in round 0 isolated vertices behind them; or only name the hubs of round 0.
     busy
-        A scan is running.
+        Any of these is going on.
+    level, heads, most
+        A degree, and two cycles later its list in each bank; no degree is larger than `most`.
+    looks, shown
+        For each bank: to and from the state store.
+    o, announced
+        Hubs.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
         self.config = config
+        level = range(config.top_level + 1)
         super().__init__(
             {
                 "settings": In(Settings(config)),
-                "clear": In(1),
+                "find": In(1),
+                "threshold": Out(level),
                 "start": In(1),
-                "scan": Out(range(config.rows)),
-                "scanned": In(ScanRow(config)),
-                "o": Out(stream.Signature(Hub(config))),
+                "announce": In(1),
                 "busy": Out(1),
+                "level": Out(level),
+                "most": In(level),
+                "heads": In(data.ArrayLayout(Head(config), config.banks)),
+                "looks": Out(stream.Signature(config.place_bits)).array(config.banks),
+                "shown": In(Shown(config)).array(config.banks),
+                "o": Out(stream.Signature(Hub(config))),
+                "announced": Out(stream.Signature(VID_BITS, always_ready=True)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Compare a word a cycle; hold it until its hubs are sent."""
+        """Skip empty lists at one a cycle; walk through the others."""
         m = Module()
-        config, settings = self.config, self.settings
-        # Words that share a maximum.
-        together = config.page_rows if config.paged else 1
-        peaks = [Signal(PEAK_BITS, name=f"peak{n}") for n in range(config.rows // together)]
-        word = Signal(range(config.rows))
-        busy, judged, present = Signal(), Signal(), Signal()
-        sent = Signal(config.banks)
-        new, low, isolated = self._classify(m, word)
-        left, lowest, chosen = Signal(config.banks), Signal(config.banks), Signal(config.bank_bits)
-        last = Signal()
-        m.d.comb += [
-            left.eq((new | isolated) & ~sent),
-            lowest.eq(left & (~left + 1)),
-            last.eq((left & ~lowest) == 0),
-            chosen.eq(lowest_one(left)[1]),
-            self.busy.eq(busy),
-            present.eq(busy & self.scanned.present),
-            self.o.valid.eq(present & left.any()),
-            self.o.payload.vertex.eq(Cat(chosen, word) + settings.first),
-            self.o.payload.row.eq(Array(self.scanned.rows[n].as_value() for n in range(config.banks))[chosen]),
-            self.o.payload.isolated.eq((isolated & lowest).any()),
-        ]
-        following, more = self._next(m, peaks, word, exact_log2(together))
-        advance = Signal()
-        m.d.comb += [
-            advance.eq(present & last & (~left.any() | self.o.ready)),
-            # The contents of a word follow its address by a cycle.
-            self.scan.eq(Mux(self.start | advance, following, word)),
-        ]
-        with m.If(self.o.valid & self.o.ready):
-            m.d.sync += sent.eq(sent | lowest)
-        with m.If(present):
-            m.d.sync += judged.eq(1)
-        with m.If(advance | self.start):
-            m.d.sync += [word.eq(following), busy.eq(more), sent.eq(0), judged.eq(0)]
-        self._keep(m, peaks, word, exact_log2(together), low, present & ~judged)
-        m.d.sync += Cover(self.o.valid & ~last, "several hubs in a word")
+        settings, top = self.settings, self.config.top_level
+        finds, names, begins = Signal(), Signal(), Signal()
+        m.d.comb += begins.eq(self.start | self.announce | self.find)
+        with m.If(begins):
+            m.d.sync += [finds.eq(self.find), names.eq(self.announce)]
+
+        # The level that is asked for, and those whose lists come in one and in two cycles.
+        more, before, there = Signal(), Signal(), Signal()
+        previous, here, last = Signal.like(self.level), Signal.like(self.level), Signal.like(self.level)
+        m.d.comb += last.eq(Mux(finds, 0, Mux(settings.threshold >= top, top, settings.threshold + 1)))
+        # Isolated vertices follow in the first round.
+        follows = ~finds & ~names & (settings.round == 0)
+
+        def go_on(level: Signal) -> list[object]:
+            """Ask for what follows a level."""
+            lower = Mux(level == last, 0, level - 1)
+            return [self.level.eq(lower), more.eq((level != 0) & ((level != last) | follows))]
+
+        # The largest degree, once it is known.
+        highest, known = Signal.like(self.level), Signal()
+        loads, some, counting, walking = Signal(), Signal(), Signal(), Signal()
+        with m.If(~walking):
+            m.d.sync += [before.eq(more), previous.eq(self.level), there.eq(before), here.eq(previous)]
+            with m.If(more):
+                m.d.sync += go_on(self.level)
+        m.d.comb += some.eq(Cat(head.count != 0 for head in self.heads).any())
+        walks = self._walk(m, loads, here, names)
+        counts = self._count(m, there & counting, here, begins)
+        m.d.comb += self.busy.eq(1)
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += self.busy.eq(0)
+                with m.If(self.find):
+                    m.d.sync += [highest.eq(self.most), known.eq(0)]
+                with m.If(begins):
+                    m.next = "BEGIN"
+            with m.State("BEGIN"):
+                first, above = Signal.like(self.level), Signal()
+                m.d.comb += [
+                    first.eq(Mux(settings.previous < highest, settings.previous, highest)),
+                    above.eq(first >= last),
+                ]
+                m.d.sync += [self.level.eq(Mux(above, first, 0)), more.eq(above | follows)]
+                m.next = "SKIP"
+                with m.If(finds):
+                    m.next = "COUNT"
+            with m.State("SKIP"):
+                with m.If(there & some):
+                    m.d.comb += loads.eq(1)
+                    m.d.sync += [*go_on(here), before.eq(0), there.eq(0)]
+                    m.next = "WALK"
+                with m.Elif(~more & ~before & ~there):
+                    m.next = "IDLE"
+            with m.State("WALK"):
+                m.d.comb += walking.eq(1)
+                with m.If(~walks):
+                    m.next = "SKIP"
+            with m.State("COUNT"):
+                m.d.comb += counting.eq(1)
+                with m.If(there & some & ~known):
+                    m.d.sync += [highest.eq(here), known.eq(1)]
+                with m.If(~more & ~before & ~there & ~counts):
+                    m.next = "IDLE"
         return m
 
-    def _classify(self, m: Module, word: Signal) -> tuple[Signal, Signal, Signal]:
-        """Return the vertices of the word that are new hubs, that stay pending, and those that are isolated."""
-        config, settings = self.config, self.settings
-        # All vertices of a word exist, or those below the number of vertices.
-        full, ends = Signal(), Signal()
-        rest, last_word = settings.vertices[: config.bank_bits], settings.vertices[config.bank_bits :]
-        m.d.comb += [full.eq(word < last_word), ends.eq(word == last_word)]
-        low, new, isolated = Signal(config.banks), Signal(config.banks), Signal(config.banks)
-        for lane in range(config.banks):
-            row, pends = self.scanned.rows[lane], Signal(name=f"pends{lane}")
-            exists = full | (ends & (rest > lane))
-            m.d.comb += [
-                pends.eq(exists & ~self.scanned.done[lane] & (row.degree <= settings.previous)),
-                new[lane].eq(pends & (row.degree > settings.threshold)),
-                low[lane].eq(pends & ~new[lane]),
-                isolated[lane].eq(low[lane] & (row.degree == 0) & (settings.round == 0)),
-            ]
-        return new, low, isolated
-
-    def _next(self, m: Module, peaks: list[Signal], word: Signal, in_group: int) -> tuple[Signal, Signal]:
-        """Return the next word to visit, and whether there is one."""
-        group, settings = word[in_group:], self.settings
-        open_groups, later, following = Signal(len(peaks)), Signal(len(peaks)), Signal.like(word)
-        first, more = Signal.like(group), Signal()
-        m.d.comb += [
-            *(open_groups[n].eq((kept > settings.peak) | (kept == _TOP)) for n, kept in enumerate(peaks)),
-            later.eq(Mux(self.start, open_groups, open_groups & Cat(group < n for n in range(len(peaks))))),
-            first.eq(lowest_one(later)[1]),
-            following.eq(first << in_group),
-            # Words behind the last vertex keep the initial value: to be visited.
-            more.eq(later.any() & ((first << self.config.bank_bits + in_group) < settings.vertices)),
-        ]
-        if in_group:
-            with m.If(~self.start & ~word[:in_group].all()):
-                m.d.comb += [following.eq(word + 1), more.eq(1)]
-        m.d.sync += Cover(self.start & more & ~later[0], "the first words are skipped")
-        return following, more
-
-    def _keep(self, m: Module, peaks: list[Signal], word: Signal, in_group: int, low: Signal, comes: Value) -> None:
-        """Keep the largest degree that stays pending in each group of words.
-
-        It is written once for each word, two cycles after its contents arrive. No group is read again before that, as
-        the next scan begins at least three cycles after the last word.
-        """
-        group, banks = word[in_group:], range(self.config.banks)
-        stays = [Signal(PEAK_BITS, name=f"stays{n}") for n in banks]
-        m.d.sync += [stays[n].eq(Mux(low[n], peak(self.scanned.rows[n].degree), 0)) for n in banks]
-        seen = Signal(data.StructLayout({"comes": 1, "group": group.shape(), "follows": 1}))
-        known, largest = Signal.like(seen), Signal(PEAK_BITS)
+    def _count(self, m: Module, comes: Value, level: Signal, begins: Signal) -> Value:
+        """Add up the vertices of falling degrees until they are too many; return whether some are on their way."""
+        config = self.config
+        total, number, enough = Signal(config.node_bits + 1), Signal(config.node_bits + 1), Signal()
+        valid, late = Signal(2), [Signal.like(level, name=f"late{n}") for n in range(2)]
         m.d.sync += [
-            seen.comes.eq(comes),
-            seen.group.eq(group),
-            seen.follows.eq(word[:in_group].any()),
-            known.eq(seen),
-            largest.eq(_largest(m, stays)),
+            valid.eq(Cat(comes, valid[0])),
+            total.eq(sum(head.count for head in self.heads)),
+            late[0].eq(level),
+            late[1].eq(late[0]),
         ]
-        for n, remembered in enumerate(peaks):
-            with m.If(known.comes & (known.group == n) & ~(known.follows & (remembered > largest))):
-                m.d.sync += remembered.eq(largest)
-            with m.If(self.clear):
-                m.d.sync += remembered.eq(_TOP)
-        m.d.sync += Assert(
-            ~(self.start & (seen.comes | known.comes)), "a scan begins before the last word is remembered"
-        )
+        with m.If(valid[0]):
+            m.d.sync += number.eq(number + total)
+        scaled = reduce(add, (number << bit for bit in range(SHARE.bit_length()) if SHARE >> bit & 1))
+        with m.If(valid[1] & ~enough & (scaled > self.settings.vertices)):
+            m.d.sync += [enough.eq(1), self.threshold.eq(late[1])]
+        with m.If(begins):
+            m.d.sync += [number.eq(0), enough.eq(0)]
+            with m.If(self.find):
+                m.d.sync += self.threshold.eq(0)
+        return valid.any()
 
-
-def _largest(m: Module, values: list[object]) -> Signal:
-    """Return the largest of the values, by pairs."""
-    level = 0
-    while len(values) > 1:
-        pairs = []
-        for n in range(0, len(values), 2):
-            larger = Signal(PEAK_BITS, name=f"larger{level}_{n // 2}")
-            a, b = values[n], values[n + 1]
-            m.d.comb += larger.eq(Mux(a > b, a, b))  # type: ignore[operator]
-            pairs.append(larger)
-        values, level = list(pairs), level + 1
-    return values[0]
+    def _walk(self, m: Module, loads: Signal, level: Signal, names: Signal) -> Value:
+        """Walk through the lists of a level in all banks and send what is found; return whether something is left."""
+        config, banks = self.config, range(self.config.banks)
+        turn, isolated = Signal(config.bank_bits), Signal()
+        open_, full, taken = Signal(config.banks), Signal(config.banks), Signal()
+        found = []
+        for n in banks:
+            left, place = Signal(config.place_bits + 1, name=f"left{n}"), Signal(config.place_bits, name=f"place{n}")
+            asked, vertex = Signal(name=f"asked{n}"), Signal(config.place_bits, name=f"found{n}", reset_less=True)
+            row, look, shown = Signal(Row(config), name=f"row{n}", reset_less=True), self.looks[n], self.shown[n]
+            found.append(Cat(vertex, row))
+            m.d.comb += [
+                look.valid.eq((left != 0) & ~asked & ~full[n]),
+                look.payload.eq(place),
+                open_[n].eq((left != 0) | full[n]),
+            ]
+            m.d.sync += asked.eq(look.valid & look.ready)
+            with m.If(taken & (turn == n)):
+                m.d.sync += full[n].eq(0)
+            with m.If(asked):
+                m.d.sync += [left.eq(left - 1), place.eq(shown.next), vertex.eq(place), row.eq(shown.row)]
+                free = isolated & (shown.outcome == Outcome.FREE)
+                m.d.sync += full[n].eq((shown.outcome == Outcome.NEW_HUB) | free)
+            with m.If(loads):
+                m.d.sync += [left.eq(self.heads[n].count), place.eq(self.heads[n].first)]
+        hub, sends = self.o.payload, Signal()
+        m.d.comb += [
+            sends.eq(full.bit_select(turn, 1)),
+            taken.eq(sends & (names | self.o.ready)),
+            self.o.valid.eq(sends & ~names),
+            hub.isolated.eq(isolated),
+            self.announced.valid.eq(sends & names),
+            self.announced.payload.eq(hub.vertex),
+        ]
+        place, row = Signal(config.place_bits), hub.row
+        m.d.comb += [
+            Cat(place, row).eq(Array(found)[turn]),
+            hub.vertex.eq(Cat(turn, place) + self.settings.first),
+        ]
+        with m.If(taken | ~open_.bit_select(turn, 1)):
+            m.d.sync += turn.eq(next_one(open_, turn))
+        with m.If(loads):
+            m.d.sync += [turn.eq(0), isolated.eq(level == 0)]
+        m.d.sync += [
+            Cover(self.o.valid & full.all(), "all banks have a hub"),
+            Cover(sends & ~self.o.ready & ~names, "a hub waits"),
+        ]
+        return open_.any()

@@ -1,201 +1,244 @@
-"""Loader: reads offsets, degrees and edges into the chip's memories and checks them (I10)."""
+"""Loader: reads offsets and edges into the chip's memories and checks them (I10)."""
 
-from typing import NamedTuple
-
-from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from contracts import COMMANDS, LINE_BYTES, Error, Opcode
 from hw.contracts import struct
 from hw.graph.csr_reader import ErrorReport
 from hw.locator.adjacency_store import LineWrite
 from hw.locator.config import LocatorConfig
-from hw.locator.state_store import Entry
+from hw.locator.formats import Row
 from hw.memory.formats import WORD_BYTES, ReadBeat, ReadRequest
 from hw.memory.range_reader import RangeReader
-from hw.memory.word_serialiser import WordSerialiser
 
-__all__ = ["Loader"]
+__all__ = ["Loader", "Rows", "row_of"]
 
 _LINE_WORDS = LINE_BYTES // WORD_BYTES
 
 
-class _Rows(NamedTuple):
-    """Walk through the rows.
+class Rows(data.StructLayout):
+    """``rows`` of neighbouring vertices, of those with a bit in ``mask``: the ``group``-th ``load_words`` of them."""
 
-    ``busy``: rows are left. ``row``: row in turn. ``step``: an offset is used. ``wrong``: its errors, a bit each.
+    def __init__(self, config: LocatorConfig) -> None:
+        words = config.load_words
+        group = config.node_bits - exact_log2(words)
+        super().__init__({"group": group, "mask": words, "rows": data.ArrayLayout(Row(config), words)})
+
+
+def row_of(config: LocatorConfig, rows: data.View, bank: int) -> tuple[Value, Value]:
+    """Return whether a group has a row for a bank, and that row's place in the bank.
+
+    Neighbouring vertices are in neighbouring banks, so a lane's rows go to the banks of its number and those that are
+    multiples of the lanes behind.
     """
+    lane, turn = bank % config.load_words, bank // config.load_words
+    low = exact_log2(config.banks // config.load_words)
+    place = rows.group[low:]
+    return (rows.mask[lane] & (rows.group[:low] == turn) if low else rows.mask[lane]), place
 
-    busy: Signal
-    row: Signal
-    step: Signal
-    wrong: Signal
+
+class _Offsets(data.StructLayout):
+    """A group of offsets: whether each is ``there`` and is ``far`` behind the edges that fit; ``last`` of all."""
+
+    def __init__(self, config: LocatorConfig) -> None:
+        words = config.load_words
+        super().__init__(
+            {"at": data.ArrayLayout(config.edge_bits, words), "far": words, "there": words, "last": 1},
+        )
 
 
 class Loader(wiring.Component):
-    """Reads the arrays in parallel, as they are in the image.
+    """Reads the array of offsets, then that of edges, as they are in the image.
 
-    Degrees that are the differences of the offsets, as on one chiplet with the whole graph, need not be in memory. Bad
-    data is reported, and all arrays are still read to their end.
+    The degree of a vertex is the difference of two offsets. Bad data is reported, and both arrays are still read to
+    their end.
 
     Parameters
     ----------
     config
         Sizes.
     depth
-        Beats requested or waiting, of each array; see `hw.memory.fetcher.Fetcher`.
+        Beats requested or waiting; see `hw.memory.fetcher.Fetcher`.
 
     Attributes
     ----------
     start, command
         Begin to read the arrays of the command, which is constant until ``busy`` is low.
-    busy
-        The arrays are being read.
-    requests, beats
-        Clients of the read arbiter: offsets, degrees, edges.
-    entry
-        Rows of vertices, to the state store.
+    rows_busy, busy
+        Rows are left to send; anything is left to read. Errors come before.
+    request, beat
+        Client of the read arbiter.
+    rows
+        Rows of vertices in their order, from the first on.
     write
         Lines, to the adjacency store.
     error
-        ``OFFSET_ORDER`` and ``EDGE_RANGE`` (info: row), ``DEGREE`` and ``VID_RANGE`` (info: VID).
+        ``OFFSET_ORDER`` and ``EDGE_RANGE`` (info: row), ``VID_RANGE`` (info: VID).
     """
 
-    def __init__(self, config: LocatorConfig, depth: int = 64) -> None:
+    def __init__(self, config: LocatorConfig, depth: int = 128) -> None:
         self.config, self.depth = config, depth
         widths = (config.address_width, config.data_width)
         super().__init__(
             {
                 "start": In(1),
                 "command": In(struct(COMMANDS[Opcode.LOCATE])),
+                "rows_busy": Out(1),
                 "busy": Out(1),
-                "requests": Out(stream.Signature(ReadRequest(*widths))).array(3),
-                "beats": In(stream.Signature(ReadBeat(config.data_width), always_ready=True)).array(3),
-                "entry": Out(stream.Signature(Entry(config))),
+                "request": Out(stream.Signature(ReadRequest(*widths))),
+                "beat": In(stream.Signature(ReadBeat(config.data_width), always_ready=True)),
+                "rows": Out(stream.Signature(Rows(config))),
                 "write": Out(stream.Signature(LineWrite(config), always_ready=True)),
                 "error": Out(stream.Signature(ErrorReport, always_ready=True)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Read the three arrays; store lines of edges, and rows where offsets and degrees meet."""
+        """Read two ranges: rows are made of the first one, lines of the second one."""
         m = Module()
-        offsets, degrees, edges = self._readers(m)
-        m.submodules.offset_words = offset_words = WordSerialiser(self.config.data_width)
-        m.submodules.degree_words = degree_words = WordSerialiser(self.config.data_width)
-        wiring.connect(m, offsets.o, offset_words.i)
-        wiring.connect(m, degrees.o, degree_words.i)
-        edges_busy, outside, worst = self._edges(m, edges.o)
-        rows = self._rows(m, offset_words.o, degree_words.o)
-        none_left = degree_words.o.payload.empty
-        m.d.comb += self.busy.eq(edges_busy | rows.busy | (degree_words.o.valid & none_left) | self.error.valid)
+        beats, in_edges, edges_busy = self._read(m), Signal(), Signal()
+        outside, worst = self._lines(m, beats, in_edges, edges_busy)
+        given, next_, held = (
+            Signal(_Offsets(self.config), name=name, reset_less=True) for name in ("given", "next", "held")
+        )
+        comes, holds, shifts, leaves = Signal(), Signal(), Signal(), Signal()
+        group, rows_busy, wrong = self.rows.payload.group, Signal(), Signal(ErrorReport)
+        # The last row of a group ends with the first offset of the next one.
+        complete = holds & (comes | held.last)
+        some = self.rows.payload.mask.any()
+        m.d.comb += [
+            self.rows.valid.eq(complete & some),
+            leaves.eq(complete & (self.rows.ready | ~some)),
+            shifts.eq(comes & (~holds | leaves)),
+        ]
+        taken = self._select(m, beats, in_edges, given, ~comes | shifts)
+        self._measure(m, held, next_, comes, wrong)
+        counted, first = Signal.like(group), Signal()
+        m.d.comb += group.eq(counted)
+        # The last group of as many vertices as there can be has the number of the first one.
+        with m.If(first & (held.far[0] | (held.at[0] != 0))):
+            m.d.comb += [wrong.code.eq(Error.OFFSET_ORDER), wrong.info.eq(0)]
+        with m.If(leaves):
+            m.d.sync += [holds.eq(0), counted.eq(counted + 1), rows_busy.eq(~held.last), first.eq(0)]
+        with m.If(shifts):
+            m.d.sync += [comes.eq(0), holds.eq(1), held.eq(next_)]
+        with m.If(taken):
+            m.d.sync += [comes.eq(1), next_.eq(given)]
+        with m.If(beats.valid & beats.ready & beats.payload.last):
+            m.d.sync += in_edges.eq(1)
+        with m.If(self.start):
+            m.d.sync += [in_edges.eq(0), rows_busy.eq(1), edges_busy.eq(1), counted.eq(0), first.eq(1)]
 
         # Errors are registered, because the comparisons are long.
         report = self.error.payload
-        m.d.sync += [self.error.valid.eq(outside | (rows.step & rows.wrong.any())), report.info.eq(rows.row)]
+        m.d.comb += [
+            self.rows_busy.eq(rows_busy | self.error.valid),
+            self.busy.eq(self.rows_busy | edges_busy),
+        ]
+        m.d.sync += [self.error.valid.eq(outside | (leaves & (wrong.code != Error.NONE))), report.eq(wrong)]
         with m.If(outside):
             m.d.sync += [report.code.eq(Error.VID_RANGE), report.info.eq(worst)]
-        with m.Elif(rows.wrong[0] | rows.wrong[2]):
-            m.d.sync += report.code.eq(Error.OFFSET_ORDER)
-        with m.Elif(rows.wrong[1]):
-            m.d.sync += report.code.eq(Error.EDGE_RANGE)
-        with m.Else():
-            m.d.sync += [report.code.eq(Error.DEGREE), report.info.eq(rows.row + self.command.first_vertex)]
         return m
 
-    def _readers(self, m: Module) -> list[RangeReader]:
-        """Connect a reader for each array, which is requested once after the start."""
+    def _read(self, m: Module) -> stream.Interface:
+        """Request the range of offsets and that of edges once after the start; return their beats."""
         config, command = self.config, self.command
-        readers = []
-        for client, name in enumerate(("offsets", "degrees", "edges")):
-            reader = RangeReader(config.address_width, config.data_width, self.depth)
-            m.submodules[name] = reader
-            wiring.connect(m, reader.request, wiring.flipped(self.requests[client]))
-            wiring.connect(m, wiring.flipped(self.beats[client]), reader.beat)
-            asked = Signal(name=f"{name}_asked", init=1)
-            m.d.comb += reader.i.valid.eq(~asked)
-            with m.If(reader.i.ready):
-                m.d.sync += asked.eq(1)
-            with m.If(self.start):
-                m.d.sync += asked.eq(0)
-            readers.append(reader)
-        offsets, degrees, edges = readers
+        m.submodules.reader = reader = RangeReader(config.address_width, config.data_width, self.depth)
+        wiring.connect(m, reader.request, wiring.flipped(self.request))
+        wiring.connect(m, wiring.flipped(self.beat), reader.beat)
+        left, words = Signal(range(3)), reader.i.payload
         m.d.comb += [
-            offsets.i.payload.address.eq(command.offsets * _LINE_WORDS),
-            offsets.i.payload.words.eq(command.vertices * command.tiles + 1),
-            degrees.i.payload.address.eq(command.degrees * _LINE_WORDS),
-            degrees.i.payload.words.eq(Mux(command.differences, 0, command.vertices)),
-            edges.i.payload.address.eq(command.edges * _LINE_WORDS),
-            edges.i.payload.words.eq(command.edge_count),
+            reader.i.valid.eq(left != 0),
+            words.address.eq(Mux(left[1], command.offsets, command.edges) * _LINE_WORDS),
+            words.words.eq(Mux(left[1], command.vertices + 1, command.edge_count)),
         ]
-        return readers
+        with m.If(reader.i.valid & reader.i.ready):
+            m.d.sync += left.eq(left - 1)
+        with m.If(self.start):
+            m.d.sync += left.eq(2)
+        return reader.o
 
-    def _edges(self, m: Module, edges: stream.Interface) -> tuple[Signal, Signal, Signal]:
-        """Store the lines of edges; return whether some are left, whether a VID is out of range, and that VID."""
+    def _lines(self, m: Module, beats: stream.Interface, in_edges: Signal, busy: Signal) -> tuple[Signal, Signal]:
+        """Store the lines of edges; return whether a VID is out of range, and that VID."""
         config = self.config
         # A cycle after their arrival, because comparing the VIDs takes a cycle.
-        edges_busy, line = Signal(), Signal(config.line_bits)
-        beat, comes = Signal.like(edges.payload, reset_less=True), Signal()
+        line, beat, comes = Signal(config.line_bits), Signal.like(beats.payload, reset_less=True), Signal()
         outside, worst = Signal(), Signal(32)
-        m.d.sync += [beat.eq(edges.payload), comes.eq(edges.valid)]
+        m.d.sync += [beat.eq(beats.payload), comes.eq(beats.valid & in_edges)]
         m.d.comb += [
-            edges.ready.eq(1),
-            self.write.valid.eq(comes & edges_busy),
+            self.write.valid.eq(comes),
             self.write.payload.address.eq(line),
             self.write.payload.line.eq(beat.data),
         ]
         for word in range(config.line_words):
             vid = beat.data.word_select(word, 32)
             with m.If(beat.mask[word] & (vid >= config.nodes)):
-                m.d.comb += [outside.eq(self.write.valid), worst.eq(vid)]
-        with m.If(self.write.valid):
+                m.d.comb += [outside.eq(comes), worst.eq(vid)]
+        with m.If(comes):
             m.d.sync += line.eq(line + 1)
             with m.If(beat.last):
-                m.d.sync += edges_busy.eq(0)
+                m.d.sync += busy.eq(0)
         with m.If(self.start):
-            m.d.sync += [edges_busy.eq(1), line.eq(0)]
-        return edges_busy, outside, worst
+            m.d.sync += line.eq(0)
+        return outside, worst
 
-    def _rows(self, m: Module, offsets: stream.Interface, degrees: stream.Interface) -> _Rows:
-        """Store a row at every `tiles`-th offset; check offsets and degrees."""
-        command = self.command
-        rows_busy, row, tile = Signal(), Signal(32), Signal(8)
-        start, before = Signal(32), Signal(32)
-        offset, degree = offsets.payload.data, degrees.payload.data
-        difference = (offset - start)[:32]
-        first, ends, last = Signal(), Signal(), Signal()
-        none_left = Signal()  # the graph has no vertices, or its degrees are not read
+    def _select(self, m: Module, beats: stream.Interface, in_edges: Signal, given: Signal, room: object) -> Signal:
+        """Give a group of the offsets in a beat after the other; return whether one is taken."""
+        config = self.config
+        words, beat = config.load_words, beats.payload
+        groups = config.line_words // words
+        part, taken, final = Signal(range(max(2, groups))), Signal(), Signal()
+        block, mask = Signal(32 * words), Signal(words)
+        with m.Switch(part):
+            for n in range(groups):
+                with m.Case(n):
+                    # Offsets of a beat have no gaps: if the next group is empty, so are those behind it.
+                    m.d.comb += [
+                        block.eq(beat.data.word_select(n, 32 * words)),
+                        mask.eq(beat.mask.word_select(n, words)),
+                        final.eq(~beat.mask[(n + 1) * words] if n + 1 < groups else 1),
+                    ]
+        for lane in range(words):
+            word = block.word_select(lane, 32)
+            m.d.comb += [given.at[lane].eq(word), given.far[lane].eq(word[config.edge_bits :].any())]
         m.d.comb += [
-            ends.eq(~first & (tile == command.tiles - 1)),
-            last.eq(row == command.vertices - 1),
-            none_left.eq(degrees.payload.empty),
+            given.there.eq(mask),
+            given.last.eq(beat.last & final),
+            taken.eq(beats.valid & ~in_edges & room),
+            beats.ready.eq(in_edges | (room & final)),
         ]
-        step, ready, known = Signal(), Signal(), Signal()
-        m.d.comb += [
-            known.eq(degrees.valid | command.differences),
-            ready.eq(~ends | (known & self.entry.ready)),
-            step.eq(rows_busy & offsets.valid & ready),
-            offsets.ready.eq(step),
-            degrees.ready.eq(rows_busy & (none_left | (step & ends))),
-            self.entry.valid.eq(rows_busy & offsets.valid & known & ends),
-            self.entry.payload.node.eq(row),
-            self.entry.payload.row.start.eq(start),
-            self.entry.payload.row.degree.eq(Mux(command.differences, difference, degree)),
-        ]
-        with m.If(step):
-            m.d.sync += [before.eq(offset), first.eq(0), tile.eq(Mux(first | ends, 0, tile + 1))]
-            with m.If(first | ends):
-                m.d.sync += [start.eq(offset), row.eq(row + ends)]
-            with m.If(Mux(command.vertices == 0, first, ends & last)):
-                m.d.sync += rows_busy.eq(0)
-        wrong = Signal(4)
-        m.d.comb += [
-            wrong[0].eq(offset < Mux(first, 0, before)),
-            wrong[1].eq((offset > command.edge_count) | (ends & last & (offset != command.edge_count))),
-            wrong[2].eq(first & (offset != 0)),
-            wrong[3].eq(ends & ~command.differences & (degree != difference)),
-        ]
-        with m.If(self.start):
-            m.d.sync += [rows_busy.eq(1), row.eq(0), tile.eq(0), first.eq(1), start.eq(0), before.eq(0)]
-        return _Rows(rows_busy, row, step, wrong)
+        with m.If(taken):
+            m.d.sync += part.eq(Mux(final, 0, part + 1))
+        return taken
+
+    def _measure(self, m: Module, held: Signal, next_: Signal, comes: Signal, wrong: Signal) -> None:
+        """Make the rows between the offsets of a group and find the first wrong one; the last ends with the edges."""
+        config, command, rows = self.config, self.command, self.rows.payload
+        words = config.load_words
+        end, row = Signal(config.edge_bits), Signal(32)
+        m.d.comb += row.eq(rows.group << exact_log2(words))
+        with m.If(held.last & (command.vertices != 0)):
+            for lane in range(words):
+                with m.If(held.there[lane]):
+                    m.d.comb += end.eq(held.at[lane])
+            with m.If(end != command.edge_count):
+                m.d.comb += [wrong.code.eq(Error.EDGE_RANGE), wrong.info.eq(command.vertices - 1)]
+        for lane in reversed(range(words)):
+            inner = lane + 1 < words
+            there = held.there[lane + 1] if inner else comes
+            after = held.at[lane + 1] if inner else next_.at[0]
+            far = held.far[lane + 1] if inner else next_.far[0]
+            length = Signal(config.edge_bits + 1, name=f"length{lane}")
+            m.d.comb += [
+                length.eq(after - held.at[lane]),
+                rows.mask[lane].eq(there),
+                rows.rows[lane].start.eq(held.at[lane]),
+                rows.rows[lane].degree.eq(length),
+            ]
+            with m.If(there & length[-1]):
+                m.d.comb += [wrong.code.eq(Error.OFFSET_ORDER), wrong.info.eq(row + lane)]
+            with m.If(there & far):
+                m.d.comb += [wrong.code.eq(Error.EDGE_RANGE), wrong.info.eq(row + lane)]

@@ -11,9 +11,10 @@ from hw.graph.csr_reader import ErrorReport
 from hw.locator.adjacency_port import AdjacencyPort
 from hw.locator.adjacency_store import AdjacencyStore
 from hw.locator.config import LocatorConfig
+from hw.locator.degree_lists import DegreeLists
 from hw.locator.dispatcher import Dispatcher
 from hw.locator.engine import ENGINE_MODULE, Engine
-from hw.locator.formats import Counts, RecordBeat, Settings, peak
+from hw.locator.formats import Counts, RecordBeat, Settings
 from hw.locator.hub_detector import HubDetector
 from hw.locator.loader import Loader
 from hw.locator.record_merger import RecordMerger
@@ -59,8 +60,7 @@ class Locator(wiring.Component):
     completion
         Result of the command: a code of `contracts.Error` and its info. Every record stream has ended by then.
     first_hubs
-        Vertices whose degree is above the first threshold, as they are loaded: all hubs of the first round, unless
-        the run fails.
+        All hubs of the first round, as soon as the rows are loaded, unless these are wrong.
     records
         Record streams; each ends with an end-of-stream beat, after an error too.
     counters
@@ -108,6 +108,7 @@ class Locator(wiring.Component):
         m = Module()
         config = self.config
         m.submodules.loader = loader = Loader(config)
+        m.submodules.lists = lists = DegreeLists(config)
         m.submodules.states = states = StateStore(config)
         m.submodules.adjacency = adjacency = AdjacencyPort(config) if config.external else AdjacencyStore(config)
         m.submodules.detector = detector = HubDetector(config)
@@ -120,25 +121,24 @@ class Locator(wiring.Component):
         settings = Signal(Settings(config))
         clear = Signal()
         m.d.comb += dispatcher.active.eq(self.active)
-        for client in range(3):
-            wiring.connect(m, loader.requests[client], wiring.flipped(self.requests[client]))
-            wiring.connect(m, wiring.flipped(self.beats[client]), loader.beats[client])
-        wiring.connect(m, loader.entry, states.entry)
+        wiring.connect(m, loader.request, wiring.flipped(self.requests[0]))
+        wiring.connect(m, wiring.flipped(self.beats[0]), loader.beat)
+        wiring.connect(m, loader.rows, lists.i)
+        wiring.connect(m, lists.o, states.rows)
         if config.external:
             # The edges are read once to be checked.
-            wiring.connect(m, adjacency.request, wiring.flipped(self.requests[3]))
-            wiring.connect(m, wiring.flipped(self.beats[3]), adjacency.beat)
+            wiring.connect(m, adjacency.request, wiring.flipped(self.requests[1]))
+            wiring.connect(m, wiring.flipped(self.beats[1]), adjacency.beat)
         else:
             wiring.connect(m, loader.write, adjacency.write)
         wiring.connect(m, detector.o, generator.i)
         wiring.connect(m, generator.o, dispatcher.i)
         m.d.comb += [block.settings.eq(settings) for block in (states, detector, resolver)]
-        m.d.comb += [
-            states.scan.eq(detector.scan),
-            states.scans.eq(detector.busy),
-            detector.scanned.eq(states.scanned),
-            detector.clear.eq(clear),
-        ]
+        m.d.comb += [lists.level.eq(detector.level), detector.heads.eq(lists.heads), detector.most.eq(lists.most)]
+        for look, shown, bank in zip(detector.looks, detector.shown, range(config.banks), strict=True):
+            wiring.connect(m, look, states.looks[bank])
+            m.d.comb += shown.eq(states.shown[bank])
+        wiring.connect(m, detector.announced, wiring.flipped(self.first_hubs))
         for n, engine in enumerate(engines):
             m.submodules[f"engine{n}"] = BlackBox(engine, ENGINE_MODULE) if self.once else engine
             m.d.comb += [engine.number.eq(n), engine.settings.eq(settings)]
@@ -198,12 +198,6 @@ class Locator(wiring.Component):
             ]
             failures.append((self.write_failure, Error.MEMORY_WRITE))
         top = (1 << config.node_bits + 1) - 1  # above any degree
-        entry, enters = Signal(loader.entry.payload.shape()), Signal()
-        m.d.sync += [entry.eq(loader.entry.payload), enters.eq(loader.entry.valid & loader.entry.ready)]
-        m.d.comb += [
-            self.first_hubs.valid.eq(enters & (entry.row.degree > settings.threshold)),
-            self.first_hubs.payload.eq(entry.node + settings.first),
-        ]
         m.d.comb += [loader.command.eq(command), self.completion.payload.eq(error)]
 
         def fail(code: Error, info: object) -> None:
@@ -211,12 +205,22 @@ class Locator(wiring.Component):
             with m.If(error.code == Error.NONE):
                 m.d.sync += [error.code.eq(code), error.info.eq(info)]
 
+        def loads(*, rows: bool = False) -> None:
+            """Count a cycle of loading, and keep errors."""
+            m.d.comb += loading.eq(rows)
+            m.d.sync += counters.load_cycles.eq(counters.load_cycles + 1)
+            with m.If(loader.error.valid):
+                fail(loader.error.payload.code, loader.error.payload.info)
+            for failure, code in failures:
+                with m.If(failure.valid):
+                    fail(code, failure.payload)
+
         lower = Signal(32)
 
         def begin(limit: Value) -> list[object]:
             """Set the threshold of a round."""
             cut = Mux(limit > top, top, limit)
-            return [threshold.eq(limit), settings.threshold.eq(cut), settings.peak.eq(peak(limit))]
+            return [threshold.eq(limit), settings.threshold.eq(cut)]
 
         m.d.comb += lower.eq(
             Mux(command.halving, threshold >> 1, Mux(threshold > command.step, threshold - command.step, 0))
@@ -252,7 +256,6 @@ class Locator(wiring.Component):
                 for bad, operand in (
                     (end > config.nodes, end),
                     (command.edge_count >= config.edges, command.edge_count),
-                    (command.tiles == 0, command.tiles),
                     ((command.c_max == 0) | (command.c_max > config.c_max), command.c_max),
                     ((command.h_max == 0) | (command.h_max[: HUB_WORD.bit_length() - 1] != 0), command.h_max),
                     ((command.rounds == 0) | (command.rounds > ROUNDS_MAX), command.rounds),
@@ -263,16 +266,30 @@ class Locator(wiring.Component):
             with m.State("START"):
                 m.d.comb += [loader.start.eq(1), clear.eq(1)]
                 m.d.sync += [started.eq(1), pending.eq(command.vertices)]
-                m.next = "LOAD"
-            with m.State("LOAD"):
-                m.d.sync += counters.load_cycles.eq(counters.load_cycles + 1)
-                with m.If(loader.error.valid):
-                    fail(loader.error.payload.code, loader.error.payload.info)
-                m.d.comb += loading.eq(1)
-                for failure, code in failures:
-                    with m.If(failure.valid):
-                        fail(code, failure.payload)
-                with m.If(~started & ~loader.busy):
+                m.next = "ROWS"
+            with m.State("ROWS"):
+                loads(rows=True)
+                with m.If(~started & ~loader.rows_busy & ~lists.busy):
+                    m.d.comb += detector.find.eq(1)
+                    m.d.sync += started.eq(1)
+                    m.next = "FIND"
+                    with m.If((error.code != Error.NONE) | (command.vertices == 0)):
+                        m.d.comb += detector.find.eq(0)
+                        m.next = "EDGES"
+            with m.State("FIND"):
+                loads()
+                with m.If(~started & ~detector.busy):
+                    with m.If(command.by_degrees):
+                        m.d.sync += begin(detector.threshold)
+                    m.next = "ANNOUNCE"
+            with m.State("ANNOUNCE"):
+                loads()
+                m.d.comb += detector.announce.eq(1)
+                m.d.sync += started.eq(1)
+                m.next = "EDGES"
+            with m.State("EDGES"):
+                loads()
+                with m.If(~started & ~loader.busy & ~detector.busy):
                     m.next = "ROUND"
                     with m.If((error.code != Error.NONE) | (command.vertices == 0)):
                         m.next = "FINISH"
@@ -308,6 +325,7 @@ class Locator(wiring.Component):
                     m.next = "END"
             with m.State("END"):
                 with m.If(~started & ~merging):
+                    m.d.comb += lists.clear.eq(1)
                     m.next = "COMPLETE"
             with m.State("COMPLETE"):
                 m.d.comb += self.completion.valid.eq(1)

@@ -1,13 +1,15 @@
 """State bank: a part of the node state that reads, decides and writes in one step."""
 
-from amaranth.hdl import Module, Mux, Signal, Value
-from amaranth.lib import data, memory, wiring
+from amaranth.hdl import Assert, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from hw.block_memory import NO_BYPASS, registered_read
 from hw.locator.config import LocatorConfig
 from hw.locator.formats import Answer, Kind, Operation, Outcome, Request, Row, Settings
 
-__all__ = ["Held", "StateBank", "Word"]
+__all__ = ["Held", "Listed", "StateBank", "Word"]
 
 
 class Word(data.StructLayout):
@@ -17,11 +19,18 @@ class Word(data.StructLayout):
         super().__init__({"kind": Kind, "value": config.value_bits})
 
 
-class Held(data.StructLayout):
-    """Entry of a vertex: its ``word`` and its ``row``."""
+class Listed(data.StructLayout):
+    """What does not change of a vertex: its ``row``, and the place of the ``next`` one of its degree in the bank."""
 
     def __init__(self, config: LocatorConfig) -> None:
-        super().__init__({"word": Word(config), "row": Row(config)})
+        super().__init__({"row": Row(config), "next": config.place_bits})
+
+
+class Held(data.StructLayout):
+    """Entry of a vertex: its state in a ``word``, and the ``rest``."""
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__({"word": Word(config), "rest": Listed(config)})
 
 
 class StateBank(wiring.Component):
@@ -40,12 +49,10 @@ class StateBank(wiring.Component):
         A request; always taken.
     put, place, contents
         Write the whole entry at ``place``; the previous cycle must have no request.
-    scan
-        Address of the vertex to show.
     answer
         Answer to the request of the previous cycle.
     shown
-        The vertex that ``scan`` addressed in the previous cycle.
+        Entry of the vertex that ``request`` named in the previous cycle, valid or not, unless that was written then.
     identified
         A vertex became part of a community.
     """
@@ -60,7 +67,6 @@ class StateBank(wiring.Component):
                 "put": In(1),
                 "place": In(range(config.depth)),
                 "contents": In(Held(config)),
-                "scan": In(range(config.depth)),
                 "answer": Out(Answer(config)),
                 "shown": Out(Held(config)),
                 "identified": Out(1),
@@ -68,25 +74,29 @@ class StateBank(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Connect two memories: changing states, constant rows."""
+        """Connect two memories: changing states, constant rows.
+
+        A state that is written while it is read is taken from a register; no request comes while rows are written.
+        """
         m = Module()
         config, settings = self.config, self.settings
-        m.submodules.states = states = memory.Memory(shape=Word(config), depth=config.depth, init=[])
-        m.submodules.rows = rows = memory.Memory(shape=Row(config), depth=config.depth, init=[])
-        write, read, scanned = states.write_port(), states.read_port(), states.read_port()
-        row_write, row_read, row_scanned = rows.write_port(), rows.read_port(), rows.read_port()
+        attributes = dict(NO_BYPASS)
+        m.submodules.states = states = Memory(shape=Word(config), depth=config.depth, init=[], attrs=attributes)
+        m.submodules.rows = rows = Memory(shape=Listed(config), depth=config.depth, init=[], attrs=attributes)
+        write, read = states.write_port(), registered_read(m, states, "state")
+        row_write, row_read = rows.write_port(), registered_read(m, rows, "row")
+        row = row_read.data.row
         address = self.request.node[config.bank_bits :][: len(self.place)]
         m.d.comb += [
             read.addr.eq(address),
             row_read.addr.eq(address),
-            scanned.addr.eq(self.scan),
-            row_scanned.addr.eq(self.scan),
-            self.shown.word.eq(scanned.data),
-            self.shown.row.eq(row_scanned.data),
+            self.shown.word.eq(read.data),
+            self.shown.rest.eq(row_read.data),
             row_write.addr.eq(self.place),
-            row_write.data.eq(self.contents.row),
+            row_write.data.eq(self.contents.rest),
             row_write.en.eq(self.put),
         ]
+        m.d.sync += Assert(~(self.put & self.valid), "a request while rows are written")
 
         request, claims, sets = Signal(Request(config), reset_less=True), Signal(), Signal()
         m.d.sync += [
@@ -117,9 +127,9 @@ class StateBank(wiring.Component):
         answer, found, old_hub, new_hub = self.answer, Signal(Outcome), Signal(), Signal()
         m.d.comb += [
             found.eq(Mux(newer, outcomes[1], outcomes[0])),
-            old_hub.eq(_exceeds(row_read.data.degree, settings.previous)),
-            new_hub.eq(_exceeds(row_read.data.degree, settings.threshold)),
-            answer.row.eq(row_read.data),
+            old_hub.eq(_exceeds(row.degree, settings.previous)),
+            new_hub.eq(_exceeds(row.degree, settings.threshold)),
+            answer.row.eq(row),
             answer.owner.eq(Mux(newer, last.value, read.data.value)[: answer.owner.shape().size]),
             answer.outcome.eq(found),
         ]

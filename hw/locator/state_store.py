@@ -10,25 +10,20 @@ from amaranth.utils import exact_log2
 
 from hw.locator.bank_arbiter import BankArbiter
 from hw.locator.config import LocatorConfig
-from hw.locator.formats import Answer, Kind, Operation, Request, Row, Settings
+from hw.locator.degree_lists import LinkedRows
+from hw.locator.formats import Answer, Kind, Operation, Outcome, Request, Row, Settings
+from hw.locator.loader import row_of
 from hw.locator.state_bank import StateBank
 from hw.locator.state_pager import PagesSignature, StatePager
 
-__all__ = ["Entry", "ScanRow", "StateStore"]
+__all__ = ["Shown", "StateStore"]
 
 
-class Entry(data.StructLayout):
-    """Initial contents: the ``node``-th vertex, its ``row``."""
-
-    def __init__(self, config: LocatorConfig) -> None:
-        super().__init__({"node": config.node_bits, "row": Row(config)})
-
-
-class ScanRow(data.StructLayout):
-    """One vertex of every bank: whether it is ``done``, and its ``row``; ``present`` unless it is off the chip."""
+class Shown(data.StructLayout):
+    """A vertex that was looked at: its ``outcome``, its ``row``, and the ``next`` one's place in the bank."""
 
     def __init__(self, config: LocatorConfig) -> None:
-        super().__init__({"present": 1, "done": config.banks, "rows": data.ArrayLayout(Row(config), config.banks)})
+        super().__init__({"outcome": Outcome, "row": Row(config), "next": config.place_bits})
 
 
 class StateStore(wiring.Component):
@@ -54,13 +49,11 @@ class StateStore(wiring.Component):
         cycle.
     answers
         Answer for each lane, in the cycle after its request was taken.
-    entry
+    rows
         Initial contents, in the order of vertices, written while no request is outstanding. ``ready`` depends on
         registers and on the vertex.
-    scan, scans
-        Address of the vertex to show in each bank, and its enable.
-    scanned
-        The vertices that ``scan`` addressed in the previous cycle.
+    looks, shown
+        For each bank: place of a vertex to look at while the bank has no request, and the vertex, in the next cycle.
     identified
         Number of vertices that became part of a community in the previous cycle.
     clear, loading, failed, paging, pages
@@ -76,10 +69,9 @@ class StateStore(wiring.Component):
                 "settings": In(Settings(config)),
                 "requests": In(stream.Signature(Request(config))).array(config.engines * config.lanes),
                 "answers": Out(Answer(config)).array(config.engines * config.lanes),
-                "entry": In(stream.Signature(Entry(config))),
-                "scan": In(range(config.rows)),
-                "scans": In(1),
-                "scanned": Out(ScanRow(config)),
+                "rows": In(stream.Signature(LinkedRows(config))),
+                "looks": In(stream.Signature(config.place_bits)).array(config.banks),
+                "shown": Out(Shown(config)).array(config.banks),
                 "identified": Out(range(config.banks + 1)),
                 **({**flags, "pages": Out(PagesSignature(config))} if config.paged else {}),
             }
@@ -88,34 +80,39 @@ class StateStore(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Connect banks through the crossbar; pass requests whose vertex is on the chip."""
         m = Module()
-        config, entry = self.config, self.entry
+        config = self.config
         m.submodules.arbiter = arbiter = BankArbiter(config.engines * config.lanes, config.banks)
         banks = [StateBank(config) for _ in range(config.banks)]
-        here = Signal(len(self.requests), init=-1)
+        here = Signal(len(self.requests) + config.banks, init=-1)
         for n, request in enumerate(self.requests):
             m.d.comb += [
                 arbiter.valid[n].eq(request.valid & here[n]),
                 arbiter.bank[n].eq(request.payload.node[: config.bank_bits]),
                 request.ready.eq(arbiter.grant[n]),
             ]
-        m.d.comb += [entry.ready.eq(1), self.scanned.present.eq(1)]
-        for number, bank in enumerate(banks):
+        m.d.comb += self.rows.ready.eq(1)
+        for number, (bank, look) in enumerate(zip(banks, self.looks, strict=True)):
             m.submodules[f"bank{number}"] = bank
             chosen = arbiter.chosen[number]
+            looks, looked = Signal(name=f"looks{number}"), Signal(Request(config), name=f"looked{number}")
             m.d.comb += [
                 bank.settings.eq(self.settings),
-                bank.valid.eq(chosen.any()),
+                looks.eq(look.valid & here[len(self.requests) + number] & ~chosen.any()),
+                look.ready.eq(looks),
+                bank.valid.eq(chosen.any() | looks),
+                looked.node.eq(Mux(chosen.any(), 0, look.payload << config.bank_bits)),
                 bank.request.eq(
-                    reduce(or_, (Mux(chosen[n], r.payload.as_value(), 0) for n, r in enumerate(self.requests)))
+                    reduce(
+                        or_,
+                        (Mux(chosen[n], r.payload.as_value(), 0) for n, r in enumerate(self.requests)),
+                        looked.as_value(),
+                    )
                 ),
-                bank.put.eq(entry.valid & entry.ready & (entry.payload.node[: config.bank_bits] == number)),
-                bank.place.eq(entry.payload.node[config.bank_bits :]),
-                bank.contents.word.kind.eq(Kind.FREE),
-                bank.contents.row.eq(entry.payload.row),
-                bank.scan.eq(self.scan),
-                self.scanned.rows[number].eq(bank.shown.row),
-                self.scanned.done[number].eq(bank.shown.word.kind == Kind.DONE),
+                self.shown[number].outcome.eq(bank.answer.outcome),
+                self.shown[number].row.eq(bank.answer.row),
+                self.shown[number].next.eq(bank.shown.rest.next),
             ]
+            self._store(m, number, bank)
         m.d.sync += self.identified.eq(sum(bank.identified for bank in banks))
         answers = Array(bank.answer.as_value() for bank in banks)
         for n, request in enumerate(self.requests):
@@ -126,11 +123,23 @@ class StateStore(wiring.Component):
             self._add_pager(m, here, banks)
         return m
 
+    def _store(self, m: Module, number: int, bank: StateBank) -> None:
+        """Write the row of this bank in each group."""
+        lane, linked = number % self.config.load_words, self.rows.payload
+        mine, place = row_of(self.config, linked.rows, number)
+        m.d.comb += [
+            bank.put.eq(self.rows.valid & self.rows.ready & mine),
+            bank.place.eq(place),
+            bank.contents.word.kind.eq(Kind.FREE),
+            bank.contents.rest.row.eq(linked.rows.rows[lane]),
+            bank.contents.rest.next.eq(linked.next[lane]),
+        ]
+
     def _add_pager(self, m: Module, here: Signal, banks: list[StateBank]) -> None:
         """Let the pager gate requests, and give it the banks during a swap."""
-        config, entry = self.config, self.entry
-        lanes, in_page = len(self.requests), exact_log2(config.page)
-        m.submodules.pager = pager = StatePager(config, lanes + 2)
+        config, rows = self.config, self.rows
+        users = len(here)
+        m.submodules.pager = pager = StatePager(config, users + 1)
         pages = pager.pages
         wiring.connect(m, pages.request, wiring.flipped(self.pages.request))
         wiring.connect(m, wiring.flipped(self.pages.beat), pages.beat)
@@ -147,29 +156,29 @@ class StateStore(wiring.Component):
         for n, request in enumerate(self.requests):
             m.d.comb += [
                 pager.wants[n].eq(request.valid),
-                pager.wanted[n].eq(request.payload.node[in_page:]),
+                pager.wanted[n].eq(request.payload.node[exact_log2(config.page) :]),
                 pager.served[n].eq(request.valid & request.ready),
                 pager.writes[n].eq(pager.served[n] & (request.payload.operation != Operation.LOOK)),
             ]
-        # Entries and the scan are users behind the lanes.
-        present, puts = Signal(), entry.valid & entry.ready
-        m.d.sync += present.eq(pager.here[lanes + 1])
+        for n, look in enumerate(self.looks, len(self.requests)):
+            m.d.comb += [
+                pager.wants[n].eq(look.valid),
+                pager.wanted[n].eq(look.payload[exact_log2(config.page_rows) :]),
+                pager.served[n].eq(look.valid & look.ready),
+            ]
+        # The rows that are loaded are a user behind them; a page has whole groups.
         m.d.comb += [
-            pager.wants[lanes].eq(entry.valid),
-            pager.wanted[lanes].eq(entry.payload.node[in_page:]),
-            entry.ready.eq(pager.here[lanes]),
-            pager.served[lanes].eq(puts),
-            pager.writes[lanes].eq(puts),
-            pager.wants[lanes + 1].eq(self.scans),
-            pager.wanted[lanes + 1].eq(self.scan[in_page - config.bank_bits :]),
-            pager.served[lanes + 1].eq(present),
-            self.scanned.present.eq(present),
+            pager.wants[users].eq(rows.valid),
+            pager.wanted[users].eq(rows.payload.rows.group[exact_log2(config.page // config.load_words) :]),
+            rows.ready.eq(pager.here[users]),
+            pager.served[users].eq(rows.valid & rows.ready),
+            pager.writes[users].eq(pager.served[users]),
         ]
         for number, bank in enumerate(banks):
             m.d.comb += pager.shown[number].eq(bank.shown)
             with m.If(pager.moving):
                 m.d.comb += [
-                    bank.scan.eq(pager.place),
+                    bank.request.node.eq(pager.place << config.bank_bits),
                     bank.put.eq(pager.put[number]),
                     bank.place.eq(pager.place),
                     bank.contents.eq(pager.contents[number % config.slots]),

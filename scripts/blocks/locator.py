@@ -6,8 +6,8 @@ __all__ = ["BLOCKS"]
 
 #: Parts of the locator, which its bench measures; those with proofs of their own are named below.
 _PARTS = (
-    "adjacency_store", "collector", "engine", "hub_detector", "loader", "neighbour_classifier", "record_buffer",
-    "row_reader", "searcher", "state_bank", "state_lookup", "state_store", "single_reader", "sweeper",
+    "adjacency_store", "collector", "degree_lists", "engine", "hub_detector", "loader", "neighbour_classifier",
+    "record_buffer", "row_reader", "searcher", "single_reader", "state_bank", "state_lookup", "state_store", "sweeper",
 )  # fmt: skip
 
 #: The smallest locator in which searches meet.

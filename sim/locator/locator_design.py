@@ -45,7 +45,9 @@ class LocatorDesign(wiring.Component):
         self.config = config = LocatorConfig(**parameters)
         self.locator = Locator(config, once=once and config.engines > 1)
         outstanding = _LINES if config.external else _BURSTS
-        self.arbiter = ReadArbiter(config.address_width, config.data_width, config.clients, outstanding)
+        # An arbiter has two clients or more.
+        clients = max(2, config.clients)
+        self.arbiter = ReadArbiter(config.address_width, config.data_width, clients, outstanding)
         port = AXI4Signature(config.address_width, config.data_width, self.arbiter.id_width)
         super().__init__(
             {
@@ -108,9 +110,9 @@ class Layout:
         return {
             "opcode": int(Opcode.LOCATE),
             **self.fields,
-            "tiles": 1,
             "halving": int(schedule.halving),
-            "threshold": schedule.threshold,
+            "by_degrees": int(schedule.by_degrees),
+            "threshold": 0 if schedule.by_degrees else schedule.threshold,
             "step": schedule.step,
             "rounds": schedule.rounds,
             "c_max": limits.c_max,
@@ -119,16 +121,14 @@ class Layout:
         }
 
 
-def lay_out(
-    graph: Graph, *, degrees: Any = None, offsets: Any = None, edges: Any = None, first_line: int = 0
-) -> Layout:
-    """Put the offsets, degrees and edges of a graph into a memory, and room for the state of its vertices.
+def lay_out(graph: Graph, *, offsets: Any = None, edges: Any = None, first_line: int = 0) -> Layout:
+    """Put the offsets and edges of a graph into a memory, and room for the state of its vertices.
 
     Parameters
     ----------
     graph
         The graph.
-    degrees, offsets, edges
+    offsets, edges
         Other contents of these arrays.
     first_line
         Line address of the first array.
@@ -136,7 +136,6 @@ def lay_out(
     image, lines = bytes(first_line * LINE_BYTES), {}
     for name, array in (
         ("offsets", graph.offsets if offsets is None else offsets),
-        ("degrees", graph.degrees if degrees is None else degrees),
         ("edges", graph.edges if edges is None else edges),
         # At most 16 bytes for each vertex, in whole pages; its contents before a run do not matter.
         ("state", np.full(4 * (graph.nodes + MOST_PAGE), 0xDEADBEEF, np.uint32)),

@@ -324,7 +324,6 @@ def _errors() -> tuple[list[Error], Problem, Work]:
         (Error.MEMORY_WRITE, image, Settings(write_errors=(results.address, results.address + 31))),
         (Error.INDEX_RANGE, changed(RegionKind.FEATURES_SPARSE, 3, 0x0001_FFF0), Settings()),
         (Error.OFFSET_ORDER, changed(RegionKind.FEATURE_OFFSETS, 5, 0xFFFF_0000), Settings()),
-        (Error.DEGREE, changed(RegionKind.DEGREES, 4, 1, staged), Settings()),
         # No location; weights that do not fit while one goes on; another number of vertices than was located.
         (Error.BAD_OPERAND, command(Opcode.LOCATE, 0, Opcode.NOP), Settings()),
         (Error.BAD_OPERAND, command(Opcode.LOAD_WEIGHTS, 9, 0xFF), Settings()),

@@ -42,10 +42,10 @@ WATCHED = (
 #: What a PE combines.
 SPARSE, DENSE, GATHER, DIGITS = range(4)
 #: Lines that a LOCATE names, and all that makes it another location.
-LINES = ("offsets", "edges", "degrees", "state")
+LINES = ("offsets", "edges", "state")
 QUESTION = (
-    "first_vertex", "vertices", "offsets", "edges", "edge_count", "tiles", "halving", "differences", "degrees",
-    "threshold", "step", "rounds", "c_max", "h_max",
+    "first_vertex", "vertices", "offsets", "edges", "edge_count", "halving", "by_degrees", "threshold",
+    "step", "rounds", "c_max", "h_max",
 )  # fmt: skip
 
 
@@ -337,8 +337,6 @@ class World:
         """Return the addresses that a command does not use."""
         if opcode == Opcode.COMBINE:
             return set() if fields["sparse"] else {"feature_offsets"}
-        if opcode == Opcode.LOCATE:
-            return {"degrees"} if fields["differences"] else set()
         if opcode == Opcode.PROCESS:
             placed = fields["positions"] if fields["combined"] else fields["sparse"]
             used = {"feature_offsets": placed, "scales_source": not fields["combined"], "own": fields["rooted"]}

@@ -319,7 +319,7 @@ def test_commands_of_tiles_name_what_lies_there(density: float) -> None:
         processed = [c for c in mine if c["opcode"] == Opcode.PROCESS]
         distance = image.results_region(number).row_bytes
         for tile, locate_, process in zip(tiles, located, processed, strict=True):
-            assert (locate_["first_vertex"], locate_["vertices"], locate_["tiles"]) == (0, tile.vertices, 1)
+            assert (locate_["first_vertex"], locate_["vertices"]) == (0, tile.vertices)
             assert words(image, locate_["offsets"], tile.vertices + 1).tolist() == tile.offsets.tolist()
             assert locate_["edge_count"] == tile.edges.size
             assert words(image, locate_["edges"], tile.edges.size).tolist() == tile.edges.tolist()

@@ -9,6 +9,7 @@ from golden.graph import Graph
 __all__ = [
     "GRAPHS",
     "bound_stars",
+    "bursts",
     "cliques",
     "congruent",
     "full_record",
@@ -88,6 +89,14 @@ def stars(degrees: Sequence[int]) -> Graph:
         first += degree + 1
     ends = np.array(edges, dtype=np.int64)
     return Graph.from_edges("stars", first, ends[:, 0], ends[:, 1], symmetrise=True)
+
+
+def bursts(degrees: Sequence[int]) -> Graph:
+    """Return a star for each of `degrees`, without other edges."""
+    hubs = np.cumsum([0, *degrees[:-1]]) + np.arange(len(degrees))
+    leaves = np.delete(np.arange(sum(degrees) + len(degrees)), hubs)
+    ends = np.repeat(hubs, degrees)
+    return Graph.from_edges("bursts", leaves.size + len(degrees), ends, leaves, symmetrise=True)
 
 
 def congruent(places: int, fours: int = 40) -> Graph:

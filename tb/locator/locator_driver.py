@@ -130,4 +130,5 @@ def expect(run: str, cycles: int) -> None:
 def limits_of(c_max: int = 64, hubs: int = 0, h_max: int = 64) -> Limits:
     """Return limits for the configuration under test; `hubs` 0: as many as it has."""
     hubs = hubs or parameters()["config"].get("hubs", 64)
-    return Limits(c_max, hubs, h_max, line_words=parameters()["config"]["data_width"] // 32)
+    config = parameters()["config"]
+    return Limits(c_max, hubs, h_max, line_words=config["data_width"] // 32, banks=config["banks"])

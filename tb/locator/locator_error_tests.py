@@ -12,7 +12,7 @@ from golden.locator.locator import locate
 from golden.locator.partition import partition
 from golden.locator.schedule import Schedule
 from sim.harness import parameters
-from sim.locator.locator_design import LocatorDesign, lay_out
+from sim.locator.locator_design import Layout, LocatorDesign, lay_out
 from tb.locator.graphs import GRAPHS
 from tb.locator.locator_driver import HALVING, LIMIT, begin, brief, limits_of
 
@@ -49,7 +49,6 @@ async def bad_operands_are_refused(dut: Any) -> None:
         ("h_max", 65, 65),
         ("rounds", 0, 0),
         ("rounds", 1024, 1024),
-        ("tiles", 0, 0),
         ("vertices", config.nodes + 1, config.nodes + 1),
         ("first_vertex", config.nodes, config.nodes + graph.nodes),
         ("edge_count", config.edges, config.edges),
@@ -65,21 +64,27 @@ async def bad_operands_are_refused(dut: Any) -> None:
 
 @cocotb.test()
 async def data_that_contradicts_itself_is_refused(dut: Any) -> None:
-    """Refuse degrees, offsets and edges that cannot be, with where they are; and a read that fails."""
+    """Refuse offsets and edges that cannot be, with where they are; and a read that fails."""
     machine = await begin(dut)
     graph, limits = load("karate"), limits_of()
-    degrees, offsets = graph.degrees.copy(), graph.offsets.copy()
-    degrees[7] += 1
-    offsets[9] = offsets[8] - 1
-    short, late, far = graph.offsets.copy(), graph.offsets.copy(), graph.edges.copy()
-    short[-1] -= 1
-    late[0] = 1
+    far = graph.edges.copy()
     far[5] = 1 << 20
+
+    def changed(at: int, offset: int) -> Layout:
+        offsets = graph.offsets.copy()
+        offsets[at] = offset
+        return lay_out(graph, offsets=offsets)
+
+    # Offsets in every place of a group of those that are looked at together.
+    falls = [(changed(at, graph.offsets[at - 1] - 1), Error.OFFSET_ORDER, at - 1) for at in range(8, 17)]
+    jumps = [(changed(at, 1 << 14 + at), Error.EDGE_RANGE, at - 1) for at in range(1, 10)]
     for layout, code, info in (
-        (lay_out(graph, degrees=degrees), Error.DEGREE, 7),
-        (lay_out(graph, offsets=offsets), Error.OFFSET_ORDER, 8),
-        (lay_out(graph, offsets=short), Error.EDGE_RANGE, graph.nodes - 1),
-        (lay_out(graph, offsets=late), Error.OFFSET_ORDER, 0),
+        *falls,
+        *jumps,
+        (changed(graph.nodes, graph.edge_count - 1), Error.EDGE_RANGE, graph.nodes - 1),
+        (changed(graph.nodes, graph.edge_count + 1), Error.EDGE_RANGE, graph.nodes - 1),
+        (changed(0, 1), Error.OFFSET_ORDER, 0),
+        (changed(0, 1 << 31), Error.OFFSET_ORDER, 0),
         (lay_out(graph, edges=far), Error.VID_RANGE, 1 << 20),
     ):
         await machine.memory.load(layout.image)

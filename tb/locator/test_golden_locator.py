@@ -84,7 +84,7 @@ def test_communities_are_components_of_what_networkx_leaves_without_hubs(
 
 @needs_cora
 @pytest.mark.parametrize(
-    ("schedule", "hubs", "communities", "edges_read"), [(HALVING, 790, 895, 16_176), (SLOW, 548, 696, 28_548)]
+    ("schedule", "hubs", "communities", "edges_read"), [(HALVING, 790, 895, 16_151), (SLOW, 548, 696, 27_688)]
 )
 def test_cora_has_its_hubs_communities_and_edges_read(
     schedule: Schedule, hubs: int, communities: int, edges_read: int
@@ -201,7 +201,7 @@ def test_an_edge_beside_its_round_is_refused() -> None:
     """A hub that is found later than the community it touches, and a community in two halves."""
     graph = load("karate")
     found = locate(graph, Schedule(9, False, 1), Limits(8)).records
-    hub = next(n for n, record in enumerate(found) if record.hub_edges)
+    hub = next(n for n, record in enumerate(found) if record.hub_edges and record.nodes[0] == 0)
     late = [replace(found[hub], round_number=1)]
     with pytest.raises(AssertionError, match=r"round 0: edge \d+ -> \d+ is in no L and no community"):
         check_order(graph, [*found[:hub], *late, *found[hub + 1 :]])

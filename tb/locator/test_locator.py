@@ -15,12 +15,13 @@ import numpy as np
 import pytest
 
 from contracts import Error
+from contracts.communities import TOP_DEGREE
 from golden.datasets import load
 from golden.graph import Graph
 from golden.locator.locator import locate
 from golden.locator.partition import check_records, partition
 from golden.locator.record import beats_of
-from golden.locator.schedule import Schedule
+from golden.locator.schedule import Schedule, falling
 from hw.locator.config import LocatorConfig
 from sim.harness import BuildOptions, parameters
 from sim.harness.modules import module_sources
@@ -31,6 +32,7 @@ from tb.harness.marks import full
 from tb.locator.graphs import (
     GRAPHS,
     bound_stars,
+    bursts,
     cliques,
     congruent,
     full_record,
@@ -354,31 +356,6 @@ async def rows_may_have_several_words(dut: Any) -> None:
 
 
 @cocotb.test()
-@cocotb.parametrize(tiles=[2, 3, 255])
-async def rows_may_lie_in_several_tiles(dut: Any, tiles: int) -> None:
-    """Take rows that end at every so many offsets; where their tiles begin is of no consequence here."""
-    machine = await begin(dut)
-    for name in GRAPHS[:1] if tiles == 255 or brief() else (GRAPHS[0], GRAPHS[8]):
-        graph, limits = load(name), limits_of(6)
-        source = np.random.default_rng(tiles)
-        rows = np.sort(source.integers(graph.offsets[:-1, None], graph.offsets[1:, None] + 1, (graph.nodes, tiles)))
-        rows[:, 0] = graph.offsets[:-1]
-        layout = lay_out(graph, offsets=np.append(rows, graph.edge_count))
-        await machine.memory.load(layout.image)
-        records = chain.from_iterable(await machine.run(layout, SLOW, limits, tiles=tiles))
-        assert machine.completions == [{"code": Error.NONE, "info": 0}]
-        check_records(graph, SLOW, limits, list(records))
-        # Offsets that fall inside a row are as wrong as those between rows, and told by the row.
-        at = 5 * tiles + tiles - 1
-        wrong = np.append(rows, graph.edge_count)
-        wrong[at] = wrong[at - 1] - 1
-        layout = lay_out(graph, offsets=wrong)
-        await machine.memory.load(layout.image)
-        await machine.run(layout, SLOW, limits, tiles=tiles)
-        assert machine.completions == [{"code": Error.OFFSET_ORDER, "info": 5}]
-
-
-@cocotb.test()
 @cocotb.parametrize(schedule=[Schedule(0xC5A5_A5A5, True), Schedule(0x0065_A5A5, False, 0xA5A5)])
 async def thresholds_have_all_their_bits(dut: Any, schedule: Schedule) -> None:
     machine = await begin(dut)
@@ -414,18 +391,53 @@ async def a_graph_may_lie_anywhere(dut: Any) -> None:
 
 
 @cocotb.test()
-async def degrees_may_be_differences_of_offsets(dut: Any) -> None:
-    """Read nothing where degrees would be; tell of those above the threshold as they are loaded."""
+async def the_first_threshold_may_follow_from_the_degrees(dut: Any) -> None:
+    """Find the same as with the threshold that the golden model computes, for any share of vertices in a list."""
+    machine = await begin(dut)
+    limits = limits_of(8)
+    source = np.random.default_rng(3)
+    for name in (*GRAPHS[: 3 if brief() else None], *(f"synthetic:erdos,nodes={n},degree=3" for n in (10, 20, 39, 40))):
+        graph = load(name)
+        for given in (graph, shuffled(graph, int(source.integers(100)))):
+            schedule = falling(given)
+            await machine.parted(given, schedule, limits)
+            assert machine.counters()["rounds"] == locate(given, schedule, limits).rounds, name
+
+
+@cocotb.test()
+async def degrees_above_the_last_list_are_told_apart(dut: Any) -> None:
+    """Hubs of large degrees are found in the round in which they are, whatever else is in their list."""
+    machine = await begin(dut)
+    top, limits = machine.config.top_level, limits_of()
+    if top < TOP_DEGREE:
+        return  # No vertex has such a degree.
+    graph = bursts((top + 45, top + 145, top))
+    for schedule in (
+        Schedule(top + 95, False, 60),
+        Schedule(top + 145, False, 1, top + 146),
+        Schedule(top, False, 1),
+        Schedule(top - 1, True),
+        falling(graph),
+    ):
+        golden = locate(graph, schedule, limits)
+        streams = await machine.locate(graph, schedule, limits)
+        check_records(graph, schedule, limits, list(chain.from_iterable(streams)))
+        if machine.config.workers == 1:
+            assert [beats_of(record) for record in streams[0]] == [beats_of(record) for record in golden.records]
+
+
+@cocotb.test()
+async def the_first_hubs_are_named_before_the_rounds(dut: Any) -> None:
+    """Name those of the first round in the order in which they are found, once each."""
     machine = await begin(dut)
     limits = limits_of()
-    for name in ("karate", *GRAPHS[6:]):
+    for name in ("karate", *GRAPHS[5:]):
         graph = load(name)
-        layout = lay_out(graph, degrees=np.full(graph.nodes, 0xDEADBEEF))
-        await machine.memory.load(layout.image)
-        streams = await machine.run(layout, HALVING, limits, differences=1)
-        assert machine.completions[0]["code"] == Error.NONE
-        check_records(graph, HALVING, limits, [record for records in streams for record in records])
-        assert machine.first_hubs == np.flatnonzero(graph.degrees > HALVING.threshold).tolist()
+        for schedule in (HALVING, falling(graph)):
+            await machine.locate(graph, schedule, limits)
+            first = [int(r.nodes[0]) for r in locate(graph, schedule, limits).records
+                     if r.hub_edges and r.part == 0 and r.round_number == 0]  # fmt: skip
+            assert machine.first_hubs == first
 
 
 @cocotb.test()
@@ -441,7 +453,7 @@ async def vertices_of_other_chiplets_are_hubs(dut: Any) -> None:
         offsets = graph.offsets[first:] - graph.offsets[first]
         rows = Graph.from_edges("rows", graph.nodes, graph.edges, graph.destinations)
         edges = graph.edges[graph.offsets[first] :]
-        layout = lay_out(rows, degrees=graph.degrees[first:], offsets=offsets, edges=edges)
+        layout = lay_out(rows, offsets=offsets, edges=edges)
         await machine.memory.load(layout.image)
         streams = await machine.run(
             layout, HALVING, limits, first_vertex=first, vertices=here.size, edge_count=edges.size
@@ -488,7 +500,16 @@ def run(tmp_path: Path, **config: Any) -> None:
     launch(LocatorDesign(**config), {"config": config}, tmp_path)
 
 
-SMALL = {"nodes": 256, "edges": 2048, "banks": 4, "line_banks": 4, "tasks": 4, "tag_bits": 6, "lanes": 2}
+SMALL = {
+    "nodes": 256,
+    "edges": 2048,
+    "banks": 4,
+    "load_words": 2,
+    "line_banks": 4,
+    "tasks": 4,
+    "tag_bits": 6,
+    "lanes": 2,
+}
 
 
 def test_one_engine(tmp_path: Path) -> None:
@@ -525,13 +546,16 @@ def test_more_engines(engines: int, searches: int, lanes: int, tmp_path: Path) -
         ({"lanes": 3}, r"lanes must be a power of two in 1\.\.8, not 3"),
         ({"lanes": 4, "data_width": 64}, r"lanes must be a power of two in 1\.\.2, not 4"),
         ({"banks": 3}, "banks must be a power of two from 2, not 3"),
-        ({"nodes": 100}, "nodes must be a power of two from 64, not 100"),
+        ({"load_words": 3}, r"load_words must be a power of two in 1\.\.8, not 3"),
+        ({"load_words": 8, "data_width": 128}, r"load_words must be a power of two in 1\.\.4, not 8"),
+        ({"load_words": 8, "banks": 4}, r"load_words must be a power of two in 1\.\.4, not 8"),
+        ({"nodes": 100}, "nodes must be a power of two from 32, not 100"),
         ({"edges": 128}, "edges must be at least 256, not 128"),
         ({"c_max": 65}, r"c_max must be a multiple of 32 in 32\.\.4096, not 65"),
         ({"c_max": 32}, "c_max and hubs must be a multiple of 64 together, not 96"),
         ({"hubs": 0}, r"hubs must be a multiple of 32 in 32\.\.4096, not 0"),
         ({"data_width": 512}, "data_width must be 64, 128 or 256, not 512"),
-        ({"window": 512, "page": 16}, r"page must be a power of two in 32\.\.1024, not 16"),
+        ({"window": 512, "page": 8}, r"page must be a power of two in 16\.\.1024, not 8"),
         ({"window": 256}, r"window must be a power of two in 512\.\.2048, not 256"),
         ({"window": 3000}, r"window must be a power of two in 512\.\.2048, not 3000"),
         (

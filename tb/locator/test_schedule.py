@@ -2,7 +2,7 @@
 
 import pytest
 
-from contracts.communities import ROUNDS_MAX
+from contracts.communities import ROUNDS_MAX, TOP_DEGREE
 from contracts.errors import InputError
 from golden.datasets import load
 from golden.locator.locator import Limits, locate
@@ -43,15 +43,28 @@ def test_the_least_number_of_rounds_is_exact(threshold: int, halving: bool, step
         ("synthetic:clique,nodes=30", 29),
         ("synthetic:star,nodes=30", 1),
         ("karate", 10),
+        ("synthetic:clique,nodes=256", 255),
     ],
 )
 def test_a_run_falls_from_a_degree_that_a_tenth_of_the_vertices_exceed(name: str, threshold: int) -> None:
     graph = load(name)
     schedule = falling(graph)
     schedule.require_end()
-    assert schedule == Schedule(threshold, False, 1)
+    assert schedule == Schedule(threshold, False, 1, by_degrees=True)
     assert (graph.degrees > threshold).sum() <= graph.nodes / 10
     assert locate(graph, schedule).edges_read <= locate(graph, SLOW).edges_read
+
+
+def test_no_threshold_is_above_the_degrees_that_are_told_apart() -> None:
+    assert falling(load("synthetic:clique,nodes=300")).threshold == TOP_DEGREE
+
+
+@pytest.mark.parametrize("nodes", [*range(5, 32), 99, 100, 101])
+def test_the_first_threshold_is_the_least_that_a_tenth_exceed(nodes: int) -> None:
+    graph = load(f"synthetic:erdos,nodes={nodes},degree=4")
+    threshold = falling(graph).threshold
+    assert 10 * (graph.degrees > threshold).sum() <= nodes
+    assert threshold == 0 or 10 * (graph.degrees > threshold - 1).sum() > nodes
 
 
 def test_cliques_are_communities_by_default() -> None:
@@ -109,10 +122,10 @@ def test_a_community_is_a_quarter_of_the_graph_at_most(nodes: int, most: int) ->
 
 def test_what_is_not_chosen_follows_from_the_graph() -> None:
     graph = load("karate")
-    assert ANY.schedule(graph) == falling(graph) == Schedule(10, False, 1)
+    assert ANY.schedule(graph) == falling(graph) == Schedule(10, False, 1, by_degrees=True)
     assert Choice(threshold=4).schedule(graph) == Schedule(4, False, 1)
-    assert Choice(step=3).schedule(graph) == Schedule(10, False, 3)
-    assert Choice(halving=True).schedule(graph) == Schedule(10, True, 1)
+    assert Choice(step=3).schedule(graph) == Schedule(10, False, 3, by_degrees=True)
+    assert Choice(halving=True).schedule(graph) == Schedule(10, True, 1, by_degrees=True)
     assert not ANY
     assert all([Choice(0), Choice(step=1), Choice(halving=True), Choice(c_max=64)])
     with pytest.raises(InputError, match="--step: does nothing where the threshold halves"):

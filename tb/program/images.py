@@ -13,7 +13,6 @@ KINDS: dict[str, set[RegionKind]] = {
     "biases": {RegionKind.BIASES},
     "offsets": {RegionKind.OFFSETS, RegionKind.OUT_OFFSETS, RegionKind.SHARED_OFFSETS, RegionKind.TILES},
     "edges": {RegionKind.EDGES, RegionKind.SHARED_EDGES, RegionKind.TILES},
-    "degrees": {RegionKind.DEGREES},
     "features": {
         RegionKind.FEATURES,
         RegionKind.FEATURES_SPARSE,

@@ -250,4 +250,3 @@ def test_a_listing_says_which_line_of_a_region() -> None:
     said = [operands(command) for command in image.commands if command.opcode == Opcode.LOCATE]
     region = image.commands[0].references["offsets"][0]
     assert f"offsets=tiles[0]+2 @{region.line + 2}, edges=tiles[0]+4 @{region.line + 4}, " in said[0]
-    assert "degrees" not in said[0]
