@@ -32,7 +32,8 @@ class CommunityChipletConfig(Parameters):
     depth
         Most outstanding beats of a reader; as many as the memory's latency in cycles plus a burst keep it busy.
     kept
-        Beats of records kept for each PE. If all records of a graph fit, layers after the first need no location.
+        Words of records that are kept, see `hw.community.record_words.WordFormat`. If all records of a graph fit,
+        layers after the first need no location.
     ways
         Elements of a hub that a unit finishes in a cycle, at most ``lanes`` of a PE.
     row_lines
@@ -57,7 +58,7 @@ class CommunityChipletConfig(Parameters):
     hubs: int = size(512, 8, 1 << 16, power=True)
     hops: int = size(3, 0, 3)
     depth: int = size(128, 16, 4096)
-    kept: int = size(2048, 64, power=True)
+    kept: int = size(8192, 64, power=True)
     ways: int = size(4, 1, lambda chiplet: chiplet.community.lanes, power=True)
     row_lines: int = size(0, 2, power=True, zero=True)
 

@@ -141,7 +141,9 @@ class CommunityEngine(wiring.Component):
         blocks = _Blocks(
             controller=Controller(community, nodes, self.port[0], errors, row_memory=config.row_lines > 0),
             locator=Locator(config.locator, once=self.once),
-            dispatcher=RecordDispatcher(config.pes, config.kept, config.locator.outputs),
+            dispatcher=RecordDispatcher(
+                config.pes, config.kept, config.locator.outputs, community.width, config.locator.node_bits
+            ),
             vertices=VertexDispatcher(config.pes, config.units, nodes),
             table=NodeTable(nodes, *self.port, ports=config.readers),
             readers=[FeatureReader(community, len(share), self.port[0], config.depth) for share in shares],
@@ -252,7 +254,6 @@ class CommunityEngine(wiring.Component):
                 pe.records.payload.eq(records.payload),
                 pe.records.valid.eq(records.valid & sums),
                 records.ready.eq((pe.records.ready & sums) | controller.discard),
-                dispatcher.retired[n].eq(pe.retired | (controller.discard & records.valid & records.payload.last)),
             ]
         m.d.comb += [
             controller.records_ended.eq(dispatcher.ended),

@@ -11,6 +11,7 @@ from hw.community.hub_unit import HubUnit
 from hw.community.pe import CommunityPE
 from hw.community.planner import Planner
 from hw.community.record_reader import RecordReader
+from hw.community.record_words import RecordUnpacker, WordFormat
 from hw.community.row_accumulator import RowAccumulator
 from hw.community.row_finisher import RowFinisher
 from hw.community.scanner import Scanner
@@ -24,6 +25,7 @@ __all__ = [
     "pe",
     "planner",
     "reader",
+    "record_unpacker",
     "row_accumulator",
     "row_finisher",
     "scanner",
@@ -70,6 +72,11 @@ def planner(**parameters: Any) -> Planner:
 def reader(**parameters: Any) -> RecordReader:
     """Return a `RecordReader`."""
     return RecordReader(CommunityConfig(**parameters))
+
+
+def record_unpacker(width: int, vid_bits: int) -> RecordUnpacker:
+    """Return a `RecordUnpacker`."""
+    return RecordUnpacker(WordFormat(width, vid_bits))
 
 
 def row_finisher(*, hubs: int, ways: int, **parameters: Any) -> RowFinisher:
