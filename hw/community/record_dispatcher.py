@@ -151,21 +151,19 @@ class RecordDispatcher(wiring.Component):
         """Send each record to the PE that is selected when its head is there; return whether all are out."""
         m.submodules.smoother = smoother = self._smoother
         word, head = store.o.payload, Signal(self.sizes.head)
-        # Of the record that is being sent: one-hot, 0 between records.
-        pe, target, ready = Signal(self.pes), Signal(self.pes), Signal(self.pes)
-        inside, moves = pe.any(), Signal()
+        inside, ready, moves = Signal(), Signal(self.pes), Signal()
         m.d.comb += [
             head.eq(word.data),
-            target.eq(Mux(inside, pe, Mux(smoother.valid, smoother.pe, 0))),
-            store.o.ready.eq((ready & target).any()),
+            store.o.ready.eq((ready & smoother.pe).any()),
             moves.eq(store.o.valid & store.o.ready),
             smoother.hops.eq(self.hops),
             smoother.take.eq(moves & ~inside),
             smoother.work.eq(head.hubs + _ROW * head.nodes),
+            smoother.done.eq(moves & word.last),
             self.smoothed.eq(smoother.take & smoother.moved),
         ]
         with m.If(moves):
-            m.d.sync += pe.eq(Mux(word.last, 0, target))
+            m.d.sync += inside.eq(~word.last)
         idle = []
         for n, port in enumerate(self.o):
             m.submodules[f"queue_{n}"] = queue = ReplayFifo(self.sizes.word, _QUEUE)
@@ -174,10 +172,10 @@ class RecordDispatcher(wiring.Component):
             connect(m, unpacker.o, flipped(port))
             m.d.comb += [
                 queue.i.payload.eq(word),
-                queue.i.valid.eq(store.o.valid & target[n]),
+                queue.i.valid.eq(store.o.valid & smoother.pe[n]),
                 ready[n].eq(queue.i.ready),
             ]
             m.d.sync += smoother.room[n].eq(queue.level < _AHEAD)
             idle.append(queue.empty & unpacker.idle)
-        m.d.sync += Cover(store.o.valid & ~inside & ~smoother.valid, "a record waits for its PE")
+        m.d.sync += Cover(store.o.valid & ~smoother.pe.any(), "a record waits for its PE")
         return Cat(idle).all()

@@ -41,7 +41,7 @@ BLOCKS: tuple[Block, ...] = (
     Block(
         name="community.smoother",
         factory="hw.community.smoother:Smoother",
-        parameters={"pes": 8, "work_bits": 8},
+        parameters={"pes": 8, "work_bits": 9},
         bench="tb.community.test_smoother",
         bench_parameters={"pes": 5, "work_bits": 8},
         narrow={"pes": 3, "work_bits": 4},
