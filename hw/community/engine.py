@@ -151,7 +151,9 @@ class CommunityEngine(wiring.Component):
         blocks = _Blocks(
             controller=Controller(community, nodes, self.port[0], errors, row_memory=config.row_lines > 0),
             locator=Locator(config.locator, once=self.once),
-            dispatcher=RecordDispatcher(config.pes, config.kept, config.locator.outputs),
+            dispatcher=RecordDispatcher(
+                config.pes, config.kept, config.locator.outputs, community.width, config.locator.node_bits
+            ),
             vertices=VertexDispatcher(community, config.pes, config.units, nodes),
             table=NodeTable(nodes, *self.port, ports=1),
             features=FeatureReader(community, config.combiners, self.port[0], config.depth),
@@ -264,7 +266,6 @@ class CommunityEngine(wiring.Component):
                 pe.records.payload.eq(records.payload),
                 pe.records.valid.eq(records.valid & sums),
                 records.ready.eq((pe.records.ready & sums) | controller.discard),
-                dispatcher.retired[n].eq(pe.retired | (controller.discard & records.valid & records.payload.last)),
             ]
         m.d.comb += [
             self.working.eq(Cat(*(unit.working for unit in blocks.combiners), *(pe.adding for pe in blocks.pes))),

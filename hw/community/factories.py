@@ -10,6 +10,7 @@ from hw.community.hub_unit import HubUnit
 from hw.community.pe import CommunityPE
 from hw.community.planner import Planner
 from hw.community.record_reader import RecordReader
+from hw.community.record_words import RecordUnpacker, WordFormat
 from hw.community.row_accumulator import RowAccumulator
 from hw.community.row_finisher import RowFinisher
 from hw.community.row_sender import RowSender
@@ -24,6 +25,7 @@ __all__ = [
     "pe",
     "planner",
     "reader",
+    "record_unpacker",
     "row_accumulator",
     "row_finisher",
     "row_sender",
@@ -77,6 +79,11 @@ def row_finisher(**parameters: Any) -> RowFinisher:
 def row_sender(**parameters: Any) -> RowSender:
     """Return a `RowSender`."""
     return RowSender(CommunityConfig(**parameters))
+
+
+def record_unpacker(width: int, vid_bits: int) -> RecordUnpacker:
+    """Return a `RecordUnpacker`."""
+    return RecordUnpacker(WordFormat(width, vid_bits))
 
 
 def scanner(**parameters: Any) -> Scanner:

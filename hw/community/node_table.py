@@ -1,14 +1,15 @@
 """Node table: offsets of features and scales of all vertices, kept on the chip during a layer."""
 
-from amaranth.hdl import Array, Cover, Module, Signal
+from amaranth.hdl import Array, Cover, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from contracts import SCALE
+from hw.block_memory import NO_BYPASS, registered_read
 from hw.contracts import struct
 from hw.memory.formats import RangeRequest, ReadBeat, ReadRequest
-from hw.memory.range_reader import RangeReader
+from hw.memory.range_reader import RangeSplitter
 
 __all__ = ["ARRAYS", "Lookup", "NodeTable"]
 
@@ -21,7 +22,7 @@ Lookup = data.StructLayout({"offset": _WORD, "source": struct(SCALE), "destinati
 
 
 class NodeTable(wiring.Component):
-    """Reads three arrays of words, a beat a cycle, then answers look-ups.
+    """Reads three arrays of words, a beat a cycle, then answers look-ups; not while it is busy.
 
     An array kept from the previous layer is not read again, and one that serves as both scales is read once.
 
@@ -63,7 +64,7 @@ class NodeTable(wiring.Component):
         if ports < 1:
             raise ValueError(f"ports must be at least 1, not {ports!r}")
         self.nodes, self.data_width, self.ports = nodes, data_width, ports
-        self._reader = RangeReader(address_width, data_width, 128)
+        self._splitter = RangeSplitter(address_width, data_width)
         request = RangeRequest(address_width)
         super().__init__(
             {
@@ -82,13 +83,12 @@ class NodeTable(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Store whole beats; select a word of a beat after the read."""
         m = Module()
-        m.submodules.reader = reader = self._reader
-        wiring.connect(m, reader.request, wiring.flipped(self.request))
-        wiring.connect(m, wiring.flipped(self.beat), reader.beat)
+        m.submodules.splitter = splitter = self._splitter
+        wiring.connect(m, splitter.request, wiring.flipped(self.request))
         words = self.data_width // _WORD
-        # The offsets have one more entry than there are vertices.
-        depth = 2 * self.nodes // words
-        place = Signal(range(depth))
+        beat_bits = exact_log2(words)
+        # Only the array of offsets has an entry more than there are vertices.
+        depth, place = self.nodes // words, Signal(range(self.nodes // words + 1))
         # Arrays to request, and those with outstanding beats; both in order.
         to_ask, to_come = Signal(len(ARRAYS)), Signal(len(ARRAYS))
         asking, coming = Signal(range(len(ARRAYS))), Signal(range(len(ARRAYS)))
@@ -97,18 +97,22 @@ class NodeTable(wiring.Component):
                 m.d.comb += asking.eq(n)
             with m.If(to_come[n]):
                 m.d.comb += coming.eq(n)
+        final = Signal.like(place)
         m.d.comb += [
-            reader.i.payload.address.eq(Array(self.addresses)[asking]),
-            reader.i.payload.words.eq(Array(self.words)[asking]),
-            reader.i.valid.eq(to_ask.any()),
-            reader.o.ready.eq(1),
+            splitter.i.payload.address.eq(Array(self.addresses)[asking]),
+            splitter.i.payload.words.eq(Array(self.words)[asking]),
+            splitter.i.valid.eq(to_ask.any()),
+            splitter.part.ready.eq(1),
+            final.eq((Array(self.words)[coming] - 1) >> beat_bits),
             self.busy.eq(to_come.any()),
         ]
-        with m.If(reader.i.valid & reader.i.ready):
+        with m.If(splitter.i.valid & splitter.i.ready):
             m.d.sync += to_ask.eq(to_ask & ~(1 << asking))
-        with m.If(reader.o.valid):
+        # Every beat has its place in the table, so none needs a queue.
+        comes, beat = self.beat.valid, self.beat.payload
+        with m.If(comes):
             m.d.sync += place.eq(place + 1)
-            with m.If(reader.o.payload.last):
+            with m.If(place == final):
                 m.d.sync += [place.eq(0), to_come.eq(to_come & ~(1 << coming))]
         there, missing, asked = Signal(len(ARRAYS)), Signal(len(ARRAYS)), Signal(len(ARRAYS))
         # One array is both scales: it is read for the first and also written for the second.
@@ -125,7 +129,7 @@ class NodeTable(wiring.Component):
         ]
         for n in range(len(ARRAYS)):
             # The beats of the array.
-            wanted = self.addresses[n][exact_log2(words) :]
+            wanted = self.addresses[n][beat_bits:]
             address, words_there = Signal.like(wanted), Signal.like(self.words[n])
             same = there[n] & (address == wanted) & (words_there == self.words[n])
             m.d.comb += missing[n].eq((self.words[n] != 0) & ~same)
@@ -136,28 +140,37 @@ class NodeTable(wiring.Component):
         with m.If(self.forget):
             m.d.sync += there.eq(0)
 
-        low = [Signal(exact_log2(words), name=f"low_{port}") for port in range(self.ports)]
+        low = [Signal(beat_bits, name=f"low_{port}") for port in range(self.ports)]
+        rows = [vertex >> beat_bits for vertex in self.vertex]
+        # The offset behind that of the last vertex.
+        behind, is_behind = Signal(_WORD, reset_less=True), Signal(self.ports)
+        with m.If(comes & (coming == ARRAYS.index("offsets")) & place[-1]):
+            m.d.sync += behind.eq(beat.data[:_WORD])
         for number, name in enumerate(ARRAYS):
             m.submodules[name] = kept = memory.Memory(
-                shape=data.ArrayLayout(_WORD, words), depth=depth if name == "offsets" else depth // 2, init=[]
+                shape=data.ArrayLayout(_WORD, words), depth=depth, init=[], attrs=dict(NO_BYPASS)
             )
             write = kept.write_port()
-            comes = coming == number
+            wanted = coming == number
             if number == destination:
-                comes |= for_both & (coming == source)
+                wanted |= for_both & (coming == source)
             m.d.comb += [
-                write.en.eq(reader.o.valid & comes),
-                write.addr.eq(place),
-                write.data.eq(reader.o.payload.data),
+                write.en.eq(comes & wanted & ~place[-1]),
+                # Nothing is looked up while arrays are read, so the first look-up shares its port with the beats.
+                write.addr.eq(Mux(self.busy, place, rows[0])),
+                write.data.eq(beat.data),
             ]
             for port in range(self.ports):
-                read = kept.read_port()
-                m.d.comb += [read.en.eq(1), read.addr.eq(self.vertex[port] >> exact_log2(words))]
+                read = registered_read(m, kept, f"{name}_{port}")
+                m.d.comb += read.addr.eq(write.addr if port == 0 else rows[port])
                 field = "offset" if name == "offsets" else name
                 m.d.comb += self.found[port][field].eq(read.data[low[port]])
-        m.d.sync += [low[port].eq(self.vertex[port]) for port in range(self.ports)]
+        for port, vertex in enumerate(self.vertex):
+            m.d.sync += [low[port].eq(vertex), is_behind[port].eq(vertex[-1])]
+            with m.If(is_behind[port]):
+                m.d.comb += self.found[port].offset.eq(behind)
         m.d.sync += [
-            Cover(reader.o.valid & ~reader.o.payload.last & self.busy, "an array of several beats"),
+            Cover(comes & (place != final), "an array of several beats"),
             Cover(self.start & there.all(), "every array may be there"),
             Cover(self.start & both, "one array is both scales"),
         ]

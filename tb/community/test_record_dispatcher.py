@@ -1,6 +1,6 @@
-"""Record dispatcher: whole records, each once, shared out by work, given out again; one and several streams."""
+"""Record dispatcher: whole records, each once, shared by work, issued again; one and several streams."""
 
-from collections import Counter, deque
+from collections import Counter
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -16,90 +16,80 @@ from sim.harness.bench import Bench, start
 from sim.harness.expected import expect_cycles
 
 Words = list[dict[str, int]]
-#: The end of a stream, and what stands for a record of which only the header matters here.
+#: The end of a stream.
 END = {"data": RECORD_HEADER.pack({"end": 1}), "last": 1}
+#: Words in a PE's queue above which it gets no more, and of the pipeline in front of it.
+AHEAD, UNDER_WAY = 32, 8
 
 
-#: Work of a PE from which it is given no more.
-AHEAD = 512
+class Records:
+    """Makes records of all kinds that fit."""
+
+    def __init__(self, bench: Bench, model: RecordDispatcher) -> None:
+        self.random, self.sizes = bench.random, model.sizes
+
+    def make(self, nodes: int | None = None, hubs: int | None = None, **fields: int) -> Words:
+        """Return a record of so many nodes and hubs; with random ones, most have one node and few hubs."""
+        rng, width = self.random, self.sizes.width
+        if nodes is None:
+            nodes = rng.choice((1, 1, 1, 2, 3, rng.randrange(1, width + 1)))
+        if hubs is None:
+            hubs = rng.choice((0, rng.randrange(min(8, width - nodes + 1)), rng.randrange(width - nodes + 1)))
+        given = {
+            "part": rng.choice((0, 0, 1 << rng.randrange(8))),
+            "last_part": rng.getrandbits(1),
+            "hub_edges": rng.getrandbits(1),
+            "round": rng.getrandbits(16),
+        } | fields
+        beats = [RECORD_HEADER.pack({"nodes": nodes, "hubs": hubs, **given})]
+        for count in (nodes, hubs):
+            vids = [rng.getrandbits(self.sizes.vid_bits) for _ in range(count)]
+            pairs = [(*vids[n : n + 2], 0)[:2] for n in range(0, count, 2)]
+            beats += [first | second << 32 for first, second in pairs]
+        columns = nodes + hubs
+        for _ in range(nodes):
+            # The only node is linked with all hubs, and in its first part with itself.
+            row = rng.getrandbits(columns) if nodes > 1 else (1 << columns) - 1 - (given["part"] != 0)
+            beats += [row >> at & ((1 << 64) - 1) for at in range(0, columns, 64)]
+        return [{"data": beat, "last": int(n == len(beats) - 1)} for n, beat in enumerate(beats)]
 
 
-def record(bench: Bench, beats: int | None = None, most: int = 20, part: int | None = None) -> Words:
-    """Return a header that says how much work there is, of `most` nodes at most, and random beats."""
-    rng = bench.random
-    hub = rng.random() < 0.4
-    nodes = 1 if hub else min(most, rng.choice((1, 1, 2, 5, max(20, most))))
-    # Later parts of a community, or of a hub's edges, do not count as another one.
-    later = rng.choice((0, 0, 1 << rng.randrange(8))) if part is None else part
-    fields = {"nodes": nodes, "hubs": rng.randrange(9), "hub_edges": int(hub), "last_part": 1, "part": later}
-    return with_header(bench, beats or 2 + nodes, fields)
+def issued(words: Words) -> tuple[int, ...]:
+    """Return the beats of a record as a PE gets them."""
+    head, *others = (word["data"] for word in words)
+    fields = RECORD_HEADER.unpack(head)
+    return (RECORD_HEADER.pack(fields | {"round": 0, "part": int(fields["part"] != 0)}), *others)
 
 
-def with_header(bench: Bench, beats: int, fields: dict[str, int]) -> Words:
-    """Return a record of so many beats, random behind its header."""
-    data = [RECORD_HEADER.pack(fields), *(bench.random.getrandbits(64) for _ in range(beats - 1))]
-    return [{"data": beat, "last": int(n == beats - 1)} for n, beat in enumerate(data)]
-
-
-def record_of(bench: Bench, work: int, beats: int = 3) -> Words:
-    """Return a record of exactly so much work: a hub's edges, or where they do, nodes and hubs."""
-    nodes = bench.random.choice((0, work // 9, bench.random.randrange(work // 9 + 1)))
-    if not nodes:
-        nodes = bench.random.randrange(work + 1)
-        return with_header(bench, beats, {"nodes": nodes, "hubs": work - nodes, "hub_edges": 1})
-    return with_header(bench, beats, {"nodes": nodes, "hubs": work - 9 * nodes})
-
-
-def work_of(header: int) -> int:
-    """Return the work of a record: a row each for nodes and hubs, and nodes are combined."""
-    h = RECORD_HEADER.unpack(header)
-    return h["nodes"] + h["hubs"] + (0 if h["hub_edges"] else 8 * h["nodes"])
+def work_of(head: int) -> int:
+    """Return the work of a record: a row of a node counts twice as much as a hub."""
+    fields = RECORD_HEADER.unpack(head)
+    return 2 * fields["nodes"] + fields["hubs"]
 
 
 class PEs:
-    """What every PE has been given; it retires records some time after they end, unless it is told not to."""
+    """What every PE has been given."""
 
     def __init__(self, bench: Bench, model: RecordDispatcher) -> None:
         self.bench, self.pes = bench, model.pes
         self.given: list[Words] = [[] for _ in range(model.pes)]
-        self.owed = [0] * model.pes
-        #: Retire at random; or what it is told to, a record a cycle.
-        self.retires, self.told = True, [0] * model.pes
-        #: PEs that retire nothing by themselves.
-        self.lazy: set[int] = set()
-        #: How often a record went to another PE than the one in turn, or than the one that had it before.
+        #: How often a record went to another PE than the one in turn.
         self.smoothed = 0
-        cocotb.start_soon(self._retire())
+        cocotb.start_soon(self._watch())
         for n in range(model.pes):
             bench.take(f"o__{n}", partial(self._take, n))
-            getattr(bench.dut, f"retired__{n}").value = 0
 
     def _take(self, pe: int, word: dict[str, int]) -> None:
         self.given[pe].append(word)
-        self.owed[pe] += word["last"]
 
-    async def _retire(self) -> None:
-        """Say of a record given out that it is done, every now and then."""
+    async def _watch(self) -> None:
         while True:
-            for n, owed in enumerate(self.owed):
-                told = self.told[n] > 0
-                done = owed > 0 and (told or (self.retires and n not in self.lazy and self.bench.random.random() < 0.2))
-                getattr(self.bench.dut, f"retired__{n}").value = int(done)
-                self.owed[n] -= done
-                self.told[n] -= done and told
             await self.bench.cycles(1)
             self.smoothed += int(self.bench.dut.smoothed.value)
 
     async def get(self, beats: int) -> None:
         """Wait until so many beats have been given out."""
-        await self.bench.until(lambda: sum(map(len, self.given)) >= beats, 20_000)
-
-    async def retire(self) -> None:
-        """Wait until all that has been given out is done."""
-        while any(self.owed):
-            await self.bench.cycles(1)
-        # One a cycle is taken off the loads.
-        await self.bench.cycles(100)
+        await self.bench.until(lambda: sum(map(len, self.given)) >= beats, 40_000)
 
     def forget(self) -> None:
         """Begin to collect anew."""
@@ -121,106 +111,22 @@ class PEs:
         """Return the records of every PE."""
         return [self.records(pe) for pe in range(self.pes)]
 
-    async def given_again(self, own: list[list[tuple[int, ...]]]) -> int:
-        """Let PEs' own records be given out again: each comes once, to its PE or one before; return how many so."""
-        smoothed = self.smoothed
+    async def replay(self, sent: list[Words]) -> None:
+        """Have all records issued again, in the same order to every PE."""
         self.forget()
         await self.bench.pulse(self.bench.dut.replay, then=1)
         assert not int(self.bench.dut.ended.value)
-        await finished(self.bench, self, sum(map(len, chain(*own))))
-        await self.bench.cycles(1)
-        found = self.all_records()
-        assert Counter(chain(*found)) == Counter(chain(*own))
-        reach, shared = min(3, self.pes - 1), 0
-        for pe, records in enumerate(found):
-            sources = [[one for one in own[(pe + step) % self.pes] if one in records] for step in range(reach + 1)]
-            assert sum(map(len, sources)) == len(records)
-            # What a PE has of another comes in order, and behind what it has of its own.
-            for source in sources:
-                assert [one for one in records if one in source] == source
-            assert records[: len(sources[0])] == sources[0]
-            shared += len(records) - len(sources[0])
-        assert self.smoothed == smoothed + shared
-        return shared
-
-    def works(self, pe: int) -> list[int]:
-        """Return the work of every record of a PE."""
-        return [work_of(one[0]) for one in self.records(pe)]
+        await finished(self.bench, self, sum(map(len, sent)))
+        assert Counter(map(issued, sent)) == Counter(chain(*self.all_records()))
 
 
-class Shares:
-    """Says who gets a record, by the golden allocator: right while nothing retires before it is given out."""
-
-    def __init__(self, bench: Bench, pes: PEs) -> None:
-        self.bench, self.pes = bench, pes
-        self.golden = Allocator(pes.pes, 3, 1 << 31, (1 << 16) - 1)
-        self.wanted: list[list[tuple[int, ...]]] = [[] for _ in range(pes.pes)]
-        self.works: list[deque[int]] = [deque() for _ in range(pes.pes)]
-        pes.retires = False
-
-    @property
-    def loads(self) -> list[int]:
-        """Work of the PEs."""
-        return self.golden.allocation.loads
-
-    @property
-    def beats(self) -> int:
-        """How many beats there are to be given out."""
-        return sum(len(one) for records in self.wanted for one in records)
-
-    def send(self, words: Words, lane: int = 0) -> int:
-        """Let a record come on a stream; who will get it."""
-        self.bench.drive(f"i__{lane}", words)
-        return self.decide(words)
-
-    def decide(self, words: Words) -> int:
-        """Say who gets a record that is decided now."""
-        work = work_of(words[0]["data"])
-        self.golden.add(0, work, 1)
-        pe = self.golden.allocation.assignments[-1].pe
-        self.works[pe].append(work)
-        self.wanted[pe].append(tuple(word["data"] for word in words))
-        return pe
-
-    async def given(self) -> None:
-        """Wait until all is given out, and to whom it should be."""
-        await self.bench.until(lambda: sum(map(len, self.pes.given)) >= self.beats, 20_000)
-        # Until loads have changed and the allocator waits again.
-        await self.bench.cycles(12)
-        self.check()
-
-    def check(self) -> None:
-        """Everything that is wanted has come where it should, and nothing else."""
-        assert self.pes.all_records() == self.wanted
-        assert self.pes.smoothed == self.golden.allocation.smoothed
-
-    async def retire(self, counts: list[int]) -> None:
-        """Let PEs do their oldest records, all at once, and wait until that is known."""
-        for pe, count in enumerate(counts):
-            self.pes.told[pe] += count
-            for _ in range(count):
-                self.golden.retire(pe, self.works[pe].popleft())
-        while any(self.pes.told):
-            await self.bench.cycles(1)
-        await self.bench.cycles(12 + sum(counts))
-
-    async def retire_all(self) -> None:
-        """Let PEs do all of their records."""
-        await self.retire([len(works) for works in self.works])
-        assert not any(self.loads)
-
-    def forget(self) -> None:
-        """Begin to collect anew."""
-        self.pes.forget()
-        self.wanted = [[] for _ in self.wanted]
-
-
-async def begin(dut: Any, **pace: Any) -> tuple[Bench, RecordDispatcher, PEs]:
-    model = RecordDispatcher(**parameters())
+async def begin(dut: Any, **pace: Any) -> tuple[Bench, RecordDispatcher, PEs, Records]:
+    sizes = {"pes": 3, "depth": 256, "streams": 2, "width": 128, "vid_bits": 9} | parameters()
+    model = RecordDispatcher(**sizes)
     bench = await start(dut, model, **pace)
     dut.start.value = dut.replay.value = 0
     dut.hops.value = 3
-    return bench, model, PEs(bench, model)
+    return bench, model, PEs(bench, model), Records(bench, model)
 
 
 async def finished(bench: Bench, pes: PEs, beats: int) -> None:
@@ -233,295 +139,170 @@ async def finished(bench: Bench, pes: PEs, beats: int) -> None:
     raise AssertionError("all is given out, but it has not ended")
 
 
-async def stream_of(
-    bench: Bench, model: RecordDispatcher, pes: PEs, count: int, beats: int | None = None, most: int = 20
-) -> list[tuple[int, ...]]:
-    """Let so many records through, a part on each stream; return them."""
-    sent: list[Words] = [record(bench, beats, most) for _ in range(count)]
+async def through(bench: Bench, model: RecordDispatcher, pes: PEs, sent: list[Words]) -> None:
+    """Let records through, a part on each stream."""
     for n in range(model.streams):
-        words = [word for words in sent[n :: model.streams] for word in words]
-        bench.drive(f"i__{n}", [*words, END])
+        bench.drive(f"i__{n}", [*chain(*sent[n :: model.streams]), END])
     await finished(bench, pes, sum(map(len, sent)))
-    return [tuple(word["data"] for word in words) for words in sent]
+
+
+def few(records: Records, model: RecordDispatcher) -> list[Words]:
+    """Return records that are stored all together."""
+    sent, room = [], model.depth
+    while True:
+        words = records.make()
+        # At most two words a beat.
+        room -= 2 * len(words)
+        if room < 0:
+            return sent or [records.make(1, 0)]
+        sent.append(words)
 
 
 @cocotb.test()
 @cocotb.parametrize(idle=[0.0, 0.3], stall=[0.0, 0.5])
 async def every_record_comes_whole_and_once(dut: Any, idle: float, stall: float) -> None:
-    bench, model, pes = await begin(dut, idle=idle, stall=stall)
+    bench, model, pes, records = await begin(dut, idle=idle, stall=stall)
     for round_ in range(3):
         await bench.pulse(dut.start, then=1)
         assert not int(dut.ended.value)
-        sent = await stream_of(bench, model, pes, 12 * (round_ + 1))
+        sent = [records.make() for _ in range(20 * (round_ + 1))]
+        await through(bench, model, pes, sent)
         found = pes.all_records()
-        assert Counter(sent) == Counter(chain(*found))
-        headers = [RECORD_HEADER.unpack(one[0]) for one in sent]
+        assert Counter(map(issued, sent)) == Counter(chain(*found))
+        headers = [RECORD_HEADER.unpack(one[0]["data"]) for one in sent]
         first = Counter(header["hub_edges"] for header in headers if not header["part"])
         assert (int(dut.hubs.value), int(dut.communities.value)) == (first[1], first[0])
         # What comes on a stream for one PE stays in order.
-        for records in found:
-            for n in range(model.streams):
-                own = [one for one in sent[n :: model.streams] if one in records]
-                assert [one for one in records if one in own] == own
-        await pes.retire()
+        for n in range(model.streams):
+            lane = [issued(one) for one in sent[n :: model.streams]]
+            for given in found:
+                own = [one for one in lane if one in given]
+                assert [one for one in given if one in own] == own
         pes.forget()
 
 
 @cocotb.test()
-async def records_are_given_out_again(dut: Any) -> None:
-    """Twice; then all PEs but one are slow and do nothing, and that one takes over some of theirs."""
-    bench, model, pes = await begin(dut, stall=0.2)
-    for count in (1, 8, 12 * model.pes):
+async def every_size_comes_back(dut: Any) -> None:
+    """One node with any number of hubs, and any number of nodes."""
+    bench, model, pes, records = await begin(dut, stall=0.1)
+    width = model.sizes.width
+    await bench.pulse(dut.start, then=1)
+    sent = [records.make(1, hubs, part=part) for hubs in range(min(width, 72)) for part in (0, 3)]
+    sent += [records.make(nodes, bench.random.randrange(width + 1 - nodes)) for nodes in range(2, width + 1, 5)]
+    await through(bench, model, pes, sent)
+    assert Counter(map(issued, sent)) == Counter(chain(*pes.all_records()))
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=[0.0, 0.4])
+async def records_are_issued_again(dut: Any, stall: float) -> None:
+    bench, model, pes, records = await begin(dut, stall=stall)
+    for _ in range(3):
         await bench.pulse(dut.start, then=1)
-        await stream_of(bench, model, pes, count, beats=3)
-        await pes.retire()
-        own = pes.all_records()
+        pes.forget()
+        sent = few(records, model)
+        await through(bench, model, pes, sent)
         for _ in range(2):
             assert int(dut.whole.value)
-            await pes.given_again(own)
-            await pes.retire()
-        pes.forget()
-    for quick in range(model.pes):
-        pes.forget()
-        await bench.pulse(dut.start, then=1)
-        await stream_of(bench, model, pes, 12 * model.pes, beats=3)
-        await pes.retire()
-        pes.lazy = {n for n in range(model.pes) if n != quick}
-        bench.pace(stall={f"o__{n}": 0.7 * (n != quick) for n in range(model.pes)})
-        shared = await pes.given_again(pes.all_records())
-        assert shared >= (model.pes > 1)
-        pes.lazy = set()
-        bench.pace(stall=0.2)
-        await pes.retire()
+            await pes.replay(sent)
 
 
 @cocotb.test()
 async def more_than_fits_is_not_whole(dut: Any) -> None:
-    bench, model, pes = await begin(dut)
-    await bench.pulse(dut.start, then=1)
-    await stream_of(bench, model, pes, 5 * model.pes, beats=model.depth // 4)
-    assert not int(dut.whole.value)
+    bench, model, pes, records = await begin(dut)
+    for words in (model.depth, model.depth + 1, 3 * model.depth):
+        await bench.pulse(dut.start, then=1)
+        pes.forget()
+        # Without hubs a record of one node is one word.
+        sent = [records.make(1, 0) for _ in range(words)]
+        await through(bench, model, pes, sent)
+        assert int(dut.whole.value) == (words <= model.depth)
+        if int(dut.whole.value):
+            await pes.replay(sent)
 
 
 @cocotb.test()
 @cocotb.parametrize(hops=[0, 1, 2, 3])
 async def who_gets_what_is_what_the_allocator_says(dut: Any, hops: int) -> None:
-    """Batches of any work while nothing retires, on a stream each; then some retire; the next layer counts nothing."""
-    bench, model, pes = await begin(dut)
-    shares = Shares(bench, pes)
-    dut.hops.value = shares.golden.hops = hops
-    for _ in range(2):
+    """Also in a second layer, and in the layers of a second graph."""
+    bench, model, pes, records = await begin(dut)
+    golden = Allocator(model.pes, hops, 1 << 31, 1 << 15)
+    dut.hops.value = hops
+
+    def check(sent: list[Words]) -> None:
+        wanted: list[list[tuple[int, ...]]] = [[] for _ in range(model.pes)]
+        for words in sent:
+            golden.add(0, work_of(words[0]["data"]), 1)
+            wanted[golden.allocation.assignments[-1].pe].append(issued(words))
+        assert pes.all_records() == wanted
+        assert pes.smoothed == golden.allocation.smoothed
+
+    for graph in range(2):
         await bench.pulse(dut.start, then=1)
-        shares.forget()
-        for batch in range(5):
-            for _ in range(12):
-                # All of them have to fit, to be given out again.
-                if min(shares.loads) >= AHEAD - 1 or max(map(len, shares.wanted)) == model.depth // 3:
-                    break
-                # Not more than one with as much as there can be, since all get as much in time.
-                most = bench.random.choice((8, 100, 300, 40_000 if max(shares.loads) < 20_000 else 2))
-                shares.send(record_of(bench, bench.random.randrange(1, most)), batch % model.streams)
-            await shares.given()
-            await shares.retire([bench.random.randrange(len(works) + 1) for works in shares.works])
-        await shares.retire_all()
+        pes.forget()
+        sent = few(records, model)
+        bench.drive(f"i__{graph % model.streams}", chain(*sent))
         for n in range(model.streams):
             bench.drive(f"i__{n}", [END])
-        await finished(bench, pes, shares.beats)
+        await finished(bench, pes, sum(map(len, sent)))
+        check(sent)
         assert int(dut.whole.value)
-        shares.check()
-        shared = await pes.given_again(shares.wanted)
-        pes.smoothed -= shared
-        pes.retires = True
-        await pes.retire()
-        pes.retires = False
+        await pes.replay(sent)
+        check(sent)
 
 
 @cocotb.test()
 async def a_pe_with_enough_to_do_gets_no_more(dut: Any) -> None:
-    """Not before one has less; and no more wait to be decided than can."""
-    bench, model, pes = await begin(dut)
-    if model.pes == 1:
-        return
-    await bench.pulse(dut.start, then=1)
-    shares = Shares(bench, pes)
-    for work in (AHEAD - 1, 1):
-        for _ in range(model.pes):
-            shares.send(record_of(bench, work))
-            await shares.given()
-    assert shares.loads == [AHEAD] * model.pes
-    for pe in range(model.pes):
-        words = record_of(bench, AHEAD - 1)
-        bench.drive("i__0", words)
-        await bench.cycles(60)
-        shares.check()
-        await shares.retire([int(n == pe) for n in range(model.pes)])
-        assert shares.decide(words) == pe
-        await shares.given()
-    for n in range(model.streams):
-        bench.drive(f"i__{n}", [word for _ in range(12) for word in record_of(bench, 5)])
-    await bench.cycles(100)
-    left = [bench.drivers[f"i__{n}"].busy_words for n in range(model.streams)]
-    assert sum(left) == 3 * (12 * model.streams - 4 * model.streams - 2 * (model.streams > 1))
-    shares.check()
-    pes.retires = True
-    await bench.until(lambda: sum(map(len, pes.given)) == shares.beats + 36 * model.streams)
-
-
-@cocotb.test()
-async def every_bit_of_a_load_counts(dut: Any) -> None:
-    """One PE has a power of two to do, as large as it can be, and the others have just enough."""
-    bench, model, pes = await begin(dut)
-    if model.pes == 1:
-        return
-    await bench.pulse(dut.start, then=1)
-    shares = Shares(bench, pes)
-    # Each gets what comes when it is its turn.
-    dut.hops.value = shares.golden.hops = 0
-    most = (1 << 16) - 1
-    for bit in range(AHEAD.bit_length() - 1, (model.depth // 3 * most).bit_length()):
-        pe = bench.random.randrange(model.pes)
-        shares.forget()
+    """The others get what comes, whichever it is, until they have enough; then all waits, and nothing is lost."""
+    bench, model, pes, records = await begin(dut)
+    for stuck in range(model.pes):
+        await bench.pulse(dut.start, then=1)
         pes.forget()
-        left = 1 << bit
-        while min(shares.loads) < AHEAD:
-            if shares.golden.turn == pe:
-                work = min(left, most)
-                left -= work
-            else:
-                work = 1 if left else AHEAD
-            shares.send(record_of(bench, work))
-        assert shares.loads[pe] == 1 << bit
-        await shares.given()
-        words = record_of(bench, 7)
-        bench.drive("i__0", words)
-        await bench.cycles(40)
-        shares.check()
-        await shares.retire([len(works) if n != pe else 0 for n, works in enumerate(shares.works)])
-        shares.decide(words)
-        await shares.given()
-        await shares.retire_all()
-
-
-@cocotb.test()
-async def a_pe_owes_no_more_records_than_can_be_counted(dut: Any) -> None:
-    """Let the next one wait for the PE that it was given to, even if another one has room."""
-    bench, model, pes = await begin(dut)
-    if model.pes == 1:
-        return
-    await bench.pulse(dut.start, then=1)
-    shares = Shares(bench, pes)
-    most = model.depth // 3 + 1
-    for _ in range(most * model.pes):
-        shares.send(record_of(bench, 3))
-    await shares.given()
-    assert {len(works) for works in shares.works} == {most}
-    before = [list(records) for records in shares.wanted]
-    chosen = shares.send(record_of(bench, 3))
-    await bench.cycles(60)
-    other = (chosen + 1) % model.pes
-    await shares.retire([int(n == other) for n in range(model.pes)])
-    assert pes.all_records() == before
-    await shares.retire([int(n == chosen) for n in range(model.pes)])
-    await shares.given()
-    # All at once: a PE's are counted while those of the others are taken off; with as many waiting, longer and shorter.
-    await shares.retire_all()
-    for longer in (most, most - 1):
-        for _ in range(most * model.pes):
-            shares.send(record_of(bench, 3))
-        await shares.given()
-        await shares.retire([longer if n == 0 else most // 2 + 1 for n in range(model.pes)])
-        for _ in range(2 * model.pes):
-            shares.send(record_of(bench, 100))
-        await shares.given()
-        await shares.retire_all()
+        bench.pace(stall={f"o__{n}": float(n == stuck) for n in range(model.pes)})
+        sent = [records.make(1, bench.random.randrange(3)) for _ in range(60 * model.pes)]
+        for n in range(model.streams):
+            bench.drive(f"i__{n}", [*chain(*sent[n :: model.streams]), END])
+        await bench.cycles(2000)
+        assert not pes.given[stuck]
+        missing = Counter(map(issued, sent)) - Counter(chain(*pes.all_records()))
+        assert not int(dut.ended.value)
+        assert 0 < missing.total() <= AHEAD + UNDER_WAY or model.pes == 1
+        bench.pace(stall=0.0)
+        await finished(bench, pes, sum(map(len, sent)))
+        assert Counter(map(issued, sent)) == Counter(chain(*pes.all_records()))
 
 
 @cocotb.test()
 async def the_end_waits_for_every_pe(dut: Any) -> None:
-    bench, model, pes = await begin(dut)
+    bench, model, pes, records = await begin(dut)
     for last in range(model.pes):
         await bench.pulse(dut.start, then=1)
         bench.pace(stall=1.0)
-        for number in range(4 * model.pes):
-            bench.drive(f"i__{number % model.streams}", record_of(bench, 10))
+        sent = [records.make(1, 1) for _ in range(4 * model.pes)]
         for n in range(model.streams):
-            bench.drive(f"i__{n}", [END])
+            bench.drive(f"i__{n}", [*chain(*sent[n :: model.streams]), END])
         await bench.cycles(100)
         bench.pace(stall={f"o__{n}": 0.0 for n in range(model.pes) if n != last})
-        for _ in range(100):
+        for _ in range(200):
             assert not int(dut.ended.value)
             await bench.cycles(1)
         assert not pes.given[last]
         assert all(pes.given[n] for n in range(model.pes) if n != last)
         bench.pace(stall=0.0)
-        await finished(bench, pes, 12 * model.pes)
+        await finished(bench, pes, sum(map(len, sent)))
         assert int(dut.whole.value)
-        await pes.retire()
         pes.forget()
-
-
-@cocotb.test()
-async def a_full_pe_holds_up_its_stream(dut: Any) -> None:
-    """Whichever of both it is; what has begun comes to its end, and nothing is lost."""
-    bench, model, pes = await begin(dut)
-    for lane in range(model.streams):
-        for pe in range(model.pes):
-            await bench.pulse(dut.start, then=1)
-            bench.pace(stall={f"o__{n}": float(n == pe) for n in range(model.pes)})
-            # So that all get as much, also that one.
-            pes.retires = False
-            sent = [record_of(bench, 10, model.depth // 4 + 2) for _ in range(5 * model.pes)]
-            for words in sent:
-                bench.drive(f"i__{lane}", words)
-            for n in range(model.streams):
-                bench.drive(f"i__{n}", [END])
-            await bench.cycles(30 * model.depth)
-            assert not pes.given[pe]
-            assert not int(dut.ended.value)
-            bench.pace(stall=0.0)
-            pes.retires = True
-            await finished(bench, pes, sum(map(len, sent)))
-            assert Counter(chain(*pes.all_records())) == Counter(
-                tuple(word["data"] for word in words) for words in sent
-            )
-            await pes.retire()
-            pes.forget()
-
-
-@cocotb.test()
-async def records_lost_to_one_pe_are_told(dut: Any) -> None:
-    """Give a single PE more than fits."""
-    bench, model, pes = await begin(dut)
-    shares = Shares(bench, pes)
-    for pe in range(model.pes):
-        await bench.pulse(dut.start, then=1)
-        shares.forget()
-        # All but one get as much as keeps them busy; that one gets all that is long.
-        while not all(shares.works):
-            home = shares.golden.turn
-            shares.send(record_of(bench, 1 if home == pe else AHEAD - 2))
-        await shares.given()
-        assert int(dut.whole.value)
-        for _ in range(5):
-            assert shares.send(record_of(bench, 1, model.depth // 4)) == pe
-        await shares.given()
-        assert not int(dut.whole.value)
-        await shares.retire_all()
-        for n in range(model.streams):
-            bench.drive(f"i__{n}", [END])
-        await finished(bench, pes, shares.beats)
 
 
 @cocotb.test()
 async def all_are_counted(dut: Any) -> None:
     """Hundreds of communities and of hubs; what has been counted stays."""
-    bench, model, pes = await begin(dut)
+    bench, model, pes, records = await begin(dut)
     for hub in (0, 1):
         await bench.pulse(dut.start, then=1)
         for count in range(0, 301, 25):
             for number in range(25 if count else 0):
-                words = with_header(bench, 3, {"nodes": 1, "hub_edges": hub, "part": 0})
-                bench.drive(f"i__{number % model.streams}", words)
+                bench.drive(f"i__{number % model.streams}", records.make(1, 0, hub_edges=hub, part=0))
             await pes.get(3 * count)
             for _ in range(3):
                 assert (int(dut.communities.value), int(dut.hubs.value)) == (count * (1 - hub), count * hub)
@@ -530,53 +311,47 @@ async def all_are_counted(dut: Any) -> None:
             bench.drive(f"i__{n}", [END])
         await finished(bench, pes, 900)
         assert (int(dut.communities.value), int(dut.hubs.value)) == (300 * (1 - hub), 300 * hub)
-        await pes.retire()
         pes.forget()
 
 
 @cocotb.test()
 async def a_reset_in_the_middle_leaves_nothing(dut: Any) -> None:
-    bench, model, pes = await begin(dut, stall=0.3)
-    for cycles in (9, 40, 150):
+    bench, model, pes, records = await begin(dut, stall=0.3)
+    for cycles in (9, 40, 150, 333):
         await bench.pulse(dut.start, then=1)
         for number in range(20):
-            bench.drive(f"i__{number % model.streams}", record_of(bench, 40))
+            bench.drive(f"i__{number % model.streams}", records.make())
         await bench.cycles(cycles)
-        # What is said to be done in the cycle after the reset would count.
-        pes.retires = False
         await bench.reset()
-        pes.owed = [0] * model.pes
         pes.forget()
         assert (int(dut.communities.value), int(dut.hubs.value)) == (0, 0)
         assert int(dut.whole.value)
         assert not int(dut.ended.value)
-        shares = Shares(bench, pes)
-        pes.smoothed = 0
-        for n in range(8):
-            shares.send(record_of(bench, 50), n % model.streams)
-            await shares.given()
-        await shares.retire_all()
+        sent = few(records, model)
+        await through(bench, model, pes, sent)
+        assert Counter(map(issued, sent)) == Counter(chain(*pes.all_records()))
+        await pes.replay(sent)
         pes.forget()
-        pes.retires = True
 
 
 @cocotb.test()
-@cocotb.parametrize(most=[20, 7000])
+@cocotb.parametrize(most=[1, 24])
 async def a_stream_takes_its_cycles(dut: Any, most: int) -> None:
-    """Give out records of little and much work: how long it takes, and what every PE gets."""
-    bench, model, pes = await begin(dut)
+    """Issue records of few and of many nodes: how long it takes, and how much every PE gets."""
+    bench, model, pes, records = await begin(dut)
     bench.random.seed(most)
     await bench.pulse(dut.start, then=1)
     began, name = bench.cycle, f"community.record_dispatcher.{model.pes}.{model.streams}.{most}"
-    await stream_of(bench, model, pes, 60, beats=3, most=most)
+    sent = [records.make(bench.random.randrange(1, most + 1), bench.random.randrange(9)) for _ in range(60)]
+    await through(bench, model, pes, sent)
     expect_cycles(name, bench.cycle - began)
     for pe in range(model.pes):
-        expect_cycles(f"{name}.work.{pe}", sum(pes.works(pe)))
+        expect_cycles(f"{name}.work.{pe}", sum(work_of(one[0]) for one in pes.records(pe)))
 
 
-@pytest.mark.parametrize(("pes", "streams"), [(1, 1), (3, 1), (4, 3)])
-def test_record_dispatcher(pes: int, streams: int) -> None:
-    sizes = {"pes": pes, "depth": 64, "streams": streams}
+@pytest.mark.parametrize(("pes", "streams", "width"), [(1, 1, 64), (3, 1, 64), (4, 3, 128)])
+def test_record_dispatcher(pes: int, streams: int, width: int) -> None:
+    sizes = {"pes": pes, "depth": 256, "streams": streams, "width": width, "vid_bits": 9}
     simulate(RecordDispatcher(**sizes), __name__, parameters=sizes)
 
 

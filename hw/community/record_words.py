@@ -1,0 +1,248 @@
+"""Record words: the short form in which records are kept, and the way from beats into it and back (I4, I9)."""
+
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Cover, Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import bits_for
+
+from contracts import RECORD_HEADER, VID_BITS
+from hw.contracts import struct
+from hw.locator.formats import RecordBeat
+
+__all__ = ["RecordPacker", "RecordUnpacker", "WordFormat"]
+
+#: Columns of a bitmap row in a word.
+_COLUMNS = 32
+
+
+@dataclass(frozen=True)
+class WordFormat:
+    """Sizes of record words.
+
+    A record is a head of counts and flags, then pairs of node VIDs, pairs of hub VIDs, and for every bitmap row as many
+    words as it needs for its columns. Most records have one node and few hubs. Its VID is in the head then, and its row
+    is left out: all bits are set but that of the node in parts after the first. The round is left out, and the number
+    of a part after the first becomes 1.
+
+    Parameters
+    ----------
+    width
+        Most nodes and hubs of a record together.
+    vid_bits
+        Bits of a VID.
+    """
+
+    width: int
+    vid_bits: int
+
+    @property
+    def count_bits(self) -> int:
+        """Bits of a number of nodes or hubs."""
+        return bits_for(self.width)
+
+    @property
+    def head(self) -> data.StructLayout:
+        """Layout of a record's first word."""
+        counts = {"nodes": self.count_bits, "hubs": self.count_bits}
+        return data.StructLayout({**counts, "later": 1, "last_part": 1, "hub_edges": 1, "vid": self.vid_bits})
+
+    @property
+    def word(self) -> data.StructLayout:
+        """Layout of a word; ``end``: of a section or a row, ``last``: of its record."""
+        bits = max(self.head.size, 2 * self.vid_bits, _COLUMNS)
+        return data.StructLayout({"data": bits, "end": 1, "last": 1})
+
+    def short(self, nodes: Value, hubs: Value) -> Value:
+        """Return whether the VID of a record's node is in the head and its row left out."""
+        return (nodes == 1) & (hubs < _COLUMNS)
+
+
+class RecordPacker(wiring.Component):
+    """Turns beats of records into words.
+
+    Parameters
+    ----------
+    sizes
+        Of the words.
+
+    Attributes
+    ----------
+    i : stream of `RecordBeat`
+        Records of at least one node and at most ``width`` nodes and hubs, without the end of their stream.
+    o : stream of ``sizes.word``
+    idle : Out(1)
+        No record has begun and not ended.
+    """
+
+    def __init__(self, sizes: WordFormat) -> None:
+        self.sizes = sizes
+        super().__init__(
+            {"i": In(stream.Signature(RecordBeat)), "o": Out(stream.Signature(sizes.word)), "idle": Out(1)}
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Step through the sections of a record."""
+        m = Module()
+        sizes, beat, word = self.sizes, self.i.payload, self.o.payload
+        header, head = Signal(struct(RECORD_HEADER)), Signal(sizes.head)
+        kept, short = Signal(sizes.head, reset_less=True), Signal()
+        # Pairs of VIDs behind this one; the last word of a row, and the one that is due.
+        left, final = Signal(sizes.count_bits), Signal(range(max(2, -(-sizes.width // _COLUMNS))))
+        place = Signal.like(final)
+        moves = Signal()
+        pair = Cat(beat.data.word_select(n, VID_BITS)[: sizes.vid_bits] for n in range(2))
+        m.d.comb += [
+            header.eq(beat.data),
+            head.nodes.eq(header.nodes),
+            head.hubs.eq(header.hubs),
+            head.later.eq(header.part != 0),
+            head.last_part.eq(header.last_part),
+            head.hub_edges.eq(header.hub_edges),
+            self.i.ready.eq(self.o.ready),
+            self.o.valid.eq(self.i.valid),
+            moves.eq(self.i.valid & self.o.ready),
+            word.data.eq(pair),
+            word.end.eq(left == 0),
+        ]
+        with m.FSM() as fsm:
+            with m.State("HEAD"):
+                alone = sizes.short(head.nodes, head.hubs)
+                m.d.comb += [word.data.eq(head), word.end.eq(0), self.o.valid.eq(self.i.valid & ~alone)]
+                m.d.sync += [
+                    kept.eq(head),
+                    short.eq(alone),
+                    left.eq((head.nodes - 1) >> 1),
+                    final.eq((head.nodes + head.hubs - 1) // _COLUMNS),
+                ]
+                with m.If(moves):
+                    m.next = "NODES"
+            with m.State("NODES"):
+                with m.If(short):
+                    m.d.comb += [
+                        word.data.eq(Cat(kept.as_value()[: -sizes.vid_bits], pair[: sizes.vid_bits])),
+                        word.last.eq(kept.hubs == 0),
+                    ]
+                with m.If(moves):
+                    m.d.sync += left.eq(left - 1)
+                    with m.If(left == 0):
+                        m.d.sync += left.eq((kept.hubs - 1) >> 1)
+                        m.next = "HUBS"
+                        with m.If(kept.hubs == 0):
+                            m.next = "ROWS"
+            with m.State("HUBS"):
+                m.d.comb += word.last.eq(short & (left == 0))
+                with m.If(moves):
+                    m.d.sync += left.eq(left - 1)
+                    with m.If(left == 0):
+                        m.next = "ROWS"
+            with m.State("ROWS"):
+                row_end = place == final
+                m.d.comb += [
+                    word.data.eq(beat.data.word_select(place[0], _COLUMNS)),
+                    word.end.eq(row_end),
+                    word.last.eq(beat.last & row_end),
+                    self.o.valid.eq(self.i.valid & ~short),
+                    self.i.ready.eq(self.o.ready & (row_end | place[0])),
+                ]
+                with m.If(moves):
+                    m.d.sync += place.eq(Mux(row_end, 0, place + 1))
+                    with m.If(beat.last & row_end):
+                        m.next = "HEAD"
+        m.d.comb += self.idle.eq(fsm.ongoing("HEAD"))
+        m.d.sync += [
+            Cover(moves & short & fsm.ongoing("ROWS"), "a row is left out"),
+            Cover(moves & place[0] & fsm.ongoing("ROWS"), "a beat makes two words"),
+        ]
+        return m
+
+
+class RecordUnpacker(wiring.Component):
+    """Turns words of records back into beats.
+
+    Parameters
+    ----------
+    sizes
+        Of the words.
+
+    Attributes
+    ----------
+    i : stream of ``sizes.word``
+    o : stream of `RecordBeat`
+    idle : Out(1)
+        No record has begun and not ended.
+    """
+
+    def __init__(self, sizes: WordFormat) -> None:
+        self.sizes = sizes
+        super().__init__(
+            {"i": In(stream.Signature(sizes.word)), "o": Out(stream.Signature(RecordBeat)), "idle": Out(1)}
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Step through the sections of a record, of which the words tell the ends."""
+        m = Module()
+        sizes, word, beat = self.sizes, self.i.payload, self.o.payload
+        head, header = Signal(sizes.head), Signal(struct(RECORD_HEADER))
+        short, linked = Signal(), Signal()
+        # Lower half of a beat: that of a row, or the row of one node, into which two more hubs are shifted at a time.
+        low, upper = Signal(_COLUMNS, reset_less=True), Signal()
+        moves, vids = Signal(), Signal(2 * VID_BITS)
+        m.d.comb += [
+            head.eq(word.data),
+            header.nodes.eq(head.nodes),
+            header.hubs.eq(head.hubs),
+            header.part.eq(head.later),
+            header.last_part.eq(head.last_part),
+            header.hub_edges.eq(head.hub_edges),
+            *(vids.word_select(n, VID_BITS).eq(word.data.word_select(n, sizes.vid_bits)) for n in range(2)),
+            self.o.valid.eq(self.i.valid),
+            self.i.ready.eq(self.o.ready),
+            moves.eq(self.i.valid & self.o.ready),
+        ]
+        with m.FSM() as fsm:
+            with m.State("HEAD"):
+                alone = sizes.short(head.nodes, head.hubs)
+                m.d.comb += [beat.data.eq(header), self.i.ready.eq(self.o.ready & ~alone)]
+                # The node, and the hubs of one pair.
+                few = Mux(head.hubs[0], 0b01, Cat((head.hubs != 0).replicate(2)))
+                m.d.sync += [short.eq(alone), linked.eq(head.hubs != 0), low.eq(Cat(~head.later, few))]
+                with m.If(moves):
+                    m.next = "NODES"
+            with m.State("NODES"):
+                m.d.comb += beat.data.eq(Mux(short, head.vid, vids))
+                with m.If(moves & (short | word.end)):
+                    m.next = "ROWS"
+                    with m.If(linked):
+                        m.next = "HUBS"
+            with m.State("HUBS"):
+                m.d.comb += beat.data.eq(vids)
+                with m.If(moves):
+                    with m.If(word.end):
+                        m.next = "ROWS"
+                    with m.Else():
+                        m.d.sync += low.eq(Cat(low[0], 1, 1, low[1:-2]))
+            with m.State("ROWS"):
+                whole, columns = upper | word.end, word.data[:_COLUMNS]
+                m.d.comb += beat.data.eq(Mux(short | upper, Cat(low, Mux(short, 0, columns)), columns))
+                with m.If(short):
+                    m.d.comb += [beat.last.eq(1), self.o.valid.eq(1), self.i.ready.eq(0)]
+                    with m.If(self.o.ready):
+                        m.next = "HEAD"
+                with m.Else():
+                    m.d.comb += [
+                        beat.last.eq(word.last),
+                        self.o.valid.eq(self.i.valid & whole),
+                        self.i.ready.eq(self.o.ready | ~whole),
+                    ]
+                    with m.If(self.i.valid & self.i.ready):
+                        m.d.sync += [low.eq(columns), upper.eq(~whole)]
+                        with m.If(word.last):
+                            m.next = "HEAD"
+        m.d.comb += self.idle.eq(fsm.ongoing("HEAD"))
+        m.d.sync += [
+            Cover(moves & short & fsm.ongoing("ROWS"), "a row is made"),
+            Cover(moves & upper, "a beat of two words"),
+        ]
+        return m

@@ -1,0 +1,146 @@
+"""Smoother: the golden allocator's decisions, room, loads at their limits, resets."""
+
+from typing import Any
+
+import cocotb
+import pytest
+
+from golden.locator.allocator import Allocator
+from hw.community.smoother import LOAD_BITS, Smoother
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
+
+_MOST = (1 << LOAD_BITS) - 1
+
+
+class Ring:
+    """Loads and turn by definition, with room, for what `Allocator` does not have."""
+
+    def __init__(self, pes: int) -> None:
+        self.pes, self.turn, self.loads = pes, 0, [0] * pes
+
+    def choose(self, hops: int, room: int) -> int | None:
+        order = [self.turn]
+        order += [(self.turn + sign * hop) % self.pes for hop in range(1, hops + 1) for sign in (1, -1)]
+        able = [pe for pe in order if room >> pe & 1]
+        return min(able, key=lambda pe: self.loads[pe]) if able else None
+
+    def give(self, pe: int, work: int) -> None:
+        self.loads[pe] = min(_MOST, self.loads[pe] + work)
+        self.turn = (self.turn + 1) % self.pes
+        if min(self.loads) >= (_MOST + 1) // 2:
+            self.loads = [load - (_MOST + 1) // 2 for load in self.loads]
+
+
+async def begin(dut: Any) -> tuple[Bench, Smoother, Ring]:
+    model = Smoother(**({"pes": 5, "work_bits": 8} | parameters()))
+    bench = await start(dut, model)
+    dut.take.value = dut.work.value = dut.done.value = 0
+    dut.hops.value = 3
+    dut.room.value = (1 << model.pes) - 1
+    return bench, model, Ring(model.pes)
+
+
+async def decide(bench: Bench, ring: Ring, hops: int, room: int, work: int) -> int:
+    """Have a record of so much work go where it should; return the PE."""
+    dut = bench.dut
+    dut.room.value = room
+    await bench.pulse(dut.done, then=2)
+    wanted = ring.choose(hops, room)
+    assert wanted is not None
+    assert int(dut.pe.value) == 1 << wanted
+    assert int(dut.moved.value) == (wanted != ring.turn)
+    # Room may be gone again.
+    dut.room.value = bench.random.getrandbits(len(dut.room))
+    dut.work.value = work
+    await bench.pulse(dut.take)
+    ring.give(wanted, work)
+    return wanted
+
+
+@cocotb.test()
+@cocotb.parametrize(hops=[0, 1, 2, 3])
+async def decisions_are_those_of_the_allocator(dut: Any, hops: int) -> None:
+    bench, model, ring = await begin(dut)
+    dut.hops.value = hops
+    golden, everybody = Allocator(model.pes, hops, 1 << 31, 1 << 15), (1 << model.pes) - 1
+    for _ in range(300):
+        work = bench.random.choice((1, 2, 3, bench.random.randrange(1 << len(dut.work))))
+        golden.add(0, work, 1)
+        # Without hops loads drift apart, and neither is asked for them.
+        assert await decide(bench, ring, hops, everybody, work) == golden.allocation.assignments[-1].pe
+
+
+@cocotb.test()
+@cocotb.parametrize(hops=[0, 1, 3])
+async def only_pes_with_room_get_records(dut: Any, hops: int) -> None:
+    bench, model, ring = await begin(dut)
+    dut.hops.value = hops
+    for _ in range(300):
+        room = bench.random.getrandbits(model.pes)
+        if ring.choose(hops, room) is None:
+            dut.room.value = room
+            await bench.pulse(dut.done, then=2)
+            assert not int(dut.pe.value)
+            room |= 1 << ring.turn
+        await decide(bench, ring, hops, room, bench.random.randrange(1 << len(dut.work)))
+
+
+@cocotb.test()
+async def loads_stay_at_their_largest_value(dut: Any) -> None:
+    """One PE gets all of the work, then another, then the others catch up."""
+    bench, model, ring = await begin(dut)
+    most = (1 << len(dut.work)) - 1
+    everybody = (1 << model.pes) - 1
+    for pe in (0, model.pes - 1):
+        for _ in range(min(600, 3 * _MOST // most)):
+            room = 1 << pe if ring.choose(3, 1 << pe) is not None else everybody
+            await decide(bench, ring, 3, room, most)
+    for _ in range(200):
+        await decide(bench, ring, 3, everybody, bench.random.randrange(most + 1))
+
+
+@cocotb.test()
+@cocotb.parametrize(words=[1, 2, 3])
+async def a_decision_comes_soon_after_another(dut: Any, words: int) -> None:
+    """Records of a word take two cycles, longer ones as many as they have words."""
+    bench, model, ring = await begin(dut)
+    await bench.cycles(2)
+    dut.work.value = 1
+    for _ in range(50):
+        wanted = ring.choose(3, (1 << model.pes) - 1)
+        assert wanted is not None
+        assert int(dut.pe.value) == 1 << wanted
+        ring.give(wanted, 1)
+        for word in range(words):
+            dut.take.value, dut.done.value = int(word == 0), int(word == words - 1)
+            await bench.cycles(1)
+        dut.take.value = dut.done.value = 0
+        # What is driven and read lies behind an edge; a record of one word leaves none for the comparison.
+        await bench.cycles(1 if words > 1 else 2)
+
+
+@cocotb.test()
+async def a_reset_forgets_loads_and_turn(dut: Any) -> None:
+    bench, model, ring = await begin(dut)
+    for _ in range(3):
+        for _ in range(7):
+            await decide(bench, ring, 3, (1 << model.pes) - 1, bench.random.randrange(1 << len(dut.work)))
+        await bench.reset()
+        ring = Ring(model.pes)
+    for _ in range(2 * model.pes):
+        await decide(bench, ring, 3, (1 << model.pes) - 1, 1)
+
+
+@pytest.mark.parametrize("pes", [1, 3, 8])
+def test_smoother(pes: int) -> None:
+    sizes = {"pes": pes, "work_bits": 8}
+    simulate(Smoother(**sizes), __name__, parameters=sizes)
+
+
+@pytest.mark.parametrize(
+    ("pes", "work_bits", "what"), [(0, 8, "pes"), (65, 8, "pes"), (4, 0, "work_bits"), (4, 11, "work_bits")]
+)
+def test_sizes_are_checked(pes: int, work_bits: int, what: str) -> None:
+    with pytest.raises(ValueError, match=f"{what} must be in 1"):
+        Smoother(pes, work_bits)
