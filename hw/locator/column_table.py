@@ -127,9 +127,7 @@ class ColumnTable(wiring.Component):
             m.d.comb += [
                 probes.eq(self.wanted[lane] & ~self.settled[lane] & ~reading),
                 next_place.eq(place + ~again),
-                read.addr.eq(
-                    Mux(probes, cell(context, next_place), cell(self.ahead_context, self.ahead[lane][:home]))
-                ),
+                read.addr.eq(Mux(probes, cell(context, next_place), cell(self.ahead_context, self.ahead[lane][:home]))),
                 self.settled[lane].eq(added | Mux(used, same, ~taken)),
                 self.known[lane].eq(added | (used & same)),
                 write.en.eq(self.insert.any() | self.clear.valid),

@@ -1,6 +1,5 @@
 """Formats between the blocks of the locator."""
 
-from amaranth.hdl import Module, Mux, Value
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -26,7 +25,6 @@ __all__ = [
     "Status",
     "Task",
     "Work",
-    "pass_through",
 ]
 
 

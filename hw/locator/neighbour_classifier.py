@@ -185,7 +185,11 @@ class NeighbourClassifier(wiring.Component):
                 other[lane].eq((outcome == Outcome.OTHER) & searches),
                 stop[lane].eq(
                     searches
-                    & ((outcome == Outcome.MARKED) | (new_hub[lane] & counts.full_hubs) | (new_node[lane] & counts.full_nodes))
+                    & (
+                        (outcome == Outcome.MARKED)
+                        | (new_hub[lane] & counts.full_hubs)
+                        | (new_node[lane] & counts.full_nodes)
+                    )
                 ),
             ]
         # Lanes pass in order: none after one that stops, at most one that is written.

@@ -1,6 +1,6 @@
 """Searcher: controls one breadth-first search from the neighbours of a hub, through vertices other than hubs (I3)."""
 
-from amaranth.hdl import Cat, Cover, Module, Mux, Signal
+from amaranth.hdl import Cover, Module, Mux, Signal
 from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2

@@ -67,9 +67,7 @@ class SingleReader(wiring.Component):
         lines = memory.Memory(
             shape=config.node_bits * config.lanes, depth=max(2, searches * groups), init=[], attrs=dict(NO_BYPASS)
         )
-        asides = memory.Memory(
-            shape=Aside(config), depth=searches << config.aside_bits, init=[], attrs=dict(NO_BYPASS)
-        )
+        asides = memory.Memory(shape=Aside(config), depth=searches << config.aside_bits, init=[], attrs=dict(NO_BYPASS))
         m.submodules.lines, m.submodules.asides = lines, asides
         put_line, line = lines.write_port(), registered_read(m, lines, "line")
         put_aside, aside = asides.write_port(), registered_read(m, asides, "aside")

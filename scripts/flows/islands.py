@@ -31,7 +31,7 @@ from sim.harness import BuildOptions
 from sim.harness.build import Build
 from sim.harness.modules import module_sources
 from sim.harness.run import run
-from sim.locator.locator_design import LocatorDesign, lay_out, engine_blocks
+from sim.locator.locator_design import LocatorDesign, engine_blocks, lay_out
 from sim.models.memory import LATENCY, plusargs
 from sim.models.simulate import build_with_memory
 from sim.models.wrap import MemoryModel

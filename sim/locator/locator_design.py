@@ -24,7 +24,7 @@ from hw.memory.read_arbiter import ReadArbiter
 from hw.memory.write_port import WritePort
 from hw.stream.black_box import black_boxes_of
 
-__all__ = ["MOST_PAGE", "Layout", "LocatorDesign", "lay_out", "engine_blocks"]
+__all__ = ["MOST_PAGE", "Layout", "LocatorDesign", "engine_blocks", "lay_out"]
 
 #: Vertices of the largest page that fits.
 MOST_PAGE = 256

@@ -25,7 +25,7 @@ from golden.locator.schedule import Schedule, falling
 from hw.locator.config import LocatorConfig
 from sim.harness import BuildOptions, parameters
 from sim.harness.modules import module_sources
-from sim.locator.locator_design import LocatorDesign, lay_out, engine_blocks
+from sim.locator.locator_design import LocatorDesign, engine_blocks, lay_out
 from sim.models.simulate import simulate_with_memory
 from sim.models.wrap import MemoryModel
 from tb.harness.marks import full

@@ -131,7 +131,9 @@ class BooksSpec(Elaboratable):
                 Assert(~drain.released | ((drain.complete != 0) & (drain.element == drain.last_element))),
                 # An operation that is not the last is followed by others of its task.
                 *(
-                    Assert(~(valid & ~last) | started | (reduce(or_, (other for other, _ in stages[:n]), Const(0)) != 0))
+                    Assert(
+                        ~(valid & ~last) | started | (reduce(or_, (other for other, _ in stages[:n]), Const(0)) != 0)
+                    )
                     for n, (valid, last) in enumerate(stages)
                 ),
                 Assert(~lanes.shifted.valid | (drain.complete < banks)),

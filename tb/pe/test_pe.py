@@ -54,7 +54,16 @@ def sizes(config: PEConfig) -> Sizes:
 
 def widths(config: PEConfig) -> list[int]:
     """Return output widths round those of a chunk, of a beat and of the longest row."""
-    bounds = {1, config.half, config.half + 1, config.lanes, config.lanes + 1, config.elements, config.elements + 1, config.max_out}
+    bounds = {
+        1,
+        config.half,
+        config.half + 1,
+        config.lanes,
+        config.lanes + 1,
+        config.elements,
+        config.elements + 1,
+        config.max_out,
+    }
     return sorted(width for width in bounds if width <= config.max_out)
 
 
