@@ -192,9 +192,7 @@ class Drain(wiring.Component):
             Cover(self.done & ended, "one task completes as another leaves"),
         ]
         # The last group of a row may have elements behind the row's end, whose results are 0.
-        valid = [read] + [
-            read & (~row_end | (self.last_element[:way_bits] >= way)) for way in range(1, config.ways)
-        ]
+        valid = [read] + [read & (~row_end | (self.last_element[:way_bits] >= way)) for way in range(1, config.ways)]
         chosen = [Signal(_CHOICE, name=f"chosen_{way}") for way in range(config.ways)]
         m.d.sync += [bits.eq(Cat(one, bits[:-1])) for one, bits in zip(valid, chosen, strict=True)]
         return [bits[-1] for bits in chosen]

@@ -105,7 +105,9 @@ class PE(wiring.Component):
         """Keep the weights, in a memory for each half of the lanes; return those at `addresses`, a cycle later."""
         config, written = self.config, self.weight_write
         weights: list[Value] = []
-        for name, address, first in zip(("lower", "upper"), addresses, range(0, config.lanes, config.half), strict=False):
+        for name, address, first in zip(
+            ("lower", "upper"), addresses, range(0, config.lanes, config.half), strict=False
+        ):
             row = data.ArrayLayout(signed(VALUE_BITS), config.half)
             # Never read while it is written.
             memory = Memory(shape=row, depth=config.weight_rows, init=[], attrs=dict(NO_BYPASS))
