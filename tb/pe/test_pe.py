@@ -54,7 +54,16 @@ def sizes(config: PEConfig) -> Sizes:
 
 def widths(config: PEConfig) -> list[int]:
     """Return output widths round those of a chunk, of a beat and of the longest row."""
-    bounds = {1, config.half, config.half + 1, config.lanes, config.lanes + 1, config.elements, config.elements + 1, config.max_out}
+    bounds = {
+        1,
+        config.half,
+        config.half + 1,
+        config.lanes,
+        config.lanes + 1,
+        config.elements,
+        config.elements + 1,
+        config.max_out,
+    }
     return sorted(width for width in bounds if width <= config.max_out)
 
 
@@ -210,7 +219,7 @@ async def the_lanes_work_every_cycle_while_rows_are_drained(dut: Any) -> None:
     work = sum(count for task in tasks for count, _ in operations(task, layer, config.lanes))
     took = await run(ports, layer, tasks)
     assert took <= work + config.lanes + 30
-    expect_cycles(f"pe.pe.sparse_tasks.{config.lanes}x{config.data_width}", took)
+    expect_cycles(f"pe.pe.sparse_tasks.{config.lanes}x{config.data_width}.{config.ways}", took)
 
 
 @cocotb.test()
@@ -227,7 +236,7 @@ async def short_tasks_take_a_cycle_for_each_group_of_their_rows(dut: Any) -> Non
     groups, chunks = f_out // config.ways, f_out // config.lanes
     each = max(groups, 0 if config.single else (groups + chunks + SUM_LATENCY) / config.banks)
     assert took <= 30 * each + 25
-    expect_cycles(f"pe.pe.short_tasks.{config.lanes}x{config.data_width}", took)
+    expect_cycles(f"pe.pe.short_tasks.{config.lanes}x{config.data_width}.{config.ways}", took)
 
 
 @cocotb.test()

@@ -182,9 +182,7 @@ class Ports:
         lanes = self.config.lanes
         paired = layer.f_out <= lanes // 2
         width, chunks = (lanes // 2, 1) if paired else (lanes, -(-layer.f_out // lanes))
-        rows = self.random.integers(
-            -(1 << 15), 1 << 15, (layer.f_in + layer.f_in % 2, chunks * width), dtype=np.int16
-        )
+        rows = self.random.integers(-(1 << 15), 1 << 15, (layer.f_in + layer.f_in % 2, chunks * width), dtype=np.int16)
         rows[: layer.f_in, : layer.f_out] = layer.weights
         chosen = rows.reshape(-1, 1, lanes) if paired else rows[: layer.f_in].reshape(-1, chunks, lanes)
         return [
