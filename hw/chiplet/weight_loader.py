@@ -14,8 +14,8 @@ __all__ = ["WeightLoader"]
 class WeightLoader(wiring.Component):
     """Cuts each row into chunks of L weights, one a cycle.
 
-    Where a row takes at most half of the lanes, an even one and the odd one behind it share a row of the memory, the even
-    one in its lower half; see `hw.pe.formats.pairs`. The even one is written alone first, as there may be no other.
+    Where a row takes at most half of the lanes, an even one and the odd one behind it share a row of the memory, the
+    even one in its lower half; see `hw.pe.formats.pairs`. The even one is written alone first: it may be the last.
 
     Parameters
     ----------

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from hw.pe.chain import Chain
 from hw.pe.drain import Drain
 from hw.pe.formats import PEConfig
 from hw.pe.group import PEGroup
@@ -10,6 +11,7 @@ from hw.pe.lanes import LaneArray
 from hw.pe.pe import PE
 from hw.pe.requantiser import Requantiser
 from hw.pe.router import TaskRouter
+from hw.pe.weight_memory import WeightMemory
 
 
 def requantiser(**_: Any) -> Requantiser:
@@ -25,6 +27,11 @@ def lane_issue(**config: Any) -> LaneIssue:
 def lanes(**config: Any) -> LaneArray:
     """Return a lane array for ``PEConfig(**config)``; the field `lanes` is one of its numbers."""
     return LaneArray(PEConfig(**config))
+
+
+def chain(width: int, depth: int) -> Chain:
+    """Return a chain of `depth` words of `width` bits."""
+    return Chain(width, depth)
 
 
 def drain(**config: Any) -> Drain:
@@ -45,3 +52,8 @@ def router(takers: int, **config: Any) -> TaskRouter:
 def group(pes: int, **config: Any) -> PEGroup:
     """Return a group of `pes` for ``PEConfig(**config)``."""
     return PEGroup(PEConfig(**config), pes)
+
+
+def weight_memory(readers: int, **config: Any) -> WeightMemory:
+    """Return a weight memory for ``PEConfig(**config)``."""
+    return WeightMemory(PEConfig(**config), readers)

@@ -21,7 +21,8 @@ async def load(part: Part, rows: int, f_out: int) -> int:
     junk = {name: part.random.getrandbits(Shape.cast(field.shape).width) for name, field in pe.settings}
     part.set("settings", {**junk, "f_out": f_out, "last_chunk": chunks - 1, "chunk_shift": shift})
     await part.bench.cycles(2)
-    began, half, before = part.bench.cycle, pe.lanes // 2, []
+    began, half = part.bench.cycle, pe.lanes // 2
+    before: list[int] = []
     await part.pulse("start")
     beats = row_bytes(f_out) * 8 // pe.data_width
     for row in range(rows):

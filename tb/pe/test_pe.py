@@ -219,7 +219,7 @@ async def the_lanes_work_every_cycle_while_rows_are_drained(dut: Any) -> None:
     work = sum(count for task in tasks for count, _ in operations(task, layer, config.lanes))
     took = await run(ports, layer, tasks)
     assert took <= work + config.lanes + 30
-    expect_cycles(f"pe.pe.sparse_tasks.{config.lanes}x{config.data_width}", took)
+    expect_cycles(f"pe.pe.sparse_tasks.{config.lanes}x{config.data_width}.{config.ways}", took)
 
 
 @cocotb.test()
@@ -236,7 +236,7 @@ async def short_tasks_take_a_cycle_for_each_group_of_their_rows(dut: Any) -> Non
     groups, chunks = f_out // config.ways, f_out // config.lanes
     each = max(groups, 0 if config.single else (groups + chunks + SUM_LATENCY) / config.banks)
     assert took <= 30 * each + 25
-    expect_cycles(f"pe.pe.short_tasks.{config.lanes}x{config.data_width}", took)
+    expect_cycles(f"pe.pe.short_tasks.{config.lanes}x{config.data_width}.{config.ways}", took)
 
 
 @cocotb.test()
