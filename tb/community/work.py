@@ -293,7 +293,8 @@ class PEPorts:
         for at in range(0, len(row), elements):
             values = row[at : at + elements]
             values += [self.bench.random.randrange(100) for _ in range(elements - len(values))]
-            self.bench.drive("hub_rows", [{"data": values, "last": int(at + elements >= len(row))}])
+            place = {"pe": 0, "slot": request["slot"], "alone": request["alone"]}
+            self.bench.drive("hub_rows", [{**place, "data": values, "last": int(at + elements >= len(row))}])
 
     def _result(self, beat: dict[str, Any]) -> None:
         vid = self._inside(beat["vid"])
