@@ -15,6 +15,7 @@ from hw.community.hub_sums import HubSums
 from hw.graph.formats import is_high_half
 from hw.stream.arbiter import merge
 from hw.stream.queue import Queue
+from hw.stream.slice import Slice
 
 __all__ = ["HubUnit"]
 
@@ -158,7 +159,7 @@ class HubUnit(wiring.Component):
                 source.ready.eq(wish.ready),
             ]
         asks, asked, _ = merge(m, "requests", wished, config.wish)
-        m.submodules.wants = wanted = Queue(VID_BITS, 4)
+        m.submodules.wants = wanted = Slice(VID_BITS)
         connect(m, wanted.o, flipped(self.wanted))
         write, read = self._slots.write_port(), registered_read(m, self._slots, "asked_slot")
 
