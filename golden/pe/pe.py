@@ -21,6 +21,7 @@ __all__ = [
     "Layer",
     "Mode",
     "RowBeat",
+    "Sizes",
     "Task",
     "cycles",
     "digits_of",
@@ -31,12 +32,16 @@ __all__ = [
     "sums",
 ]
 
-#: Cycles from a task's last operation until its sums can be read: element, weights, operands, product, sum.
-SUM_LATENCY = 5
-#: Cycles from reading an element until its beat can leave: requantiser and queue; of digits, a register and queue.
-DRAIN_LATENCY, DIGIT_LATENCY = 8, 2
-#: Cycles from a beat at the input until its first operation: queue and register.
-ISSUE_LATENCY = 2
+#: Cycles from a task's last operation until its sums can be read: element, weights, operands, product, shift, sum.
+SUM_LATENCY = 6
+#: Cycles from reading the last group of a beat until the beat is packed, and from there until it can leave.
+PACK_LATENCY, CHAIN_LATENCY, QUEUE_LATENCY = 10, 2, 1
+#: Cycles from a beat at the input until its first operation, but for the queue's: register.
+ISSUE_LATENCY = 1
+#: Beats that wait to be written in registers, if a beat takes so many cycles or more, and else.
+FEW_BEATS, MANY_BEATS, LONG_BEAT = 2, 16, 8
+#: Reads left when the bank of a task with a single chunk is given back.
+EARLY = 6
 
 
 class Mode(IntEnum):
@@ -218,7 +223,8 @@ def row_beats(task: Task, layer: Layer) -> list[RowBeat]:
 def operations(task: Task, layer: Layer, lanes: int) -> list[tuple[int, bool]]:
     """Return the cycles of each beat, and whether the lanes work in them.
 
-    A beat without elements takes one cycle, unless it ends its task: then the sums are touched once.
+    A beat without elements takes one cycle, unless it ends its task: then the sums are touched once. Where a row takes
+    at most half of the lanes, two elements of a dense row, an even one and an odd one, are combined at once.
     """
     chunks = -(-layer.f_out // lanes)
     if layer.mode == Mode.GATHER:
@@ -227,12 +233,51 @@ def operations(task: Task, layer: Layer, lanes: int) -> list[tuple[int, bool]]:
         return [(min(parts, chunks - n % beats * parts), True) for n in range(len(task.beats))]
     if layer.mode == Mode.DIGITS:
         return [(len(beat.data) // lanes, True) for beat in task.beats]
-    counts = [len(entries) for entries in _entries(task, layer)]
+    entries = _entries(task, layer)
+    counts = [len(beat) for beat in entries]
+    if layer.mode == Mode.DENSE and layer.f_out <= lanes // 2:
+        odd = [sum(index % 2 for index, _ in beat) for beat in entries]
+        counts = [max(some, count - some) for some, count in zip(odd, counts, strict=True)]
     last = len(counts) - 1
     return [(max(count, 1) * chunks, True) if count or n == last else (1, False) for n, count in enumerate(counts)]
 
 
-def cycles(tasks: Sequence[Task], layer: Layer, lanes: int, banks: int) -> int:
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of a PE that decide about its cycles.
+
+    Attributes
+    ----------
+    lanes
+        Multipliers L.
+    max_out
+        Longest row.
+    queue
+        Beats queued in front.
+    ways
+        Elements of a row that are rounded in a cycle.
+    """
+
+    lanes: int
+    max_out: int
+    queue: int
+    ways: int
+
+    @property
+    def single(self) -> bool:
+        """Whether all rows, those of digits included, have a single chunk."""
+        return self.lanes >= GRANULE and self.max_out <= self.lanes
+
+    @property
+    def banks(self) -> int:
+        """Tasks whose sums are held at once."""
+        if self.single:
+            return 1
+        chunks = 1 << (-(-self.max_out // self.lanes) - 1).bit_length()
+        return {1: 4, 2: 4, 4: 4}.get(chunks, 2)
+
+
+def cycles(tasks: Sequence[Task], layer: Layer, sizes: Sizes) -> int:
     """Return the cycles from the first beat at the input to the last result beat, without stalls on either side.
 
     Parameters
@@ -241,26 +286,41 @@ def cycles(tasks: Sequence[Task], layer: Layer, lanes: int, banks: int) -> int:
         At least one.
     layer
         Layer of all tasks.
-    lanes
-        Multipliers L.
-    banks
-        Tasks whose sums the PE holds at once.
+    sizes
+        Of the PE.
     """
-    now, read = ISSUE_LATENCY, 0
+    registers = sizes.queue <= FEW_BEATS
+    now, read = ISSUE_LATENCY + (sizes.queue if registers else 1), 0
+    # Registers hand out a beat every second cycle.
+    began = now - 2
+    elements, ways = len(tasks[0].beats[0].data), sizes.ways
+    few = elements // ways >= LONG_BEAT
+    # Of beats: when a place is free again.
+    left: list[int] = []
     released: list[int] = []
     for number, task in enumerate(tasks):
+        free = released[number - sizes.banks] + 1 if number >= sizes.banks else 0
         started = False
-        for count, works in operations(task, layer, lanes):
-            if works and not started:
-                started = True
-                if number >= banks:
-                    now = max(now, released[number - banks] + 1)
+        for count, works in operations(task, layer, sizes.lanes):
+            began = now = max(now, began + 1 + registers)
+            if works and not started and not sizes.single:
+                started, now = True, max(now, free)
             now += count
-        # An element a cycle, or a digit of a chunk.
+        if sizes.single:
+            now = max(now, free + 1)
         read = max(read, now - 1 + SUM_LATENCY)
-        read += len(DIGIT_BITS) * -(-layer.f_out // lanes) if layer.digits else layer.f_out
-        released.append(read - 1)
-    return read - 1 + (DIGIT_LATENCY if layer.digits else DRAIN_LATENCY)
+        for _ in range(len(DIGIT_BITS) if layer.digits else 1):
+            for first in range(0, layer.f_out, elements):
+                groups = -(-min(elements, layer.f_out - first) // ways)
+                # One beat is packed, and the others wait.
+                places = 1 + (FEW_BEATS if few else MANY_BEATS)
+                if len(left) >= places:
+                    read = max(read, left[-places] + 1)
+                read += groups
+                leaves = read - 1 + PACK_LATENCY + (CHAIN_LATENCY if few else QUEUE_LATENCY)
+                left.append(max(leaves, left[-1] + 1 + few) if left else leaves)
+        released.append(read - 1 - (min(EARLY, groups - 1) if sizes.single else 0))
+    return left[-1]
 
 
 def _padded(length: int) -> int:

@@ -96,7 +96,7 @@ class Controller(wiring.Component):
     records_whole : In(1), replay : Out(1)
         The records of the last location are there; give them out again instead of a location that would find them.
     settings, combination, features : Out
-        Of the PEs, of the PEs that combine, of the feature readers.
+        Of the PEs, of the combiners, of the feature reader.
     table_start : Out(1), table_addresses, table_words : Out
         For the node table.
     load : stream of `RangeRequest`, loaded : In(1)

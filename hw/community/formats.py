@@ -31,6 +31,8 @@ class CommunityConfig(Parameters):
         Adders of a PE L, at most ``data_width / 16``.
     multipliers
         Multipliers of a combiner, at most ``data_width / 16``; 0: as many as `lanes`.
+    rounders
+        Elements of a row that a combiner rounds in a cycle, as ``ways`` of `hw.pe.formats.PEConfig`.
     width
         Most nodes and hubs of a record together.
     columns
@@ -57,6 +59,9 @@ class CommunityConfig(Parameters):
 
     lanes: int = size(8, 1, lambda pe: pe.data_width // VALUE_BITS, power=True)
     multipliers: int = size(0, 1, lambda pe: pe.data_width // VALUE_BITS, power=True, zero=True)
+    rounders: int = size(
+        1, 1, lambda pe: PEConfig(lanes=pe.multipliers or pe.lanes, data_width=pe.data_width).half, power=True
+    )
     width: int = size(128, 8, 256, power=True)
     columns: int = size(256, lambda pe: 2 * pe.width, 1024, power=True)
     partners: int = size(8, 1, PARTNERS_MAX)
@@ -74,7 +79,12 @@ class CommunityConfig(Parameters):
     @property
     def pe(self) -> PEConfig:
         """Sizes of a combiner."""
-        sizes = {"lanes": self.multipliers or self.lanes, "data_width": self.data_width, "max_out": self.max_out}
+        sizes = {
+            "lanes": self.multipliers or self.lanes,
+            "data_width": self.data_width,
+            "max_out": self.max_out,
+            "ways": self.rounders,
+        }
         # A row returns with its tag, which lies in the address field; the PE increments that field from beat to beat.
         bits = self._tag(len(DIGIT_BITS) * PEConfig(**sizes).max_beats).size + ceil_log2(self.data_width // 8)
         return PEConfig(**sizes, weight_rows=self.weight_rows, address_width=bits)

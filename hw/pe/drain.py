@@ -2,28 +2,35 @@
 
 from itertools import pairwise
 
-from amaranth.hdl import Array, Cover, Elaboratable, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Array, Cat, Cover, Elaboratable, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from contracts import ACCUMULATOR_BITS, DIGIT_BITS, VALUE_BITS
+from contracts import ACCUMULATOR_BITS, DIGIT_BITS, SCALE, VALUE_BITS
 from contracts.weights import GRANULE
-from hw.block_memory import NO_BYPASS
-from hw.pe.formats import PEConfig
+from hw.block_memory import NO_BYPASS, registered_read
+from hw.contracts import struct
+from hw.pe.chain import Chain
+from hw.pe.formats import EARLY, PEConfig, pairs
 from hw.pe.requantiser import Requantiser
 from hw.reset import partly_reset
 from hw.stream.queue import Queue
 
 __all__ = ["Drain"]
 
-#: Result beats that wait to be written: the depth of a distributed RAM.
-_BEATS = 16
+#: Result beats that wait to be written, behind the one that is packed: a few registers if a beat takes `_LONG` cycles,
+#: which is about as long as one is under way, else a distributed RAM.
+_FEW, _MANY, _LONG = 2, 16, 8
+#: Cycles from a sum's place in its bank to the requantiser: choice of the lane, sum of the halves.
+_CHOICE = 2
 
 
 class Drain(wiring.Component):
-    """Reads and requantises one element a cycle, in the order of the tasks; or reads a digit of a chunk a cycle.
+    """Reads and requantises a group of elements a cycle, in the order of the tasks; or one digit of them.
+
+    Digits take the same way: as values to be multiplied by 1, which rounding leaves as they are.
 
     Parameters
     ----------
@@ -41,39 +48,48 @@ class Drain(wiring.Component):
     read_bank, read_chunk, read_data
         Access to the sums, see `hw.pe.lanes.LaneArray`.
     released : Out(1)
-        High for one cycle when the sums of a task have been read.
+        High for one cycle when the sums of a task have been read, or soon will be: see ``PEConfig.banks``.
     o : stream of ``config.row_beat``
-    complete, bank, element, digit
-        Number of tasks whose sums are complete; bank, element and digit read next. Internal, named for proofs.
-    credits, tags, queue
-        Free places of the queue of beats; descriptions beside the requantiser, the oldest last; the queue. Internal.
+    complete, bank, element, digit, last_element, release, ended
+        Number of tasks whose sums are complete; bank, first element of the group, and digit read next; the last
+        element of a row; the group of the last row with which the bank is given back; the last group of a task is
+        read. Internal, named for proofs.
+    credits, tags, packed, queue
+        Free places for beats; descriptions of the groups under way, the oldest last; whether a beat is packed and
+        waits for its place in the queue; the queue. Internal.
     """
 
     def __init__(self, config: PEConfig) -> None:
         self.config = config
         self.complete = Signal(range(config.banks + 1))
-        self.bank = Signal(range(config.banks))
-        self.element = Signal(range(config.max_out + 1))
+        self.bank = Signal(range(config.turns))
+        self.element = Signal(range(config.max_out + config.ways))
+        self.last_element = Signal(range(max(2, config.max_out)), reset_less=True)
+        self.release = Signal.like(self.last_element)
         self.digit = Signal(range(len(DIGIT_BITS)))
-        self.credits = Signal(range(_BEATS + 1), init=_BEATS)
+        self.ended = Signal()
+        long = config.elements // config.ways >= _LONG
+        self.queue = Chain(config.row_beat, _FEW) if long else Queue(config.row_beat, _MANY)
+        self.packed = Signal()
+        self.credits = Signal(range(self.queue.depth + 2), init=self.queue.depth + 1)
         tag = data.StructLayout(
             {
                 "valid": 1,
-                "position": range(config.elements),
+                "group": range(max(2, config.elements // config.ways)),
                 "beat_end": 1,
                 "row_end": 1,
                 "address": config.beat_address_width,
             }
         )
-        self.tags = [partly_reset(tag, "valid", name=f"tag_{stage}") for stage in range(Requantiser.LATENCY)]
-        self.queue = Queue(config.row_beat, _BEATS)
+        stages = _CHOICE + Requantiser.LATENCY
+        self.tags = [partly_reset(tag, "valid", name=f"tag_{stage}") for stage in range(stages)]
         super().__init__(
             {
                 "settings": In(config.settings),
                 "bias_write": In(stream.Signature(config.bias_write, always_ready=True)),
                 "task": In(stream.Signature(config.task, always_ready=True)),
                 "done": In(1),
-                "read_bank": Out(range(config.banks)),
+                "read_bank": Out(range(config.turns)),
                 "read_chunk": Out(range(config.max_chunks)),
                 "read_data": In(data.ArrayLayout(signed(ACCUMULATOR_BITS), config.lanes)),
                 "released": Out(1),
@@ -82,134 +98,182 @@ class Drain(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Connect biases and task descriptions, then read elements, requantise them, pack the results."""
+        """Keep the tasks' descriptions, then read elements, requantise them, pack the results."""
         m = Module()
-        config = self.config
-        m.submodules.requantiser = requantiser = Requantiser()
-        m.submodules.queue = queue = self.queue
-        # Written between layers only, hence no bypass.
-        m.submodules.biases = biases = Memory(
-            shape=signed(32), depth=max(2, config.max_out), init=[], attrs=dict(NO_BYPASS)
-        )
-        bias_write = biases.write_port()
-        bias_read = biases.read_port(domain="comb")
-        connect(m, queue.o, flipped(self.o))
+        config, settings = self.config, self.settings
+        m.submodules.queue = self.queue
+        connect(m, self.queue.o, flipped(self.o))
         # Tasks use the banks in turn, so the bank's number is also the place of the task's description.
-        m.submodules.tasks = tasks = Memory(shape=config.task, depth=config.banks, init=[])
+        m.submodules.tasks = tasks = Memory(shape=config.task, depth=config.turns, init=[])
         task_write = tasks.write_port()
         task_read = tasks.read_port(domain="comb")
-        next_bank = Signal(range(config.banks))
+        next_bank = Signal.like(self.bank)
         m.d.comb += [
-            bias_write.en.eq(self.bias_write.valid),
-            bias_write.addr.eq(self.bias_write.payload.address),
-            bias_write.data.eq(self.bias_write.payload.data),
             task_write.en.eq(self.task.valid),
             task_write.addr.eq(next_bank),
             task_write.data.eq(self.task.payload),
+            task_read.addr.eq(self.bank),
         ]
         m.d.sync += next_bank.eq(next_bank + self.task.valid)
-
-        # Digits of a chunk, which need no arithmetic, at their places in a beat; 0 everywhere else.
-        digits = Signal(data.ArrayLayout(VALUE_BITS, config.elements), reset_less=True)
-        found = [self._digit(m, sum_, lane) for lane, sum_ in enumerate(self.read_data)]
-        m.d.sync += digits.eq(0)
-        for part in range(config.parts):
-            position = part * config.lanes
-            with m.If(self.settings.digits & (self.element[: exact_log2(config.elements)] == position)):
-                m.d.sync += [digits[position + lane].eq(digit) for lane, digit in enumerate(found)]
-        read = self._read(m, task_read.data)
-        sums = Array(self.read_data[lane] for lane in range(config.lanes))
-        m.d.comb += [
-            bias_read.addr.eq(self.element),
-            task_read.addr.eq(self.bank),
-            requantiser.i.valid.eq(read),
-            requantiser.i.payload.value.eq(sums[self.element[: exact_log2(config.lanes)]]),
-            requantiser.i.payload.bias.eq(Mux(self.settings.bias, bias_read.data, 0)),
-            requantiser.i.payload.scale.eq(task_read.data.scale),
-            requantiser.i.payload.shift.eq(self.settings.shift),
-            requantiser.i.payload.relu.eq(self.settings.relu),
-        ]
-        self._pack(m, requantiser.o.payload, digits)
+        reads = self._read(m, task_read.data)
+        biases = self._biases(m)
+        scale_1, scale = (Signal(struct(SCALE), name=f"scale_{n}", reset_less=True) for n in range(_CHOICE))
+        m.d.sync += [scale_1.eq(task_read.data.scale), scale.eq(scale_1)]
+        with m.If(settings.digits):
+            m.d.sync += [scale.mantissa.eq(1), scale.exponent.eq(0)]
+        # Constant while tasks are under way.
+        shift, relu = Signal.like(settings.shift, reset_less=True), Signal(reset_less=True)
+        m.d.sync += [shift.eq(Mux(settings.digits, 0, settings.shift)), relu.eq(settings.relu & ~settings.digits)]
+        results = []
+        for way, (valid, value) in enumerate(zip(reads, self._values(m), strict=True)):
+            m.submodules[f"requantiser_{way}"] = requantiser = Requantiser()
+            results.append(requantiser.o.payload)
+            m.d.comb += [
+                requantiser.i.valid.eq(valid),
+                requantiser.i.payload.value.eq(value),
+                requantiser.i.payload.bias.eq(biases[way]),
+                requantiser.i.payload.scale.eq(scale),
+                requantiser.i.payload.shift.eq(shift),
+                requantiser.i.payload.relu.eq(relu),
+            ]
+        self._pack(m, results)
         return m
 
-    def _digit(self, m: Module, sum_: Value, lane: int) -> Signal:
-        """Return the digit in turn of a sum."""
-        digit, start = Signal(VALUE_BITS, name=f"digit_{lane}"), 0
-        with m.Switch(self.digit):
-            for number, bits in enumerate(DIGIT_BITS):
-                with m.Case(number) if number < len(DIGIT_BITS) - 1 else m.Default():
-                    m.d.comb += digit.eq(sum_[start : start + bits])
-                start += bits
-        return digit
-
-    def _read(self, m: Module, task: data.View) -> Signal:
-        """Step through the elements of the oldest complete task; return whether one is read."""
+    def _read(self, m: Module, task: data.View) -> list[Value]:
+        """Step through the oldest complete task; return which elements of a group come to the requantisers."""
         config, element, bank, complete, credits = self.config, self.element, self.bank, self.complete, self.credits
-        digits = self.settings.digits
-        # Of digits a chunk is read, instead of an element.
-        position, chunk, step = element[: exact_log2(config.elements)], element >> exact_log2(config.lanes), Signal(5)
-        beat_start, beat_end = position == 0, position == config.elements - step
+        digits, way_bits = self.settings.digits, exact_log2(config.ways)
+        group = (element >> way_bits)[: exact_log2(config.elements // config.ways)]
+        beat_start, beat_end = group == 0, group == config.elements // config.ways - 1
         row_end, final = Signal(), Signal()
         # Number of the beat in the row, or in the rows of digits, which begin at granules.
         beat = Signal(range(len(DIGIT_BITS) * config.max_beats))
         in_granule = GRANULE // config.elements - 1
-        read = Signal()
+        ended, read, last_row = self.ended, Signal(), Signal()
+        last = self.settings.f_out - 1
+        # Constant while tasks are under way.
+        m.d.sync += self.last_element.eq(last)
+        if config.single:
+            last_group = last >> way_bits
+            m.d.sync += self.release.eq(Mux(last_group > EARLY, last_group - EARLY, 0))
         m.d.comb += [
-            # A beat begins only if the queue has a free place for it.
+            # A beat begins only if there is a free place for it.
             read.eq((complete != 0) & (~beat_start | (credits != 0))),
-            step.eq(Mux(digits, config.lanes, 1)),
-            row_end.eq(Mux(digits, chunk == self.settings.last_chunk, element == self.settings.f_out - 1)),
-            final.eq(row_end & (~digits | (self.digit == len(DIGIT_BITS) - 1))),
-            self.released.eq(read & final),
+            row_end.eq((element >> way_bits) == (self.last_element >> way_bits)),
+            last_row.eq(~digits | (self.digit == len(DIGIT_BITS) - 1)),
+            final.eq(row_end & last_row),
+            ended.eq(read & final),
+            # A row of a single chunk has a single beat, which is read without a pause.
+            self.released.eq(read & last_row & (group == self.release) if config.single else ended),
             self.read_bank.eq(bank),
-            self.read_chunk.eq(chunk),
+            self.read_chunk.eq(element >> exact_log2(config.lanes)),
         ]
         m.d.sync += [
-            complete.eq(complete + self.done - self.released),
+            complete.eq(complete + self.done - ended),
             credits.eq(credits - (read & beat_start) + (self.o.valid & self.o.ready)),
         ]
         with m.If(read):
-            m.d.sync += [element.eq(element + step), beat.eq(beat + beat_end)]
+            m.d.sync += [element.eq(element + config.ways), beat.eq(beat + beat_end)]
             with m.If(row_end):
                 m.d.sync += [element.eq(0), beat.eq((beat | in_granule) + 1), self.digit.eq(self.digit + 1)]
             with m.If(final):
                 m.d.sync += [beat.eq(0), self.digit.eq(0), bank.eq(bank + 1)]
-        # The description of a result, which travels beside it through the requantiser, or beside digits past it.
-        tag = Signal.like(self.tags[0])
-        m.d.comb += [
+        # The description of a group, which travels beside it.
+        tag = self.tags[0]
+        m.d.sync += [
             tag.valid.eq(read),
-            tag.position.eq(position),
+            tag.group.eq(group),
             tag.beat_end.eq(beat_end | row_end),
             tag.row_end.eq(final),
             tag.address.eq(task.address + beat),
-        ]
-        m.d.sync += [self.tags[0].eq(tag), self.tags[0].valid.eq(read & ~digits)]
-        m.d.sync += [after.eq(before) for before, after in pairwise(self.tags)]
-        with m.If(digits):
-            m.d.sync += self.tags[-1].eq(tag)
-        m.d.sync += [
+            *(after.eq(before) for before, after in pairwise(self.tags)),
             Cover((complete != 0) & beat_start & (credits == 0), "no room for another beat"),
             Cover(complete == config.banks, "every bank waits to be read"),
-            Cover(self.done & self.released, "one task completes as another leaves"),
+            Cover(self.done & ended, "one task completes as another leaves"),
         ]
-        return read
+        # The last group of a row may have elements behind the row's end, whose results are 0.
+        valid = [read] + [read & (~row_end | (self.last_element[:way_bits] >= way)) for way in range(1, config.ways)]
+        chosen = [Signal(_CHOICE, name=f"chosen_{way}") for way in range(config.ways)]
+        m.d.sync += [bits.eq(Cat(one, bits[:-1])) for one, bits in zip(valid, chosen, strict=True)]
+        return [bits[-1] for bits in chosen]
 
-    def _pack(self, m: Module, result: Value, digits: data.View) -> None:
-        """Collect results, or chunks of digits, into beats."""
-        tag, beats = self.tags[-1], self.queue.i
-        packed = Signal(data.ArrayLayout(signed(VALUE_BITS), self.config.elements))
-        filled = Signal.like(packed)
-        for n in range(self.config.elements):
-            chosen = ~self.settings.digits & (tag.position == n)
-            m.d.comb += filled[n].eq(packed[n] | digits[n] | Mux(chosen, result, 0))
-        with m.If(tag.valid):
-            m.d.sync += packed.eq(filled)
-            with m.If(tag.beat_end):
-                m.d.sync += packed.eq(0)
+    def _values(self, m: Module) -> list[Value]:
+        """Choose the sums of a group, add those of both halves if lanes worked in pairs, choose a digit of them."""
+        config, way_bits = self.config, exact_log2(self.config.ways)
+        paired = Signal()
+        m.d.sync += paired.eq(pairs(self.settings, config))
+        place = (self.element >> way_bits)[: exact_log2(config.half // config.ways)]
+        upper = self.element[exact_log2(config.half)] if config.lanes > 1 else 0
+        digit = Signal.like(self.digit, reset_less=True)
+        digit_1 = Signal.like(self.digit, reset_less=True)
+        m.d.sync += [digit_1.eq(self.digit), digit.eq(digit_1)]
+        values: list[Value] = []
+        for way in range(config.ways):
+            halves = []
+            for half in range(min(2, config.lanes)):
+                lanes = range(half * config.half + way, (half + 1) * config.half, config.ways)
+                sum_ = Signal(signed(ACCUMULATOR_BITS), name=f"half_{half}_{way}", reset_less=True)
+                halves.append(sum_)
+                m.d.sync += sum_.eq(Array(self.read_data[lane] for lane in lanes)[place])
+                with m.If(~paired & (upper != half)):
+                    m.d.sync += sum_.eq(0)
+            sum_ = Signal(signed(ACCUMULATOR_BITS), name=f"sum_{way}", reset_less=True)
+            m.d.sync += sum_.eq(sum(halves))
+            value = Signal(signed(ACCUMULATOR_BITS), name=f"value_{way}")
+            m.d.comb += value.eq(sum_)
+            start = 0
+            for number, bits in enumerate(DIGIT_BITS):
+                with m.If(self.settings.digits & (digit == number)):
+                    taken = sum_[start : start + bits]
+                    m.d.comb += value.eq(taken.as_signed() if number == len(DIGIT_BITS) - 1 else taken)
+                start += bits
+            values.append(value)
+        return values
+
+    def _biases(self, m: Module) -> list[Value]:
+        """Keep the biases; return those of a group `_CHOICE` cycles after it is read, or 0."""
+        config, way_bits = self.config, exact_log2(self.config.ways)
+        # Written between layers only, hence no bypass.
+        m.submodules.biases = biases = Memory(
+            shape=data.ArrayLayout(signed(32), config.ways),
+            depth=max(2, -(-config.max_out // config.ways)),
+            init=[],
+            attrs=dict(NO_BYPASS),
+        )
+        write, read = biases.write_port(granularity=1), registered_read(m, biases, "bias")
+        place = self.bias_write.payload.address
+        bias = Signal(biases.shape, reset_less=True)
         m.d.comb += [
-            beats.valid.eq(tag.valid & tag.beat_end),
-            beats.payload.address.eq(tag.address),
-            beats.payload.data.eq(filled),
-            beats.payload.last.eq(tag.row_end),
+            write.en.eq(self.bias_write.valid << place[:way_bits]),
+            write.addr.eq(place >> way_bits),
+            *(word.eq(self.bias_write.payload.data) for word in write.data),
+            read.addr.eq(self.element >> way_bits),
         ]
-        m.d.sync += Cover(beats.valid & ~tag.row_end, "a row of several beats")
+        m.d.sync += bias.eq(read.data)
+        with m.If(~self.settings.bias | self.settings.digits):
+            m.d.sync += bias.eq(0)
+        return [bias[way] for way in range(config.ways)]
+
+    def _pack(self, m: Module, results: list[Value]) -> None:
+        """Collect results in a beat, whose other elements are 0."""
+        config, tag, beats = self.config, self.tags[-1], self.queue.i
+        words = [Signal(signed(VALUE_BITS), name=f"element_{n}", reset_less=True) for n in range(config.elements)]
+        end, address = Signal(reset_less=True), Signal(config.beat_address_width, reset_less=True)
+        with m.If(beats.ready):
+            m.d.sync += self.packed.eq(0)
+        with m.If(tag.valid):
+            m.d.sync += [end.eq(tag.row_end), address.eq(tag.address), self.packed.eq(tag.beat_end)]
+            for n, word in enumerate(words):
+                group, way = divmod(n, config.ways)
+                if group:
+                    with m.If(tag.group == 0):
+                        m.d.sync += word.eq(0)
+                with m.If(tag.group == group):
+                    m.d.sync += word.eq(results[way])
+        m.d.comb += [
+            beats.valid.eq(self.packed),
+            beats.payload.address.eq(address),
+            beats.payload.last.eq(end),
+            *(beats.payload.data[n].eq(word) for n, word in enumerate(words)),
+        ]
+        m.d.sync += Cover(beats.valid & ~end, "a row of several beats")

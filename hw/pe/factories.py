@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from hw.pe.chain import Chain
 from hw.pe.drain import Drain
 from hw.pe.formats import PEConfig
 from hw.pe.group import PEGroup
@@ -25,6 +26,11 @@ def lane_issue(**config: Any) -> LaneIssue:
 def lanes(**config: Any) -> LaneArray:
     """Return a lane array for ``PEConfig(**config)``; the field `lanes` is one of its numbers."""
     return LaneArray(PEConfig(**config))
+
+
+def chain(width: int, depth: int) -> Chain:
+    """Return a chain of `depth` words of `width` bits."""
+    return Chain(width, depth)
 
 
 def drain(**config: Any) -> Drain:

@@ -12,8 +12,10 @@ from contracts.parameters import Parameters, size
 from contracts.weights import GRANULE, WeightRoom
 from hw.contracts import struct
 
-__all__ = ["POWER_BITS", "Coefficient", "Mode", "PEConfig", "RequantiseInput", "takes_rows"]
+__all__ = ["EARLY", "POWER_BITS", "Coefficient", "Mode", "PEConfig", "RequantiseInput", "pairs", "takes_rows"]
 
+#: Cycles from the one in which a bank is given back until a task that takes it at once replaces the bank's sums.
+EARLY = 6
 #: Bits of the exponent of a scale by which the factor of an own row is shifted.
 POWER_BITS = 4
 
@@ -48,6 +50,21 @@ def takes_rows(mode: Any) -> Value:
     return (mode == Mode.GATHER) | (mode == Mode.DIGITS)
 
 
+def pairs(settings: Any, config: "PEConfig") -> Value:
+    """Return whether the halves of the lanes work on features of their own: on even ones, and on odd ones.
+
+    So it is where a row of results takes at most half of the lanes. Weights of both features then share a row.
+
+    Parameters
+    ----------
+    settings
+        View of ``config.settings``.
+    config
+        Of the PE.
+    """
+    return (settings.f_out <= config.lanes // 2) & ~takes_rows(settings.mode)
+
+
 #: Operands of the requantiser for one element; see `hw.pe.requantiser`.
 RequantiseInput = data.StructLayout(
     {
@@ -79,7 +96,9 @@ class PEConfig(Parameters):
         Largest number of output features.
     queue
         Beats queued in front of the PE. A longer task stalls the tasks of other PEs; 16 beats cost no more than 4 in
-        distributed RAM.
+        distributed RAM. One or two are kept in registers, which cost no LUTs but take a beat every second cycle only.
+    ways
+        Elements of a row that are rounded in a cycle: at most half of the lanes, and 1 if there is but one lane.
 
     Raises
     ------
@@ -92,7 +111,8 @@ class PEConfig(Parameters):
     address_width: int = size(32, 20, 96)
     weight_rows: int = size(2048, 2, 1 << 20)
     max_out: int = size(64, 1, 1024)
-    queue: int = size(16, 2)
+    queue: int = size(16, 1)
+    ways: int = size(1, 1, lambda pe: pe.half, power=True)
 
     @property
     def elements(self) -> int:
@@ -103,6 +123,16 @@ class PEConfig(Parameters):
     def parts(self) -> int:
         """Chunks of L elements in a beat."""
         return self.elements // self.lanes
+
+    @property
+    def half(self) -> int:
+        """Lanes of the lower half; one lane is a lower half alone."""
+        return max(1, self.lanes // 2)
+
+    @property
+    def single(self) -> bool:
+        """Whether every row has one chunk, those of digits included, which end at granules."""
+        return max(self.max_out, GRANULE) <= self.lanes
 
     @property
     def max_chunks(self) -> int:
@@ -117,9 +147,19 @@ class PEConfig(Parameters):
     def banks(self) -> int:
         """Tasks whose sums are held at once: as many as fill a distributed RAM of 16 rows, 2 to 4.
 
-        With 2, a bank's latency through issue unit, lanes and drain limits tasks about as long as their row.
+        With 2, a bank's latency through issue unit, lanes and drain limits tasks about as long as their row. Not so
+        if rows have a single chunk: then one bank is held beside the sums that add up. A task takes it with its last
+        operation, not with its first, and it is given back `EARLY` cycles before its sums have been read.
         """
-        return min(4, max(2, 16 // self._row_chunks))
+        return 1 if self.single else min(4, max(2, 16 // self._row_chunks))
+
+    @property
+    def turns(self) -> int:
+        """Numbers of tasks, which follow each other in turn: one for each bank, but two at least.
+
+        The description of a task may come before the only bank in front of it has been read.
+        """
+        return max(2, self.banks)
 
     @property
     def weight_room(self) -> WeightRoom:
@@ -187,10 +227,11 @@ class PEConfig(Parameters):
 
     @property
     def operation(self) -> data.StructLayout:
-        """One cycle's work of the lanes: scalar times vector added to a chunk's sums."""
+        """One cycle's work of the lanes: scalars times vector added to a chunk's sums."""
         return data.StructLayout(
             {
-                "scalar": signed(VALUE_BITS),
+                # Of the lower and of the upper half of the lanes.
+                "scalars": data.ArrayLayout(signed(VALUE_BITS), 2),
                 "vector": data.ArrayLayout(signed(VALUE_BITS), self.lanes),
                 "chunk": range(self.max_chunks),
                 # The product counts 2^16 times.
@@ -203,7 +244,7 @@ class PEConfig(Parameters):
 
     @property
     def weight_write(self) -> data.StructLayout:
-        """One row of L weights for the weight memory."""
+        """One row of L weights for the weight memory; of `pairs`, of an even feature and of the odd one behind it."""
         return data.StructLayout(
             {"address": range(self.weight_rows), "data": data.ArrayLayout(signed(VALUE_BITS), self.lanes)}
         )

@@ -1,6 +1,6 @@
 """Lane array: L multipliers, and L sums for every chunk of an output row."""
 
-from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -13,10 +13,11 @@ __all__ = ["LaneArray"]
 
 
 class LaneArray(wiring.Component):
-    """Multiplies a scalar with L values a cycle and adds to the sums of a chunk.
+    """Multiplies scalars with L values a cycle and adds to the sums of a chunk.
 
     There are several banks of sums: one task adds up while those before it are read. Tasks use them in turn, and
-    the caller starts no task before its bank has been read.
+    the caller starts no task before its bank has been read. If rows have a single chunk, the one bank takes the sums of
+    a task with its last operation, which comes when the bank has been read.
 
     Parameters
     ----------
@@ -28,32 +29,30 @@ class LaneArray(wiring.Component):
     done : Out(1)
         High for one cycle when a task's sums are complete; its bank can be read from the next cycle on.
     read_bank, read_chunk : In
-        Bank (0 for the first task after reset, then the next) and chunk to read.
+        Bank (0 for the first task after reset, then the next) and chunk to read. A single chunk has a single bank.
     read_data : Out
         The L sums of the chunk, in the same cycle.
-    bank, operands, products
-        Bank that accumulates, and the registers of the two stages in front. Internal, named for proofs.
+    bank, operands, products, shifted
+        Bank that accumulates, and the registers of the three stages in front. Internal, named for proofs.
     """
 
     def __init__(self, config: PEConfig) -> None:
         self.config = config
-        self.bank = Signal(range(config.banks))
+        self.bank = Signal(range(config.turns))
         self.operands = partly_reset(
             data.StructLayout({"valid": 1, "operation": config.operation}), "valid", name="operands"
         )
-        self.products = partly_reset(
-            data.StructLayout({"valid": 1, "chunk": range(config.max_chunks), "high": 1, "first": 1, "last": 1}),
-            "valid",
-            name="products",
+        place = {"valid": 1, "chunk": range(config.max_chunks), "high": 1, "first": 1, "last": 1}
+        self.products, self.shifted = (
+            partly_reset(data.StructLayout(place), "valid", name=name) for name in ("products", "shifted")
         )
-        sums = data.ArrayLayout(signed(ACCUMULATOR_BITS), config.lanes)
         super().__init__(
             {
                 "i": In(stream.Signature(config.operation, always_ready=True)),
                 "done": Out(1),
-                "read_bank": In(range(config.banks)),
+                "read_bank": In(range(config.turns)),
                 "read_chunk": In(range(config.max_chunks)),
-                "read_data": Out(sums),
+                "read_data": Out(data.ArrayLayout(signed(ACCUMULATOR_BITS), config.lanes)),
             }
         )
 
@@ -61,40 +60,56 @@ class LaneArray(wiring.Component):
         """Build the multiplier stages and the accumulation into the banks."""
         m = Module()
         config = self.config
-        sums = data.ArrayLayout(signed(ACCUMULATOR_BITS), config.lanes)
-        # Read and written in the same cycle, hence memory with asynchronous read (LUT RAM).
-        m.submodules.sums = memory = Memory(shape=sums, depth=config.banks * config.max_chunks, init=[])
-        add_port = memory.read_port(domain="comb")
-        drain_port = memory.read_port(domain="comb")
-        write_port = memory.write_port()
-
         # Registers on both sides of the multipliers, which take most of a cycle.
-        operation, add = self.operands.operation, self.products
-        products = Signal(data.ArrayLayout(signed(2 * VALUE_BITS), config.lanes), reset_less=True)
+        operation, product, add = self.operands.operation, self.products, self.shifted
         m.d.sync += [
             self.operands.valid.eq(self.i.valid),
             operation.eq(self.i.payload),
-            add.valid.eq(self.operands.valid),
-            add.chunk.eq(operation.chunk),
-            add.high.eq(operation.high),
-            add.first.eq(operation.first),
-            add.last.eq(operation.last),
+            product.valid.eq(self.operands.valid),
+            *(product[name].eq(operation[name]) for name in ("chunk", "high", "first", "last")),
+            add.eq(product),
         ]
+        values = []
         for lane in range(config.lanes):
-            m.d.sync += products[lane].eq(operation.scalar * operation.vector[lane])
+            multiplied = Signal(signed(2 * VALUE_BITS), name=f"product_{lane}", reset_less=True)
+            value = Signal(signed(ACCUMULATOR_BITS), name=f"value_{lane}", reset_less=True)
+            m.d.sync += multiplied.eq(operation.scalars[lane // config.half] * operation.vector[lane])
+            # The upper half of a partial sum counts 2^16 times.
+            m.d.sync += value.eq(Mux(product.high, multiplied << VALUE_BITS, multiplied))
+            values.append(value)
+        m.d.comb += self.done.eq(add.valid & add.last)
+        m.d.sync += self.bank.eq(self.bank + self.done)
+        if config.single:
+            self._registers(m, values)
+        else:
+            self._memory(m, values)
+        return m
 
-        address = Cat(add.chunk, self.bank)
+    def _registers(self, m: Module, values: list[Signal]) -> None:
+        """Add up in one register a lane, which moves to the bank, and is cleared, when a task is complete."""
+        for lane, value in enumerate(values):
+            total = Signal.like(value, name=f"total_{lane}", reset_less=False)
+            kept, sum_ = Signal.like(value, name=f"kept_{lane}"), Signal.like(value, name=f"sum_{lane}")
+            m.d.comb += [sum_.eq(total + value), self.read_data[lane].eq(kept)]
+            with m.If(self.shifted.valid):
+                m.d.sync += total.eq(sum_)
+            with m.If(self.done):
+                m.d.sync += [total.eq(0), kept.eq(sum_)]
+
+    def _memory(self, m: Module, values: list[Signal]) -> None:
+        """Add up in the banks, which are read and written in the same cycle: distributed RAM."""
+        config, add = self.config, self.shifted
+        sums = data.ArrayLayout(signed(ACCUMULATOR_BITS), config.lanes)
+        m.submodules.sums = memory = Memory(shape=sums, depth=config.turns * config.max_chunks, init=[])
+        add_port, drain_port = (memory.read_port(domain="comb") for _ in range(2))
+        write_port = memory.write_port()
+        address: Value = Cat(add.chunk, self.bank)
         m.d.comb += [
             add_port.addr.eq(address),
             write_port.addr.eq(address),
             write_port.en.eq(add.valid),
-            self.done.eq(add.valid & add.last),
+            drain_port.addr.eq(Cat(self.read_chunk, self.read_bank)),
+            self.read_data.eq(drain_port.data),
         ]
-        for lane in range(config.lanes):
-            # The upper half of a partial sum counts 2^16 times.
-            product = Mux(add.high, products[lane] << VALUE_BITS, products[lane])
-            m.d.comb += write_port.data[lane].eq(Mux(add.first, 0, add_port.data[lane]) + product)
-        m.d.sync += self.bank.eq(self.bank + self.done)
-
-        m.d.comb += [drain_port.addr.eq(Cat(self.read_chunk, self.read_bank)), self.read_data.eq(drain_port.data)]
-        return m
+        for lane, value in enumerate(values):
+            m.d.comb += write_port.data[lane].eq(Mux(add.first, 0, add_port.data[lane]) + value)

@@ -1,12 +1,13 @@
 """Gather PE: combines the features of a vertex or gathers its neighbours, one vertex at a time."""
 
-from amaranth import Elaboratable, Module, Mux, Signal, signed, unsigned
+from amaranth import Elaboratable, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from contracts import VALUE_BITS
 from hw.block_memory import NO_BYPASS, registered_read
+from hw.pe.chain import Chain
 from hw.pe.drain import Drain
 from hw.pe.formats import PEConfig, takes_rows
 from hw.pe.lane_issue import LaneIssue, elements_to_combine
@@ -15,9 +16,15 @@ from hw.stream.queue import Queue
 
 __all__ = ["PE"]
 
+#: Most beats that are queued in registers.
+_REGISTERS = 2
+
 
 class PE(wiring.Component):
     """L multiply-accumulate lanes with their own copy of the weights.
+
+    Where a row of results takes at most half of the lanes, the other half works on features of its own when the PE
+    combines: one half on even ones, one on odd ones, with both features' weights in a row (`hw.pe.formats.pairs`).
 
     Combining and gathering are the same operation for the lanes: a scalar (a feature, or the coefficient of a row)
     times a vector (a row of weights, or a combined row), accumulated over the task.
@@ -62,7 +69,8 @@ class PE(wiring.Component):
         """Connect queue, issue unit, weight memory, lanes and drain."""
         m = Module()
         config = self.config
-        m.submodules.queue = queue = Queue(config.task_beat, config.queue)
+        kind = Chain if config.queue <= _REGISTERS else Queue
+        m.submodules.queue = queue = kind(config.task_beat, config.queue)
         m.submodules.issue = issue = LaneIssue(config)
         m.submodules.lanes = lanes = LaneArray(config)
         m.submodules.drain = drain = Drain(config)
@@ -91,25 +99,29 @@ class PE(wiring.Component):
         operation, valid = Signal(config.operation, reset_less=True), Signal()
         m.d.sync += [operation.eq(issue.o.payload), valid.eq(issue.o.valid)]
         m.d.comb += [lanes.i.valid.eq(valid), self.working.eq(valid), lanes.i.payload.eq(operation)]
-        weight = self._weights(m, issue.weight_address)
         gather = Signal()
         m.d.sync += gather.eq(takes_rows(self.settings.mode))
-        for lane in range(config.lanes):
-            m.d.comb += lanes.i.payload.vector[lane].eq(Mux(gather, operation.vector[lane], weight[lane]))
+        for lane, weight in enumerate(self._weights(m, issue.weight_addresses)):
+            m.d.comb += lanes.i.payload.vector[lane].eq(Mux(gather, operation.vector[lane], weight))
         return m
 
-    def _weights(self, m: Module, address: Signal) -> data.View:
-        """Keep the weights; return the row at `address`, a cycle later."""
-        row = data.ArrayLayout(signed(VALUE_BITS), self.config.lanes)
-        # Never read while it is written.
-        m.submodules.weights = weights = Memory(
-            shape=row, depth=self.config.weight_rows, init=[], attrs=dict(NO_BYPASS)
-        )
-        weight_write, weight_read = weights.write_port(), registered_read(m, weights, "weight")
-        m.d.comb += [
-            weight_read.addr.eq(address),
-            weight_write.en.eq(self.weight_write.valid),
-            weight_write.addr.eq(self.weight_write.payload.address),
-            weight_write.data.eq(self.weight_write.payload.data),
-        ]
-        return weight_read.data
+    def _weights(self, m: Module, addresses: data.View) -> list[Value]:
+        """Keep the weights, in a memory for each half of the lanes; return those at `addresses`, a cycle later."""
+        config, written = self.config, self.weight_write
+        weights: list[Value] = []
+        for name, address, first in zip(
+            ("lower", "upper"), addresses, range(0, config.lanes, config.half), strict=False
+        ):
+            row = data.ArrayLayout(signed(VALUE_BITS), config.half)
+            # Never read while it is written.
+            memory = Memory(shape=row, depth=config.weight_rows, init=[], attrs=dict(NO_BYPASS))
+            m.submodules[f"{name}_weights"] = memory
+            write, read = memory.write_port(), registered_read(m, memory, f"{name}_weight")
+            m.d.comb += [
+                read.addr.eq(address),
+                write.en.eq(written.valid),
+                write.addr.eq(written.payload.address),
+                *(write.data[n].eq(written.payload.data[first + n]) for n in range(config.half)),
+            ]
+            weights += [read.data[n] for n in range(config.half)]
+        return weights

@@ -31,7 +31,7 @@ class Requantiser(wiring.Component):
     ----------
     i : stream of `RequantiseInput`, always ready
     o : stream of signed(16), always ready
-        `LATENCY` cycles after `i`.
+        `LATENCY` cycles after `i`; 0 while it is not valid.
     """
 
     #: Cycles from an element's entry to its result.
@@ -145,7 +145,7 @@ class Requantiser(wiring.Component):
             m.d.comb += result.eq(quotient[:VALUE_BITS].as_signed() + round_up)
         rounded = Signal(signed(VALUE_BITS), reset_less=True)
         m.d.sync += [
-            rounded.eq(Mux(relu & negative, 0, result)),
+            rounded.eq(Mux(~last_valid | (relu & negative), 0, result)),
             Cover(last_valid & saturate & ~too_large, "the result's own bits overflow"),
             Cover(last_valid & too_large, "bits far above the result overflow"),
             Cover(

@@ -93,16 +93,17 @@ BLOCKS: tuple[Block, ...] = (
     ),
     Block(name="pe.lane_issue", factory="hw.pe.factories:lane_issue"),
     Block(name="pe.lanes", factory="hw.pe.factories:lanes"),
+    Block(name="pe.chain", factory="hw.pe.factories:chain", parameters={"width": 256, "depth": 2}),
     Block(name="pe.drain", factory="hw.pe.factories:drain"),
     Block(
-        # Measures the benches of the four above, too.
+        # Measures the benches of those above, too.
         name="pe.pe",
         factory="hw.pe.factories:pe",
         bench="tb.pe.test_pe",
-        bench_parameters={"lanes": 4, "data_width": 256, "weight_rows": 64, "max_out": 37, "queue": 3},
+        bench_parameters={"lanes": 4, "data_width": 256, "weight_rows": 64, "max_out": 37, "queue": 3, "ways": 2},
         narrow={"lanes": 2, "data_width": 64, "weight_rows": 16, "max_out": 7, "queue": 2},
         formal="tb.pe.formal_pe",
-        measures=("pe.lane_issue", "pe.lanes", "pe.drain"),
+        measures=("pe.lane_issue", "pe.lanes", "pe.chain", "pe.drain"),
     ),
     Block(
         name="pe.router",
@@ -159,6 +160,7 @@ BLOCKS: tuple[Block, ...] = (
         parameters={"data_width": 256, "max_beats": 4},
         bench="tb.chiplet.test_attention",
         bench_parameters={"data_width": 64, "max_beats": 3},
+        formal="tb.chiplet.formal_attention",
     ),
     Block(
         name="chiplet.task_builder",

@@ -1,4 +1,4 @@
-"""Weight loader: addresses of chunks, padding, one write a cycle, the end of each row."""
+"""Weight loader: addresses of chunks and of pairs, padding, one write a cycle, the end of each row."""
 
 from typing import Any
 
@@ -12,14 +12,17 @@ from sim.harness.expected import expect_cycles
 from tb.chiplet.parts import CONFIGURATIONS, Part, begin, config, simulate_parts
 
 
-async def load(part: Part, rows: int, f_out: int) -> None:
-    """Send rows of random weights and expect their chunks."""
+async def load(part: Part, rows: int, f_out: int) -> int:
+    """Send rows of random weights and expect their chunks; return the cycle in which the rows began."""
     pe = config()
     chunks = -(-f_out // pe.lanes)
     shift = (chunks - 1).bit_length()
-    # Only these two matter.
+    # Only these three matter.
     junk = {name: part.random.getrandbits(Shape.cast(field.shape).width) for name, field in pe.settings}
-    part.set("settings", {**junk, "last_chunk": chunks - 1, "chunk_shift": shift})
+    part.set("settings", {**junk, "f_out": f_out, "last_chunk": chunks - 1, "chunk_shift": shift})
+    await part.bench.cycles(2)
+    began, half = part.bench.cycle, pe.lanes // 2
+    before: list[int] = []
     await part.pulse("start")
     beats = row_bytes(f_out) * 8 // pe.data_width
     for row in range(rows):
@@ -29,9 +32,16 @@ async def load(part: Part, rows: int, f_out: int) -> None:
             data = sum((weight & 0xFFFF) << 16 * k for k, weight in enumerate(mine))
             mask = part.random.getrandbits(pe.data_width // 32)
             part.drive("i", [{"data": data, "mask": mask, "first": int(beat == 0), "last": int(beat == beats - 1)}])
+        if f_out <= half:
+            # An even row alone, then with the odd one behind it.
+            now = weights[:half]
+            part.expect("o", [{"address": row // 2, "data": (before if row % 2 else now) + now}])
+            before = now
+            continue
         for chunk in range(chunks):
             vector = weights[chunk * pe.lanes : (chunk + 1) * pe.lanes]
             part.expect("o", [{"address": (row << shift) + chunk, "data": vector}])
+    return began
 
 
 def sizes() -> list[tuple[int, int]]:
@@ -41,7 +51,7 @@ def sizes() -> list[tuple[int, int]]:
     for f_out in range(1, pe.max_out + 1, 1 if pe.max_out < 20 else 7):
         shift = (-(-f_out // pe.lanes) - 1).bit_length()
         found.append((min(pe.weight_rows >> shift, 5), f_out))
-    return [*found, (min(pe.weight_rows, 40), 1)]
+    return [*found, (min(pe.weight_rows, 41), 1)]
 
 
 @cocotb.test()
@@ -86,8 +96,7 @@ def _last_bit(part: Part) -> int:
 async def a_chunk_a_cycle_is_written(dut: Any) -> None:
     part = await begin(dut, "loader")
     for f_out in (1, config().max_out):
-        began = part.bench.cycle
-        await load(part, 4, f_out)
+        began = await load(part, 4, f_out)
         cycles = await part.bench.drain() - began
         expect_cycles(f"chiplet.weight_loader.{f_out}.{parameters()['configuration']}", cycles)
 

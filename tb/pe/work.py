@@ -143,6 +143,7 @@ class Ports:
         self.bench = bench
         self.config = config
         self.settings = Codec(config.settings)
+        self.random = np.random.default_rng(bench.random.getrandbits(64))
         self.attends = False  # factors come with the last beats
 
     async def load(self, layer: Layer) -> None:
@@ -167,20 +168,28 @@ class Ports:
         }
         self.attends = bool(values["attends"])
         self.bench.dut.settings.value = self.settings.pack(values)
-        width = 16 * config.lanes
-        for chunk in range(0 if whole else chunks):
-            columns = layer.weights[:, chunk * config.lanes : (chunk + 1) * config.lanes]
-            rows = []
-            for index, weights in enumerate(columns):
-                # Digits have those of what pads a row too; in an image that is 0.
-                spare = 0 if layer.digits else rng.getrandbits(width) << 16 * len(weights) & (1 << width) - 1
-                data = int.from_bytes(weights.astype("<i2").tobytes(), "little") | spare
-                rows.append({"address": index << shift | chunk, "data": data})
-            self.bench.drive(WEIGHT, rows)
+        self.bench.drive(WEIGHT, [] if whole else self._weights(layer, shift))
         biases = [int(bias) for bias in layer.biases] if layer.biases.any() else []
         biases += [rng.getrandbits(31) for _ in range(config.max_out - len(biases))]
         self.bench.drive(BIAS, [{"address": n, "data": bias} for n, bias in enumerate(biases)])
         await self.bench.drain(20_000, quiet=1)
+
+    def _weights(self, layer: Layer, shift: int) -> list[dict[str, Any]]:
+        """Return the writes of all weights; a row has random ones where it has no other.
+
+        Where a row of results takes at most half of the lanes, an even feature and the odd one behind it share a row.
+        """
+        lanes = self.config.lanes
+        paired = layer.f_out <= lanes // 2
+        width, chunks = (lanes // 2, 1) if paired else (lanes, -(-layer.f_out // lanes))
+        rows = self.random.integers(-(1 << 15), 1 << 15, (layer.f_in + layer.f_in % 2, chunks * width), dtype=np.int16)
+        rows[: layer.f_in, : layer.f_out] = layer.weights
+        chosen = rows.reshape(-1, 1, lanes) if paired else rows[: layer.f_in].reshape(-1, chunks, lanes)
+        return [
+            {"address": index << shift | chunk, "data": int.from_bytes(row.astype("<i2").tobytes(), "little")}
+            for index, chunks_of_row in enumerate(chosen)
+            for chunk, row in enumerate(chunks_of_row)
+        ]
 
     def beats(self, task: Task, layer: Layer) -> list[dict[str, Any]]:
         """Return the payloads of a task; fields that do not count in a beat are random."""
