@@ -132,7 +132,6 @@ class Filler(wiring.Component):
         self._follow(m, slot, self.vectors.enable & row_end, cleared)
         m.d.sync += [
             Cover(held & self.hub_rows.valid, "a hub's row waits for a node's"),
-            Cover(self.asked.valid & ~self.asked.ready, "as many hubs as may be are asked for"),
         ]
         return m
 

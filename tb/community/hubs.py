@@ -192,8 +192,10 @@ class Around:
 
     def forget(self) -> None:
         """Begin again."""
-        for each in (*self.asked, self.beats, self.places):
-            each.clear()
+        for rows in self.asked:
+            rows.clear()
+        self.beats.clear()
+        self.places.clear()
         for numbers in (self.wanted, self.waiting, self.overflows):
             numbers.clear()
         self.owed.clear()

@@ -389,7 +389,7 @@ async def requests_wait_for_a_row(dut: Any) -> None:
 
 @cocotb.test()
 async def rows_that_are_there_overtake(dut: Any) -> None:
-    """A request whose row is there is served while others wait for theirs."""
+    """Serve a request whose row is there while others wait for theirs."""
     bench, design, around = await begin(dut, late=1)
     await rest(bench)
     layer = Layer.of(design, bench.random, 2, design.config.lanes)
