@@ -1,7 +1,7 @@
 """Community engine: locates and processes communities of the graph in its memory, layer by layer."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from amaranth.hdl import Array, Assert, Cat, Module, Mux, ResetInserter, Signal
@@ -14,7 +14,6 @@ from hw.chiplet.unit import engine_members
 from hw.community.config import CommunityChipletConfig
 from hw.community.controller import Controller
 from hw.community.feature_reader import FeatureReader
-from hw.community.hub_port import HubPort
 from hw.community.hub_unit import HubUnit
 from hw.community.location_counters import LOCATION_COUNTERS, LocationCounters
 from hw.community.node_table import NodeTable
@@ -61,11 +60,13 @@ class _Blocks:
     weights: Sequence[WeightMemory]
     parameters: ParameterReader
     pes: Sequence[CommunityPE]
-    ports: Sequence[HubPort]
     units: Sequence[HubUnit]
     writer: ResultWriter
     finishers: Sequence[RowFinisher]
     row_memory: RowMemory | None
+    #: A request for a hub's row, and a row or a partial sum, is on its way between PEs and hub units.
+    asked: Signal = field(default_factory=Signal)
+    moving: Signal = field(default_factory=Signal)
 
     @property
     def sums(self) -> list[Any]:
@@ -163,7 +164,6 @@ class CommunityEngine(wiring.Component):
             weights=[WeightMemory(config.pe, len(share)) for share in self._sharers()],
             parameters=ParameterReader(community.pe, self.port[0]),
             pes=[self.pe_module() for _ in range(config.pes)],
-            ports=[HubPort(community, config.units) for _ in range(config.pes)],
             units=[self.hub_module() for _ in range(config.units)],
             writer=ResultWriter(community, self.port[0], config.finishers + 1),
             finishers=[RowFinisher(community) for _ in range(config.finishers)],
@@ -177,9 +177,8 @@ class CommunityEngine(wiring.Component):
             m.submodules[f"combiner_{n}"] = BlackBox(combiner, COMBINER_MODULE) if self.once else combiner
         for n, weights in enumerate(blocks.weights):
             m.submodules[f"weights_{n}"] = weights
-        for n, (pe, port) in enumerate(zip(blocks.pes, blocks.ports, strict=True)):
+        for n, pe in enumerate(blocks.pes):
             m.submodules[f"pe_{n}"] = BlackBox(pe, PE_MODULE) if self.once else pe
-            m.submodules[f"hub_port_{n}"] = port
         for n, unit in enumerate(blocks.units):
             m.submodules[f"hub_unit_{n}"] = BlackBox(unit, HUB_MODULE) if self.once else unit
         for n, finisher in enumerate(blocks.finishers):
@@ -287,7 +286,7 @@ class CommunityEngine(wiring.Component):
             self.working.eq(Cat(*(unit.working for unit in blocks.combiners), *(pe.adding for pe in blocks.pes))),
             controller.records_ended.eq(dispatcher.ended),
             controller.records_busy.eq(
-                Cat(block.busy for block in (*blocks.sums, *blocks.finishers)).any() | blocks.vertices.busy
+                Cat(block.busy for block in (*blocks.sums, *blocks.finishers, blocks.vertices)).any() | blocks.moving
             ),
         ]
 
@@ -330,19 +329,22 @@ class CommunityEngine(wiring.Component):
             m.d.sync += Assert(~combiner.i.valid | combiner.i.ready, "a combiner has room for its features")
 
     def _connect_hubs(self, m: Module, blocks: _Blocks) -> None:
-        """Connect every PE with every hub unit: requests, rows and partial sums."""
-        controller = blocks.controller
-        for n, (pe, port) in enumerate(zip(blocks.pes, blocks.ports, strict=True)):
-            connect(m, pe.hub_request, port.i)
-            connect(m, port.o, pe.hub_rows)
-            connect(m, pe.partial, port.partial)
-            for number, unit in enumerate(blocks.units):
-                connect(m, port.requests[number], unit.i[n])
-                connect(m, unit.rows[n], port.rows[number])
-                connect(m, port.partials[number], unit.partials[n])
-        for number, unit in enumerate(blocks.units):
-            connect(m, unit.wanted, blocks.vertices.wanted[number])
+        """Connect PEs and hub units by a bus of requests, one of rows and one of partial sums."""
+        controller, community, pes, units = blocks.controller, self.config.community, blocks.pes, blocks.units
+        bits = exact_log2(self.config.units)
+        requests, request, number = merge(m, "hub_requests", [pe.hub_request for pe in pes], community.request)
+        partials, partial, _ = merge(m, "hub_partials", [pe.partial for pe in pes], community.partial, whole=True)
+        rows, row = units[0].row, units[0].row.payload
+        if bits:
+            rows, row, _ = merge(m, "hub_rows", [unit.row for unit in units], community.hub_row, whole=True)
+        _route(m, requests, request, request.vid[:bits], [unit.i for unit in units])
+        _route(m, partials, partial, partial.vid[:bits], [unit.partial for unit in units])
+        _route(m, rows, row, row.pe, [pe.hub_rows for pe in pes])
+        m.d.comb += [blocks.asked.eq(requests.valid), blocks.moving.eq(partials.valid | rows.valid)]
+        for n, unit in enumerate(units):
+            connect(m, unit.wanted, blocks.vertices.wanted[n])
             m.d.comb += [
+                unit.i.payload.pe.eq(number),
                 unit.start.eq(controller.start),
                 unit.close.eq(controller.finish),
                 unit.first_partial.eq(controller.first_partial),
@@ -363,7 +365,9 @@ class CommunityEngine(wiring.Component):
             early.i.payload.eq(found.payload),
             waits.eq(sums & (early.level != 0)),
             early.o.ready.eq(Cat(unit.ahead.valid & unit.ahead.ready for unit in blocks.units).any()),
-            blocks.controller.records_asking.eq(Cat(source.asking for source in blocks.sums).any() | waits),
+            blocks.controller.records_asking.eq(
+                Cat(source.asking for source in blocks.sums).any() | waits | blocks.asked
+            ),
         ]
         for number, unit in enumerate(blocks.units):
             m.d.comb += [
@@ -475,3 +479,14 @@ class CommunityEngine(wiring.Component):
             counters.location.edges_read.eq(locations.edges_read),
             *(getattr(self, name).eq(getattr(counters.total, name)) for name in LOCATION_COUNTERS),
         ]
+
+
+def _route(m: Module, source: Any, word: Any, number: Any, targets: Sequence[Any]) -> None:
+    """Send the word that a stream offers to the target of this number."""
+    for n, target in enumerate(targets):
+        # Targets may have fields that words lack.
+        m.d.comb += [getattr(target.payload, name).eq(getattr(word, name)) for name, _ in word.shape()]
+        m.d.comb += target.valid.eq(source.valid & ((number == n) if len(targets) > 1 else 1))
+    m.d.comb += source.ready.eq(
+        Array(target.ready for target in targets)[number] if len(targets) > 1 else targets[0].ready
+    )

@@ -5,7 +5,6 @@ from typing import Any
 from hw.community.controller import Controller
 from hw.community.feature_reader import FeatureReader
 from hw.community.formats import CommunityConfig
-from hw.community.hub_port import HubPort
 from hw.community.hub_unit import HubUnit
 from hw.community.pe import CommunityPE
 from hw.community.planner import Planner
@@ -20,7 +19,6 @@ from hw.community.vertex_dispatcher import VertexDispatcher
 __all__ = [
     "controller",
     "feature_reader",
-    "hub_port",
     "hub_unit",
     "pe",
     "planner",
@@ -44,11 +42,6 @@ def controller(
 def feature_reader(combiners: int, address_width: int = 32, depth: int = 128, **parameters: Any) -> FeatureReader:
     """Return a `FeatureReader`; other parameters as for `CommunityConfig`."""
     return FeatureReader(CommunityConfig(**parameters), combiners, address_width, depth)
-
-
-def hub_port(*, units: int, rows: int, **parameters: Any) -> HubPort:
-    """Return a `HubPort`; the other parameters as for `CommunityConfig`."""
-    return HubPort(CommunityConfig(**parameters), units, rows)
 
 
 def hub_unit(*, clients: int, nodes: int, hubs: int, units: int, **parameters: Any) -> HubUnit:

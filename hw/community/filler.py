@@ -11,10 +11,7 @@ from hw.community.formats import RECORDS, CommunityConfig
 from hw.community.multi_read_memory import write_signature
 from hw.stream.queue import Queue
 
-__all__ = ["HUBS", "Filler", "kept_scale", "own_chunk"]
-
-#: Most rows of hubs that are asked for and have not come.
-HUBS = 32
+__all__ = ["Filler", "kept_scale", "own_chunk"]
 
 
 def own_chunk(config: CommunityConfig) -> data.StructLayout:
@@ -27,15 +24,10 @@ def kept_scale(config: CommunityConfig) -> data.StructLayout:
     return data.StructLayout({"slot": range(config.slots), "scale": config.scale})
 
 
-def _place(config: CommunityConfig) -> data.StructLayout:
-    """Layout of a hub's slot, and whether its record has no other row."""
-    return data.StructLayout({"slot": range(config.slots), "alone": 1})
-
-
 class Filler(wiring.Component):
     """Writes a chunk a cycle, in any order of rows, and tells when all vectors of the oldest record are there.
 
-    Rows of nodes find their slots by their tags, those of hubs come in the order of requests. A bit for each slot says
+    All rows bring their slots with them. A bit for each slot says
     that its vector is there; it changes its meaning from each use of the slot to the next one, so nobody clears it.
     After a reset all bits are cleared, and nothing is taken meanwhile.
 
@@ -52,8 +44,6 @@ class Filler(wiring.Component):
         ``config.settings``.
     begun : stream of ``config.record``, always ready
         Records, when they begin; at most `RECORDS`.
-    asked : stream of ``config.request``
-        Requests for rows of hubs, when they are made; only `HUBS` may be outstanding.
     rows : stream of ``config.pe.row_beat``
         Combined and own rows of nodes, with their tags. ``ready`` is a register.
     hub_rows : stream of ``config.hub_row``
@@ -71,7 +61,6 @@ class Filler(wiring.Component):
             {
                 "settings": In(config.settings),
                 "begun": In(stream.Signature(config.record, always_ready=True)),
-                "asked": In(stream.Signature(config.request)),
                 "rows": In(stream.Signature(config.pe.row_beat)),
                 "hub_rows": In(stream.Signature(config.hub_row)),
                 "vectors": Out(write_signature(config.kept_vector, config.slots * config.chunks)),
@@ -86,15 +75,8 @@ class Filler(wiring.Component):
         m = Module()
         config, parts = self.config, self.config.parts
         part_bits = exact_log2(parts)
-        m.submodules.hubs = hubs = Queue(_place(config), HUBS)
-        m.d.comb += [
-            hubs.i.valid.eq(self.asked.valid),
-            hubs.i.payload.slot.eq(self.asked.payload.slot),
-            hubs.i.payload.alone.eq(self.asked.payload.alone),
-            self.asked.ready.eq(hubs.i.ready),
-        ]
         node, held = Signal(config.pe.row_beat, reset_less=True), Signal()
-        tag, place = config.tag_of(node), hubs.o.payload
+        tag, hub = config.tag_of(node), self.hub_rows.payload
         cleared, takes = Signal(), Signal()
         with m.If(self.rows.ready):
             m.d.sync += [node.eq(self.rows.payload), held.eq(self.rows.valid)]
@@ -107,17 +89,16 @@ class Filler(wiring.Component):
         )  # fmt: skip
         row_end, node_end, hub_end = Signal(), Signal(), Signal()
         m.d.comb += [
-            takes.eq(~held & self.hub_rows.valid & hubs.o.valid & cleared),
+            takes.eq(~held & self.hub_rows.valid & cleared),
             chunk.eq(Mux(held, (tag.beat << part_bits) | part, hub_chunk)),
-            slot.eq(Mux(held, tag.slot, place.slot)),
-            alone.eq(Mux(held, tag.alone, place.alone)),
+            slot.eq(Mux(held, tag.slot, hub.slot)),
+            alone.eq(Mux(held, tag.alone, hub.alone)),
             root.eq(held & tag.root),
             row_end.eq(chunk == self.settings.last_chunk),
             node_end.eq(held & ((part == parts - 1) | row_end)),
             hub_end.eq((hub_part == parts - 1) | row_end),
             self.rows.ready.eq(~held & cleared),
             self.hub_rows.ready.eq(takes & hub_end),
-            hubs.o.ready.eq(takes & row_end),
         ]
         with m.If(held):
             m.d.sync += [part.eq(part + 1), held.eq(~node_end)]
@@ -151,7 +132,6 @@ class Filler(wiring.Component):
         self._follow(m, slot, self.vectors.enable & row_end, cleared)
         m.d.sync += [
             Cover(held & self.hub_rows.valid, "a hub's row waits for a node's"),
-            Cover(self.asked.valid & ~self.asked.ready, "as many hubs as may be are asked for"),
         ]
         return m
 

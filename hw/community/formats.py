@@ -306,9 +306,15 @@ class CommunityConfig(Parameters):
 
     @property
     def hub_row(self) -> data.StructLayout:
-        """A beat of the combined row of a hub; ``high`` as in `kept_vector`."""
+        """A beat of the combined row of a hub, for the ``slot`` of ``pe``.
+
+        ``alone``: as in `request`. ``high``: as in `kept_vector`.
+        """
         return data.StructLayout(
             {
+                "pe": range(PES),
+                "slot": range(self.slots),
+                "alone": 1,
                 "data": data.ArrayLayout(signed(VALUE_BITS), self.pe.elements),
                 "last": unsigned(1),
                 **self._high,

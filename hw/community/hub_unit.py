@@ -1,30 +1,35 @@
 """Hub unit: has each hub combined once, sends its row to all requesters, and adds its partial sums (I8, I9)."""
 
-from amaranth.hdl import Array, Cat, Cover, Module, Mux, ResetInserter, Signal, signed, unsigned
+from typing import Any
+
+from amaranth.hdl import Array, Assert, Cat, Cover, Module, Mux, ResetInserter, Signal, Value, unsigned
 from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import ceil_log2, exact_log2
 
-from contracts import PARTIAL_BITS, VALUE_BITS, VID_BITS
+from contracts import VID_BITS
+from hw.block_memory import NO_BYPASS, registered_read
 from hw.community.formats import RECORDS, CommunityConfig, HubConfig
-from hw.community.row_sender import RowSender
+from hw.community.hub_sums import HubSums
 from hw.graph.formats import is_high_half
 from hw.stream.arbiter import merge
 from hw.stream.queue import Queue
+from hw.stream.slice import Slice
 
 __all__ = ["HubUnit"]
 
-#: Depth of the queue of requests that have a slot and wait for the row.
+#: Requests that have a slot and wait for the row.
 _SERVED = 256
 #: Width of a layer's number; slots are cleared when it wraps.
 _EPOCH_BITS = 4
 
 
 class HubUnit(wiring.Component):
-    """Allocates slots to hubs in the order of their first requests; PEs combine them, in any order.
+    """Allocates slots to hubs in the order of their first requests; combiners combine them, in any order.
 
     Each requester of a row returns one partial sum. After the last request, a hub is complete when its partial sums
-    match its requests, independently of other hubs.
+    match its requests, independently of other hubs. Requests whose rows are not there yet circulate.
 
     Parameters
     ----------
@@ -46,20 +51,20 @@ class HubUnit(wiring.Component):
         Invalidate all hubs. Slots carry the number of their layer, so clearing takes a cycle for each vertex only when
         the number wraps, as it does after reset.
     close : In(1)
-        No more requests follow: finish each hub after its last partial sum.
+        No more requests follow: send each hub's sum after its last partial sum.
     first_partial : In(32)
         VID of the first partial sum's low half, behind all vertices; from there on low and high halves alternate.
     asking : Out(1)
         Requests or prefetches are still to be looked up.
     busy : Out(1)
-        Clearing, waiting for combined rows, adding or finishing.
-    i : streams of ``config.request``
-        Requests for rows of hubs.
-    rows : streams of ``config.hub_row``, always ready
-        Rows, in the order of each client's requests; clients request only rows that they have room for.
+        Clearing, waiting for combined rows, adding or sending.
+    i : stream of ``config.wish``
+        Requests for rows of hubs; ``apart`` means nothing.
+    row : stream of ``config.hub_row``
+        Rows, each whole, in any order.
     ahead : stream of unsigned(32)
         Prefetched hubs: their rows are combined and kept.
-    partials : streams of ``config.partial``
+    partial : stream of ``config.partial``
         Partial sums, chunk by chunk; those of a hub without a slot are dropped.
     wanted : stream of unsigned(32)
         Hubs to combine, each once.
@@ -77,6 +82,26 @@ class HubUnit(wiring.Component):
         self.hubs = HubConfig.of(config, hubs)
         # Outstanding for a hub: a row for every record in progress, and partial sums that wait.
         self._owed_bits = ceil_log2(2 * clients * RECORDS)
+        # Parts of its state that its methods share.
+        self._epoch = Signal(_EPOCH_BITS, init=1)  # 0: no layer
+        self._clearing, self._to_clear = Signal(init=1), Signal(range(max(self.nodes, self.hubs.width)))
+        self._sums = HubSums(self.hubs, self._owed_bits)
+        entry = data.StructLayout({"epoch": _EPOCH_BITS, "slot": self.hubs.row_bits})
+        self._slots = Memory(shape=entry, depth=self.nodes, init=[], attrs=dict(NO_BYPASS))
+        self._there = Memory(shape=_EPOCH_BITS, depth=self.hubs.width, init=[], attrs=dict(NO_BYPASS))
+        self._beats = max(2, 1 << ceil_log2(config.pe.max_beats))
+        shape = config.hub_row.members["data"]
+        self._kept = Memory(shape=shape, depth=self.hubs.width * self._beats, init=[], attrs=dict(NO_BYPASS))
+        if config.partials:
+            self._highs = Memory(shape=unsigned(1), depth=self.hubs.width, init=[], attrs=dict(NO_BYPASS))
+        # A request whose row is looked for, and those behind it.
+        wait = data.StructLayout(
+            {"hub": self.hubs.row_bits, **{n: config.wish.members[n] for n in ("pe", "slot", "alone")}}
+        )
+        self._waiting, self._taken = Queue(wait, _SERVED), Signal(wait, reset_less=True)
+        self._new, self._puts, self._circulates = Signal(), Signal(), Signal()
+        self._looking, self._serving, self._adding = Signal(), Signal(), Signal()
+        self._newest = Signal(self.hubs.row_bits)
         super().__init__(
             {
                 "settings": In(config.settings),
@@ -85,10 +110,10 @@ class HubUnit(wiring.Component):
                 "first_partial": In(32),
                 "asking": Out(1),
                 "busy": Out(1),
-                "i": In(stream.Signature(config.request)).array(clients),
-                "rows": Out(stream.Signature(config.hub_row, always_ready=True)).array(clients),
+                "i": In(stream.Signature(config.wish)),
+                "row": Out(stream.Signature(config.hub_row)),
                 "ahead": In(stream.Signature(VID_BITS)),
-                "partials": In(stream.Signature(config.partial)).array(clients),
+                "partial": In(stream.Signature(config.partial)),
                 "wanted": Out(stream.Signature(VID_BITS)),
                 "combined": In(stream.Signature(config.pe.row_beat)),
                 "finish": Out(stream.Signature(config.finish_chunk)),
@@ -99,263 +124,250 @@ class HubUnit(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Map VIDs to slots; keep rows and sums by slot."""
         m = Module()
-        config, hubs = self.config, self.hubs
-        m.submodules.sender = sender = RowSender(hubs)
-        slot_bits = hubs.row_bits
-        m.d.comb += [
-            sender.settings.eq(self.settings),
-            sender.i.payload.rows.eq(1),
-            sender.i.payload.nodes.eq(1),
-        ]
-        connect(m, sender.finish, flipped(self.finish))
+        m.submodules.slots, m.submodules.there, m.submodules.kept = self._slots, self._there, self._kept
+        m.submodules.sums = self._sums
+        m.submodules.waiting = self._waiting
+        m.d.comb += self._sums.settings.eq(self.settings)
+        connect(m, self._sums.finish, flipped(self.finish))
+        asked = self._look_up(m)
+        self._keep_rows(m)
+        self._serve_rows(m)
+        self._add(m)
+        self._send_sums(m, asked)
+        with m.If(self._clearing):
+            last = max(self.nodes, self.hubs.width) - 1
+            m.d.sync += [self._to_clear.eq(self._to_clear + 1), self._clearing.eq(self._to_clear != last)]
+        with m.If(self.start):
+            m.d.sync += self._epoch.eq(self._epoch + 1)
+            with m.If(self._epoch.all()):
+                m.d.sync += [self._epoch.eq(1), self._clearing.eq(1)]
+        m.d.sync += Cover(self.start & self._epoch.all(), "numbers of layers begin again")
+        return m
 
-        # Slots: a number for each requested VID.
-        entry = data.StructLayout({"epoch": _EPOCH_BITS, "slot": slot_bits})
-        m.submodules.slots = slots = memory.Memory(shape=entry, depth=self.nodes, init=[])
-        slot_write = slots.write_port()
-        slot_read, partial_slot, row_slot = (slots.read_port(transparent_for=(slot_write,)) for _ in range(3))
-        # The layer of the row in each slot.
-        m.submodules.there = there = memory.Memory(shape=_EPOCH_BITS, depth=hubs.width, init=[])
-        there_write = there.write_port()
-        there_read, there_check = there.read_port(), there.read_port()
-        last_clear = max(self.nodes, hubs.width) - 1
-        clearing, to_clear = Signal(init=1), Signal(range(last_clear + 1))
-        epoch = Signal(_EPOCH_BITS, init=1)  # 0: no layer
-        with m.If(clearing):
+    def _look_up(self, m: Module) -> Any:
+        """Give each requested hub a slot; return the read port of the number of requests by slot.
+
+        Prefetches are requests of nobody.
+        """
+        config, hubs, waiting, taken = self.config, self.hubs, self._waiting, self._taken
+        wished = [stream.Signature(config.wish).create(path=(name,)) for name in ("asked", "ahead")]
+        for wish, source, nobody in zip(wished, (self.i, self.ahead), (0, 1), strict=True):
             m.d.comb += [
-                slot_write.en.eq(1),
-                slot_write.addr.eq(to_clear),
-                there_write.en.eq(1),
-                there_write.addr.eq(to_clear),
+                wish.payload.eq(source.payload),
+                wish.payload.apart.eq(nobody),
+                wish.valid.eq(source.valid),
+                source.ready.eq(wish.ready),
             ]
-            m.d.sync += [to_clear.eq(Mux(to_clear == last_clear, 0, to_clear + 1)), clearing.eq(to_clear != last_clear)]
-
-        # Requests: read the slot, then use it or allocate a new one.
-        # Prefetches have lowest priority and no requester.
-        ahead = stream.Signature(config.request).create(path=("ahead_request",))
-        m.d.comb += [
-            ahead.payload.vid.eq(self.ahead.payload),
-            ahead.valid.eq(self.ahead.valid),
-            self.ahead.ready.eq(ahead.ready),
-        ]
-        asks, asked, asker = merge(m, "requests", [*(flipped(port) for port in self.i), ahead], config.request)
-        served_layout = data.StructLayout({"slot": slot_bits, "client": range(max(2, self.clients))})
-        m.submodules.served = served = Queue(served_layout, _SERVED)
-        m.submodules.wants = wanted = Queue(VID_BITS, 4)
+        asks, asked, _ = merge(m, "requests", wished, config.wish)
+        m.submodules.wants = wanted = Slice(VID_BITS)
         connect(m, wanted.o, flipped(self.wanted))
-        looks, vid, client = Signal(), Signal(32), Signal(range(self.clients + 1))
-        nobody = client == self.clients
-        count = Signal(slot_bits + 1)
-        full, known, room, new, settles = (Signal(name=name) for name in ("full", "known", "room", "new", "settles"))
-        last_slot = (1 << slot_bits) - 1
+        write, read = self._slots.write_port(), registered_read(m, self._slots, "asked_slot")
+
+        looks, wish, again = Signal(), Signal(config.wish, reset_less=True), Signal()
+        count, nobody, newest = Signal(hubs.row_bits + 1), wish.apart, Signal(hubs.row_bits)
+        full, known, room, settles = (Signal(name=name) for name in ("full", "known", "room", "settles"))
+        new, slot, puts, owner = self._new, Signal(hubs.row_bits), self._puts, wish.vid >> self.shift
+        last_slot = (1 << hubs.row_bits) - 1
         m.d.comb += [
             full.eq(count[-1]),
-            known.eq(slot_read.data.epoch == epoch),
-            room.eq(served.i.ready | nobody),
-            new.eq(looks & ~known & ~full),
-            settles.eq(looks & room & (wanted.i.ready | known | full)),
-        ]
-        slot = Mux(known, slot_read.data.slot, Mux(full, last_slot, count[:slot_bits]))
-        m.d.comb += [
-            asks.ready.eq((~looks | settles) & ~clearing),
-            slot_read.en.eq(asks.ready),
-            slot_read.addr.eq(asked.vid >> self.shift),
-            served.i.valid.eq(looks & ~nobody & (wanted.i.ready | known | full)),
-            served.i.payload.slot.eq(slot),
-            served.i.payload.client.eq(client),
-            wanted.i.valid.eq(new & room),
-            wanted.i.payload.eq(vid),
-            sender.vertex.valid.eq(new & settles),
-            sender.vertex.payload.vid.eq(vid),
-            sender.vertex.payload.slot.eq(count),
+            # The slot of the request before it is written while that of this one is read.
+            known.eq(again | (read.data.epoch == self._epoch)),
+            slot.eq(Mux(again, newest, Mux(known, read.data.slot, Mux(full, last_slot, count)))),
+            settles.eq(looks & (room | nobody) & (wanted.i.ready | known | full)),
+            new.eq(settles & ~known & ~full),
+            puts.eq(settles & ~nobody),
+            asks.ready.eq((~looks | settles) & ~self._clearing),
+            read.en.eq(asks.ready),
+            read.addr.eq(asked.vid >> self.shift),
+            write.en.eq(new | self._clearing),
+            write.addr.eq(Mux(self._clearing, self._to_clear, owner)),
+            write.data.epoch.eq(Mux(self._clearing, 0, self._epoch)),
+            write.data.slot.eq(count),
+            waiting.i.valid.eq(puts | self._circulates),
+            waiting.i.payload.eq(Mux(puts, Cat(slot, wish.pe, wish.slot, wish.alone), taken)),
+            wanted.i.valid.eq(new),
+            wanted.i.payload.eq(wish.vid),
+            self._newest.eq(count),
+            self._sums.vertex.valid.eq(new),
+            self._sums.vertex.payload.vid.eq(wish.vid),
+            self._sums.vertex.payload.slot.eq(count),
             self.overflow.valid.eq(settles & ~known & full),
-            self.overflow.payload.eq(vid),
+            self.overflow.payload.eq(wish.vid),
         ]
+        # Requests that are looked at again always find a place.
+        m.d.sync += room.eq(waiting.level < _SERVED - 4)
         with m.If(asks.ready):
-            m.d.sync += [looks.eq(asks.valid), vid.eq(asked.vid), client.eq(asker)]
-        with m.If(new & settles):
-            m.d.comb += [
-                slot_write.en.eq(1),
-                slot_write.addr.eq(vid >> self.shift),
-                slot_write.data.epoch.eq(epoch),
-                slot_write.data.slot.eq(count),
+            m.d.sync += [
+                looks.eq(asks.valid),
+                wish.eq(asked),
+                again.eq(new & (owner == asked.vid >> self.shift)),
+                newest.eq(count),
             ]
-            m.d.sync += count.eq(count + 1)
-
-        # Number of requests of each slot's row.
-        m.submodules.rows_asked = rows_asked = memory.Memory(shape=self._owed_bits, depth=hubs.width, init=[])
-        asked_write = rows_asked.write_port()
-        asked_read, asked_check = (rows_asked.read_port(transparent_for=(asked_write,)) for _ in range(2))
-        fresh, more, asked_slot = Signal(), Signal(), Signal(slot_bits)
+        m.d.sync += count.eq(Mux(self.start, 0, count + new))
         m.d.comb += [
-            asked_read.en.eq(1),
-            asked_read.addr.eq(slot),
-            asked_write.en.eq(fresh | more),
-            asked_write.addr.eq(asked_slot),
-            asked_write.data.eq(Mux(fresh, 0, asked_read.data) + more),
+            self.asking.eq(self.i.valid | self.ahead.valid | asks.valid | looks),
+            self._looking.eq(asks.valid | looks),
         ]
         m.d.sync += [
-            fresh.eq(new & settles),
-            more.eq(settles & ~nobody & (known | ~full)),
-            asked_slot.eq(slot),
-        ]
-
-        # Combined rows: beats for the PEs, chunks for the end; sums start at zero.
-        beats = max(2, 1 << ceil_log2(config.pe.max_beats))
-        beat_bits = exact_log2(beats)
-        m.submodules.kept = kept = memory.Memory(shape=config.hub_row["data"].shape, depth=hubs.width * beats, init=[])
-        kept_write, kept_read = kept.write_port(), kept.read_port()
-        sum_chunk = data.ArrayLayout(signed(PARTIAL_BITS), config.lanes)
-        m.submodules.sums = sums = memory.Memory(shape=sum_chunk, depth=hubs.width * config.chunks, init=[])
-        sum_write = sums.write_port()
-        sum_read, sum_out = sums.read_port(transparent_for=(sum_write,)), sums.read_port()
-        parts = config.parts
-        # Beats of several rows may alternate, so only the chunks within a beat are counted.
-        part, chunk = Signal(range(max(2, parts))), Signal(range(config.chunks))
-        adds = Signal()
-        row_end = chunk == self.settings.last_chunk
-        beat_end = (part == parts - 1) | row_end
-        # A beat whose slot has been read.
-        held, row_beat = Signal(), Signal(config.pe.row_beat)
-        tag = config.tag_of(row_beat)
-        stores, beat_slot = held & ~adds, row_slot.data.slot
-        # An own row is kept for the end alone.
-        keeps = stores & ~tag.root
-        comes = config.tag_of(self.combined.payload)
-        row_data = data.ArrayLayout(data.ArrayLayout(signed(VALUE_BITS), config.lanes), parts)
-        row_parts = Signal(row_data)
-        m.d.comb += [
-            self.combined.ready.eq(~held | (stores & beat_end)),
-            row_slot.en.eq(self.combined.ready),
-            row_slot.addr.eq(comes.vid >> self.shift),
-            row_parts.eq(row_beat.data),
-            chunk.eq((tag.beat << exact_log2(parts)) | part),
-            sender.scale.valid.eq(stores),
-            sender.scale.payload.slot.eq(beat_slot),
-            sender.scale.payload.scale.eq(tag.scale),
-            sender.own.valid.eq(stores & (tag.root | ~self.settings.rooted)),
-            sender.own.payload.slot.eq(Cat(chunk, beat_slot)),
-            sender.own.payload.data.eq(Array(row_parts[n].as_value() for n in range(parts))[part]),
-            kept_write.en.eq(keeps & beat_end),
-            kept_write.addr.eq(Cat(tag.beat[:beat_bits], beat_slot)),
-            kept_write.data.eq(row_beat.data),
-        ]
-        with m.If(self.combined.ready):
-            m.d.sync += [held.eq(self.combined.valid), row_beat.eq(self.combined.payload)]
-        with m.If(stores):
-            m.d.sync += part.eq(Mux(beat_end, 0, part + 1))
-            with m.If(row_end & ~tag.root):
-                m.d.comb += [there_write.en.eq(1), there_write.addr.eq(beat_slot), there_write.data.eq(epoch)]
-
-        # Rows to their requesters, once they are combined.
-        serves, serving, to = Signal(), Signal(), Signal(range(max(2, self.clients)))
-        looked = Signal()  # the slot's presence was read in the previous cycle
-        out_beat, last_out = Signal(beat_bits), Signal()
-        last_beat = (self.settings.f_out - 1) >> exact_log2(config.pe.elements)
-        ends = out_beat == last_beat
-        m.d.comb += [
-            there_read.en.eq(1),
-            there_read.addr.eq(served.o.payload.slot),
-            serves.eq(looked & (there_read.data == epoch)),
-            served.o.ready.eq(serves & ends),
-            kept_read.en.eq(1),
-            kept_read.addr.eq(Cat(out_beat, served.o.payload.slot)),
+            Assert(~waiting.i.valid | waiting.i.ready, "a request has a place"),
+            Cover(looks & ~known & ~settles, "a new hub waits"),
+            Cover(again & looks, "a hub is asked for again at once"),
         ]
         if config.partials:
-            m.submodules.highs = highs = memory.Memory(shape=unsigned(1), depth=hubs.width, init=[])
-            high_write, high_read = highs.write_port(), highs.read_port()
-            m.d.comb += [
-                high_write.en.eq(new & settles),
-                high_write.addr.eq(count),
-                high_write.data.eq(is_high_half(vid, self.first_partial)),
-                high_read.en.eq(1),
-                high_read.addr.eq(served.o.payload.slot),
-            ]
-            m.d.comb += [port.payload.high.eq(high_read.data) for port in self.rows]
-        m.d.sync += looked.eq(served.o.valid & ~served.o.ready)
-        m.d.sync += [serving.eq(serves), to.eq(served.o.payload.client), last_out.eq(ends)]
+            high_write, high = self._highs.write_port(), is_high_half(wish.vid, self.first_partial)
+            m.d.comb += [high_write.en.eq(new), high_write.addr.eq(count), high_write.data.eq(high)]
+        return self._count_requests(m, slot, settles & ~nobody & (known | ~full))
+
+    def _count_requests(self, m: Module, slot: Value, more: Value) -> Any:
+        """Count requests of each slot's row from its allocation on; return a port that reads the numbers."""
+        m.submodules.requested = numbers = memory.Memory(shape=self._owed_bits, depth=self.hubs.width, init=[])
+        write = numbers.write_port()
+        read, check = numbers.read_port(transparent_for=(write,)), numbers.read_port()
+        fresh, adds, at = Signal(), Signal(), Signal(self.hubs.row_bits)
+        m.d.sync += [fresh.eq(self._new), adds.eq(more), at.eq(slot)]
+        m.d.comb += [
+            read.en.eq(1),
+            read.addr.eq(slot),
+            write.en.eq(fresh | adds),
+            write.addr.eq(at),
+            write.data.eq(Mux(fresh, 0, read.data) + adds),
+        ]
+        return check
+
+    def _keep_rows(self, m: Module) -> None:
+        """Keep combined rows: whole beats for the PEs, and chunks for the end; sums begin at 0 meanwhile."""
+        config, sums = self.config, self._sums
+        kept_write, there_write = self._kept.write_port(), self._there.write_port()
+        read = registered_read(m, self._slots, "combined_slot")
+        parts, slot = config.parts, read.data.slot
+        # Beats of several rows may alternate, so only the chunks within a beat are counted.
+        part, chunk = Signal(range(max(2, parts))), Signal(range(config.chunks))
+        # A beat whose slot has been read.
+        held, beat = Signal(), Signal(config.pe.row_beat, reset_less=True)
+        tag, stores = config.tag_of(beat), Signal()
+        row_end = chunk == self.settings.last_chunk
+        beat_end = (part == parts - 1) | row_end
+        row_parts = Signal(data.ArrayLayout(config.vector, parts))
+        m.d.comb += [
+            stores.eq(held & (tag.root | sums.clear.ready)),
+            self.combined.ready.eq(~held | (stores & beat_end)),
+            read.en.eq(self.combined.ready),
+            read.addr.eq(config.tag_of(self.combined.payload).vid >> self.shift),
+            row_parts.eq(beat.data),
+            chunk.eq((tag.beat << exact_log2(parts)) | part),
+            # An own row is kept for the end alone.
+            sums.clear.valid.eq(held & ~tag.root),
+            sums.clear.payload.eq(Cat(chunk, slot)),
+            sums.scale.valid.eq(stores),
+            sums.scale.payload.slot.eq(slot),
+            sums.scale.payload.scale.eq(tag.scale),
+            sums.own.valid.eq(stores & (tag.root | ~self.settings.rooted)),
+            sums.own.payload.slot.eq(Cat(chunk, slot)),
+            sums.own.payload.data.eq(Array(row_parts[n].as_value() for n in range(parts))[part]),
+            kept_write.en.eq(stores & ~tag.root & beat_end),
+            kept_write.addr.eq(Cat(tag.beat[: exact_log2(self._beats)], slot)),
+            kept_write.data.eq(beat.data),
+            there_write.en.eq((stores & ~tag.root & row_end) | self._clearing),
+            there_write.addr.eq(Mux(self._clearing, self._to_clear, slot)),
+            there_write.data.eq(Mux(self._clearing, 0, self._epoch)),
+        ]
+        with m.If(self.combined.ready):
+            m.d.sync += [held.eq(self.combined.valid), beat.eq(self.combined.payload)]
+        with m.If(stores):
+            m.d.sync += part.eq(Mux(beat_end, 0, part + 1))
+
+    def _serve_rows(self, m: Module) -> None:
+        """Send the row of a request if it is there, beat by beat; otherwise look at the request again later.
+
+        A row is there a cycle after it was written, so no beat is read while it is written.
+        """
+        waiting, taken, row = self._waiting, self._taken, self.row.payload
+        there, kept = registered_read(m, self._there, "row_there"), registered_read(m, self._kept, "kept_row")
+        looked, is_there, serves, moves, sends = (
+            Signal(name=name) for name in ("looked", "is_there", "serves", "moves", "sends")
+        )
+        out_beat = Signal(exact_log2(self._beats))
+        ends = out_beat == (self.settings.f_out - 1) >> exact_log2(self.config.pe.elements)
+        m.d.comb += [
+            is_there.eq(there.data == self._epoch),
+            sends.eq(~self.row.valid | self.row.ready),
+            serves.eq(looked & is_there & sends),
+            self._circulates.eq(looked & ~is_there),
+            moves.eq(~looked | (serves & ends) | (self._circulates & ~self._puts)),
+            waiting.o.ready.eq(moves),
+            there.addr.eq(waiting.o.payload.hub),
+            there.en.eq(moves),
+            kept.addr.eq(Cat(out_beat, taken.hub)),
+            kept.en.eq(sends),
+            row.data.eq(kept.data),
+            self._serving.eq((waiting.level != 0) | looked | self.row.valid),
+        ]
+        with m.If(moves):
+            m.d.sync += [looked.eq(waiting.o.valid), taken.eq(waiting.o.payload)]
         with m.If(serves):
             m.d.sync += out_beat.eq(Mux(ends, 0, out_beat + 1))
-        for n, port in enumerate(self.rows):
-            m.d.comb += [
-                port.valid.eq(serving & (to == n)),
-                port.payload.data.eq(kept_read.data),
-                port.payload.last.eq(last_out),
+        with m.If(sends):
+            m.d.sync += [
+                self.row.valid.eq(serves),
+                row.pe.eq(taken.pe),
+                row.slot.eq(taken.slot),
+                row.alone.eq(taken.alone),
+                row.last.eq(ends),
             ]
-
-        # Partial sums: read the slot, then its sum, then write the new sum.
-        part_stream, partial, _ = merge(m, "partial_sums", [flipped(port) for port in self.partials], config.partial)
-        first, second = (Signal(config.partial, name=name) for name in ("first_partial", "second_partial"))
-        first_valid, second_address = Signal(), Signal(range(hubs.width * config.chunks))
-        second_slot = second_address >> exact_log2(config.chunks)
-        # Number of partial sums added to each slot.
-        m.submodules.sums_added = sums_added = memory.Memory(shape=self._owed_bits, depth=hubs.width, init=[])
-        added_write = sums_added.write_port()
-        added_read, added_check = (sums_added.read_port(transparent_for=(added_write,)) for _ in range(2))
-        m.d.comb += [
-            part_stream.ready.eq(1),
-            partial_slot.en.eq(1),
-            partial_slot.addr.eq(partial.vid >> self.shift),
-            sum_read.en.eq(1),
-            sum_read.addr.eq(Cat(first.chunk, partial_slot.data.slot)),
-            sum_out.en.eq(1),
-            sum_out.addr.eq(sender.sums.address),
-            sender.sums.data.eq(sum_out.data),
-            sum_write.en.eq(adds | keeps),
-            sum_write.addr.eq(Mux(adds, second_address, Cat(chunk, beat_slot))),
-            added_read.en.eq(1),
-            added_read.addr.eq(partial_slot.data.slot),
-            added_write.en.eq((adds & second.last) | keeps),
-            added_write.addr.eq(Mux(adds, second_slot, beat_slot)),
-            added_write.data.eq(Mux(adds, added_read.data + 1, 0)),
-        ]
+        if self.config.partials:
+            m.submodules.highs, high = self._highs, registered_read(m, self._highs, "row_high")
+            m.d.comb += [high.addr.eq(taken.hub), high.en.eq(sends), row.high.eq(high.data)]
         m.d.sync += [
-            first.eq(partial),
-            first_valid.eq(part_stream.valid),
-            second.eq(first),
-            adds.eq(first_valid & (partial_slot.data.epoch == epoch)),
-            second_address.eq(Cat(first.chunk, partial_slot.data.slot)),
+            Cover(self._circulates & ~self._puts, "a row is not combined yet"),
+            Cover(self.row.valid & ~self.row.ready, "a row waits for its PE"),
         ]
-        for lane in range(config.lanes):
-            m.d.comb += sum_write.data[lane].eq(Mux(adds, sum_read.data[lane] + second.data[lane], 0))
 
-        # The end: complete hubs leave, the others circulate until they are complete. A prefetched hub may have no
-        # request, and its row may still be outstanding.
-        m.submodules.unfinished = unfinished = ResetInserter(self.start)(Queue(slot_bits, hubs.width))
-        finishing, checks, checked = Signal(), Signal(), Signal(slot_bits)
-        complete, moves = Signal(), Signal()
+    def _add(self, m: Module) -> None:
+        """Find the slots of partial sums."""
+        read, add = registered_read(m, self._slots, "partial_slot"), self._sums.add
+        partial, held, known = Signal(self.config.partial, reset_less=True), Signal(), Signal()
         m.d.comb += [
-            complete.eq((asked_check.data == added_check.data) & (there_check.data == epoch)),
-            moves.eq(~checks | ~complete | sender.i.ready),
-            sender.i.valid.eq(checks & complete),
-            sender.i.payload.base.eq(checked),
-            unfinished.i.valid.eq((new & settles) | (checks & ~complete)),
-            unfinished.i.payload.eq(Mux(finishing, checked, count)),
-            unfinished.o.ready.eq(finishing & moves),
+            known.eq(read.data.epoch == self._epoch),
+            self.partial.ready.eq(~held | ~known | add.ready),
+            read.en.eq(self.partial.ready),
+            read.addr.eq(self.partial.payload.vid >> self.shift),
+            add.valid.eq(held & known),
+            add.payload.place.eq(Cat(partial.chunk, read.data.slot)),
+            add.payload.data.eq(partial.data),
+            add.payload.last.eq(partial.last),
+            self._adding.eq(held | self._sums.busy),
         ]
-        for port in (asked_check, added_check, there_check):
-            m.d.comb += [port.en.eq(moves), port.addr.eq(unfinished.o.payload)]
+        with m.If(self.partial.ready):
+            m.d.sync += [held.eq(self.partial.valid), partial.eq(self.partial.payload)]
+
+    def _send_sums(self, m: Module, asked: Any) -> None:
+        """Look at all hubs in turn: complete ones leave, the others circulate until they are complete.
+
+        A prefetched hub may have no request, and its row may still be outstanding.
+        """
+        sums, new = self._sums, self._new
+        m.submodules.unfinished = unfinished = ResetInserter(self.start)(Queue(self.hubs.row_bits, self.hubs.width))
+        there = registered_read(m, self._there, "sum_there")
+        finishing, checks, checked = Signal(), Signal(), Signal(self.hubs.row_bits)
+        complete, moves, at = Signal(), Signal(), Signal(self.hubs.row_bits)
+        m.d.comb += [
+            complete.eq((asked.data == sums.added.data) & (there.data == self._epoch)),
+            moves.eq(~checks | ~complete | sums.send.ready),
+            sums.send.valid.eq(checks & complete),
+            sums.send.payload.eq(checked),
+            unfinished.i.valid.eq(new | (checks & ~complete)),
+            unfinished.i.payload.eq(Mux(finishing, checked, self._newest)),
+            unfinished.o.ready.eq(finishing & moves),
+            at.eq(Mux(moves, unfinished.o.payload, checked)),
+            asked.en.eq(1),
+            asked.addr.eq(at),
+            sums.added.address.eq(at),
+            there.addr.eq(at),
+            self.busy.eq(self._clearing | finishing | self._looking | self._serving | self._adding),
+        ]
         with m.If(moves):
             m.d.sync += [checks.eq(finishing & unfinished.o.valid), checked.eq(unfinished.o.payload)]
         with m.If(self.close):
             m.d.sync += finishing.eq(1)
         with m.Elif(finishing & (unfinished.level == 0) & ~checks):
             m.d.sync += finishing.eq(0)
-        with m.If(self.start):
-            m.d.sync += [epoch.eq(epoch + 1), count.eq(0)]
-            with m.If(epoch.all()):
-                m.d.sync += [epoch.eq(1), clearing.eq(1)]
-        m.d.comb += [
-            self.asking.eq(Cat(port.valid for port in (*self.i, self.ahead)).any() | asks.valid | looks),
-            self.busy.eq(
-                clearing | finishing | sender.busy | part_stream.valid | first_valid | adds | asks.valid | looks
-                | (served.level != 0) | serving
-            ),
-        ]  # fmt: skip
-        m.d.sync += [
-            Cover(looks & ~known & ~settles, "a new hub waits"),
-            Cover(self.start & epoch.all(), "numbers of layers begin again"),
-            Cover(held & adds, "a combined row waits for a sum"),
-            Cover(served.o.valid & ~serves, "a row is not combined yet"),
-        ]
-        return m

@@ -46,7 +46,7 @@ class CommunityPE(wiring.Component):
         Combined rows of the requested nodes in any order, with a ``config.tag`` as address. In a rooted layer each
         node's own row comes first, then its combined row. ``ready`` is a register.
     hub_rows : stream of ``config.hub_row``
-        Combined rows of the requested hubs, in order.
+        Combined rows of the requested hubs, each whole, in any order.
     finish : stream of ``config.finish_chunk``
         Rows of nodes, without meaning where a node is not summed.
     partial : stream of ``config.partial``
@@ -108,12 +108,8 @@ class CommunityPE(wiring.Component):
 
         connect(m, flipped(self.records), reader.i)
         connect(m, reader.node_request, flipped(self.node_request))
+        connect(m, reader.hub_request, flipped(self.hub_request))
         m.d.comb += [
-            self.hub_request.payload.eq(reader.hub_request.payload),
-            filler.asked.payload.eq(reader.hub_request.payload),
-            self.hub_request.valid.eq(reader.hub_request.valid & filler.asked.ready),
-            filler.asked.valid.eq(reader.hub_request.valid & self.hub_request.ready),
-            reader.hub_request.ready.eq(self.hub_request.ready & filler.asked.ready),
             filler.begun.valid.eq(reader.begun.valid),
             filler.begun.payload.eq(reader.begun.payload),
         ]

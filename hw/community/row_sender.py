@@ -1,6 +1,8 @@
 """Row sender: hands sums of nodes on to the row finishers, and those of hubs to the hub units (I8)."""
 
-from amaranth.hdl import Cat, Cover, Module, Mux, Signal
+from typing import Any
+
+from amaranth.hdl import Cat, Cover, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -10,7 +12,7 @@ from hw.community.filler import kept_scale, own_chunk
 from hw.community.formats import CommunityConfig
 from hw.community.multi_read_memory import read_signature
 
-__all__ = ["RowSender"]
+__all__ = ["RowSender", "keep_ends"]
 
 
 class RowSender(wiring.Component):
@@ -98,7 +100,7 @@ class RowSender(wiring.Component):
             with m.If(last):
                 m.d.sync += row.eq(Mux(record_end, 0, row + 1))
 
-        vid, scale, own = self._kept(m, moves, slot, address)
+        vid, scale, own = keep_ends(m, self, moves, slot, address)
         finish, partial = self.finish.payload, self.partial.payload
         m.d.comb += [
             self.finish.valid.eq(offered & is_node),
@@ -121,29 +123,38 @@ class RowSender(wiring.Component):
         ]
         return m
 
-    def _kept(self, m: Module, moves: Signal, slot: Signal, address: Signal) -> tuple[Signal, Signal, Signal]:
-        """Keep VID, s_dst and own row of each slot; return those that are offered.
 
-        A slot is written before its record comes, and again when it has been freed, so nobody uses a word that is read
-        while it is written.
-        """
-        config = self.config
-        reads = []
-        for name, shape, write, value, at in (
-            ("vids", self.vertex.payload.vid.shape(), self.vertex, self.vertex.payload.vid, slot),
-            ("scales", config.scale, self.scale, self.scale.payload.scale, slot),
-            ("owns", config.vector, self.own, self.own.payload.data, address),
-        ):
-            words = Memory(shape=shape, depth=1 << len(at), init=[], attrs=dict(NO_BYPASS))
-            m.submodules[name] = words
-            port, read = words.write_port(), registered_read(m, words, name)
-            m.d.comb += [
-                port.en.eq(write.valid),
-                port.addr.eq(write.payload.slot),
-                port.data.eq(value),
-                read.addr.eq(at),
-                read.en.eq(moves),
-            ]
-            reads.append(read.data)
-        vid, scale, own = reads
-        return vid, scale, own
+def keep_ends(m: Module, block: Any, enable: Value, slot: Value, place: Value) -> tuple[Signal, Signal, Signal]:
+    """Keep VID, s_dst and own row of each slot, which `block` gets; return those that are read.
+
+    A slot is written before its row is complete, and again when it has been freed, so nobody uses a word that is read
+    while it is written.
+
+    Parameters
+    ----------
+    m
+        Gets the memories.
+    block
+        Has the streams ``vertex``, ``scale`` and ``own``.
+    enable, slot, place
+        Whether to read; what, by slot, and by slot and chunk.
+    """
+    reads = []
+    for name, source, value, at in (
+        ("vids", block.vertex, block.vertex.payload.vid, slot),
+        ("scales", block.scale, block.scale.payload.scale, slot),
+        ("owns", block.own, block.own.payload.data, place),
+    ):
+        shape, address = value.shape(), source.payload.slot
+        m.submodules[name] = words = Memory(shape=shape, depth=1 << len(address), init=[], attrs=dict(NO_BYPASS))
+        port, read = words.write_port(), registered_read(m, words, name)
+        m.d.comb += [
+            port.en.eq(source.valid),
+            port.addr.eq(address),
+            port.data.eq(value),
+            read.addr.eq(at),
+            read.en.eq(enable),
+        ]
+        reads.append(read.data)
+    vid, scale, own = reads
+    return vid, scale, own

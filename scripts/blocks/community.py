@@ -110,15 +110,6 @@ BLOCKS: tuple[Block, ...] = (
         },
     ),
     Block(
-        name="community.hub_port",
-        factory="hw.community.factories:hub_port",
-        parameters={"units": 4, "rows": 32},
-        formal="tb.community.formal_hub_port",
-        bench="tb.community.test_hub_port",
-        bench_parameters={"units": 4, "rows": 32, "lanes": 4, "max_out": 21, "data_width": 64, "partials": True},
-        narrow={"units": 2, "rows": 2, "lanes": 1, "max_out": 1, "data_width": 64},
-    ),
-    Block(
         name="community.row_finisher",
         factory="hw.community.factories:row_finisher",
         parameters={"ways": 8},

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import cocotb
@@ -14,6 +13,7 @@ import numpy as np
 from contracts.scale import GIN_FRACTION
 from golden.model.rounding import requantise
 from hw.community import factories
+from hw.community.formats import PES
 from hw.community.hub_unit import HubUnit
 from sim.harness import parameters
 from sim.harness.bench import Bench, start
@@ -164,9 +164,10 @@ class Around:
         self.bench, self.design, self.late, self.owing = bench, design, late, owing
         self.layer: Layer
         clients = design.clients
-        #: Rows that each client waits for; the beats of the first one that have come.
+        #: Rows that each client waits for, and by where they must go; the beats of a row that have come.
         self.asked: list[list[int]] = [[] for _ in range(clients)]
-        self.beats: list[list[list[int]]] = [[] for _ in range(clients)]
+        self.places: dict[tuple[int, ...], tuple[int, int]] = {}
+        self.beats: list[list[int]] = []
         #: Bits that elements of partial sums have less than 32, at least.
         self.less = 0
         #: Partial sums that are still to be sent, by whom and of which hub.
@@ -182,8 +183,7 @@ class Around:
         self.overflows: list[int] = []
         #: Whose row an overflowing hub gets.
         self.stands_in: dict[int, int] = {}
-        for n in range(clients):
-            bench.take(f"rows__{n}", partial(self._row, n))
+        bench.take("row", self._row)
         bench.take("wanted", self._want)
         bench.take("o", self._result)
         bench.take("overflow", self.overflows.append)
@@ -192,9 +192,10 @@ class Around:
 
     def forget(self) -> None:
         """Begin again."""
-        for lists in (self.asked, self.beats):
-            for each in lists:
-                each.clear()
+        for rows in self.asked:
+            rows.clear()
+        self.beats.clear()
+        self.places.clear()
         for numbers in (self.wanted, self.waiting, self.overflows):
             numbers.clear()
         self.owed.clear()
@@ -215,9 +216,17 @@ class Around:
     def ask(self, client: int, vids: list[int]) -> None:
         """Have a client ask for rows."""
         self.asked[client] += vids
-        place = self.design.config.slots
-        words = [{"vid": vid, "slot": self.bench.random.randrange(place)} for vid in vids]
-        self.bench.drive(f"i__{client}", words)
+        rng, words = self.bench.random, []
+        for vid in vids:
+            # Where a row goes means nothing to the unit.
+            while (
+                place := (rng.randrange(PES), rng.randrange(self.design.config.slots), rng.getrandbits(1))
+            ) in self.places:
+                pass
+            self.places[place] = client, vid
+            pe, slot, alone = place
+            words.append({"vid": vid, "slot": slot, "alone": alone, "pe": pe, "apart": rng.getrandbits(1)})
+        self.bench.drive("i", words)
 
     def _want(self, vid: int) -> None:
         assert vid in self.layer.rows, f"{vid} is no hub"
@@ -257,17 +266,19 @@ class Around:
                 if active[vid] == self.layer.beats(vid):
                     del active[vid]
 
-    def _row(self, client: int, word: dict[str, Any]) -> None:
-        beats = self.beats[client]
+    def _row(self, word: dict[str, Any]) -> None:
+        beats = self.beats
         beats.append(word["data"])
-        asked = self.asked[client][0]
+        place = word["pe"], word["slot"], word["alone"]
+        client, asked = self.places[place]
         vid = self.stands_in.get(asked, asked)
         if self.design.config.partials:
             assert word["high"] == self.layer.high(vid)
         assert word["last"] == (len(beats) == len(self.layer.rows[vid]))
         if word["last"]:
             assert beats == self.layer.rows[vid], f"client {client} got another row than that of {asked}"
-            self.asked[client].pop(0)
+            self.asked[client].remove(asked)
+            del self.places[place]
             beats.clear()
             if self.bench.random.random() < self.owing:
                 self.owed.append((client, asked))
@@ -290,7 +301,7 @@ class Around:
             {"vid": vid, "chunk": n, "data": values[n * lanes : (n + 1) * lanes], "last": int(n == chunks - 1)}
             for n in range(chunks)
         ]
-        self.bench.drive(f"partials__{client}", words)
+        self.bench.drive("partial", words)
 
     def _result(self, word: dict[str, Any]) -> None:
         elements = self.design.config.pe.elements
@@ -385,8 +396,7 @@ async def ask_all(around: Around, layer: Layer, *, settle: bool = True) -> None:
         around.ask(client, rng.choices(vids, k=rng.randint(0, 24)) if vids else [])
     if not settle:
         await bench.cycles(2)
-        ports = ("ahead", *(f"i__{client}" for client in range(design.clients)))
-        await bench.until(lambda: not any(bench.drivers[port].busy_words for port in ports), 20_000)
+        await bench.until(lambda: not any(bench.drivers[port].busy_words for port in ("ahead", "i")), 20_000)
         while int(bench.dut.asking.value):
             await bench.cycles(1)
         return

@@ -1,7 +1,6 @@
 """Proofs of the community processor's blocks."""
 
 from sim.harness.formal import prove_all
-from tb.community.formal_hub_port import PROOFS as HUB_PORT
 from tb.community.formal_load_sequencer import PROOFS as LOAD_SEQUENCER
 from tb.community.formal_row_memory import PROOFS as ROW_MEMORY
 from tb.community.formal_scanner import PROOFS as SCANNER
@@ -9,10 +8,6 @@ from tb.community.formal_scanner import PROOFS as SCANNER
 
 def test_load_sequencer_proofs() -> None:
     prove_all("load_sequencer", LOAD_SEQUENCER)
-
-
-def test_hub_port_proofs() -> None:
-    prove_all("hub_port", HUB_PORT)
 
 
 def test_row_memory_proofs() -> None:

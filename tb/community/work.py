@@ -183,7 +183,7 @@ class PEPorts:
     config
         Of the PE.
     mixed
-        Rows of nodes come in any order.
+        Rows of nodes and hubs come in any order.
     """
 
     def __init__(self, bench: Bench, config: CommunityConfig, *, mixed: bool = False) -> None:
@@ -195,8 +195,8 @@ class PEPorts:
         #: VIDs and places of all nodes and hubs asked for.
         self.requests: dict[str, list[tuple[int, int]]] = {"node": [], "hub": []}
         self.done = 0
-        #: Rows of nodes that come later; None: they come at once.
-        self.waiting: list[list[dict[str, Any]]] | None = [] if mixed else None
+        #: Rows that come later, and where; None: they come at once.
+        self.waiting: list[tuple[str, list[dict[str, Any]]]] | None = [] if mixed else None
         #: What VIDs are moved by on their way, so that small graphs have VIDs of all 32 bits.
         self.moved = bench.random.getrandbits(32)
 
@@ -248,7 +248,7 @@ class PEPorts:
         while True:
             await self.bench.cycles(self.bench.random.randrange(1, 12))
             if self.waiting:
-                self.bench.drive("rows", self.waiting.pop(self.bench.random.randrange(len(self.waiting))))
+                self.bench.drive(*self.waiting.pop(self.bench.random.randrange(len(self.waiting))))
 
     def records(self, records: Iterable[Record]) -> None:
         """Offer records."""
@@ -263,10 +263,14 @@ class PEPorts:
         root = self.layer.root
         beats = [] if root is None else self._row(request, vid, root.rows[vid], 1)
         beats += self._row(request, vid, self.combined[vid], 0)
+        self._come("rows", beats)
+
+    def _come(self, port: str, beats: list[dict[str, Any]]) -> None:
+        """Have a row come, at once or some time."""
         if self.waiting is None:
-            self.bench.drive("rows", beats)
+            self.bench.drive(port, beats)
         else:
-            self.waiting.append(beats)
+            self.waiting.append((port, beats))
 
     def _row(self, request: dict[str, int], vid: int, row: Any, root: int) -> list[dict[str, Any]]:
         """Return the beats of a row that was asked for; what pads it means nothing."""
@@ -289,11 +293,13 @@ class PEPorts:
         vid = self._inside(request["vid"])
         self.requests["hub"].append((vid, request["slot"]))
         row = [int(value) for value in self.combined[vid]]
-        elements = self.config.pe.elements
+        elements, beats = self.config.pe.elements, []
         for at in range(0, len(row), elements):
             values = row[at : at + elements]
             values += [self.bench.random.randrange(100) for _ in range(elements - len(values))]
-            self.bench.drive("hub_rows", [{"data": values, "last": int(at + elements >= len(row))}])
+            place = {"pe": self.bench.random.randrange(PES), "slot": request["slot"], "alone": request["alone"]}
+            beats.append({**place, "data": values, "last": int(at + elements >= len(row))})
+        self._come("hub_rows", beats)
 
     def _result(self, beat: dict[str, Any]) -> None:
         vid = self._inside(beat["vid"])
