@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.asserts import AnyConst, AnySeq
+from amaranth.asserts import AnySeq
 from amaranth.hdl import Assert, Assume, Cover, Elaboratable, Module, Mux, Signal
 
 from contracts import Error, Opcode
@@ -28,7 +28,8 @@ class ExecutorSpec(Elaboratable):
         m = Module()
         m.submodules.dut = dut = Executor(CONFIG, ERROR_SOURCES)
         m.d.comb += [
-            dut.base.eq(AnyConst(len(dut.base))),
+            # How long a command takes does not depend on where it reads.
+            dut.base.eq(0),
             dut.command.valid.eq(AnySeq(1)),
             dut.command.payload.eq(AnySeq(512)),
             dut.executed.ready.eq(AnySeq(1)),
