@@ -397,7 +397,7 @@ def test_corner_graphs_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
 def test_records_are_kept_for_the_next_layers_if_they_fit(outcomes: dict[str, list[Outcome]]) -> None:
     """All of a small graph: a PE has room for 64 beats, too few for a star of 40 nodes."""
     problems, _ = _corners()
-    small = [int(one.graph.nodes < 40) for one in problems for _ in Kind]
+    small = [int(one.graph.nodes < 40) for one in problems for _ in range(2)]
     assert [out.run.counters["replayed"] for out in outcomes["corners"]] == small
     assert [out.run.counters["replayed"] for out in outcomes["larger"]] == [0] * len(outcomes["larger"])
 
