@@ -63,6 +63,8 @@ def simulated(sizes: MachineConfig, problem: Problem, choice: Choice, folder: Pa
         (Choice(5, 2, c_max=6), Schedule(5, False, 2)),
         (Choice(halving=True, c_max=6), Schedule(10, True, 1)),
         (Choice(16, 1, c_max=6), Schedule(16, False, 1)),
+        (Choice(5, 1, c_max=6, scheme="window", k=4), Schedule(5, False, 1)),
+        (Choice(5, 1, c_max=6, scheme="none"), Schedule(5, False, 1)),
     ],
 )
 def test_a_run_with_any_thresholds_is_exact_and_says_what_it_found(
@@ -77,6 +79,14 @@ def test_a_run_with_any_thresholds_is_exact_and_says_what_it_found(
     # Parts of a hub's row are cut where lines of its edges are; communities are the same.
     assert keys(found.records or []) == keys(golden.records)
     assert (found.communities.hubs, found.communities.communities) == (len(golden.hubs), len(golden.communities))
+    counted = found.aggregation
+    assert counted is not None
+    assert counted.scheme == {"window": "windows of 4", "none": "none", None: "pairs"}[choice.scheme]
+    if choice.scheme == "none":
+        assert counted.gross == counted.net == counted.baseline
+    else:
+        assert counted.gross < counted.baseline
+        assert counted.net > counted.gross
 
 
 def test_a_directed_graph_is_exact_and_located_as_its_double_cover(sizes: MachineConfig, tmp_path: Path) -> None:
