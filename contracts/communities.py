@@ -1,6 +1,6 @@
 """Limits of the search for communities and of the plans made of them (I1, I4, I5, I7)."""
 
-__all__ = ["HOPS_MAX", "HUB_WORD", "K_VALUES", "PARTNERS_MAX", "ROUNDS_MAX", "SHARE", "TOP_DEGREE"]
+__all__ = ["HOPS_MAX", "HUB_WORD", "K_VALUES", "PARTNERS_MAX", "ROUNDS_MAX", "SCHEMES", "SHARE", "TOP_DEGREE"]
 
 #: Farthest neighbour whose load a PE sees, in hops.
 HOPS_MAX = 3
@@ -16,6 +16,8 @@ SHARE = 10
 #: `h_max` is a multiple of this many hub columns.
 HUB_WORD = 64
 
+#: How sums of a record are shared: in pairs of columns, in windows of columns, or not.
+SCHEMES = ("pairs", "window", "none")
 #: Widths of the literal window.
 K_VALUES = (2, 4, 8)
 #: Most columns that one is compared with.

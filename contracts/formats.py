@@ -237,7 +237,7 @@ COMMANDS: dict[Opcode, Layout] = {
             _u("shift_destination", 6, "second rounding point"),
             Field("activation", 2, "what happens to a result", enum=Activation),
             _u("sparse", 1, "1: features are sparse entries"),
-            _u("window", 1, "1: improved window scheme, 0: literal"),
+            _u("pairs", 1, "1: pairs of near columns share sums, 0: windows of columns do, or nothing does (I7)"),
             Field("self_weight", 16, "factor of the vertex's own row", signed=True),
             Field("neighbour_weight", 16, "factor of its neighbours' rows", signed=True),
             _line("features", "dense rows or sparse entries"),
@@ -261,7 +261,7 @@ COMMANDS: dict[Opcode, Layout] = {
             _u("write_inside", 1, "1: results go to the row memory, from this line of it on"),
             *_COLUMNS,
             _u("rooted", 1, "1: vertices' own rows come from `own`, with self_weight * 2^(exponent of s_dst)"),
-            _u("reserved0", 3, "written as 0"),
+            _u("window", 3, "without `pairs`, columns of a window, less one; 0: nothing is shared"),
             _u("first_partial", 32, "VID of the first partial sum's low halves; its high halves have the next VID"),
             _u(
                 "positions",

@@ -123,6 +123,16 @@ def run(
             "--c-max", help="Largest community, in vertices.  [default: as large as configured]", show_default=False
         ),
     ] = None,
+    scheme: Annotated[
+        str | None,
+        typer.Option(
+            help="How sums of a community are shared: pairs, window or none.  [default: pairs]", show_default=False
+        ),
+    ] = None,
+    k: Annotated[
+        int | None,
+        typer.Option("--k", help="Columns of a window: 2, 4 or 8.  [default: 2]", show_default=False),
+    ] = None,
     bits: Annotated[int, typer.Option(help="Bits of features and weights: 8 or 16.")] = 16,
     percentile: Annotated[
         float, typer.Option(help="Share of the values of a tensor that must fit; larger ones saturate.")
@@ -149,7 +159,8 @@ def run(
     sampling = sampled.Sampling(batch, sampled.parse_fan_out(fanout), order, batches) if batch else None
     request = flow.Request(
         dataset, model, config, chiplets, placement, layers, hidden, seed, activation, model_file, rtl, out, head,
-        sampling, Choice(threshold, step, halving, c_max), Calibration(percentile, bits), session, clock, edge_weights,
+        sampling, Choice(threshold, step, halving, c_max, scheme, k), Calibration(percentile, bits), session, clock,
+        edge_weights,
     )  # fmt: skip
     _finish(flow.run(request).bit_exact is not False)
 

@@ -14,7 +14,7 @@ import numpy as np
 from contracts import LINE_BYTES, ROW_BYTES, Opcode
 from contracts.errors import InputError
 from contracts.weights import WeightRoom
-from golden.community.plan import Kind
+from golden.community.plan import PAIRS, Scheme
 from golden.community.tiles import Room, Subgraph, parted
 from golden.graph import IntArray
 from golden.image_format import Image, row_bytes
@@ -89,7 +89,7 @@ def build_community_images(
     placement: Placement,
     schedule: Schedule | None = None,
     limits: Limits | None = None,
-    kind: Kind = Kind.PAIRS,
+    scheme: Scheme = PAIRS,
     *,
     room: Room | None = None,
     names: IntArray | None = None,
@@ -104,7 +104,7 @@ def build_community_images(
         Network and graph, with VIDs as in `placement`.
     placement
         Owners of vertices, and the hubs whose partial sums are sent home.
-    schedule, limits, kind, room
+    schedule, limits, scheme, room
         As for :func:`build_community_image`; a chiplet's subgraph is cut into tiles if it does not fit.
     names
         int64 [nodes], user's number of each VID, for messages; default: the VIDs.
@@ -118,10 +118,12 @@ def build_community_images(
     InputError
         As there, or if the placement is not that of the graph.
     """
-    search = _search(schedule, limits, kind)
+    search = _search(schedule, limits, scheme)
     placement.check(problem.graph)
     if placement.chiplets == 1:
-        return [build_community_image(problem, schedule, limits, kind, room=room, names=names, weight_room=weight_room)]
+        return [
+            build_community_image(problem, schedule, limits, scheme, room=room, names=names, weight_room=weight_room)
+        ]
     shares = shared_out(problem, placement)
     return [_image(problem, own, parts_of(own[0].count, part), search, room, names, weight_room) for own in shares]
 
@@ -156,8 +158,8 @@ def _check(problem: Problem) -> None:
             raise InputError(f"graph {problem.graph.name}, edges", what, expected)
 
 
-def _search(schedule: Schedule | None, limits: Limits | None, kind: Kind) -> Search:
-    search = Search(schedule or Schedule(), limits or Limits(), kind)
+def _search(schedule: Schedule | None, limits: Limits | None, scheme: Scheme) -> Search:
+    search = Search(schedule or Schedule(), limits or Limits(), scheme)
     search.schedule.require_end()
     return search
 
@@ -166,7 +168,7 @@ def build_community_image(
     problem: Problem,
     schedule: Schedule | None = None,
     limits: Limits | None = None,
-    kind: Kind = Kind.PAIRS,
+    scheme: Scheme = PAIRS,
     *,
     in_stages: bool = False,
     row_lines: int = 0,
@@ -183,8 +185,8 @@ def build_community_image(
     ----------
     problem
         Network and graph.
-    schedule, limits, kind
-        Parameters of the location, and the kind of shared sums.
+    schedule, limits, scheme
+        Parameters of the location, and how sums are shared; its `partners` and `columns` are the chiplet's.
     in_stages
         Combine all rows first, as on a ring.
     row_lines
@@ -203,6 +205,6 @@ def build_community_image(
         If the schedule cannot end, or the image would be larger than 2^32 lines; if a
         vertex with its neighbours does not fit into `room`.
     """
-    search, owned = _search(schedule, limits, kind), by_topology(problem, lambda each: Owned.whole(each.graph))
+    search, owned = _search(schedule, limits, scheme), by_topology(problem, lambda each: Owned.whole(each.graph))
     parts, lines = [range(problem.graph.nodes)], 0 if in_stages else row_lines
     return _image(problem, owned, parts, search, room, names, weight_room, in_stages=in_stages, row_lines=lines)

@@ -5,7 +5,7 @@ rows, which are the bitmap's hub columns transposed. A *column* is the set of ro
 integer whose bit r stands for row r. Columns from n + h on are sums of others.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -16,7 +16,7 @@ from contracts.errors import InputError
 from golden.graph import BoolArray
 from golden.locator.record import Record
 
-__all__ = ["Kind", "Operations", "Scheme", "Task", "columns_of", "plan"]
+__all__ = ["PAIRS", "Kind", "Operations", "Scheme", "Task", "columns_of", "plan", "scheme_of"]
 
 
 class Kind(IntEnum):
@@ -26,6 +26,8 @@ class Kind(IntEnum):
     WINDOW = 0
     #: Pairs of near columns with the most rows in common, pairs of pairs included.
     PAIRS = 1
+    #: Nothing is shared.
+    NONE = 2
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,36 @@ class Scheme:
             raise InputError("scheme, partners", f"is {self.partners}", f"1..{PARTNERS_MAX}")
         if self.columns < 1:
             raise InputError("scheme, columns", f"is {self.columns}", "at least 1")
+
+    @property
+    def room(self) -> int:
+        """Most columns, as a planner knows it: none where nothing is shared."""
+        return 0 if self.kind is Kind.NONE else self.columns
+
+    @property
+    def operands(self) -> dict[str, int]:
+        """Operands of PROCESS."""
+        return {"pairs": int(self.kind is Kind.PAIRS), "window": self.k - 1 if self.kind is Kind.WINDOW else 0}
+
+    @classmethod
+    def named(cls, name: str | None, k: int | None, partners: int, columns: int) -> "Scheme":
+        """Return the scheme with one of the names `SCHEMES`, by default pairs; of windows with two columns."""
+        return cls(Kind[(name or "pairs").upper()], k or K_VALUES[0], partners, columns)
+
+    def describe(self) -> str:
+        """Return how sums are shared, in words."""
+        return f"windows of {self.k}" if self.kind is Kind.WINDOW else self.kind.name.lower()
+
+
+def scheme_of(operands: Mapping[str, int]) -> Scheme:
+    """Return how sums are shared with the operands of a PROCESS."""
+    if operands["pairs"]:
+        return PAIRS
+    return Scheme(Kind.WINDOW, operands["window"] + 1) if operands["window"] else Scheme(Kind.NONE)
+
+
+#: What a run does unless its user wants otherwise.
+PAIRS = Scheme()
 
 
 @dataclass(frozen=True)
@@ -166,7 +198,13 @@ def plan(columns: Sequence[int], scheme: Scheme) -> list[Task]:
     list of Task
         In the order of execution: a vector is formed before it is used.
     """
-    return list((_windows if scheme.kind is Kind.WINDOW else _pairs)(columns, scheme))
+    ways = {Kind.WINDOW: _windows, Kind.PAIRS: _pairs, Kind.NONE: _apart}
+    return list(ways[scheme.kind](columns, scheme))
+
+
+def _apart(columns: Sequence[int], scheme: Scheme) -> Iterator[Task]:
+    """Add every column by itself."""
+    yield from (Task(index, column) for index, column in enumerate(columns) if column)
 
 
 def _windows(columns: Sequence[int], scheme: Scheme) -> Iterator[Task]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from contracts.communities import ROUNDS_MAX, SHARE, TOP_DEGREE
+from contracts.communities import K_VALUES, ROUNDS_MAX, SCHEMES, SHARE, TOP_DEGREE
 from contracts.errors import InputError
 from golden.graph import Graph
 from golden.locator.cover import cover_of
@@ -109,7 +109,7 @@ def quarter(graph: Graph, least: int = 5, most: int = 64) -> int:
 
 @dataclass(frozen=True)
 class Choice:
-    """A user's choice of thresholds and limits (I1); the rest follows from the graph.
+    """A user's choice of thresholds and limits (I1), and of shared sums (I7); the rest follows from the graph.
 
     Attributes
     ----------
@@ -121,19 +121,31 @@ class Choice:
         Halve the threshold every round instead.
     c_max
         Largest community; None: the default of the caller.
+    scheme
+        How sums of a record are shared, one of `SCHEMES`; None: in pairs.
+    k
+        Columns of a window; None: 2.
 
     Raises
     ------
     InputError
-        If both `step` and `halving` are given.
+        If both `step` and `halving` are given, or there is no such scheme or window.
     """
 
     threshold: int | None = None
     step: int | None = None
     halving: bool = False
     c_max: int | None = None
+    scheme: str | None = None
+    k: int | None = None
 
     def __post_init__(self) -> None:
+        if self.scheme is not None and self.scheme not in SCHEMES:
+            raise InputError("--scheme", f"is {self.scheme!r}", f"one of {', '.join(SCHEMES)}")
+        if self.k is not None and self.scheme != "window":
+            raise InputError("--k", "is the number of columns of a window", "--scheme window beside it")
+        if self.k is not None and self.k not in K_VALUES:
+            raise InputError("--k", f"is {self.k}", f"one of {', '.join(map(str, K_VALUES))}")
         if self.halving and self.step is not None:
             raise InputError("--step", "does nothing where the threshold halves", "either --step or --halving")
 

@@ -15,7 +15,7 @@ from typing import Self
 
 from contracts import DIGIT_BITS, LINE_BYTES, ROW_BYTES, SPARSE_ENTRY, Combination, Opcode, RegionKind
 from contracts.weights import GRANULE, Blocks, Traffic, WeightRoom
-from golden.community.plan import Kind
+from golden.community.plan import PAIRS, Scheme
 from golden.locator.locator import Limits
 from golden.locator.schedule import Schedule
 from golden.model.layer import QuantisedLayer
@@ -97,7 +97,7 @@ class Search:
 
     schedule: Schedule
     limits: Limits
-    kind: Kind = Kind.PAIRS
+    scheme: Scheme = PAIRS
 
 
 @dataclass(frozen=True)
@@ -397,7 +397,7 @@ def process(p: Program, plan: LayerPlan, block: Block, search: Search, sums: Sum
     """Add PROCESS, of combined rows or of features that it combines first."""
     own: dict[str, Operand] = {
         "scales_destination": sums.scales,
-        "window": search.kind is Kind.PAIRS,
+        **search.scheme.operands,
         "results": plan.results,
         "write_inside": isinstance(plan.results, int),
         **rooted(plan),

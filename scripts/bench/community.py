@@ -28,6 +28,8 @@ from hw.community.config import CommunityChipletConfig
 from hw.community.formats import CommunityConfig
 from hw.locator.config import LocatorConfig
 from scripts.bench.names import named
+from scripts.bench.portfolio import GRAPHS
+from scripts.bench.sharing import sharing
 from scripts.flows.outputs import checked_folder, write
 from scripts.flows.table import show
 from sim.harness import ROOT
@@ -135,7 +137,7 @@ def bench(
     Parameters
     ----------
     names
-        Data sets; default: Cora where it is to be had, and others.
+        Data sets; default: Cora where it is to be had, and others; for ``sharing`` those of the portfolio, too.
     rtl
         Simulate an inference on the first of them too.
     out
@@ -144,7 +146,7 @@ def bench(
     Returns
     -------
     dict
-        ``operations``, a list of rows, and ``inference``.
+        ``operations`` and ``sharing``, lists of rows, and ``inference``.
 
     Raises
     ------
@@ -170,7 +172,8 @@ def bench(
             for row in operations
         ],
     )
-    result: dict[str, Any] = {"operations": operations}
+    kinds = graphs if names is not None else {**graphs, **{name: load(f"synthetic:{keys}") for name, keys in GRAPHS.items()}}
+    result: dict[str, Any] = {"operations": operations, "sharing": sharing(kinds)}
     if rtl:
         result["inference"] = found = _inference(chosen[0], graphs[chosen[0]])
         show(

@@ -10,6 +10,7 @@ import numpy as np
 
 from contracts.errors import InputError
 from golden.community.image import Positions, positions_of
+from golden.community.plan import PAIRS, Scheme
 from golden.graph import Graph, IntArray
 from golden.image import Image
 from golden.locator.cover import Cover, cover_of
@@ -28,10 +29,11 @@ Located = list[list[list[Record]]]
 
 
 class Search(NamedTuple):
-    """How a chiplet is to locate: thresholds, and sizes of communities."""
+    """How a chiplet is to locate, by thresholds and sizes of communities, and how it is to share sums."""
 
     schedule: Schedule
     limits: Limits
+    scheme: Scheme = PAIRS
 
 
 def search_of(graph: Graph, config: CommunityChipletConfig | None, choice: Choice) -> Search | None:
@@ -58,7 +60,7 @@ def search_of(graph: Graph, config: CommunityChipletConfig | None, choice: Choic
     if config is None:
         if choice:
             raise InputError(
-                "--threshold, --step, --halving, --c-max",
+                "--threshold, --step, --halving, --c-max, --scheme, --k",
                 "are given, but gather PEs locate nothing",
                 "a configuration with community PEs, as community",
             )
@@ -67,7 +69,8 @@ def search_of(graph: Graph, config: CommunityChipletConfig | None, choice: Choic
     c_max = limits.c_max if choice.c_max is None else choice.c_max
     if not 1 <= c_max <= limits.c_max:
         raise InputError("c_max", f"is {c_max}", f"1..{limits.c_max} ([locator] c_max)")
-    return Search(choice.schedule(graph), replace(limits, c_max=c_max))
+    scheme = Scheme.named(choice.scheme, choice.k, config.community.partners, config.community.columns)
+    return Search(choice.schedule(graph), replace(limits, c_max=c_max), scheme)
 
 
 def limits_of(config: CommunityChipletConfig) -> Limits:
@@ -138,7 +141,7 @@ def wrong_records(graph: Graph, search: Search, found: Located) -> list[str]:
     try:
         cover = cover_of(graph)
         if len(parts) == 1:
-            check_records(cover.graph, *search, parts[0])
+            check_records(cover.graph, search.schedule, search.limits, parts[0])
         members = [
             np.concatenate([record.nodes for record in records if record.part == 0] or [np.zeros(0, np.int64)])
             for records in parts

@@ -142,6 +142,7 @@ class Communities:
 class Aggregation:
     """Additions of rows, of all layers."""
 
+    scheme: Annotated[str, "How sums are shared: pairs, windows of so many columns, or none."]
     baseline: Annotated[int, "Additions without shared sums."]
     gross: Annotated[int, "Additions to rows with shared sums."]
     net: Annotated[int, "Additions to rows and those that form shared sums."]

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from contracts import Error, Opcode
 from golden.attributes.batch import BatchImage
 from golden.community.image import build_community_image, build_community_images, tiles_of
+from golden.community.plan import PAIRS, scheme_of
 from golden.community.tiles import Room, Subgraph, cut
 from golden.compare import layer_differences
 from golden.graph import Graph, IntArray
@@ -190,7 +191,7 @@ def place(
         return Placed("graphs", problem.relabelled(position), position, placement, search)
     if chiplets == 1 and config and search and name != "tiles":
         subgraph, room = Subgraph.whole(graph), room_of(config)
-        if not subgraph.fits(room, *search):
+        if not subgraph.fits(room, search.schedule, search.limits):
             parts = min(CHIPLETS_MAX, len(list(cut(subgraph, room))))
     if name == "tiles" or parts == 1:
         return Placed("tiles", problem, np.arange(graph.nodes), Placement.ranges(graph.nodes, chiplets), search)
@@ -384,6 +385,7 @@ def aggregation(problem: Problem, image: Image, counters: Sequence[dict[str, int
     blocks = Counter(layer for layer, _ in {(fields["layer"], fields["first_granule"]) for fields in process})
     gross = sum(counts["gross"] for counts in counters)
     return Aggregation(
+        scheme=scheme_of(process[0]).describe() if process else PAIRS.describe(),
         baseline=sum(
             blocks[number] * (topology.graph.edge_count + (0 if layer.root else topology.graph.nodes))
             for number, (layer, topology) in enumerate(zip(problem.model.layers, problem.topologies, strict=True))
@@ -397,7 +399,7 @@ def _communities(counters: Sequence[dict[str, int]], images: Sequence[Image], se
     """Add up all chiplets; each takes the vertices of others for hubs that it does not count, as a tile does."""
     found = {name: sum(counts[name] for counts in counters) for name in ("hubs", "communities", "edges_read")}
     rounds = max(counts["rounds"] for counts in counters)
-    schedule, limits = search
+    schedule, limits = search.schedule, search.limits
     thresholds = Thresholds(schedule.threshold, schedule.halving, schedule.step, limits.c_max)
     return Communities(**found, rounds=rounds, tiles=[tiles_of(image) for image in images], schedule=thresholds)
 
@@ -441,16 +443,18 @@ def images_of(sizes: MachineConfig, placed: Placed, *, hidden: bool = False) -> 
     if config is None:
         return [build_image(problem, weights)] if alone else build_images(problem, placement, weight_room=weights)
     assert placed.search is not None
-    schedule, limits = placed.search
+    schedule, limits, scheme = placed.search
     room, names = room_of(config), np.argsort(placed.position)
     if alone:
         lines = 0 if hidden else config.row_lines
         return [
             build_community_image(
-                problem, schedule, limits, row_lines=lines, room=room, names=names, weight_room=weights
+                problem, schedule, limits, scheme, row_lines=lines, room=room, names=names, weight_room=weights
             )
         ]
-    return build_community_images(problem, placement, schedule, limits, room=room, names=names, weight_room=weights)
+    return build_community_images(
+        problem, placement, schedule, limits, scheme, room=room, names=names, weight_room=weights
+    )
 
 
 def _errors(outcome: Outcome) -> list[str]:

@@ -25,7 +25,7 @@ def _aggregation(found: Aggregation | None) -> list[tuple[str, str]]:
         return f"{count:,} ({abs(saved):.1%} {'saved' if saved >= 0 else 'more'})"
 
     shares = f"gross {with_share(found.gross)}, net {with_share(found.net)}"
-    return [("additions of rows", f"{found.baseline:,} without sharing; {shares}")]
+    return [("additions of rows", f"{found.baseline:,} without sharing; with {found.scheme}: {shares}")]
 
 
 def _phases(found: dict[str, int], cycles: int) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 
 from contracts import COMMANDS, LINE_BYTES, Combination, Error, Model, Opcode, RegionKind
+from contracts.communities import K_VALUES
 from contracts.dnp.config import ProcessorConfig
 from contracts.weights import WeightRoom
 from golden.community.image import build_community_image, tiles_of
@@ -34,6 +35,8 @@ from tb.community.configurations import chiplet_config
 from tb.harness.marks import full
 from tb.locator.graphs import many_hubs
 
+#: How sums are shared: windows narrow and wide, pairs, not.
+WAYS = (Scheme(Kind.WINDOW, 4), Scheme(), Scheme(Kind.WINDOW, 8), Scheme(Kind.NONE))
 #: Lines of the row memory, for images whose rows stay on the chip between layers.
 ROWS = 128
 #: Two combiners, two PEs, two hub units; the smallest locator.
@@ -99,11 +102,11 @@ def _corners() -> tuple[list[Problem], Work]:
     memories = (Settings(), Settings(latency=3), Settings(latency=20, stall=0.4, out_of_order=True, seed=5))
     work = [
         Job(
-            [build_community_image(given, schedules[n % 3], LIMITS, kind, row_lines=(n + kind) % 2 * ROWS)],
-            memories[(n + kind) % 3],
+            [build_community_image(given, schedules[n % 3], LIMITS, scheme, row_lines=(n + turn) % 2 * ROWS)],
+            memories[(n + turn) % 3],
         )
         for n, given in enumerate(problems)
-        for kind in Kind
+        for turn, scheme in enumerate((Scheme(Kind.WINDOW, K_VALUES[n % 3]), Scheme() if n % 4 else Scheme(Kind.NONE)))
     ]
     return problems, work
 
@@ -112,9 +115,9 @@ def _larger() -> tuple[list[Problem], Work]:
     """Rows of several beats, three layers, hubs with many neighbours."""
     problems = [larger(1, [20, 17, 4], Model.GIN, 0.3), larger(2, [8, 16], Model.GCN, 1.0)]
     work = [
-        Job([build_community_image(given, Schedule(7), LIMITS, kind, row_lines=kind * ROWS)], Settings(latency=30))
+        Job([build_community_image(given, Schedule(7), LIMITS, way, row_lines=n % 2 * ROWS)], Settings(latency=30))
         for given in problems
-        for kind in Kind
+        for n, way in enumerate(WAYS)
     ]
     return problems, work
 
@@ -130,7 +133,7 @@ def _in_stages() -> tuple[list[Problem], Work]:
     ]
     memories = (Settings(latency=3), Settings(latency=30, stall=0.3, seed=2))
     work = [
-        Job([build_community_image(given, Schedule(5), LIMITS, Kind(n % 2), in_stages=True)], memories[n % 2])
+        Job([build_community_image(given, Schedule(5), LIMITS, WAYS[n % 2], in_stages=True)], memories[n % 2])
         for n, given in enumerate(problems)
     ]
     return problems, work
@@ -178,7 +181,7 @@ def _in_tiles() -> tuple[list[Problem], Work]:
     schedules = [Schedule(0) if given is crowded else Schedule((7, 2)[n % 2]) for n, given in enumerate(problems)]
     memories = (Settings(latency=3), Settings(latency=20, stall=0.3, out_of_order=True, seed=4))
     images = [
-        build_community_image(given, schedule, LIMITS, Kind(n % 2), row_lines=ROWS, room=rooms[n])
+        build_community_image(given, schedule, LIMITS, WAYS[n % 2], row_lines=ROWS, room=rooms[n])
         for n, (given, schedule) in enumerate(zip(problems, schedules, strict=True))
     ]
     return problems, [Job([image], memories[n % 2]) for n, image in enumerate(images)]
@@ -206,7 +209,7 @@ def _directed() -> tuple[list[Problem], Work]:
     memories = (Settings(latency=3), Settings(latency=20, stall=0.3, out_of_order=True, seed=6))
     schedules = (Schedule(4), Schedule(2, False, 1), Schedule(7))
     images = [
-        build_community_image(given, schedules[n % 3], LIMITS, Kind(n // 2 % 2), row_lines=ROWS, room=rooms[n])
+        build_community_image(given, schedules[n % 3], LIMITS, WAYS[n // 2 % 2], row_lines=ROWS, room=rooms[n])
         for n, given in enumerate(problems)
     ]
     return problems, [Job([image], memories[n % 2]) for n, image in enumerate(images)]
@@ -231,7 +234,7 @@ def _rooted() -> tuple[list[Problem], Work]:
         few = replace(TINY, edges=2 * max(48, int(graph.degrees.max()) + 1))
         for room in (ROOM, few):
             image = build_community_image(
-                given, schedules[n % 3], LIMITS, Kind(n % 2), row_lines=ROWS, room=room, weight_room=WEIGHTS
+                given, schedules[n % 3], LIMITS, WAYS[n % 2], row_lines=ROWS, room=room, weight_room=WEIGHTS
             )
             problems.append(given)
             work.append(Job([image], memories[len(work) % 2]))
@@ -251,7 +254,7 @@ def _in_blocks() -> tuple[list[Problem], Work]:
     ]
     problems[-1] = random_problem(problems[-1].graph, Model.GCN, [40, 17], 11)
     ways: list[dict[str, Any]] = [
-        {"row_lines": ROWS, "kind": Kind.WINDOW},
+        {"row_lines": ROWS, "scheme": Scheme(Kind.WINDOW, 8)},
         {"row_lines": 2 * ROWS},
         {"in_stages": True},
         {"room": TINY},
@@ -387,16 +390,14 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Outcome
 
 def test_corner_graphs_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
     problems, _ = _corners()
-    found = {
-        f"{n // 2} {Kind(n % 2).name}": mismatches(problems[n // 2], out) for n, out in enumerate(outcomes["corners"])
-    }
+    found = {f"{n // 2} {n % 2}": mismatches(problems[n // 2], out) for n, out in enumerate(outcomes["corners"])}
     assert not any(found.values()), found
 
 
 def test_records_are_kept_for_the_next_layers_if_they_fit(outcomes: dict[str, list[Outcome]]) -> None:
     """All of a small graph: a PE has room for 64 beats, too few for a star of 40 nodes."""
     problems, _ = _corners()
-    small = [int(one.graph.nodes < 40) for one in problems for _ in Kind]
+    small = [int(one.graph.nodes < 40) for one in problems for _ in range(2)]
     assert [out.run.counters["replayed"] for out in outcomes["corners"]] == small
     assert [out.run.counters["replayed"] for out in outcomes["larger"]] == [0] * len(outcomes["larger"])
 
@@ -477,7 +478,7 @@ def test_directed_graphs_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
         count = len(given.model.layers) * (given.graph.nodes + given.graph.edge_count)
         counters, processed = out.run.counters, [c for c in job.images[0].commands if c.opcode == Opcode.PROCESS]
         assert counters["gross"] <= count
-        if processed[0].fields["window"]:
+        if processed[0].fields["pairs"]:
             assert counters["gross"] + counters["formed"] <= count
     counts = [tiles_of(job.images[0]) for job in work]
     assert max(counts[:-7]) == 1
@@ -536,15 +537,18 @@ def test_larger_graphs_are_exact_and_counted(outcomes: dict[str, list[Outcome]])
     """Operations are those of the golden plan, nearly: several searches may meet nodes in another order than one."""
     problems, _ = _larger()
     for number, out in enumerate(outcomes["larger"]):
-        given, kind = problems[number // 2], Kind(number % 2)
+        given, way = problems[number // len(WAYS)], WAYS[number % len(WAYS)]
         assert mismatches(given, out) == []
         total = Operations()
         for record in locate(given.graph, Schedule(7), LIMITS).records:
             columns = columns_of(record)
-            total += operations_of(columns, plan(columns, Scheme(kind, 2, 2, 256)))
+            total += operations_of(columns, plan(columns, replace(way, partners=2)))
         layers = len(given.model.layers)
         assert out.run.counters["gross"] == pytest.approx(layers * total.gross, rel=0.1)
         assert out.run.counters["formed"] == pytest.approx(layers * total.formed, rel=0.2)
+        if way.kind is Kind.NONE:
+            assert out.run.counters["gross"] == layers * total.baseline
+            assert out.run.counters["formed"] == 0
 
 
 def test_it_is_known_when_pes_worked(tmp_path: Path) -> None:
@@ -598,7 +602,7 @@ def test_any_graph_in_any_tiles_is_exact(tmp_path: Path) -> None:
         room = Room(max(16, positions), int(random.integers(degree + 1, 1025)), 2, -(-positions // 2))
         problems.append(random_problem(plain, MODELS[seed % 3], [int(random.integers(1, 21)), 3], seed))
         schedule = Schedule(int(random.integers(0, 20)), bool(seed % 2))
-        image = build_community_image(problems[-1], schedule, LIMITS, Kind(seed % 2), room=room)
+        image = build_community_image(problems[-1], schedule, LIMITS, WAYS[seed % len(WAYS)], room=room)
         work.append(Job([image], Settings(latency=int(random.integers(1, 40)), stall=0.3 * (seed % 2), seed=seed)))
     found = [mismatches(given, out) for given, out in zip(problems, run(work, tmp_path), strict=True)]
     assert not any(found), found
@@ -616,12 +620,12 @@ def test_other_sizes_are_exact(
     given = [larger(n, [20, 5], model, 0.4) for n, model in enumerate(MODELS)]
     rows = 0 if pes == 1 else ROWS
 
-    def image(one: Problem, kind: Kind, row_lines: int = rows) -> Image:
-        return build_community_image(one, Schedule(7), LIMITS, kind, row_lines=row_lines)
+    def image(one: Problem, way: Scheme, row_lines: int = rows) -> Image:
+        return build_community_image(one, Schedule(7), LIMITS, way, row_lines=row_lines)
 
-    work = [Job([image(one, kind)], Settings(stall=0.2)) for one in given for kind in Kind]
+    work = [Job([image(one, way)], Settings(stall=0.2)) for one in given for way in WAYS]
     # Without a row memory, who wants one is told so.
-    refused = [] if rows else [Job([image(given[0], Kind.PAIRS, ROWS)])]
+    refused = [] if rows else [Job([image(given[0], Scheme(), ROWS)])]
     community = {**SMALL["community"], "lanes": lanes, "multipliers": multipliers, "ways": lanes // 4}  # type: ignore[dict-item]
     finishers = max(1, pes // 2)
     sizes = {"combiners": combiners, "pes": pes, "units": units, "finishers": finishers, "community": community}
@@ -629,7 +633,9 @@ def test_other_sizes_are_exact(
     outcomes = run(refused + work, tmp_path, name, row_lines=rows, **sizes)
     for out in outcomes[: len(refused)]:
         assert out.errors == [Error.BAD_OPERAND]
-    assert [mismatches(given[n // 2], out) for n, out in enumerate(outcomes[len(refused) :])] == [[]] * len(work)
+    assert [mismatches(given[n // len(WAYS)], out) for n, out in enumerate(outcomes[len(refused) :])] == [[]] * len(
+        work
+    )
 
 
 @pytest.mark.parametrize(

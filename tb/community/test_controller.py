@@ -363,7 +363,7 @@ class World:
         }
         self.of_load = {
             "row_beats": (0xFF, granules * 256 // config.data_width),
-            "settings": masked(config.settings, f_out=f_out, last_chunk=chunks - 1, limit=config.columns, k=1),
+            "settings": masked(config.settings, f_out=f_out, last_chunk=chunks - 1),
             "combination": masked(config.pe.settings, **self.of_weights),
         }
         rows = (self.words(fields["weights"]), f_in * granules * 8, f_in)
@@ -491,7 +491,9 @@ class World:
         fixed = {
             "settings": masked(
                 self.config.settings,
-                windows=1 - fields["window"],
+                windows=int(not fields["pairs"] and fields["window"] > 0),
+                k=fields["window"],
+                limit=self.config.columns if fields["pairs"] or fields["window"] else 0,
                 shift=fields["shift_destination"],
                 relu=int(fields["activation"] == Activation.RELU),
                 bias=int(fields["activation"] != Activation.DNP),

@@ -23,7 +23,9 @@ from hw.community.formats import CommunityConfig
 from tb.community.work import layer_of
 from tb.locator.graphs import GRAPHS
 
-SCHEMES = [Scheme(Kind.WINDOW, k) for k in (2, 4, 8)] + [Scheme(partners=partners) for partners in (1, 2, 8, 64)]
+SCHEMES = [Scheme(Kind.NONE), *(Scheme(Kind.WINDOW, k) for k in (2, 4, 8))] + [
+    Scheme(partners=partners) for partners in (1, 2, 8, 64)
+]
 CONFIG = CommunityConfig(width=256, columns=1024)
 
 

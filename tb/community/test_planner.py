@@ -84,7 +84,7 @@ async def plans(
     rng, windows = bench.random, int(scheme.kind is Kind.WINDOW)
     # Pairs have no width.
     k = scheme.k - 1 if windows else rng.randrange(8)
-    chosen = {"windows": windows, "k": k, "limit": scheme.columns}
+    chosen = {"windows": windows, "k": k, "limit": scheme.room}
     bench.dut.settings.value = settings_of(config, rng, **chosen)
     place = rng.randrange(config.slots)
     words: list[dict[str, int]] = []

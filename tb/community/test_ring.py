@@ -8,9 +8,10 @@ import pytest
 from scipy import sparse
 
 from contracts import COMMANDS, LINE_BYTES, Error, Model, Opcode, RegionKind
+from contracts.communities import K_VALUES
 from contracts.dnp.config import ProcessorConfig
 from golden.community.image import build_community_images, positions_of, tiles_of
-from golden.community.plan import Kind
+from golden.community.plan import PAIRS, Kind, Scheme
 from golden.community.tiles import Room
 from golden.datasets import load
 from golden.graph import Graph
@@ -70,7 +71,7 @@ class Case:
     placement: Placement
     settings: Settings = STALLS[1]
     schedule: Schedule = _EIGHT
-    kind: Kind = Kind.PAIRS
+    scheme: Scheme = PAIRS
     room: Room | None = None
     part: int = PART_ROWS
 
@@ -82,7 +83,7 @@ class Case:
     @property
     def images(self) -> list[Image]:
         """Of every chiplet."""
-        how = (self.schedule, LIMITS, self.kind)
+        how = (self.schedule, LIMITS, self.scheme)
         fits, room = self.room, CONFIG.pe.weight_room
         return build_community_images(self.problem, self.placement, *how, room=fits, part=self.part, weight_room=room)
 
@@ -107,7 +108,7 @@ def _karate() -> list[Case]:
             Placement.ranges(graph.nodes, chiplets, highest(graph, (0, 3, 12)[(seed + chiplets) % 3])),
             STALLS[seed],
             Schedule((8, 2, 0)[seed]),
-            Kind((seed + chiplets) % 2),
+            Scheme(Kind((seed + chiplets) % 2), K_VALUES[seed % 3]),
         )
         for chiplets in COUNTS
         for seed, model in enumerate(Model)
@@ -204,7 +205,7 @@ def _directed() -> list[Case]:
         graph = directed_graph(name, 5, (1.0, 0.4)[seed % 2], seed)
         problem = random_problem(graph, list(Model)[seed % 3], ([9, 3], [4], [6, 8])[seed % 3], seed)
         placement = uneven(graph, COUNTS[seed % len(COUNTS)], seed, highest(graph, 2) if seed % 2 else [])
-        cases.append(Case(problem, placement, STALLS[seed % len(STALLS)], Schedule(3), Kind(seed % 2)))
+        cases.append(Case(problem, placement, STALLS[seed % len(STALLS)], Schedule(3), Scheme(Kind(seed % 2), 4)))
     for seed, hubs in ((1, 0), (2, 6)):
         graph = random_graph(seed, 60, 200, 6, 1.0)
         problem = random_problem(graph, list(Model)[seed], [9, 4], seed)

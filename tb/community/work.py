@@ -222,7 +222,7 @@ class PEPorts:
                 "windows": windows,
                 # Pairs have no width.
                 "k": layer.scheme.k - 1 if windows else rng.randrange(8),
-                "limit": layer.scheme.columns,
+                "limit": layer.scheme.room,
                 "last_chunk": chunks - 1,
                 "f_out": f_out,
                 "shift": quantised.shift_destination,

@@ -54,7 +54,7 @@ _RESULT = schema.Result(
     external_bytes=schema.ExternalBytes(read=9000, written=1000, compulsory=5000, limit_cycles=900),
     ring=schema.RingTraffic("tiles", words_by_link=[7, 8], minimum=[7, 8], unicast=30, broadcast=20),
     communities=None,
-    aggregation=schema.Aggregation(baseline=100, gross=70, net=80),
+    aggregation=schema.Aggregation(scheme="pairs", baseline=100, gross=70, net=80),
     attribute_cache=schema.AttributeCache(
         requests=40, misses=10, in_place=5, cached=5, moved=20, missed=10, slots=8, ways=2, policy="lru", sub_batches=5
     ),

@@ -63,6 +63,8 @@ def simulated(sizes: MachineConfig, problem: Problem, choice: Choice, folder: Pa
         (Choice(5, 2, c_max=6), Schedule(5, False, 2)),
         (Choice(halving=True, c_max=6), Schedule(10, True, 1)),
         (Choice(16, 1, c_max=6), Schedule(16, False, 1)),
+        (Choice(5, 1, c_max=6, scheme="window", k=4), Schedule(5, False, 1)),
+        (Choice(5, 1, c_max=6, scheme="none"), Schedule(5, False, 1)),
     ],
 )
 def test_a_run_with_any_thresholds_is_exact_and_says_what_it_found(
@@ -77,6 +79,14 @@ def test_a_run_with_any_thresholds_is_exact_and_says_what_it_found(
     # Parts of a hub's row are cut where lines of its edges are; communities are the same.
     assert keys(found.records or []) == keys(golden.records)
     assert (found.communities.hubs, found.communities.communities) == (len(golden.hubs), len(golden.communities))
+    counted = found.aggregation
+    assert counted is not None
+    assert counted.scheme == {"window": "windows of 4", "none": "none", None: "pairs"}[choice.scheme]
+    if choice.scheme == "none":
+        assert counted.gross == counted.net == counted.baseline
+    else:
+        assert counted.gross < counted.baseline
+        assert counted.net > counted.gross
 
 
 def test_a_directed_graph_is_exact_and_located_as_its_double_cover(sizes: MachineConfig, tmp_path: Path) -> None:
@@ -133,7 +143,7 @@ def test_parts_are_checked_among_their_own_vertices() -> None:
     found = []
     for own in halves:
         graph, _ = location._among(GRAPH, own, [])
-        records = locate(graph, *search).records
+        records = locate(graph, *search[:2]).records
         found.append([[replace(record, nodes=own[record.nodes], hubs=own[record.hubs]) for record in records]])
     assert location.wrong_records(GRAPH, search, found) == []
     twice = [found[0], [[*found[1][0], found[0][0][0]]]]
@@ -150,7 +160,7 @@ def test_parts_of_a_directed_graph_are_checked_too() -> None:
     """Each destination in one part, with the sources that it has there."""
     graph = load("synthetic:erdos,nodes=60,degree=5,directed=1")
     cover, search = cover_of(graph), Search(Schedule(4, False, 1), LIMITS)
-    whole = locate(cover.graph, *search).records
+    whole = locate(cover.graph, *search[:2]).records
     assert location.wrong_records(graph, search, [[whole]]) == []
     (line,) = location.wrong_records(graph, search, [[whole[1:]]])
     assert line.startswith("records: ")
@@ -159,7 +169,7 @@ def test_parts_of_a_directed_graph_are_checked_too() -> None:
         sources = np.unique(np.concatenate([graph.edges[graph.offsets[v] : graph.offsets[v + 1]] for v in own]))
         copies = np.concatenate([own, cover.copies(sources)])
         part, _ = location._among(cover.graph, copies, [])
-        records = locate(part, *search).records
+        records = locate(part, *search[:2]).records
         found.append([[replace(record, nodes=copies[record.nodes], hubs=copies[record.hubs]) for record in records]])
     assert location.wrong_records(graph, search, found) == []
     assert location.wrong_records(graph, search, found[:1] * 2)[0].endswith("missing, or in several places")
@@ -198,6 +208,7 @@ def test_a_locator_is_found_in_whatever_stands_around_it(sizes: MachineConfig) -
         ("small", Choice(halving=True), "gather PEs"),
         ("community", Choice(c_max=65), r"c_max: is 65; expected 1\.\.64 \(\[locator\] c_max\)"),
         ("community", Choice(c_max=0), r"c_max: is 0; expected 1\.\.64"),
+        ("small", Choice(scheme="none"), "gather PEs"),
         ("community", Choice(step=0), "so the threshold never falls"),
     ],
 )

@@ -130,6 +130,14 @@ def test_what_is_not_chosen_follows_from_the_graph() -> None:
     assert all([Choice(0), Choice(step=1), Choice(halving=True), Choice(c_max=64)])
     with pytest.raises(InputError, match="--step: does nothing where the threshold halves"):
         Choice(step=2, halving=True)
+    for scheme, k, message in (
+        ("windows", None, "--scheme: is 'windows'; expected one of pairs, window, none"),
+        ("pairs", 4, "--k: is the number of columns of a window; expected --scheme window"),
+        (None, 2, "--k: is the number"),
+        ("window", 3, "--k: is 3; expected one of 2, 4, 8"),
+    ):
+        with pytest.raises(InputError, match=message):
+            Choice(scheme=scheme, k=k)
     with pytest.raises(InputError, match="so the threshold never falls"):
         Choice(step=0).schedule(graph)
     with pytest.raises(InputError, match="schedule, rounds: is 1023; expected at least 2001"):
