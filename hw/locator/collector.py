@@ -123,11 +123,18 @@ class Collector(wiring.Component):
             gap = Const(0, _BEAT // 2 - config.node_bits)
             return Cat(vertices[0], gap, Mux(alone, 0, vertices[1]))  # type: ignore[index]
 
+        idle, ends = Signal(), Signal()
+
+        def end_part() -> None:
+            """Go on with the next part, or with the next record if there is one."""
+            m.d.comb += ends.eq(1)
+            m.next = "HEADER"
+            with m.If(last_part & ~self.i.valid):
+                m.next = "IDLE"
+
         with m.FSM():
             with m.State("IDLE"):
-                m.d.comb += [self.i.ready.eq(1), self.busy.eq(0)]
-                m.d.sync += [record.eq(self.i.payload), part.eq(~self.i.payload.head)]
-                m.d.sync += [hubs_left.eq(self.i.payload.hubs), first_hub.eq(0)]
+                m.d.comb += [idle.eq(1), self.busy.eq(0)]
                 with m.If(self.i.valid):
                     m.next = "HEADER"
             with m.State("HEADER"):
@@ -201,7 +208,7 @@ class Collector(wiring.Component):
                     with m.If(taken.ends_row & taken.over):
                         m.next = "TAIL"
                     with m.Elif(taken.ends_row & taken.last_row):
-                        m.next = "PART"
+                        end_part()
             with m.State("TAIL"):
                 # Bits that the last word of a row has left over.
                 m.d.comb += [out.i.valid.eq(1), out.i.payload.data.eq(rest), out.i.payload.last.eq(last_tail)]
@@ -209,14 +216,14 @@ class Collector(wiring.Component):
                     m.d.sync += rest.eq(0)
                     m.next = "ROWS"
                     with m.If(last_tail):
-                        m.next = "PART"
-            with m.State("PART"):
-                m.d.sync += [row.eq(0), part.eq(part + 1)]
-                m.d.sync += [first_hub.eq(first_hub + hubs), hubs_left.eq(hubs_left - hubs)]
-                m.d.comb += self.done.eq(last_part)
-                m.next = "IDLE"
-                with m.If(~last_part):
-                    m.next = "HEADER"
+                        end_part()
+        with m.If(ends):
+            m.d.sync += [row.eq(0), part.eq(part + 1)]
+            m.d.sync += [first_hub.eq(first_hub + hubs), hubs_left.eq(hubs_left - hubs)]
+        m.d.comb += [self.done.eq(ends & last_part), self.i.ready.eq(idle | self.done)]
+        with m.If(self.i.ready & self.i.valid):
+            m.d.sync += [record.eq(self.i.payload), part.eq(~self.i.payload.head)]
+            m.d.sync += [hubs_left.eq(self.i.payload.hubs), first_hub.eq(0)]
         m.d.sync += Cover(part == 2, "three parts")
         return m
 

@@ -26,7 +26,7 @@ class ColumnTable(wiring.Component):
 
     A bundle's vertices, all of one search, are looked up at once.
 
-    At most a quarter of a table smaller than the graph is in use, so probe sequences are short. Each lane reads a copy
+    At most half of a table smaller than the graph is in use, so probe sequences are short. Each lane reads a copy
     of its own. Entries carry the tag of their record, so the table is not cleared between records.
 
     The first cell of a vertex is read before its bundle is loaded and compared as it is loaded, so a lane's outputs

@@ -22,7 +22,7 @@ LINES = 4
 #: Most bundles of neighbours in flight when a search ends; see `hw.locator.state_lookup`.
 BUNDLES = 4
 #: Entries of the column table for each vertex that it may hold.
-_SPARSE = 4
+_SPARSE = 2
 
 
 @dataclass(frozen=True)

@@ -106,12 +106,12 @@ class Engine(wiring.Component):
             classifier.ahead_context.eq(lookup.ahead_context),
             *(mine.eq(theirs) for mine, theirs in zip(classifier.ahead, lookup.ahead, strict=True)),
         ]
-        self._tasks(m, searchers, reader, lookup, classifier, buffer)
+        self._tasks(m, searchers, reader, lookup, classifier, sweeper, buffer)
         self._bundles(m, reader, singles, lookup)
         self._singles(m, searchers, singles, classifier)
         self._classified(m, searchers, classifier)
         self._sweeps(m, searchers, sweeper, lookup, classifier, buffer)
-        self._records(m, searchers, classifier, buffer)
+        self._records(m, searchers, classifier, sweeper, buffer)
         m.d.comb += [
             self.counts.read.eq(classifier.read),
             self.counts.began.eq(classifier.first),
@@ -127,6 +127,7 @@ class Engine(wiring.Component):
         reader: RowReader,
         lookup: StateLookup,
         classifier: NeighbourClassifier,
+        sweeper: Sweeper,
         buffer: RecordBuffer,
     ) -> None:
         """Keep the tasks' hubs and rows; read rows of searches in turn; clear tags before they wrap."""
@@ -180,14 +181,17 @@ class Engine(wiring.Component):
 
         # Tags continue from run to run; the table is cleared before they wrap, and after a reset, which does not clear
         # its memory.
-        clearing, cell, tags_left = Signal(init=1), Signal.like(classifier.clear.payload), Signal()
+        clearing, cell = Signal(init=1), Signal.like(classifier.clear.payload)
+        tags_left, swept = Signal(), Signal()
         idle = Cat(searcher.idle for searcher in searchers).all()
         m.d.comb += [
             tags_left.eq(~clearing & (classifier.tag < (1 << config.tag_bits) - config.tags_ahead)),
             classifier.clear.valid.eq(clearing),
             classifier.clear.payload.eq(cell),
-            self.busy.eq(~idle | clearing),
+            # The last states are written in the cycle after the sweep.
+            self.busy.eq(~idle | clearing | sweeper.sweeps.any() | swept),
         ]
+        m.d.sync += swept.eq(sweeper.sweeps.any())
         last = (config.searches << config.table_bits) - 1
         with m.If(clearing):
             m.d.sync += [cell.eq(Mux(cell == last, 0, cell + 1)), clearing.eq(cell != last)]
@@ -285,6 +289,7 @@ class Engine(wiring.Component):
                 sweeper.ends[n].eq(searcher.end),
                 sweeper.nodes[n].eq(classifier.nodes[n]),
                 sweeper.listed[n].eq(classifier.listed[n]),
+                searcher.sweep_taken.eq(sweeper.taken[n]),
                 searcher.swept.eq(sweeper.done[n]),
             ]
         for lane, request in enumerate(self.access.request):
@@ -305,9 +310,17 @@ class Engine(wiring.Component):
                 ]
 
     def _records(
-        self, m: Module, searchers: list[Searcher], classifier: NeighbourClassifier, buffer: RecordBuffer
+        self,
+        m: Module,
+        searchers: list[Searcher],
+        classifier: NeighbourClassifier,
+        sweeper: Sweeper,
+        buffer: RecordBuffer,
     ) -> None:
-        """Complete records wait for the collector, at most one of each search; its next is written meanwhile."""
+        """Complete records wait for the collector, at most one of each search; its next is written meanwhile.
+
+        A hub's record stays while the search before it is swept, so that no half is written of which nodes are read.
+        """
         config = self.config
         m.submodules.collector = collector = Collector(config)
         m.submodules.complete = complete = Queue(Descriptor(config), config.searches, storage="distributed")
@@ -327,7 +340,7 @@ class Engine(wiring.Component):
                 option.head.eq(searcher.head),
                 option.blank.eq(searcher.blank),
                 option.hub_edges.eq(searcher.hub_edges),
-                hands[n].eq(searcher.hands & ~kept[n]),
+                hands[n].eq(searcher.hands & ~kept[n] & ~sweeper.sweeps[n]),
                 searcher.handed.eq(chosen[n]),
             ]
             options.append(Mux(chosen[n], option.as_value(), 0))

@@ -12,6 +12,8 @@ from hw.stream.queue import Queue
 __all__ = ["NumberedRow", "RowReader"]
 
 _WORD_BITS = 32
+#: Most lines that are prefetched from the chip: the rows of a slice of distributed RAM.
+_NEAR = 16
 
 
 class NumberedRow(data.StructLayout):
@@ -101,6 +103,8 @@ class RowReader(wiring.Component):
         config = self.config
         # There are no more lines than pieces, so a line always finds room.
         depth = LINES * config.searches
+        if not config.external:
+            depth = min(depth, _NEAR)  # lines come at once
         m.submodules.lines = lines = Queue(_Line(config), depth, storage="distributed")
         # A piece is registered well before its line arrives; its first word then selects from the line.
         m.submodules.pieces = pieces = Queue(_Piece(config), depth, storage="block")

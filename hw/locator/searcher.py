@@ -67,8 +67,10 @@ class Searcher(wiring.Component):
         The search that it belongs to, and whether it had been put aside before.
     free
         Places of free neighbours in the task's line.
-    sweeps, end, swept
-        States of all claimed vertices are to be written, according to the end; pulse: they are.
+    sweeps, end, sweep_taken, swept
+        States of all claimed vertices are to be written, according to the end; pulses: they will be; they are. A
+        search that is complete does not wait for that: until then its vertices belong to a search that has ended, and
+        nobody but a seed meets them.
     hands, head, blank, hub_edges, handed
         A record is complete; its properties; pulse: it was handed over.
     idle
@@ -79,7 +81,7 @@ class Searcher(wiring.Component):
 
     def __init__(self, config: LocatorConfig) -> None:
         self.config = config
-        events = ("row_taken", "line_taken", "single_taken", "step", "first", "stops", "found", "swept", "handed")
+        events = ("row_taken", "line_taken", "single_taken", "step", "first", "stops", "found", "sweep_taken", "swept", "handed")
         states = ("half", "clears", "wants_row", "reads", "may_ask", "dead", "ended", "waits", "wants_single", "again")
         more = ("sweeps", "hands", "head", "blank", "hub_edges", "idle", "given_up", "retreats")
         super().__init__(
@@ -194,7 +196,7 @@ class Searcher(wiring.Component):
                 with m.If(~self.sweeps & ~self.hands):
                     m.d.sync += [self.epoch.eq(self.epoch + 1), self.half.eq(self.half ^ (self.end == End.COMPLETE))]
                     m.next = "SEED"
-        with m.If(self.swept):
+        with m.If(Mux(self.end == End.COMPLETE, self.sweep_taken, self.swept)):
             m.d.sync += self.sweeps.eq(0)
         with m.If(self.handed):
             m.d.sync += self.hands.eq(0)

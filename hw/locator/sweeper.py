@@ -34,13 +34,13 @@ class Sweeper(wiring.Component):
         Of the round.
     wants, ends, halves, nodes, listed
         Of each search: whether it is to be swept; how it has ended; its half of the buffer; its numbers of nodes and of
-        all vertices claimed. All stay until it is ``done``.
+        all vertices claimed. The last three are used when it is ``taken``.
     context, half, group, swept
         Read of the record buffer; its data come in the next cycle.
     request
         Requests of each lane.
-    done
-        One bit for each search: its states are written.
+    taken, sweeps, done
+        One bit for each search: it is next; its states are being written; they are written.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -59,6 +59,8 @@ class Sweeper(wiring.Component):
                 "group": Out(config.list_bits - exact_log2(config.lanes)),
                 "swept": In(config.node_bits).array(config.lanes),
                 "request": Out(stream.Signature(Sweep(config))).array(config.lanes),
+                "taken": Out(searches),
+                "sweeps": Out(searches),
                 "done": Out(searches),
             }
         )
@@ -67,29 +69,36 @@ class Sweeper(wiring.Component):
         """Select a search, then step through its groups."""
         m = Module()
         config, settings, lanes = self.config, self.settings, self.config.lanes
-        working, context, group, end = Signal(), Signal.like(self.context), Signal.like(self.group), Signal(End)
-        written, now, ends = Signal(lanes), Signal(lanes), Signal()
-        nodes, listed = Array(self.nodes)[context], Array(self.listed)[context]
-        # One that is done is still wanted in the next cycle.
-        wants, last_done = Signal(config.searches), Signal(config.searches)
-        chosen = in_turn(m, "turn", wants, ~working)
+        working, context, half, group = Signal(), Signal.like(self.context), Signal(), Signal.like(self.group)
+        end, nodes, listed = Signal(End), Signal.like(self.nodes[0]), Signal.like(self.listed[0])
+        written, now = Signal(lanes), Signal(lanes)
+        chosen = in_turn(m, "turn", self.wants, ~working)
         m.d.comb += [
-            wants.eq(self.wants & ~last_done),
+            working.eq(self.sweeps.any()),
+            self.taken.eq(Mux(working, 0, chosen)),
             self.context.eq(context),
-            self.half.eq(self.halves.bit_select(self.context, 1)),
+            self.half.eq(half),
             self.group.eq(group),
-            ends.eq(working & now.all() & (((group + 1) << exact_log2(lanes)) >= listed)),
         ]
-        m.d.sync += [group.eq(self.group), context.eq(self.context), written.eq(Mux(now.all(), 0, now))]
+        m.d.sync += [group.eq(self.group), context.eq(self.context), half.eq(self.half)]
+        m.d.sync += written.eq(Mux(working & ~now.all(), now, 0))
         with m.If(~working):
-            m.d.comb += [self.context.eq(number_of(chosen)), self.group.eq(0)]
-            m.d.sync += [working.eq(wants.any()), end.eq(Array(self.ends)[self.context]), written.eq(0)]
+            m.d.comb += [
+                self.context.eq(number_of(chosen)),
+                self.half.eq(self.halves.bit_select(self.context, 1)),
+                self.group.eq(0),
+            ]
+            m.d.sync += [
+                self.sweeps.eq(chosen),
+                end.eq(Array(self.ends)[self.context]),
+                nodes.eq(Array(self.nodes)[self.context]),
+                listed.eq(Array(self.listed)[self.context]),
+            ]
         with m.Elif(now.all()):
             m.d.comb += self.group.eq(group + 1)
-        with m.If(ends):
-            m.d.comb += self.done.eq(1 << context)
-            m.d.sync += working.eq(0)
-        m.d.sync += last_done.eq(self.done)
+            with m.If(((group + 1) << exact_log2(lanes)) >= listed):
+                m.d.comb += self.done.eq(self.sweeps)
+                m.d.sync += self.sweeps.eq(0)
         for lane, request in enumerate(self.request):
             at, exists = Signal(config.list_bits + 1, name=f"at{lane}"), Signal(name=f"exists{lane}")
             m.d.comb += [
@@ -105,5 +114,5 @@ class Sweeper(wiring.Component):
                 m.d.comb += request.payload.kind.eq(Kind.MARKED)
             with m.Else():
                 m.d.comb += request.payload.kind.eq(Kind.FREE)
-        m.d.sync += Cover(ends & (nodes != listed), "a vertex was claimed late")
+        m.d.sync += Cover(self.done.any() & (nodes != listed), "a vertex was claimed late")
         return m
