@@ -44,7 +44,8 @@ class DegreeLists(wiring.Component):
     Attributes
     ----------
     clear
-        Forget all lists, which takes a cycle for each. Needed before rows of another graph; not after a reset.
+        Forget all lists, which takes a cycle for each degree there may be. Needed before rows of another graph; not
+        after a reset.
     i
         Rows; not ready while the lists are cleared.
     o
@@ -76,16 +77,19 @@ class DegreeLists(wiring.Component):
         m = Module()
         config = self.config
         # A memory does not follow a reset, so it is cleared then, too.
-        clearing, cleared = Signal(init=1), Signal(range(config.top_level + 1))
-        moves = Signal()
+        clearing, cleared, moves = Signal(init=1), Signal(range(config.top_level + 1)), Signal()
+        most = Signal.like(cleared, init=config.top_level)
         m.d.comb += [
+            self.most.eq(most),
             moves.eq(~self.o.valid | self.o.ready),
             self.i.ready.eq(moves & ~clearing),
         ]
         with m.If(clearing):
-            m.d.sync += [cleared.eq(cleared + 1), clearing.eq(cleared != config.top_level)]
+            m.d.sync += cleared.eq(cleared + 1)
+            with m.If(cleared == most):
+                m.d.sync += [clearing.eq(0), cleared.eq(0), most.eq(0)]
         with m.If(self.clear):
-            m.d.sync += [clearing.eq(1), self.most.eq(0)]
+            m.d.sync += clearing.eq(1)
         stages = [self.i.payload]
         valid = [self.i.valid & self.i.ready]
         for n in range(2):
@@ -105,8 +109,8 @@ class DegreeLists(wiring.Component):
         with m.If(valid[1]):
             degrees = (Mux(stages[1].mask[n], stages[1].rows[n].degree, 0) for n in range(config.load_words))
             seen = reduce(or_, degrees)
-            high = seen[len(self.most) :].any()
-            m.d.sync += self.most.eq(self.most | seen[: len(self.most)] | high.replicate(len(self.most)))
+            high = seen[len(most) :].any()
+            m.d.sync += most.eq(most | seen[: len(most)] | high.replicate(len(most)))
         m.d.comb += self.busy.eq(clearing | valid[1] | valid[2] | self.o.valid)
         return m
 

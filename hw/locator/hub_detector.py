@@ -80,68 +80,60 @@ class HubDetector(wiring.Component):
         """Skip empty lists at one a cycle; walk through the others."""
         m = Module()
         settings, top = self.settings, self.config.top_level
-        finds, names, begins = Signal(), Signal(), Signal()
-        m.d.comb += begins.eq(self.start | self.announce | self.find)
-        with m.If(begins):
-            m.d.sync += [finds.eq(self.find), names.eq(self.announce)]
-
+        finds, names, begins, loads, walking = Signal(), Signal(), Signal(), Signal(), Signal()
         # The level that is asked for, and those whose lists come in one and in two cycles.
         more, before, there = Signal(), Signal(), Signal()
-        previous, here, last = Signal.like(self.level), Signal.like(self.level), Signal.like(self.level)
-        m.d.comb += last.eq(Mux(finds, 0, Mux(settings.threshold >= top, top, settings.threshold + 1)))
-        # Isolated vertices follow in the first round.
-        follows = ~finds & ~names & (settings.round == 0)
+        previous, here = Signal.like(self.level), Signal.like(self.level)
+        # The highest level of all, the first and the last one to go to, after which level 0 may follow.
+        highest, known, first, last = Signal.like(here), Signal(), Signal.like(here), Signal.like(here)
+        lowest, above, isolated, follows = Signal.like(here), Signal(), Signal(), Signal()
+        m.d.comb += [
+            begins.eq(self.start | self.announce | self.find),
+            first.eq(Mux(self.find, self.most, Mux(settings.previous < highest, settings.previous, highest))),
+            lowest.eq(Mux(self.find, 0, Mux(settings.threshold >= top, top, settings.threshold + 1))),
+            above.eq(first >= lowest),
+            # Isolated vertices follow in the first round.
+            isolated.eq(self.start & (settings.round == 0)),
+        ]
 
         def go_on(level: Signal) -> list[object]:
             """Ask for what follows a level."""
             lower = Mux(level == last, 0, level - 1)
             return [self.level.eq(lower), more.eq((level != 0) & ((level != last) | follows))]
 
-        # The largest degree, once it is known.
-        highest, known = Signal.like(self.level), Signal()
-        loads, some, counting, walking = Signal(), Signal(), Signal(), Signal()
         with m.If(~walking):
             m.d.sync += [before.eq(more), previous.eq(self.level), there.eq(before), here.eq(previous)]
             with m.If(more):
                 m.d.sync += go_on(self.level)
-        m.d.comb += some.eq(Cat(head.count != 0 for head in self.heads).any())
+        some = Cat(head.count != 0 for head in self.heads).any()
         walks = self._walk(m, loads, here, names)
-        counts = self._count(m, there & counting, here, begins)
+        counts = self._count(m, there & finds, here, begins)
+        with m.If(begins):
+            m.d.sync += [
+                *(finds.eq(self.find), names.eq(self.announce), last.eq(lowest), follows.eq(isolated)),
+                *(self.level.eq(Mux(above, first, 0)), more.eq(above | isolated)),
+            ]
+        with m.If(self.find):
+            m.d.sync += [highest.eq(self.most), known.eq(0)]
+        with m.If(there & some & finds & ~known):
+            m.d.sync += [highest.eq(here), known.eq(1)]
         m.d.comb += self.busy.eq(1)
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += self.busy.eq(0)
-                with m.If(self.find):
-                    m.d.sync += [highest.eq(self.most), known.eq(0)]
                 with m.If(begins):
-                    m.next = "BEGIN"
-            with m.State("BEGIN"):
-                first, above = Signal.like(self.level), Signal()
-                m.d.comb += [
-                    first.eq(Mux(settings.previous < highest, settings.previous, highest)),
-                    above.eq(first >= last),
-                ]
-                m.d.sync += [self.level.eq(Mux(above, first, 0)), more.eq(above | follows)]
-                m.next = "SKIP"
-                with m.If(finds):
-                    m.next = "COUNT"
+                    m.next = "SKIP"
             with m.State("SKIP"):
-                with m.If(there & some):
+                with m.If(there & some & ~finds):
                     m.d.comb += loads.eq(1)
                     m.d.sync += [*go_on(here), before.eq(0), there.eq(0)]
                     m.next = "WALK"
-                with m.Elif(~more & ~before & ~there):
+                with m.Elif(~more & ~before & ~counts):
                     m.next = "IDLE"
             with m.State("WALK"):
                 m.d.comb += walking.eq(1)
                 with m.If(~walks):
                     m.next = "SKIP"
-            with m.State("COUNT"):
-                m.d.comb += counting.eq(1)
-                with m.If(there & some & ~known):
-                    m.d.sync += [highest.eq(here), known.eq(1)]
-                with m.If(~more & ~before & ~there & ~counts):
-                    m.next = "IDLE"
         return m
 
     def _count(self, m: Module, comes: Value, level: Signal, begins: Signal) -> Value:
@@ -164,7 +156,7 @@ class HubDetector(wiring.Component):
             m.d.sync += [number.eq(0), enough.eq(0)]
             with m.If(self.find):
                 m.d.sync += self.threshold.eq(0)
-        return valid.any()
+        return comes | valid.any()
 
     def _walk(self, m: Module, loads: Signal, level: Signal, names: Signal) -> Value:
         """Walk through the lists of a level in all banks and send what is found; return whether something is left."""

@@ -6,7 +6,7 @@ __all__ = ["BLOCKS"]
 
 #: Parts of the locator, which its bench measures; those with proofs of their own are named below.
 _PARTS = (
-    "adjacency_store", "collector", "degree_lists", "engine", "hub_detector", "loader", "neighbour_classifier",
+    "adjacency_store", "collector", "engine", "hub_detector", "loader", "neighbour_classifier",
     "record_buffer", "row_reader", "searcher", "single_reader", "state_bank", "state_lookup", "state_store", "sweeper",
 )  # fmt: skip
 
@@ -38,7 +38,7 @@ BLOCKS: tuple[Block, ...] = (
     Block(name="locator.resolver", factory="hw.locator.factories:resolver", formal="tb.locator.formal_resolver"),
     *(
         Block(name=f"locator.{part}", factory=f"hw.locator.factories:{part}", formal=f"tb.locator.formal_{part}")
-        for part in ("dispatcher", "task_generator")
+        for part in ("degree_lists", "dispatcher", "task_generator")
     ),
     Block(
         name="locator.state_pager", factory="hw.locator.factories:state_pager", formal="tb.locator.formal_state_pager"
@@ -62,6 +62,7 @@ BLOCKS: tuple[Block, ...] = (
         measures=(
             "locator.bank_arbiter",
             "locator.column_table",
+            "locator.degree_lists",
             "locator.dispatcher",
             "locator.task_generator",
             "locator.resolver",

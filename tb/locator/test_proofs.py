@@ -9,6 +9,7 @@ from sim.harness.formal import prove_all
 from tb.locator import (
     formal_bank_arbiter,
     formal_column_table,
+    formal_degree_lists,
     formal_dispatcher,
     formal_record_merger,
     formal_resolver,
@@ -27,6 +28,10 @@ def test_resolver_proofs() -> None:
 
 def test_column_table_proofs() -> None:
     prove_all("column_table", formal_column_table.PROOFS)
+
+
+def test_degree_lists_proofs() -> None:
+    prove_all("degree_lists", formal_degree_lists.PROOFS)
 
 
 def test_record_merger_proofs() -> None:
