@@ -196,6 +196,14 @@ class Batch:
 
 
 @dataclass(frozen=True)
+class Edited:
+    """A step of edges."""
+
+    added: Annotated[int, "Edges that came; of an undirected graph an edge stands for both directions."]
+    removed: Annotated[int, "Edges that went."]
+
+
+@dataclass(frozen=True)
 class Session:
     """Graphs that are run one after another, while weights stay in memory."""
 
@@ -207,6 +215,7 @@ class Session:
     graphs_per_second: Annotated[float | None, "Graphs a second at this clock."]
     host_bytes: Annotated[list[int], "Bytes that the host writes before each run, before the first also what stays."]
     external_bytes: Annotated[Moved, "Bytes of all chiplets and runs."]
+    edits: Annotated[list[Edited] | None, "What changed before each run but the first; None without --edits."]
     bit_exact: Annotated[bool | None, "Whether all results are those of the golden model."]
 
 
