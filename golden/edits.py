@@ -91,7 +91,7 @@ def _of_text(text: str) -> list[Edits]:
 
 def _of_archive(path: Path) -> list[Edits]:
     with np.load(path, allow_pickle=False) as archive:
-        arrays = [_rows(name, archive[name] if name in archive else None) for name in _COLUMNS]
+        arrays = [_rows(name, archive.get(name)) for name in _COLUMNS]
     count = 1 + max(int(rows[:, 0].max(initial=-1)) for rows in arrays)
     if count > _STEPS:
         raise InputError("step", f"is {count - 1}", f"0..{_STEPS - 1}")

@@ -196,6 +196,17 @@ class Batch:
 
 
 @dataclass(frozen=True)
+class Balance:
+    """How evenly units of a kind work."""
+
+    kind: Annotated[str, "What they are."]
+    units: Annotated[int, "How many there are on all chiplets."]
+    busiest: Annotated[int, "Cycles in which the busiest works."]
+    mean: Annotated[float, "Cycles in which one works, on average."]
+    imbalance: Annotated[float, "The busiest over the mean."]
+
+
+@dataclass(frozen=True)
 class Edited:
     """A step of edges."""
 
@@ -300,6 +311,7 @@ class Result:
     ]
     cycles: Annotated[int | None, "Cycles from the start of the run to its completion."]
     cycles_by_phase: Annotated[dict[str, int] | None, "Cycles by phase, on a ring of the chiplet that takes longest."]
+    balance: Annotated[list[Balance] | None, "Of units of which there are several, by cycles at work in RTL."]
     macs: Annotated[Macs, "Work of the multipliers."]
     external_bytes: Annotated[ExternalBytes, "Bytes through the memory ports."]
     ring: Annotated[RingTraffic | None, "Traffic of the links, with several chiplets."]
