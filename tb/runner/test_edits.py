@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contracts import Model, RegionKind
+from contracts import LINE_BYTES, MAGIC, VERSION, Model, RegionKind
 from contracts.errors import InputError
+from contracts.registers import register
+from golden.community.image import build_community_image
 from golden.datasets import load
 from golden.edits import Edits, edited, read_edits
 from golden.graph import Graph
@@ -17,6 +19,8 @@ from golden.model.network import Problem, infer
 from golden.model.quantise import quantise
 from golden.model.training import Training, train
 from scripts.flows.session import changing, plan_session
+from sim.changing import ChangingGraph
+from sim.driver import Driver, now
 from sim.runner.jobs import mismatches
 from sim.runner.run import run_jobs
 from sim.runner.sessions import SessionJob
@@ -164,3 +168,73 @@ def test_changing_graphs_are_exact(machine: str, tmp_path: Path, subtests: pytes
             with subtests.test(f"step {number}"):
                 assert not any(outcome.errors), outcome.errors
                 assert not mismatches(placed.problem, outcome)
+
+
+class MemoryBus:
+    """A memory, and registers of an accelerator that is done at once."""
+
+    def __init__(self) -> None:
+        self.memory, self.loads = bytearray(1 << 20), list[tuple[int, int]]()
+
+    async def read(self, address: int) -> int:
+        """Return a register."""
+        done = register("STATUS")
+        values = {register("ID").address: MAGIC, register("VERSION").address: VERSION}
+        return {**values, done.address: done.layout.pack({"done": 1})}.get(address, 0)
+
+    async def write(self, address: int, value: int) -> None:
+        """Take a register."""
+
+    async def load(self, address: int, contents: bytes) -> None:
+        """Write into the memory."""
+        self.memory[address : address + len(contents)] = contents
+        self.loads.append((address, len(contents)))
+
+    async def dump(self, address: int, size: int) -> bytes:
+        """Return bytes of the memory."""
+        return bytes(self.memory[address : address + size])
+
+    async def wait(self) -> None:
+        """Return at once."""
+
+
+def test_the_driver_writes_only_lines_that_differ() -> None:
+    """The memory is that of an image made anew, at another address, and a change back restores it."""
+    problem, network, steps = changed_network()
+    bus, address = MemoryBus(), 5 * LINE_BYTES
+    graph = ChangingGraph(Driver(bus), problem, network, build_community_image, address, spare=8)
+    whole = now(graph.load())
+    before = bytes(bus.memory)
+    for number, step in enumerate(steps):
+        bus.loads.clear()
+        written = now(graph.update_edges(step.added, step.removed))
+        assert written == sum(size for _, size in bus.loads)
+        assert 0 < written < whole // 3
+        room = address, address + len(graph.image.data)
+        assert bus.memory[slice(*room)] == graph.image.data
+        for own in (n for n, region in enumerate(graph.image.regions) if region.kind == RegionKind.EDGES):
+            region, edges = graph.image.regions[own], graph.problem.graph.edges.astype("<u4").tobytes()
+            assert graph.image.data[region.address :][: len(edges)] == edges
+        assert now(graph.run()).error == 0
+        assert (bytes(bus.memory) == before) == (number == len(steps) - 1)
+    assert now(graph.update_edges()) == 0
+
+
+def test_changes_without_room_leave_everything_as_it_was() -> None:
+    problem, network, _ = changed_network()
+    bus = MemoryBus()
+    graph = ChangingGraph(Driver(bus), problem, network, build_community_image, spare=0)
+    now(graph.load())
+    before, image = bytes(bus.memory), graph.image
+    missing = np.argwhere(np.triu(np.asarray(problem.graph.adjacency.todense()) == 0, 1))
+    for added, message in (
+        (missing, "lines for edges and commands; expected at most"),
+        ([[0, 1]], "1 to 0 is there"),
+        ([0, 1], r"edges added: are int64 \[2\]; expected vertices \[edges, 2\]"),
+        ([[0, -1]], "edges added: are"),
+    ):
+        with pytest.raises(InputError, match=message):
+            now(graph.update_edges(added))
+        assert bytes(bus.memory) == before
+        assert graph.image is image
+        assert graph.problem is problem
