@@ -143,6 +143,10 @@ def run(
     clock: Annotated[
         float | None, typer.Option(help="Clock in MHz, for graphs a second of a session.", min=0.001)
     ] = None,
+    edits: Annotated[
+        Path | None,
+        typer.Option(help="File of edges that come and go: a run after each of its steps.", show_default=False),
+    ] = None,
     edge_weights: Annotated[
         bool, typer.Option("--edge-weights/--no-edge-weights", help="Use weights of edges, or count every edge once.")
     ] = True,
@@ -160,7 +164,7 @@ def run(
     request = flow.Request(
         dataset, model, config, chiplets, placement, layers, hidden, seed, activation, model_file, rtl, out, head,
         sampling, Choice(threshold, step, halving, c_max, scheme, k), Calibration(percentile, bits), session, clock,
-        edge_weights,
+        edge_weights, edits,
     )  # fmt: skip
     _finish(flow.run(request).bit_exact is not False)
 

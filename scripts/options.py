@@ -46,8 +46,10 @@ def _run(given: Mapping[str, Any]) -> Iterator[_Rule]:
     if not given["batch"]:
         for name in ("batches", "fanout", "order"):
             yield name, "without --batch", "--batch ROOTS beside it"
-    if not given["session"]:
-        yield "clock", "without --session", "--session RUNS beside it"
+    if given["edits"] is not None:
+        yield "session", "with --edits, whose steps are the runs", "one of the two"
+    elif not given["session"]:
+        yield "clock", "without --session or --edits", "--session RUNS beside it"
 
 
 def _machine(given: Mapping[str, Any]) -> Iterator[_Rule]:

@@ -11,10 +11,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from contracts import COMMANDS, HEADER, LINE_BYTES, REGION, RegionKind
+from contracts.errors import InputError
 from golden.image_format import Command, Image, Region
 from golden.program.program import packed
 
-__all__ = ["Session", "session"]
+__all__ = ["Session", "lines_that_change", "resident", "session"]
+
+#: Regions that depend on a graph's edges.
+_OF_EDGES = {
+    RegionKind.OFFSETS,
+    RegionKind.EDGES,
+    RegionKind.OUT_OFFSETS,
+    RegionKind.OUT_EDGES,
+    RegionKind.DEGREES,
+    RegionKind.SCALE_SOURCE,
+    RegionKind.SCALE_DESTINATION,
+}
 
 #: What a region is: its kind, its layer, and how many of both come before it.
 _Name = tuple[RegionKind, int, int]
@@ -69,6 +81,34 @@ def session(images: Sequence[Image]) -> Session:
     ]
     behind = sum(images[0].regions[named[0][name]].lines for name in shared)
     return Session(arranged, [lines * LINE_BYTES for lines in fronts], behind * LINE_BYTES)
+
+
+def lines_that_change(image: Image) -> int:
+    """Return the lines of header, commands and all regions that depend on edges."""
+    return _begin(image) + sum(image.regions[n].lines for n in image.written if image.regions[n].kind in _OF_EDGES)
+
+
+def resident(image: Image, room: int) -> Image:
+    """Return an image whose graph may change: whatever its edges, all else lies in the same place.
+
+    Parameters
+    ----------
+    image
+        Of a chiplet, as `golden.program.program.Program.image` makes it.
+    room
+        Lines for what depends on edges, from the start of the image on.
+
+    Raises
+    ------
+    InputError
+        If that has no room.
+    """
+    if (lines := lines_that_change(image)) > room:
+        raise InputError("graph", f"needs {lines} lines for edges and commands", f"at most {room}")
+    named = _named(image)
+    written = {name for name in named if named[name] in image.written}
+    shared = [name for name in named if name in written and name[0] not in _OF_EDGES]
+    return _arranged(image, named, shared, written, room)
 
 
 def _named(image: Image) -> dict[_Name, int]:

@@ -275,7 +275,8 @@ class Engine(wiring.Component):
         buffer: RecordBuffer,
     ) -> None:
         """States of ended searches are written before others are looked up: a search looks up more before it is swept
-        again, so this comes to an end."""
+        again, so this comes to an end.
+        """
         m.d.comb += [
             sweeper.wants.eq(Cat(searcher.sweeps for searcher in searchers)),
             sweeper.halves.eq(Cat(searcher.half for searcher in searchers)),

@@ -17,7 +17,7 @@ from golden.model.training import Training, train
 from hw.config import MachineConfig
 from scripts.config import load_machine
 from scripts.flows.outputs import checked_folder, write
-from scripts.flows.session import Graphs, plan_session
+from scripts.flows.session import Graphs, plan_session, stream
 from scripts.flows.table import show
 from sim.harness import ROOT
 from sim.runner.jobs import Outcome, Settings
@@ -112,7 +112,7 @@ def bench(
     points: list[Point] = []
     for name, (config, chiplets) in machines.items():
         machine = replace(load_machine(config, chiplets), neural=None, attributes=None)
-        plans = [plan_session(some, RUNS, machine) for some in parts]
+        plans = [plan_session(stream(some, RUNS), machine) for some in parts]
         settings = Settings(limit=1 << 30, settle=machine.chiplet.settling)
         jobs = [SessionJob(plan.sessions, settings) for plan in plans]
         with tempfile.TemporaryDirectory() as folder:

@@ -19,7 +19,7 @@ from hw.machine import machine_of
 from scripts.config import load_machine, names
 from scripts.flows.batch import plan_batches
 from scripts.flows.request import Request
-from scripts.flows.session import plan_session
+from scripts.flows.session import session_of
 from scripts.flows.simulations import PLACEMENTS, images_of, place
 
 __all__ = ["check", "head_wanted", "shape_of", "used"]
@@ -119,8 +119,7 @@ def _try(request: Request, graph: Graph, network: FloatModel, sizes: MachineConf
     sizes = used(sizes, bool(problem.model.ends), head is not None, request.sampling is not None)
     if request.sampling:
         plan_batches(request.sampling, placed, sizes, request.config, request.seed)
-    if request.session:
-        plan_session(problem, request.session, sizes, request.placement, request.choice)
+    session_of(request, problem, network, sizes)
     # The memory's images are laid out, and refused if a vertex with its neighbours has no room on the chip.
     images_of(sizes, placed, hidden=head is not None)
     try:

@@ -21,7 +21,7 @@ def steps_of(request: Request) -> list[str]:
     if request.rtl:
         names += [building(), simulating(), "comparison"]
         asked = {"the head": request.head is not None, "mini-batches": request.sampling is not None}
-        for what in (name for name, wanted in {**asked, "the session": request.session > 0}.items() if wanted):
+        for what in (name for name, wanted in {**asked, "the session": request.streams}.items() if wanted):
             names += [building(what), simulating(what)]
     return [*names, "report"]
 

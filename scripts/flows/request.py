@@ -53,6 +53,8 @@ class Request:
         Runs of a session after the inference on the whole data set; 0: none.
     clock
         Clock in MHz for graphs a second of a session, or None.
+    edits
+        File of steps of edges, each of which changes the graph before another run of a session; None: none.
     edge_weights
         Use the weights of a graph's edges; otherwise every edge counts once.
     calibration
@@ -78,6 +80,12 @@ class Request:
     session: int = 0
     clock: float | None = None
     edge_weights: bool = True
+    edits: Path | None = None
+
+    @property
+    def streams(self) -> bool:
+        """Whether there is a session."""
+        return self.session > 0 or self.edits is not None
 
     @property
     def network(self) -> Model:

@@ -16,6 +16,7 @@ from golden.model.network import LayerResult, Problem
 from golden.model.weights import kind_of
 from hw.config import MachineConfig
 from scripts.flows import schema
+from scripts.flows.balance import balance
 from scripts.flows.batch import Batches
 from scripts.flows.request import Request
 from scripts.flows.session import Graphs
@@ -157,6 +158,7 @@ def make_result(
         differences=differences,
         cycles=done.cycles if done else None,
         cycles_by_phase=cycles_by_phase(done.phases) if done else None,
+        balance=balance(config.parts, done.working) if done else None,
         macs=schema.Macs(
             useful=useful,
             lanes=lanes,

@@ -20,7 +20,7 @@ from scripts.flows.progress import Steps
 from scripts.flows.request import Request
 from scripts.flows.result import Learnt, make_result
 from scripts.flows.schema import Result
-from scripts.flows.session import plan_session
+from scripts.flows.session import session_of
 from scripts.flows.simulations import classes_of, simulate, simulate_head
 from scripts.flows.summary import print_summary
 from scripts.flows.typed_json import plain, schema_of
@@ -88,9 +88,7 @@ def _carry_out(request: Request, sizes: MachineConfig, examined: Examined, folde
     batches = None
     if request.sampling:
         batches = plan_batches(request.sampling, placed, sizes, request.config, request.seed)
-    session = None
-    if request.session:
-        session = plan_session(problem, request.session, sizes, request.placement, request.choice)
+    session = session_of(request, problem, network, sizes)
     steps.step("golden model")
     exact = infer(problem)
     simulated = None

@@ -197,6 +197,25 @@ class Batch:
 
 
 @dataclass(frozen=True)
+class Balance:
+    """How evenly units of a kind work."""
+
+    kind: Annotated[str, "What they are."]
+    units: Annotated[int, "How many there are on all chiplets."]
+    busiest: Annotated[int, "Cycles in which the busiest works."]
+    mean: Annotated[float, "Cycles in which one works, on average."]
+    imbalance: Annotated[float, "The busiest over the mean."]
+
+
+@dataclass(frozen=True)
+class Edited:
+    """A step of edges."""
+
+    added: Annotated[int, "Edges that came; of an undirected graph an edge stands for both directions."]
+    removed: Annotated[int, "Edges that went."]
+
+
+@dataclass(frozen=True)
 class Session:
     """Graphs that are run one after another, while weights stay in memory."""
 
@@ -208,6 +227,7 @@ class Session:
     graphs_per_second: Annotated[float | None, "Graphs a second at this clock."]
     host_bytes: Annotated[list[int], "Bytes that the host writes before each run, before the first also what stays."]
     external_bytes: Annotated[Moved, "Bytes of all chiplets and runs."]
+    edits: Annotated[list[Edited] | None, "What changed before each run but the first; None without --edits."]
     bit_exact: Annotated[bool | None, "Whether all results are those of the golden model."]
 
 
@@ -292,6 +312,7 @@ class Result:
     ]
     cycles: Annotated[int | None, "Cycles from the start of the run to its completion."]
     cycles_by_phase: Annotated[dict[str, int] | None, "Cycles by phase, on a ring of the chiplet that takes longest."]
+    balance: Annotated[list[Balance] | None, "Of units of which there are several, by cycles at work in RTL."]
     macs: Annotated[Macs, "Work of the multipliers."]
     external_bytes: Annotated[ExternalBytes, "Bytes through the memory ports."]
     ring: Annotated[RingTraffic | None, "Traffic of the links, with several chiplets."]

@@ -1,8 +1,11 @@
-"""A session of a run: weights stay in the memories of the machine, and graph after graph is run."""
+"""A session of a run: weights stay in the memories of the machine, and graph after graph is run.
+
+Either other graphs or features come each time, or one graph changes by steps of edges.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,16 +15,20 @@ import numpy as np
 from contracts import Error
 from contracts.errors import InputError
 from golden.compare import layer_differences
+from golden.edits import Edits, edited, read_edits
 from golden.locator.schedule import ANY, Choice
+from golden.model.float_model import FloatModel
 from golden.model.network import LayerResult, Problem, infer
+from golden.model.topology import topologies_of
 from golden.program.session import Session, session
 from hw.config import MachineConfig
 from scripts.flows import schema
 from scripts.flows.progress import Steps
+from scripts.flows.request import Request
 from scripts.flows.simulations import Placed, images_of, place, simulate_session
 from sim.runner.jobs import Outcome
 
-__all__ = ["Graphs", "plan_session", "session_rows", "stream"]
+__all__ = ["Graphs", "changing", "plan_session", "session_of", "session_rows", "stream"]
 
 #: Bytes and cycles of a run, on the screen.
 _MILLION = 1_000_000
@@ -39,11 +46,14 @@ class Graphs:
         Small graphs of every run; 1 if the data set is one graph.
     sessions
         Images of every chiplet.
+    edits
+        What changes before every run but the first; none with other graphs or features.
     """
 
     placed: Sequence[Placed]
     graphs: Sequence[int]
     sessions: Sequence[Session]
+    edits: Sequence[Edits] = ()
 
     @cached_property
     def exact(self) -> list[list[LayerResult]]:
@@ -96,6 +106,7 @@ class Graphs:
                 read=sum(run.memory["bytes_read"] for run in runs) if runs else None,
                 written=sum(run.memory["bytes_written"] for run in runs) if runs else None,
             ),
+            edits=[schema.Edited(len(step.added), len(step.removed)) for step in self.edits] or None,
             bit_exact=not self.differences(ran) if ran else None,
         )
 
@@ -116,8 +127,10 @@ def stream(problem: Problem, runs: int) -> Iterator[Problem]:
     Raises
     ------
     InputError
-        If there are fewer small graphs.
+        If there is no run, or there are fewer small graphs.
     """
+    if runs < 1:
+        raise InputError("--session", f"has {runs} runs", "at least 1")
     graph = problem.graph
     if graph.graph_of is None:
         for number in range(runs):
@@ -131,31 +144,66 @@ def stream(problem: Problem, runs: int) -> Iterator[Problem]:
         yield problem.part(graph.small_graphs(some))
 
 
+def changing(problem: Problem, network: FloatModel, steps: Sequence[Edits]) -> Iterator[Problem]:
+    """Yield a problem, then that of its graph after each step of edges.
+
+    Features, weights and the scales of all tensors stay; offsets, edges and factors of vertices follow the graph.
+
+    Raises
+    ------
+    InputError
+        As `golden.edits.edited`, or if a sum could overflow.
+    """
+    yield problem
+    for graph in edited(problem.graph, steps):
+        yield replace(problem, graph=graph, topologies=topologies_of(network.layers, graph))
+
+
+def session_of(request: Request, problem: Problem, network: FloatModel, sizes: MachineConfig) -> Graphs | None:
+    """Return the session that a run asks for, if it asks for one.
+
+    Raises
+    ------
+    InputError
+        As `plan_session`, `stream`, `changing` and `golden.edits.read_edits`.
+    """
+    if request.edits is not None:
+        steps = read_edits(request.edits)
+        return plan_session(changing(problem, network, steps), sizes, request.placement, request.choice, steps)
+    if not request.session:
+        return None
+    return plan_session(stream(problem, request.session), sizes, request.placement, request.choice)
+
+
 def plan_session(
-    problem: Problem, runs: int, sizes: MachineConfig, placement: str = "tiles", choice: Choice = ANY
+    problems: Iterable[Problem],
+    sizes: MachineConfig,
+    placement: str = "tiles",
+    choice: Choice = ANY,
+    edits: Sequence[Edits] = (),
 ) -> Graphs:
     """Share the graph of every run out and make its images.
 
     Parameters
     ----------
-    problem, runs
-        As for `stream`.
+    problems
+        One a run, at least one.
     sizes
         The machine.
     placement, choice
         As for `scripts.flows.simulations.place`.
+    edits
+        As for `Graphs`.
 
     Raises
     ------
     InputError
-        If there is no run, a graph has no room, or as for `stream`.
+        If a graph has no room.
     """
-    if runs < 1:
-        raise InputError("--session", f"has {runs} runs", "at least 1")
-    placed = [place(each, sizes.chiplets, placement, sizes.community, choice) for each in stream(problem, runs)]
+    placed = [place(each, sizes.chiplets, placement, sizes.community, choice) for each in problems]
     images = [images_of(sizes, each) for each in placed]
     graphs = [max(1, each.problem.graph.graph_vertices.size) for each in placed]
-    return Graphs(placed, graphs, [session(of_chiplet) for of_chiplet in zip(*images, strict=True)])
+    return Graphs(placed, graphs, [session(of_chiplet) for of_chiplet in zip(*images, strict=True)], edits)
 
 
 def session_rows(found: schema.Session | None) -> list[tuple[str, str]]:
@@ -176,6 +224,10 @@ def session_rows(found: schema.Session | None) -> list[tuple[str, str]]:
             ("  latency", f"{total / found.runs:,.0f} cycles a run ({low:,} to {high:,}){per_graph}"),
             ("  throughput", f"{speed}, without the time of the host's writes"),
         ]
+    for number, step in enumerate(found.edits or ()):
+        what = f"{step.added:,} edges come, {step.removed:,} go, {others[number]:,} bytes written"
+        took = f"{found.cycles[number + 1]:,} cycles, " if found.cycles else ""
+        rows.append((f"  step {number}", f"{took}{what}"))
     after = f", then {per_run:,.0f} a run, {per_run / mean:,.0f} a graph" if others else ""
     rows.append(("  bytes from the host", f"{first:,} for the first run, weights included{after}"))
     return rows

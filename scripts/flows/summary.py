@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from scripts.flows.balance import balance_rows
 from scripts.flows.batch import batch_rows
 from scripts.flows.schema import Aggregation, Communities, Head, Result
 from scripts.flows.session import session_rows
@@ -93,6 +94,7 @@ def print_summary(result: Result, path: Path) -> None:
         rows += [
             ("cycles", f"{result.cycles:,}, at least {macs.limit_cycles:,} with {macs.lanes} lanes"),
             *_phases(result.cycles_by_phase or {}, result.cycles),
+            *balance_rows(result.balance),
             *_tiles(result.communities),
             *_aggregation(result.aggregation),
             ("utilisation", f"{macs.utilisation:.1%} of {macs.lanes} lanes for {macs.useful:,} operations"),

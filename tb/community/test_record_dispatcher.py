@@ -148,7 +148,8 @@ async def through(bench: Bench, model: RecordDispatcher, pes: PEs, sent: list[Wo
 
 def few(records: Records, model: RecordDispatcher) -> list[Words]:
     """Return records that are stored all together."""
-    sent, room = [], model.depth
+    sent: list[Words] = []
+    room = model.depth
     while True:
         words = records.make()
         # At most two words a beat.
@@ -253,7 +254,7 @@ async def who_gets_what_is_what_the_allocator_says(dut: Any, hops: int) -> None:
 
 @cocotb.test()
 async def a_pe_with_enough_to_do_gets_no_more(dut: Any) -> None:
-    """The others get what comes, whichever it is, until they have enough; then all waits, and nothing is lost."""
+    """Let one take nothing: the others get what comes until that one has enough; nothing is lost."""
     bench, model, pes, records = await begin(dut)
     for stuck in range(model.pes):
         await bench.pulse(dut.start, then=1)

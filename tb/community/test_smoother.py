@@ -20,12 +20,14 @@ class Ring:
         self.pes, self.turn, self.loads = pes, 0, [0] * pes
 
     def choose(self, hops: int, room: int) -> int | None:
+        """Return the PE of the next record, None if none has room."""
         order = [self.turn]
         order += [(self.turn + sign * hop) % self.pes for hop in range(1, hops + 1) for sign in (1, -1)]
         able = [pe for pe in order if room >> pe & 1]
         return min(able, key=lambda pe: self.loads[pe]) if able else None
 
     def give(self, pe: int, work: int) -> None:
+        """Give a record of so much work to a PE."""
         self.loads[pe] = min(_MOST, self.loads[pe] + work)
         self.turn = (self.turn + 1) % self.pes
         if min(self.loads) >= (_MOST + 1) // 2:
@@ -103,7 +105,7 @@ async def loads_stay_at_their_largest_value(dut: Any) -> None:
 @cocotb.test()
 @cocotb.parametrize(words=[1, 2, 3])
 async def a_decision_comes_soon_after_another(dut: Any, words: int) -> None:
-    """Records of a word take two cycles, longer ones as many as they have words."""
+    """Take two cycles for a record of a word, and as many as it has words for a longer one."""
     bench, model, ring = await begin(dut)
     await bench.cycles(2)
     dut.work.value = 1

@@ -50,6 +50,7 @@ _RESULT = schema.Result(
     differences=[],
     cycles=4000,
     cycles_by_phase={"start": 90, "layer0.combine": 1000, "between": 90, "layer1.aggregate": 2820},
+    balance=[schema.Balance("PE", 4, busiest=330, mean=300, imbalance=1.1)],
     macs=schema.Macs(useful=5000, lanes=64, limit_cycles=1000, utilisation=0.02),
     external_bytes=schema.ExternalBytes(read=9000, written=1000, compulsory=5000, limit_cycles=900),
     ring=schema.RingTraffic("tiles", words_by_link=[7, 8], minimum=[7, 8], unicast=30, broadcast=20),

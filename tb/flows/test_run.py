@@ -30,7 +30,7 @@ from tb.flows.results import run
 from tb.harness.marks import full
 
 KEYS = {
-    "schema", "dataset", "model", "config", "bit_exact", "differences", "cycles", "cycles_by_phase", "macs",
+    "schema", "dataset", "model", "config", "bit_exact", "differences", "cycles", "cycles_by_phase", "balance", "macs",
     "external_bytes", "ring", "communities", "aggregation", "attribute_cache", "batch", "head", "session",
     "accuracy",
     "simulation", "tools", "seed", "commit",

@@ -118,7 +118,7 @@ def test_too_many_runs_are_refused() -> None:
     with pytest.raises(InputError, match=r"--session: has 10 runs; expected at most 9, the small graphs of batch 1"):
         list(stream(SMALL, 10))
     with pytest.raises(InputError, match="--session: has 0 runs; expected at least 1"):
-        plan_session(SMALL, 0, MACHINES["gather"])
+        plan_session(stream(SMALL, 0), MACHINES["gather"])
 
 
 def test_a_part_that_others_are_joined_to_is_refused() -> None:
@@ -134,7 +134,7 @@ def placements(machine: str) -> Sequence[str]:
 def test_sessions_are_exact(machine: str, tmp_path: Path, subtests: pytest.Subtests) -> None:
     sizes = MACHINES[machine]
     plans = {
-        f"{name}, {how}": (plan_session(problem, 4, sizes, how), settings)
+        f"{name}, {how}": (plan_session(stream(problem, 4), sizes, how), settings)
         for (name, problem), settings in zip((("batch", SMALL), ("single", SINGLE)), MEMORIES, strict=True)
         for how in placements(machine)
     }
