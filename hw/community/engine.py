@@ -27,7 +27,8 @@ from hw.community.vertex_dispatcher import VertexDispatcher
 from hw.locator.engine import WORKER_MODULE
 from hw.locator.locator import Locator
 from hw.locator.worker import Worker
-from hw.pe.pe import PE
+from hw.pe.core import PECore
+from hw.pe.weight_memory import READERS, WeightMemory
 from hw.stream.arbiter import merge
 from hw.stream.black_box import BlackBox
 from hw.stream.queue import Queue
@@ -55,7 +56,8 @@ class _Blocks:
     vertices: VertexDispatcher
     table: NodeTable
     features: FeatureReader
-    combiners: Sequence[PE]
+    combiners: Sequence[PECore]
+    weights: Sequence[WeightMemory]
     parameters: ParameterReader
     pes: Sequence[CommunityPE]
     units: Sequence[HubUnit]
@@ -114,9 +116,9 @@ class CommunityEngine(wiring.Component):
             WORKER_MODULE: Worker(self.config.locator),
         }
 
-    def combiner_module(self) -> PE:
+    def combiner_module(self) -> PECore:
         """Return a combiner as it is in this engine."""
-        return PE(self.config.pe)
+        return PECore(self.config.pe)
 
     def pe_module(self) -> CommunityPE:
         """Return a PE as it is in this engine."""
@@ -157,6 +159,7 @@ class CommunityEngine(wiring.Component):
             table=NodeTable(nodes, *self.port, ports=1),
             features=FeatureReader(community, config.combiners, self.port[0], config.depth),
             combiners=[self.combiner_module() for _ in range(config.combiners)],
+            weights=[WeightMemory(config.pe, len(share)) for share in self._sharers()],
             parameters=ParameterReader(community.pe, self.port[0]),
             pes=[self.pe_module() for _ in range(config.pes)],
             units=[self.hub_module() for _ in range(config.units)],
@@ -170,6 +173,8 @@ class CommunityEngine(wiring.Component):
             m.submodules.row_memory = blocks.row_memory
         for n, combiner in enumerate(blocks.combiners):
             m.submodules[f"combiner_{n}"] = BlackBox(combiner, COMBINER_MODULE) if self.once else combiner
+        for n, weights in enumerate(blocks.weights):
+            m.submodules[f"weights_{n}"] = weights
         for n, pe in enumerate(blocks.pes):
             m.submodules[f"pe_{n}"] = BlackBox(pe, PE_MODULE) if self.once else pe
         for n, unit in enumerate(blocks.units):
@@ -177,6 +182,11 @@ class CommunityEngine(wiring.Component):
         for n, finisher in enumerate(blocks.finishers):
             m.submodules[f"finisher_{n}"] = finisher
         return blocks
+
+    def _sharers(self) -> list[range]:
+        """Return the combiners that share a copy of the weights, for each copy."""
+        combiners = range(self.config.combiners)
+        return [combiners[n : n + READERS] for n in combiners[::READERS]]
 
     def _connect_commands(self, m: Module, blocks: _Blocks) -> None:
         """Let the controller carry commands out, and the locator those that it hands on."""
@@ -228,7 +238,7 @@ class CommunityEngine(wiring.Component):
         ]
 
     def _load_parameters(self, m: Module, blocks: _Blocks) -> None:
-        """Write weights into all combiners, biases into all row finishers."""
+        """Write weights into all copies, biases into all row finishers."""
         controller, parameters = blocks.controller, blocks.parameters
         connect(m, controller.load, parameters.i)
         m.d.comb += [
@@ -236,12 +246,18 @@ class CommunityEngine(wiring.Component):
             parameters.row_beats.eq(controller.row_beats),
             controller.loaded.eq(parameters.loaded),
         ]
-        for combiner in blocks.combiners:
+        for weights, sharers in zip(blocks.weights, self._sharers(), strict=True):
             m.d.comb += [
-                combiner.settings.eq(controller.combination),
-                combiner.weight_write.valid.eq(parameters.weight_write.valid),
-                combiner.weight_write.payload.eq(parameters.weight_write.payload),
+                weights.write.valid.eq(parameters.weight_write.valid),
+                weights.write.payload.eq(parameters.weight_write.payload),
             ]
+            for side, n in enumerate(sharers):
+                combiner = blocks.combiners[n]
+                m.d.comb += [
+                    combiner.settings.eq(controller.combination),
+                    weights.addresses[side].eq(combiner.weight_addresses),
+                    combiner.weights.eq(weights.rows[side]),
+                ]
         for finisher in blocks.finishers:
             m.d.comb += [
                 finisher.bias_write.valid.eq(parameters.bias_write.valid),

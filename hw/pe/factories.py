@@ -11,6 +11,7 @@ from hw.pe.lanes import LaneArray
 from hw.pe.pe import PE
 from hw.pe.requantiser import Requantiser
 from hw.pe.router import TaskRouter
+from hw.pe.weight_memory import WeightMemory
 
 
 def requantiser(**_: Any) -> Requantiser:
@@ -51,3 +52,8 @@ def router(takers: int, **config: Any) -> TaskRouter:
 def group(pes: int, **config: Any) -> PEGroup:
     """Return a group of `pes` for ``PEConfig(**config)``."""
     return PEGroup(PEConfig(**config), pes)
+
+
+def weight_memory(readers: int, **config: Any) -> WeightMemory:
+    """Return a weight memory for ``PEConfig(**config)``."""
+    return WeightMemory(PEConfig(**config), readers)

@@ -243,6 +243,16 @@ class PEConfig(Parameters):
         )
 
     @property
+    def weight_addresses(self) -> data.ArrayLayout:
+        """Rows of weights for the lower and the upper half of the lanes."""
+        return data.ArrayLayout(range(self.weight_rows), 2)
+
+    @property
+    def weights(self) -> data.ArrayLayout:
+        """Weights of all lanes."""
+        return data.ArrayLayout(signed(VALUE_BITS), self.lanes)
+
+    @property
     def weight_write(self) -> data.StructLayout:
         """One row of L weights for the weight memory; of `pairs`, of an even feature and of the odd one behind it."""
         return data.StructLayout(

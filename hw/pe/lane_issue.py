@@ -86,7 +86,7 @@ class LaneIssue(wiring.Component):
                 "released": In(1),
                 "task": Out(stream.Signature(config.task, always_ready=True)),
                 "o": Out(stream.Signature(config.operation, always_ready=True)),
-                "weight_addresses": Out(data.ArrayLayout(range(config.weight_rows), 2)),
+                "weight_addresses": Out(config.weight_addresses),
                 "index_error": Out(stream.Signature(unsigned(_INDEX_BITS), always_ready=True)),
             }
         )

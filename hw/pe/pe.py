@@ -1,33 +1,18 @@
 """Gather PE: combines the features of a vertex or gathers its neighbours, one vertex at a time."""
 
-from amaranth import Elaboratable, Module, Mux, Signal, Value, signed, unsigned
-from amaranth.lib import data, stream, wiring
-from amaranth.lib.memory import Memory
+from amaranth import Elaboratable, Module, unsigned
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from contracts import VALUE_BITS
-from hw.block_memory import NO_BYPASS, registered_read
-from hw.pe.chain import Chain
-from hw.pe.drain import Drain
-from hw.pe.formats import PEConfig, takes_rows
-from hw.pe.lane_issue import LaneIssue, elements_to_combine
-from hw.pe.lanes import LaneArray
-from hw.stream.queue import Queue
+from hw.pe.core import PECore
+from hw.pe.formats import PEConfig
+from hw.pe.weight_memory import WeightMemory
 
 __all__ = ["PE"]
 
-#: Most beats that are queued in registers.
-_REGISTERS = 2
-
 
 class PE(wiring.Component):
-    """L multiply-accumulate lanes with their own copy of the weights.
-
-    Where a row of results takes at most half of the lanes, the other half works on features of its own when the PE
-    combines: one half on even ones, one on odd ones, with both features' weights in a row (`hw.pe.formats.pairs`).
-
-    Combining and gathering are the same operation for the lanes: a scalar (a feature, or the coefficient of a row)
-    times a vector (a row of weights, or a combined row), accumulated over the task.
+    """A `PECore` with its own copy of the weights.
 
     Parameters
     ----------
@@ -35,19 +20,10 @@ class PE(wiring.Component):
 
     Attributes
     ----------
-    settings : In
-        ``config.settings``, constant while tasks are under way.
-    weight_write, bias_write : streams, always ready
+    settings, bias_write, i, o, index_error, working
+        As for `hw.pe.core.PECore`.
+    weight_write : stream of ``config.weight_write``, always ready
         Written before the first task of a layer.
-    i : stream of ``config.task_beat``
-    o : stream of ``config.row_beat``
-        Result rows in the order of the tasks.
-    index_error : stream of unsigned(17), always ready
-        See `hw.pe.lane_issue.LaneIssue`.
-    taken : Out(1)
-        Pulse: a beat has left the queue in front.
-    working : Out(1)
-        The lanes multiply.
     """
 
     def __init__(self, config: PEConfig) -> None:
@@ -60,68 +36,24 @@ class PE(wiring.Component):
                 "i": In(stream.Signature(config.task_beat)),
                 "o": Out(stream.Signature(config.row_beat)),
                 "index_error": Out(stream.Signature(unsigned(17), always_ready=True)),
-                "taken": Out(1),
                 "working": Out(1),
             }
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Connect queue, issue unit, weight memory, lanes and drain."""
+        """Connect lanes and weights."""
         m = Module()
-        config = self.config
-        kind = Chain if config.queue <= _REGISTERS else Queue
-        m.submodules.queue = queue = kind(config.task_beat, config.queue)
-        m.submodules.issue = issue = LaneIssue(config)
-        m.submodules.lanes = lanes = LaneArray(config)
-        m.submodules.drain = drain = Drain(config)
+        m.submodules.core = core = PECore(self.config)
+        m.submodules.weights = weights = WeightMemory(self.config, 1)
+        connect(m, flipped(self.weight_write), weights.write)
+        connect(m, flipped(self.bias_write), core.bias_write)
+        connect(m, flipped(self.i), core.i)
+        connect(m, core.o, flipped(self.o))
+        connect(m, core.index_error, flipped(self.index_error))
         m.d.comb += [
-            queue.i.valid.eq(self.i.valid),
-            queue.i.payload.eq(self.i.payload),
-            queue.i.payload.mask.eq(elements_to_combine(self.i.payload, self.settings.mode, config)),
-            self.i.ready.eq(queue.i.ready),
-            self.taken.eq(queue.o.valid & queue.o.ready),
-            issue.released.eq(drain.released),
+            core.settings.eq(self.settings),
+            self.working.eq(core.working),
+            weights.addresses[0].eq(core.weight_addresses),
+            core.weights.eq(weights.rows[0]),
         ]
-        connect(m, queue.o, issue.i)
-        connect(m, issue.task, drain.task)
-        connect(m, flipped(self.bias_write), drain.bias_write)
-        connect(m, drain.o, flipped(self.o))
-        connect(m, issue.index_error, flipped(self.index_error))
-        m.d.comb += [
-            issue.settings.eq(self.settings),
-            drain.settings.eq(self.settings),
-            drain.done.eq(lanes.done),
-            lanes.read_bank.eq(drain.read_bank),
-            lanes.read_chunk.eq(drain.read_chunk),
-            drain.read_data.eq(lanes.read_data),
-        ]
-        # Reading the weights takes the cycle between the operation and the lanes.
-        operation, valid = Signal(config.operation, reset_less=True), Signal()
-        m.d.sync += [operation.eq(issue.o.payload), valid.eq(issue.o.valid)]
-        m.d.comb += [lanes.i.valid.eq(valid), self.working.eq(valid), lanes.i.payload.eq(operation)]
-        gather = Signal()
-        m.d.sync += gather.eq(takes_rows(self.settings.mode))
-        for lane, weight in enumerate(self._weights(m, issue.weight_addresses)):
-            m.d.comb += lanes.i.payload.vector[lane].eq(Mux(gather, operation.vector[lane], weight))
         return m
-
-    def _weights(self, m: Module, addresses: data.View) -> list[Value]:
-        """Keep the weights, in a memory for each half of the lanes; return those at `addresses`, a cycle later."""
-        config, written = self.config, self.weight_write
-        weights: list[Value] = []
-        for name, address, first in zip(
-            ("lower", "upper"), addresses, range(0, config.lanes, config.half), strict=False
-        ):
-            row = data.ArrayLayout(signed(VALUE_BITS), config.half)
-            # Never read while it is written.
-            memory = Memory(shape=row, depth=config.weight_rows, init=[], attrs=dict(NO_BYPASS))
-            m.submodules[f"{name}_weights"] = memory
-            write, read = memory.write_port(), registered_read(m, memory, f"{name}_weight")
-            m.d.comb += [
-                read.addr.eq(address),
-                write.en.eq(written.valid),
-                write.addr.eq(written.payload.address),
-                *(write.data[n].eq(written.payload.data[first + n]) for n in range(config.half)),
-            ]
-            weights += [read.data[n] for n in range(config.half)]
-        return weights

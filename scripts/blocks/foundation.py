@@ -95,6 +95,7 @@ BLOCKS: tuple[Block, ...] = (
     Block(name="pe.lanes", factory="hw.pe.factories:lanes"),
     Block(name="pe.chain", factory="hw.pe.factories:chain", parameters={"width": 256, "depth": 2}),
     Block(name="pe.drain", factory="hw.pe.factories:drain"),
+    Block(name="pe.weight_memory", factory="hw.pe.factories:weight_memory", parameters={"readers": 2}),
     Block(
         # Measures the benches of those above, too.
         name="pe.pe",
@@ -103,7 +104,7 @@ BLOCKS: tuple[Block, ...] = (
         bench_parameters={"lanes": 4, "data_width": 256, "weight_rows": 64, "max_out": 37, "queue": 3, "ways": 2},
         narrow={"lanes": 2, "data_width": 64, "weight_rows": 16, "max_out": 7, "queue": 2},
         formal="tb.pe.formal_pe",
-        measures=("pe.lane_issue", "pe.lanes", "pe.chain", "pe.drain"),
+        measures=("pe.lane_issue", "pe.lanes", "pe.chain", "pe.drain", "pe.weight_memory"),
     ),
     Block(
         name="pe.router",
