@@ -84,14 +84,18 @@ class HubSums(wiring.Component):
         second, third = (Signal(step, name=name) for name in ("second", "third"))
         chunk, ends, takes, sends = Signal(range(config.chunks)), Signal(), Signal(), Signal()
         stalled, same = Signal(), Signal()
-        place = Mux(self.add.valid, add.place, Cat(chunk, self.send.payload))
+        # Additions first, but a row that has begun goes on: others wait for the finisher until it is there as a whole.
+        within, adds_first = Signal(), Signal()
+        place = Mux(adds_first, add.place, Cat(chunk, self.send.payload))
         m.d.comb += [
             stalled.eq(third.valid & third.sends & ~self.finish.ready),
             same.eq(Cat(at.valid & ~at.sends & (at.place == add.place) for at in (second, third)).any()),
-            takes.eq(self.add.valid & ~same & ~stalled),
-            sends.eq(self.send.valid & ~self.add.valid & ~stalled),
+            within.eq(chunk != 0),
+            adds_first.eq(self.add.valid & ~within),
+            takes.eq(adds_first & ~same & ~stalled),
+            sends.eq(self.send.valid & ~adds_first & ~stalled),
             ends.eq(chunk == self.settings.last_chunk),
-            self.add.ready.eq(~same & ~stalled),
+            self.add.ready.eq(~within & ~same & ~stalled),
             self.send.ready.eq(sends & ends),
             self.busy.eq(second.valid | third.valid),
         ]

@@ -1,10 +1,12 @@
 """Row memory: keeps rows of a layer on the chip for the next one (I9)."""
 
-from amaranth.hdl import Cat, Cover, Module, Mux, Signal
-from amaranth.lib import memory, stream, wiring
+from amaranth.hdl import Assert, Cat, Cover, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
+from hw.block_memory import NO_BYPASS, registered_read
 from hw.memory.formats import BURST_BEATS, LINE_BYTES, ReadBeat, ReadRequest, WriteRequest, line_address_width
 from hw.stream.arbiter import Arbiter
 
@@ -14,7 +16,8 @@ __all__ = ["RowMemory"]
 class RowMemory(wiring.Component):
     """Sits between the readers and writers of rows and the external memory, and can replace it.
 
-    The latency is three cycles, the rate a beat a cycle. Unwritten bytes of a beat become 0. A beat behind the end is
+    The latency is three cycles, the rate a beat a cycle. A layer reads rows of one place and writes others, so
+    no beat is read in the cycle in which it is written. Unwritten bytes of a beat become 0. A beat behind the end is
     not written, and its read aliases another one.
 
     Parameters
@@ -54,6 +57,8 @@ class RowMemory(wiring.Component):
         self.data_width, self.lines, self.clients = data_width, lines, clients
         #: Grant among the clients' requests for this memory (internal; read by the proof).
         self.arbiter = Arbiter(ReadRequest(address_width, data_width), clients)
+        #: A beat is read while it is written, which nobody may do (internal; read by the proof).
+        self.collides = Signal()
         request = stream.Signature(ReadRequest(address_width, data_width))
         beat = stream.Signature(ReadBeat(data_width), always_ready=True)
         write = stream.Signature(WriteRequest(address_width, data_width))
@@ -85,8 +90,8 @@ class RowMemory(wiring.Component):
                 outside.valid.eq(request.valid & ~self.read_inside),
                 request.ready.eq(Mux(self.read_inside, here.ready, outside.ready)),
             ]
-        m.submodules.rows = rows = memory.Memory(shape=self.data_width, depth=depth, init=[])
-        write, read = rows.write_port(), rows.read_port()
+        m.submodules.rows = rows = Memory(shape=self.data_width, depth=depth, init=[], attrs=dict(NO_BYPASS))
+        write, read = rows.write_port(), registered_read(m, rows)
 
         burst, passed = arbiter.o.payload.payload, Signal(range(BURST_BEATS))
         address, last = Signal.like(burst.address), Signal()
@@ -129,10 +134,12 @@ class RowMemory(wiring.Component):
             written_behind.eq(written & (wanted.address >= depth)),
             asked_behind.eq(arbiter.o.valid & (address >= depth)),
             write.en.eq(written & ~written_behind),
+            self.collides.eq(write.en & arbiter.o.valid & (write.addr == read.addr)),
         ]
         m.d.sync += [
             self.beyond.valid.eq(written_behind | asked_behind),
             self.beyond.payload.eq(Mux(written_behind, wanted.address, address) >> in_line),
+            Assert(~self.collides, "no beat is read while it is written"),
             Cover(arbiter.o.valid & ~last, "a burst of several beats"),
             Cover(written_behind, "a write behind the last line"),
             Cover(asked_behind, "a read behind the last line"),

@@ -81,7 +81,18 @@ class Searcher(wiring.Component):
 
     def __init__(self, config: LocatorConfig) -> None:
         self.config = config
-        events = ("row_taken", "line_taken", "single_taken", "step", "first", "stops", "found", "sweep_taken", "swept", "handed")
+        events = (
+            "row_taken",
+            "line_taken",
+            "single_taken",
+            "step",
+            "first",
+            "stops",
+            "found",
+            "sweep_taken",
+            "swept",
+            "handed",
+        )
         states = ("half", "clears", "wants_row", "reads", "may_ask", "dead", "ended", "waits", "wants_single", "again")
         more = ("sweeps", "hands", "head", "blank", "hub_edges", "idle", "given_up", "retreats")
         super().__init__(

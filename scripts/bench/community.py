@@ -172,7 +172,11 @@ def bench(
             for row in operations
         ],
     )
-    kinds = graphs if names is not None else {**graphs, **{name: load(f"synthetic:{keys}") for name, keys in GRAPHS.items()}}
+    kinds = (
+        graphs
+        if names is not None
+        else {**graphs, **{name: load(f"synthetic:{keys}") for name, keys in GRAPHS.items()}}
+    )
     result: dict[str, Any] = {"operations": operations, "sharing": sharing(kinds)}
     if rtl:
         result["inference"] = found = _inference(chosen[0], graphs[chosen[0]])

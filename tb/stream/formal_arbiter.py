@@ -4,6 +4,7 @@ from typing import Any
 
 from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Array, Assert, Assume, Cover, Elaboratable, Module, Signal
+from amaranth.lib import data
 
 from hw.stream.arbiter import Arbiter
 from sim.harness.formal import Proof, assert_stream, assume_stream
@@ -93,7 +94,40 @@ class ArbiterSpec(Elaboratable):
         m.d.comb += [Cover((held == HELD) & take), Cover(put & take)]
 
 
+class WholeSpec(Elaboratable):
+    """Words of an input up to one with ``last`` leave without others between them, and the input behind it is served.
+
+    Parameters
+    ----------
+    count
+        Number of inputs.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def elaborate(self, platform: Any) -> Module:
+        """Drive the arbiter freely and remember whose words are leaving."""
+        m = Module()
+        m.submodules.dut = dut = Arbiter(data.StructLayout({"word": WIDTH, "last": 1}), self.count, whole=True)
+        m.d.comb += dut.o.ready.eq(AnySeq(1))
+        for n, port in enumerate(dut.i):
+            m.d.comb += [port.payload.eq(AnySeq(WIDTH + 1)), port.valid.eq(AnySeq(1))]
+            assume_stream(m, port, f"i{n}")
+        assert_stream(m, dut.o, "o")
+        inside, whose = Signal(), Signal(range(self.count))
+        word = dut.o.payload
+        with m.If(dut.o.valid):
+            m.d.comb += Assert(~inside | (word.source == whose))
+            with m.If(dut.o.ready):
+                m.d.sync += [inside.eq(~word.payload.last), whose.eq(word.source)]
+        m.d.comb += [Cover(dut.o.valid & inside & (whose == n)) for n in range(self.count)]
+        return m
+
+
 PROOFS = [
+    Proof("words_up_to_the_last_stay_together_3", lambda: WholeSpec(3), "bmc", 12),
+    Proof("all_inputs_send_several_words_3", lambda: WholeSpec(3), "cover", 8),
     Proof("a_waiting_input_is_served_within_a_round_2", lambda: ArbiterSpec(2, words=False), "prove", 3),
     Proof("a_waiting_input_is_served_within_a_round_3", lambda: ArbiterSpec(3, words=False), "prove", 3),
     Proof("no_word_is_lost_or_doubled_3", lambda: ArbiterSpec(3, words=True), "bmc", 14),
