@@ -38,7 +38,14 @@ def refusal(arguments: list[str]) -> str:
         ("run karate --batches 4", "--batches: does nothing without --batch; expected --batch ROOTS beside it"),
         ("run karate --fanout 10,10", "--fanout: does nothing without --batch"),
         ("run karate --order BFS --batch 0", "--order: does nothing without --batch"),
-        ("run karate --clock 50", "--clock: does nothing without --session; expected --session RUNS beside it"),
+        (
+            "run karate --clock 50",
+            "--clock: does nothing without --session or --edits; expected --session RUNS beside it",
+        ),
+        (
+            "run karate --edits e.txt --session 3",
+            "--session: does nothing with --edits, whose steps are the runs; expected one of the two",
+        ),
         (
             "run karate --chiplets 1 --placement communities",
             "--placement: does nothing on one chiplet with gather PEs; expected several --chiplets, or --config commu",
