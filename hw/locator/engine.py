@@ -262,8 +262,7 @@ class Engine(wiring.Component):
         classifier: NeighbourClassifier,
         buffer: RecordBuffer,
     ) -> None:
-        """States of ended searches are written before others are looked up: a search looks up more before it is swept
-        again, so this comes to an end."""
+        """States of ended searches are written where no other is looked up, or before others after a while."""
         m.d.comb += [
             sweeper.wants.eq(Cat(searcher.sweeps for searcher in searchers)),
             sweeper.halves.eq(Cat(searcher.half for searcher in searchers)),
@@ -278,18 +277,20 @@ class Engine(wiring.Component):
                 sweeper.nodes[n].eq(classifier.nodes[n]),
                 sweeper.listed[n].eq(classifier.listed[n]),
                 searcher.sweep_taken.eq(sweeper.taken[n]),
-                searcher.swept.eq(sweeper.done[n]),
+                searcher.sweeping.eq(sweeper.sweeps[n]),
             ]
         for lane, request in enumerate(self.access.request):
             sweep, look = sweeper.request[lane], lookup.request[lane]
+            sweeps = Signal(name=f"sweeps{lane}")
             m.d.comb += [
+                sweeps.eq(sweep.valid & (sweeper.urgent | ~look.valid)),
                 request.valid.eq(sweep.valid | look.valid),
                 request.payload.eq(look.payload),
-                sweep.ready.eq(request.ready),
-                look.ready.eq(request.ready & ~sweep.valid),
+                sweep.ready.eq(request.ready & sweeps),
+                look.ready.eq(request.ready & ~sweeps),
                 lookup.answer[lane].eq(self.access.answer[lane]),
             ]
-            with m.If(sweep.valid):
+            with m.If(sweeps):
                 m.d.comb += [
                     request.payload.node.eq(sweep.payload.node),
                     request.payload.operation.eq(Operation.SET),
