@@ -159,6 +159,7 @@ BLOCKS: tuple[Block, ...] = (
         parameters={"data_width": 256, "max_beats": 4},
         bench="tb.chiplet.test_attention",
         bench_parameters={"data_width": 64, "max_beats": 3},
+        formal="tb.chiplet.formal_attention",
     ),
     Block(
         name="chiplet.task_builder",

@@ -15,7 +15,7 @@ from hw.machine import Units
 from hw.ring.formats import RingConfig
 from sim.harness import BuildOptions, Result
 from sim.harness.build import Build
-from sim.harness.run import default_seed, passing, run
+from sim.harness.run import WALL_LIMIT, default_seed, passing, run
 from sim.models.memory import plusargs
 from sim.models.recorders import recorder_plusargs
 from sim.runner import machine
@@ -125,6 +125,8 @@ def _simulate(
             # The directory is another one every time; it must not decide.
             seed=default_seed(made.toplevel, machine.__name__, json.dumps(given, sort_keys=True)),
             scratch=directory,
+            # Each job may take as long as a simulation of it alone.
+            limit=WALL_LIMIT * max(1, len(jobs)),
             plusargs=[
                 *(argument for n in range(chiplets) for argument in plusargs(directory, f"mem{n}")),
                 *recorder_plusargs(directory, chiplets),

@@ -13,6 +13,8 @@ from hw.pe.formats import Coefficient
 from sim.harness import parameters, simulate
 from sim.harness.bench import Bench, start
 from sim.harness.codec import Codec
+from sim.harness.formal import prove_all
+from tb.chiplet.formal_attention import PROOFS
 
 #: Data bits and beats of the longest row.
 CONFIGURATIONS = {"narrow": (64, 3), "wide": (256, 8)}
@@ -82,6 +84,7 @@ async def random_destinations_under_stalls(dut: Any, idle: float, stall: float) 
     work = await make(dut, idle=idle, stall=stall)
     for margin in (*range(MARGIN_MAX + 1), 0, 3):
         work.margin, work.beats = margin, work.bench.random.randint(1, parameters()["max_beats"])
+        work.positive, work.negative = (work.bench.random.randint(-(1 << 15), (1 << 15) - 1) for _ in range(2))
         await work.begin()
         for _ in range(8):
             work.run(work.scores(work.bench.random.choice((1, 1, 2, 3, 9)), 1 << work.bench.random.randint(1, 15)))
@@ -114,6 +117,23 @@ async def every_step_of_the_table_is_exact(dut: Any) -> None:
     for source in (2047, 2048, 2049, -2048, -2049, 6143, 6144, 6145):
         work.run([(0, 0), (source, 0)])
     await work.bench.drain()
+
+
+@cocotb.test()
+async def the_last_bits_of_logarithms_round(dut: Any) -> None:
+    """With slopes of any bits, differences that lie a few units below and above half a step."""
+    work, step = await make(dut, margin=6), 1 << 12
+    random = work.bench.random
+    for _ in range(12):
+        slope = random.randrange(1, 1 << 13, 2)
+        work.positive = work.negative = slope
+        await work.begin()
+        own = random.randrange(-step, step)
+        # The scores whose products have the wanted remainders: an odd slope has an inverse.
+        wanted = [own * slope + step // 2 + beside for beside in range(-4, 5)]
+        sources = [value * pow(slope, -1, step) % step + step * random.randint(-4, 3) for value in wanted]
+        work.run([(own, 0), *((source, 0) for source in sources)])
+        await work.bench.drain()
 
 
 @cocotb.test()
@@ -164,3 +184,7 @@ def test_attention(configuration: str) -> None:
     data_width, max_beats = CONFIGURATIONS[configuration]
     sizes = {"data_width": data_width, "max_beats": max_beats}
     simulate(attention(**sizes), __name__, name=f"attention_{configuration}", parameters=sizes)
+
+
+def test_attention_proofs() -> None:
+    prove_all("chiplet.attention", PROOFS)
