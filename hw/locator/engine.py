@@ -10,16 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.locator.collector import Collector
 from hw.locator.config import LocatorConfig
-from hw.locator.formats import (
-    AccessSignature,
-    Counts,
-    Descriptor,
-    Operation,
-    RecordBeat,
-    Row,
-    SearchSignature,
-    Settings,
-)
+from hw.locator.formats import AccessSignature, Counts, Descriptor, Operation, RecordBeat, Row, SearchSignature, Settings
 from hw.locator.neighbour_classifier import NeighbourClassifier
 from hw.locator.record_buffer import RecordBuffer
 from hw.locator.row_reader import RowReader
@@ -137,11 +128,8 @@ class Engine(wiring.Component):
         depth = max(2, searches)
         m.submodules.hubs = hubs = Memory(shape=config.node_bits, depth=depth, init=[])
         m.submodules.rows = rows = Memory(shape=Row(config), depth=depth, init=[])
-        put_hub, hub, put_row, row = (
-            hubs.write_port(),
-            hubs.read_port(domain="comb"),
-            rows.write_port(),
-            rows.read_port(domain="comb"),
+        put_hub, hub, put_row, row = hubs.write_port(), hubs.read_port(domain="comb"), rows.write_port(), rows.read_port(
+            domain="comb"
         )
         m.d.comb += [port.en.eq(takes.any()) for port in (put_hub, put_row)]
         m.d.comb += [port.addr.eq(number_of(takes)) for port in (put_hub, put_row)]
@@ -274,9 +262,7 @@ class Engine(wiring.Component):
         classifier: NeighbourClassifier,
         buffer: RecordBuffer,
     ) -> None:
-        """States of ended searches are written before others are looked up: a search looks up more before it is swept
-        again, so this comes to an end.
-        """
+        """States of ended searches are written where no other is looked up, or before others after a while."""
         m.d.comb += [
             sweeper.wants.eq(Cat(searcher.sweeps for searcher in searchers)),
             sweeper.halves.eq(Cat(searcher.half for searcher in searchers)),
@@ -291,18 +277,20 @@ class Engine(wiring.Component):
                 sweeper.nodes[n].eq(classifier.nodes[n]),
                 sweeper.listed[n].eq(classifier.listed[n]),
                 searcher.sweep_taken.eq(sweeper.taken[n]),
-                searcher.swept.eq(sweeper.done[n]),
+                searcher.sweeping.eq(sweeper.sweeps[n]),
             ]
         for lane, request in enumerate(self.access.request):
             sweep, look = sweeper.request[lane], lookup.request[lane]
+            sweeps = Signal(name=f"sweeps{lane}")
             m.d.comb += [
+                sweeps.eq(sweep.valid & (sweeper.urgent | ~look.valid)),
                 request.valid.eq(sweep.valid | look.valid),
                 request.payload.eq(look.payload),
-                sweep.ready.eq(request.ready),
-                look.ready.eq(request.ready & ~sweep.valid),
+                sweep.ready.eq(request.ready & sweeps),
+                look.ready.eq(request.ready & ~sweeps),
                 lookup.answer[lane].eq(self.access.answer[lane]),
             ]
-            with m.If(sweep.valid):
+            with m.If(sweeps):
                 m.d.comb += [
                     request.payload.node.eq(sweep.payload.node),
                     request.payload.operation.eq(Operation.SET),
@@ -354,3 +342,4 @@ class Engine(wiring.Component):
         ]
         freed = Mux(collector.done, 1 << collector.buffer.context, 0)
         m.d.sync += kept.eq((kept | chosen) & ~freed)
+

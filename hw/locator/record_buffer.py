@@ -171,24 +171,20 @@ class RecordBuffer(wiring.Component):
         # The requested part of a group.
         swept, paired = Signal(max(1, by_lanes)), Signal(max(1, by_pairs))
         m.d.sync += [swept.eq(nodes.sweep[:by_lanes]), paired.eq(reader.node_read[:by_pairs])]
-        sweeps, reads = [], []
-        for place in range(group):
-            words = memory.Memory(shape=config.node_bits, depth=depth, init=[], attrs=dict(NO_BYPASS))
-            m.submodules[f"vertices{place}"] = words
-            write = words.write_port()
-            sweep, read = (registered_read(m, words, f"{name}{place}") for name in ("sweep", "read"))
-            m.d.comb += [
-                write.en.eq(writer.node.valid & (at[:in_group] == place)),
-                write.addr.eq(self._place(writer.context, writer.half, at[in_group:])),
-                write.data.eq(writer.node.payload.vertex),
-                sweep.addr.eq(self._place(nodes.sweep_context, nodes.sweep_half, nodes.sweep[by_lanes:])),
-                read.addr.eq(self._place(reader.context, reader.half, reader.node_read[by_pairs:])),
-            ]
-            sweeps.append(sweep.data)
-            reads.append(read.data)
+        words = memory.Memory(
+            shape=data.ArrayLayout(config.node_bits, group), depth=depth, init=[], attrs=dict(NO_BYPASS)
+        )
+        m.submodules.vertices = words
+        write = words.write_port(granularity=1)
+        sweep, read = (registered_read(m, words, name) for name in ("sweep", "read"))
         m.d.comb += [
-            Cat(nodes.swept).eq(Cat(sweeps).word_select(swept, config.node_bits * config.lanes)),
-            reader.nodes.eq(Cat(reads).word_select(paired, config.node_bits * _PAIR)),
+            write.en.eq(Mux(writer.node.valid, 1 << at[:in_group], 0)),
+            write.addr.eq(self._place(writer.context, writer.half, at[in_group:])),
+            *(write.data[place].eq(writer.node.payload.vertex) for place in range(group)),
+            sweep.addr.eq(self._place(nodes.sweep_context, nodes.sweep_half, nodes.sweep[by_lanes:])),
+            read.addr.eq(self._place(reader.context, reader.half, reader.node_read[by_pairs:])),
+            Cat(nodes.swept).eq(sweep.data.as_value().word_select(swept, config.node_bits * config.lanes)),
+            reader.nodes.eq(read.data.as_value().word_select(paired, config.node_bits * _PAIR)),
         ]
 
     def _rows(self, m: Module) -> None:
@@ -210,17 +206,17 @@ class RecordBuffer(wiring.Component):
         """Hubs in pairs."""
         config, writer, reader = self.config, self.writer, self.reader
         depth = config.searches << config.hub_bits
-        for place in range(_PAIR):
-            words = memory.Memory(shape=config.node_bits, depth=depth, init=[], attrs=dict(NO_BYPASS))
-            m.submodules[f"hubs{place}"] = words
-            write, read = words.write_port(), registered_read(m, words, f"hub_read{place}")
-            m.d.comb += [
-                write.en.eq(writer.hub.valid & (writer.hub_index[0] == place)),
-                write.addr.eq(self._place(writer.context, writer.half, writer.hub_index[1:])),
-                write.data.eq(writer.hub.payload),
-                read.addr.eq(self._place(reader.context, reader.half, reader.hub_read)),
-                reader.hubs[place].eq(read.data),
-            ]
+        m.submodules.hubs = words = memory.Memory(
+            shape=data.ArrayLayout(config.node_bits, _PAIR), depth=depth, init=[], attrs=dict(NO_BYPASS)
+        )
+        write, read = words.write_port(granularity=1), registered_read(m, words, "hub_read")
+        m.d.comb += [
+            write.en.eq(Mux(writer.hub.valid, 1 << writer.hub_index[0], 0)),
+            write.addr.eq(self._place(writer.context, writer.half, writer.hub_index[1:])),
+            *(write.data[place].eq(writer.hub.payload) for place in range(_PAIR)),
+            read.addr.eq(self._place(reader.context, reader.half, reader.hub_read)),
+            reader.hubs.eq(read.data),
+        ]
 
     def _bitmap(self, m: Module) -> None:
         """Rows are read, joined with new bits and written in two steps."""

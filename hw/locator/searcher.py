@@ -1,6 +1,6 @@
 """Searcher: controls one breadth-first search from the neighbours of a hub, through vertices other than hubs (I3)."""
 
-from amaranth.hdl import Cover, Module, Mux, Signal
+from amaranth.hdl import Cat, Cover, Module, Mux, Signal
 from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -67,10 +67,10 @@ class Searcher(wiring.Component):
         The search that it belongs to, and whether it had been put aside before.
     free
         Places of free neighbours in the task's line.
-    sweeps, end, sweep_taken, swept
-        States of all claimed vertices are to be written, according to the end; pulses: they will be; they are. A
-        search that is complete does not wait for that: until then its vertices belong to a search that has ended, and
-        nobody but a seed meets them.
+    sweeps, end, sweep_taken, sweeping
+        States of all claimed vertices are to be written, according to the end; pulse: they are next; they are being
+        written. A search that is complete does not wait for the end of that: until then its vertices belong to a search
+        that has ended, and nobody but a seed meets them.
     hands, head, blank, hub_edges, handed
         A record is complete; its properties; pulse: it was handed over.
     idle
@@ -81,18 +81,7 @@ class Searcher(wiring.Component):
 
     def __init__(self, config: LocatorConfig) -> None:
         self.config = config
-        events = (
-            "row_taken",
-            "line_taken",
-            "single_taken",
-            "step",
-            "first",
-            "stops",
-            "found",
-            "sweep_taken",
-            "swept",
-            "handed",
-        )
+        events = ("row_taken", "line_taken", "single_taken", "step", "first", "stops", "found", "sweep_taken", "sweeping", "handed")
         states = ("half", "clears", "wants_row", "reads", "may_ask", "dead", "ended", "waits", "wants_single", "again")
         more = ("sweeps", "hands", "head", "blank", "hub_edges", "idle", "given_up", "retreats")
         super().__init__(
@@ -204,10 +193,10 @@ class Searcher(wiring.Component):
                     m.d.sync += [self.ended.eq(0), self.sweeps.eq(1)]
                     m.next = "SWEEP"
             with m.State("SWEEP"):
-                with m.If(~self.sweeps & ~self.hands):
+                with m.If(~self.sweeps & ~self.hands & ((self.end == End.COMPLETE) | ~self.sweeping)):
                     m.d.sync += [self.epoch.eq(self.epoch + 1), self.half.eq(self.half ^ (self.end == End.COMPLETE))]
                     m.next = "SEED"
-        with m.If(Mux(self.end == End.COMPLETE, self.sweep_taken, self.swept)):
+        with m.If(self.sweep_taken):
             m.d.sync += self.sweeps.eq(0)
         with m.If(self.handed):
             m.d.sync += self.hands.eq(0)

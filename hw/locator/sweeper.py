@@ -37,10 +37,10 @@ class Sweeper(wiring.Component):
         all vertices claimed. The last three are used when it is ``taken``.
     context, half, group, swept
         Read of the record buffer; its data come in the next cycle.
-    request
-        Requests of each lane.
-    taken, sweeps, done
-        One bit for each search: it is next; its states are being written; they are written.
+    request, urgent
+        Requests of each lane, and whether they have waited for long.
+    taken, sweeps
+        One bit for each search: it is next; its states are being written.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -59,9 +59,9 @@ class Sweeper(wiring.Component):
                 "group": Out(config.list_bits - exact_log2(config.lanes)),
                 "swept": In(config.node_bits).array(config.lanes),
                 "request": Out(stream.Signature(Sweep(config))).array(config.lanes),
+                "urgent": Out(1),
                 "taken": Out(searches),
                 "sweeps": Out(searches),
-                "done": Out(searches),
             }
         )
 
@@ -82,6 +82,9 @@ class Sweeper(wiring.Component):
         ]
         m.d.sync += [group.eq(self.group), context.eq(self.context), half.eq(self.half)]
         m.d.sync += written.eq(Mux(working & ~now.all(), now, 0))
+        waited = Signal(3)
+        m.d.comb += self.urgent.eq(waited.all())
+        m.d.sync += waited.eq(Mux(now.all() | ~working, 0, waited + ~self.urgent))
         with m.If(~working):
             m.d.comb += [
                 self.context.eq(number_of(chosen)),
@@ -97,7 +100,6 @@ class Sweeper(wiring.Component):
         with m.Elif(now.all()):
             m.d.comb += self.group.eq(group + 1)
             with m.If(((group + 1) << exact_log2(lanes)) >= listed):
-                m.d.comb += self.done.eq(self.sweeps)
                 m.d.sync += self.sweeps.eq(0)
         for lane, request in enumerate(self.request):
             at, exists = Signal(config.list_bits + 1, name=f"at{lane}"), Signal(name=f"exists{lane}")
@@ -114,5 +116,5 @@ class Sweeper(wiring.Component):
                 m.d.comb += request.payload.kind.eq(Kind.MARKED)
             with m.Else():
                 m.d.comb += request.payload.kind.eq(Kind.FREE)
-        m.d.sync += Cover(self.done.any() & (nodes != listed), "a vertex was claimed late")
+        m.d.sync += Cover(working & (nodes != listed), "a vertex was claimed late")
         return m
