@@ -1,6 +1,6 @@
 """Scanner: turns a task into steps, one row at a time (I7)."""
 
-from amaranth.hdl import Cover, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Cover, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -14,66 +14,90 @@ __all__ = ["Scanner"]
 class Scanner(wiring.Component):
     """Emits the step that forms a task's vector, then one for each row, lowest first, and the end of the record.
 
-    A task takes one cycle more than its number of steps.
+    A task is kept while parts of it go on to the steps: its form, a group of rows, or the end. The next task is taken
+    while the steps of the last part are emitted, so a task of one row takes two cycles, any other one a cycle a step.
 
     Parameters
     ----------
     config : CommunityConfig
+    group
+        Rows from which the lowest one is chosen in a cycle, a power of two.
 
     Attributes
     ----------
     i : stream of ``config.task``
     o : stream of ``config.step``
-    task, rest, busy, form, steps
-        The task; its remaining rows; whether there is one; its vector is not formed yet; the slice behind its steps
-        (internal; read by proofs).
+    task, full, form, rest
+        The task; whether there is one; what is to be done of it: its vector to form, rows (internal; read by proofs).
+    now, busy, ends, rows, at
+        The part under way: its step but for the row; whether there is one; it is the task's last; its rows, and the
+        number of their group (internal).
+    steps
+        The slice behind the steps (internal).
     """
 
-    def __init__(self, config: CommunityConfig) -> None:
-        self.config = config
-        self.rest, self.busy, self.form = Signal(config.width), Signal(), Signal()
-        self.task, self.steps = Signal(config.task), Slice(config.step)
+    def __init__(self, config: CommunityConfig, group: int = 16) -> None:
+        self.config, self.group = config, min(group, config.width)
+        self.task, self.full = Signal(config.task, reset_less=True), Signal()
+        self.form, self.rest = Signal(reset_less=True), Signal(config.width, reset_less=True)
+        self.now, self.busy, self.ends = Signal(config.step, reset_less=True), Signal(), Signal(reset_less=True)
+        self.rows = Signal(self.group, reset_less=True)
+        self.at = Signal(range(max(2, config.width // self.group)), reset_less=True)
+        self.steps = Slice(config.step)
         super().__init__({"i": In(stream.Signature(config.task)), "o": Out(stream.Signature(config.step))})
 
     def elaborate(self, platform: object) -> Module:
-        """Take a task when the previous one is through."""
+        """Choose the next part of the task, emit its steps, take a task when nothing is left to choose."""
         m = Module()
-        config, rest, busy, form = self.config, self.rest, self.busy, self.form
+        config, task, size = self.config, self.task, self.group
         m.submodules.out = out = self.steps
         wiring.connect(m, out.o, wiring.flipped(self.o))
-        step = out.i.payload
-
-        task = self.task
-        any_row, row = lowest_one(rest)
-        below = Signal(config.width)
+        groups = [self.rest[at : at + size] for at in range(0, config.width, size)]
+        some, lowest, last_group = groups[0].any(), Const(0), Const(1)
+        if len(groups) > 1:
+            filled = Signal(len(groups))
+            m.d.comb += filled.eq(Cat(group.any() for group in groups))
+            some, lowest = lowest_one(filled)
+            last_group = without_lowest(filled) == 0
+        through, goes, ends = Signal(), Signal(), Signal()
+        rest = Signal(size)
         m.d.comb += [
-            below.eq(without_lowest(rest)),
-            step.active.eq(form | any_row),
-            step.form.eq(form),
-            step.negative.eq(task.negative),
-            step.last.eq(task.last & ~step.active),
-            step.row.eq(row),
-            step.index.eq(task.index),
-            step.left.eq(task.left),
-            step.right.eq(Mux(form, task.right, task.index)),
-            out.i.valid.eq(busy),
-            self.i.ready.eq(~busy),
+            rest.eq(self.rows & (self.rows - 1)),
+            through.eq(~self.busy | (out.i.ready & (rest == 0))),
+            goes.eq(self.full & through),
+            ends.eq(Mux(self.form, ~some, last_group)),
+            self.i.ready.eq(~self.full),
+            out.i.valid.eq(self.busy),
+            out.i.payload.eq(self.now),
+            out.i.payload.row.eq(Cat(lowest_one(self.rows)[1], self.at)),
         ]
-        with m.If(self.i.valid & ~busy):
+        with m.If(self.i.valid & ~self.full):
+            payload = self.i.payload
+            m.d.sync += [task.eq(payload), self.form.eq(payload.form), self.rest.eq(payload.rows), self.full.eq(1)]
+        with m.If(through):
+            m.d.sync += self.busy.eq(self.full)
+        with m.If(out.i.ready):
+            m.d.sync += self.rows.eq(rest)
+        with m.If(goes):
             m.d.sync += [
-                task.eq(self.i.payload),
-                form.eq(self.i.payload.form),
-                rest.eq(self.i.payload.rows),
-                busy.eq(1),
+                self.now.active.eq(self.form | some),
+                self.now.form.eq(self.form),
+                self.now.negative.eq(task.negative),
+                self.now.last.eq(~self.form & ~some),
+                self.now.index.eq(task.index),
+                self.now.left.eq(task.left),
+                self.now.right.eq(Mux(self.form, task.right, task.index)),
+                self.ends.eq(ends),
+                self.at.eq(lowest),
+                self.rows.eq(Mux(self.form, 0, self.rest.word_select(lowest, size))),
+                self.form.eq(0),
+                self.full.eq(~ends),
             ]
-        with m.If(busy & out.i.ready):
-            m.d.sync += form.eq(0)
-            with m.If(form):
-                m.d.sync += busy.eq(rest.any() | task.last)
-            with m.Else():
-                m.d.sync += [rest.eq(below), busy.eq(task.last & step.active | (below != 0))]
+            with m.If(~self.form):
+                m.d.sync += self.rest.word_select(lowest, size).eq(0)
         m.d.sync += [
-            Cover(busy & form & (rest == 0), "a vector is formed for later sums only"),
-            Cover(busy & task.last & (rest == 0), "end of a record"),
+            Cover(self.busy & self.now.form & self.ends, "a vector is formed for later sums only"),
+            Cover(self.busy & self.now.last, "end of a record"),
+            Cover(self.busy & self.ends & self.full, "the next task waits"),
         ]
         return m
