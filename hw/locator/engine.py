@@ -10,7 +10,16 @@ from amaranth.lib.wiring import In, Out
 
 from hw.locator.collector import Collector
 from hw.locator.config import LocatorConfig
-from hw.locator.formats import AccessSignature, Counts, Descriptor, Operation, RecordBeat, Row, SearchSignature, Settings
+from hw.locator.formats import (
+    AccessSignature,
+    Counts,
+    Descriptor,
+    Operation,
+    RecordBeat,
+    Row,
+    SearchSignature,
+    Settings,
+)
 from hw.locator.neighbour_classifier import NeighbourClassifier
 from hw.locator.record_buffer import RecordBuffer
 from hw.locator.row_reader import RowReader
@@ -128,8 +137,11 @@ class Engine(wiring.Component):
         depth = max(2, searches)
         m.submodules.hubs = hubs = Memory(shape=config.node_bits, depth=depth, init=[])
         m.submodules.rows = rows = Memory(shape=Row(config), depth=depth, init=[])
-        put_hub, hub, put_row, row = hubs.write_port(), hubs.read_port(domain="comb"), rows.write_port(), rows.read_port(
-            domain="comb"
+        put_hub, hub, put_row, row = (
+            hubs.write_port(),
+            hubs.read_port(domain="comb"),
+            rows.write_port(),
+            rows.read_port(domain="comb"),
         )
         m.d.comb += [port.en.eq(takes.any()) for port in (put_hub, put_row)]
         m.d.comb += [port.addr.eq(number_of(takes)) for port in (put_hub, put_row)]
@@ -342,4 +354,3 @@ class Engine(wiring.Component):
         ]
         freed = Mux(collector.done, 1 << collector.buffer.context, 0)
         m.d.sync += kept.eq((kept | chosen) & ~freed)
-

@@ -1,6 +1,6 @@
 """Searcher: controls one breadth-first search from the neighbours of a hub, through vertices other than hubs (I3)."""
 
-from amaranth.hdl import Cat, Cover, Module, Mux, Signal
+from amaranth.hdl import Cover, Module, Mux, Signal
 from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -81,7 +81,18 @@ class Searcher(wiring.Component):
 
     def __init__(self, config: LocatorConfig) -> None:
         self.config = config
-        events = ("row_taken", "line_taken", "single_taken", "step", "first", "stops", "found", "sweep_taken", "sweeping", "handed")
+        events = (
+            "row_taken",
+            "line_taken",
+            "single_taken",
+            "step",
+            "first",
+            "stops",
+            "found",
+            "sweep_taken",
+            "sweeping",
+            "handed",
+        )
         states = ("half", "clears", "wants_row", "reads", "may_ask", "dead", "ended", "waits", "wants_single", "again")
         more = ("sweeps", "hands", "head", "blank", "hub_edges", "idle", "given_up", "retreats")
         super().__init__(
