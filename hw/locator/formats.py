@@ -255,8 +255,8 @@ class SearchSignature(wiring.Signature):
 class Descriptor(data.StructLayout):
     """A complete record in a half of the record buffer.
 
-    ``context``, ``half``: its search and half. ``nodes``, ``hubs``: their numbers. ``round``: as in the record. ``head``: the diagonal is set.
-    ``blank``: no other bit is. ``hub_edges``: as in the record.
+    ``context``, ``half``: its search and half. ``nodes``, ``hubs``: their numbers. ``round``: as in the record.
+    ``head``: the diagonal is set. ``blank``: no other bit is. ``hub_edges``: as in the record.
     """
 
     def __init__(self, config: LocatorConfig) -> None:

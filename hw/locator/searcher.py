@@ -61,8 +61,8 @@ class Searcher(wiring.Component):
     single_taken, aside_end
         It is on its way. Where the next one is put aside.
     step, first, stops, found
-        What the classifier says: the last neighbour of a part of a row, or a single one, is done; the seed was free; the
-        search cannot go on; a neighbour was put aside.
+        What the classifier says: the last neighbour of a part of a row, or a single one, is done; the seed was free;
+        the search cannot go on; a neighbour was put aside.
     foe, repeated
         The search that it belongs to, and whether it had been put aside before.
     free
@@ -117,7 +117,7 @@ class Searcher(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """What is under way, what is put aside, then control."""
+        """Keep what is under way and what is put aside, then control it."""
         m = Module()
         search, task, claim = self.search, self.search.task, self.search.claim
         number, searching, sent = Signal.like(search.status.number), Signal(), Signal()

@@ -35,7 +35,8 @@ class StateLookup(wiring.Component):
     i
         Bundles; an offered bundle stays until it is taken. ``ready`` depends on grants of the same cycle.
     number, epochs
-        Number of the engine; epoch of each search. Free vertices are claimed for the search, but not those of a hub's row.
+        Number of the engine; epoch of each search. Free vertices are claimed for the search, but those of a hub's
+        row are not.
     request, answer
         Requests of each lane to the state store, and answers in the cycle after the request was taken.
     o, ahead_context, ahead
@@ -119,10 +120,10 @@ class StateLookup(wiring.Component):
             after = Mux(follows, Mux(takes, old, new), offered)
             return Mux(stays, Mux(takes, new, old), after)
 
-        m.d.comb += self.ahead_context.eq(ahead(*(slot.bundle.context for slot in slots), bundle.context))
+        old, new = (slot.bundle for slot in slots)
+        m.d.comb += self.ahead_context.eq(ahead(old.context, new.context, bundle.context))
         for lane in lanes:
-            vertices = (slot.bundle.vertices[lane] for slot in slots)
-            m.d.comb += self.ahead[lane].eq(ahead(*vertices, bundle.vertices[lane]))
+            m.d.comb += self.ahead[lane].eq(ahead(old.vertices[lane], new.vertices[lane], bundle.vertices[lane]))
             kept = Array(slot.answers[lane].as_value() for slot in slots)[takes]
             answer = self.o.payload.answers[lane]
             m.d.comb += answer.eq(Mux(arrives[lane] & (where == takes), self.answer[lane].as_value(), kept))

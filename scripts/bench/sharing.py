@@ -37,7 +37,7 @@ def sharing(graphs: Mapping[str, Graph]) -> list[dict[str, Any]]:
     list of dict
         ``graph``, ``width``, and by scheme ``gross`` and ``net``: shares of the additions without shared sums.
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, graph in graphs.items():
         cover = cover_of(graph)
         for width in WIDTHS:

@@ -10,7 +10,7 @@ from golden.locator.locator import Limits
 from golden.locator.schedule import Schedule
 from sim.harness import BuildOptions
 from sim.harness.modules import module_sources
-from sim.locator.locator_design import LocatorDesign, worker_blocks
+from sim.locator.locator_design import LocatorDesign, engine_blocks
 from sim.models.simulate import simulate_with_memory
 from sim.models.wrap import MemoryModel
 from tb.locator.graphs import GRAPHS, full_record, many_hubs, tangled
@@ -55,5 +55,5 @@ def test_narrow_records(tmp_path: Path) -> None:
         memories={"m_axi": MemoryModel(depth=SIZE * 8 // component.config.data_width)},
         parameters={"config": CONFIG},
         sources=module_sources(component, "locator_design_narrow"),
-        options=BuildOptions(blocks=worker_blocks(component)),
+        options=BuildOptions(blocks=engine_blocks(component)),
     )
