@@ -563,7 +563,7 @@ def test_more_engines(engines: int, searches: int, lanes: int, tmp_path: Path) -
         ),
         ({"window": 1024, "banks": 2}, "banks must be at least 4, the states of a beat, not 2"),
         ({"tag_bits": 2}, r"tag_bits must be in 3\.\.16, not 2"),
-        ({"tag_bits": 4}, "tag_bits must leave room for 10 records, not 4"),
+        ({"tag_bits": 4}, "tag_bits must leave room for 18 records, not 4"),
         ({"tasks": 0}, "tasks must be at least 1, not 0"),
     ],
 )
