@@ -91,15 +91,13 @@ class SingleReader(wiring.Component):
             bundle.last.eq(1),
             bundle.index.eq(Mux(again, aside.data.index, 0)),
             bundle.mask.eq(1),
-            bundle.vertices[0].eq(
-                Mux(again, aside.data.vertex, line.data.word_select(lane[:in_group], config.node_bits))
-            ),
+            bundle.vertices[0].eq(Mux(again, aside.data.vertex, line.data.word_select(lane, config.node_bits))),
         ]
         with m.If(moves):
             m.d.sync += [
                 self.o.valid.eq(self.wants.any()),
                 bundle.context.eq(number),
                 again.eq(self.again.bit_select(number, 1)),
-                lane.eq(seed[:in_group]),
+                lane.eq(seed & (config.lanes - 1)),
             ]
         return m
