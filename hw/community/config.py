@@ -35,7 +35,7 @@ class CommunityChipletConfig(Parameters):
         Most outstanding beats of the feature reader; as many as the memory's latency in cycles plus a burst keep it
         busy.
     kept
-        Words of records that are kept, see `hw.community.record_words.WordFormat`. If all records of a graph fit,
+        Pairs of words of records that are kept, see `hw.community.record_words.WordFormat`. If all records of a graph fit,
         layers after the first need no location.
     finishers
         Row finishers, which PEs and hub units share; at most as many as there are of these.
@@ -62,7 +62,7 @@ class CommunityChipletConfig(Parameters):
     hubs: int = size(512, 8, 1 << 16, power=True)
     hops: int = size(3, 0, 3)
     depth: int = size(128, 16, 4096)
-    kept: int = size(8192, 64, power=True)
+    kept: int = size(4096, 64, power=True)
     finishers: int = size(1, 1, lambda chiplet: chiplet.pes + chiplet.units)
     row_lines: int = size(0, 2, power=True, zero=True)
 

@@ -7,7 +7,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from contracts import RECORD_HEADER
-from hw.community.record_words import RecordPacker, RecordUnpacker, WordFormat
+from hw.community.record_words import RecordPacker, RecordUnpacker, WordFormat, WordJoiner, WordSplitter
 from hw.community.replay_fifo import ReplayFifo
 from hw.community.smoother import Smoother
 from hw.contracts import struct
@@ -16,10 +16,10 @@ from hw.locator.record_merger import RecordMerger
 
 __all__ = ["RecordDispatcher"]
 
-#: Words of a PE's queue: one block RAM.
+#: Pairs of words of a PE's queue: two block RAMs.
 _QUEUE = 512
-#: Words in a PE's queue above which it gets no more records.
-_AHEAD = 32
+#: Pairs in a PE's queue above which it gets no more records.
+_AHEAD = 16
 #: Work of a row of the bitmap relative to that of a hub.
 _ROW = 2
 
@@ -27,7 +27,7 @@ _ROW = 2
 class RecordDispatcher(wiring.Component):
     """Issues records of several streams in one order, and keeps them for the next layer.
 
-    Records are kept once, for all PEs, in the words of `hw.community.record_words`. One word a cycle is read, for the
+    Records are kept once, for all PEs, in the words of `hw.community.record_words`. Two words a cycle are read, for the
     PE that `hw.community.smoother.Smoother` selects of those with little in their queues. A replay is the same, so its
     records may go to other PEs.
 
@@ -36,7 +36,7 @@ class RecordDispatcher(wiring.Component):
     pes
         PEs, 1 to 64.
     depth
-        Words of records that are kept, a power of two.
+        Pairs of words of records that are kept, a power of two.
     streams
         Streams of records, at least 1.
     width
@@ -76,7 +76,7 @@ class RecordDispatcher(wiring.Component):
     def __init__(
         self,
         pes: int,
-        depth: int = 8192,
+        depth: int = 4096,
         streams: int = 1,
         width: int = 128,
         vid_bits: int = 13,
@@ -84,7 +84,7 @@ class RecordDispatcher(wiring.Component):
     ) -> None:
         self.pes, self.depth, self.streams = pes, depth, streams
         self.sizes = WordFormat(width, vid_bits)
-        self._store = ReplayFifo(self.sizes.word, depth)
+        self._store = ReplayFifo(self.sizes.pair, depth)
         self._smoother = Smoother(pes, (_ROW * width).bit_length())
         super().__init__(
             {
@@ -108,7 +108,9 @@ class RecordDispatcher(wiring.Component):
         m.submodules.store = store = self._store
         merged, idle = self._merge(m)
         connect(m, merged, packer.i)
-        connect(m, packer.o, store.i)
+        m.submodules.joiner = joiner = WordJoiner(self.sizes)
+        connect(m, packer.o, joiner.i)
+        connect(m, joiner.o, store.i)
         m.d.comb += [store.start.eq(self.start), store.replay.eq(self.replay), self.whole.eq(store.whole)]
 
         header = Signal(struct(RECORD_HEADER))
@@ -150,28 +152,31 @@ class RecordDispatcher(wiring.Component):
     def _issue(self, m: Module, store: ReplayFifo) -> Any:
         """Send each record to the PE that is selected when its head is there; return whether all are out."""
         m.submodules.smoother = smoother = self._smoother
-        word, head = store.o.payload, Signal(self.sizes.head)
+        pair, head, last = store.o.payload, Signal(self.sizes.head), Signal()
         inside, ready, moves = Signal(), Signal(self.pes), Signal()
         m.d.comb += [
-            head.eq(word.data),
+            head.eq(pair.words[0].data),
+            last.eq(Mux(pair.both, pair.words[1].last, pair.words[0].last)),
             store.o.ready.eq((ready & smoother.pe).any()),
             moves.eq(store.o.valid & store.o.ready),
             smoother.hops.eq(self.hops),
             smoother.take.eq(moves & ~inside),
             smoother.work.eq(head.hubs + _ROW * head.nodes),
-            smoother.done.eq(moves & word.last),
+            smoother.done.eq(moves & last),
             self.smoothed.eq(smoother.take & smoother.moved),
         ]
         with m.If(moves):
-            m.d.sync += inside.eq(~word.last)
+            m.d.sync += inside.eq(~last)
         idle = []
         for n, port in enumerate(self.o):
-            m.submodules[f"queue_{n}"] = queue = ReplayFifo(self.sizes.word, _QUEUE)
+            m.submodules[f"queue_{n}"] = queue = ReplayFifo(self.sizes.pair, _QUEUE)
             m.submodules[f"unpacker_{n}"] = unpacker = RecordUnpacker(self.sizes)
-            connect(m, queue.o, unpacker.i)
+            m.submodules[f"splitter_{n}"] = splitter = WordSplitter(self.sizes)
+            connect(m, queue.o, splitter.i)
+            connect(m, splitter.o, unpacker.i)
             connect(m, unpacker.o, flipped(port))
             m.d.comb += [
-                queue.i.payload.eq(word),
+                queue.i.payload.eq(pair),
                 queue.i.valid.eq(store.o.valid & smoother.pe[n]),
                 ready[n].eq(queue.i.ready),
             ]

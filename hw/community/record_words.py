@@ -11,7 +11,7 @@ from contracts import RECORD_HEADER, VID_BITS
 from hw.contracts import struct
 from hw.locator.formats import RecordBeat
 
-__all__ = ["RecordPacker", "RecordUnpacker", "WordFormat"]
+__all__ = ["RecordPacker", "RecordUnpacker", "WordFormat", "WordJoiner", "WordSplitter"]
 
 #: Columns of a bitmap row in a word.
 _COLUMNS = 32
@@ -53,6 +53,11 @@ class WordFormat:
         """Layout of a word; ``end``: of a section or a row, ``last``: of its record."""
         bits = max(self.head.size, 2 * self.vid_bits, _COLUMNS)
         return data.StructLayout({"data": bits, "end": 1, "last": 1})
+
+    @property
+    def pair(self) -> data.StructLayout:
+        """Layout of what is kept in a row of a memory: a record's next two words; ``both``: not the first alone."""
+        return data.StructLayout({"words": data.ArrayLayout(self.word, 2), "both": 1})
 
     def short(self, nodes: Value, hubs: Value) -> Value:
         """Return whether the VID of a record's node is in the head and its row left out."""
@@ -245,4 +250,73 @@ class RecordUnpacker(wiring.Component):
             Cover(moves & short & fsm.ongoing("ROWS"), "a row is made"),
             Cover(moves & upper, "a beat of two words"),
         ]
+        return m
+
+
+class WordJoiner(wiring.Component):
+    """Joins the words of each record into pairs; the last one may be alone.
+
+    Parameters
+    ----------
+    sizes
+        Of the words.
+
+    Attributes
+    ----------
+    i : stream of ``sizes.word``
+    o : stream of ``sizes.pair``
+    """
+
+    def __init__(self, sizes: WordFormat) -> None:
+        self.sizes = sizes
+        super().__init__({"i": In(stream.Signature(sizes.word)), "o": Out(stream.Signature(sizes.pair))})
+
+    def elaborate(self, platform: object) -> Module:
+        """Keep the first word until the second is there."""
+        m = Module()
+        first, waits, pair = Signal(self.sizes.word, reset_less=True), Signal(), self.o.payload
+        complete = waits | self.i.payload.last
+        m.d.comb += [
+            pair.words[0].eq(Mux(waits, first, self.i.payload)),
+            pair.words[1].eq(self.i.payload),
+            pair.both.eq(waits),
+            self.o.valid.eq(self.i.valid & complete),
+            self.i.ready.eq(self.o.ready | ~complete),
+        ]
+        with m.If(self.i.valid & self.i.ready):
+            m.d.sync += [first.eq(self.i.payload), waits.eq(~complete)]
+        return m
+
+
+class WordSplitter(wiring.Component):
+    """Offers the words of pairs one after the other.
+
+    Parameters
+    ----------
+    sizes
+        Of the words.
+
+    Attributes
+    ----------
+    i : stream of ``sizes.pair``
+        Stays until its last word is taken.
+    o : stream of ``sizes.word``
+    """
+
+    def __init__(self, sizes: WordFormat) -> None:
+        self.sizes = sizes
+        super().__init__({"i": In(stream.Signature(sizes.pair)), "o": Out(stream.Signature(sizes.word))})
+
+    def elaborate(self, platform: object) -> Module:
+        """Count the words of a pair."""
+        m = Module()
+        second, pair = Signal(), self.i.payload
+        final = second | ~pair.both
+        m.d.comb += [
+            self.o.payload.eq(Mux(second, pair.words[1], pair.words[0])),
+            self.o.valid.eq(self.i.valid),
+            self.i.ready.eq(self.o.ready & final),
+        ]
+        with m.If(self.i.valid & self.o.ready):
+            m.d.sync += second.eq(~final)
         return m

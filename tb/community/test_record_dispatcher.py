@@ -19,7 +19,7 @@ Words = list[dict[str, int]]
 #: The end of a stream.
 END = {"data": RECORD_HEADER.pack({"end": 1}), "last": 1}
 #: Words in a PE's queue above which it gets no more, and of the pipeline in front of it.
-AHEAD, UNDER_WAY = 32, 8
+AHEAD, UNDER_WAY = 16, 8
 
 
 class Records:
