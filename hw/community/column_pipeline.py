@@ -40,8 +40,8 @@ def request_layout(config: CommunityConfig) -> data.StructLayout:
     """Return the layout of a request, which passes the stages as it is.
 
     ``valid``: the ``column`` belongs to a round: ``load``: as its head; ``last``: it is the last one; ``end``: there is
-    no column, only the end behind the last round. ``tally``: the rows of a ``group`` are counted; ``load``: its first
-    column; ``last``: its last one.
+    no column, only the end behind the last round. ``formed``: it is a sum. ``whole``: no column of its record is split.
+    ``tally``: the rows of a ``group`` are counted; ``load``: its first column; ``last``: its last one.
     """
     return data.StructLayout(
         {
@@ -49,6 +49,8 @@ def request_layout(config: CommunityConfig) -> data.StructLayout:
             "load": 1,
             "last": 1,
             "end": 1,
+            "formed": 1,
+            "whole": 1,
             "tally": 1,
             "group": range(max(2, config.width // _GROUP)),
             "column": config.column_bits + 1,
@@ -195,7 +197,7 @@ class ColumnPipeline(wiring.Component):
         with m.If(self.moves & ~self.drops & arrives.valid & arrives.load):
             m.d.sync += [
                 self._first.eq(self._column),
-                first_formed.eq(arrives.column >= self.rows),
+                first_formed.eq(arrives.formed),
                 self.held.eq(self._first),
                 self.formed.eq(first_formed),
                 self.some.eq((self._first & ~self.joined).any()),
@@ -228,13 +230,13 @@ class ColumnPipeline(wiring.Component):
                 m.d.sync += [most.eq(ones), self.best.eq(last.column)]
 
     def _see(self, m: Module) -> None:
-        """Note which columns have one row at most when they pass; rows only get fewer."""
+        """Note which columns of the latest record have one row at most when they pass; rows only get fewer."""
         config, arrives = self.config, self._stages[2]
         m.submodules.wide = wide = memory.Memory(shape=1, depth=config.columns, init=[])
         write, read = wide.write_port(), wide.read_port(domain="comb")
         seen = Signal.like(self.head)
         m.d.sync += [
-            write.en.eq(arrives.valid & ~arrives.end & ~self.drops),
+            write.en.eq(arrives.valid & ~arrives.end & ~arrives.whole & ~self.drops),
             write.addr.eq(arrives.column),
             write.data.eq(_one_and_two(self._column)[1]),
         ]

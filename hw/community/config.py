@@ -35,8 +35,8 @@ class CommunityChipletConfig(Parameters):
         Most outstanding beats of the feature reader; as many as the memory's latency in cycles plus a burst keep it
         busy.
     kept
-        Pairs of words of records that are kept, see `hw.community.record_words.WordFormat`. If all records of a graph fit,
-        layers after the first need no location.
+        Pairs of words of records that are kept, see `hw.community.record_words.WordFormat`. If all records of a graph
+        fit, layers after the first need no location.
     finishers
         Row finishers, which PEs and hub units share; at most as many as there are of these.
     row_lines

@@ -17,6 +17,8 @@ from hw.stream.queue import Queue
 
 __all__ = ["CommunityPE"]
 
+#: Tasks between planner and scanner.
+_TASKS = 8
 #: Counters of the adders' work.
 _COUNTERS = ("worked", "gross", "formed")
 
@@ -105,6 +107,8 @@ class CommunityPE(wiring.Component):
         m.submodules.vectors = vectors = MultiReadMemory(config.kept_vector, depth)
         m.submodules.sums = sums = MultiReadMemory(config.chunk, depth, 2)
         m.submodules.read = read = Queue(config.record, RECORDS)
+        # A split and the start of a record take the planner longer than the adders need for a task.
+        m.submodules.tasks = tasks = Queue(config.task, _TASKS)
 
         connect(m, flipped(self.records), reader.i)
         connect(m, reader.node_request, flipped(self.node_request))
@@ -122,7 +126,8 @@ class CommunityPE(wiring.Component):
         connect(m, filler.o, accumulator.record)
         connect(m, reader.o, read.i)
         connect(m, read.o, planner.i)
-        connect(m, planner.o, scanner.i)
+        connect(m, planner.o, tasks.i)
+        connect(m, tasks.o, scanner.i)
         connect(m, scanner.o, accumulator.i)
         connect(m, accumulator.o, sender.i)
         connect(m, sender.finish, flipped(self.finish))

@@ -1,6 +1,6 @@
 """Planner: turns the columns of a record into tasks that share sums, during the accumulation (I6, I7)."""
 
-from amaranth.hdl import Cover, Module, Mux, Signal
+from amaranth.hdl import Cover, Module, Mux, Signal, Value
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -12,15 +12,19 @@ from hw.community.multi_read_memory import write_signature
 
 __all__ = ["Planner"]
 
+#: Records with columns on their way at once: each has one and an end, of which the stages hold four.
+_BEGUN = 3
+
 
 class Planner(wiring.Component):
     """Compares a column with its partners one after another.
 
     *Pairs*: the intersection of the head with the best of its partners becomes a new column, and rounds of the same
     head go on until none saves an operation. Meanwhile the next head's round is on its way already; it is dropped if
-    the head is split. A column that was seen to have one row at most has no partners. *Windows*: the rows of k columns
-    are counted, some rows at a time; then each column is a round without partners, with the rows for which adding the
-    sum and subtracting the excess takes fewer operations.
+    the head is split. A column that was seen to have one row at most has no partners. A record with one row of bits, or
+    as many columns as there may be, stays whole, so the columns of the next record follow at once. *Windows*: the rows
+    of k columns are counted, some rows at a time; then each column is a round without partners, with the rows for which
+    adding the sum and subtracting the excess takes fewer operations.
 
     Parameters
     ----------
@@ -54,11 +58,13 @@ class Planner(wiring.Component):
         self._column, self._head, self._stop = (Signal(number, name=name) for name in ("column", "head", "stop"))
         self._index, self._tail, self._full = Signal(number), Signal(number), Signal()
         # The next request is a head; requests of the round that are left; it is the head's last one; all are made.
-        self._loading, self._cut, self._ended = Signal(), Signal(), Signal()
+        self._loading, self._cut, self._ended = Signal(), Signal(), Signal(init=1)
         self._left = Signal(range(max(config.partners, *K_VALUES) + 1))
         # Of a window: its first column, its columns, the rows that are counted, and whether it has a sum.
         self._start, self._size = Signal(config.column_bits), Signal(range(max(K_VALUES) + 1))
         self._group, self._sums = Signal(range(max(2, config.width))), Signal()
+        # Records whose end is not decided yet; none of the last one's columns is split, nor of those before it.
+        self._begun, self._whole = Signal(range(_BEGUN + 1)), Signal()
         # The rows of the head that has none of its own left to send are those to be subtracted.
         self._negative = Signal()
         self._new_sum, self._shifts = Signal(), Signal()
@@ -78,6 +84,8 @@ class Planner(wiring.Component):
             pipe.most.eq((self._size + 1) >> 1),
             pipe.joins.eq(~self._full),
             pipe.request.column.eq(self._column),
+            pipe.request.formed.eq(self._column >= record.rows),
+            pipe.request.whole.eq(self._whole),
             pipe.request.group.eq(self._group),
             pipe.moves.eq(1),
             task.index.eq(self._index),
@@ -91,23 +99,15 @@ class Planner(wiring.Component):
             closes.eq(pipe.decided.valid & pipe.decided.end),
             finishes.eq(~settings.windows | (~self._sums & (self._index == record.rows))),
         ]
+        ends = Signal()
+        m.d.sync += self._begun.eq(self._begun + pipe.begin - ends)
+        with m.If(ends):
+            m.d.sync += self._index.eq(0)
         with m.FSM():
-            with m.State("IDLE"):
-                m.d.comb += [self.i.ready.eq(1), pipe.begin.eq(1)]
-                m.d.sync += [
-                    record.eq(self.i.payload),
-                    self._stop.eq(self.i.payload.rows),
-                    *(place.eq(0) for place in (self._column, self._head, self._cut, self._ended)),
-                    self._loading.eq(1),
-                ]
-                with m.If(self.i.valid):
-                    m.next = "ROUNDS"
-                    with m.If(settings.windows):
-                        m.next = "WINDOW"
             with m.State("ROUNDS"):
                 self._request(m, pipe)
                 with m.If(closes & finishes):
-                    self._end(m)
+                    m.d.comb += [ends.eq(self._end(m)), pipe.moves.eq(self.o.ready)]
                 with m.Elif(closes):
                     m.next = "WINDOW"
                     with m.If(self._sums):
@@ -119,6 +119,7 @@ class Planner(wiring.Component):
                         m.next = "ASK"
                     with m.Else():
                         self._emit(m, pipe)
+                self._begin(m, pipe)
             # The best partner is read; nothing else is on its way.
             with m.State("ASK"):
                 m.d.comb += pipe.request.column.eq(pipe.best)
@@ -157,7 +158,9 @@ class Planner(wiring.Component):
                     with m.If(self._index == record.rows):
                         m.next = "END"
             with m.State("END"):
-                self._end(m)
+                with m.If(self._end(m)):
+                    m.d.comb += ends.eq(1)
+                    m.next = "ROUNDS"
         m.d.sync += [
             Cover(
                 settings.windows & self._new_sum & (self._start + 2 < self._column), "a sum of more than two columns"
@@ -165,8 +168,9 @@ class Planner(wiring.Component):
             Cover(self._shifts & pipe.formed, "a sum of two columns"),
             Cover(pipe.drops & pipe.request.valid, "the next round is dropped"),
             Cover(pipe.split & ~pipe.free, "a split waits for the memory"),
-            Cover(pipe.request.valid & pipe.narrow & ~record.single, "a column of one row has no partners"),
+            Cover(pipe.request.valid & pipe.narrow & ~self._whole, "a column of one row has no partners"),
             Cover(~settings.windows & self._full, "no column is left"),
+            Cover(pipe.begin & (self._begun > 1), "three records at once"),
         ]
         return m
 
@@ -178,8 +182,13 @@ class Planner(wiring.Component):
         # Sums are several cycles apart.
         m.d.sync += last_sum.eq(tail >= self.settings.limit)
         with m.If(pipe.begin):
-            rows = self.i.payload.rows
-            m.d.sync += [self._index.eq(0), self._tail.eq(rows), self._full.eq(rows >= self.settings.limit)]
+            rows, full = self.i.payload.rows, Signal()
+            m.d.comb += full.eq(rows >= self.settings.limit)
+            m.d.sync += [
+                self._tail.eq(rows),
+                self._full.eq(full),
+                self._whole.eq((self.i.payload.single | full) & ~self.settings.windows),
+            ]
         with m.If(self._shifts):
             m.d.sync += self._index.eq(following)
         with m.If(self._new_sum):
@@ -205,7 +214,7 @@ class Planner(wiring.Component):
         request, following, plain = pipe.request, Signal.like(self._column), Signal()
         m.d.comb += [
             following.eq(self._column + 1),
-            plain.eq(self._record.single | self.settings.windows | self._full | pipe.narrow),
+            plain.eq(self._whole | self.settings.windows | self._full | pipe.narrow),
             request.valid.eq(~self._ended),
             request.load.eq(self._loading),
             request.end.eq(self._loading & (self._column == self._stop)),
@@ -234,13 +243,30 @@ class Planner(wiring.Component):
         with m.If(through):
             m.d.sync += self._negative.eq(~self._negative & pipe.lack)
 
-    def _end(self, m: Module) -> None:
-        """End the record."""
+    def _end(self, m: Module) -> Value:
+        """End the record; return whether its end is through."""
         task = self.o.payload
         m.d.comb += [self.o.valid.eq(1), task.last.eq(1), task.rows.eq(0), task.form.eq(0)]
-        m.next = "END"
-        with m.If(self.o.ready):
-            m.next = "IDLE"
+        return self.o.ready
+
+    def _begin(self, m: Module, pipe: ColumnPipeline) -> None:
+        """Begin the next record when all columns of the one before are requested and none of them can be split."""
+        record, room = self._record, Signal()
+        m.d.comb += [
+            room.eq((self._begun == 0) | (self._whole & (self._begun != _BEGUN))),
+            self.i.ready.eq(self._ended & room),
+            pipe.begin.eq(self.i.valid & self.i.ready),
+        ]
+        with m.If(pipe.begin):
+            m.d.sync += [
+                record.eq(self.i.payload),
+                self._stop.eq(self.i.payload.rows),
+                *(place.eq(0) for place in (self._column, self._head, self._cut, self._ended)),
+                self._loading.eq(1),
+            ]
+            with m.If(self.settings.windows):
+                m.d.sync += self._ended.eq(1)
+                m.next = "WINDOW"
 
     def _open(self, m: Module) -> None:
         """Begin a window of k columns, or as many as are left."""

@@ -104,7 +104,10 @@ class Reader:
             rows, vids = record.bitmap.shape[1], [int(vid) for vid in (*record.nodes, *record.hubs)]
             nodes = 0 if record.hub_edges else record.nodes.size
             sizes = {"base": self.base, "rows": rows, "nodes": nodes, "single": int(record.nodes.size == 1)}
-            asked = [{"vid": vid, "slot": (self.base + n) % self.config.slots} for n, vid in enumerate(vids)]
+            alone = int(rows == 1)
+            asked = [
+                {"vid": vid, "slot": (self.base + n) % self.config.slots, "alone": alone} for n, vid in enumerate(vids)
+            ]
             self.bench.drive("i", record_words(record))
             self.bench.expect("begun", [sizes])
             self.bench.expect("vertex", asked)
