@@ -1,4 +1,4 @@
-"""Column pipeline: reads the columns of a record in turn, compares them with one of them, counts rows (I6, I7)."""
+"""Column pipeline: reads the columns of a record in turn, compares two with one of them, counts rows (I6, I7)."""
 
 from typing import Any
 
@@ -39,18 +39,18 @@ def _one_and_two(bits: Value) -> tuple[Value, Value]:
 def request_layout(config: CommunityConfig) -> data.StructLayout:
     """Return the layout of a request, which passes the stages as it is.
 
-    ``valid``: the ``column`` belongs to a round: ``load``: as its head; ``last``: it is the last one; ``end``: there is
-    no column, only the end behind the last round. ``formed``: it is a sum. ``whole``: no column of its record is split.
+    ``valid``: the ``column`` belongs to a round: ``load``: as its head; ``both``: so does the one behind it; ``last``:
+    no other one does; ``end``: there is no column, only the end behind the last round. ``formed``: it is a sum.
     ``tally``: the rows of a ``group`` are counted; ``load``: its first column; ``last``: its last one.
     """
     return data.StructLayout(
         {
             "valid": 1,
             "load": 1,
+            "both": 1,
             "last": 1,
             "end": 1,
             "formed": 1,
-            "whole": 1,
             "tally": 1,
             "group": range(max(2, config.width // _GROUP)),
             "column": config.column_bits + 1,
@@ -59,7 +59,7 @@ def request_layout(config: CommunityConfig) -> data.StructLayout:
 
 
 class ColumnPipeline(wiring.Component):
-    """Passes a column a cycle, requested by number: those of the matrix and, from ``rows`` on, new sums.
+    """Passes two columns a cycle, requested by number: those of the matrix and, from ``rows`` on, new sums.
 
     The first column of a *round* is its head, those behind it are its partners. At the decision about the last one the
     head is in `held`, whatever follows it.
@@ -74,8 +74,6 @@ class ColumnPipeline(wiring.Component):
         What is written to the matrix: columns by slot. It has the right of way.
     base, rows, tail : In
         Slot of the record's first column; number of its columns; the next sum.
-    begin : In(1)
-        A new record.
     request : In
         See `request_layout`; with ``valid`` 0 the ``column`` is only read.
     moves, drops : In(1)
@@ -87,8 +85,8 @@ class ColumnPipeline(wiring.Component):
         The memory can be written.
     most : In
         Columns of the window without which adding its sum saves operations in a row.
-    joins : In(1)
-        There may be a sum of the window.
+    joins, clear : In(1)
+        There may be a sum of the window; no row has one.
     decided : Out
         The request in the last stage.
     best, saves, another : Out
@@ -98,8 +96,8 @@ class ColumnPipeline(wiring.Component):
         The head, and whether it is a sum.
     joined, some, lack : Out
         Rows that get the window's sum; there are some that the head has and they have not; the reverse.
-    head : In, narrow : Out(1)
-        Column which, as has been seen, has one row at most.
+    narrow : Out(1)
+        The requested column is of the matrix, and has one row at most.
     """
 
     def __init__(self, config: CommunityConfig) -> None:
@@ -111,7 +109,6 @@ class ColumnPipeline(wiring.Component):
                 "base": In(range(config.slots)),
                 "rows": In(config.row_bits + 1),
                 "tail": In(number),
-                "begin": In(1),
                 "request": In(request),
                 "moves": In(1),
                 "drops": In(1),
@@ -120,6 +117,7 @@ class ColumnPipeline(wiring.Component):
                 "free": Out(1),
                 "most": In(range(max(K_VALUES) // 2 + 1)),
                 "joins": In(1),
+                "clear": In(1),
                 "decided": Out(request),
                 "best": Out(number),
                 "saves": Out(1),
@@ -129,13 +127,14 @@ class ColumnPipeline(wiring.Component):
                 "joined": Out(config.width),
                 "some": Out(1),
                 "lack": Out(1),
-                "head": In(number),
                 "narrow": Out(1),
             }
         )
         self._stages = [self.request, *(Signal(request, name=f"stage_{n}") for n in range(1, _STAGES + 1))]
         self._first = Signal(config.width, reset_less=True)
-        self._column = Signal(config.width, reset_less=True)
+        # The requested column, and the one behind it.
+        self._columns = [Signal(config.width, name=f"column_{n}", reset_less=True) for n in range(2)]
+        self._column = self._columns[0]
 
     def elaborate(self, platform: object) -> Module:
         """Pass the requests on beside their columns."""
@@ -149,28 +148,40 @@ class ColumnPipeline(wiring.Component):
         self._read_and_write(m)
         self._hold(m)
         self._compare(m)
-        self._see(m)
         self._tally(m)
         return m
 
     def _read_and_write(self, m: Module) -> None:
-        """Columns of the matrix by slot, sums behind them by number, in one memory with a register behind it."""
+        """Columns of the matrix by slot, sums behind them by number, twice, with registers behind the memories."""
         config, columns = self.config, self.columns
-        m.submodules.kept = kept = memory.Memory(
-            shape=config.width, depth=2 << config.column_bits, init=[], attrs=dict(NO_BYPASS)
+        write = Signal(
+            data.StructLayout({"en": 1, "addr": config.column_bits + 1, "data": config.width}), reset_less=True
         )
-        write, read = kept.write_port(), registered_read(m, kept)
-
-        def place(column: Any) -> Value:
-            slot = Signal(range(config.slots))
-            m.d.comb += slot.eq(self.base + column)
-            return Mux(column >= self.rows, (1 << config.column_bits) | column[: config.column_bits], slot)
+        places = [Signal(config.column_bits + 1, name=f"place_{n}") for n in range(2)]
+        reads = self.request.tally | (self.request.valid & ~self.request.end)
+        for n, (place, column) in enumerate(zip(places, self._columns, strict=True)):
+            m.submodules[f"kept_{n}"] = kept = memory.Memory(
+                shape=config.width, depth=2 << config.column_bits, init=[], attrs=dict(NO_BYPASS)
+            )
+            port, read = kept.write_port(), registered_read(m, kept)
+            number, slot = Signal(config.column_bits + 1, name=f"number_{n}"), Signal(range(config.slots))
+            m.d.comb += [
+                number.eq(self.request.column + n),
+                slot.eq(self.base + number),
+                place.eq(Mux(number >= self.rows, (1 << config.column_bits) | number[: config.column_bits], slot)),
+                read.addr.eq(place),
+                read.en.eq(self.moves),
+                *(getattr(port, name).eq(getattr(write, name)) for name in ("en", "addr", "data")),
+            ]
+            with m.If(self.moves):
+                m.d.sync += column.eq(read.data)
+            used = reads if n == 0 else self.request.valid & self.request.both
+            m.d.sync += Assert(~(used & write.en & (write.addr == place)), "a column is read while it is written")
+        self._mark(m, write, places[0])
 
         # Of a split: the partner's place was that of the request two cycles before, and has not changed since.
         asked, writes = Signal(config.column_bits + 1), Signal()
         m.d.comb += [
-            read.addr.eq(place(self.request.column)),
-            read.en.eq(self.moves),
             self.free.eq(~columns.enable),
             writes.eq((self.split | self.rest) & self.free),
             write.en.eq(columns.enable | writes),
@@ -186,9 +197,27 @@ class ColumnPipeline(wiring.Component):
             ),
         ]
         with m.If(self.moves):
-            m.d.sync += [asked.eq(read.addr), self._column.eq(read.data)]
-        reads = self.request.tally | (self.request.valid & ~self.request.end)
-        m.d.sync += Assert(~(reads & write.en & (write.addr == read.addr)), "a column is read while it is written")
+            m.d.sync += asked.eq(places[0])
+
+    def _mark(self, m: Module, written: Any, place: Value) -> None:
+        """Keep a bit for each column of the matrix: whether it has two rows. A sum has two when it is formed."""
+        config, size = self.config, self.group
+        m.submodules.wide = wide = memory.Memory(shape=1, depth=1 << config.column_bits, init=[])
+        write, read = wide.write_port(), wide.read_port(domain="comb")
+        groups = [Signal(2, name=f"marks_{n}", reset_less=True) for n in range(config.width // size)]
+        for n, group in enumerate(groups):
+            m.d.sync += group.eq(Cat(*_one_and_two(written.data[n * size : (n + 1) * size])))
+        two: Value = Cat(group[1] for group in groups).any()
+        if len(groups) > 1:
+            two |= _one_and_two(Cat(group[0] for group in groups))[1]
+        m.d.sync += [write.en.eq(written.en & ~written.addr[-1]), write.addr.eq(written.addr)]
+        m.d.comb += [
+            write.data.eq(two),
+            read.addr.eq(place),
+            self.narrow.eq(~read.data & ~self.request.formed),
+        ]
+        looks = self.request.valid & self.request.load & ~self.request.formed
+        m.d.sync += Assert(~(looks & write.en & (write.addr == read.addr)), "a mark is read while it is written")
 
     def _hold(self, m: Module) -> None:
         """Load heads; keep the one before, which the decision is about."""
@@ -209,42 +238,31 @@ class ColumnPipeline(wiring.Component):
     def _compare(self, m: Module) -> None:
         """Count what each partner has in common with the head, by groups, then in all; keep the best."""
         size, width, last = self.group, self.config.width, self._stages[-1]
-        groups = [Signal(range(size + 1), name=f"ones_{n}", reset_less=True) for n in range(width // size)]
-        both, ones = Signal(width), Signal(range(width + 1), reset_less=True)
-        m.d.comb += both.eq(self._first & self._column)
-        with m.If(self.moves):
-            for n, group in enumerate(groups):
-                m.d.sync += group.eq(_sum(list(both[n * size : (n + 1) * size])))
-            m.d.sync += ones.eq(_sum(list(groups)))
-        most, saved, shares = Signal.like(ones, init=1), Signal(), Signal()
+        ones = [Signal(range(width + 1), name=f"ones_{n}", reset_less=True) for n in range(2)]
+        for n, (column, count) in enumerate(zip(self._columns, ones, strict=True)):
+            groups = [Signal(range(size + 1), name=f"ones_{n}_{k}", reset_less=True) for k in range(width // size)]
+            both = Signal(width, name=f"both_{n}")
+            m.d.comb += both.eq(self._first & column)
+            with m.If(self.moves):
+                for k, group in enumerate(groups):
+                    m.d.sync += group.eq(_sum(list(both[k * size : (k + 1) * size])))
+                m.d.sync += count.eq(_sum(list(groups)))
+        most, saved, shares, far = Signal.like(ones[0], init=1), Signal(), Signal(2), Signal()
         m.d.comb += [
-            shares.eq(last.valid & ~last.load & (ones > 1)),
-            self.saves.eq(shares | (saved & ~last.load)),
+            shares[0].eq(last.valid & ~last.load & (ones[0] > 1)),
+            shares[1].eq(last.valid & last.both & (ones[1] > 1)),
+            # Of equal partners the nearest.
+            far.eq(last.both & (ones[1] > ones[0])),
+            self.saves.eq(shares.any() | (saved & ~last.load)),
         ]
+        more = Mux(far, ones[1], ones[0])
         with m.If(self.moves & last.valid & last.load | self.split):
             m.d.sync += [most.eq(1), saved.eq(0), self.another.eq(0)]
-        with m.Elif(shares):
+        with m.Elif(shares.any()):
             # A stage that waits is counted more than once, but only as long as it is the last of its round.
-            m.d.sync += [saved.eq(1), self.another.eq(saved)]
-            with m.If(ones > most):
-                m.d.sync += [most.eq(ones), self.best.eq(last.column)]
-
-    def _see(self, m: Module) -> None:
-        """Note which columns of the latest record have one row at most when they pass; rows only get fewer."""
-        config, arrives = self.config, self._stages[2]
-        m.submodules.wide = wide = memory.Memory(shape=1, depth=config.columns, init=[])
-        write, read = wide.write_port(), wide.read_port(domain="comb")
-        seen = Signal.like(self.head)
-        m.d.sync += [
-            write.en.eq(arrives.valid & ~arrives.end & ~arrives.whole & ~self.drops),
-            write.addr.eq(arrives.column),
-            write.data.eq(_one_and_two(self._column)[1]),
-        ]
-        with m.If(self.begin):
-            m.d.sync += seen.eq(0)
-        with m.Elif(write.en & (write.addr == seen)):
-            m.d.sync += seen.eq(seen + 1)
-        m.d.comb += [read.addr.eq(self.head), self.narrow.eq(~read.data & (self.head < seen))]
+            m.d.sync += [saved.eq(1), self.another.eq(self.another | saved | shares.all())]
+            with m.If(more > most):
+                m.d.sync += [most.eq(more), self.best.eq(last.column + far)]
 
     def _tally(self, m: Module) -> None:
         """Count the columns of a window in each row of a group; a row joins if there are more than `most`."""
@@ -260,7 +278,7 @@ class ColumnPipeline(wiring.Component):
                 before = Mux(arrives.load, begin, count)
                 # Bit by bit: a carry chain for so few bits is larger.
                 m.d.sync += count.eq(Cat(before[n] ^ (bit & before[:n].all()) for n in range(len(count))))
-        with m.If(self.begin):
+        with m.If(self.clear):
             m.d.sync += self.joined.eq(0)
         with m.Elif(counted.tally & counted.last):
             m.d.sync += self.joined.word_select(counted.group, self.group).eq(

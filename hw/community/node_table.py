@@ -16,6 +16,8 @@ __all__ = ["ARRAYS", "Lookup", "NodeTable"]
 #: Arrays of the table: first entry of a vertex's features, s_src, s_dst.
 ARRAYS = ("offsets", "source", "destination")
 _WORD = 32
+#: Bursts under way, enough for a latency of 64 cycles. All of the table's would keep weights waiting behind them.
+_BURSTS = 4
 
 #: Entry of a vertex.
 Lookup = data.StructLayout({"offset": _WORD, "source": struct(SCALE), "destination": struct(SCALE)})
@@ -84,7 +86,15 @@ class NodeTable(wiring.Component):
         """Store whole beats; select a word of a beat after the read."""
         m = Module()
         m.submodules.splitter = splitter = self._splitter
-        wiring.connect(m, splitter.request, wiring.flipped(self.request))
+        under_way = Signal(range(_BURSTS + 1))
+        m.d.comb += [
+            self.request.payload.eq(splitter.request.payload),
+            self.request.valid.eq(splitter.request.valid & (under_way != _BURSTS)),
+            splitter.request.ready.eq(self.request.ready & (under_way != _BURSTS)),
+        ]
+        m.d.sync += under_way.eq(
+            under_way + (self.request.valid & self.request.ready) - (self.beat.valid & self.beat.payload.last)
+        )
         words = self.data_width // _WORD
         beat_bits = exact_log2(words)
         # Only the array of offsets has an entry more than there are vertices.

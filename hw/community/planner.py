@@ -17,11 +17,11 @@ _BEGUN = 3
 
 
 class Planner(wiring.Component):
-    """Compares a column with its partners one after another.
+    """Compares a column with its partners, two at a time.
 
     *Pairs*: the intersection of the head with the best of its partners becomes a new column, and rounds of the same
     head go on until none saves an operation. Meanwhile the next head's round is on its way already; it is dropped if
-    the head is split. A column that was seen to have one row at most has no partners. A record with one row of bits, or
+    the head is split. A column with one row has no partners. A record with one row of bits, or
     as many columns as there may be, stays whole, so the columns of the next record follow at once. *Windows*: the rows
     of k columns are counted, some rows at a time; then each column is a round without partners, with the rows for which
     adding the sum and subtracting the excess takes fewer operations.
@@ -57,14 +57,14 @@ class Planner(wiring.Component):
         # The next column to request, its round's head, the one behind the last; the one that is decided next.
         self._column, self._head, self._stop = (Signal(number, name=name) for name in ("column", "head", "stop"))
         self._index, self._tail, self._full = Signal(number), Signal(number), Signal()
-        # The next request is a head; requests of the round that are left; it is the head's last one; all are made.
+        # The next request is a head; partners of the round that are left; it is the head's last one; all are made.
         self._loading, self._cut, self._ended = Signal(), Signal(), Signal(init=1)
         self._left = Signal(range(max(config.partners, *K_VALUES) + 1))
         # Of a window: its first column, its columns, the rows that are counted, and whether it has a sum.
         self._start, self._size = Signal(config.column_bits), Signal(range(max(K_VALUES) + 1))
         self._group, self._sums = Signal(range(max(2, config.width))), Signal()
         # Records whose end is not decided yet; none of the last one's columns is split, nor of those before it.
-        self._begun, self._whole = Signal(range(_BEGUN + 1)), Signal()
+        self._begun, self._begins, self._whole = Signal(range(_BEGUN + 1)), Signal(), Signal()
         # The rows of the head that has none of its own left to send are those to be subtracted.
         self._negative = Signal()
         self._new_sum, self._shifts = Signal(), Signal()
@@ -80,14 +80,13 @@ class Planner(wiring.Component):
             pipe.base.eq(record.base),
             pipe.rows.eq(record.rows),
             pipe.tail.eq(self._tail),
-            pipe.head.eq(self._column),
             pipe.most.eq((self._size + 1) >> 1),
             pipe.joins.eq(~self._full),
             pipe.request.column.eq(self._column),
             pipe.request.formed.eq(self._column >= record.rows),
-            pipe.request.whole.eq(self._whole),
             pipe.request.group.eq(self._group),
             pipe.moves.eq(1),
+            pipe.clear.eq(self._begins),
             task.index.eq(self._index),
             task.rows.eq(Mux(self._negative, pipe.joined & ~pipe.held, pipe.held & ~pipe.joined)),
             task.negative.eq(self._negative),
@@ -100,7 +99,7 @@ class Planner(wiring.Component):
             finishes.eq(~settings.windows | (~self._sums & (self._index == record.rows))),
         ]
         ends = Signal()
-        m.d.sync += self._begun.eq(self._begun + pipe.begin - ends)
+        m.d.sync += self._begun.eq(self._begun + self._begins - ends)
         with m.If(ends):
             m.d.sync += self._index.eq(0)
         with m.FSM():
@@ -170,7 +169,7 @@ class Planner(wiring.Component):
             Cover(pipe.split & ~pipe.free, "a split waits for the memory"),
             Cover(pipe.request.valid & pipe.narrow & ~self._whole, "a column of one row has no partners"),
             Cover(~settings.windows & self._full, "no column is left"),
-            Cover(pipe.begin & (self._begun > 1), "three records at once"),
+            Cover(self._begins & (self._begun > 1), "three records at once"),
         ]
         return m
 
@@ -181,7 +180,7 @@ class Planner(wiring.Component):
         m.d.comb += [following.eq(self._index + 1), tail.eq(self._tail + 1)]
         # Sums are several cycles apart.
         m.d.sync += last_sum.eq(tail >= self.settings.limit)
-        with m.If(pipe.begin):
+        with m.If(self._begins):
             rows, full = self.i.payload.rows, Signal()
             m.d.comb += full.eq(rows >= self.settings.limit)
             m.d.sync += [
@@ -211,22 +210,29 @@ class Planner(wiring.Component):
 
     def _request(self, m: Module, pipe: ColumnPipeline) -> None:
         """Request a head, then its partners, then the next head; behind the last column, the end."""
-        request, following, plain = pipe.request, Signal.like(self._column), Signal()
+        request, plain, both = pipe.request, Signal(), Signal()
+        following, behind = Signal.like(self._column), Signal.like(self._column)
         m.d.comb += [
             following.eq(self._column + 1),
+            behind.eq(self._column + 2),
+            both.eq(~self._loading & (self._left != 1) & (following != self._stop)),
             plain.eq(self._whole | self.settings.windows | self._full | pipe.narrow),
             request.valid.eq(~self._ended),
             request.load.eq(self._loading),
             request.end.eq(self._loading & (self._column == self._stop)),
-            request.last.eq(Mux(self._loading, plain, self._cut | (self._left == 1)) | (following == self._stop)),
+            request.both.eq(both),
+            request.last.eq(
+                Mux(self._loading, plain, self._cut | (self._left <= 2) | (behind == self._stop))
+                | (following == self._stop)
+            ),
         ]
         with m.If(pipe.moves & ~self._ended):
             m.d.sync += [
                 self._ended.eq(request.end),
                 self._cut.eq(0),
-                self._left.eq(Mux(self._loading, self.config.partners, self._left - 1)),
+                self._left.eq(Mux(self._loading, self.config.partners, self._left - 2)),
                 self._loading.eq(request.last),
-                self._column.eq(following),
+                self._column.eq(Mux(self._loading, following, behind)),
             ]
             with m.If(request.last):
                 m.d.sync += [self._head.eq(self._head + 1), self._column.eq(self._head + 1)]
@@ -255,9 +261,9 @@ class Planner(wiring.Component):
         m.d.comb += [
             room.eq((self._begun == 0) | (self._whole & (self._begun != _BEGUN))),
             self.i.ready.eq(self._ended & room),
-            pipe.begin.eq(self.i.valid & self.i.ready),
+            self._begins.eq(self.i.valid & self.i.ready),
         ]
-        with m.If(pipe.begin):
+        with m.If(self._begins):
             m.d.sync += [
                 record.eq(self.i.payload),
                 self._stop.eq(self.i.payload.rows),
