@@ -62,7 +62,7 @@ class CommunityChipletConfig(Parameters):
     hubs: int = size(512, 8, 1 << 16, power=True)
     hops: int = size(3, 0, 3)
     depth: int = size(128, 16, 4096)
-    kept: int = size(4096, 64, power=True)
+    kept: int = size(4096, 32, power=True)
     finishers: int = size(1, 1, lambda chiplet: chiplet.pes + chiplet.units)
     row_lines: int = size(0, 2, power=True, zero=True)
 

@@ -56,7 +56,7 @@ SMALL = {
     "pes": 2,
     "units": 2,
     "hubs": 32,
-    "kept": 64,
+    "kept": 32,
     "row_lines": ROWS,
 }
 LIMITS = Limits(64, 64, 64, 8)
@@ -395,7 +395,7 @@ def test_corner_graphs_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
 
 
 def test_records_are_kept_for_the_next_layers_if_they_fit(outcomes: dict[str, list[Outcome]]) -> None:
-    """All of a small graph: a PE has room for 64 beats, too few for a star of 40 nodes."""
+    """There is room for 32 pairs of words: too few for a star of 40 nodes, or 60 nodes with many hubs."""
     problems, _ = _corners()
     small = [int(one.graph.nodes < 40) for one in problems for _ in range(2)]
     assert [out.run.counters["replayed"] for out in outcomes["corners"]] == small
