@@ -33,6 +33,9 @@ class CommunityConfig(Parameters):
         Multipliers of a combiner, at most ``data_width / 16``; 0: as many as `lanes`.
     rounders
         Elements of a row that a combiner rounds in a cycle, as ``ways`` of `hw.pe.formats.PEConfig`.
+    queue
+        Beats of features on their way to a combiner or in front of it: with lanes for a whole row of outputs it takes a
+        beat in as many cycles as a beat has features, and a beat takes the memory's latency to come.
     width
         Most nodes and hubs of a record together.
     columns
@@ -62,6 +65,7 @@ class CommunityConfig(Parameters):
     rounders: int = size(
         1, 1, lambda pe: PEConfig(lanes=pe.multipliers or pe.lanes, data_width=pe.data_width).half, power=True
     )
+    queue: int = size(16, 2, 64)
     width: int = size(128, 8, 256, power=True)
     columns: int = size(256, lambda pe: 2 * pe.width, 1024, power=True)
     partners: int = size(8, 1, PARTNERS_MAX)
@@ -84,6 +88,7 @@ class CommunityConfig(Parameters):
             "data_width": self.data_width,
             "max_out": self.max_out,
             "ways": self.rounders,
+            "queue": self.queue,
         }
         # A row returns with its tag, which lies in the address field; the PE increments that field from beat to beat.
         bits = self._tag(len(DIGIT_BITS) * PEConfig(**sizes).max_beats).size + ceil_log2(self.data_width // 8)

@@ -2,7 +2,7 @@
 
 import itertools
 
-from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -13,6 +13,7 @@ from hw.community.formats import CommunityConfig
 from hw.pe.formats import POWER_BITS
 from hw.pe.requantiser import Requantiser
 from hw.stream.queue import Queue
+from hw.stream.slice import Slice
 
 __all__ = ["RowFinisher"]
 
@@ -87,8 +88,8 @@ class RowFinisher(wiring.Component):
             m.d.comb += results.i.payload[n].eq(requantiser.o.payload)
         m.d.comb += results.i.valid.eq(requantisers[0].o.valid)
         self._weigh(m, takes, group, requantisers)
-        self._pack(m, results.o, vids.o, last_group)
-        m.d.comb += self.busy.eq(self.i.valid | (room != _WAITING) | self.o.valid)
+        waits = self._pack(m, results.o, vids.o, last_group)
+        m.d.comb += self.busy.eq(self.i.valid | (room != _WAITING) | waits)
         m.d.sync += Cover(self.i.valid & (room == 0), "no room for another group")
         return m
 
@@ -148,36 +149,42 @@ class RowFinisher(wiring.Component):
                 requantiser.i.payload.relu.eq(settings.relu),
             ]
 
-    def _pack(self, m: Module, groups: stream.Interface, vids: stream.Interface, last_group: Signal) -> None:
-        """Put groups side by side until the beat is full or the row ends; what pads the row is 0."""
+    def _pack(self, m: Module, groups: stream.Interface, vids: stream.Interface, last_group: Signal) -> Value:
+        """Put groups side by side until the beat is full or the row ends, padded with 0; return whether one waits."""
         config, ways = self.config, self.config.ways
         in_beat = config.pe.elements // ways
-        group, out = Signal.like(last_group), self.o.payload
+        # The writer takes a row of another finisher meanwhile.
+        m.submodules.out = out = Slice(config.result)
+        wiring.connect(m, out.o, wiring.flipped(self.o))
+        group, beat, full = Signal.like(last_group), Signal(config.result), Signal()
         place = group[: exact_log2(in_beat)]
         row_end, beat_end = Signal(), Signal()
         there = Cat((group << exact_log2(ways)) + n < self.settings.f_out for n in range(ways))
         m.d.comb += [
             row_end.eq(group == last_group),
             beat_end.eq(row_end | place.all()),
-            groups.ready.eq(~self.o.valid | self.o.ready),
+            groups.ready.eq(~full | out.i.ready),
+            out.i.valid.eq(full),
+            out.i.payload.eq(beat),
             vids.ready.eq(groups.valid & groups.ready & row_end),
         ]
         with m.If(groups.ready):
-            m.d.sync += self.o.valid.eq(groups.valid & beat_end)
+            m.d.sync += full.eq(groups.valid & beat_end)
         with m.If(groups.valid & groups.ready):
             m.d.sync += [
                 group.eq(Mux(row_end, 0, group + 1)),
-                out.vid.eq(vids.payload),
-                out.beat.eq(group >> exact_log2(in_beat)),
-                out.last.eq(row_end),
+                beat.vid.eq(vids.payload),
+                beat.beat.eq(group >> exact_log2(in_beat)),
+                beat.last.eq(row_end),
             ]
             with m.If(place == 0):
-                m.d.sync += out.data.as_value().eq(0)
+                m.d.sync += beat.data.as_value().eq(0)
             for n in range(config.pe.elements):
                 with m.If(place == n // ways):
-                    m.d.sync += out.data[n].eq(Mux(there[n % ways], groups.payload[n % ways], 0))
+                    m.d.sync += beat.data[n].eq(Mux(there[n % ways], groups.payload[n % ways], 0))
         m.d.sync += [
-            Cover(self.o.valid & ~self.o.ready, "a beat waits"),
+            Cover(full & ~out.i.ready, "a beat waits"),
             Cover(groups.valid & groups.ready & beat_end & ~row_end, "a row of several beats"),
             Cover(groups.valid & groups.ready & ~there.all(), "a group that is not full"),
         ]
+        return full | out.o.valid

@@ -24,9 +24,9 @@ MORE: tuple[dict[str, Any], ...] = (
     {**SIZES[1], "ways": 8},
 )
 #: From the cycle in which a group is taken to that in which its beat can be.
-LATENCY = 13
-#: Groups that are on the way at most.
-WAITING = 16
+LATENCY = 14
+#: Groups that are on the way at most, and beats at the output.
+WAITING, STANDING = 16, 3
 
 
 def weight_of(own: int, power: int) -> int:
@@ -178,8 +178,9 @@ async def no_more_is_taken_than_can_wait(dut: Any) -> None:
         sent = 3 * WAITING
         rows.send(sent)
         await rows.bench.cycles(4 * WAITING)
-        # The first beat stands at the output; its last group and those behind it were taken.
-        taken = WAITING + min(groups, in_beat)
+        # The first beats stand at the output; their groups were taken, and those that wait.
+        beats = [min(in_beat, groups - at) for at in range(0, groups, in_beat)]
+        taken = WAITING + sum((beats * STANDING)[:STANDING])
         whole, rest = divmod(taken, groups)
         chunks = whole * (rows.settings["last_chunk"] + 1) + rest // (config.lanes // config.ways)
         left = sent * (rows.settings["last_chunk"] + 1) - chunks
