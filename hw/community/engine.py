@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from amaranth.hdl import Array, Assert, Cat, Module, Mux, ResetInserter, Signal
-from amaranth.lib import wiring
+from amaranth.hdl import Array, Assert, Cat, Module, Mux, ResetInserter, Signal, Value
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import connect, flipped
 from amaranth.utils import exact_log2
 
@@ -42,6 +42,8 @@ _LOCATOR_CLIENTS = 1
 #: Hubs of the first round that are combined before their records are there: enough until those come. More would leave
 #: PEs without work when they wait for the planning of large records.
 _EARLY = 128
+#: Buses that partial sums take from the PEs to several hub units.
+_PARTIAL_BUSES = 2
 #: Counters of the PEs, which are added up.
 _PE_COUNTERS = ("gross", "formed", "worked")
 
@@ -329,18 +331,17 @@ class CommunityEngine(wiring.Component):
             m.d.sync += Assert(~combiner.i.valid | combiner.i.ready, "a combiner has room for its features")
 
     def _connect_hubs(self, m: Module, blocks: _Blocks) -> None:
-        """Connect PEs and hub units by a bus of requests, one of rows and one of partial sums."""
+        """Connect PEs and hub units by a bus of requests, one of rows, and two of partial sums."""
         controller, community, pes, units = blocks.controller, self.config.community, blocks.pes, blocks.units
         bits = exact_log2(self.config.units)
         requests, request, number = merge(m, "hub_requests", [pe.hub_request for pe in pes], community.request)
-        partials, partial, _ = merge(m, "hub_partials", [pe.partial for pe in pes], community.partial, whole=True)
         rows, row = units[0].row, units[0].row.payload
         if bits:
             rows, row, _ = merge(m, "hub_rows", [unit.row for unit in units], community.hub_row, whole=True)
         _route(m, requests, request, request.vid[:bits], [unit.i for unit in units])
-        _route(m, partials, partial, partial.vid[:bits], [unit.partial for unit in units])
         _route(m, rows, row, row.pe, [pe.hub_rows for pe in pes])
-        m.d.comb += [blocks.asked.eq(requests.valid), blocks.moving.eq(partials.valid | rows.valid)]
+        moving = self._send_partials(m, blocks)
+        m.d.comb += [blocks.asked.eq(requests.valid), blocks.moving.eq(moving | rows.valid)]
         for n, unit in enumerate(units):
             connect(m, unit.wanted, blocks.vertices.wanted[n])
             m.d.comb += [
@@ -349,6 +350,27 @@ class CommunityEngine(wiring.Component):
                 unit.close.eq(controller.finish),
                 unit.first_partial.eq(controller.first_partial),
             ]
+
+    def _send_partials(self, m: Module, blocks: _Blocks) -> Value:
+        """Send the partial sums of PEs to the hub units, by chunks; return whether one is on its way.
+
+        Several units take a chunk a cycle each, so the PEs have several buses, and each unit is at the end of all.
+        """
+        shape, pes, units = self.config.community.partial, blocks.pes, blocks.units
+        buses = [pes[n::_PARTIAL_BUSES] for n in range(min(_PARTIAL_BUSES, len(pes), len(units)))]
+        moving: list[Value] = []
+        ends: list[list[Any]] = [[unit.partial] for unit in units]
+        if len(buses) > 1:
+            ends = [[stream.Signature(shape).create(path=(f"bus_{n}",)) for n in range(len(buses))] for _ in units]
+            for unit, (target, ports) in enumerate(zip(units, ends, strict=True)):
+                words, _, _ = merge(m, f"unit_partials_{unit}", ports, shape, whole=True)
+                _route(m, words, words.payload.payload, 0, [target.partial])
+                moving.append(words.valid)
+        for n, senders in enumerate(buses):
+            partials, partial, _ = merge(m, f"partials_{n}", [pe.partial for pe in senders], shape, whole=True)
+            _route(m, partials, partial, partial.vid[: exact_log2(len(units))], [ports[n] for ports in ends])
+            moving.append(partials.valid)
+        return Cat(moving).any()
 
     def _prefetch_hubs(self, m: Module, blocks: _Blocks) -> None:
         """Have hubs combined before their records are there.

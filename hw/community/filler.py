@@ -47,6 +47,7 @@ class Filler(wiring.Component):
     rows : stream of ``config.pe.row_beat``
         Combined and own rows of nodes, with their tags. ``ready`` is a register.
     hub_rows : stream of ``config.hub_row``
+        ``ready`` is a register.
     vectors
         Write port of the vectors, by slot and chunk.
     own : stream of `own_chunk`, always ready
@@ -71,15 +72,18 @@ class Filler(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Hold a beat of a node, and write it, or else a hub's, chunk by chunk."""
+        """Hold a beat of a node and one of a hub, and write the node's, or else the hub's, chunk by chunk."""
         m = Module()
         config, parts = self.config, self.config.parts
         part_bits = exact_log2(parts)
         node, held = Signal(config.pe.row_beat, reset_less=True), Signal()
-        tag, hub = config.tag_of(node), self.hub_rows.payload
+        hub, hub_held = Signal(config.hub_row, reset_less=True), Signal()
+        tag = config.tag_of(node)
         cleared, takes = Signal(), Signal()
         with m.If(self.rows.ready):
             m.d.sync += [node.eq(self.rows.payload), held.eq(self.rows.valid)]
+        with m.If(self.hub_rows.ready):
+            m.d.sync += [hub.eq(self.hub_rows.payload), hub_held.eq(self.hub_rows.valid)]
 
         # Nodes have priority: their rows wait on the way that those of all PEs use.
         part, hub_chunk = Signal(range(max(2, parts))), Signal(range(config.chunks))
@@ -89,7 +93,7 @@ class Filler(wiring.Component):
         )  # fmt: skip
         row_end, node_end, hub_end = Signal(), Signal(), Signal()
         m.d.comb += [
-            takes.eq(~held & self.hub_rows.valid & cleared),
+            takes.eq(~held & hub_held),
             chunk.eq(Mux(held, (tag.beat << part_bits) | part, hub_chunk)),
             slot.eq(Mux(held, tag.slot, hub.slot)),
             alone.eq(Mux(held, tag.alone, hub.alone)),
@@ -98,7 +102,7 @@ class Filler(wiring.Component):
             node_end.eq(held & ((part == parts - 1) | row_end)),
             hub_end.eq((hub_part == parts - 1) | row_end),
             self.rows.ready.eq(~held & cleared),
-            self.hub_rows.ready.eq(takes & hub_end),
+            self.hub_rows.ready.eq(~hub_held & cleared),
         ]
         with m.If(held):
             m.d.sync += [part.eq(part + 1), held.eq(~node_end)]
@@ -107,7 +111,7 @@ class Filler(wiring.Component):
         with m.If(takes):
             m.d.sync += [hub_part.eq(hub_part + 1), hub_chunk.eq(hub_chunk + 1)]
             with m.If(hub_end):
-                m.d.sync += hub_part.eq(0)
+                m.d.sync += [hub_part.eq(0), hub_held.eq(0)]
             with m.If(row_end):
                 m.d.sync += hub_chunk.eq(0)
         elements = [Signal(data.ArrayLayout(config.vector, parts), name=f"{name}_elements") for name in ("node", "hub")]
@@ -116,7 +120,7 @@ class Filler(wiring.Component):
         ]
         m.d.comb += [
             elements[0].eq(node.data.as_value()),
-            elements[1].eq(self.hub_rows.payload.data.as_value()),
+            elements[1].eq(hub.data.as_value()),
             self.vectors.enable.eq((held | takes) & ~root),
             self.vectors.address.eq(Cat(chunk, slot)),
             self.vectors.data.data.eq(Mux(self.settings.rooted & alone, 0, Mux(held, chosen[0], chosen[1]))),
@@ -128,10 +132,10 @@ class Filler(wiring.Component):
             self.scale.payload.scale.eq(tag.scale),
         ]
         if config.partials:
-            m.d.comb += self.vectors.data.high.eq(self.hub_rows.payload.high & ~held)
+            m.d.comb += self.vectors.data.high.eq(hub.high & ~held)
         self._follow(m, slot, self.vectors.enable & row_end, cleared)
         m.d.sync += [
-            Cover(held & self.hub_rows.valid, "a hub's row waits for a node's"),
+            Cover(held & hub_held, "a hub's row waits for a node's"),
         ]
         return m
 

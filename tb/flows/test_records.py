@@ -206,8 +206,8 @@ def test_a_locator_is_found_in_whatever_stands_around_it(sizes: MachineConfig) -
     [
         ("small", Choice(3), "are given, but gather PEs locate nothing; expected a configuration with community PEs"),
         ("small", Choice(halving=True), "gather PEs"),
-        ("community", Choice(c_max=65), r"c_max: is 65; expected 1\.\.64 \(\[locator\] c_max\)"),
-        ("community", Choice(c_max=0), r"c_max: is 0; expected 1\.\.64"),
+        ("community", Choice(c_max=33), r"c_max: is 33; expected 1\.\.32 \(\[locator\] c_max\)"),
+        ("community", Choice(c_max=0), r"c_max: is 0; expected 1\.\.32"),
         ("small", Choice(scheme="none"), "gather PEs"),
         ("community", Choice(step=0), "so the threshold never falls"),
     ],
