@@ -111,19 +111,21 @@ def _mapped(
 
     ABC9 aborts on some large modules, and on some with their shell, but not on their parts. Modules that are `repeated`
     are always mapped apart, once each: with all else around them ABC9 saves area in some of them, as far as the longest
-    path of the whole allows, and these become the slowest.
+    path of the whole allows, and these become the slowest. The last try leaves out the reduction of multiplexers before
+    ABC9: what it aborts on hangs on the order of gates.
     """
-    for number, more in enumerate(([], *apart)):
+    tries = [*((more, PREPARE) for more in ([], *apart)), ([], PREPARE.replace("opt -full", "opt"))]
+    for number, (more, prepare) in enumerate(tries):
         kept = [*repeated, *more]
         keep, join = "", ""
         if kept:
             keep = "".join(f"setattr -mod -set keep_hierarchy 1 {module}\n" for module in kept)
             join = "".join(f"setattr -mod -unset keep_hierarchy {module}\n" for module in kept) + "flatten\nopt_clean\n"
-        script = f"{source}hierarchy -top {top}\n{keep}{PREPARE}{_commands(top, large, device)}{join}{output}\n"
+        script = f"{source}hierarchy -top {top}\n{keep}{prepare}{_commands(top, large, device)}{join}{output}\n"
         try:
             yosys(script, cwd=folder, name=f"{name}-{number}" if number else name)
         except ToolError:
-            if number == len(apart):
+            if number == len(tries) - 1:
                 raise
         else:
             return
