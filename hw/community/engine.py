@@ -357,7 +357,8 @@ class CommunityEngine(wiring.Component):
         Several units take a chunk a cycle each, so the PEs have several buses, and each unit is at the end of all.
         """
         shape, pes, units = self.config.community.partial, blocks.pes, blocks.units
-        buses = [pes[n::_PARTIAL_BUSES] for n in range(min(_PARTIAL_BUSES, len(pes), len(units)))]
+        number = min(_PARTIAL_BUSES, len(pes), len(units))
+        buses = [pes[n::number] for n in range(number)]
         moving: list[Value] = []
         ends: list[list[Any]] = [[unit.partial] for unit in units]
         if len(buses) > 1:

@@ -607,10 +607,16 @@ def test_any_graph_in_any_tiles_is_exact(tmp_path: Path) -> None:
     assert not any(found), found
 
 
-@full
 @pytest.mark.parametrize(
     ("combiners", "multipliers", "pes", "units", "lanes"),
-    [(1, 16, 2, 1, 8), (1, 8, 1, 1, 8), (4, 4, 4, 1, 4), (8, 8, 8, 4, 8), (3, 16, 2, 2, 8), (5, 4, 3, 2, 16)],
+    [
+        # As a chiplet on a ring of `configs/community.toml`.
+        (1, 16, 2, 1, 8),
+        *(
+            pytest.param(*sizes, marks=full)
+            for sizes in ((1, 8, 1, 1, 8), (4, 4, 4, 1, 4), (8, 8, 8, 4, 8), (3, 16, 2, 2, 8), (5, 4, 3, 2, 16))
+        ),
+    ],
 )
 def test_other_sizes_are_exact(
     tmp_path: Path, combiners: int, multipliers: int, pes: int, units: int, lanes: int
