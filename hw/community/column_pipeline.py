@@ -154,9 +154,7 @@ class ColumnPipeline(wiring.Component):
     def _read_and_write(self, m: Module) -> None:
         """Columns of the matrix by slot, sums behind them by number, twice, with registers behind the memories."""
         config, columns = self.config, self.columns
-        write = Signal(
-            data.StructLayout({"en": 1, "addr": config.column_bits + 1, "data": config.width}), reset_less=True
-        )
+        write = Signal(data.StructLayout({"en": 1, "addr": config.column_bits + 1, "data": config.width}))
         places = [Signal(config.column_bits + 1, name=f"place_{n}") for n in range(2)]
         reads = self.request.tally | (self.request.valid & ~self.request.end)
         for n, (place, column) in enumerate(zip(places, self._columns, strict=True)):
@@ -165,10 +163,11 @@ class ColumnPipeline(wiring.Component):
             )
             port, read = kept.write_port(), registered_read(m, kept)
             number, slot = Signal(config.column_bits + 1, name=f"number_{n}"), Signal(range(config.slots))
+            formed = number >= self.rows if n else self.request.formed
             m.d.comb += [
                 number.eq(self.request.column + n),
                 slot.eq(self.base + number),
-                place.eq(Mux(number >= self.rows, (1 << config.column_bits) | number[: config.column_bits], slot)),
+                place.eq(Mux(formed, (1 << config.column_bits) | number[: config.column_bits], slot)),
                 read.addr.eq(place),
                 read.en.eq(self.moves),
                 *(getattr(port, name).eq(getattr(write, name)) for name in ("en", "addr", "data")),

@@ -8,7 +8,7 @@ from amaranth.lib import data
 from amaranth.utils import ceil_log2
 
 from contracts import DIGIT_BITS, PARTIAL_BITS, SCALE, VALUE_BITS, VID_BITS
-from contracts.communities import K_VALUES, PARTNERS_MAX
+from contracts.communities import PARTNERS_MAX
 from contracts.parameters import Parameters, size
 from hw.contracts import struct
 from hw.pe.formats import PEConfig
@@ -141,11 +141,6 @@ class CommunityConfig(Parameters):
     def parts(self) -> int:
         """Chunks of L elements in a beat."""
         return self.pe.elements // self.lanes
-
-    @property
-    def look(self) -> int:
-        """Columns compared at once: one with its partners, or the widest window."""
-        return max(self.partners + 1, *K_VALUES)
 
     @property
     def sum_bits(self) -> int:

@@ -83,7 +83,7 @@ class Planner(wiring.Component):
             pipe.most.eq((self._size + 1) >> 1),
             pipe.joins.eq(~self._full),
             pipe.request.column.eq(self._column),
-            pipe.request.formed.eq(self._column >= record.rows),
+            pipe.request.formed.eq(pipe.request.column >= record.rows),
             pipe.request.group.eq(self._group),
             pipe.moves.eq(1),
             pipe.clear.eq(self._begins),
@@ -118,7 +118,7 @@ class Planner(wiring.Component):
                         m.next = "ASK"
                     with m.Else():
                         self._emit(m, pipe)
-                self._begin(m, pipe)
+                self._begin(m)
             # The best partner is read; nothing else is on its way.
             with m.State("ASK"):
                 m.d.comb += pipe.request.column.eq(pipe.best)
@@ -210,17 +210,16 @@ class Planner(wiring.Component):
 
     def _request(self, m: Module, pipe: ColumnPipeline) -> None:
         """Request a head, then its partners, then the next head; behind the last column, the end."""
-        request, plain, both = pipe.request, Signal(), Signal()
+        request, plain = pipe.request, Signal()
         following, behind = Signal.like(self._column), Signal.like(self._column)
         m.d.comb += [
             following.eq(self._column + 1),
             behind.eq(self._column + 2),
-            both.eq(~self._loading & (self._left != 1) & (following != self._stop)),
             plain.eq(self._whole | self.settings.windows | self._full | pipe.narrow),
             request.valid.eq(~self._ended),
             request.load.eq(self._loading),
             request.end.eq(self._loading & (self._column == self._stop)),
-            request.both.eq(both),
+            request.both.eq(~self._loading & (self._left != 1) & (following != self._stop)),
             request.last.eq(
                 Mux(self._loading, plain, self._cut | (self._left <= 2) | (behind == self._stop))
                 | (following == self._stop)
@@ -255,7 +254,7 @@ class Planner(wiring.Component):
         m.d.comb += [self.o.valid.eq(1), task.last.eq(1), task.rows.eq(0), task.form.eq(0)]
         return self.o.ready
 
-    def _begin(self, m: Module, pipe: ColumnPipeline) -> None:
+    def _begin(self, m: Module) -> None:
         """Begin the next record when all columns of the one before are requested and none of them can be split."""
         record, room = self._record, Signal()
         m.d.comb += [
