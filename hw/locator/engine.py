@@ -201,6 +201,7 @@ class Engine(wiring.Component):
             m.d.comb += [
                 searcher.tags_left.eq(tags_left),
                 searcher.row_taken.eq(moves & chosen[n]),
+                searcher.row_held.eq(reader.i.valid & here[n]),
                 searcher.line_taken.eq(reader.further & here[n]),
             ]
 

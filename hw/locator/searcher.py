@@ -60,6 +60,8 @@ class Searcher(wiring.Component):
         A single vertex is to be looked up: the ``aside``-th put aside, for the second time, or the seed at this place.
     single_taken, aside_end
         It is on its way. Where the next one is put aside.
+    row_held
+        The row taken last has not been requested to its end.
     step, first, stops, found
         What the classifier says: the last neighbour of a part of a row, or a single one, is done; the seed was free;
         the search cannot go on; a neighbour was put aside.
@@ -83,6 +85,7 @@ class Searcher(wiring.Component):
         self.config = config
         events = (
             "row_taken",
+            "row_held",
             "line_taken",
             "single_taken",
             "step",
@@ -126,7 +129,9 @@ class Searcher(wiring.Component):
         level = self._asides(m)
         waiting, first = Signal(self.config.line_words), Signal(self.config.line_words)
         crowded = level[exact_log2(LINES * self.config.line_words) :].any()
-        rows_taken, exhausted, nothing_asked = Signal(), Signal(), Signal()
+        rows_taken, exhausted, nothing_asked, still = (
+            Signal(name=name) for name in ("rows_taken", "exhausted", "nothing_asked", "still")
+        )
         m.d.comb += [
             search.status.searching.eq(searching),
             search.status.epoch.eq(self.epoch),
@@ -137,6 +142,8 @@ class Searcher(wiring.Component):
             self.waits.eq(asking | asked),
             nothing_asked.eq(~asking & ~asked),
             rows_taken.eq(self.fetch == self.nodes),
+            # A row may have been taken before so much was put aside that no line of it is requested.
+            still.eq(idle_pending | (self.row_held & crowded & (pending == 1))),
             exhausted.eq(rows_taken & idle_pending),
             first.eq(waiting & (~waiting + 1)),
             self.seed.eq(number_of(first)),
@@ -189,7 +196,7 @@ class Searcher(wiring.Component):
                 goes_on = nothing_asked & ~claim.suspended
                 m.d.comb += [
                     self.wants_row.eq(~rows_taken & ~self.dead & ~crowded & (pending < LINES)),
-                    self.wants_single.eq((level != 0) & idle_pending & (rows_taken | crowded) & goes_on),
+                    self.wants_single.eq((level != 0) & still & (rows_taken | crowded) & goes_on),
                 ]
                 with m.If(self.stops | claim.lost):
                     marks = self.stops | claim.mark
@@ -213,6 +220,7 @@ class Searcher(wiring.Component):
             m.d.sync += self.hands.eq(0)
         m.d.sync += [
             Cover(crowded, "much is put aside"),
+            Cover(self.row_held & crowded & self.single_taken, "a row waits until less is put aside"),
             Cover(self.single_taken & searching, "a neighbour is looked at again"),
             Cover(claim.lost & ~claim.mark & searching, "what is held is needed by another"),
         ]

@@ -226,6 +226,14 @@ async def searches_meet_and_are_given_up(dut: Any) -> None:
 
 
 @cocotb.test()
+@cocotb.parametrize(graph=["windmill,nodes=61,degree=12", "caveman,nodes=80,degree=19"])
+async def searches_of_one_clique_put_much_aside(dut: Any, graph: str) -> None:
+    """A row may have been taken before so much is put aside that none of its lines is requested."""
+    machine = await begin(dut)
+    await machine.parted(load(f"synthetic:{graph},features=1"), SLOW, limits_of(32))
+
+
+@cocotb.test()
 async def words_beyond_the_graph_are_not_visited(dut: Any) -> None:
     if brief():
         return
@@ -517,6 +525,10 @@ def test_one_engine(tmp_path: Path) -> None:
 
 def test_four_engines(tmp_path: Path) -> None:
     run(tmp_path, engines=4, searches=2, outputs=3, hubs=128, data_width=128, **SMALL)
+
+
+def test_as_many_searches_as_in_a_chiplet(tmp_path: Path) -> None:
+    run(tmp_path, engines=4, searches=4, outputs=4, data_width=256, **{**SMALL, "lanes": 4, "tag_bits": 7})
 
 
 @full
