@@ -228,7 +228,7 @@ async def searches_meet_and_are_given_up(dut: Any) -> None:
 @cocotb.test()
 @cocotb.parametrize(graph=["windmill,nodes=61,degree=12", "caveman,nodes=80,degree=19"])
 async def searches_of_one_clique_put_much_aside(dut: Any, graph: str) -> None:
-    """A row may have been taken before so much is put aside that none of its lines is requested."""
+    """Take rows before so much is put aside that none of their lines is requested."""
     machine = await begin(dut)
     await machine.parted(load(f"synthetic:{graph},features=1"), SLOW, limits_of(32))
 
