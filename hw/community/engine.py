@@ -42,8 +42,9 @@ _LOCATOR_CLIENTS = 1
 #: Hubs of the first round that are combined before their records are there: enough until those come. More would leave
 #: PEs without work when they wait for the planning of large records.
 _EARLY = 128
-#: Buses that partial sums take from the PEs to several hub units.
-_PARTIAL_BUSES = 2
+#: Buses that rows of hubs take from several hub units to the PEs, a power of two, and those that requests and partial
+#: sums take the other way: a row may have two chunks of sums.
+_ROW_BUSES, _BUSES = 2, 4
 #: Counters of the PEs, which are added up.
 _PE_COUNTERS = ("gross", "formed", "worked")
 
@@ -331,46 +332,71 @@ class CommunityEngine(wiring.Component):
             m.d.sync += Assert(~combiner.i.valid | combiner.i.ready, "a combiner has room for its features")
 
     def _connect_hubs(self, m: Module, blocks: _Blocks) -> None:
-        """Connect PEs and hub units by a bus of requests, one of rows, and two of partial sums."""
+        """Connect PEs and hub units by a bus of requests, and buses of rows and of partial sums."""
         controller, community, pes, units = blocks.controller, self.config.community, blocks.pes, blocks.units
-        bits = exact_log2(self.config.units)
-        requests, request, number = merge(m, "hub_requests", [pe.hub_request for pe in pes], community.request)
-        rows, row = units[0].row, units[0].row.payload
-        if bits:
-            rows, row, _ = merge(m, "hub_rows", [unit.row for unit in units], community.hub_row, whole=True)
-        _route(m, requests, request, request.vid[:bits], [unit.i for unit in units])
-        _route(m, rows, row, row.pe, [pe.hub_rows for pe in pes])
-        moving = self._send_partials(m, blocks)
-        m.d.comb += [blocks.asked.eq(requests.valid), blocks.moving.eq(moving | rows.valid)]
+        wishes = [stream.Signature(community.wish).create(path=(f"wish_{n}",)) for n in range(len(pes))]
+        for n, (pe, wish) in enumerate(zip(pes, wishes, strict=True)):
+            _route(m, pe.hub_request, pe.hub_request.payload, 0, [wish])
+            m.d.comb += wish.payload.pe.eq(n)
+        asked = self._send_to_units(m, "requests", community.wish, wishes, [unit.i for unit in units])
+        partials, sums = [pe.partial for pe in pes], [unit.partial for unit in units]
+        moving = self._send_to_units(m, "partials", community.partial, partials, sums, whole=True)
+        m.d.comb += [blocks.asked.eq(asked), blocks.moving.eq(moving | self._send_rows(m, blocks))]
         for n, unit in enumerate(units):
             connect(m, unit.wanted, blocks.vertices.wanted[n])
             m.d.comb += [
-                unit.i.payload.pe.eq(number),
                 unit.start.eq(controller.start),
                 unit.close.eq(controller.finish),
                 unit.first_partial.eq(controller.first_partial),
             ]
 
-    def _send_partials(self, m: Module, blocks: _Blocks) -> Value:
-        """Send the partial sums of PEs to the hub units, by chunks; return whether one is on its way.
+    def _send_rows(self, m: Module, blocks: _Blocks) -> Value:
+        """Send rows of hubs to the PEs that asked for them; return whether one is on its way.
 
-        Several units take a chunk a cycle each, so the PEs have several buses, and each unit is at the end of all.
+        Each bus serves a part of the PEs, so a row that its PE does not take yet holds up few others.
         """
-        shape, pes, units = self.config.community.partial, blocks.pes, blocks.units
-        number = min(_PARTIAL_BUSES, len(pes), len(units))
-        buses = [pes[n::number] for n in range(number)]
+        shape, units = self.config.community.hub_row, blocks.units
+        receivers = [pe.hub_rows for pe in blocks.pes]
+        if len(units) == 1:
+            row = units[0].row
+            _route(m, row, row.payload, row.payload.pe, receivers)
+            return row.valid
+        number = min(_ROW_BUSES, len(receivers))
+        bits = exact_log2(number)
         moving: list[Value] = []
-        ends: list[list[Any]] = [[unit.partial] for unit in units]
-        if len(buses) > 1:
-            ends = [[stream.Signature(shape).create(path=(f"bus_{n}",)) for n in range(len(buses))] for _ in units]
+        starts = [
+            [stream.Signature(shape).create(path=(f"row_{n}_{bus}",)) for bus in range(number)]
+            for n in range(len(units))
+        ]
+        for unit, ports in zip(units, starts, strict=True):
+            _route(m, unit.row, unit.row.payload, unit.row.payload.pe[:bits], ports)
+        for bus in range(number):
+            rows, row, _ = merge(m, f"hub_rows_{bus}", [ports[bus] for ports in starts], shape, whole=True)
+            _route(m, rows, row, row.pe[bits:], receivers[bus::number])
+            moving.append(rows.valid)
+        return Cat(moving).any()
+
+    def _send_to_units(
+        self, m: Module, name: str, shape: Any, sources: Sequence[Any], units: Sequence[Any], *, whole: bool = False
+    ) -> Value:
+        """Send words of all PEs to the units of their hubs; return whether one is on its way.
+
+        Several units take a word a cycle each, so the PEs have several buses, and each unit is at the end of all.
+        """
+        number = min(_BUSES, len(sources), len(units))
+        moving: list[Value] = []
+        ends: list[list[Any]] = [[unit] for unit in units]
+        if number > 1:
+            paths = [[(f"{name}_{bus}_{unit}",) for bus in range(number)] for unit in range(len(units))]
+            ends = [[stream.Signature(shape).create(path=path) for path in some] for some in paths]
             for unit, (target, ports) in enumerate(zip(units, ends, strict=True)):
-                words, _, _ = merge(m, f"unit_partials_{unit}", ports, shape, whole=True)
-                _route(m, words, words.payload.payload, 0, [target.partial])
+                words, word, _ = merge(m, f"unit_{name}_{unit}", ports, shape, whole=whole)
+                _route(m, words, word, 0, [target])
                 moving.append(words.valid)
-        for n, senders in enumerate(buses):
-            partials, partial, _ = merge(m, f"partials_{n}", [pe.partial for pe in senders], shape, whole=True)
-            _route(m, partials, partial, partial.vid[: exact_log2(len(units))], [ports[n] for ports in ends])
-            moving.append(partials.valid)
+        for bus in range(number):
+            words, word, _ = merge(m, f"{name}_{bus}", sources[bus::number], shape, whole=whole)
+            _route(m, words, word, word.vid[: exact_log2(len(units))], [ports[bus] for ports in ends])
+            moving.append(words.valid)
         return Cat(moving).any()
 
     def _prefetch_hubs(self, m: Module, blocks: _Blocks) -> None:

@@ -45,9 +45,9 @@ class Filler(wiring.Component):
     begun : stream of ``config.record``, always ready
         Records, when they begin; at most `RECORDS`.
     rows : stream of ``config.pe.row_beat``
-        Combined and own rows of nodes, with their tags. ``ready`` is a register.
+        Combined and own rows of nodes, with their tags.
     hub_rows : stream of ``config.hub_row``
-        ``ready`` is a register.
+        Combined rows of hubs. A beat may follow the last chunk of the one before at once.
     vectors
         Write port of the vectors, by slot and chunk.
     own : stream of `own_chunk`, always ready
@@ -80,11 +80,6 @@ class Filler(wiring.Component):
         hub, hub_held = Signal(config.hub_row, reset_less=True), Signal()
         tag = config.tag_of(node)
         cleared, takes = Signal(), Signal()
-        with m.If(self.rows.ready):
-            m.d.sync += [node.eq(self.rows.payload), held.eq(self.rows.valid)]
-        with m.If(self.hub_rows.ready):
-            m.d.sync += [hub.eq(self.hub_rows.payload), hub_held.eq(self.hub_rows.valid)]
-
         # Nodes have priority: their rows wait on the way that those of all PEs use.
         part, hub_chunk = Signal(range(max(2, parts))), Signal(range(config.chunks))
         hub_part = Signal.like(part)
@@ -101,19 +96,17 @@ class Filler(wiring.Component):
             row_end.eq(chunk == self.settings.last_chunk),
             node_end.eq(held & ((part == parts - 1) | row_end)),
             hub_end.eq((hub_part == parts - 1) | row_end),
-            self.rows.ready.eq(~held & cleared),
-            self.hub_rows.ready.eq(~hub_held & cleared),
+            self.rows.ready.eq((~held | node_end) & cleared),
+            self.hub_rows.ready.eq((~hub_held | (takes & hub_end)) & cleared),
         ]
         with m.If(held):
-            m.d.sync += [part.eq(part + 1), held.eq(~node_end)]
-            with m.If(node_end):
-                m.d.sync += part.eq(0)
+            m.d.sync += part.eq(Mux(node_end, 0, part + 1))
         with m.If(takes):
-            m.d.sync += [hub_part.eq(hub_part + 1), hub_chunk.eq(hub_chunk + 1)]
-            with m.If(hub_end):
-                m.d.sync += [hub_part.eq(0), hub_held.eq(0)]
-            with m.If(row_end):
-                m.d.sync += hub_chunk.eq(0)
+            m.d.sync += [hub_part.eq(Mux(hub_end, 0, hub_part + 1)), hub_chunk.eq(Mux(row_end, 0, hub_chunk + 1))]
+        with m.If(self.rows.ready):
+            m.d.sync += [node.eq(self.rows.payload), held.eq(self.rows.valid)]
+        with m.If(self.hub_rows.ready):
+            m.d.sync += [hub.eq(self.hub_rows.payload), hub_held.eq(self.hub_rows.valid)]
         elements = [Signal(data.ArrayLayout(config.vector, parts), name=f"{name}_elements") for name in ("node", "hub")]
         chosen = [
             Array(of[n].as_value() for n in range(parts))[at] for of, at in zip(elements, (part, hub_part), strict=True)

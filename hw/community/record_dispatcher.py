@@ -3,7 +3,7 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Cover, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from contracts import RECORD_HEADER
@@ -12,7 +12,7 @@ from hw.community.replay_fifo import ReplayFifo
 from hw.community.smoother import Smoother
 from hw.contracts import struct
 from hw.locator.formats import RecordBeat
-from hw.locator.record_merger import RecordMerger
+from hw.stream.arbiter import merge
 
 __all__ = ["RecordDispatcher"]
 
@@ -102,52 +102,63 @@ class RecordDispatcher(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Merge the streams, pack and keep their records, and issue these one after the other."""
+        """Pack the records of each stream, merge and keep them, and issue these one after the other."""
         m = Module()
-        m.submodules.packer = packer = RecordPacker(self.sizes)
         m.submodules.store = store = self._store
-        merged, idle = self._merge(m)
-        connect(m, merged, packer.i)
-        m.submodules.joiner = joiner = WordJoiner(self.sizes)
-        connect(m, packer.o, joiner.i)
-        connect(m, joiner.o, store.i)
-        m.d.comb += [store.start.eq(self.start), store.replay.eq(self.replay), self.whole.eq(store.whole)]
-
-        header = Signal(struct(RECORD_HEADER))
-        begins = merged.valid & merged.ready & packer.idle & (header.part == 0)
-        m.d.comb += header.eq(merged.payload.data)
-        for counter, counts in ((self.communities, ~header.hub_edges), (self.hubs, header.hub_edges)):
-            m.d.sync += counter.eq(Mux(self.start, 0, counter + (begins & counts)))
+        packed, idle = self._pack(m)
+        m.d.comb += [
+            store.i.payload.eq(packed.payload),
+            store.i.valid.eq(packed.valid),
+            packed.ready.eq(store.i.ready),
+            store.start.eq(self.start),
+            store.replay.eq(self.replay),
+            self.whole.eq(store.whole),
+        ]
         issued = self._issue(m, store)
-        m.d.comb += self.ended.eq(idle & packer.idle & store.empty & issued)
+        m.d.comb += self.ended.eq(idle & store.empty & issued)
         return m
 
-    def _merge(self, m: Module) -> tuple[Any, Any]:
-        """Merge the streams record by record; return the records, and whether all streams have ended and left."""
-        bare, stopped = [], Signal(self.streams)
-        for n, source in enumerate(self.i):
-            records = stream.Signature(RecordBeat).create(path=(f"records_{n}",))
-            header, inside = Signal(struct(RECORD_HEADER), name=f"header_{n}"), Signal(name=f"inside_{n}")
-            end = ~inside & header.end
+    def _pack(self, m: Module) -> tuple[Any, Any]:
+        """Pack and count the records of all streams; return a stream of pairs, and whether all have ended and left.
+
+        Streams are merged when they are packed: a record of few hubs has four beats or more, but a single pair.
+        """
+        shape = data.StructLayout({"pair": self.sizes.pair, "last": 1})
+        sources = [stream.Signature(shape).create(path=(f"packed_{n}",)) for n in range(self.streams)]
+        stopped, idle = Signal(self.streams), Signal(self.streams)
+        begun = {name: Signal(self.streams, name=f"{name}_begun") for name in ("communities", "hubs")}
+        for n, (beats, packed) in enumerate(zip(self.i, sources, strict=True)):
+            m.submodules[f"packer_{n}"] = packer = RecordPacker(self.sizes)
+            m.submodules[f"joiner_{n}"] = joiner = WordJoiner(self.sizes)
+            header, end, begins = Signal(struct(RECORD_HEADER), name=f"header_{n}"), Signal(name=f"end_{n}"), Signal()
+            pair = joiner.o.payload
+            connect(m, packer.o, joiner.i)
             m.d.comb += [
-                header.eq(source.payload.data),
-                records.payload.eq(source.payload),
-                records.valid.eq(source.valid & ~end),
-                source.ready.eq(records.ready | end),
+                header.eq(beats.payload.data),
+                end.eq(packer.idle & header.end),
+                packer.i.payload.eq(beats.payload),
+                packer.i.valid.eq(beats.valid & ~end),
+                beats.ready.eq(packer.i.ready | end),
+                idle[n].eq(packer.idle),
+                begins.eq(packer.i.valid & packer.i.ready & packer.idle & (header.part == 0)),
+                begun["communities"][n].eq(begins & ~header.hub_edges),
+                begun["hubs"][n].eq(begins & header.hub_edges),
+                packed.payload.pair.eq(pair),
+                packed.payload.last.eq(Mux(pair.both, pair.words[1].last, pair.words[0].last)),
+                packed.valid.eq(joiner.o.valid),
+                joiner.o.ready.eq(packed.ready),
             ]
-            with m.If(source.valid & source.ready):
-                m.d.sync += inside.eq(~source.payload.last)
-                with m.If(end):
-                    m.d.sync += stopped[n].eq(1)
-            bare.append(records)
+            with m.If(beats.valid & end):
+                m.d.sync += stopped[n].eq(1)
         with m.If(self.start):
             m.d.sync += stopped.eq(0)
-        if self.streams == 1:
-            return bare[0], stopped
-        m.submodules.merger = merger = RecordMerger(self.streams)
-        for records, port in zip(bare, merger.i, strict=True):
-            connect(m, records, port)
-        return merger.o, stopped.all() & ~merger.busy
+        for name, counts in begun.items():
+            counter = getattr(self, name)
+            m.d.sync += counter.eq(Mux(self.start, 0, counter + sum(counts)))
+        words, word, _ = merge(m, "merger", sources, shape, whole=True)
+        pairs = stream.Signature(self.sizes.pair).create(path=("pairs",))
+        m.d.comb += [pairs.payload.eq(word.pair), pairs.valid.eq(words.valid), words.ready.eq(pairs.ready)]
+        return pairs, stopped.all() & idle.all() & ~words.valid
 
     def _issue(self, m: Module, store: ReplayFifo) -> Any:
         """Send each record to the PE that is selected when its head is there; return whether all are out."""

@@ -96,7 +96,8 @@ class RecordPacker(wiring.Component):
         # Pairs of VIDs behind this one; the last word of a row, and the one that is due.
         left, final = Signal(sizes.count_bits), Signal(range(max(2, -(-sizes.width // _COLUMNS))))
         place = Signal.like(final)
-        moves = Signal()
+        # A beat that makes no word does not wait for its taker.
+        drops, through, moves = Signal(), Signal(), Signal()
         pair = Cat(beat.data.word_select(n, VID_BITS)[: sizes.vid_bits] for n in range(2))
         m.d.comb += [
             header.eq(beat.data),
@@ -105,16 +106,17 @@ class RecordPacker(wiring.Component):
             head.later.eq(header.part != 0),
             head.last_part.eq(header.last_part),
             head.hub_edges.eq(header.hub_edges),
-            self.i.ready.eq(self.o.ready),
-            self.o.valid.eq(self.i.valid),
-            moves.eq(self.i.valid & self.o.ready),
+            through.eq(self.o.ready | drops),
+            self.i.ready.eq(through),
+            self.o.valid.eq(self.i.valid & ~drops),
+            moves.eq(self.i.valid & through),
             word.data.eq(pair),
             word.end.eq(left == 0),
         ]
         with m.FSM() as fsm:
             with m.State("HEAD"):
                 alone = sizes.short(head.nodes, head.hubs)
-                m.d.comb += [word.data.eq(head), word.end.eq(0), self.o.valid.eq(self.i.valid & ~alone)]
+                m.d.comb += [word.data.eq(head), word.end.eq(0), drops.eq(alone)]
                 m.d.sync += [
                     kept.eq(head),
                     short.eq(alone),
@@ -148,8 +150,8 @@ class RecordPacker(wiring.Component):
                     word.data.eq(beat.data.word_select(place[0], _COLUMNS)),
                     word.end.eq(row_end),
                     word.last.eq(beat.last & row_end),
-                    self.o.valid.eq(self.i.valid & ~short),
-                    self.i.ready.eq(self.o.ready & (row_end | place[0])),
+                    drops.eq(short),
+                    self.i.ready.eq(through & (row_end | place[0])),
                 ]
                 with m.If(moves):
                     m.d.sync += place.eq(Mux(row_end, 0, place + 1))

@@ -16,6 +16,9 @@ from sim.runner.run import run_jobs
 
 __all__ = ["Done", "Exact", "run_exactly"]
 
+#: Cycles after which a run hangs: the longest of the benchmarks takes an eighth.
+_LIMIT = 5_000_000
+
 
 class Done(NamedTuple):
     """A network that ran, as it was placed, and what came out."""
@@ -63,7 +66,7 @@ def run_exactly(
         If a run ends with an error, or a result differs from the golden model.
     """
     sizes = replace(load_machine(config, chiplets), neural=None, attributes=None)
-    settings = Settings(limit=1 << 30, settle=sizes.chiplet.settling)
+    settings = Settings(limit=_LIMIT, settle=sizes.chiplet.settling)
     placed, jobs, refused = {}, dict[str, Job](), dict[str, str]()
     for name, (problem, _) in networks.items():
         try:
