@@ -42,9 +42,8 @@ _LOCATOR_CLIENTS = 1
 #: Hubs of the first round that are combined before their records are there: enough until those come. More would leave
 #: PEs without work when they wait for the planning of large records.
 _EARLY = 128
-#: Buses that rows of hubs take from several hub units to the PEs, a power of two, and those that requests and partial
-#: sums take the other way: a row may have two chunks of sums.
-_ROW_BUSES, _BUSES = 2, 4
+#: Most buses between PEs and several hub units, for requests, rows and partial sums each; a power of two.
+_BUSES = 4
 #: Counters of the PEs, which are added up.
 _PE_COUNTERS = ("gross", "formed", "worked")
 
@@ -332,7 +331,7 @@ class CommunityEngine(wiring.Component):
             m.d.sync += Assert(~combiner.i.valid | combiner.i.ready, "a combiner has room for its features")
 
     def _connect_hubs(self, m: Module, blocks: _Blocks) -> None:
-        """Connect PEs and hub units by a bus of requests, and buses of rows and of partial sums."""
+        """Connect PEs and hub units by buses of requests, of rows and of partial sums."""
         controller, community, pes, units = blocks.controller, self.config.community, blocks.pes, blocks.units
         wishes = [stream.Signature(community.wish).create(path=(f"wish_{n}",)) for n in range(len(pes))]
         for n, (pe, wish) in enumerate(zip(pes, wishes, strict=True)):
@@ -361,13 +360,10 @@ class CommunityEngine(wiring.Component):
             row = units[0].row
             _route(m, row, row.payload, row.payload.pe, receivers)
             return row.valid
-        number = min(_ROW_BUSES, len(receivers))
-        bits = exact_log2(number)
-        moving: list[Value] = []
-        starts = [
-            [stream.Signature(shape).create(path=(f"row_{n}_{bus}",)) for bus in range(number)]
-            for n in range(len(units))
-        ]
+        bits = min(_BUSES, len(receivers)).bit_length() - 1
+        number, moving = 1 << bits, list[Value]()
+        paths = [[(f"row_{n}_{bus}",) for bus in range(number)] for n in range(len(units))]
+        starts = [[stream.Signature(shape).create(path=path) for path in some] for some in paths]
         for unit, ports in zip(units, starts, strict=True):
             _route(m, unit.row, unit.row.payload, unit.row.payload.pe[:bits], ports)
         for bus in range(number):
@@ -383,8 +379,7 @@ class CommunityEngine(wiring.Component):
 
         Several units take a word a cycle each, so the PEs have several buses, and each unit is at the end of all.
         """
-        number = min(_BUSES, len(sources), len(units))
-        moving: list[Value] = []
+        number, moving = min(_BUSES, len(sources), len(units)), list[Value]()
         ends: list[list[Any]] = [[unit] for unit in units]
         if number > 1:
             paths = [[(f"{name}_{bus}_{unit}",) for bus in range(number)] for unit in range(len(units))]
