@@ -45,7 +45,7 @@ class LocatorConfig(Parameters):
     page
         Vertices exchanged at a time, a power of two from `banks`, of at least a line.
     edges
-        Most directed edges on the chip, at least two lines a bank of the adjacency.
+        Most directed edges on the chip, at least two lines.
     c_max
         Largest community a search can hold, in nodes.
     hubs
@@ -54,8 +54,6 @@ class LocatorConfig(Parameters):
         Banks of the node state, each of which serves one request a cycle; enough for `engines` × `lanes`.
     load_words
         Rows that are loaded in a cycle, at most the words of a beat and one a bank.
-    line_banks
-        Banks of the adjacency.
     external
         The adjacency stays in external memory and is read on demand; `edges` are then as many as can be addressed.
     tasks
@@ -86,7 +84,6 @@ class LocatorConfig(Parameters):
     hubs: int = size(64, 32, 4096, step=32)
     banks: int = size(16, 2, power=True)
     load_words: int = size(2, 1, lambda locator: min(locator.line_words, locator.banks), power=True)
-    line_banks: int = size(16, 2, power=True)
     tasks: int = size(16, 1)
     outputs: int = size(1, 1, lambda locator: locator.engines)
     tag_bits: int = size(12, 3, 16)
@@ -100,8 +97,6 @@ class LocatorConfig(Parameters):
             self._check_pages()
         if (self.c_max + self.hubs) % _ROW_WORD:
             raise ValueError(f"c_max and hubs must be a multiple of {_ROW_WORD} together, not {self.c_max + self.hubs}")
-        if self.edges < 2 * self.line_banks * self.line_words:
-            raise ValueError(f"edges must be at least {2 * self.line_banks * self.line_words}, not {self.edges!r}")
         if (1 << self.tag_bits) < 2 * self.tags_ahead:
             raise ValueError(f"tag_bits must leave room for {self.tags_ahead} records, not {self.tag_bits!r}")
 

@@ -9,9 +9,7 @@ from hw.locator.config import LocatorConfig
 from hw.locator.resolver import AllianceTracker
 from sim.harness.formal import Proof
 
-_CONFIG = LocatorConfig(
-    engines=3, searches=1, lanes=1, nodes=64, edges=256, banks=2, line_banks=2, data_width=64, tag_bits=4
-)
+_CONFIG = LocatorConfig(engines=3, searches=1, lanes=1, nodes=64, edges=256, banks=2, data_width=64, tag_bits=4)
 
 
 class JudgeSpec(Elaboratable):

@@ -11,7 +11,7 @@ from hw.locator.task_generator import TaskGenerator
 from sim.harness.formal import Proof
 
 _CONFIG = LocatorConfig(
-    engines=1, searches=1, lanes=1, nodes=64, edges=64, banks=2, line_banks=2, data_width=128, tag_bits=4, tasks=2
+    engines=1, searches=1, lanes=1, nodes=64, edges=64, banks=2, data_width=128, tag_bits=4, tasks=2
 )
 
 
