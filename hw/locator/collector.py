@@ -3,20 +3,35 @@
 from amaranth.hdl import Cat, Const, Cover, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from contracts import RECORD_HEADER
 from hw.contracts import struct
-from hw.locator.config import LocatorConfig
+from hw.locator.config import ROW_WORD, LocatorConfig
 from hw.locator.formats import Descriptor, RecordBeat, Settings
 from hw.locator.record_buffer import ReaderSignature
 from hw.stream.slice import Slice
 
 __all__ = ["Collector"]
 
-_BEAT = 64
-#: A word of a row, ``valid`` until it is out: its ``bits`` come behind ``place`` others in a beat, which it ``fills``;
-#: the rest is carried ``over`` into the next. ``ends_row``, ``last_row``: its position.
-_WORD = data.StructLayout({"valid": 1, "bits": _BEAT, "place": 6, "fills": 1, "over": 1, "ends_row": 1, "last_row": 1})
+_BEAT = 2 * ROW_WORD
+#: Bits of a place in a word.
+_PLACE = exact_log2(ROW_WORD)
+#: A word of a row, ``valid`` until it is out: its ``bits`` come behind ``place`` others in the ``upper`` half of a beat
+#: or in the lower one. It ``fills`` the beat; the rest is carried ``over`` into the next. ``ends_row``, ``last_row``:
+#: its position.
+_WORD = data.StructLayout(
+    {
+        "valid": 1,
+        "bits": ROW_WORD,
+        "place": _PLACE,
+        "upper": 1,
+        "fills": 1,
+        "over": 1,
+        "ends_row": 1,
+        "last_row": 1,
+    }
+)
 
 
 class Collector(wiring.Component):
@@ -72,21 +87,24 @@ class Collector(wiring.Component):
         m.d.comb += [self.busy.eq(1), out.i.payload.last.eq(0)]
 
         # Words of a row: node columns, then hub columns; computed while the header is sent.
-        last_node_word, last_word = Signal(range(config.columns // _BEAT)), Signal(range(config.columns // _BEAT))
-        node_count, hub_count = Signal(7), Signal(7)  # columns in the last word of each kind
+        last_node_word, last_word = (
+            Signal(range(config.columns // ROW_WORD), name=name) for name in ("last_node_word", "last_word")
+        )
+        node_count, hub_count = Signal(_PLACE + 1), Signal(_PLACE + 1)  # columns in the last word of each kind
         first_hub_word, last_row = Signal.like(last_word), Signal(config.list_bits)
 
-        # A word is read from the buffer, then rotated to its place behind the bits of its row in `rest`. The amount is
-        # registered with the word, so the rotation follows neither the memory nor an adder.
+        # A word is read from the buffer, then rotated to its place behind the bits of its row in `rest`; bits that the
+        # half of the beat has no room for come out below it and begin the next half. The amount is registered with the
+        # word, so the rotation follows neither the memory nor an adder.
         row, word, column = Signal(config.list_bits), Signal.like(last_word), Signal.like(last_word)
-        left, place, count, total = Signal(), Signal(6), Signal(7), Signal(8)
+        left, place, count, total = Signal(), Signal(_PLACE + 1), Signal(_PLACE + 1), Signal(_PLACE + 2)
         ends_row, next_row, comes, goes = Signal(), Signal.like(row), Signal(), Signal()
-        taken, rest, last_tail = Signal(_WORD), Signal(_BEAT), Signal()
-        held = Mux(record.blank, 0, buffer.row.word_select(column, _BEAT))
-        diagonal = Mux((word == row >> 6) & record.head, 1 << row[:6], 0)
+        taken, rest, last_tail = Signal(_WORD), Signal(data.ArrayLayout(ROW_WORD, 2)), Signal()
+        held = Mux(record.blank, 0, buffer.row.word_select(column, ROW_WORD))
+        diagonal = Mux((word == row >> _PLACE) & record.head, 1 << row[:_PLACE], 0)
         m.d.comb += [
             ends_row.eq(word == last_word),
-            count.eq(Mux(word == last_node_word, node_count, Mux(ends_row, hub_count, _BEAT))),
+            count.eq(Mux(word == last_node_word, node_count, Mux(ends_row, hub_count, ROW_WORD))),
             total.eq(place + count),
             comes.eq(left & (~taken.valid | goes)),
             next_row.eq(row + (comes & ends_row)),
@@ -100,7 +118,7 @@ class Collector(wiring.Component):
             m.d.sync += [
                 taken.valid.eq(1),
                 taken.bits.eq(Mux(word > last_node_word, held, Mux(part == 0, held | diagonal, 0))),
-                taken.place.eq(place),
+                Cat(taken.place, taken.upper).eq(place),
                 taken.fills.eq((total >= _BEAT) | ends_row),
                 taken.over.eq(total > _BEAT),
                 taken.ends_row.eq(ends_row),
@@ -111,12 +129,16 @@ class Collector(wiring.Component):
                 row.eq(next_row),
                 left.eq(~ends_row | (row != last_row)),
             ]
-        turned, before = taken.bits, Signal(_BEAT)
-        for n in range(len(place)):
-            further = Signal(_BEAT, name=f"turned_{n}")
+        turned, before, joined = taken.bits, Signal(ROW_WORD), Signal(rest.shape())
+        for n in range(_PLACE):
+            further = Signal(ROW_WORD, name=f"turned_{n}")
             m.d.comb += further.eq(Mux(taken.place[n], turned.rotate_left(1 << n), turned))
             turned = further
-        m.d.comb += before.eq((1 << taken.place) - 1)
+        m.d.comb += [
+            before.eq((1 << taken.place) - 1),
+            joined[0].eq(rest[0] | Mux(taken.upper, 0, turned & ~before)),
+            joined[1].eq(rest[1] | (turned & (taken.upper.replicate(ROW_WORD) ^ before))),
+        ]
 
         def two(vertices: object, alone: object) -> object:
             """Return the beat of two vertices, or of the lower one."""
@@ -159,11 +181,11 @@ class Collector(wiring.Component):
                     hubs.eq(columns),
                     last_part.eq(fits),
                     last_row.eq(record.nodes - 1),
-                    last_node_word.eq((record.nodes - 1) >> 6),
-                    last_word.eq(((record.nodes - 1) >> 6) + ((columns + _BEAT - 1) >> 6)),
+                    last_node_word.eq((record.nodes - 1) >> _PLACE),
+                    last_word.eq(((record.nodes - 1) >> _PLACE) + ((columns + ROW_WORD - 1) >> _PLACE)),
                     node_count.eq(_in_last_word(record.nodes)),
                     hub_count.eq(_in_last_word(columns)),
-                    first_hub_word.eq(config.hub_column // _BEAT + (first_hub >> 6)),
+                    first_hub_word.eq(config.c_max // ROW_WORD + (first_hub >> _PLACE)),
                     left.eq(out.i.ready),
                 ]
                 with m.If(out.i.ready):
@@ -196,7 +218,6 @@ class Collector(wiring.Component):
                     with m.If(last):
                         m.next = "ROWS"
             with m.State("ROWS"):
-                joined = rest | (turned & ~before)
                 m.d.comb += [
                     out.i.valid.eq(taken.valid & taken.fills),
                     out.i.payload.data.eq(joined),
@@ -204,7 +225,11 @@ class Collector(wiring.Component):
                     goes.eq(taken.valid & (out.i.ready | ~taken.fills)),
                 ]
                 with m.If(goes):
-                    m.d.sync += [rest.eq(Mux(taken.fills, turned & before, joined)), last_tail.eq(taken.last_row)]
+                    m.d.sync += [
+                        rest[0].eq(Mux(taken.fills, Mux(taken.over, turned & before, 0), joined[0])),
+                        rest[1].eq(Mux(taken.fills, 0, joined[1])),
+                        last_tail.eq(taken.last_row),
+                    ]
                     with m.If(taken.ends_row & taken.over):
                         m.next = "TAIL"
                     with m.Elif(taken.ends_row & taken.last_row):
@@ -230,4 +255,4 @@ class Collector(wiring.Component):
 
 def _in_last_word(columns: Signal) -> Value:
     """Return how many columns the last word has."""
-    return Cat(columns[:6], columns[:6] == 0)
+    return Cat(columns[:_PLACE], columns[:_PLACE] == 0)

@@ -550,7 +550,6 @@ def test_more_engines(engines: int, searches: int, lanes: int, tmp_path: Path) -
         ({"nodes": 100}, "nodes must be a power of two from 32, not 100"),
         ({"edges": 8}, "edges must be a power of two from 16, not 8"),
         ({"c_max": 65}, r"c_max must be a multiple of 32 in 32\.\.4096, not 65"),
-        ({"c_max": 32}, "c_max and hubs must be a multiple of 64 together, not 96"),
         ({"hubs": 0}, r"hubs must be a multiple of 32 in 32\.\.4096, not 0"),
         ({"data_width": 512}, "data_width must be 64, 128 or 256, not 512"),
         ({"window": 512, "page": 8}, r"page must be a power of two in 16\.\.1024, not 8"),
