@@ -14,7 +14,6 @@ from hw.locator.formats import (
     AccessSignature,
     Counts,
     Descriptor,
-    Operation,
     RecordBeat,
     Row,
     SearchSignature,
@@ -282,6 +281,7 @@ class Engine(wiring.Component):
             buffer.nodes.sweep_half.eq(sweeper.half),
             buffer.nodes.sweep.eq(sweeper.group),
             *(mine.eq(vertex) for mine, vertex in zip(sweeper.swept, buffer.nodes.swept, strict=True)),
+            self.access.owner.eq(lookup.owner),
         ]
         for n, searcher in enumerate(searchers):
             m.d.comb += [
@@ -303,12 +303,7 @@ class Engine(wiring.Component):
                 lookup.answer[lane].eq(self.access.answer[lane]),
             ]
             with m.If(sweeps):
-                m.d.comb += [
-                    request.payload.node.eq(sweep.payload.node),
-                    request.payload.operation.eq(Operation.SET),
-                    request.payload.kind.eq(sweep.payload.kind),
-                    request.payload.value.eq(self.settings.round),
-                ]
+                m.d.comb += request.payload.eq(sweep.payload)
 
     def _records(
         self,

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 from hw.locator.config import LocatorConfig
 
 __all__ = [
+    "SETS",
     "AccessSignature",
     "Answer",
     "Bundle",
@@ -41,15 +42,21 @@ class Kind(enum.Enum, shape=2):  # type: ignore[call-arg]
     DONE = 3
 
 
-class Operation(enum.Enum, shape=2):  # type: ignore[call-arg]
-    """Operation on the state of a vertex."""
+class Operation(enum.Enum, shape=3):  # type: ignore[call-arg]
+    """Operation on the state of a vertex; the low bits are the `Kind` that it writes."""
 
     #: Read only.
     LOOK = 0
-    #: Claim it if it is free.
+    #: Make it the owner's if it is free.
     CLAIM = 1
-    #: Write it.
-    SET = 2
+    #: Set the state, `MARK` with the round of the settings.
+    RELEASE = 4
+    MARK = 6
+    FINISH = 7
+
+
+#: Bit of an `Operation` that sets a state, whatever it was.
+SETS = 4
 
 
 class Outcome(enum.Enum, shape=3):  # type: ignore[call-arg]
@@ -107,17 +114,18 @@ class Owner(data.StructLayout):
 
 
 class Request(data.StructLayout):
-    """Asks for the state of the ``node``-th vertex; ``kind`` and ``value`` are what `Operation.SET` writes."""
+    """Asks for the state of the ``node``-th vertex, and for an operation on it."""
 
     def __init__(self, config: LocatorConfig) -> None:
-        super().__init__({"node": config.node_bits, "operation": Operation, "kind": Kind, "value": config.value_bits})
+        super().__init__({"node": config.node_bits, "operation": Operation})
 
 
 class Answer(data.StructLayout):
-    """State of a vertex: ``outcome``, its ``row``, and the ``owner`` where there is one."""
+    """State of a vertex: ``outcome``, and in ``of`` its ``row`` if it is free, its ``owner`` if that is another one."""
 
     def __init__(self, config: LocatorConfig) -> None:
-        super().__init__({"outcome": Outcome, "row": Row(config), "owner": Owner(config)})
+        of = data.UnionLayout({"row": Row(config), "owner": Owner(config)})
+        super().__init__({"outcome": Outcome, "of": of})
 
 
 class Task(data.StructLayout):
@@ -212,6 +220,8 @@ class AccessSignature(wiring.Signature):
     -------
     request, answer
         Request of each lane to the state store, and its answer in the next cycle. A request may be withdrawn.
+    owner
+        The search that all lanes claim for.
     line_request, line
         Addresses of lines, and the lines in the same order.
     """
@@ -220,6 +230,7 @@ class AccessSignature(wiring.Signature):
         super().__init__(
             {
                 "request": Out(stream.Signature(Request(config))).array(config.lanes),
+                "owner": Out(Owner(config)),
                 "answer": In(Answer(config)).array(config.lanes),
                 "line_request": Out(stream.Signature(config.line_bits)),
                 "line": In(stream.Signature(config.data_width, always_ready=True)),

@@ -141,7 +141,7 @@ class Locator(wiring.Component):
         wiring.connect(m, detector.announced, wiring.flipped(self.first_hubs))
         for n, engine in enumerate(engines):
             m.submodules[f"engine{n}"] = BlackBox(engine, ENGINE_MODULE) if self.once else engine
-            m.d.comb += [engine.number.eq(n), engine.settings.eq(settings)]
+            m.d.comb += [engine.number.eq(n), engine.settings.eq(settings), states.owners[n].eq(engine.access.owner)]
             for lane in range(config.lanes):
                 port = n * config.lanes + lane
                 wiring.connect(m, engine.access.request[lane], states.requests[port])

@@ -1,23 +1,16 @@
 """Sweeper: writes the states of a search's vertices when it has ended."""
 
 from amaranth.hdl import Array, Cover, Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from hw.locator.config import LocatorConfig
-from hw.locator.formats import Kind, Settings
+from hw.locator.formats import Operation, Request, Settings
 from hw.locator.searcher import End
 from hw.locator.turns import in_turn, number_of
 
-__all__ = ["Sweep", "Sweeper"]
-
-
-class Sweep(data.StructLayout):
-    """The state ``kind`` of the ``node``-th vertex is to be set."""
-
-    def __init__(self, config: LocatorConfig) -> None:
-        super().__init__({"node": config.node_bits, "kind": Kind})
+__all__ = ["Sweeper"]
 
 
 class Sweeper(wiring.Component):
@@ -58,7 +51,7 @@ class Sweeper(wiring.Component):
                 "half": Out(1),
                 "group": Out(config.list_bits - exact_log2(config.lanes)),
                 "swept": In(config.node_bits).array(config.lanes),
-                "request": Out(stream.Signature(Sweep(config))).array(config.lanes),
+                "request": Out(stream.Signature(Request(config))).array(config.lanes),
                 "urgent": Out(1),
                 "taken": Out(searches),
                 "sweeps": Out(searches),
@@ -111,10 +104,10 @@ class Sweeper(wiring.Component):
                 request.payload.node.eq(self.swept[lane] - settings.first),
             ]
             with m.If(end == End.COMPLETE):
-                m.d.comb += request.payload.kind.eq(Kind.DONE)
+                m.d.comb += request.payload.operation.eq(Operation.FINISH)
             with m.Elif((end == End.MARK) & (at < nodes)):
-                m.d.comb += request.payload.kind.eq(Kind.MARKED)
+                m.d.comb += request.payload.operation.eq(Operation.MARK)
             with m.Else():
-                m.d.comb += request.payload.kind.eq(Kind.FREE)
+                m.d.comb += request.payload.operation.eq(Operation.RELEASE)
         m.d.sync += Cover(working & (nodes != listed), "a vertex was claimed late")
         return m
