@@ -132,7 +132,7 @@ class Task(data.StructLayout):
     """Part of a hub's row to search from, or an isolated vertex.
 
     ``vertex``: the hub. ``start``, ``count``: edges, all in one line. ``head``: first part of the row.
-    ``isolated``: the vertex has no edges. ``number``: order of tasks in a round.
+    ``isolated``: the vertex has no edges.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -143,18 +143,15 @@ class Task(data.StructLayout):
                 "count": range(config.line_words + 1),
                 "head": 1,
                 "isolated": 1,
-                "number": config.edge_bits,
             }
         )
 
 
 class Status(data.StructLayout):
-    """Status of a search: whether it is running, its epoch, its number of nodes, its task's number."""
+    """Status of a search: whether it is running, its epoch, its number of nodes."""
 
     def __init__(self, config: LocatorConfig) -> None:
-        super().__init__(
-            {"searching": 1, "epoch": config.epoch_bits, "count": config.list_bits + 1, "number": config.edge_bits}
-        )
+        super().__init__({"searching": 1, "epoch": config.epoch_bits, "count": config.list_bits + 1})
 
 
 class Conflict(data.StructLayout):

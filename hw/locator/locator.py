@@ -294,7 +294,7 @@ class Locator(wiring.Component):
                     with m.If((error.code != Error.NONE) | (command.vertices == 0)):
                         m.next = "FINISH"
             with m.State("ROUND"):
-                m.d.comb += [detector.start.eq(1), generator.start.eq(1)]
+                m.d.comb += detector.start.eq(1)
                 m.d.sync += [started.eq(1), counters.locate_cycles.eq(counters.locate_cycles + 1)]
                 m.next = "RUN"
             with m.State("RUN"):

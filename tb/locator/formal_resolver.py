@@ -35,7 +35,6 @@ class JudgeSpec(Elaboratable):
                 status.epoch.eq(AnyConst(2)),
                 status.count.eq(AnySeq(3)),
                 Assume(status.count >= held[n]),
-                status.number.eq(AnyConst(3)),
                 lost[n].eq(claim.lost),
                 marked[n].eq(claim.lost & claim.mark),
                 suspended[n].eq(claim.suspended),
