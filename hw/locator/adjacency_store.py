@@ -1,11 +1,12 @@
 """Adjacency on the chip: lines of edges, a copy for every two engines."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.block_memory import NO_BYPASS, registered_read
 from hw.locator.config import LocatorConfig
+from hw.locator.formats import Line
 
 __all__ = ["READERS", "AdjacencyStore", "LineWrite"]
 
@@ -17,13 +18,11 @@ class LineWrite(data.StructLayout):
     """A ``line`` to write at an ``address``."""
 
     def __init__(self, config: LocatorConfig) -> None:
-        super().__init__({"address": config.line_bits, "line": config.data_width})
+        super().__init__({"address": config.line_bits, "line": Line(config)})
 
 
 class AdjacencyStore(wiring.Component):
     """Keeps the array of edges; every engine reads a line a cycle, and none waits for another one.
-
-    Only the bits of an edge that name a vertex are stored; the other bits of a line read as 0.
 
     Parameters
     ----------
@@ -45,7 +44,7 @@ class AdjacencyStore(wiring.Component):
         super().__init__(
             {
                 "requests": In(stream.Signature(config.line_bits)).array(config.engines),
-                "lines": Out(stream.Signature(config.data_width, always_ready=True)).array(config.engines),
+                "lines": Out(stream.Signature(Line(config), always_ready=True)).array(config.engines),
                 "write": In(stream.Signature(LineWrite(config), always_ready=True)),
             }
         )
@@ -54,12 +53,8 @@ class AdjacencyStore(wiring.Component):
         """Let the first engine's side of a copy write, too."""
         m = Module()
         config, written = self.config, self.write
-        kept, word_bits = config.node_bits, config.data_width // config.line_words
-        names = Cat(written.payload.line.word_select(n, word_bits)[:kept] for n in range(config.line_words))
         for first in range(0, config.engines, READERS):
-            copy = memory.Memory(
-                shape=kept * config.line_words, depth=1 << config.line_bits, init=[], attrs=dict(NO_BYPASS)
-            )
+            copy = memory.Memory(shape=Line(config), depth=1 << config.line_bits, init=[], attrs=dict(NO_BYPASS))
             m.submodules[f"copy{first // READERS}"] = copy
             write = copy.write_port()
             # The same signal for both, so that they share a side of the block RAM.
@@ -68,15 +63,15 @@ class AdjacencyStore(wiring.Component):
                 shared.eq(Mux(written.valid, written.payload.address, self.requests[first].payload)),
                 write.addr.eq(shared),
                 write.en.eq(written.valid),
-                write.data.eq(names),
+                write.data.eq(written.payload.line),
             ]
             for n in range(first, min(first + READERS, config.engines)):
                 request, line = self.requests[n], self.lines[n]
                 read = registered_read(m, copy, f"read{n}")
-                m.d.comb += [request.ready.eq(1), read.addr.eq(shared if n == first else request.payload)]
-                m.d.sync += line.valid.eq(request.valid)
                 m.d.comb += [
-                    line.payload.word_select(word, word_bits).eq(read.data.word_select(word, kept))
-                    for word in range(config.line_words)
+                    request.ready.eq(1),
+                    read.addr.eq(shared if n == first else request.payload),
+                    line.payload.eq(read.data),
                 ]
+                m.d.sync += line.valid.eq(request.valid)
         return m

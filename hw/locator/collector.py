@@ -1,6 +1,6 @@
 """Collector: turns a record in the buffer into beats of the record stream (I4)."""
 
-from amaranth.hdl import Cat, Const, Cover, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Cover, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -10,7 +10,6 @@ from hw.contracts import struct
 from hw.locator.config import ROW_WORD, LocatorConfig
 from hw.locator.formats import Descriptor, RecordBeat, Settings
 from hw.locator.record_buffer import ReaderSignature
-from hw.stream.slice import Slice
 
 __all__ = ["Collector"]
 
@@ -48,11 +47,11 @@ class Collector(wiring.Component):
     Attributes
     ----------
     settings
-        Settings of the round; ``h_max`` is used.
+        Of the round.
     i
         Complete records.
     o
-        Their beats, as a record stream.
+        Their beats, as a record stream, from the buffer's output; ``i.ready`` depends on ``o.ready``.
     busy, done
         A record is under way; pulse: all of it has been read from the buffer.
     buffer
@@ -76,15 +75,14 @@ class Collector(wiring.Component):
         """Step through the sections of a record."""
         m = Module()
         config, buffer = self.config, self.buffer
-        m.submodules.out = out = Slice(RecordBeat)
-        wiring.connect(m, out.o, wiring.flipped(self.o))
+        out = self.o
         header = struct(RECORD_HEADER)
 
         record = Signal(Descriptor(config))
         part, first_hub = Signal(8), Signal(config.hub_bits + 1)
         hubs_left, hubs, last_part = Signal(config.hub_bits + 1), Signal(config.hub_bits + 1), Signal()
         index = Signal(max(config.list_bits, config.hub_bits) + 1)  # of a node or a hub
-        m.d.comb += [self.busy.eq(1), out.i.payload.last.eq(0)]
+        m.d.comb += [self.busy.eq(1), out.payload.last.eq(0)]
 
         # Words of a row: node columns, then hub columns; computed while the header is sent.
         last_node_word, last_word = (
@@ -140,10 +138,13 @@ class Collector(wiring.Component):
             joined[1].eq(rest[1] | (turned & (taken.upper.replicate(ROW_WORD) ^ before))),
         ]
 
-        def two(vertices: object, alone: object) -> object:
-            """Return the beat of two vertices, or of the lower one."""
-            gap = Const(0, _BEAT // 2 - config.node_bits)
-            return Cat(vertices[0], gap, Mux(alone, 0, vertices[1]))  # type: ignore[index]
+        # A beat of two vertices, or of the lower one.
+        pair, alone, vids = Signal.like(buffer.nodes), Signal(), Signal(data.ArrayLayout(ROW_WORD, 2))
+        m.d.comb += [pair.eq(buffer.nodes), alone.eq(index + 1 == record.nodes)]
+        for vid, vertex in zip(vids, pair, strict=True):
+            m.d.comb += vid.eq((vertex + self.settings.first)[: config.node_bits])
+        with m.If(alone):
+            m.d.comb += vids[1].eq(0)
 
         idle, ends = Signal(), Signal()
 
@@ -172,8 +173,8 @@ class Collector(wiring.Component):
                     content.hub_edges.eq(record.hub_edges),
                     content.end.eq(0),
                     content.reserved.eq(0),
-                    out.i.valid.eq(1),
-                    out.i.payload.data.eq(content),
+                    out.valid.eq(1),
+                    out.payload.data.eq(content),
                     buffer.node_read.eq(index >> 1),
                 ]
                 # Hub columns begin behind the last possible node column.
@@ -186,16 +187,16 @@ class Collector(wiring.Component):
                     node_count.eq(_in_last_word(record.nodes)),
                     hub_count.eq(_in_last_word(columns)),
                     first_hub_word.eq(config.c_max // ROW_WORD + (first_hub >> _PLACE)),
-                    left.eq(out.i.ready),
+                    left.eq(out.ready),
                 ]
-                with m.If(out.i.ready):
+                with m.If(out.ready):
                     m.next = "NODES"
             with m.State("NODES"):
                 last, step = index + 2 >= record.nodes, Signal()
                 m.d.comb += [
-                    out.i.valid.eq(1),
-                    out.i.payload.data.eq(two(buffer.nodes, index + 1 == record.nodes)),
-                    step.eq(out.i.ready),
+                    out.valid.eq(1),
+                    out.payload.data.eq(vids),
+                    step.eq(out.ready),
                     buffer.node_read.eq(Mux(step, index + 2, index) >> 1),
                     buffer.hub_read.eq(first_hub >> 1),
                 ]
@@ -208,9 +209,11 @@ class Collector(wiring.Component):
             with m.State("HUBS"):
                 last, step = index + 2 >= hubs, Signal()
                 m.d.comb += [
-                    out.i.valid.eq(1),
-                    out.i.payload.data.eq(two(buffer.hubs, index + 1 == hubs)),
-                    step.eq(out.i.ready),
+                    out.valid.eq(1),
+                    pair.eq(buffer.hubs),
+                    alone.eq(index + 1 == hubs),
+                    out.payload.data.eq(vids),
+                    step.eq(out.ready),
                     buffer.hub_read.eq((first_hub + Mux(step, index + 2, index)) >> 1),
                 ]
                 with m.If(step):
@@ -219,10 +222,10 @@ class Collector(wiring.Component):
                         m.next = "ROWS"
             with m.State("ROWS"):
                 m.d.comb += [
-                    out.i.valid.eq(taken.valid & taken.fills),
-                    out.i.payload.data.eq(joined),
-                    out.i.payload.last.eq(taken.last_row & taken.ends_row & ~taken.over),
-                    goes.eq(taken.valid & (out.i.ready | ~taken.fills)),
+                    out.valid.eq(taken.valid & taken.fills),
+                    out.payload.data.eq(joined),
+                    out.payload.last.eq(taken.last_row & taken.ends_row & ~taken.over),
+                    goes.eq(taken.valid & (out.ready | ~taken.fills)),
                 ]
                 with m.If(goes):
                     m.d.sync += [
@@ -236,8 +239,8 @@ class Collector(wiring.Component):
                         end_part()
             with m.State("TAIL"):
                 # Bits that the last word of a row has left over.
-                m.d.comb += [out.i.valid.eq(1), out.i.payload.data.eq(rest), out.i.payload.last.eq(last_tail)]
-                with m.If(out.i.ready):
+                m.d.comb += [out.valid.eq(1), out.payload.data.eq(rest), out.payload.last.eq(last_tail)]
+                with m.If(out.ready):
                     m.d.sync += rest.eq(0)
                     m.next = "ROWS"
                     with m.If(last_tail):

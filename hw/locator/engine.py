@@ -97,9 +97,8 @@ class Engine(wiring.Component):
         wiring.connect(m, wiring.flipped(self.access.line), reader.line)
         wiring.connect(m, lookup.o, classifier.i)
         wiring.connect(m, classifier.buffer, buffer.writer)
-        for block in (reader, lookup, classifier, sweeper):
-            m.d.comb += block.settings.eq(self.settings)
         m.d.comb += [
+            classifier.settings.eq(self.settings),
             lookup.number.eq(self.number),
             *(epoch.eq(searcher.epoch) for epoch, searcher in zip(lookup.epochs, searchers, strict=True)),
             classifier.ahead_context.eq(lookup.ahead_context),
@@ -345,7 +344,7 @@ class Engine(wiring.Component):
             complete.i.valid.eq(hands.any()),
             complete.i.payload.eq(reduce(or_, options)),
             collector.settings.eq(self.settings),
-            self.emitting.eq(collector.busy | self.o.valid | complete.o.valid),
+            self.emitting.eq(collector.busy | complete.o.valid),
         ]
         freed = Mux(collector.done, 1 << collector.buffer.context, 0)
         m.d.sync += kept.eq((kept | chosen) & ~freed)

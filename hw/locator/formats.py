@@ -1,5 +1,6 @@
 """Formats between the blocks of the locator."""
 
+from amaranth.hdl import Value
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -15,6 +16,7 @@ __all__ = [
     "Counts",
     "Descriptor",
     "Kind",
+    "Line",
     "Operation",
     "Outcome",
     "Owner",
@@ -26,6 +28,7 @@ __all__ = [
     "Status",
     "Task",
     "Work",
+    "name_line",
 ]
 
 
@@ -104,6 +107,26 @@ class Row(data.StructLayout):
 
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__({"start": config.edge_bits, "degree": config.node_bits})
+
+
+class Line(data.StructLayout):
+    """A line of the adjacency: ``names`` of vertices, and which are ``remote``, outside the range that is searched.
+
+    A name is the distance from the first vertex of that range, which is the vertex's place in the state.
+    """
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__({"names": data.ArrayLayout(config.node_bits, config.line_words), "remote": config.line_words})
+
+
+def name_line(line: data.View, words: Value, first: Value, vertices: Value) -> list[object]:
+    """Assign a `Line` of `words` as they are in the image, of which `vertices` from the `first` one are searched."""
+    count = len(line.remote)
+    names: list[object] = []
+    for n in range(count):
+        name, vid = line.names[n], words.word_select(n, len(words) // count)
+        names += [name.eq(vid - first), line.remote[n].eq(name >= vertices)]
+    return names
 
 
 class Owner(data.StructLayout):
@@ -230,7 +253,7 @@ class AccessSignature(wiring.Signature):
                 "owner": Out(Owner(config)),
                 "answer": In(Answer(config)).array(config.lanes),
                 "line_request": Out(stream.Signature(config.line_bits)),
-                "line": In(stream.Signature(config.data_width, always_ready=True)),
+                "line": In(stream.Signature(Line(config), always_ready=True)),
             }
         )
 

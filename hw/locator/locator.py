@@ -127,6 +127,7 @@ class Locator(wiring.Component):
         wiring.connect(m, lists.o, states.rows)
         if config.external:
             # The edges are read once to be checked.
+            m.d.comb += adjacency.settings.eq(settings)
             wiring.connect(m, adjacency.request, wiring.flipped(self.requests[1]))
             wiring.connect(m, wiring.flipped(self.beats[1]), adjacency.beat)
         else:

@@ -6,12 +6,11 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from hw.locator.config import LINES, LocatorConfig
-from hw.locator.formats import Bundle, Row, Settings, Work
+from hw.locator.formats import Bundle, Line, Row, Work
 from hw.stream.queue import Queue
 
 __all__ = ["NumberedRow", "RowReader"]
 
-_WORD_BITS = 32
 #: Most lines that are prefetched from the chip: the rows of a slice of distributed RAM.
 _NEAR = 16
 
@@ -26,13 +25,6 @@ class NumberedRow(data.StructLayout):
         super().__init__(
             {"row": Row(config), "context": config.context_bits, "reads": 1, "index": config.list_bits, "void": 1}
         )
-
-
-class _Line(data.StructLayout):
-    """The ``names`` of vertices in a line, and which are ``remote``, of another chiplet."""
-
-    def __init__(self, config: LocatorConfig) -> None:
-        super().__init__({"names": data.ArrayLayout(config.node_bits, config.line_words), "remote": config.line_words})
 
 
 class _Piece(data.StructLayout):
@@ -64,8 +56,6 @@ class RowReader(wiring.Component):
 
     Attributes
     ----------
-    settings
-        Of the round.
     i
         Rows; taken when their last line has been requested.
     may_ask, further
@@ -84,12 +74,11 @@ class RowReader(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "settings": In(Settings(config)),
                 "i": In(stream.Signature(NumberedRow(config))),
                 "may_ask": In(1),
                 "further": Out(1),
                 "request": Out(stream.Signature(config.line_bits)),
-                "line": In(stream.Signature(config.data_width, always_ready=True)),
+                "line": In(stream.Signature(Line(config), always_ready=True)),
                 "dead": In(config.searches),
                 "waits": In(config.searches),
                 "holding": In(1),
@@ -105,21 +94,11 @@ class RowReader(wiring.Component):
         depth = LINES * config.searches
         if not config.external:
             depth = min(depth, _NEAR)  # lines come at once
-        m.submodules.lines = lines = Queue(_Line(config), depth, storage="distributed")
+        m.submodules.lines = lines = Queue(Line(config), depth, storage="distributed")
         # A piece is registered well before its line arrives; its first word then selects from the line.
         m.submodules.pieces = pieces = Queue(_Piece(config), depth, storage="block")
         self._request(m, pieces.i)
-        m.d.comb += lines.i.valid.eq(self.line.valid)
-        # Remote vertices are marked in the line, so that local ones can be looked up at once.
-        end = Signal(config.node_bits + 1)
-        m.d.sync += end.eq(self.settings.first + self.settings.vertices)
-        for n in range(config.line_words):
-            name = Signal(config.node_bits, name=f"name{n}")
-            m.d.comb += [
-                name.eq(self.line.payload.word_select(n, _WORD_BITS)),
-                lines.i.payload.names[n].eq(name),
-                lines.i.payload.remote[n].eq((name < self.settings.first) | (name >= end)),
-            ]
+        m.d.comb += [lines.i.valid.eq(self.line.valid), lines.i.payload.eq(self.line.payload)]
         self._emit(m, pieces.o, lines.o)
         return m
 

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.locator.config import LocatorConfig
-from hw.locator.formats import Answer, Bundle, Operation, Outcome, Owner, Request, Settings, Work
+from hw.locator.formats import Answer, Bundle, Operation, Outcome, Owner, Request, Work
 
 __all__ = ["LookupResult", "StateLookup"]
 
@@ -30,8 +30,6 @@ class StateLookup(wiring.Component):
 
     Attributes
     ----------
-    settings
-        Of the round.
     i
         Bundles; an offered bundle stays until it is taken. ``ready`` depends on grants of the same cycle.
     number, epochs
@@ -50,7 +48,6 @@ class StateLookup(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "settings": In(Settings(config)),
                 "i": In(stream.Signature(Bundle(config))),
                 "number": In(range(max(2, config.engines))),
                 "epochs": In(config.epoch_bits).array(config.searches),
@@ -67,7 +64,7 @@ class StateLookup(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Fill two slots in turn."""
         m = Module()
-        config, settings = self.config, self.settings
+        config = self.config
         lanes = range(config.lanes)
         slots = [Signal(LookupResult(config), name=f"slot{n}", reset_less=True) for n in range(2)]
         occupied, fills, takes = Signal(2), Signal(), Signal()
@@ -85,11 +82,10 @@ class StateLookup(wiring.Component):
             self.owner.epoch.eq(Array(self.epochs)[bundle.context]),
         ]
         for lane in lanes:
-            request, local = self.request[lane], Signal(config.node_bits, name=f"local{lane}")
+            request = self.request[lane]
             m.d.comb += [
-                local.eq(bundle.vertices[lane] - settings.first),
                 request.valid.eq(self.i.valid & room & need[lane]),
-                request.payload.node.eq(local),
+                request.payload.node.eq(bundle.vertices[lane]),
                 request.payload.operation.eq(Mux(bundle.work == Work.READ, Operation.LOOK, Operation.CLAIM)),
                 got[lane].eq(request.valid & request.ready),
             ]

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from hw.locator.config import LocatorConfig
-from hw.locator.formats import Operation, Request, Settings
+from hw.locator.formats import Operation, Request
 from hw.locator.searcher import End
 from hw.locator.turns import in_turn, number_of
 
@@ -23,8 +23,6 @@ class Sweeper(wiring.Component):
 
     Attributes
     ----------
-    settings
-        Of the round.
     wants, ends, halves, nodes, listed
         Of each search: whether it is to be swept; how it has ended; its half of the buffer; its numbers of nodes and of
         all vertices claimed. The last three are used when it is ``taken``.
@@ -41,7 +39,6 @@ class Sweeper(wiring.Component):
         searches, count = config.searches, config.list_bits + 1
         super().__init__(
             {
-                "settings": In(Settings(config)),
                 "wants": In(searches),
                 "ends": In(End).array(searches),
                 "halves": In(searches),
@@ -61,7 +58,7 @@ class Sweeper(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Select a search, then step through its groups."""
         m = Module()
-        config, settings, lanes = self.config, self.settings, self.config.lanes
+        config, lanes = self.config, self.config.lanes
         working, context, half, group = Signal(), Signal.like(self.context), Signal(), Signal.like(self.group)
         end, nodes, listed = Signal(End), Signal.like(self.nodes[0]), Signal.like(self.listed[0])
         written, now = Signal(lanes), Signal(lanes)
@@ -101,7 +98,7 @@ class Sweeper(wiring.Component):
                 exists.eq(at < listed),
                 request.valid.eq(working & exists & ~written[lane]),
                 now[lane].eq(~exists | written[lane] | request.ready),
-                request.payload.node.eq(self.swept[lane] - settings.first),
+                request.payload.node.eq(self.swept[lane]),
             ]
             with m.If(end == End.COMPLETE):
                 m.d.comb += request.payload.operation.eq(Operation.FINISH)
