@@ -205,14 +205,19 @@ class Engine(wiring.Component):
     def _bundles(self, m: Module, reader: RowReader, singles: SingleReader, lookup: StateLookup) -> None:
         """Rows and single vertices are looked up in turn; one that is partly looked up stays."""
         single, before = Signal(), Signal()
+        bundle, alone, several = lookup.i.payload, singles.o.payload, reader.o.payload
         m.d.comb += [
             single.eq(Mux(lookup.holding, before, singles.o.valid & (~before | ~reader.o.valid))),
             lookup.i.valid.eq(Mux(single, singles.o.valid, reader.o.valid)),
-            lookup.i.payload.eq(Mux(single, singles.o.payload.as_value(), reader.o.payload.as_value())),
+            bundle.eq(several),
             singles.o.ready.eq(lookup.i.ready & single),
             reader.o.ready.eq(lookup.i.ready & ~single),
             reader.holding.eq(lookup.holding & ~before),
         ]
+        # A single vertex is in the first lane; the others are masked.
+        with m.If(single):
+            m.d.comb += [bundle[name].eq(alone[name]) for name in alone.shape().members if name != "vertices"]
+            m.d.comb += bundle.vertices[0].eq(alone.vertices[0])
         m.d.sync += before.eq(single)
 
     def _singles(
