@@ -28,7 +28,7 @@ class NumberedRow(data.StructLayout):
 
 
 class _Piece(data.StructLayout):
-    """``count`` neighbours in a line, from word ``first``; ``void``: no line comes. The rest as in `NumberedRow`."""
+    """Neighbours in a line, words ``first`` to ``final``; ``void``: no line comes. The rest as in `NumberedRow`."""
 
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__(
@@ -38,7 +38,7 @@ class _Piece(data.StructLayout):
                 "index": config.list_bits,
                 "void": 1,
                 "first": exact_log2(config.line_words),
-                "count": range(config.line_words + 1),
+                "final": exact_log2(config.line_words),
             }
         )
 
@@ -130,7 +130,7 @@ class RowReader(wiring.Component):
             pieces.payload.index.eq(self.i.payload.index),
             pieces.payload.void.eq(void),
             pieces.payload.first.eq(address[:in_line]),
-            pieces.payload.count.eq(count),
+            pieces.payload.final.eq(Mux(last, row.start + row.degree - 1, config.line_words - 1)),
         ]
         with m.If(takes):
             m.d.sync += [
@@ -141,32 +141,32 @@ class RowReader(wiring.Component):
 
     def _emit(self, m: Module, pieces: stream.Interface, lines: stream.Interface) -> None:
         """Emit the words of the piece in front, a bundle at a time."""
-        config, in_line = self.config, exact_log2(self.config.line_words)
-        piece, done, bundle = pieces.payload, Signal(in_line), self.o.payload  # words of the piece already emitted
-        first, over = Signal(in_line), Signal(range(config.line_words + 1))
-        dead, waits, drops, ends = (Signal(name=name) for name in ("is_dead", "is_waiting", "drops", "ends"))
+        config, in_line, in_bundle = self.config, exact_log2(self.config.line_words), exact_log2(self.config.lanes)
+        # A line is cut at multiples of the lanes, so each lane selects from few of its words.
+        piece, bundle, within = pieces.payload, self.o.payload, Signal()
+        following, group = Signal(max(1, in_line - in_bundle)), Signal(max(1, in_line - in_bundle))
+        dead, waits, drops, ends, final = (
+            Signal(name=name) for name in ("is_dead", "is_waiting", "drops", "ends", "final")
+        )
         m.d.comb += [
-            first.eq(piece.first + done),
-            over.eq(piece.count - done),
+            group.eq(Mux(within, following, piece.first >> in_bundle)),
+            final.eq(group == piece.final >> in_bundle),
             dead.eq(self.dead.bit_select(piece.context, 1)),
             waits.eq(self.waits.bit_select(piece.context, 1)),
             drops.eq((dead | piece.void) & ~self.holding),
             self.o.valid.eq(pieces.valid & (lines.valid | piece.void) & (self.holding | dead | ~waits)),
             bundle.context.eq(piece.context),
             bundle.work.eq(Mux(piece.reads, Work.READ, Work.SEARCH)),
-            bundle.last.eq(drops | (over <= config.lanes)),
+            bundle.last.eq(drops | final),
             bundle.index.eq(piece.index),
+            bundle.vertices.eq(lines.payload.names.as_value().word_select(group, config.node_bits * config.lanes)),
+            bundle.remote.eq(lines.payload.remote.word_select(group, config.lanes)),
             ends.eq(self.o.valid & self.o.ready & bundle.last),
             lines.ready.eq(ends & ~piece.void),
             pieces.ready.eq(ends),
         ]
         for lane in range(config.lanes):
-            word = Signal(in_line, name=f"word{lane}")
-            m.d.comb += [
-                word.eq(first + lane),
-                bundle.mask[lane].eq((lane < over) & ~drops),
-                bundle.vertices[lane].eq(lines.payload.names[word]),
-                bundle.remote[lane].eq(lines.payload.remote.bit_select(word, 1)),
-            ]
+            begun = within | (lane >= piece.first[:in_bundle])
+            m.d.comb += bundle.mask[lane].eq(begun & (~final | (lane <= piece.final[:in_bundle])) & ~drops)
         with m.If(self.o.valid & self.o.ready):
-            m.d.sync += done.eq(Mux(bundle.last, 0, done + config.lanes))
+            m.d.sync += [within.eq(~bundle.last), following.eq(group + 1)]
