@@ -1,6 +1,7 @@
 """The lowest one among many bits, the others, and the next one in turn."""
 
-from amaranth.hdl import Cat, Mux, Value
+from amaranth.hdl import Cat, Const, Mux, Value
+from amaranth.utils import ceil_log2
 
 __all__ = ["lowest_one", "next_one", "without_lowest"]
 
@@ -30,12 +31,13 @@ def next_one(bits: Value, last: Value) -> Value:
     Parameters
     ----------
     bits
-        A power of two of them, at least 2.
+        Any number of them.
     last
         A position.
     """
-    some_behind, next_ = lowest_one(bits & Cat(last < n for n in range(len(bits))))
-    return Mux(some_behind, next_, lowest_one(bits)[1])
+    behind = Cat(last < n for n in range(len(bits)))
+    first = Mux((bits & behind).any(), bits & behind, bits)
+    return lowest_one(Cat(first, Const(0, (1 << max(1, ceil_log2(len(bits)))) - len(bits))))[1]
 
 
 def without_lowest(bits: Value) -> Value:

@@ -5,6 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.locator.config import LocatorConfig
+from hw.locator.formats import Line, Settings, name_line
 from hw.memory.formats import ReadBeat, ReadRequest, beat_address_width
 from hw.stream.arbiter import Arbiter
 from hw.stream.queue import Queue
@@ -26,6 +27,8 @@ class AdjacencyPort(wiring.Component):
     ----------
     base
         Address of the first line, in beats.
+    settings
+        Of the round.
     requests, lines
         As in `hw.locator.adjacency_store.AdjacencyStore`, but with any latency.
     request, beat
@@ -38,8 +41,9 @@ class AdjacencyPort(wiring.Component):
         super().__init__(
             {
                 "base": In(beat_address_width(*widths)),
+                "settings": In(Settings(config)),
                 "requests": In(stream.Signature(config.line_bits)).array(config.engines),
-                "lines": Out(stream.Signature(config.data_width, always_ready=True)).array(config.engines),
+                "lines": Out(stream.Signature(Line(config), always_ready=True)).array(config.engines),
                 "request": Out(stream.Signature(ReadRequest(*widths))),
                 "beat": In(stream.Signature(ReadBeat(config.data_width), always_ready=True)),
             }
@@ -81,9 +85,8 @@ class AdjacencyPort(wiring.Component):
             order.i.payload.eq(source),
             order.o.ready.eq(self.beat.valid),
         ]
+        came, settings = Signal(Line(config)), self.settings
+        m.d.comb += name_line(came, self.beat.payload.data, settings.first, settings.vertices)
         for n, line in enumerate(self.lines):
-            m.d.comb += [
-                line.valid.eq(self.beat.valid & (order.o.payload == n)),
-                line.payload.eq(self.beat.payload.data),
-            ]
+            m.d.comb += [line.valid.eq(self.beat.valid & (order.o.payload == n)), line.payload.eq(came)]
         return m

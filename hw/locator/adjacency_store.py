@@ -1,30 +1,28 @@
-"""Adjacency on the chip: lines of edges in banks."""
+"""Adjacency on the chip: lines of edges, a copy for every two engines."""
 
-from functools import reduce
-from operator import or_
-
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
 
-from hw.locator.bank_arbiter import BankArbiter
+from hw.block_memory import NO_BYPASS, registered_read
 from hw.locator.config import LocatorConfig
+from hw.locator.formats import Line
 
-__all__ = ["AdjacencyStore", "LineWrite"]
+__all__ = ["READERS", "AdjacencyStore", "LineWrite"]
+
+#: Engines that read a copy: a block RAM has two sides, one of which writes as well.
+READERS = 2
 
 
 class LineWrite(data.StructLayout):
     """A ``line`` to write at an ``address``."""
 
     def __init__(self, config: LocatorConfig) -> None:
-        super().__init__({"address": config.line_bits, "line": config.data_width})
+        super().__init__({"address": config.line_bits, "line": Line(config)})
 
 
 class AdjacencyStore(wiring.Component):
-    """Keeps the array of edges in banks of lines; every bank serves one engine a cycle.
-
-    Only the bits of an edge that name a vertex are stored; the other bits of a line read as 0.
+    """Keeps the array of edges; every engine reads a line a cycle, and none waits for another one.
 
     Parameters
     ----------
@@ -34,11 +32,11 @@ class AdjacencyStore(wiring.Component):
     Attributes
     ----------
     requests
-        Line addresses, one stream for each engine; ``ready`` depends on all requests of the cycle.
+        Line addresses, one stream for each engine; always ready.
     lines
-        Line for each engine, in the cycle after its request was taken.
+        Line for each engine, in the cycle after its request.
     write
-        Lines to store.
+        Lines to store, while no engine requests any.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -46,45 +44,34 @@ class AdjacencyStore(wiring.Component):
         super().__init__(
             {
                 "requests": In(stream.Signature(config.line_bits)).array(config.engines),
-                "lines": Out(stream.Signature(config.data_width, always_ready=True)).array(config.engines),
+                "lines": Out(stream.Signature(Line(config), always_ready=True)).array(config.engines),
                 "write": In(stream.Signature(LineWrite(config), always_ready=True)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Connect banks through the crossbar."""
+        """Let the first engine's side of a copy write, too."""
         m = Module()
-        config = self.config
-        low = exact_log2(config.line_banks)
-        m.submodules.arbiter = arbiter = BankArbiter(config.engines, config.line_banks)
-        for n, request in enumerate(self.requests):
+        config, written = self.config, self.write
+        for first in range(0, config.engines, READERS):
+            copy = memory.Memory(shape=Line(config), depth=1 << config.line_bits, init=[], attrs=dict(NO_BYPASS))
+            m.submodules[f"copy{first // READERS}"] = copy
+            write = copy.write_port()
+            # The same signal for both, so that they share a side of the block RAM.
+            shared = Signal(config.line_bits, name=f"shared{first}")
             m.d.comb += [
-                arbiter.valid[n].eq(request.valid),
-                arbiter.bank[n].eq(request.payload[:low]),
-                request.ready.eq(arbiter.grant[n]),
+                shared.eq(Mux(written.valid, written.payload.address, self.requests[first].payload)),
+                write.addr.eq(shared),
+                write.en.eq(written.valid),
+                write.data.eq(written.payload.line),
             ]
-        kept, word_bits = config.node_bits, config.data_width // config.line_words
-        written = self.write.payload.line
-        names = Cat(written.word_select(n, word_bits)[:kept] for n in range(config.line_words))
-        ports = []
-        for number, chosen in enumerate(arbiter.chosen):
-            depth = (1 << config.line_bits) // config.line_banks
-            bank = memory.Memory(shape=kept * config.line_words, depth=depth, init=[])
-            m.submodules[f"bank{number}"] = bank
-            write, read = bank.write_port(), bank.read_port()
-            ports.append(read)
-            m.d.comb += [
-                read.addr.eq(reduce(or_, (Mux(chosen[n], r.payload[low:], 0) for n, r in enumerate(self.requests)))),
-                write.en.eq(self.write.valid & (self.write.payload.address[:low] == number)),
-                write.addr.eq(self.write.payload.address[low:]),
-                write.data.eq(names),
-            ]
-        for n, (request, line) in enumerate(zip(self.requests, self.lines, strict=True)):
-            asked = Signal(low, name=f"asked{n}")
-            m.d.sync += [asked.eq(request.payload[:low]), line.valid.eq(request.valid & request.ready)]
-            held = Array(port.data for port in ports)[asked]
-            m.d.comb += [
-                line.payload.word_select(word, word_bits).eq(held.word_select(word, kept))
-                for word in range(config.line_words)
-            ]
+            for n in range(first, min(first + READERS, config.engines)):
+                request, line = self.requests[n], self.lines[n]
+                read = registered_read(m, copy, f"read{n}")
+                m.d.comb += [
+                    request.ready.eq(1),
+                    read.addr.eq(shared if n == first else request.payload),
+                    line.payload.eq(read.data),
+                ]
+                m.d.sync += line.valid.eq(request.valid)
         return m

@@ -1,22 +1,36 @@
 """Collector: turns a record in the buffer into beats of the record stream (I4)."""
 
-from amaranth.hdl import Cat, Const, Cover, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Cover, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from contracts import RECORD_HEADER
 from hw.contracts import struct
-from hw.locator.config import LocatorConfig
+from hw.locator.config import ROW_WORD, LocatorConfig
 from hw.locator.formats import Descriptor, RecordBeat, Settings
 from hw.locator.record_buffer import ReaderSignature
-from hw.stream.slice import Slice
 
 __all__ = ["Collector"]
 
-_BEAT = 64
-#: A word of a row, ``valid`` until it is out: its ``bits`` come behind ``place`` others in a beat, which it ``fills``;
-#: the rest is carried ``over`` into the next. ``ends_row``, ``last_row``: its position.
-_WORD = data.StructLayout({"valid": 1, "bits": _BEAT, "place": 6, "fills": 1, "over": 1, "ends_row": 1, "last_row": 1})
+_BEAT = 2 * ROW_WORD
+#: Bits of a place in a word.
+_PLACE = exact_log2(ROW_WORD)
+#: A word of a row, ``valid`` until it is out: its ``bits`` come behind ``place`` others in the ``upper`` half of a beat
+#: or in the lower one. It ``fills`` the beat; the rest is carried ``over`` into the next. ``ends_row``, ``last_row``:
+#: its position.
+_WORD = data.StructLayout(
+    {
+        "valid": 1,
+        "bits": ROW_WORD,
+        "place": _PLACE,
+        "upper": 1,
+        "fills": 1,
+        "over": 1,
+        "ends_row": 1,
+        "last_row": 1,
+    }
+)
 
 
 class Collector(wiring.Component):
@@ -33,11 +47,11 @@ class Collector(wiring.Component):
     Attributes
     ----------
     settings
-        Settings of the round; ``h_max`` is used.
+        Of the round.
     i
         Complete records.
     o
-        Their beats, as a record stream.
+        Their beats, as a record stream, from the buffer's output; ``i.ready`` depends on ``o.ready``.
     busy, done
         A record is under way; pulse: all of it has been read from the buffer.
     buffer
@@ -61,32 +75,34 @@ class Collector(wiring.Component):
         """Step through the sections of a record."""
         m = Module()
         config, buffer = self.config, self.buffer
-        m.submodules.out = out = Slice(RecordBeat)
-        wiring.connect(m, out.o, wiring.flipped(self.o))
+        out = self.o
         header = struct(RECORD_HEADER)
 
         record = Signal(Descriptor(config))
         part, first_hub = Signal(8), Signal(config.hub_bits + 1)
         hubs_left, hubs, last_part = Signal(config.hub_bits + 1), Signal(config.hub_bits + 1), Signal()
         index = Signal(max(config.list_bits, config.hub_bits) + 1)  # of a node or a hub
-        m.d.comb += [self.busy.eq(1), out.i.payload.last.eq(0)]
+        m.d.comb += [self.busy.eq(1), out.payload.last.eq(0)]
 
         # Words of a row: node columns, then hub columns; computed while the header is sent.
-        last_node_word, last_word = Signal(range(config.columns // _BEAT)), Signal(range(config.columns // _BEAT))
-        node_count, hub_count = Signal(7), Signal(7)  # columns in the last word of each kind
+        last_node_word, last_word = (
+            Signal(range(config.columns // ROW_WORD), name=name) for name in ("last_node_word", "last_word")
+        )
+        node_count, hub_count = Signal(_PLACE + 1), Signal(_PLACE + 1)  # columns in the last word of each kind
         first_hub_word, last_row = Signal.like(last_word), Signal(config.list_bits)
 
-        # A word is read from the buffer, then rotated to its place behind the bits of its row in `rest`. The amount is
-        # registered with the word, so the rotation follows neither the memory nor an adder.
+        # A word is read from the buffer, then rotated to its place behind the bits of its row in `rest`; bits that the
+        # half of the beat has no room for come out below it and begin the next half. The amount is registered with the
+        # word, so the rotation follows neither the memory nor an adder.
         row, word, column = Signal(config.list_bits), Signal.like(last_word), Signal.like(last_word)
-        left, place, count, total = Signal(), Signal(6), Signal(7), Signal(8)
+        left, place, count, total = Signal(), Signal(_PLACE + 1), Signal(_PLACE + 1), Signal(_PLACE + 2)
         ends_row, next_row, comes, goes = Signal(), Signal.like(row), Signal(), Signal()
-        taken, rest, last_tail = Signal(_WORD), Signal(_BEAT), Signal()
-        held = Mux(record.blank, 0, buffer.row.word_select(column, _BEAT))
-        diagonal = Mux((word == row >> 6) & record.head, 1 << row[:6], 0)
+        taken, rest, last_tail = Signal(_WORD), Signal(data.ArrayLayout(ROW_WORD, 2)), Signal()
+        held = Mux(record.blank, 0, buffer.row.word_select(column, ROW_WORD))
+        diagonal = Mux((word == row >> _PLACE) & record.head, 1 << row[:_PLACE], 0)
         m.d.comb += [
             ends_row.eq(word == last_word),
-            count.eq(Mux(word == last_node_word, node_count, Mux(ends_row, hub_count, _BEAT))),
+            count.eq(Mux(word == last_node_word, node_count, Mux(ends_row, hub_count, ROW_WORD))),
             total.eq(place + count),
             comes.eq(left & (~taken.valid | goes)),
             next_row.eq(row + (comes & ends_row)),
@@ -100,7 +116,7 @@ class Collector(wiring.Component):
             m.d.sync += [
                 taken.valid.eq(1),
                 taken.bits.eq(Mux(word > last_node_word, held, Mux(part == 0, held | diagonal, 0))),
-                taken.place.eq(place),
+                Cat(taken.place, taken.upper).eq(place),
                 taken.fills.eq((total >= _BEAT) | ends_row),
                 taken.over.eq(total > _BEAT),
                 taken.ends_row.eq(ends_row),
@@ -111,17 +127,24 @@ class Collector(wiring.Component):
                 row.eq(next_row),
                 left.eq(~ends_row | (row != last_row)),
             ]
-        turned, before = taken.bits, Signal(_BEAT)
-        for n in range(len(place)):
-            further = Signal(_BEAT, name=f"turned_{n}")
+        turned, before, joined = taken.bits, Signal(ROW_WORD), Signal(rest.shape())
+        for n in range(_PLACE):
+            further = Signal(ROW_WORD, name=f"turned_{n}")
             m.d.comb += further.eq(Mux(taken.place[n], turned.rotate_left(1 << n), turned))
             turned = further
-        m.d.comb += before.eq((1 << taken.place) - 1)
+        m.d.comb += [
+            before.eq((1 << taken.place) - 1),
+            joined[0].eq(rest[0] | Mux(taken.upper, 0, turned & ~before)),
+            joined[1].eq(rest[1] | (turned & (taken.upper.replicate(ROW_WORD) ^ before))),
+        ]
 
-        def two(vertices: object, alone: object) -> object:
-            """Return the beat of two vertices, or of the lower one."""
-            gap = Const(0, _BEAT // 2 - config.node_bits)
-            return Cat(vertices[0], gap, Mux(alone, 0, vertices[1]))  # type: ignore[index]
+        # A beat of two vertices, or of the lower one.
+        pair, alone, vids = Signal.like(buffer.nodes), Signal(), Signal(data.ArrayLayout(ROW_WORD, 2))
+        m.d.comb += [pair.eq(buffer.nodes), alone.eq(index + 1 == record.nodes)]
+        for vid, vertex in zip(vids, pair, strict=True):
+            m.d.comb += vid.eq((vertex + self.settings.first)[: config.node_bits])
+        with m.If(alone):
+            m.d.comb += vids[1].eq(0)
 
         idle, ends = Signal(), Signal()
 
@@ -150,8 +173,8 @@ class Collector(wiring.Component):
                     content.hub_edges.eq(record.hub_edges),
                     content.end.eq(0),
                     content.reserved.eq(0),
-                    out.i.valid.eq(1),
-                    out.i.payload.data.eq(content),
+                    out.valid.eq(1),
+                    out.payload.data.eq(content),
                     buffer.node_read.eq(index >> 1),
                 ]
                 # Hub columns begin behind the last possible node column.
@@ -159,21 +182,21 @@ class Collector(wiring.Component):
                     hubs.eq(columns),
                     last_part.eq(fits),
                     last_row.eq(record.nodes - 1),
-                    last_node_word.eq((record.nodes - 1) >> 6),
-                    last_word.eq(((record.nodes - 1) >> 6) + ((columns + _BEAT - 1) >> 6)),
+                    last_node_word.eq((record.nodes - 1) >> _PLACE),
+                    last_word.eq(((record.nodes - 1) >> _PLACE) + ((columns + ROW_WORD - 1) >> _PLACE)),
                     node_count.eq(_in_last_word(record.nodes)),
                     hub_count.eq(_in_last_word(columns)),
-                    first_hub_word.eq(config.hub_column // _BEAT + (first_hub >> 6)),
-                    left.eq(out.i.ready),
+                    first_hub_word.eq(config.c_max // ROW_WORD + (first_hub >> _PLACE)),
+                    left.eq(out.ready),
                 ]
-                with m.If(out.i.ready):
+                with m.If(out.ready):
                     m.next = "NODES"
             with m.State("NODES"):
                 last, step = index + 2 >= record.nodes, Signal()
                 m.d.comb += [
-                    out.i.valid.eq(1),
-                    out.i.payload.data.eq(two(buffer.nodes, index + 1 == record.nodes)),
-                    step.eq(out.i.ready),
+                    out.valid.eq(1),
+                    out.payload.data.eq(vids),
+                    step.eq(out.ready),
                     buffer.node_read.eq(Mux(step, index + 2, index) >> 1),
                     buffer.hub_read.eq(first_hub >> 1),
                 ]
@@ -186,9 +209,11 @@ class Collector(wiring.Component):
             with m.State("HUBS"):
                 last, step = index + 2 >= hubs, Signal()
                 m.d.comb += [
-                    out.i.valid.eq(1),
-                    out.i.payload.data.eq(two(buffer.hubs, index + 1 == hubs)),
-                    step.eq(out.i.ready),
+                    out.valid.eq(1),
+                    pair.eq(buffer.hubs),
+                    alone.eq(index + 1 == hubs),
+                    out.payload.data.eq(vids),
+                    step.eq(out.ready),
                     buffer.hub_read.eq((first_hub + Mux(step, index + 2, index)) >> 1),
                 ]
                 with m.If(step):
@@ -196,23 +221,26 @@ class Collector(wiring.Component):
                     with m.If(last):
                         m.next = "ROWS"
             with m.State("ROWS"):
-                joined = rest | (turned & ~before)
                 m.d.comb += [
-                    out.i.valid.eq(taken.valid & taken.fills),
-                    out.i.payload.data.eq(joined),
-                    out.i.payload.last.eq(taken.last_row & taken.ends_row & ~taken.over),
-                    goes.eq(taken.valid & (out.i.ready | ~taken.fills)),
+                    out.valid.eq(taken.valid & taken.fills),
+                    out.payload.data.eq(joined),
+                    out.payload.last.eq(taken.last_row & taken.ends_row & ~taken.over),
+                    goes.eq(taken.valid & (out.ready | ~taken.fills)),
                 ]
                 with m.If(goes):
-                    m.d.sync += [rest.eq(Mux(taken.fills, turned & before, joined)), last_tail.eq(taken.last_row)]
+                    m.d.sync += [
+                        rest[0].eq(Mux(taken.fills, Mux(taken.over, turned & before, 0), joined[0])),
+                        rest[1].eq(Mux(taken.fills, 0, joined[1])),
+                        last_tail.eq(taken.last_row),
+                    ]
                     with m.If(taken.ends_row & taken.over):
                         m.next = "TAIL"
                     with m.Elif(taken.ends_row & taken.last_row):
                         end_part()
             with m.State("TAIL"):
                 # Bits that the last word of a row has left over.
-                m.d.comb += [out.i.valid.eq(1), out.i.payload.data.eq(rest), out.i.payload.last.eq(last_tail)]
-                with m.If(out.i.ready):
+                m.d.comb += [out.valid.eq(1), out.payload.data.eq(rest), out.payload.last.eq(last_tail)]
+                with m.If(out.ready):
                     m.d.sync += rest.eq(0)
                     m.next = "ROWS"
                     with m.If(last_tail):
@@ -230,4 +258,4 @@ class Collector(wiring.Component):
 
 def _in_last_word(columns: Signal) -> Value:
     """Return how many columns the last word has."""
-    return Cat(columns[:6], columns[:6] == 0)
+    return Cat(columns[:_PLACE], columns[:_PLACE] == 0)

@@ -1,6 +1,9 @@
 """Column table: maps vertices to their columns in the records under construction."""
 
-from amaranth.hdl import Cat, Cover, Module, Mux, Signal, Value
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Cover, Module, Mux, Signal, Value
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -93,20 +96,23 @@ class ColumnTable(wiring.Component):
         def cell(search: Value, place: Value) -> Value:
             return context_place(config.searches, search, place)
 
-        m.d.comb += [entry.tag.eq(tag), entry.column.eq(self.new_column)]
-        for lane in lanes:
-            with m.If(self.insert[lane]):
-                m.d.comb += [address.eq(cell(context, places[lane])), entry.vertex.eq(vertices[lane])]
-        # Of the search of the bundle in hand; of the search of the last insertion.
-        same_context, last_context = Signal(), Signal()
+        m.d.comb += [
+            entry.tag.eq(tag),
+            entry.column.eq(self.new_column),
+            entry.vertex.eq(reduce(or_, (Mux(self.insert[lane], vertices[lane], 0) for lane in lanes))),
+            address.eq(cell(context, reduce(or_, (Mux(self.insert[lane], places[lane], 0) for lane in lanes)))),
+        ]
         with m.If(self.load):
             m.d.sync += [context.eq(self.context), tag.eq(self.tag)]
-        # The previous cycle's insertion: a cell read in that cycle does not show it.
+        # The last insertion, if that was in the previous cycle: a cell that was read then does not show it, and the
+        # lanes have not compared it with their vertices.
         last_valid, last_place, last = Signal(), Signal(self.place_bits), Signal(_Entry(config))
         m.d.sync += [last_valid.eq(self.insert.any()), last_place.eq(address), last.eq(entry)]
+        # It was of the search of the bundle in hand; of the search of the bundle that comes.
+        mine, coming = Signal(), Signal()
         m.d.comb += [
-            same_context.eq(context == self.context),
-            last_context.eq(last_valid & (cell(self.context, last_place[:home]) == last_place)),
+            mine.eq(last_valid & (cell(context, last_place[:home]) == last_place)),
+            coming.eq(last_valid & (cell(self.context, last_place[:home]) == last_place)),
         ]
 
         for lane in lanes:
@@ -117,8 +123,12 @@ class ColumnTable(wiring.Component):
             m.submodules[f"copy{lane}"] = copy
             write, read = copy.write_port(), registered_read(m, copy, f"read{lane}")
             vertex, place, incoming = vertices[lane], places[lane], self.vertices[lane]
-            # The cell held this vertex in this record; the vertex was inserted since; another one was, there.
-            used, same, added, taken = (Signal(name=f"{name}{lane}") for name in ("used", "same", "added", "taken"))
+            # The cell held this vertex in this record; the vertex was inserted since; another one was, there; the same
+            # two of the previous cycle.
+            used, same, added, taken, adds, takes = (
+                Signal(name=f"{name}{lane}") for name in ("used", "same", "added", "taken", "adds", "takes")
+            )
+            column = Signal.like(self.new_column, name=f"column{lane}")
             # The next cell is requested, or the same ``again``; it is being read; the ``ahead`` cell is.
             probes, again, reading, fresh = (
                 Signal(name=f"{name}{lane}") for name in ("probes", "again", "reading", "fresh")
@@ -128,8 +138,11 @@ class ColumnTable(wiring.Component):
                 probes.eq(self.wanted[lane] & ~self.settled[lane] & ~reading),
                 next_place.eq(place + ~again),
                 read.addr.eq(Mux(probes, cell(context, next_place), cell(self.ahead_context, self.ahead[lane][:home]))),
-                self.settled[lane].eq(added | Mux(used, same, ~taken)),
-                self.known[lane].eq(added | (used & same)),
+                adds.eq(mine & (last.vertex == vertex)),
+                takes.eq(mine & (last_place[:home] == place)),
+                self.settled[lane].eq(added | adds | Mux(used, same, ~(taken | takes))),
+                self.known[lane].eq(added | adds | (used & same)),
+                self.column[lane].eq(Mux(adds, last.column, column)),
                 write.en.eq(self.insert.any() | self.clear.valid),
                 write.addr.eq(Mux(self.clear.valid, self.clear.payload, address)),
                 write.data.eq(Mux(self.clear.valid, 0, entry.as_value())),
@@ -141,38 +154,24 @@ class ColumnTable(wiring.Component):
                 found_same.eq(read.data.vertex == Mux(reading, vertex, incoming)),
             ]
             with m.If(self.load):
-                adds = Cat(same_context & self.insert[n] & (vertices[n] == incoming) for n in lanes)
-                takes = Cat(same_context & self.insert[n] & (places[n] == incoming[:home]) for n in lanes)
-                added_last = last_context & (last.vertex == incoming)
-                taken_last = last_context & (last_place[:home] == incoming[:home])
+                added_last = coming & (last.vertex == incoming)
+                taken_last = coming & (last_place[:home] == incoming[:home])
                 m.d.sync += [
                     vertex.eq(incoming),
                     place.eq(incoming),
                     # The cell was free when it was taken; what was read meanwhile is undefined.
                     used.eq((found_used & ~taken_last) | ~fresh),
                     same.eq(found_same & fresh),
-                    added.eq(adds.any() | added_last),
-                    taken.eq(takes.any() | taken_last),
+                    added.eq(added_last),
+                    taken.eq(taken_last),
                     again.eq(~fresh),
-                    self.column[lane].eq(
-                        Mux(adds.any(), self.new_column, Mux(added_last, last.column, read.data.column))
-                    ),
+                    column.eq(Mux(added_last, last.column, read.data.column)),
                 ]
             with m.Else():
-                for n in lanes:
-                    with m.If(self.insert[n] & (n != lane)):
-                        with m.If(vertices[n] == vertex):
-                            m.d.sync += [added.eq(1), self.column[lane].eq(self.new_column)]
-                        with m.Elif(places[n] == place):
-                            m.d.sync += taken.eq(1)
+                m.d.sync += [added.eq(added | adds), taken.eq(taken | takes), column.eq(self.column[lane])]
                 with m.If(probes):
                     m.d.sync += [place.eq(next_place), again.eq(0)]
                 with m.If(reading):
-                    m.d.sync += [
-                        used.eq(found_used),
-                        same.eq(found_same),
-                        taken.eq(0),
-                        self.column[lane].eq(read.data.column),
-                    ]
+                    m.d.sync += [used.eq(found_used), same.eq(found_same), taken.eq(0), column.eq(read.data.column)]
             m.d.sync += Cover(reading, "a place is taken")
         return m

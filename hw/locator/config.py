@@ -8,11 +8,11 @@ from contracts import LINE_BYTES
 from contracts.communities import ROUNDS_MAX, TOP_DEGREE
 from contracts.parameters import Parameters, size
 
-__all__ = ["LocatorConfig"]
+__all__ = ["ROW_WORD", "LocatorConfig"]
 
 _WORD_BITS = 32
-#: Bits of a word of the bitmap.
-_ROW_WORD = 64
+#: Bits of a word of the bitmap, half a beat of a record.
+ROW_WORD = 32
 #: Cycles that the resolver takes for a conflict.
 CONFLICT_CYCLES = 4
 #: Fewest cycles between the starts of two searches of a worker.
@@ -45,17 +45,15 @@ class LocatorConfig(Parameters):
     page
         Vertices exchanged at a time, a power of two from `banks`, of at least a line.
     edges
-        Most directed edges on the chip, at least two lines a bank of the adjacency.
+        Most directed edges on the chip, at least two lines.
     c_max
         Largest community a search can hold, in nodes.
     hubs
-        Most hubs of a community; with `c_max` whole words of a bitmap row.
+        Most hubs of a community.
     banks
         Banks of the node state, each of which serves one request a cycle; enough for `engines` × `lanes`.
     load_words
         Rows that are loaded in a cycle, at most the words of a beat and one a bank.
-    line_banks
-        Banks of the adjacency.
     external
         The adjacency stays in external memory and is read on demand; `edges` are then as many as can be addressed.
     tasks
@@ -82,11 +80,10 @@ class LocatorConfig(Parameters):
     window: int = 0
     page: int = 256
     edges: int = size(16384, 16, power=True)
-    c_max: int = size(64, 32, 4096, step=32)
-    hubs: int = size(64, 32, 4096, step=32)
+    c_max: int = size(64, ROW_WORD, 4096, step=ROW_WORD)
+    hubs: int = size(64, ROW_WORD, 4096, step=ROW_WORD)
     banks: int = size(16, 2, power=True)
     load_words: int = size(2, 1, lambda locator: min(locator.line_words, locator.banks), power=True)
-    line_banks: int = size(16, 2, power=True)
     tasks: int = size(16, 1)
     outputs: int = size(1, 1, lambda locator: locator.engines)
     tag_bits: int = size(12, 3, 16)
@@ -98,10 +95,6 @@ class LocatorConfig(Parameters):
         super().__post_init__()
         if self.paged:
             self._check_pages()
-        if (self.c_max + self.hubs) % _ROW_WORD:
-            raise ValueError(f"c_max and hubs must be a multiple of {_ROW_WORD} together, not {self.c_max + self.hubs}")
-        if self.edges < 2 * self.line_banks * self.line_words:
-            raise ValueError(f"edges must be at least {2 * self.line_banks * self.line_words}, not {self.edges!r}")
         if (1 << self.tag_bits) < 2 * self.tags_ahead:
             raise ValueError(f"tag_bits must leave room for {self.tags_ahead} records, not {self.tag_bits!r}")
 
@@ -259,14 +252,9 @@ class LocatorConfig(Parameters):
         return ceil_log2(self.hubs)
 
     @property
-    def hub_column(self) -> int:
-        """First hub column of a bitmap row in an engine: that of the word behind the nodes' columns."""
-        return -(-self.c_max // _ROW_WORD) * _ROW_WORD
-
-    @property
     def columns(self) -> int:
-        """Bits of a bitmap row in an engine."""
-        return self.hub_column + -(-self.hubs // _ROW_WORD) * _ROW_WORD
+        """Bits of a bitmap row in an engine: hub columns behind the columns of all possible nodes."""
+        return self.c_max + self.hubs
 
     @property
     def table_bits(self) -> int:

@@ -14,7 +14,6 @@ from hw.locator.formats import (
     AccessSignature,
     Counts,
     Descriptor,
-    Operation,
     RecordBeat,
     Row,
     SearchSignature,
@@ -98,9 +97,8 @@ class Engine(wiring.Component):
         wiring.connect(m, wiring.flipped(self.access.line), reader.line)
         wiring.connect(m, lookup.o, classifier.i)
         wiring.connect(m, classifier.buffer, buffer.writer)
-        for block in (reader, lookup, classifier, sweeper):
-            m.d.comb += block.settings.eq(self.settings)
         m.d.comb += [
+            classifier.settings.eq(self.settings),
             lookup.number.eq(self.number),
             *(epoch.eq(searcher.epoch) for epoch, searcher in zip(lookup.epochs, searchers, strict=True)),
             classifier.ahead_context.eq(lookup.ahead_context),
@@ -208,14 +206,19 @@ class Engine(wiring.Component):
     def _bundles(self, m: Module, reader: RowReader, singles: SingleReader, lookup: StateLookup) -> None:
         """Rows and single vertices are looked up in turn; one that is partly looked up stays."""
         single, before = Signal(), Signal()
+        bundle, alone, several = lookup.i.payload, singles.o.payload, reader.o.payload
         m.d.comb += [
             single.eq(Mux(lookup.holding, before, singles.o.valid & (~before | ~reader.o.valid))),
             lookup.i.valid.eq(Mux(single, singles.o.valid, reader.o.valid)),
-            lookup.i.payload.eq(Mux(single, singles.o.payload.as_value(), reader.o.payload.as_value())),
+            bundle.eq(several),
             singles.o.ready.eq(lookup.i.ready & single),
             reader.o.ready.eq(lookup.i.ready & ~single),
             reader.holding.eq(lookup.holding & ~before),
         ]
+        # A single vertex is in the first lane; the others are masked.
+        with m.If(single):
+            m.d.comb += [bundle[name].eq(alone[name]) for name in alone.shape().members if name != "vertices"]
+            m.d.comb += bundle.vertices[0].eq(alone.vertices[0])
         m.d.sync += before.eq(single)
 
     def _singles(
@@ -283,6 +286,7 @@ class Engine(wiring.Component):
             buffer.nodes.sweep_half.eq(sweeper.half),
             buffer.nodes.sweep.eq(sweeper.group),
             *(mine.eq(vertex) for mine, vertex in zip(sweeper.swept, buffer.nodes.swept, strict=True)),
+            self.access.owner.eq(lookup.owner),
         ]
         for n, searcher in enumerate(searchers):
             m.d.comb += [
@@ -304,12 +308,7 @@ class Engine(wiring.Component):
                 lookup.answer[lane].eq(self.access.answer[lane]),
             ]
             with m.If(sweeps):
-                m.d.comb += [
-                    request.payload.node.eq(sweep.payload.node),
-                    request.payload.operation.eq(Operation.SET),
-                    request.payload.kind.eq(sweep.payload.kind),
-                    request.payload.value.eq(self.settings.round),
-                ]
+                m.d.comb += request.payload.eq(sweep.payload)
 
     def _records(
         self,
@@ -351,7 +350,7 @@ class Engine(wiring.Component):
             complete.i.valid.eq(hands.any()),
             complete.i.payload.eq(reduce(or_, options)),
             collector.settings.eq(self.settings),
-            self.emitting.eq(collector.busy | self.o.valid | complete.o.valid),
+            self.emitting.eq(collector.busy | complete.o.valid),
         ]
         freed = Mux(collector.done, 1 << collector.buffer.context, 0)
         m.d.sync += kept.eq((kept | chosen) & ~freed)

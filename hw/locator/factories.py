@@ -27,7 +27,15 @@ from hw.locator.sweeper import Sweeper
 from hw.locator.task_generator import TaskGenerator
 
 #: Room for Cora.
-CONFIG = LocatorConfig(engines=2, searches=2, lanes=2, nodes=4096, edges=16384, banks=4, load_words=4, line_banks=4)
+CONFIG = LocatorConfig(
+    engines=2,
+    searches=2,
+    lanes=2,
+    nodes=4096,
+    edges=16384,
+    banks=4,
+    load_words=4,
+)
 #: The same with a quarter of the states on the chip.
 PAGED = replace(CONFIG, window=1024, page=64)
 

@@ -1,11 +1,13 @@
 """Formats between the blocks of the locator."""
 
+from amaranth.hdl import Value
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.locator.config import LocatorConfig
 
 __all__ = [
+    "SETS",
     "AccessSignature",
     "Answer",
     "Bundle",
@@ -14,6 +16,7 @@ __all__ = [
     "Counts",
     "Descriptor",
     "Kind",
+    "Line",
     "Operation",
     "Outcome",
     "Owner",
@@ -25,6 +28,7 @@ __all__ = [
     "Status",
     "Task",
     "Work",
+    "name_line",
 ]
 
 
@@ -41,15 +45,21 @@ class Kind(enum.Enum, shape=2):  # type: ignore[call-arg]
     DONE = 3
 
 
-class Operation(enum.Enum, shape=2):  # type: ignore[call-arg]
-    """Operation on the state of a vertex."""
+class Operation(enum.Enum, shape=3):  # type: ignore[call-arg]
+    """Operation on the state of a vertex; the low bits are the `Kind` that it writes."""
 
     #: Read only.
     LOOK = 0
-    #: Claim it if it is free.
+    #: Make it the owner's if it is free.
     CLAIM = 1
-    #: Write it.
-    SET = 2
+    #: Set the state, `MARK` with the round of the settings.
+    RELEASE = 4
+    MARK = 6
+    FINISH = 7
+
+
+#: Bit of an `Operation` that sets a state, whatever it was.
+SETS = 4
 
 
 class Outcome(enum.Enum, shape=3):  # type: ignore[call-arg]
@@ -99,6 +109,26 @@ class Row(data.StructLayout):
         super().__init__({"start": config.edge_bits, "degree": config.node_bits})
 
 
+class Line(data.StructLayout):
+    """A line of the adjacency: ``names`` of vertices, and which are ``remote``, outside the range that is searched.
+
+    A name is the distance from the first vertex of that range, which is the vertex's place in the state.
+    """
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__({"names": data.ArrayLayout(config.node_bits, config.line_words), "remote": config.line_words})
+
+
+def name_line(line: data.View, words: Value, first: Value, vertices: Value) -> list[object]:
+    """Assign a `Line` of `words` as they are in the image, of which `vertices` from the `first` one are searched."""
+    count = len(line.remote)
+    names: list[object] = []
+    for n in range(count):
+        name, vid = line.names[n], words.word_select(n, len(words) // count)
+        names += [name.eq(vid - first), line.remote[n].eq(name >= vertices)]
+    return names
+
+
 class Owner(data.StructLayout):
     """A search: its ``worker``, and the ``epoch``, which changes with every search of the worker."""
 
@@ -107,24 +137,25 @@ class Owner(data.StructLayout):
 
 
 class Request(data.StructLayout):
-    """Asks for the state of the ``node``-th vertex; ``kind`` and ``value`` are what `Operation.SET` writes."""
+    """Asks for the state of the ``node``-th vertex, and for an operation on it."""
 
     def __init__(self, config: LocatorConfig) -> None:
-        super().__init__({"node": config.node_bits, "operation": Operation, "kind": Kind, "value": config.value_bits})
+        super().__init__({"node": config.node_bits, "operation": Operation})
 
 
 class Answer(data.StructLayout):
-    """State of a vertex: ``outcome``, its ``row``, and the ``owner`` where there is one."""
+    """State of a vertex: ``outcome``, and in ``of`` its ``row`` if it is free, its ``owner`` if that is another one."""
 
     def __init__(self, config: LocatorConfig) -> None:
-        super().__init__({"outcome": Outcome, "row": Row(config), "owner": Owner(config)})
+        of = data.UnionLayout({"row": Row(config), "owner": Owner(config)})
+        super().__init__({"outcome": Outcome, "of": of})
 
 
 class Task(data.StructLayout):
     """Part of a hub's row to search from, or an isolated vertex.
 
     ``vertex``: the hub. ``start``, ``count``: edges, all in one line. ``head``: first part of the row.
-    ``isolated``: the vertex has no edges. ``number``: order of tasks in a round.
+    ``isolated``: the vertex has no edges.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -135,18 +166,15 @@ class Task(data.StructLayout):
                 "count": range(config.line_words + 1),
                 "head": 1,
                 "isolated": 1,
-                "number": config.edge_bits,
             }
         )
 
 
 class Status(data.StructLayout):
-    """Status of a search: whether it is running, its epoch, its number of nodes, its task's number."""
+    """Status of a search: whether it is running, its epoch, its number of nodes."""
 
     def __init__(self, config: LocatorConfig) -> None:
-        super().__init__(
-            {"searching": 1, "epoch": config.epoch_bits, "count": config.list_bits + 1, "number": config.edge_bits}
-        )
+        super().__init__({"searching": 1, "epoch": config.epoch_bits, "count": config.list_bits + 1})
 
 
 class Conflict(data.StructLayout):
@@ -212,6 +240,8 @@ class AccessSignature(wiring.Signature):
     -------
     request, answer
         Request of each lane to the state store, and its answer in the next cycle. A request may be withdrawn.
+    owner
+        The search that all lanes claim for.
     line_request, line
         Addresses of lines, and the lines in the same order.
     """
@@ -220,9 +250,10 @@ class AccessSignature(wiring.Signature):
         super().__init__(
             {
                 "request": Out(stream.Signature(Request(config))).array(config.lanes),
+                "owner": Out(Owner(config)),
                 "answer": In(Answer(config)).array(config.lanes),
                 "line_request": Out(stream.Signature(config.line_bits)),
-                "line": In(stream.Signature(config.data_width, always_ready=True)),
+                "line": In(stream.Signature(Line(config), always_ready=True)),
             }
         )
 

@@ -190,12 +190,12 @@ class HubDetector(wiring.Component):
             self.o.valid.eq(sends & ~names),
             hub.isolated.eq(isolated),
             self.announced.valid.eq(sends & names),
-            self.announced.payload.eq(hub.vertex),
+            self.announced.payload.eq(hub.vertex + self.settings.first),
         ]
         place, row = Signal(config.place_bits), hub.row
         m.d.comb += [
             Cat(place, row).eq(Array(found)[turn]),
-            hub.vertex.eq(Cat(turn, place) + self.settings.first),
+            hub.vertex.eq(Cat(turn, place)),
         ]
         with m.If(taken | ~open_.bit_select(turn, 1)):
             m.d.sync += turn.eq(next_one(open_, turn))

@@ -10,7 +10,7 @@ from hw.contracts import struct
 from hw.graph.csr_reader import ErrorReport
 from hw.locator.adjacency_store import LineWrite
 from hw.locator.config import LocatorConfig
-from hw.locator.formats import Row
+from hw.locator.formats import Row, name_line
 from hw.memory.formats import WORD_BYTES, ReadBeat, ReadRequest
 from hw.memory.range_reader import RangeReader
 
@@ -167,11 +167,12 @@ class Loader(wiring.Component):
         # A cycle after their arrival, because comparing the VIDs takes a cycle.
         line, beat, comes = Signal(config.line_bits), Signal.like(beats.payload, reset_less=True), Signal()
         outside, worst = Signal(), Signal(32)
+        first, vertices = self.command.first_vertex[: config.node_bits], self.command.vertices[: config.node_bits + 1]
         m.d.sync += [beat.eq(beats.payload), comes.eq(beats.valid & in_edges)]
         m.d.comb += [
             self.write.valid.eq(comes),
             self.write.payload.address.eq(line),
-            self.write.payload.line.eq(beat.data),
+            *name_line(self.write.payload.line, beat.data, first, vertices),
         ]
         for word in range(config.line_words):
             vid = beat.data.word_select(word, 32)

@@ -127,6 +127,7 @@ class Locator(wiring.Component):
         wiring.connect(m, lists.o, states.rows)
         if config.external:
             # The edges are read once to be checked.
+            m.d.comb += adjacency.settings.eq(settings)
             wiring.connect(m, adjacency.request, wiring.flipped(self.requests[1]))
             wiring.connect(m, wiring.flipped(self.beats[1]), adjacency.beat)
         else:
@@ -141,7 +142,7 @@ class Locator(wiring.Component):
         wiring.connect(m, detector.announced, wiring.flipped(self.first_hubs))
         for n, engine in enumerate(engines):
             m.submodules[f"engine{n}"] = BlackBox(engine, ENGINE_MODULE) if self.once else engine
-            m.d.comb += [engine.number.eq(n), engine.settings.eq(settings)]
+            m.d.comb += [engine.number.eq(n), engine.settings.eq(settings), states.owners[n].eq(engine.access.owner)]
             for lane in range(config.lanes):
                 port = n * config.lanes + lane
                 wiring.connect(m, engine.access.request[lane], states.requests[port])
@@ -294,7 +295,7 @@ class Locator(wiring.Component):
                     with m.If((error.code != Error.NONE) | (command.vertices == 0)):
                         m.next = "FINISH"
             with m.State("ROUND"):
-                m.d.comb += [detector.start.eq(1), generator.start.eq(1)]
+                m.d.comb += detector.start.eq(1)
                 m.d.sync += [started.eq(1), counters.locate_cycles.eq(counters.locate_cycles + 1)]
                 m.next = "RUN"
             with m.State("RUN"):

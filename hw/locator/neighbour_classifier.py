@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.locator.column_table import ColumnTable
 from hw.locator.config import LocatorConfig
-from hw.locator.formats import Outcome, Owner, Row, Settings, Work
+from hw.locator.formats import Answer, Outcome, Owner, Settings, Work
 from hw.locator.record_buffer import WriterSignature
 from hw.locator.state_lookup import LookupResult
 from hw.locator.turns import number_of
@@ -207,14 +207,10 @@ class NeighbourClassifier(wiring.Component):
             ]
         m.d.comb += done.eq((todo == 0) | (ready & ~several & ~waits))
 
-        vertex, row = Signal(config.node_bits), Signal(Row(config))
+        vertex, answer = Signal(config.node_bits), Signal(Answer(config))
         for lane in lanes:
             with m.If(chosen[lane]):
-                m.d.comb += [
-                    vertex.eq(edge.vertices[lane]),
-                    row.eq(answers[lane].row),
-                    self.owner.eq(answers[lane].owner),
-                ]
+                m.d.comb += [vertex.eq(edge.vertices[lane]), answer.eq(answers[lane])]
         keep_node, keep_hub, keep_late, opens_task = Signal(), Signal(), Signal(), Signal()
         column = Signal.like(table.new_column)
         m.d.comb += [
@@ -233,6 +229,7 @@ class NeighbourClassifier(wiring.Component):
             self.aside.valid.eq((chosen & other).any()),
             self.aside.payload.index.eq(edge.index),
             self.aside.payload.vertex.eq(vertex),
+            self.owner.eq(answer.of.owner),
             self.repeated.eq(edge.work == Work.AGAIN),
             self.reads.eq(full & reads),
             self.free.eq(Mux(reads, passed & Cat(answers[lane].outcome == Outcome.FREE for lane in lanes), 0)),
@@ -248,7 +245,7 @@ class NeighbourClassifier(wiring.Component):
             buffer.half.eq(half),
             buffer.node.valid.eq(keep_node | keep_late | opens_task),
             buffer.node.payload.vertex.eq(Mux(reads, hub_vertex, vertex)),
-            buffer.node.payload.row.eq(row),
+            buffer.node.payload.row.eq(answer.of.row),
             buffer.node_index.eq(Mux(reads, 0, counts.listed)),
             buffer.hub.valid.eq(keep_hub),
             buffer.hub.payload.eq(vertex),

@@ -237,7 +237,7 @@ class RecordBuffer(wiring.Component):
             again.eq(valid & (write.addr == place)),
             last.eq(write.data),
         ]
-        columns = (Mux(bits.hub[lane], config.hub_column, 0) + bits.columns[lane] for lane in range(config.lanes))
+        columns = (Mux(bits.hub[lane], config.c_max, 0) + bits.columns[lane] for lane in range(config.lanes))
         new = reduce(or_, (Mux(bits.mask[lane], 1 << column, 0) for lane, column in enumerate(columns)))
         m.d.comb += [
             joined.addr.eq(place),

@@ -12,11 +12,16 @@ __all__ = ["AllianceTracker", "Resolver"]
 
 
 class _Side(data.StructLayout):
-    """One of two alliances: its ``leader``, whether that is ``live``, the ``total`` of nodes, the leader's task."""
+    """One of two alliances: its ``leader``, whether that is ``live``, the ``total`` of nodes, ``extra`` of allies."""
 
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__(
-            {"leader": config.worker_bits, "live": 1, "total": config.list_bits + 2, "number": config.edge_bits}
+            {
+                "leader": config.worker_bits,
+                "live": 1,
+                "total": config.list_bits + 2,
+                "extra": config.list_bits + 2,
+            }
         )
 
 
@@ -99,10 +104,8 @@ class AllianceTracker(wiring.Component):
             ]
             for side, number in ((me, conflict.source), (foe, leader)):
                 # Totals include the last decision: an ally's nodes must not count twice.
-                m.d.sync += [
-                    side.total.eq(counts[number] + Array(extras)[number]),
-                    side.number.eq(Array(status.number for status in statuses)[number]),
-                ]
+                extra = Array(extras)[number]
+                m.d.sync += [side.total.eq(counts[number] + extra), side.extra.eq(extra)]
 
         same, too_large, larger = Signal(), Signal(), Signal()
         m.d.comb += [
@@ -116,8 +119,18 @@ class AllianceTracker(wiring.Component):
             ),
             same.eq(me.leader == foe.leader),
             too_large.eq(me.total + foe.total > self.settings.c_max),
-            larger.eq((me.total > foe.total) | ((me.total == foe.total) & (me.number < foe.number))),
+            larger.eq((me.total > foe.total) | ((me.total == foe.total) & (me.leader < foe.leader))),
         ]
+        # The leader whose allies change, and what they hold then: without the vertices that the leader needs, or with
+        # the other alliance.
+        stays, changes, extra = Signal(), Signal(), Signal.like(me.extra)
+        m.d.comb += [
+            stays.eq(same | larger),
+            changes.eq(acts & Mux(same, need, ~too_large)),
+            extra.eq(Mux(stays, me.extra, foe.extra) + Mux(larger, foe.total, me.total)),
+        ]
+        with m.If(same):
+            m.d.comb += extra.eq(Mux(me.extra > met_count, me.extra - met_count, 0))
         for n in workers:
             claim, mine, theirs = claims[n], Signal(name=f"mine{n}"), Signal(name=f"theirs{n}")
             m.d.comb += [
@@ -128,18 +141,14 @@ class AllianceTracker(wiring.Component):
             with m.If(acts & same):
                 with m.If(need & (met == n) & (me.leader != n)):
                     m.d.sync += [claim.lost.eq(1), claim.mark.eq(0)]
-                with m.If(need & (me.leader == n)):
-                    m.d.sync += extras[n].eq(Mux(extras[n] > met_count, extras[n] - met_count, 0))
             with m.Elif(acts & too_large):
                 with m.If((mine | theirs) & ~claim.lost):
                     m.d.sync += [claim.lost.eq(1), claim.mark.eq(1)]
             with m.Elif(acts):
                 with m.If(Mux(larger, theirs, mine)):
                     m.d.sync += [claim.suspended.eq(1), leaders[n].eq(Mux(larger, me.leader, foe.leader))]
-                with m.If(larger & (me.leader == n)):
-                    m.d.sync += extras[n].eq(extras[n] + foe.total)
-                with m.If(~larger & (foe.leader == n)):
-                    m.d.sync += extras[n].eq(extras[n] + me.total)
+            with m.If(changes & (Mux(stays, me.leader, foe.leader) == n)):
+                m.d.sync += extras[n].eq(extra)
             # A leader that has ended while it had allies was given up for its size.
             with m.If(claim.suspended & ~claim.lost & ~Array(s.searching for s in statuses)[leaders[n]]):
                 m.d.sync += [claim.lost.eq(1), claim.mark.eq(1)]

@@ -6,12 +6,11 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from hw.locator.config import LINES, LocatorConfig
-from hw.locator.formats import Bundle, Row, Settings, Work
+from hw.locator.formats import Bundle, Line, Row, Work
 from hw.stream.queue import Queue
 
 __all__ = ["NumberedRow", "RowReader"]
 
-_WORD_BITS = 32
 #: Most lines that are prefetched from the chip: the rows of a slice of distributed RAM.
 _NEAR = 16
 
@@ -28,15 +27,8 @@ class NumberedRow(data.StructLayout):
         )
 
 
-class _Line(data.StructLayout):
-    """The ``names`` of vertices in a line, and which are ``remote``, of another chiplet."""
-
-    def __init__(self, config: LocatorConfig) -> None:
-        super().__init__({"names": data.ArrayLayout(config.node_bits, config.line_words), "remote": config.line_words})
-
-
 class _Piece(data.StructLayout):
-    """``count`` neighbours in a line, from word ``first``; ``void``: no line comes. The rest as in `NumberedRow`."""
+    """Neighbours in a line, words ``first`` to ``final``; ``void``: no line comes. The rest as in `NumberedRow`."""
 
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__(
@@ -46,7 +38,7 @@ class _Piece(data.StructLayout):
                 "index": config.list_bits,
                 "void": 1,
                 "first": exact_log2(config.line_words),
-                "count": range(config.line_words + 1),
+                "final": exact_log2(config.line_words),
             }
         )
 
@@ -64,8 +56,6 @@ class RowReader(wiring.Component):
 
     Attributes
     ----------
-    settings
-        Of the round.
     i
         Rows; taken when their last line has been requested.
     may_ask, further
@@ -84,12 +74,11 @@ class RowReader(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "settings": In(Settings(config)),
                 "i": In(stream.Signature(NumberedRow(config))),
                 "may_ask": In(1),
                 "further": Out(1),
                 "request": Out(stream.Signature(config.line_bits)),
-                "line": In(stream.Signature(config.data_width, always_ready=True)),
+                "line": In(stream.Signature(Line(config), always_ready=True)),
                 "dead": In(config.searches),
                 "waits": In(config.searches),
                 "holding": In(1),
@@ -105,21 +94,11 @@ class RowReader(wiring.Component):
         depth = LINES * config.searches
         if not config.external:
             depth = min(depth, _NEAR)  # lines come at once
-        m.submodules.lines = lines = Queue(_Line(config), depth, storage="distributed")
+        m.submodules.lines = lines = Queue(Line(config), depth, storage="distributed")
         # A piece is registered well before its line arrives; its first word then selects from the line.
         m.submodules.pieces = pieces = Queue(_Piece(config), depth, storage="block")
         self._request(m, pieces.i)
-        m.d.comb += lines.i.valid.eq(self.line.valid)
-        # Remote vertices are marked in the line, so that local ones can be looked up at once.
-        end = Signal(config.node_bits + 1)
-        m.d.sync += end.eq(self.settings.first + self.settings.vertices)
-        for n in range(config.line_words):
-            name = Signal(config.node_bits, name=f"name{n}")
-            m.d.comb += [
-                name.eq(self.line.payload.word_select(n, _WORD_BITS)),
-                lines.i.payload.names[n].eq(name),
-                lines.i.payload.remote[n].eq((name < self.settings.first) | (name >= end)),
-            ]
+        m.d.comb += [lines.i.valid.eq(self.line.valid), lines.i.payload.eq(self.line.payload)]
         self._emit(m, pieces.o, lines.o)
         return m
 
@@ -151,7 +130,7 @@ class RowReader(wiring.Component):
             pieces.payload.index.eq(self.i.payload.index),
             pieces.payload.void.eq(void),
             pieces.payload.first.eq(address[:in_line]),
-            pieces.payload.count.eq(count),
+            pieces.payload.final.eq(Mux(last, row.start + row.degree - 1, config.line_words - 1)),
         ]
         with m.If(takes):
             m.d.sync += [
@@ -162,32 +141,32 @@ class RowReader(wiring.Component):
 
     def _emit(self, m: Module, pieces: stream.Interface, lines: stream.Interface) -> None:
         """Emit the words of the piece in front, a bundle at a time."""
-        config, in_line = self.config, exact_log2(self.config.line_words)
-        piece, done, bundle = pieces.payload, Signal(in_line), self.o.payload  # words of the piece already emitted
-        first, over = Signal(in_line), Signal(range(config.line_words + 1))
-        dead, waits, drops, ends = (Signal(name=name) for name in ("is_dead", "is_waiting", "drops", "ends"))
+        config, in_line, in_bundle = self.config, exact_log2(self.config.line_words), exact_log2(self.config.lanes)
+        # A line is cut at multiples of the lanes, so each lane selects from few of its words.
+        piece, bundle, within = pieces.payload, self.o.payload, Signal()
+        following, group = Signal(max(1, in_line - in_bundle)), Signal(max(1, in_line - in_bundle))
+        dead, waits, drops, ends, final = (
+            Signal(name=name) for name in ("is_dead", "is_waiting", "drops", "ends", "final")
+        )
         m.d.comb += [
-            first.eq(piece.first + done),
-            over.eq(piece.count - done),
+            group.eq(Mux(within, following, piece.first >> in_bundle)),
+            final.eq(group == piece.final >> in_bundle),
             dead.eq(self.dead.bit_select(piece.context, 1)),
             waits.eq(self.waits.bit_select(piece.context, 1)),
             drops.eq((dead | piece.void) & ~self.holding),
             self.o.valid.eq(pieces.valid & (lines.valid | piece.void) & (self.holding | dead | ~waits)),
             bundle.context.eq(piece.context),
             bundle.work.eq(Mux(piece.reads, Work.READ, Work.SEARCH)),
-            bundle.last.eq(drops | (over <= config.lanes)),
+            bundle.last.eq(drops | final),
             bundle.index.eq(piece.index),
+            bundle.vertices.eq(lines.payload.names.as_value().word_select(group, config.node_bits * config.lanes)),
+            bundle.remote.eq(lines.payload.remote.word_select(group, config.lanes)),
             ends.eq(self.o.valid & self.o.ready & bundle.last),
             lines.ready.eq(ends & ~piece.void),
             pieces.ready.eq(ends),
         ]
         for lane in range(config.lanes):
-            word = Signal(in_line, name=f"word{lane}")
-            m.d.comb += [
-                word.eq(first + lane),
-                bundle.mask[lane].eq((lane < over) & ~drops),
-                bundle.vertices[lane].eq(lines.payload.names[word]),
-                bundle.remote[lane].eq(lines.payload.remote.bit_select(word, 1)),
-            ]
+            begun = within | (lane >= piece.first[:in_bundle])
+            m.d.comb += bundle.mask[lane].eq(begun & (~final | (lane <= piece.final[:in_bundle])) & ~drops)
         with m.If(self.o.valid & self.o.ready):
-            m.d.sync += done.eq(Mux(bundle.last, 0, done + config.lanes))
+            m.d.sync += [within.eq(~bundle.last), following.eq(group + 1)]

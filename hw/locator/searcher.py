@@ -123,7 +123,7 @@ class Searcher(wiring.Component):
         """Keep what is under way and what is put aside, then control it."""
         m = Module()
         search, task, claim = self.search, self.search.task, self.search.claim
-        number, searching, sent = Signal.like(search.status.number), Signal(), Signal()
+        searching, sent = Signal(), Signal()
         asking, asked = self._ask(m)
         pending, idle_pending = self._pending(m)
         level = self._asides(m)
@@ -136,7 +136,6 @@ class Searcher(wiring.Component):
             search.status.searching.eq(searching),
             search.status.epoch.eq(self.epoch),
             search.status.count.eq(self.nodes),
-            search.status.number.eq(number),
             self.dead.eq(self.ended | claim.suspended),
             self.may_ask.eq((pending <= LINES) & (self.dead | ~crowded)),
             self.waits.eq(asking | asked),
@@ -158,7 +157,7 @@ class Searcher(wiring.Component):
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += [self.idle.eq(1), task.ready.eq(self.tags_left)]
-                m.d.sync += [number.eq(task.payload.number), sent.eq(0), self.end.eq(End.COMPLETE)]
+                m.d.sync += [sent.eq(0), self.end.eq(End.COMPLETE)]
                 m.d.sync += [self.head.eq(task.payload.head), self.blank.eq(task.payload.isolated)]
                 with m.If(task.valid & self.tags_left):
                     m.d.comb += self.clears.eq(1)

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.block_memory import NO_BYPASS, registered_read
 from hw.locator.config import LocatorConfig
-from hw.locator.formats import Answer, Kind, Operation, Outcome, Request, Row, Settings
+from hw.locator.formats import SETS, Answer, Kind, Operation, Outcome, Owner, Request, Row, Settings
 
 __all__ = ["Held", "Listed", "StateBank", "Word"]
 
@@ -45,8 +45,8 @@ class StateBank(wiring.Component):
     ----------
     settings
         Of the round.
-    valid, request
-        A request; always taken.
+    valid, request, owner
+        A request, and the search that it claims for; always taken.
     put, place, contents
         Write the whole entry at ``place``; the previous cycle must have no request.
     answer
@@ -64,6 +64,7 @@ class StateBank(wiring.Component):
                 "settings": In(Settings(config)),
                 "valid": In(1),
                 "request": In(Request(config)),
+                "owner": In(Owner(config)),
                 "put": In(1),
                 "place": In(range(config.depth)),
                 "contents": In(Held(config)),
@@ -98,11 +99,13 @@ class StateBank(wiring.Component):
         ]
         m.d.sync += Assert(~(self.put & self.valid), "a request while rows are written")
 
-        request, claims, sets = Signal(Request(config), reset_less=True), Signal(), Signal()
+        request, owner = Signal(Request(config), reset_less=True), Signal(Owner(config), reset_less=True)
+        claims, sets, operation = Signal(), Signal(), self.request.operation.as_value()
         m.d.sync += [
             request.eq(self.request),
-            claims.eq(self.valid & (self.request.operation == Operation.CLAIM)),
-            sets.eq(self.valid & (self.request.operation == Operation.SET)),
+            owner.eq(self.owner),
+            claims.eq(self.valid & (operation == Operation.CLAIM)),
+            sets.eq(self.valid & (operation & SETS != 0)),
         ]
         # A request right after a write of the same vertex is answered with what was written, which is judged beside
         # what the memory says: that comes late.
@@ -112,7 +115,7 @@ class StateBank(wiring.Component):
         outcomes, pending = [], []
         for name, word in (("stored", read.data), ("written", last)):
             outcome, mine, now = Signal(Outcome, name=name), Signal(name=f"{name}_mine"), Signal(name=f"{name}_now")
-            m.d.comb += [mine.eq(word.value == request.value), now.eq(word.value == settings.round)]
+            m.d.comb += [mine.eq(word.value == owner.as_value()), now.eq(word.value == settings.round)]
             with m.Switch(word.kind):
                 with m.Case(Kind.DONE):
                     m.d.comb += outcome.eq(Outcome.DONE)
@@ -129,10 +132,14 @@ class StateBank(wiring.Component):
             found.eq(Mux(newer, outcomes[1], outcomes[0])),
             old_hub.eq(_exceeds(row.degree, settings.previous)),
             new_hub.eq(_exceeds(row.degree, settings.threshold)),
-            answer.row.eq(row),
-            answer.owner.eq(Mux(newer, last.value, read.data.value)[: answer.owner.shape().size]),
             answer.outcome.eq(found),
         ]
+        kept = Mux(newer, last.as_value(), read.data.as_value())
+        word = data.View(Word(config), kept)
+        with m.If(word.kind == Kind.OWNED):
+            m.d.comb += answer.of.owner.eq(word.value)
+        with m.Else():
+            m.d.comb += answer.of.row.eq(row)
         with m.If(found != Outcome.DONE):
             with m.If(old_hub):
                 m.d.comb += answer.outcome.eq(Outcome.OLD_HUB)
@@ -140,13 +147,12 @@ class StateBank(wiring.Component):
                 m.d.comb += answer.outcome.eq(Outcome.NEW_HUB)
 
         m.d.comb += [
-            self.identified.eq(sets & (request.kind == Kind.DONE)),
+            self.identified.eq(sets & (request.operation == Operation.FINISH)),
             # A degree above the previous threshold is above this one too.
             write.en.eq(self.put | sets | (claims & Mux(newer, pending[1], pending[0]) & ~new_hub)),
             write.addr.eq(Mux(self.put, self.place, request.node[config.bank_bits :][: len(self.place)])),
-            # Unless it is set, a state is claimed or not written.
-            write.data.kind.eq(Mux(sets, request.kind, Kind.OWNED)),
-            write.data.value.eq(request.value),
+            write.data.kind.eq(request.operation.as_value()),
+            write.data.value.eq(Mux(sets, settings.round, owner.as_value())),
         ]
         with m.If(self.put):
             m.d.comb += write.data.eq(self.contents.word)

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.locator.config import LocatorConfig
-from hw.locator.formats import Answer, Bundle, Operation, Outcome, Owner, Request, Settings, Work
+from hw.locator.formats import Answer, Bundle, Operation, Outcome, Owner, Request, Work
 
 __all__ = ["LookupResult", "StateLookup"]
 
@@ -30,15 +30,13 @@ class StateLookup(wiring.Component):
 
     Attributes
     ----------
-    settings
-        Of the round.
     i
         Bundles; an offered bundle stays until it is taken. ``ready`` depends on grants of the same cycle.
     number, epochs
         Number of the engine; epoch of each search. Free vertices are claimed for the search, but those of a hub's
         row are not.
-    request, answer
-        Requests of each lane to the state store, and answers in the cycle after the request was taken.
+    request, owner, answer
+        Requests of each lane to the state store, for which search, and answers in the cycle after a request was taken.
     o, ahead_context, ahead
         Bundles with their answers, two cycles after ``i`` at the earliest; depends on answers of the same cycle.
         Context and vertices of the bundle that may be offered next; depends on ``o.ready`` and ``i``.
@@ -50,11 +48,11 @@ class StateLookup(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "settings": In(Settings(config)),
                 "i": In(stream.Signature(Bundle(config))),
                 "number": In(range(max(2, config.engines))),
                 "epochs": In(config.epoch_bits).array(config.searches),
                 "request": Out(stream.Signature(Request(config))).array(config.lanes),
+                "owner": Out(Owner(config)),
                 "answer": In(Answer(config)).array(config.lanes),
                 "o": Out(stream.Signature(LookupResult(config))),
                 "ahead_context": Out(config.context_bits),
@@ -66,31 +64,29 @@ class StateLookup(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Fill two slots in turn."""
         m = Module()
-        config, settings = self.config, self.settings
+        config = self.config
         lanes = range(config.lanes)
         slots = [Signal(LookupResult(config), name=f"slot{n}", reset_less=True) for n in range(2)]
         occupied, fills, takes = Signal(2), Signal(), Signal()
 
         granted, need, got = (Signal(config.lanes, name=n) for n in ("granted", "need", "got"))
         room, ends = Signal(), Signal()
-        bundle, owner = self.i.payload, Signal(Owner(config))
+        bundle = self.i.payload
         m.d.comb += [
             room.eq(~occupied.bit_select(fills, 1)),
             need.eq(bundle.mask & ~bundle.remote & ~granted),
             ends.eq(self.i.valid & room & ((need & ~got) == 0)),
             self.i.ready.eq(ends),
             self.holding.eq(granted.any()),
-            owner.worker.eq(bundle.context * config.engines + self.number),
-            owner.epoch.eq(Array(self.epochs)[bundle.context]),
+            self.owner.worker.eq(bundle.context * config.engines + self.number),
+            self.owner.epoch.eq(Array(self.epochs)[bundle.context]),
         ]
         for lane in lanes:
-            request, local = self.request[lane], Signal(config.node_bits, name=f"local{lane}")
+            request = self.request[lane]
             m.d.comb += [
-                local.eq(bundle.vertices[lane] - settings.first),
                 request.valid.eq(self.i.valid & room & need[lane]),
-                request.payload.node.eq(local),
+                request.payload.node.eq(bundle.vertices[lane]),
                 request.payload.operation.eq(Mux(bundle.work == Work.READ, Operation.LOOK, Operation.CLAIM)),
-                request.payload.value.eq(owner),
                 got[lane].eq(request.valid & request.ready),
             ]
         m.d.sync += granted.eq(granted | got)

@@ -11,7 +11,7 @@ from amaranth.utils import exact_log2
 from hw.locator.bank_arbiter import BankArbiter
 from hw.locator.config import LocatorConfig
 from hw.locator.degree_lists import LinkedRows
-from hw.locator.formats import Answer, Kind, Operation, Outcome, Request, Row, Settings
+from hw.locator.formats import Answer, Kind, Operation, Outcome, Owner, Request, Row, Settings
 from hw.locator.loader import row_of
 from hw.locator.state_bank import StateBank
 from hw.locator.state_pager import PagesSignature, StatePager
@@ -47,6 +47,8 @@ class StateStore(wiring.Component):
     requests
         Requests of each lane of each engine; ``ready`` when the bank takes one, which depends on all requests of the
         cycle.
+    owners
+        For each engine the search that its lanes claim for.
     answers
         Answer for each lane, in the cycle after its request was taken.
     rows
@@ -68,6 +70,7 @@ class StateStore(wiring.Component):
             {
                 "settings": In(Settings(config)),
                 "requests": In(stream.Signature(Request(config))).array(config.engines * config.lanes),
+                "owners": In(Owner(config)).array(config.engines),
                 "answers": Out(Answer(config)).array(config.engines * config.lanes),
                 "rows": In(stream.Signature(LinkedRows(config))),
                 "looks": In(stream.Signature(config.place_bits)).array(config.banks),
@@ -108,8 +111,17 @@ class StateStore(wiring.Component):
                         looked.as_value(),
                     )
                 ),
+                bank.owner.eq(
+                    reduce(
+                        or_,
+                        (
+                            Mux(chosen.word_select(n, config.lanes).any(), owner.as_value(), 0)
+                            for n, owner in enumerate(self.owners)
+                        ),
+                    )
+                ),
                 self.shown[number].outcome.eq(bank.answer.outcome),
-                self.shown[number].row.eq(bank.answer.row),
+                self.shown[number].row.eq(bank.shown.rest.row),
                 self.shown[number].next.eq(bank.shown.rest.next),
             ]
             self._store(m, number, bank)

@@ -1,23 +1,16 @@
 """Sweeper: writes the states of a search's vertices when it has ended."""
 
 from amaranth.hdl import Array, Cover, Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from hw.locator.config import LocatorConfig
-from hw.locator.formats import Kind, Settings
+from hw.locator.formats import Operation, Request
 from hw.locator.searcher import End
 from hw.locator.turns import in_turn, number_of
 
-__all__ = ["Sweep", "Sweeper"]
-
-
-class Sweep(data.StructLayout):
-    """The state ``kind`` of the ``node``-th vertex is to be set."""
-
-    def __init__(self, config: LocatorConfig) -> None:
-        super().__init__({"node": config.node_bits, "kind": Kind})
+__all__ = ["Sweeper"]
 
 
 class Sweeper(wiring.Component):
@@ -30,8 +23,6 @@ class Sweeper(wiring.Component):
 
     Attributes
     ----------
-    settings
-        Of the round.
     wants, ends, halves, nodes, listed
         Of each search: whether it is to be swept; how it has ended; its half of the buffer; its numbers of nodes and of
         all vertices claimed. The last three are used when it is ``taken``.
@@ -48,7 +39,6 @@ class Sweeper(wiring.Component):
         searches, count = config.searches, config.list_bits + 1
         super().__init__(
             {
-                "settings": In(Settings(config)),
                 "wants": In(searches),
                 "ends": In(End).array(searches),
                 "halves": In(searches),
@@ -58,7 +48,7 @@ class Sweeper(wiring.Component):
                 "half": Out(1),
                 "group": Out(config.list_bits - exact_log2(config.lanes)),
                 "swept": In(config.node_bits).array(config.lanes),
-                "request": Out(stream.Signature(Sweep(config))).array(config.lanes),
+                "request": Out(stream.Signature(Request(config))).array(config.lanes),
                 "urgent": Out(1),
                 "taken": Out(searches),
                 "sweeps": Out(searches),
@@ -68,7 +58,7 @@ class Sweeper(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Select a search, then step through its groups."""
         m = Module()
-        config, settings, lanes = self.config, self.settings, self.config.lanes
+        config, lanes = self.config, self.config.lanes
         working, context, half, group = Signal(), Signal.like(self.context), Signal(), Signal.like(self.group)
         end, nodes, listed = Signal(End), Signal.like(self.nodes[0]), Signal.like(self.listed[0])
         written, now = Signal(lanes), Signal(lanes)
@@ -108,13 +98,13 @@ class Sweeper(wiring.Component):
                 exists.eq(at < listed),
                 request.valid.eq(working & exists & ~written[lane]),
                 now[lane].eq(~exists | written[lane] | request.ready),
-                request.payload.node.eq(self.swept[lane] - settings.first),
+                request.payload.node.eq(self.swept[lane]),
             ]
             with m.If(end == End.COMPLETE):
-                m.d.comb += request.payload.kind.eq(Kind.DONE)
+                m.d.comb += request.payload.operation.eq(Operation.FINISH)
             with m.Elif((end == End.MARK) & (at < nodes)):
-                m.d.comb += request.payload.kind.eq(Kind.MARKED)
+                m.d.comb += request.payload.operation.eq(Operation.MARK)
             with m.Else():
-                m.d.comb += request.payload.kind.eq(Kind.FREE)
+                m.d.comb += request.payload.operation.eq(Operation.RELEASE)
         m.d.sync += Cover(working & (nodes != listed), "a vertex was claimed late")
         return m

@@ -26,8 +26,6 @@ class TaskGenerator(wiring.Component):
 
     Attributes
     ----------
-    start
-        Restart task numbers from 0, at the beginning of a round.
     i
         Hubs.
     o
@@ -42,7 +40,6 @@ class TaskGenerator(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "start": In(1),
                 "i": In(stream.Signature(Hub(config))),
                 "o": Out(stream.Signature(Task(config))),
                 "busy": Out(1),
@@ -58,7 +55,6 @@ class TaskGenerator(wiring.Component):
 
         hub, busy, head = Signal(Hub(config)), Signal(), Signal()
         at, left = Signal(config.edge_bits), Signal(config.node_bits)
-        number = Signal(config.edge_bits)
         room, count = Signal(range(config.line_words + 1)), Signal(range(config.line_words + 1))
         last, moves = Signal(), Signal()
         task = queue.i.payload
@@ -71,17 +67,14 @@ class TaskGenerator(wiring.Component):
             task.count.eq(count),
             task.head.eq(head),
             task.isolated.eq(hub.isolated),
-            task.number.eq(number),
             queue.i.valid.eq(busy),
             moves.eq(busy & queue.i.ready),
             self.i.ready.eq(~busy | (queue.i.ready & last)),
             self.busy.eq(busy | queue.o.valid | (queue.level != 0)),
         ]
         with m.If(moves):
-            m.d.sync += [at.eq(at + count), left.eq(left - count), head.eq(0), number.eq(number + 1), busy.eq(~last)]
+            m.d.sync += [at.eq(at + count), left.eq(left - count), head.eq(0), busy.eq(~last)]
         with m.If(self.i.valid & self.i.ready):
             row = self.i.payload.row
             m.d.sync += [hub.eq(self.i.payload), busy.eq(1), head.eq(1), at.eq(row.start), left.eq(row.degree)]
-        with m.If(self.start):
-            m.d.sync += number.eq(0)
         return m

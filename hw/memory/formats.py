@@ -105,7 +105,7 @@ class RangeBeat(data.StructLayout):
 
     ``data``: as it lies in memory. ``mask``: for every word of the beat whether it belongs to the range, lowest
     word lowest; the words are neighbours. ``last``: last beat of the range. ``error``: the memory failed.
-    An empty range is one beat with ``data`` and ``mask`` 0 and ``last`` 1.
+    An empty range is one beat with ``mask`` 0 and ``last`` 1; its ``data`` are undefined and may change while it waits.
     """
 
     def __init__(self, data_width: int) -> None:

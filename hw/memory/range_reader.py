@@ -158,8 +158,7 @@ class RangeMasker(wiring.Component):
             final_beat.eq((index == part.length) | part.empty),
             last.eq(part.last & final_beat),
             o.valid.eq(self.part.valid & (part.empty | self.beat.valid)),
-            # The next range's beat may arrive while an empty one waits.
-            o.payload.data.eq(Mux(part.empty, 0, beat.data)),
+            o.payload.data.eq(beat.data),
             o.payload.last.eq(last),
             o.payload.error.eq(beat.error & ~part.empty),
             moves.eq(o.valid & o.ready),

@@ -7,6 +7,7 @@ from amaranth.hdl import Array, Cover, Module, Mux, ShapeLike, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.lowest import next_one
 from hw.stream.slice import Slice
 
 
@@ -87,15 +88,8 @@ class Arbiter(wiring.Component):
             m.d.comb += moves.eq(Mux(out.i.valid, out.i.ready & last, ~inside))
             with m.If(out.i.valid & out.i.ready):
                 m.d.sync += inside.eq(~last)
-        with m.If(moves):
-            with m.Switch(grant):
-                for n in range(self.count):
-                    with m.Case(n):
-                        # The last assignment wins, so the nearest input after n comes last.
-                        for distance in reversed(range(1, self.count)):
-                            after = (n + distance) % self.count
-                            with m.If(valid[after]):
-                                m.d.sync += grant.eq(after)
+        with m.If(moves & valid.any()):
+            m.d.sync += grant.eq(next_one(valid, grant))
         m.d.sync += Cover(valid.all() & out.i.ready, "all inputs wait")
         return m
 

@@ -12,7 +12,7 @@ _PARTS = (
 
 #: The smallest locator in which searches meet.
 _NARROW = {
-    "lanes": 2, "nodes": 2048, "edges": 2048, "banks": 16, "line_banks": 4, "tasks": 4, "tag_bits": 6, "data_width": 64,
+    "lanes": 2, "nodes": 2048, "edges": 2048, "banks": 16, "tasks": 4, "tag_bits": 6, "data_width": 64,
 }  # fmt: skip
 
 #: In the order of the tables.

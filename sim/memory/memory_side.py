@@ -100,7 +100,14 @@ class MemorySide(wiring.Component):
         wiring.connect(m, wiring.flipped(self.fetch_i), fetcher.i)
         wiring.connect(m, fetcher.o, wiring.flipped(self.fetch_o))
         wiring.connect(m, wiring.flipped(self.range_i), ranges.i)
-        wiring.connect(m, ranges.o, wiring.flipped(self.range_o))
+        # The data of an empty range mean nothing, and may change while its beat waits.
+        m.d.comb += [
+            self.range_o.valid.eq(ranges.o.valid),
+            ranges.o.ready.eq(self.range_o.ready),
+            self.range_o.payload.eq(ranges.o.payload),
+        ]
+        with m.If(ranges.o.payload.mask == 0):
+            m.d.comb += self.range_o.payload.data.eq(0)
         wiring.connect(m, wiring.flipped(self.word_i), words.i)
         wiring.connect(m, words.o, serialiser.i)
         m.d.comb += [

@@ -33,7 +33,7 @@ GATHER = GatherChipletConfig(
     groups=1, pes=1, depth=32, pe=PEConfig(lanes=4, data_width=64, weight_rows=128, max_out=12, queue=4)
 )
 LOCATOR = {
-    "engines": 2, "searches": 1, "nodes": 256, "edges": 1024, "banks": 4, "line_banks": 4, "lanes": 1, "outputs": 2,
+    "engines": 2, "searches": 1, "nodes": 256, "edges": 1024, "banks": 4, "lanes": 1, "outputs": 2,
     "data_width": 64,
 }  # fmt: skip
 

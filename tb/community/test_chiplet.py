@@ -48,7 +48,6 @@ SMALL = {
         "nodes": 128,
         "edges": 1024,
         "banks": 4,
-        "line_banks": 4,
         "lanes": 1,
         "outputs": 2,
     },

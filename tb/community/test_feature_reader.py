@@ -217,6 +217,9 @@ class Combiners:
         if not wanted["first"]:
             # The tag and the factor come with the first beat.
             word, wanted = ({**given, "address": 0, "scale": 0} for given in (word, wanted))
+        if not wanted["mask"]:
+            # An empty row has no data.
+            word, wanted = ({**given, "data": []} for given in (word, wanted))
         assert word == wanted, f"combiner {combiner} got {word}, expected {wanted}"
         self.level[combiner] += 1
         assert self.level[combiner] <= self.room, f"combiner {combiner} has no room"

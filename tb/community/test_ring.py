@@ -42,7 +42,7 @@ CONFIG = chiplet_config(
         "ways": 2, "partials": True,
     },
     locator={
-        "engines": 2, "searches": 1, "nodes": 512, "edges": 4096, "banks": 4, "line_banks": 4, "lanes": 1, "outputs": 2,
+        "engines": 2, "searches": 1, "nodes": 512, "edges": 4096, "banks": 4, "lanes": 1, "outputs": 2,
         "data_width": 64,
     },
     combiners=2, pes=2, units=2, hubs=128, kept=64, finishers=2, depth=32,

@@ -30,7 +30,6 @@ lanes = 1
 nodes = 256
 edges = {edges}
 banks = 4
-line_banks = 4
 outputs = 2
 data_width = 64
 """

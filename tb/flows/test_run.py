@@ -152,7 +152,7 @@ def test_communities_stay_together_in_tiles() -> None:
     graph = load("synthetic:community,nodes=240,degree=5,classes=30,mixing=0.05")
     rows = np.random.default_rng(0).normal(size=(graph.nodes, 4)).astype(np.float32)
     problem = random_problem(replace(graph, features=rows), Model.GCN, [3], 0)
-    little = chiplet_config(locator={"nodes": 64, "edges": 1024, "banks": 4, "line_banks": 4}, units=1, hubs=64)
+    little = chiplet_config(locator={"nodes": 64, "edges": 1024, "banks": 4}, units=1, hubs=64)
     together = place(problem, 1, "communities", little)
     assert together.name == "communities"
     assert together.placement.chiplets == 1

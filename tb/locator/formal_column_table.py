@@ -19,9 +19,7 @@ class _Crowded(LocatorConfig):
         return 2
 
 
-_CONFIG = _Crowded(
-    engines=1, searches=2, lanes=2, nodes=16, edges=16, banks=2, line_banks=2, load_words=1, data_width=64, tag_bits=4
-)
+_CONFIG = _Crowded(engines=1, searches=2, lanes=2, nodes=16, edges=16, banks=2, load_words=1, data_width=64, tag_bits=4)
 
 
 #: Cycles until a lane is settled, of vertices that are as many as there are places: two for each place, and one more.

@@ -23,7 +23,7 @@ class DegreeListsSpec(Elaboratable):
 
     def __init__(self, banks: int, load_words: int) -> None:
         self.config = LocatorConfig(
-            engines=1, searches=1, lanes=1, nodes=2 * banks, edges=16, banks=banks, load_words=load_words, line_banks=2,
+            engines=1, searches=1, lanes=1, nodes=2 * banks, edges=16, banks=banks, load_words=load_words,
             data_width=128, tag_bits=4,
         )  # fmt: skip
 

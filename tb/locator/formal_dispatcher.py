@@ -9,9 +9,7 @@ from hw.locator.config import LocatorConfig
 from hw.locator.dispatcher import Dispatcher
 from sim.harness.formal import Proof
 
-_CONFIG = LocatorConfig(
-    engines=3, searches=2, lanes=1, nodes=64, edges=64, banks=2, line_banks=2, data_width=128, tag_bits=5
-)
+_CONFIG = LocatorConfig(engines=3, searches=2, lanes=1, nodes=64, edges=64, banks=2, data_width=128, tag_bits=5)
 
 
 class DispatcherSpec(Elaboratable):

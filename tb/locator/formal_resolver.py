@@ -9,9 +9,7 @@ from hw.locator.config import LocatorConfig
 from hw.locator.resolver import AllianceTracker
 from sim.harness.formal import Proof
 
-_CONFIG = LocatorConfig(
-    engines=3, searches=1, lanes=1, nodes=64, edges=256, banks=2, line_banks=2, data_width=64, tag_bits=4
-)
+_CONFIG = LocatorConfig(engines=3, searches=1, lanes=1, nodes=64, edges=256, banks=2, data_width=64, tag_bits=4)
 
 
 class JudgeSpec(Elaboratable):
@@ -37,7 +35,6 @@ class JudgeSpec(Elaboratable):
                 status.epoch.eq(AnyConst(2)),
                 status.count.eq(AnySeq(3)),
                 Assume(status.count >= held[n]),
-                status.number.eq(AnyConst(3)),
                 lost[n].eq(claim.lost),
                 marked[n].eq(claim.lost & claim.mark),
                 suspended[n].eq(claim.suspended),

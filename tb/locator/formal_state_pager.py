@@ -13,9 +13,7 @@ from hw.locator.state_bank import Held
 from hw.locator.state_pager import StatePager
 from sim.harness.formal import Proof
 
-_CONFIG = LocatorConfig(
-    engines=1, searches=2, lanes=1, nodes=64, window=32, page=16, edges=64, banks=8, line_banks=2, tag_bits=6
-)
+_CONFIG = LocatorConfig(engines=1, searches=2, lanes=1, nodes=64, window=32, page=16, edges=64, banks=8, tag_bits=6)
 _USERS = 2
 _BITS = Held(_CONFIG).size
 

@@ -17,7 +17,7 @@ from tb.locator.graphs import GRAPHS, full_record, many_hubs, tangled
 from tb.locator.locator_driver import HALVING, SIZE, SLOW, begin
 
 CONFIG: dict[str, Any] = {
-    "engines": 2, "searches": 2, "lanes": 2, "nodes": 256, "edges": 2048, "banks": 4, "line_banks": 4, "tasks": 4,
+    "engines": 2, "searches": 2, "lanes": 2, "nodes": 256, "edges": 2048, "banks": 4, "tasks": 4,
     "tag_bits": 6, "c_max": 32, "hubs": 32, "data_width": 128,
 }  # fmt: skip
 LIMITS = Limits(32, 32, 64, line_words=4)
