@@ -304,8 +304,6 @@ class FeatureReader(wiring.Component):
                 task.first.eq(fresh & piece.begins),
                 task.last.eq(beat.last & piece.ends),
                 task.scale.eq(piece.source),
-                # A combined row has the factor 1.
-                task.scalar.eq(1),
                 self.config.tag_of(task).eq(piece.tag),
             ]
         with m.If(moves):

@@ -83,7 +83,7 @@ class CommunityConfig(Parameters):
     @property
     def pe(self) -> PEConfig:
         """Sizes of a combiner."""
-        sizes = {
+        sizes: dict[str, Any] = {
             "lanes": self.multipliers or self.lanes,
             "data_width": self.data_width,
             "max_out": self.max_out,
@@ -92,7 +92,7 @@ class CommunityConfig(Parameters):
         }
         # A row returns with its tag, which lies in the address field; the PE increments that field from beat to beat.
         bits = self._tag(len(DIGIT_BITS) * PEConfig(**sizes).max_beats).size + ceil_log2(self.data_width // 8)
-        return PEConfig(**sizes, weight_rows=self.weight_rows, address_width=bits)
+        return PEConfig(**sizes, weight_rows=self.weight_rows, address_width=bits, aggregates=False)
 
     @property
     def row_beats(self) -> int:

@@ -7,7 +7,7 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from contracts import ACCUMULATOR_BITS, PARTIAL_BITS, VALUE_BITS, VID_BITS
+from contracts import PARTIAL_BITS, VALUE_BITS, VID_BITS
 from contracts.scale import GIN_FRACTION
 from hw.community.formats import CommunityConfig
 from hw.pe.formats import POWER_BITS
@@ -19,6 +19,8 @@ __all__ = ["RowFinisher"]
 
 #: Groups, and rows, that may be on the way: as many as there are stages, so a group can pass in every cycle.
 _WAITING = 16
+#: Bits of a weighed sum: one more than those of the neighbours' sum, the larger operand.
+_VALUE_BITS = PARTIAL_BITS + GIN_FRACTION + 1
 #: Cycles from a group to the requantisers: the elements, the products, the sums.
 _BEFORE = 3
 
@@ -82,7 +84,7 @@ class RowFinisher(wiring.Component):
         with m.If(takes):
             m.d.sync += group.eq(Mux(row_end, 0, group + 1))
 
-        requantisers = [Requantiser() for _ in range(ways)]
+        requantisers = [Requantiser(_VALUE_BITS) for _ in range(ways)]
         for n, requantiser in enumerate(requantisers):
             m.submodules[f"requantiser_{n}"] = requantiser
             m.d.comb += results.i.payload[n].eq(requantiser.o.payload)
@@ -132,7 +134,7 @@ class RowFinisher(wiring.Component):
 
             summed, own = signal("sum", PARTIAL_BITS), signal("own", VALUE_BITS)
             product, weighed = signal("product", 2 * VALUE_BITS + 1), signal("weighed", PARTIAL_BITS + GIN_FRACTION)
-            value = signal("value", ACCUMULATOR_BITS)
+            value = signal("value", _VALUE_BITS)
             m.d.sync += [
                 summed.eq(Array(chunk.sums[p * ways + n] for p in parts)[part]),
                 own.eq(Array(chunk.own[p * ways + n] for p in parts)[part]),

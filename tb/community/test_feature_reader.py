@@ -147,8 +147,6 @@ class Combiners:
         at = (at + settings["features"]) % (1 << self.address_width - 2)
         tag = {"beat": 0, **wish, "root": root, "scale": entry["destination"]}
         same = {
-            "scalar": 1,
-            "high": 0,
             "address": codec(self.config.tag).pack(tag),
             "scale": {"mantissa": 1 << 15, "exponent": 0} if settings["combined"] else entry["source"],
         }
