@@ -49,9 +49,9 @@ def hub_unit(*, clients: int, nodes: int, hubs: int, units: int, **parameters: A
     return HubUnit(CommunityConfig(**parameters), clients, nodes, hubs, units)
 
 
-def pe(counter_bits: int = 32, **parameters: Any) -> CommunityPE:
+def pe(**parameters: Any) -> CommunityPE:
     """Return a `CommunityPE`; other parameters as for `CommunityConfig`."""
-    return CommunityPE(CommunityConfig(**parameters), counter_bits)
+    return CommunityPE(CommunityConfig(**parameters))
 
 
 def planner(**parameters: Any) -> Planner:

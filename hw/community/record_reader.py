@@ -43,7 +43,7 @@ class RecordReader(wiring.Component):
     ----------
     settings : In
         ``config.settings``, constant while there are records.
-    first, vertices : In(32)
+    first, vertices : In
         VIDs that are summed, constant while there are records.
     i
         Beats of records. The end of the stream is skipped.
@@ -72,8 +72,8 @@ class RecordReader(wiring.Component):
         super().__init__(
             {
                 "settings": In(config.settings),
-                "first": In(32),
-                "vertices": In(32),
+                "first": In(config.vid_bits),
+                "vertices": In(config.vid_bits + 1),
                 "i": In(stream.Signature(RecordBeat)),
                 "vertex": Out(stream.Signature(config.request, always_ready=True)),
                 "node_request": Out(stream.Signature(config.request)),
@@ -225,7 +225,8 @@ class RecordReader(wiring.Component):
         kind = data.StructLayout({"request": self.config.request, "hub": 1})
         m.submodules.slice = out = Slice(kind)
         lane, moves, asks = Signal(), Signal(), Signal()
-        vid = self.i.payload.data.word_select(lane, VID_BITS)
+        bits = self.config.vid_bits
+        vid = self.i.payload.data.word_select(lane, VID_BITS)[:bits]
         m.d.comb += [
             out.i.payload.request.vid.eq(vid),
             out.i.payload.request.slot.eq(self._slot),
@@ -240,7 +241,7 @@ class RecordReader(wiring.Component):
             self.hub_request.valid.eq(out.o.valid & out.o.payload.hub),
             out.o.ready.eq(Mux(out.o.payload.hub, self.hub_request.ready, self.node_request.ready)),
         ]
-        wanted = (vid - self.first)[:VID_BITS] < self.vertices
+        wanted = (vid - self.first)[: bits + 1] < self.vertices
         with m.If(moves):
             m.d.sync += self._summed.eq(Mux(wanted, self._summed | self._mark, self._summed & ~self._mark))
 

@@ -7,7 +7,7 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from contracts import PARTIAL_BITS, VALUE_BITS, VID_BITS
+from contracts import PARTIAL_BITS, VALUE_BITS
 from contracts.scale import GIN_FRACTION
 from hw.community.formats import CommunityConfig
 from hw.pe.formats import POWER_BITS
@@ -70,7 +70,7 @@ class RowFinisher(wiring.Component):
         group, room = Signal.like(last_group), Signal(range(_WAITING + 1), init=_WAITING)
         row_end, takes = Signal(), Signal()
         chunk_groups = exact_log2(config.lanes // ways)
-        m.submodules.vids = vids = Queue(VID_BITS, _WAITING)
+        m.submodules.vids = vids = Queue(config.vid_bits, _WAITING)
         m.submodules.results = results = Queue(data.ArrayLayout(signed(VALUE_BITS), ways), _WAITING)
         m.d.comb += [
             row_end.eq(group == last_group),

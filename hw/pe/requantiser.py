@@ -36,7 +36,7 @@ class Requantiser(wiring.Component):
     o : stream of signed(16), always ready
         `latency` cycles after `i`; 0 while it is not valid.
     latency
-        Cycles from an element's entry to its result: 7, and 6 without biases.
+        Cycles from an element's entry to its result: `LATENCY`, one less without biases.
 
     Raises
     ------
@@ -44,11 +44,13 @@ class Requantiser(wiring.Component):
         If `value_bits` is out of its range.
     """
 
+    LATENCY = 7
+
     def __init__(self, value_bits: int = ACCUMULATOR_BITS, *, bias: bool = True) -> None:
         if not 2 * VALUE_BITS < value_bits <= ACCUMULATOR_BITS:
             raise ValueError(f"value_bits must be in {2 * VALUE_BITS + 1}..{ACCUMULATOR_BITS}, not {value_bits!r}")
         self.value_bits, self.bias = value_bits, bias
-        self.latency = 7 if bias else 6
+        self.latency = self.LATENCY if bias else self.LATENCY - 1
         self._product_bits = value_bits + VALUE_BITS
         # The larger operand of an addition, and a carry.
         self._sum_bits = max(self._product_bits, _BIAS_BITS) + 1 if bias else self._product_bits

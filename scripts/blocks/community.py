@@ -208,7 +208,7 @@ BLOCKS: tuple[Block, ...] = (
             "max_out": 6,
             "weight_rows": 16,
             "data_width": 64,
-            "counter_bits": 10,
+            "vid_bits": 12,
         },
         measures=("community.scanner",),
     ),
