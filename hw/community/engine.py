@@ -11,6 +11,7 @@ from amaranth.utils import exact_log2
 
 from contracts import Error, Opcode
 from hw.chiplet.unit import engine_members
+from hw.community.beat_store import BeatStore
 from hw.community.config import CommunityChipletConfig
 from hw.community.controller import Controller
 from hw.community.feature_reader import FeatureReader
@@ -328,10 +329,13 @@ class CommunityEngine(wiring.Component):
         for pe, port in zip(blocks.pes, vertices.requests, strict=True):
             connect(m, pe.node_request, port)
         connect(m, vertices.o, features.i)
+        m.submodules.beat_store = beats = BeatStore(self.config.community, self.config.combiners)
+        connect(m, features.o, beats.i)
         for n, combiner in enumerate(blocks.combiners):
             m.d.comb += [
-                combiner.i.valid.eq(features.o[n].valid),
-                combiner.i.payload.eq(features.o[n].payload),
+                combiner.i.valid.eq(beats.o[n].valid),
+                combiner.i.payload.eq(beats.o[n].payload),
+                beats.taken[n].eq(combiner.taken),
                 features.taken[n].eq(combiner.taken),
             ]
             m.d.sync += Assert(~combiner.i.valid | combiner.i.ready, "a combiner has room for its features")

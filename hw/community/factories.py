@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from hw.community.beat_store import BeatStore
 from hw.community.controller import Controller
 from hw.community.feature_reader import FeatureReader
 from hw.community.formats import CommunityConfig
@@ -37,6 +38,11 @@ def controller(
 ) -> Controller:
     """Return a `Controller`; other parameters as for `CommunityConfig`."""
     return Controller(CommunityConfig(**parameters), nodes, address_width, error_sources, row_memory=row_memory)
+
+
+def beat_store(combiners: int, **parameters: Any) -> BeatStore:
+    """Return a beat store for ``CommunityConfig(**parameters)``."""
+    return BeatStore(CommunityConfig(**parameters), combiners)
 
 
 def feature_reader(combiners: int, address_width: int = 32, depth: int = 128, **parameters: Any) -> FeatureReader:

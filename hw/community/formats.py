@@ -17,6 +17,8 @@ __all__ = ["PES", "RECORDS", "CommunityConfig", "HubConfig", "extended"]
 
 #: Most records in progress in a PE: the rows of a distributed RAM.
 RECORDS = 32
+#: Beats of features in registers of a combiner.
+_REGISTERS = 2
 #: Most PEs.
 PES = 16
 
@@ -91,11 +93,15 @@ class CommunityConfig(Parameters):
             "data_width": self.data_width,
             "max_out": self.max_out,
             "ways": self.rounders,
-            "queue": self.queue,
+            "queue": _REGISTERS,
         }
         # A row returns with its tag, which lies in the address field; the PE increments that field from beat to beat.
         bits = self._tag(len(DIGIT_BITS) * PEConfig(**sizes).max_beats).size + ceil_log2(self.data_width // 8)
         return PEConfig(**sizes, weight_rows=self.weight_rows, address_width=bits, aggregates=False)
+
+    def fed_beat(self, combiners: int) -> data.StructLayout:
+        """Return the layout of a beat of features and the number of the combiner that it is for."""
+        return data.StructLayout({"combiner": range(max(2, combiners)), "beat": self.pe.task_beat})
 
     @property
     def row_beats(self) -> int:
