@@ -5,6 +5,7 @@ from typing import Any
 from amaranth.hdl import Cat, Cover, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from contracts import VALUE_BITS
 from hw.block_memory import NO_BYPASS, registered_read
@@ -13,6 +14,9 @@ from hw.community.multi_read_memory import read_signature, write_signature
 from hw.stream.queue import Queue
 
 __all__ = ["RowAccumulator"]
+
+#: Rows of a word of marks: the bits of a distributed RAM.
+_MARKED = 4
 
 
 class RowAccumulator(wiring.Component):
@@ -88,7 +92,6 @@ class RowAccumulator(wiring.Component):
         m.submodules.done = done = Queue(config.record, RECORDS)
         wiring.connect(m, done.o, wiring.flipped(self.o))
         record, busy = Signal(config.record, reset_less=True), Signal()
-        touched = Signal(config.width, reset_less=True)
         takes, leaves = Signal(), Signal()
         m.d.comb += [
             self.record.ready.eq(~busy),
@@ -97,13 +100,14 @@ class RowAccumulator(wiring.Component):
             done.i.valid.eq(leaves),
         ]
         with m.If(takes):
-            m.d.sync += [record.eq(self.record.payload), busy.eq(1), touched.eq(0)]
+            m.d.sync += [record.eq(self.record.payload), busy.eq(1)]
         with m.If(leaves):
             m.d.sync += busy.eq(0)
 
         step, chunk, second = self.i.payload, Signal(range(config.chunks)), Signal()
         column, row, slot = Signal(config.column_bits), Signal(range(config.slots)), Signal(range(config.slots))
         last_chunk, runs, waits, moves, through = Signal(), Signal(), Signal(), Signal(), Signal()
+        touched = self._touched(m, step.row, through & ~step.form, takes)
         forming = (chosen.valid & chosen.form) | (added.valid & added.form)
         m.d.comb += [
             last_chunk.eq(chunk == self.settings.last_chunk),
@@ -133,15 +137,13 @@ class RowAccumulator(wiring.Component):
             asked.place.eq(Mux(step.form, Cat(chunk, step.index), Cat(chunk, row))),
             asked.near.eq(Mux(step.form, second, self._same(chosen))),
             asked.far.eq(~step.form & self._same(added)),
-            asked.kept.eq(~step.form & touched.bit_select(step.row, 1)),
+            asked.kept.eq(~step.form & touched),
         ]
         m.d.sync += [chosen.eq(asked), added.eq(chosen)]
         with m.If(moves):
             m.d.sync += second.eq(step.form & ~second)
         with m.If(moves & ~(step.form & ~second)):
             m.d.sync += chunk.eq(Mux(last_chunk, 0, chunk + 1))
-        with m.If(through & ~step.form):
-            m.d.sync += touched.eq(touched | (1 << step.row))
         self._add(m, Cat(chunk, column))
         m.d.sync += [
             Cover(waits & added.form, "a sum is used right after it was formed"),
@@ -149,6 +151,29 @@ class RowAccumulator(wiring.Component):
             Cover(moves & asked.far & ~asked.near, "a row with another one between"),
         ]
         return m
+
+    def _touched(self, m: Module, row: Value, touches: Value, clear: Value) -> Value:
+        """Return whether a row has a sum; note that it gets one, or that none has.
+
+        Bits of several rows are a word of a distributed RAM, which counts only if its mark is set: the marks are few
+        enough to be cleared at once.
+        """
+        bits = min(exact_log2(_MARKED), len(row) - 1)
+        m.submodules.touched = words = memory.Memory(shape=1 << bits, depth=1 << len(row) - bits, init=[])
+        write, read = words.write_port(), words.read_port(domain="comb")
+        marks, group, place = Signal(words.depth), row[bits:], row[:bits]
+        word = read.data & marks.bit_select(group, 1).replicate(1 << bits)
+        m.d.comb += [
+            read.addr.eq(group),
+            write.addr.eq(group),
+            write.en.eq(touches),
+            write.data.eq(word | (1 << place)),
+        ]
+        with m.If(clear):
+            m.d.sync += marks.eq(0)
+        with m.Elif(touches):
+            m.d.sync += marks.bit_select(group, 1).eq(1)
+        return word.bit_select(place, 1)
 
     def _same(self, other: Any) -> Value:
         """Return whether an operation under way is one to the row that is asked for."""
