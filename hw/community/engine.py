@@ -44,8 +44,6 @@ _LOCATOR_CLIENTS = 1
 #: Hubs of the first round that are combined before their records are there: enough until those come. More would leave
 #: PEs without work when they wait for the planning of large records.
 _EARLY = 128
-#: Buses that partial sums take from the PEs to several hub units.
-_PARTIAL_BUSES = 2
 #: Counters of what PEs do, and the pulses that they count.
 _PE_COUNTERS = {"gross": "gross", "formed": "formed", "worked": "adding"}
 
@@ -341,7 +339,7 @@ class CommunityEngine(wiring.Component):
             m.d.sync += Assert(~combiner.i.valid | combiner.i.ready, "a combiner has room for its features")
 
     def _connect_hubs(self, m: Module, blocks: _Blocks) -> None:
-        """Connect PEs and hub units by a bus of requests, one of rows, and two of partial sums."""
+        """Connect PEs and hub units by a bus of requests, one of rows, and one of partial sums."""
         controller, community, pes, units = blocks.controller, self.config.community, blocks.pes, blocks.units
         bits = exact_log2(self.config.units)
         requests, request, number = merge(m, "hub_requests", [pe.hub_request for pe in pes], community.request)
@@ -350,8 +348,9 @@ class CommunityEngine(wiring.Component):
             rows, row, _ = merge(m, "hub_rows", [unit.row for unit in units], community.hub_row, whole=True)
         _route(m, requests, request, request.vid[:bits], [unit.i for unit in units])
         _route(m, rows, row, row.pe, [pe.hub_rows for pe in pes])
-        moving = self._send_partials(m, blocks)
-        m.d.comb += [blocks.asked.eq(requests.valid), blocks.moving.eq(moving | rows.valid)]
+        partials, partial, _ = merge(m, "partials", [pe.partial for pe in pes], community.partial, whole=True)
+        _route(m, partials, partial, partial.vid[:bits], [unit.partial for unit in units])
+        m.d.comb += [blocks.asked.eq(requests.valid), blocks.moving.eq(partials.valid | rows.valid)]
         for n, unit in enumerate(units):
             connect(m, unit.wanted, blocks.vertices.wanted[n])
             m.d.comb += [
@@ -360,28 +359,6 @@ class CommunityEngine(wiring.Component):
                 unit.close.eq(controller.finish),
                 unit.first_partial.eq(controller.first_partial),
             ]
-
-    def _send_partials(self, m: Module, blocks: _Blocks) -> Value:
-        """Send the partial sums of PEs to the hub units, by chunks; return whether one is on its way.
-
-        Several units take a chunk a cycle each, so the PEs have several buses, and each unit is at the end of all.
-        """
-        shape, pes, units = self.config.community.partial, blocks.pes, blocks.units
-        number = min(_PARTIAL_BUSES, len(pes), len(units))
-        buses = [pes[n::number] for n in range(number)]
-        moving: list[Value] = []
-        ends: list[list[Any]] = [[unit.partial] for unit in units]
-        if len(buses) > 1:
-            ends = [[stream.Signature(shape).create(path=(f"bus_{n}",)) for n in range(len(buses))] for _ in units]
-            for unit, (target, ports) in enumerate(zip(units, ends, strict=True)):
-                words, _, _ = merge(m, f"unit_partials_{unit}", ports, shape, whole=True)
-                _route(m, words, words.payload.payload, 0, [target.partial])
-                moving.append(words.valid)
-        for n, senders in enumerate(buses):
-            partials, partial, _ = merge(m, f"partials_{n}", [pe.partial for pe in senders], shape, whole=True)
-            _route(m, partials, partial, partial.vid[: exact_log2(len(units))], [ports[n] for ports in ends])
-            moving.append(partials.valid)
-        return Cat(moving).any()
 
     def _prefetch_hubs(self, m: Module, blocks: _Blocks) -> None:
         """Have hubs combined before their records are there.
