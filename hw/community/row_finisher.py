@@ -13,7 +13,6 @@ from hw.community.formats import CommunityConfig
 from hw.pe.formats import POWER_BITS
 from hw.pe.requantiser import Requantiser
 from hw.stream.queue import Queue
-from hw.stream.slice import Slice
 
 __all__ = ["RowFinisher"]
 
@@ -89,13 +88,13 @@ class RowFinisher(wiring.Component):
             m.submodules[f"requantiser_{n}"] = requantiser
             m.d.comb += results.i.payload[n].eq(requantiser.o.payload)
         m.d.comb += results.i.valid.eq(requantisers[0].o.valid)
-        self._weigh(m, takes, group, requantisers)
+        self._weigh(m, takes, group, row_end, requantisers)
         waits = self._pack(m, results.o, vids.o, last_group)
         m.d.comb += self.busy.eq(self.i.valid | (room != _WAITING) | waits)
         m.d.sync += Cover(self.i.valid & (room == 0), "no room for another group")
         return m
 
-    def _weigh(self, m: Module, takes: Signal, group: Signal, requantisers: list[Requantiser]) -> None:
+    def _weigh(self, m: Module, takes: Signal, group: Signal, row_end: Signal, requantisers: list[Requantiser]) -> None:
         """Add the product of the own elements with the node's weight; read the biases of the group meanwhile."""
         config, settings, ways = self.config, self.settings, self.config.ways
         depth = max(2, -(-config.max_out // ways))
@@ -103,9 +102,12 @@ class RowFinisher(wiring.Component):
         write, read = biases.write_port(granularity=1), biases.read_port()
         bias, way_bits = self.bias_write.payload, exact_log2(ways)
         groups = [Signal.like(group, name=f"group_{n}") for n in range(_BEFORE - 1)]
-        valid = Signal(_BEFORE)
+        # The results of a row's last group behind the end of the row are 0, since they are never valid.
+        valid, ends, ending = Signal(_BEFORE), Signal(_BEFORE), Signal(ways)
         m.d.sync += [
             valid.eq(Cat(takes, valid[:-1])),
+            ends.eq(Cat(row_end, ends[:-1])),
+            ending.eq(Cat((settings.f_out - 1)[:way_bits] >= n for n in range(ways))),
             groups[0].eq(group),
             *(after.eq(before) for before, after in itertools.pairwise(groups)),
         ]
@@ -143,7 +145,7 @@ class RowFinisher(wiring.Component):
                 value.eq(weighed + product),
             ]
             m.d.comb += [
-                requantiser.i.valid.eq(valid[-1]),
+                requantiser.i.valid.eq(valid[-1] & (~ends[-1] | ending[n])),
                 requantiser.i.payload.value.eq(value),
                 requantiser.i.payload.scale.eq(scales[-1]),
                 requantiser.i.payload.bias.eq(Mux(settings.bias, read.data[n], 0)),
@@ -155,19 +157,15 @@ class RowFinisher(wiring.Component):
         """Put groups side by side until the beat is full or the row ends, padded with 0; return whether one waits."""
         config, ways = self.config, self.config.ways
         in_beat = config.pe.elements // ways
-        # The writer takes a row of another finisher meanwhile.
-        m.submodules.out = out = Slice(config.result)
-        wiring.connect(m, out.o, wiring.flipped(self.o))
         group, beat, full = Signal.like(last_group), Signal(config.result), Signal()
         place = group[: exact_log2(in_beat)]
         row_end, beat_end = Signal(), Signal()
-        there = Cat((group << exact_log2(ways)) + n < self.settings.f_out for n in range(ways))
         m.d.comb += [
             row_end.eq(group == last_group),
             beat_end.eq(row_end | place.all()),
-            groups.ready.eq(~full | out.i.ready),
-            out.i.valid.eq(full),
-            out.i.payload.eq(beat),
+            groups.ready.eq(~full | self.o.ready),
+            self.o.valid.eq(full),
+            self.o.payload.eq(beat),
             vids.ready.eq(groups.valid & groups.ready & row_end),
         ]
         with m.If(groups.ready):
@@ -183,10 +181,9 @@ class RowFinisher(wiring.Component):
                 m.d.sync += beat.data.as_value().eq(0)
             for n in range(config.pe.elements):
                 with m.If(place == n // ways):
-                    m.d.sync += beat.data[n].eq(Mux(there[n % ways], groups.payload[n % ways], 0))
+                    m.d.sync += beat.data[n].eq(groups.payload[n % ways])
         m.d.sync += [
-            Cover(full & ~out.i.ready, "a beat waits"),
+            Cover(full & ~self.o.ready, "a beat waits"),
             Cover(groups.valid & groups.ready & beat_end & ~row_end, "a row of several beats"),
-            Cover(groups.valid & groups.ready & ~there.all(), "a group that is not full"),
         ]
-        return full | out.o.valid
+        return full
