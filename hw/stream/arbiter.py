@@ -70,7 +70,9 @@ class Arbiter(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         """Select by the grant register, then cut the output's paths with a slice."""
         m = Module()
-        m.submodules.slice = out = Slice(tagged(self.shape, self.count), merges=True)
+        # Of more than two words side by side all but one are 0: fewer LUTs than a choice by number.
+        merges = self.count > 2
+        m.submodules.slice = out = Slice(tagged(self.shape, self.count), merges=merges)
         wiring.connect(m, out.o, wiring.flipped(self.o))
 
         grant, following, takes = self.grant, Signal.like(self.grant), self.takes
@@ -79,11 +81,12 @@ class Arbiter(wiring.Component):
         m.d.comb += [valid[n].eq(self.i[n].valid) for n in range(self.count)]
         m.d.comb += [
             out.i.valid.eq(valid.bit_select(grant, 1)),
-            # All words side by side, of which all but one are 0: fewer LUTs than a choice by number.
             Value.cast(out.i.payload.payload).eq(
                 reduce(or_, (word & take.replicate(len(word)) for word, take in zip(words, takes, strict=True)))
+                if merges
+                else Mux(grant, words[1], words[0])
             ),
-            out.i.payload.source.eq(Mux(out.i.ready, grant, 0)),
+            out.i.payload.source.eq(Mux(out.i.ready, grant, 0) if merges else grant),
             following.eq(grant),
             *(self.i[n].ready.eq(takes[n]) for n in range(self.count)),
         ]
