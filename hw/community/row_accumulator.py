@@ -23,9 +23,9 @@ class RowAccumulator(wiring.Component):
     """Adds L elements a cycle; rows and shared sums use the same adders.
 
     Three stages: an operand and the row's sum are asked for; they are chosen; they are added, and the result written. A
-    sum that a previous step has still under way is taken from the adders or from behind them. A shared sum is formed in
-    two cycles: its left part, then the right one on top. It is read from memory only, so a step that needs one waits
-    while one is formed.
+    sum that is in the adders is taken from there; while it is written, the step waits for a cycle. A shared sum is
+    formed in two cycles: its left part, then the right one on top. It is read from memory only, so a step that needs
+    one waits while one is formed.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class RowAccumulator(wiring.Component):
         )
         # An operation in the second and in the third stage. `write`: its result is written: to the sum `place` if
         # `form`, else to the row there. What is added to: `kept` is that of memory, `near` that of the operation before
-        # it, `far` that of the one before that, otherwise nothing.
+        # it, otherwise nothing.
         operation = data.StructLayout(
             {
                 "valid": 1,
@@ -78,7 +78,6 @@ class RowAccumulator(wiring.Component):
                 "summed": 1,
                 "kept": 1,
                 "near": 1,
-                "far": 1,
                 "place": range(max(config.slots, config.columns) * config.chunks),
             }
         )
@@ -106,7 +105,7 @@ class RowAccumulator(wiring.Component):
 
         step, chunk, second = self.i.payload, Signal(range(config.chunks)), Signal()
         column, row, slot = Signal(config.column_bits), Signal(range(config.slots)), Signal(range(config.slots))
-        last_chunk, runs, waits, moves, through = Signal(), Signal(), Signal(), Signal(), Signal()
+        last_chunk, runs, waits, writes, moves, through = (Signal() for _ in range(6))
         touched = self._touched(m, step.row, through & ~step.form, takes)
         forming = (chosen.valid & chosen.form) | (added.valid & added.form)
         m.d.comb += [
@@ -114,7 +113,9 @@ class RowAccumulator(wiring.Component):
             runs.eq(busy & self.i.valid & step.active),
             # Both parts of a sum are waited for at once, so that the second operation follows the first.
             waits.eq(forming & ~second & ((step.right >= record.rows) | (step.form & (step.left >= record.rows)))),
-            moves.eq(runs & ~waits),
+            # The row's sum is being written.
+            writes.eq(~step.form & self._same(added) & ~self._same(chosen)),
+            moves.eq(runs & ~waits & ~writes),
             through.eq(moves & last_chunk & (second | ~step.form)),
             # The last result is written before the record leaves.
             leaves.eq(busy & self.i.valid & ~step.active & step.last & ~chosen.valid),
@@ -136,7 +137,6 @@ class RowAccumulator(wiring.Component):
             asked.summed.eq(column >= record.rows),
             asked.place.eq(Mux(step.form, Cat(chunk, step.index), Cat(chunk, row))),
             asked.near.eq(Mux(step.form, second, self._same(chosen))),
-            asked.far.eq(~step.form & self._same(added)),
             asked.kept.eq(~step.form & touched),
         ]
         m.d.sync += [chosen.eq(asked), added.eq(chosen)]
@@ -148,7 +148,7 @@ class RowAccumulator(wiring.Component):
         m.d.sync += [
             Cover(waits & added.form, "a sum is used right after it was formed"),
             Cover(moves & ~step.form & asked.near, "a row twice in a row"),
-            Cover(moves & asked.far & ~asked.near, "a row with another one between"),
+            Cover(runs & writes & ~waits, "a row with another one between"),
         ]
         return m
 
@@ -196,8 +196,8 @@ class RowAccumulator(wiring.Component):
         high = self.vectors.data.high if config.partials else 0
         for lane in range(config.lanes):
             bits = signed(config.sum_bits)
-            operand, onto, result, before = (
-                Signal(bits, name=f"{name}_{lane}", reset_less=True) for name in ("operand", "onto", "result", "before")
+            operand, onto, result = (
+                Signal(bits, name=f"{name}_{lane}", reset_less=True) for name in ("operand", "onto", "result")
             )
             value = self.vectors.data.data[lane]
             vector = Signal(bits, name=f"vector_{lane}")
@@ -206,10 +206,7 @@ class RowAccumulator(wiring.Component):
             m.d.sync += operand.eq(Mux(chosen.summed, read.data[lane], vector) ^ chosen.negative.replicate(len(vector)))
             with m.If(chosen.near):
                 m.d.sync += onto.eq(result)
-            with m.Elif(chosen.far):
-                m.d.sync += onto.eq(before)
             with m.Else():
                 m.d.sync += onto.eq(Mux(chosen.kept, self.total.data[lane], 0))
             m.d.comb += result.eq(onto + operand + added.negative)
-            m.d.sync += before.eq(result)
             m.d.comb += [write.data[lane].eq(result), self.sums.data[lane].eq(result)]
