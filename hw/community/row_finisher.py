@@ -13,6 +13,7 @@ from hw.community.formats import CommunityConfig
 from hw.pe.formats import POWER_BITS
 from hw.pe.requantiser import Requantiser
 from hw.stream.queue import Queue
+from hw.stream.slice import Slice
 
 __all__ = ["RowFinisher"]
 
@@ -157,15 +158,18 @@ class RowFinisher(wiring.Component):
         """Put groups side by side until the beat is full or the row ends, padded with 0; return whether one waits."""
         config, ways = self.config, self.config.ways
         in_beat = config.pe.elements // ways
+        # The writer takes a row of another finisher meanwhile: 300 cycles of Cora.
+        m.submodules.out = out = Slice(config.result)
+        wiring.connect(m, out.o, wiring.flipped(self.o))
         group, beat, full = Signal.like(last_group), Signal(config.result), Signal()
         place = group[: exact_log2(in_beat)]
         row_end, beat_end = Signal(), Signal()
         m.d.comb += [
             row_end.eq(group == last_group),
             beat_end.eq(row_end | place.all()),
-            groups.ready.eq(~full | self.o.ready),
-            self.o.valid.eq(full),
-            self.o.payload.eq(beat),
+            groups.ready.eq(~full | out.i.ready),
+            out.i.valid.eq(full),
+            out.i.payload.eq(beat),
             vids.ready.eq(groups.valid & groups.ready & row_end),
         ]
         with m.If(groups.ready):
@@ -183,7 +187,7 @@ class RowFinisher(wiring.Component):
                 with m.If(place == n // ways):
                     m.d.sync += beat.data[n].eq(groups.payload[n % ways])
         m.d.sync += [
-            Cover(full & ~self.o.ready, "a beat waits"),
+            Cover(full & ~out.i.ready, "a beat waits"),
             Cover(groups.valid & groups.ready & beat_end & ~row_end, "a row of several beats"),
         ]
-        return full
+        return full | out.o.valid

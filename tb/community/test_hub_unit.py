@@ -247,7 +247,7 @@ async def a_layer_takes_its_cycles(dut: Any) -> None:
         await bench.until(lambda: around.ended == hubs)
         groups = -(-f_out // design.config.ways)
         # The pulse, the state, the look at what is owed, the sums, the finisher's way.
-        assert bench.cycle - began == hubs * groups + Requantiser.LATENCY + 9
+        assert bench.cycle - began == hubs * groups + Requantiser.LATENCY + 10
         assert around.results == around.expected()
 
 

@@ -24,9 +24,9 @@ MORE: tuple[dict[str, Any], ...] = (
     {**SIZES[1], "ways": 8},
 )
 #: From the cycle in which a group is taken to that in which its beat can be.
-LATENCY = 13
+LATENCY = 14
 #: Groups that are on the way at most, and beats at the output.
-WAITING, STANDING = 16, 1
+WAITING, STANDING = 16, 3
 
 
 def weight_of(own: int, power: int) -> int:
