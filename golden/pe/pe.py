@@ -34,7 +34,8 @@ __all__ = [
 
 #: Cycles from a task's last operation until its sums can be read: element, weights, operands, product, shift, sum.
 SUM_LATENCY = 6
-#: Cycles from reading the last group of a beat until the beat is packed, and from there until it can leave.
+#: Cycles from reading the last group of a beat until the beat is packed (biases take one of them), and from there until
+#: it can leave.
 PACK_LATENCY, CHAIN_LATENCY, QUEUE_LATENCY = 10, 2, 1
 #: Cycles from a beat at the input until its first operation, but for the queue's: register.
 ISSUE_LATENCY = 1
@@ -256,12 +257,15 @@ class Sizes:
         Beats queued in front.
     ways
         Elements of a row that are rounded in a cycle.
+    aggregates
+        Whether results have biases, whose addition takes a cycle.
     """
 
     lanes: int
     max_out: int
     queue: int
     ways: int
+    aggregates: bool = True
 
     @property
     def single(self) -> bool:
@@ -295,6 +299,7 @@ def cycles(tasks: Sequence[Task], layer: Layer, sizes: Sizes) -> int:
     began = now - 2
     elements, ways = len(tasks[0].beats[0].data), sizes.ways
     few = elements // ways >= LONG_BEAT
+    packs = PACK_LATENCY - (not sizes.aggregates)
     # Of beats: when a place is free again.
     left: list[int] = []
     released: list[int] = []
@@ -317,7 +322,7 @@ def cycles(tasks: Sequence[Task], layer: Layer, sizes: Sizes) -> int:
                 if len(left) >= places:
                     read = max(read, left[-places] + 1)
                 read += groups
-                leaves = read - 1 + PACK_LATENCY + (CHAIN_LATENCY if few else QUEUE_LATENCY)
+                leaves = read - 1 + packs + (CHAIN_LATENCY if few else QUEUE_LATENCY)
                 left.append(max(leaves, left[-1] + 1 + few) if left else leaves)
         released.append(read - 1 - (min(EARLY, groups - 1) if sizes.single else 0))
     return left[-1]

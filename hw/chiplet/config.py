@@ -37,7 +37,7 @@ class GatherChipletConfig(Parameters):
 
     groups: int = size(2, 1, 64)
     pes: int = size(2, 1, 64)
-    pe: PEConfig = part(PEConfig)
+    pe: PEConfig = part(PEConfig, follows=("aggregates",))
     depth: int = size(128, 16, 1024)
 
     @property

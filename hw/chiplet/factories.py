@@ -58,7 +58,7 @@ def attention(data_width: int, max_beats: int) -> AttentionUnit:
     return AttentionUnit(GatherBeat(data_width), max_beats)
 
 
-def part(name: str, **sizes: int) -> Any:
+def part(name: str, **sizes: Any) -> Any:
     """Return one part for a PE of these `sizes` (of `PEConfig`)."""
     return PARTS[name](PEConfig(**sizes))
 

@@ -1,6 +1,6 @@
 """Sizes of a chiplet with community PEs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from contracts.parameters import Parameters, part, size
@@ -54,7 +54,7 @@ class CommunityChipletConfig(Parameters):
         "gross", "formed", "worked", "smoothed", "replayed", "communities", "hubs", "rounds", "edges_read",
     )  # fmt: skip
 
-    community: CommunityConfig = part(CommunityConfig, follows=("partials",))
+    community: CommunityConfig = part(CommunityConfig, follows=("partials", "vid_bits"))
     locator: LocatorConfig = part(LocatorConfig, follows=("external", "page", "window"))
     combiners: int = size(8, 1, 16)
     pes: int = size(8, 1, PES)
@@ -81,6 +81,7 @@ class CommunityChipletConfig(Parameters):
                 f"community.width must be at least {self.locator.c_max + self.locator.hubs}, c_max and hubs of the "
                 f"locator, not {self.community.width!r}"
             )
+        object.__setattr__(self, "community", replace(self.community, vid_bits=max(3, self.locator.node_bits)))
 
     @property
     def pe(self) -> PEConfig:

@@ -135,7 +135,7 @@ class Controller(wiring.Component):
         self, config: CommunityConfig, nodes: int, address_width: int, error_sources: int, *, row_memory: bool = False
     ) -> None:
         self.config, self.nodes, self.address_width, self.row_memory = config, nodes, address_width, row_memory
-        self._front = CommandFrontEnd(_DECIDED, address_width, error_sources, slots=_SLOTS)
+        self._front = CommandFrontEnd(_DECIDED, address_width, 1, slots=_SLOTS)
         range_ = RangeRequest(address_width)
         super().__init__(
             {
@@ -189,10 +189,12 @@ class Controller(wiring.Component):
         connect(m, loader.load, flipped(self.load))
         m.d.comb += [front.base.eq(self.base), self.opcode.eq(front.opcode), self.layer.eq(front.layer)]
         failing = Signal()
-        for outer, inner in zip(reversed(self.errors), reversed(front.errors), strict=True):
-            connect(m, flipped(outer), inner)
-            with m.If(outer.valid):
-                m.d.comb += [loader.error.valid.eq(1), loader.error.payload.eq(outer.payload)]
+        # The lowest of the errors of a cycle, for the command and for the loader.
+        lowest: Any = front.errors[0]
+        for error in reversed(self.errors):
+            with m.If(error.valid):
+                m.d.comb += [lowest.valid.eq(1), lowest.payload.eq(error.payload)]
+        m.d.comb += [loader.error.valid.eq(lowest.valid), loader.error.payload.eq(lowest.payload)]
         # What is reported in the last cycle counts, too.
         m.d.comb += failing.eq(front.failed | loader.error.valid)
 

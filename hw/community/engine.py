@@ -9,11 +9,13 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import connect, flipped
 from amaranth.utils import exact_log2
 
-from contracts import VID_BITS, Error, Opcode
+from contracts import Error, Opcode
 from hw.chiplet.unit import engine_members
+from hw.community.beat_store import BeatStore
 from hw.community.config import CommunityChipletConfig
 from hw.community.controller import Controller
 from hw.community.feature_reader import FeatureReader
+from hw.community.formats import extended
 from hw.community.hub_unit import HubUnit
 from hw.community.location_counters import LOCATION_COUNTERS, LocationCounters
 from hw.community.node_table import NodeTable
@@ -44,8 +46,8 @@ _LOCATOR_CLIENTS = 1
 _EARLY = 128
 #: Most buses between PEs and several hub units, for requests, rows and partial sums each; a power of two.
 _BUSES = 4
-#: Counters of the PEs, which are added up.
-_PE_COUNTERS = ("gross", "formed", "worked")
+#: Counters of what PEs do, and the pulses that they count.
+_PE_COUNTERS = {"gross": "gross", "formed": "formed", "worked": "adding"}
 
 
 @dataclass(frozen=True)
@@ -274,12 +276,12 @@ class CommunityEngine(wiring.Component):
         controller, dispatcher = blocks.controller, blocks.dispatcher
         for n in range(self.config.locator.outputs):
             connect(m, blocks.locator.records[n], dispatcher.i[n])
-        sums = self._sums(blocks)
+        sums, summed = self._sums(blocks), self._summed(blocks)
         for n, pe in enumerate(blocks.pes):
             records = dispatcher.o[n]
             m.d.comb += [
                 pe.first.eq(controller.first),
-                pe.vertices.eq(controller.vertices),
+                pe.vertices.eq(summed),
                 pe.records.payload.eq(records.payload),
                 pe.records.valid.eq(records.valid & sums),
                 records.ready.eq((pe.records.ready & sums) | controller.discard),
@@ -291,6 +293,11 @@ class CommunityEngine(wiring.Component):
                 Cat(block.busy for block in (*blocks.sums, *blocks.finishers, blocks.vertices)).any() | blocks.moving
             ),
         ]
+
+    def _summed(self, blocks: _Blocks) -> Value:
+        """Return the number of vertices that are summed, from the controller's first one: 0 if no VID is that large."""
+        bits = self.config.community.vid_bits
+        return Mux(blocks.controller.first >> bits == 0, blocks.controller.vertices[: bits + 1], 0)
 
     @staticmethod
     def _sums(blocks: _Blocks) -> Any:
@@ -322,10 +329,13 @@ class CommunityEngine(wiring.Component):
         for pe, port in zip(blocks.pes, vertices.requests, strict=True):
             connect(m, pe.node_request, port)
         connect(m, vertices.o, features.i)
+        m.submodules.beat_store = beats = BeatStore(self.config.community, self.config.combiners)
+        connect(m, features.o, beats.i)
         for n, combiner in enumerate(blocks.combiners):
             m.d.comb += [
-                combiner.i.valid.eq(features.o[n].valid),
-                combiner.i.payload.eq(features.o[n].payload),
+                combiner.i.valid.eq(beats.o[n].valid),
+                combiner.i.payload.eq(beats.o[n].payload),
+                beats.taken[n].eq(combiner.taken),
                 features.taken[n].eq(combiner.taken),
             ]
             m.d.sync += Assert(~combiner.i.valid | combiner.i.ready, "a combiner has room for its features")
@@ -402,7 +412,7 @@ class CommunityEngine(wiring.Component):
         """
         bits = exact_log2(self.config.units)
         found, sums = blocks.locator.first_hubs, self._sums(blocks)
-        m.submodules.early = early = ResetInserter(self._begins(blocks))(Queue(VID_BITS, _EARLY))
+        m.submodules.early = early = ResetInserter(self._begins(blocks))(Queue(self.config.community.vid_bits, _EARLY))
         waits = Signal()
         m.d.comb += [
             early.i.valid.eq(found.valid),
@@ -456,13 +466,21 @@ class CommunityEngine(wiring.Component):
 
         These are other chiplets', which are hubs here, and source copies of a double cover.
         """
-        controller = blocks.controller
+        controller, config, summed = blocks.controller, self.config.community, self._summed(blocks)
+        bits = config.vid_bits
+        # Sums of nodes have fewer bits than those of hubs.
+        ends = [stream.Signature(config.finish_chunk).create(path=(f"end_{n}",)) for n in range(len(blocks.sums))]
+        for block, end in zip(blocks.sums, ends, strict=True):
+            m.d.comb += [
+                end.valid.eq(block.finish.valid),
+                block.finish.ready.eq(end.ready),
+                *extended(end.payload, block.finish.payload),
+            ]
         for n, (finisher, result) in enumerate(zip(blocks.finishers, blocks.writer.i, strict=False)):
             # Hub units first: they have most of their rows at the same time.
-            shares = blocks.sums[n :: self.config.finishers]
-            streams = [unit.finish for unit in shares]
-            chunks, chunk, _ = merge(m, f"finish_{n}", streams, self.config.community.finish_chunk, whole=True)
-            drops = (chunk.vid - controller.first)[:32] >= controller.vertices
+            streams = ends[n :: self.config.finishers]
+            chunks, chunk, _ = merge(m, f"finish_{n}", streams, config.finish_chunk, whole=True)
+            drops = (chunk.vid - controller.first[:bits])[: bits + 1] >= summed
             m.d.comb += [
                 finisher.i.payload.eq(chunk),
                 finisher.i.valid.eq(chunks.valid & ~drops),
@@ -507,8 +525,12 @@ class CommunityEngine(wiring.Component):
     def _count(self, m: Module, blocks: _Blocks) -> None:
         """Add counters up: of the PEs, and of the locations of a layer."""
         dispatcher, locations = blocks.dispatcher, blocks.locator.counters
-        for name in _PE_COUNTERS:
-            m.d.sync += getattr(self, name).eq(sum(getattr(pe, name) for pe in blocks.pes))
+        for name, pulse in _PE_COUNTERS.items():
+            counter, pulses = getattr(self, name), Signal(range(len(blocks.pes) + 1), name=f"{name}_pulses")
+            m.d.sync += [
+                pulses.eq(sum(getattr(pe, pulse) for pe in blocks.pes)),
+                counter.eq(counter + pulses),
+            ]
         m.d.sync += [
             self.smoothed.eq(self.smoothed + dispatcher.smoothed),
             self.replayed.eq(self.replayed + blocks.controller.replay),

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from hw.community.beat_store import BeatStore
 from hw.community.controller import Controller
 from hw.community.feature_reader import FeatureReader
 from hw.community.formats import CommunityConfig
@@ -39,6 +40,11 @@ def controller(
     return Controller(CommunityConfig(**parameters), nodes, address_width, error_sources, row_memory=row_memory)
 
 
+def beat_store(combiners: int, **parameters: Any) -> BeatStore:
+    """Return a beat store for ``CommunityConfig(**parameters)``."""
+    return BeatStore(CommunityConfig(**parameters), combiners)
+
+
 def feature_reader(combiners: int, address_width: int = 32, depth: int = 128, **parameters: Any) -> FeatureReader:
     """Return a `FeatureReader`; other parameters as for `CommunityConfig`."""
     return FeatureReader(CommunityConfig(**parameters), combiners, address_width, depth)
@@ -49,9 +55,9 @@ def hub_unit(*, clients: int, nodes: int, hubs: int, units: int, **parameters: A
     return HubUnit(CommunityConfig(**parameters), clients, nodes, hubs, units)
 
 
-def pe(counter_bits: int = 32, **parameters: Any) -> CommunityPE:
+def pe(**parameters: Any) -> CommunityPE:
     """Return a `CommunityPE`; other parameters as for `CommunityConfig`."""
-    return CommunityPE(CommunityConfig(**parameters), counter_bits)
+    return CommunityPE(CommunityConfig(**parameters))
 
 
 def planner(**parameters: Any) -> Planner:

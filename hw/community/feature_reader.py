@@ -69,7 +69,7 @@ class FeatureReader(wiring.Component):
     ----------
     config : CommunityConfig
     combiners
-        Number of combiners, at least 1. Each has room for ``config.pe.queue`` beats.
+        Number of combiners, at least 1. There is room for ``config.queue`` beats of each.
     address_width
         Of the memory port, in bits.
     depth
@@ -81,8 +81,8 @@ class FeatureReader(wiring.Component):
         `FeatureSettings`, constant while vertices are requested.
     i : stream of ``config.wish``
         Vertices.
-    o : streams of ``config.pe.task_beat``, always ready
-        Features for each combiner, in whole rows; the address is a ``config.tag``.
+    o : stream of ``config.fed_beat``, always ready
+        Features; each combiner gets whole rows. The address is a ``config.tag``.
     taken : In(1) for every combiner
         Pulse: it has room for another beat.
     go : In(1)
@@ -124,7 +124,7 @@ class FeatureReader(wiring.Component):
             {
                 "settings": In(FeatureSettings(address_width)),
                 "i": In(stream.Signature(config.wish)),
-                "o": Out(stream.Signature(config.pe.task_beat, always_ready=True)).array(combiners),
+                "o": Out(stream.Signature(config.fed_beat(combiners), always_ready=True)),
                 "taken": In(1).array(combiners),
                 "go": In(1),
                 "vertex": Out(32),
@@ -230,7 +230,7 @@ class FeatureReader(wiring.Component):
     def _ask(self, m: Module, rows: Queue, reader: RangeReader, pieces: Queue) -> None:
         """Ask for a row's first piece, or for the next piece of a row that has begun."""
         bits, config = self._words_of_beat, self.config
-        room = config.pe.queue
+        room = config.queue
         m.submodules.ranges = ranges = Slice(RangeRequest(self.address_width))
         wiring.connect(m, ranges.o, reader.i)
         index = range(max(2, self.combiners))
@@ -295,19 +295,17 @@ class FeatureReader(wiring.Component):
             reader.o.ready.eq(pieces.o.valid & self.go),
             pieces.o.ready.eq(moves & beat.last),
         ]
-        for n, port in enumerate(self.o):
-            task = port.payload
-            m.d.comb += [
-                port.valid.eq(moves & (piece.combiner == n)),
-                task.data.eq(beat.data),
-                task.mask.eq(Cat(bit.replicate(2) for bit in beat.mask)),
-                task.first.eq(fresh & piece.begins),
-                task.last.eq(beat.last & piece.ends),
-                task.scale.eq(piece.source),
-                # A combined row has the factor 1.
-                task.scalar.eq(1),
-                self.config.tag_of(task).eq(piece.tag),
-            ]
+        task = self.o.payload.beat
+        m.d.comb += [
+            self.o.valid.eq(moves),
+            self.o.payload.combiner.eq(piece.combiner),
+            task.data.eq(beat.data),
+            task.mask.eq(Cat(bit.replicate(2) for bit in beat.mask)),
+            task.first.eq(fresh & piece.begins),
+            task.last.eq(beat.last & piece.ends),
+            task.scale.eq(piece.source),
+            self.config.tag_of(task).eq(piece.tag),
+        ]
         with m.If(moves):
             m.d.sync += fresh.eq(beat.last)
         m.d.sync += Cover(reader.o.valid & pieces.o.valid & ~self.go, "features wait")

@@ -13,10 +13,12 @@ from contracts.parameters import Parameters, size
 from hw.contracts import struct
 from hw.pe.formats import PEConfig
 
-__all__ = ["PES", "RECORDS", "CommunityConfig", "HubConfig"]
+__all__ = ["PES", "RECORDS", "CommunityConfig", "HubConfig", "extended"]
 
 #: Most records in progress in a PE: the rows of a distributed RAM.
 RECORDS = 32
+#: Beats of features in registers of a combiner.
+_REGISTERS = 2
 #: Most PEs.
 PES = 16
 
@@ -53,6 +55,8 @@ class CommunityConfig(Parameters):
     partials
         Whether rows may be halves of partial sums from the ring: sums of records are then as wide as whole sums, and
         high halves count 2^16 times.
+    vid_bits
+        Bits of the VIDs in records.
 
     Raises
     ------
@@ -74,6 +78,7 @@ class CommunityConfig(Parameters):
     data_width: int = size(256, values=(64, 128, 256))
     ways: int = size(1, 1, lambda pe: pe.lanes, power=True)
     partials: bool = False
+    vid_bits: int = size(VID_BITS, 3, VID_BITS)
 
     @property
     def slots(self) -> int:
@@ -83,16 +88,20 @@ class CommunityConfig(Parameters):
     @property
     def pe(self) -> PEConfig:
         """Sizes of a combiner."""
-        sizes = {
+        sizes: dict[str, Any] = {
             "lanes": self.multipliers or self.lanes,
             "data_width": self.data_width,
             "max_out": self.max_out,
             "ways": self.rounders,
-            "queue": self.queue,
+            "queue": _REGISTERS,
         }
         # A row returns with its tag, which lies in the address field; the PE increments that field from beat to beat.
         bits = self._tag(len(DIGIT_BITS) * PEConfig(**sizes).max_beats).size + ceil_log2(self.data_width // 8)
-        return PEConfig(**sizes, weight_rows=self.weight_rows, address_width=bits)
+        return PEConfig(**sizes, weight_rows=self.weight_rows, address_width=bits, aggregates=False)
+
+    def fed_beat(self, combiners: int) -> data.StructLayout:
+        """Return the layout of a beat of features and the number of the combiner that it is for."""
+        return data.StructLayout({"combiner": range(max(2, combiners)), "beat": self.pe.task_beat})
 
     @property
     def row_beats(self) -> int:
@@ -106,8 +115,13 @@ class CommunityConfig(Parameters):
     def wish(self) -> data.StructLayout:
         """A vertex to combine: ``vid``; ``apart``: for a hub unit or as a result, otherwise for the ``slot`` of ``pe``.
 
-        ``alone``: as in `request`.
+        ``alone``: as in `request`. VIDs of results are those of all vertices, not only of those in records.
         """
+        return data.StructLayout({**self.hub_request.members, "vid": VID_BITS})
+
+    @property
+    def hub_request(self) -> data.StructLayout:
+        """A request for a hub's row with the ``pe`` that it comes from; ``apart``: it is a prefetch of no PE."""
         return data.StructLayout({**self.request.members, "pe": range(PES), "apart": 1})
 
     @property
@@ -207,7 +221,7 @@ class CommunityConfig(Parameters):
 
         ``alone``: its record has no other row.
         """
-        return data.StructLayout({"vid": VID_BITS, "slot": range(self.slots), "alone": 1})
+        return data.StructLayout({"vid": self.vid_bits, "slot": range(self.slots), "alone": 1})
 
     @property
     def record(self) -> data.StructLayout:
@@ -261,9 +275,9 @@ class CommunityConfig(Parameters):
         """A chunk of a partial sum of the hub ``vid``; ``last`` ends it."""
         return data.StructLayout(
             {
-                "vid": VID_BITS,
+                "vid": self.vid_bits,
                 "chunk": range(self.chunks),
-                "data": data.ArrayLayout(signed(PARTIAL_BITS), self.lanes),
+                "data": self.chunk,
                 "last": 1,
             }
         )
@@ -272,14 +286,22 @@ class CommunityConfig(Parameters):
     def finish_chunk(self) -> data.StructLayout:
         """A chunk of a row whose sums are complete, for the row finishers; ``last`` ends the row of the vertex ``vid``.
 
-        ``sums``: L elements. ``own``: L elements of the row that is weighed by itself: the combined one, or in a rooted
-        layer the own one. ``mantissa``, ``exponent``: s_dst, the same in all chunks.
+        ``sums``: L elements, here as wide as a hub's. ``own``: L elements of the row that is weighed by itself: the
+        combined one, or in a rooted layer the own one. ``mantissa``, ``exponent``: s_dst, the same in all chunks.
         """
+        return self._finish_chunk(PARTIAL_BITS)
+
+    @property
+    def node_chunk(self) -> data.StructLayout:
+        """A `finish_chunk` of a node's row, whose sums are those of a record."""
+        return self._finish_chunk(self.sum_bits)
+
+    def _finish_chunk(self, sum_bits: int) -> data.StructLayout:
         return data.StructLayout(
             {
-                "vid": VID_BITS,
+                "vid": self.vid_bits,
                 "chunk": range(self.chunks),
-                "sums": data.ArrayLayout(signed(PARTIAL_BITS), self.lanes),
+                "sums": data.ArrayLayout(signed(sum_bits), self.lanes),
                 "own": self.vector,
                 "mantissa": self.scale.members["mantissa"],
                 "exponent": self.scale.members["exponent"],
@@ -320,6 +342,15 @@ class CommunityConfig(Parameters):
                 **self._high,
             }
         )
+
+
+def extended(to: Any, chunk: Any) -> list[Any]:
+    """Return assignments of a chunk to one whose ``sums`` have as many bits or more."""
+    names = [name for name in to.shape().members if name != "sums"]
+    return [
+        *(to[name].eq(chunk[name]) for name in names),
+        *(wide.eq(sum_) for wide, sum_ in zip(to.sums, chunk.sums, strict=True)),
+    ]
 
 
 class HubConfig(CommunityConfig):

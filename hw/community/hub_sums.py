@@ -16,12 +16,12 @@ from hw.community.row_sender import keep_ends
 __all__ = ["HubSums", "addition"]
 
 
-def addition(config: HubConfig) -> data.StructLayout:
-    """Layout of a chunk of a partial sum and its place, by slot and chunk; ``last``: of its row."""
+def addition(config: HubConfig, part_bits: int) -> data.StructLayout:
+    """Layout of a chunk of a partial sum of a record and its place, by slot and chunk; ``last``: of its row."""
     return data.StructLayout(
         {
             "place": range(config.slots * config.chunks),
-            "data": data.ArrayLayout(signed(PARTIAL_BITS), config.lanes),
+            "data": data.ArrayLayout(signed(part_bits), config.lanes),
             "last": 1,
         }
     )
@@ -37,6 +37,8 @@ class HubSums(wiring.Component):
     config : HubConfig
     owed_bits
         Bits of the number of partial sums of a hub; larger numbers begin again.
+    part_bits
+        Bits of an element of a partial sum.
 
     Attributes
     ----------
@@ -58,8 +60,8 @@ class HubSums(wiring.Component):
         Additions or sums are on their way.
     """
 
-    def __init__(self, config: HubConfig, owed_bits: int) -> None:
-        self.config, self.owed_bits = config, owed_bits
+    def __init__(self, config: HubConfig, owed_bits: int, part_bits: int = PARTIAL_BITS) -> None:
+        self.config, self.owed_bits, self.part_bits = config, owed_bits, part_bits
         self.places = config.slots * config.chunks
         super().__init__(
             {
@@ -68,7 +70,7 @@ class HubSums(wiring.Component):
                 "scale": In(stream.Signature(kept_scale(config), always_ready=True)),
                 "own": In(stream.Signature(own_chunk(config), always_ready=True)),
                 "clear": In(stream.Signature(range(self.places))),
-                "add": In(stream.Signature(addition(config))),
+                "add": In(stream.Signature(addition(config, part_bits))),
                 "send": In(stream.Signature(range(config.slots))),
                 "added": In(read_signature(owed_bits, config.slots)),
                 "finish": Out(stream.Signature(config.finish_chunk)),
@@ -80,7 +82,7 @@ class HubSums(wiring.Component):
         """Take an addition, or else a chunk to send; an addition writes where it has read two cycles before."""
         m = Module()
         config, add = self.config, self.add.payload
-        step = data.StructLayout({**addition(config).members, "valid": 1, "sends": 1})
+        step = data.StructLayout({**addition(config, self.part_bits).members, "valid": 1, "sends": 1})
         second, third = (Signal(step, name=name) for name in ("second", "third"))
         chunk, ends, takes, sends = Signal(range(config.chunks)), Signal(), Signal(), Signal()
         stalled, same = Signal(), Signal()

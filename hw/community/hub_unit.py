@@ -8,7 +8,6 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import ceil_log2, exact_log2
 
-from contracts import VID_BITS
 from hw.block_memory import NO_BYPASS, registered_read
 from hw.community.formats import RECORDS, CommunityConfig, HubConfig
 from hw.community.hub_sums import HubSums
@@ -58,15 +57,15 @@ class HubUnit(wiring.Component):
         Requests or prefetches are still to be looked up.
     busy : Out(1)
         Clearing, waiting for combined rows, adding or sending.
-    i : stream of ``config.wish``
+    i : stream of ``config.hub_request``
         Requests for rows of hubs; ``apart`` means nothing.
     row : stream of ``config.hub_row``
         Rows, each whole, in any order.
-    ahead : stream of unsigned(32)
+    ahead : stream of unsigned(``config.vid_bits``)
         Prefetched hubs: their rows are combined and kept.
     partial : stream of ``config.partial``
         Partial sums, chunk by chunk; those of a hub without a slot are dropped.
-    wanted : stream of unsigned(32)
+    wanted : stream of unsigned(``config.vid_bits``)
         Hubs to combine, each once.
     combined : stream of ``config.pe.row_beat``
         Their rows, with their tags; in a rooted layer a hub's own row, if it has one, before its combined row.
@@ -85,7 +84,7 @@ class HubUnit(wiring.Component):
         # Parts of its state that its methods share.
         self._epoch = Signal(_EPOCH_BITS, init=1)  # 0: no layer
         self._clearing, self._to_clear = Signal(init=1), Signal(range(max(self.nodes, self.hubs.width)))
-        self._sums = HubSums(self.hubs, self._owed_bits)
+        self._sums = HubSums(self.hubs, self._owed_bits, config.sum_bits)
         entry = data.StructLayout({"epoch": _EPOCH_BITS, "slot": self.hubs.row_bits})
         self._slots = Memory(shape=entry, depth=self.nodes, init=[], attrs=dict(NO_BYPASS))
         self._there = Memory(shape=_EPOCH_BITS, depth=self.hubs.width, init=[], attrs=dict(NO_BYPASS))
@@ -110,11 +109,11 @@ class HubUnit(wiring.Component):
                 "first_partial": In(32),
                 "asking": Out(1),
                 "busy": Out(1),
-                "i": In(stream.Signature(config.wish)),
+                "i": In(stream.Signature(config.hub_request)),
                 "row": Out(stream.Signature(config.hub_row)),
-                "ahead": In(stream.Signature(VID_BITS)),
+                "ahead": In(stream.Signature(config.vid_bits)),
                 "partial": In(stream.Signature(config.partial)),
-                "wanted": Out(stream.Signature(VID_BITS)),
+                "wanted": Out(stream.Signature(config.vid_bits)),
                 "combined": In(stream.Signature(config.pe.row_beat)),
                 "finish": Out(stream.Signature(config.finish_chunk)),
                 "overflow": Out(stream.Signature(32, always_ready=True)),
@@ -150,7 +149,7 @@ class HubUnit(wiring.Component):
         Prefetches are requests of nobody.
         """
         config, hubs, waiting, taken = self.config, self.hubs, self._waiting, self._taken
-        wished = [stream.Signature(config.wish).create(path=(name,)) for name in ("asked", "ahead")]
+        wished = [stream.Signature(config.hub_request).create(path=(name,)) for name in ("asked", "ahead")]
         for wish, source, nobody in zip(wished, (self.i, self.ahead), (0, 1), strict=True):
             m.d.comb += [
                 wish.payload.eq(source.payload),
@@ -158,12 +157,12 @@ class HubUnit(wiring.Component):
                 wish.valid.eq(source.valid),
                 source.ready.eq(wish.ready),
             ]
-        asks, asked, _ = merge(m, "requests", wished, config.wish)
-        m.submodules.wants = wanted = Slice(VID_BITS)
+        asks, asked, _ = merge(m, "requests", wished, config.hub_request)
+        m.submodules.wants = wanted = Slice(config.vid_bits)
         connect(m, wanted.o, flipped(self.wanted))
         write, read = self._slots.write_port(), registered_read(m, self._slots, "asked_slot")
 
-        looks, wish, again = Signal(), Signal(config.wish, reset_less=True), Signal()
+        looks, wish, again = Signal(), Signal(config.hub_request, reset_less=True), Signal()
         count, nobody, newest = Signal(hubs.row_bits + 1), wish.apart, Signal(hubs.row_bits)
         full, known, room, settles = (Signal(name=name) for name in ("full", "known", "room", "settles"))
         new, slot, puts, owner = self._new, Signal(hubs.row_bits), self._puts, wish.vid >> self.shift

@@ -3,17 +3,20 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.utils import exact_log2
 
+from hw.bits import choose
 from hw.chiplet.weight_loader import WeightLoader
 from hw.memory.formats import RangeRequest, ReadBeat, ReadRequest
 from hw.memory.range_reader import RangeReader
-from hw.memory.word_serialiser import WordSerialiser
 from hw.pe.formats import PEConfig
 
 __all__ = ["ParameterReader"]
 
 #: Beats that may be asked for.
 _DEPTH = 128
+#: Bits of a bias.
+_WORD_BITS = 32
 
 
 class ParameterReader(wiring.Component):
@@ -63,33 +66,37 @@ class ParameterReader(wiring.Component):
         config = self.config
         m.submodules.reader = reader = RangeReader(self.address_width, config.data_width, _DEPTH)
         m.submodules.loader = loader = WeightLoader(config)
-        m.submodules.words = words = WordSerialiser(config.data_width)
         connect(m, flipped(self.i), reader.i)
         connect(m, reader.request, flipped(self.request))
         connect(m, flipped(self.beat), reader.beat)
         connect(m, loader.o, flipped(self.weight_write))
 
-        biases, beat, bias = Signal(), Signal(8), Signal(range(config.max_out))
+        biases, beat = Signal(), Signal(8)
         row_end = beat == self.row_beats - 1
+        # Biases begin with a beat, whose words are written in turn.
+        count = config.data_width // _WORD_BITS
+        place_bits = exact_log2(count)
+        words = [reader.o.payload.data.word_select(n, _WORD_BITS) for n in range(count)]
+        bias = Signal(range(max(count, config.max_out)))
+        place, writes, beat_end = bias[:place_bits], Signal(), Signal()
         m.d.comb += [
             loader.settings.eq(self.settings),
             loader.start.eq(biases),
             loader.i.payload.data.eq(reader.o.payload.data),
             loader.i.payload.last.eq(row_end),
             loader.i.valid.eq(reader.o.valid & ~biases),
-            words.i.payload.eq(reader.o.payload),
-            words.i.valid.eq(reader.o.valid & biases),
-            words.o.ready.eq(1),
-            reader.o.ready.eq(Mux(biases, words.i.ready, loader.i.ready)),
-            self.bias_write.valid.eq(words.o.valid),
+            writes.eq(reader.o.valid & biases),
+            beat_end.eq(~(reader.o.payload.mask >> 1).bit_select(place, 1)),
+            reader.o.ready.eq(Mux(biases, beat_end, loader.i.ready)),
+            self.bias_write.valid.eq(writes),
             self.bias_write.payload.address.eq(bias),
-            self.bias_write.payload.data.eq(words.o.payload.data),
-            self.loaded.eq(loader.row_loaded | words.o.valid),
+            self.bias_write.payload.data.eq(choose(words, place)),
+            self.loaded.eq(loader.row_loaded | writes),
         ]
         with m.If(reader.o.valid & reader.o.ready & reader.o.payload.last):
             m.d.sync += biases.eq(~biases)
         with m.If(loader.i.valid & loader.i.ready):
             m.d.sync += beat.eq(Cat(beat + 1) & ~row_end.replicate(len(beat)))
-        with m.If(words.o.valid):
-            m.d.sync += bias.eq(Mux(words.o.payload.last, 0, bias + 1))
+        with m.If(writes):
+            m.d.sync += bias.eq(Mux(beat_end & reader.o.payload.last, 0, bias + 1))
         return m

@@ -19,8 +19,6 @@ __all__ = ["CommunityPE"]
 
 #: Tasks between planner and scanner.
 _TASKS = 8
-#: Counters of the adders' work.
-_COUNTERS = ("worked", "gross", "formed")
 
 
 class CommunityPE(wiring.Component):
@@ -31,14 +29,12 @@ class CommunityPE(wiring.Component):
     Parameters
     ----------
     config : CommunityConfig
-    counter_bits
-        Bits of counters.
 
     Attributes
     ----------
     settings : In
         ``config.settings``, constant while there are records.
-    first, vertices : In(32)
+    first, vertices : In
         VIDs that are summed, constant while there are records.
     records
         Beats of records.
@@ -49,7 +45,7 @@ class CommunityPE(wiring.Component):
         node's own row comes first, then its combined row. ``ready`` is a register.
     hub_rows : stream of ``config.hub_row``
         Combined rows of the requested hubs, each whole, in any order.
-    finish : stream of ``config.finish_chunk``
+    finish : stream of ``config.node_chunk``
         Rows of nodes, without meaning where a node is not summed.
     partial : stream of ``config.partial``
         Partial sums of hubs.
@@ -63,31 +59,32 @@ class CommunityPE(wiring.Component):
         Pulse: a record is done.
     adding : Out(1)
         The adders add rows.
-    worked, gross, formed : Out(counter_bits)
-        Cycles in which the adders worked; vectors added to rows or subtracted; sums formed. All since reset.
+    gross, formed : Out(1)
+        Pulses: a vector is added to a row or subtracted; a sum is formed.
     """
 
-    def __init__(self, config: CommunityConfig, counter_bits: int = 32) -> None:
+    def __init__(self, config: CommunityConfig) -> None:
         self.config = config
         pe = config.pe
         super().__init__(
             {
                 "settings": In(config.settings),
-                "first": In(32),
-                "vertices": In(32),
+                "first": In(config.vid_bits),
+                "vertices": In(config.vid_bits + 1),
                 "records": In(stream.Signature(RecordBeat)),
                 "node_request": Out(stream.Signature(config.request)),
                 "hub_request": Out(stream.Signature(config.request)),
                 "rows": In(stream.Signature(pe.row_beat)),
                 "hub_rows": In(stream.Signature(config.hub_row)),
-                "finish": Out(stream.Signature(config.finish_chunk)),
+                "finish": Out(stream.Signature(config.node_chunk)),
                 "partial": Out(stream.Signature(config.partial)),
                 "refused": Out(stream.Signature(32, always_ready=True)),
                 "asking": Out(1),
                 "busy": Out(1),
                 "retired": Out(1),
                 "adding": Out(1),
-                **{name: Out(counter_bits) for name in _COUNTERS},
+                "gross": Out(1),
+                "formed": Out(1),
             }
         )
 
@@ -154,8 +151,7 @@ class CommunityPE(wiring.Component):
             self.retired.eq(sender.retired),
             self.asking.eq(reader.asking),
             self.adding.eq(accumulator.worked),
+            self.gross.eq(accumulator.gross),
+            self.formed.eq(accumulator.formed),
         ]
-        for name in _COUNTERS:
-            counter = getattr(self, name)
-            m.d.sync += counter.eq(counter + getattr(accumulator, name))
         return m

@@ -43,7 +43,7 @@ class RecordReader(wiring.Component):
     ----------
     settings : In
         ``config.settings``, constant while there are records.
-    first, vertices : In(32)
+    first, vertices : In
         VIDs that are summed, constant while there are records.
     i
         Beats of records. The end of the stream is skipped.
@@ -72,8 +72,8 @@ class RecordReader(wiring.Component):
         super().__init__(
             {
                 "settings": In(config.settings),
-                "first": In(32),
-                "vertices": In(32),
+                "first": In(config.vid_bits),
+                "vertices": In(config.vid_bits + 1),
                 "i": In(stream.Signature(RecordBeat)),
                 "vertex": Out(stream.Signature(config.request, always_ready=True)),
                 "node_request": Out(stream.Signature(config.request)),
@@ -95,9 +95,12 @@ class RecordReader(wiring.Component):
         # The vertex or row under way: its number, its slot, its bit; no row has come yet.
         self._index, self._slot = Signal(config.row_bits + 1), Signal(range(config.slots))
         self._mark, self._first_row = Signal(config.width), Signal()
-        # Rows of the record that are summed; whether the row under way is.
+        self._following = Signal(config.width)
+        # Rows of the record that are summed; whether the row under way is; whether a row has no diagonal.
         self._summed, self._linked = Signal(config.width, reset_less=True), Signal()
-        self._row = Signal(config.width)
+        self._unlinked = Signal()
+        # The row, and what becomes its column.
+        self._row, self._stored = Signal(config.width), Signal(config.width)
         # Hub columns of the row that are left in a group; its number.
         self._group = Signal(range(max(2, config.width // _GROUP)))
         self._hubs = Signal(min(_GROUP, config.width))
@@ -117,7 +120,8 @@ class RecordReader(wiring.Component):
             room.eq(room - Mux(begins, rows, 0) + self.freed),
         ]
         ask = self._requests(m)
-        stores, clears = Signal(), Signal()
+        m.d.comb += self._following.eq(Cat(self._first_row, self._mark[:-1]))
+        stores, clears, loads = Signal(), Signal(), Signal()
         self._store(m, stores=stores, clears=clears)
         last_node, last_row, last_vertex, too_wide = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
@@ -147,7 +151,7 @@ class RecordReader(wiring.Component):
                         self.refused.payload.eq(Mux(too_wide, rows, 0)),
                     ]
                     m.next = "PASS"
-                with m.Elif(self.i.valid & (records != 0) & (rows <= room)):
+                with m.Elif(self.i.valid & (records != 0) & (rows[: config.row_bits + 1] <= room)):
                     m.d.comb += [self.i.ready.eq(1), begins.eq(1)]
                     m.next = "NODES"
                 m.d.sync += [
@@ -156,7 +160,7 @@ class RecordReader(wiring.Component):
                     self._bitmap_rows.eq(header.nodes),
                     self._slot.eq(self._base),
                     self._mark.eq(1),
-                    *(part.eq(0) for part in (index, self._row)),
+                    *(part.eq(0) for part in (index, self._row, self._stored)),
                 ]
                 with m.If(begins):
                     m.d.sync += self._base.eq(self._base + rows)
@@ -184,7 +188,6 @@ class RecordReader(wiring.Component):
                         m.next = "STORE"
             with m.State("STORE"):
                 m.d.comb += stores.eq(1)
-                self._load_group(m, first=True)
                 m.next = "SPREAD"
                 with m.If(record.rows == self._bitmap_rows):
                     m.next = "ROWS"
@@ -199,9 +202,8 @@ class RecordReader(wiring.Component):
                     self._chooses.eq(some),
                 ]
                 m.d.sync += [self._chosen.eq(Cat(lowest, self._group)), self._hubs.eq(rest)]
-                with m.If((rest == 0) & more):
-                    self._load_group(m, first=False)
-                with m.Elif(~some):
+                m.d.comb += loads.eq((rest == 0) & more)
+                with m.If(~loads & ~some):
                     m.next = "ROWS"
                     with m.If(last_row):
                         m.next = "HAND ON"
@@ -209,6 +211,7 @@ class RecordReader(wiring.Component):
                 m.d.comb += self.o.valid.eq(1)
                 with m.If(self.o.ready):
                     m.next = "HEADER"
+        self._load_group(m, loads=stores | loads, first=stores)
         m.d.comb += self.asking.eq(fsm.ongoing("NODES") | fsm.ongoing("HUBS") | self.hub_request.valid)
         m.d.sync += [
             Cover(records == 0, "as many records as may be"),
@@ -225,7 +228,8 @@ class RecordReader(wiring.Component):
         kind = data.StructLayout({"request": self.config.request, "hub": 1})
         m.submodules.slice = out = Slice(kind)
         lane, moves, asks = Signal(), Signal(), Signal()
-        vid = self.i.payload.data.word_select(lane, VID_BITS)
+        bits = self.config.vid_bits
+        vid = self.i.payload.data.word_select(lane, VID_BITS)[:bits]
         m.d.comb += [
             out.i.payload.request.vid.eq(vid),
             out.i.payload.request.slot.eq(self._slot),
@@ -240,7 +244,7 @@ class RecordReader(wiring.Component):
             self.hub_request.valid.eq(out.o.valid & out.o.payload.hub),
             out.o.ready.eq(Mux(out.o.payload.hub, self.hub_request.ready, self.node_request.ready)),
         ]
-        wanted = (vid - self.first)[:VID_BITS] < self.vertices
+        wanted = (vid - self.first)[: bits + 1] < self.vertices
         with m.If(moves):
             m.d.sync += self._summed.eq(Mux(wanted, self._summed | self._mark, self._summed & ~self._mark))
 
@@ -258,7 +262,7 @@ class RecordReader(wiring.Component):
         m.d.sync += [
             self._index.eq(self._index + 1),
             self._slot.eq(self._slot + 1),
-            self._mark.eq(Cat(self._first_row, self._mark[:-1])),
+            self._mark.eq(self._following),
             self._first_row.eq(0),
         ]
 
@@ -273,13 +277,16 @@ class RecordReader(wiring.Component):
     def _keep(self, m: Module) -> Value | int:
         """Keep a word of a row; return whether it is the last one."""
         words = -(-self.config.width // _BEAT)
+        # A row of rows that are summed, and without the diagonal if it does not count: its mark comes with the next.
+        rows = self._summed & ~(self._following & self._unlinked.replicate(self.config.width))
         if words == 1:
-            m.d.sync += self._row.eq(self.i.payload.data)
+            m.d.sync += [self._row.eq(self.i.payload.data), self._stored.eq(self.i.payload.data & rows)]
             return 1
         last = Signal()
         m.d.comb += last.eq(self._word == (self._record.rows - 1) >> ceil_log2(_BEAT))
         m.d.sync += [
             self._row.word_select(self._word, _BEAT).eq(self.i.payload.data),
+            self._stored.word_select(self._word, _BEAT).eq(self.i.payload.data & rows.word_select(self._word, _BEAT)),
             self._word.eq(Mux(last, 0, self._word + 1)),
         ]
         return last
@@ -291,21 +298,19 @@ class RecordReader(wiring.Component):
         row.
         """
         columns = self.columns
-        chooses, reads, read, unlinked = Signal(), Signal(), Signal.like(self._chosen), Signal()
+        chooses, reads, read = Signal(), Signal(), Signal.like(self._chosen)
         m.d.sync += [
             chooses.eq(self._chooses),
             reads.eq(chooses),
             read.eq(self._chosen),
-            unlinked.eq(self.settings.rooted & (self._record.rows != 1)),
+            self._unlinked.eq(self.settings.rooted & (self._record.rows != 1)),
             self._linked.eq((self._summed & self._mark).any()),
         ]
-        kept = Mux(reads, self.column.data, self._row & self._summed)
-        sets, unsets = (reads & self._linked), (~reads & unlinked)
         m.d.comb += [
             self.column.address.eq(self._record.base + self._chosen),
-            columns.enable.eq(stores | clears | reads),
+            columns.enable.eq(stores | clears | (reads & self._linked)),
             columns.address.eq(Mux(reads, self._record.base + read, self._slot)),
-            columns.data.eq((kept & ~Mux(unsets, self._mark, 0)) | Mux(sets, self._mark, 0)),
+            columns.data.eq(Mux(reads, self.column.data | self._mark, self._stored)),
         ]
         m.d.sync += [
             Assert(~(reads & (stores | clears)), "one column is written at a time"),
@@ -313,13 +318,12 @@ class RecordReader(wiring.Component):
             Cover(reads & chooses, "hub columns written in a row"),
         ]
 
-    def _load_group(self, m: Module, *, first: bool) -> None:
+    def _load_group(self, m: Module, *, loads: Value, first: Value) -> None:
         """Load the next group of hub columns of the row, or the `first` one."""
         size = len(self._hubs)
         bits = ceil_log2(size)
-        group = self._bitmap_rows >> bits if first else self._group + 1
-        hubs = Cat(self._bitmap_rows[:bits] <= n for n in range(size)) if first else (1 << size) - 1
-        m.d.sync += [
-            self._group.eq(group),
-            self._hubs.eq(self._row.word_select(group[: len(self._group)], size) & hubs),
-        ]
+        group = Signal.like(self._group)
+        hubs = Cat(self._bitmap_rows[:bits] <= n for n in range(size)) | (~first).replicate(size)
+        m.d.comb += group.eq(Mux(first, self._bitmap_rows >> bits, self._group + 1))
+        with m.If(loads):
+            m.d.sync += [self._group.eq(group), self._hubs.eq(self._row.word_select(group, size) & hubs)]

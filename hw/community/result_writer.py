@@ -1,6 +1,6 @@
 """Result writer: collects the result rows of PEs and hub units, and writes each beat where its vertex has it."""
 
-from amaranth.hdl import Cat, Module
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -8,7 +8,6 @@ from contracts import VALUE_BITS
 from hw.community.formats import CommunityConfig
 from hw.memory.formats import WriteRequest, beat_address_width, row_beats_width
 from hw.stream.arbiter import Arbiter
-from hw.stream.queue import Queue
 from hw.stream.slice import Slice
 
 __all__ = ["ResultWriter"]
@@ -61,24 +60,28 @@ class ResultWriter(wiring.Component):
         m = Module()
         elements = self.config.pe.elements
         m.submodules.arbiter = arbiter = Arbiter(self.config.result, self.sources)
-        m.submodules.products = products = Slice(WriteRequest(*self.port))
-        m.submodules.writes = writes = Queue(WriteRequest(*self.port), 2)
+        m.submodules.writes = writes = Slice(WriteRequest(*self.port))
+        # A beat whose row has been found, between the arbiter and the slice in front of the memory port.
+        held, product = Signal(), Signal(WriteRequest(*self.port), reset_less=True)
         for outer, inner in zip(self.i, arbiter.i, strict=True):
             connect(m, flipped(outer), inner)
         connect(m, writes.o, flipped(self.o))
         beat = arbiter.o.payload.payload
+        moves = ~held | writes.i.ready
+        with m.If(moves):
+            m.d.sync += [
+                held.eq(arbiter.o.valid),
+                product.address.eq((beat.vid - self.first_result)[:32] * self.result_beats + beat.beat),
+                product.data.eq(beat.data),
+                product.strobe.eq(
+                    Cat((beat.beat * elements + n < self.f_out).replicate(VALUE_BITS // 8) for n in range(elements))
+                ),
+            ]
         m.d.comb += [
-            products.i.valid.eq(arbiter.o.valid),
-            arbiter.o.ready.eq(products.i.ready),
-            products.i.payload.address.eq((beat.vid - self.first_result)[:32] * self.result_beats + beat.beat),
-            products.i.payload.data.eq(beat.data),
-            products.i.payload.strobe.eq(
-                Cat((beat.beat * elements + n < self.f_out).replicate(VALUE_BITS // 8) for n in range(elements))
-            ),
-            writes.i.valid.eq(products.o.valid),
-            writes.i.payload.eq(products.o.payload),
-            writes.i.payload.address.eq(products.o.payload.address + self.results),
-            products.o.ready.eq(writes.i.ready),
-            self.busy.eq(arbiter.o.valid | products.o.valid | writes.o.valid),
+            arbiter.o.ready.eq(moves),
+            writes.i.valid.eq(held),
+            writes.i.payload.eq(product),
+            writes.i.payload.address.eq(product.address + self.results),
+            self.busy.eq(arbiter.o.valid | held | writes.o.valid),
         ]
         return m

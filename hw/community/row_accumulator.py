@@ -5,6 +5,7 @@ from typing import Any
 from amaranth.hdl import Cat, Cover, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from contracts import VALUE_BITS
 from hw.block_memory import NO_BYPASS, registered_read
@@ -14,14 +15,17 @@ from hw.stream.queue import Queue
 
 __all__ = ["RowAccumulator"]
 
+#: Rows of a word of marks: the bits of a distributed RAM.
+_MARKED = 4
+
 
 class RowAccumulator(wiring.Component):
     """Adds L elements a cycle; rows and shared sums use the same adders.
 
     Three stages: an operand and the row's sum are asked for; they are chosen; they are added, and the result written. A
-    sum that a previous step has still under way is taken from the adders or from behind them. A shared sum is formed in
-    two cycles: its left part, then the right one on top. It is read from memory only, so a step that needs one waits
-    while one is formed.
+    sum that is in the adders is taken from there; while it is written, the step waits for a cycle. A shared sum is
+    formed in two cycles: its left part, then the right one on top. It is read from memory only, so a step that needs
+    one waits while one is formed.
 
     Parameters
     ----------
@@ -64,7 +68,7 @@ class RowAccumulator(wiring.Component):
         )
         # An operation in the second and in the third stage. `write`: its result is written: to the sum `place` if
         # `form`, else to the row there. What is added to: `kept` is that of memory, `near` that of the operation before
-        # it, `far` that of the one before that, otherwise nothing.
+        # it, otherwise nothing.
         operation = data.StructLayout(
             {
                 "valid": 1,
@@ -74,7 +78,6 @@ class RowAccumulator(wiring.Component):
                 "summed": 1,
                 "kept": 1,
                 "near": 1,
-                "far": 1,
                 "place": range(max(config.slots, config.columns) * config.chunks),
             }
         )
@@ -88,7 +91,6 @@ class RowAccumulator(wiring.Component):
         m.submodules.done = done = Queue(config.record, RECORDS)
         wiring.connect(m, done.o, wiring.flipped(self.o))
         record, busy = Signal(config.record, reset_less=True), Signal()
-        touched = Signal(config.width, reset_less=True)
         takes, leaves = Signal(), Signal()
         m.d.comb += [
             self.record.ready.eq(~busy),
@@ -97,20 +99,23 @@ class RowAccumulator(wiring.Component):
             done.i.valid.eq(leaves),
         ]
         with m.If(takes):
-            m.d.sync += [record.eq(self.record.payload), busy.eq(1), touched.eq(0)]
+            m.d.sync += [record.eq(self.record.payload), busy.eq(1)]
         with m.If(leaves):
             m.d.sync += busy.eq(0)
 
         step, chunk, second = self.i.payload, Signal(range(config.chunks)), Signal()
         column, row, slot = Signal(config.column_bits), Signal(range(config.slots)), Signal(range(config.slots))
-        last_chunk, runs, waits, moves, through = Signal(), Signal(), Signal(), Signal(), Signal()
+        last_chunk, runs, waits, writes, moves, through = (Signal() for _ in range(6))
+        touched = self._touched(m, step.row, through & ~step.form, takes)
         forming = (chosen.valid & chosen.form) | (added.valid & added.form)
         m.d.comb += [
             last_chunk.eq(chunk == self.settings.last_chunk),
             runs.eq(busy & self.i.valid & step.active),
             # Both parts of a sum are waited for at once, so that the second operation follows the first.
             waits.eq(forming & ~second & ((step.right >= record.rows) | (step.form & (step.left >= record.rows)))),
-            moves.eq(runs & ~waits),
+            # The row's sum is being written.
+            writes.eq(~step.form & self._same(added) & ~self._same(chosen)),
+            moves.eq(runs & ~waits & ~writes),
             through.eq(moves & last_chunk & (second | ~step.form)),
             # The last result is written before the record leaves.
             leaves.eq(busy & self.i.valid & ~step.active & step.last & ~chosen.valid),
@@ -132,23 +137,43 @@ class RowAccumulator(wiring.Component):
             asked.summed.eq(column >= record.rows),
             asked.place.eq(Mux(step.form, Cat(chunk, step.index), Cat(chunk, row))),
             asked.near.eq(Mux(step.form, second, self._same(chosen))),
-            asked.far.eq(~step.form & self._same(added)),
-            asked.kept.eq(~step.form & touched.bit_select(step.row, 1)),
+            asked.kept.eq(~step.form & touched),
         ]
         m.d.sync += [chosen.eq(asked), added.eq(chosen)]
         with m.If(moves):
             m.d.sync += second.eq(step.form & ~second)
         with m.If(moves & ~(step.form & ~second)):
             m.d.sync += chunk.eq(Mux(last_chunk, 0, chunk + 1))
-        with m.If(through & ~step.form):
-            m.d.sync += touched.eq(touched | (1 << step.row))
         self._add(m, Cat(chunk, column))
         m.d.sync += [
             Cover(waits & added.form, "a sum is used right after it was formed"),
             Cover(moves & ~step.form & asked.near, "a row twice in a row"),
-            Cover(moves & asked.far & ~asked.near, "a row with another one between"),
+            Cover(runs & writes & ~waits, "a row with another one between"),
         ]
         return m
+
+    def _touched(self, m: Module, row: Value, touches: Value, clear: Value) -> Value:
+        """Return whether a row has a sum; note that it gets one, or that none has.
+
+        Bits of several rows are a word of a distributed RAM, which counts only if its mark is set: the marks are few
+        enough to be cleared at once.
+        """
+        bits = min(exact_log2(_MARKED), len(row) - 1)
+        m.submodules.touched = words = memory.Memory(shape=1 << bits, depth=1 << len(row) - bits, init=[])
+        write, read = words.write_port(), words.read_port(domain="comb")
+        marks, group, place = Signal(words.depth), row[bits:], row[:bits]
+        word = read.data & marks.bit_select(group, 1).replicate(1 << bits)
+        m.d.comb += [
+            read.addr.eq(group),
+            write.addr.eq(group),
+            write.en.eq(touches),
+            write.data.eq(word | (1 << place)),
+        ]
+        with m.If(clear):
+            m.d.sync += marks.eq(0)
+        with m.Elif(touches):
+            m.d.sync += marks.bit_select(group, 1).eq(1)
+        return word.bit_select(place, 1)
 
     def _same(self, other: Any) -> Value:
         """Return whether an operation under way is one to the row that is asked for."""
@@ -171,8 +196,8 @@ class RowAccumulator(wiring.Component):
         high = self.vectors.data.high if config.partials else 0
         for lane in range(config.lanes):
             bits = signed(config.sum_bits)
-            operand, onto, result, before = (
-                Signal(bits, name=f"{name}_{lane}", reset_less=True) for name in ("operand", "onto", "result", "before")
+            operand, onto, result = (
+                Signal(bits, name=f"{name}_{lane}", reset_less=True) for name in ("operand", "onto", "result")
             )
             value = self.vectors.data.data[lane]
             vector = Signal(bits, name=f"vector_{lane}")
@@ -181,10 +206,7 @@ class RowAccumulator(wiring.Component):
             m.d.sync += operand.eq(Mux(chosen.summed, read.data[lane], vector) ^ chosen.negative.replicate(len(vector)))
             with m.If(chosen.near):
                 m.d.sync += onto.eq(result)
-            with m.Elif(chosen.far):
-                m.d.sync += onto.eq(before)
             with m.Else():
                 m.d.sync += onto.eq(Mux(chosen.kept, self.total.data[lane], 0))
             m.d.comb += result.eq(onto + operand + added.negative)
-            m.d.sync += before.eq(result)
             m.d.comb += [write.data[lane].eq(result), self.sums.data[lane].eq(result)]

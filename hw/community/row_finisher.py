@@ -7,7 +7,7 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from contracts import ACCUMULATOR_BITS, PARTIAL_BITS, VALUE_BITS, VID_BITS
+from contracts import PARTIAL_BITS, VALUE_BITS
 from contracts.scale import GIN_FRACTION
 from hw.community.formats import CommunityConfig
 from hw.pe.formats import POWER_BITS
@@ -19,6 +19,8 @@ __all__ = ["RowFinisher"]
 
 #: Groups, and rows, that may be on the way: as many as there are stages, so a group can pass in every cycle.
 _WAITING = 16
+#: Bits of a weighed sum: one more than those of the neighbours' sum, the larger operand.
+_VALUE_BITS = PARTIAL_BITS + GIN_FRACTION + 1
 #: Cycles from a group to the requantisers: the elements, the products, the sums.
 _BEFORE = 3
 
@@ -68,7 +70,7 @@ class RowFinisher(wiring.Component):
         group, room = Signal.like(last_group), Signal(range(_WAITING + 1), init=_WAITING)
         row_end, takes = Signal(), Signal()
         chunk_groups = exact_log2(config.lanes // ways)
-        m.submodules.vids = vids = Queue(VID_BITS, _WAITING)
+        m.submodules.vids = vids = Queue(config.vid_bits, _WAITING)
         m.submodules.results = results = Queue(data.ArrayLayout(signed(VALUE_BITS), ways), _WAITING)
         m.d.comb += [
             row_end.eq(group == last_group),
@@ -82,18 +84,18 @@ class RowFinisher(wiring.Component):
         with m.If(takes):
             m.d.sync += group.eq(Mux(row_end, 0, group + 1))
 
-        requantisers = [Requantiser() for _ in range(ways)]
+        requantisers = [Requantiser(_VALUE_BITS) for _ in range(ways)]
         for n, requantiser in enumerate(requantisers):
             m.submodules[f"requantiser_{n}"] = requantiser
             m.d.comb += results.i.payload[n].eq(requantiser.o.payload)
         m.d.comb += results.i.valid.eq(requantisers[0].o.valid)
-        self._weigh(m, takes, group, requantisers)
+        self._weigh(m, takes, group, row_end, requantisers)
         waits = self._pack(m, results.o, vids.o, last_group)
         m.d.comb += self.busy.eq(self.i.valid | (room != _WAITING) | waits)
         m.d.sync += Cover(self.i.valid & (room == 0), "no room for another group")
         return m
 
-    def _weigh(self, m: Module, takes: Signal, group: Signal, requantisers: list[Requantiser]) -> None:
+    def _weigh(self, m: Module, takes: Signal, group: Signal, row_end: Signal, requantisers: list[Requantiser]) -> None:
         """Add the product of the own elements with the node's weight; read the biases of the group meanwhile."""
         config, settings, ways = self.config, self.settings, self.config.ways
         depth = max(2, -(-config.max_out // ways))
@@ -101,9 +103,12 @@ class RowFinisher(wiring.Component):
         write, read = biases.write_port(granularity=1), biases.read_port()
         bias, way_bits = self.bias_write.payload, exact_log2(ways)
         groups = [Signal.like(group, name=f"group_{n}") for n in range(_BEFORE - 1)]
-        valid = Signal(_BEFORE)
+        # The results of a row's last group behind the end of the row are 0, since they are never valid.
+        valid, ends, ending = Signal(_BEFORE), Signal(_BEFORE), Signal(ways)
         m.d.sync += [
             valid.eq(Cat(takes, valid[:-1])),
+            ends.eq(Cat(row_end, ends[:-1])),
+            ending.eq(Cat((settings.f_out - 1)[:way_bits] >= n for n in range(ways))),
             groups[0].eq(group),
             *(after.eq(before) for before, after in itertools.pairwise(groups)),
         ]
@@ -132,7 +137,7 @@ class RowFinisher(wiring.Component):
 
             summed, own = signal("sum", PARTIAL_BITS), signal("own", VALUE_BITS)
             product, weighed = signal("product", 2 * VALUE_BITS + 1), signal("weighed", PARTIAL_BITS + GIN_FRACTION)
-            value = signal("value", ACCUMULATOR_BITS)
+            value = signal("value", _VALUE_BITS)
             m.d.sync += [
                 summed.eq(Array(chunk.sums[p * ways + n] for p in parts)[part]),
                 own.eq(Array(chunk.own[p * ways + n] for p in parts)[part]),
@@ -141,7 +146,7 @@ class RowFinisher(wiring.Component):
                 value.eq(weighed + product),
             ]
             m.d.comb += [
-                requantiser.i.valid.eq(valid[-1]),
+                requantiser.i.valid.eq(valid[-1] & (~ends[-1] | ending[n])),
                 requantiser.i.payload.value.eq(value),
                 requantiser.i.payload.scale.eq(scales[-1]),
                 requantiser.i.payload.bias.eq(Mux(settings.bias, read.data[n], 0)),
@@ -153,13 +158,12 @@ class RowFinisher(wiring.Component):
         """Put groups side by side until the beat is full or the row ends, padded with 0; return whether one waits."""
         config, ways = self.config, self.config.ways
         in_beat = config.pe.elements // ways
-        # The writer takes a row of another finisher meanwhile.
+        # The writer takes a row of another finisher meanwhile: 300 cycles of Cora.
         m.submodules.out = out = Slice(config.result)
         wiring.connect(m, out.o, wiring.flipped(self.o))
         group, beat, full = Signal.like(last_group), Signal(config.result), Signal()
         place = group[: exact_log2(in_beat)]
         row_end, beat_end = Signal(), Signal()
-        there = Cat((group << exact_log2(ways)) + n < self.settings.f_out for n in range(ways))
         m.d.comb += [
             row_end.eq(group == last_group),
             beat_end.eq(row_end | place.all()),
@@ -181,10 +185,9 @@ class RowFinisher(wiring.Component):
                 m.d.sync += beat.data.as_value().eq(0)
             for n in range(config.pe.elements):
                 with m.If(place == n // ways):
-                    m.d.sync += beat.data[n].eq(Mux(there[n % ways], groups.payload[n % ways], 0))
+                    m.d.sync += beat.data[n].eq(groups.payload[n % ways])
         m.d.sync += [
             Cover(full & ~out.i.ready, "a beat waits"),
             Cover(groups.valid & groups.ready & beat_end & ~row_end, "a row of several beats"),
-            Cover(groups.valid & groups.ready & ~there.all(), "a group that is not full"),
         ]
         return full | out.o.valid

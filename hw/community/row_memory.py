@@ -1,6 +1,6 @@
 """Row memory: keeps rows of a layer on the chip for the next one (I9)."""
 
-from amaranth.hdl import Assert, Cat, Cover, Module, Mux, Signal
+from amaranth.hdl import Assert, Cover, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -17,8 +17,8 @@ class RowMemory(wiring.Component):
     """Sits between the readers and writers of rows and the external memory, and can replace it.
 
     The latency is three cycles, the rate a beat a cycle. A layer reads rows of one place and writes others, so
-    no beat is read in the cycle in which it is written. Unwritten bytes of a beat become 0. A beat behind the end is
-    not written, and its read aliases another one.
+    no beat is read in the cycle in which it is written. A beat is written whole, since rows of results are 0 where they
+    are not strobed. A beat behind the end is not written, and its read aliases another one.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class RowMemory(wiring.Component):
             self.write.ready.eq(self.write_inside | self.outside_write.ready),
             written.eq(self.write.valid & self.write_inside),
             write.addr.eq(wanted.address),
-            write.data.eq(wanted.data & Cat(bit.replicate(8) for bit in wanted.strobe)),
+            write.data.eq(wanted.data),
             written_behind.eq(written & (wanted.address >= depth)),
             asked_behind.eq(arbiter.o.valid & (address >= depth)),
             write.en.eq(written & ~written_behind),

@@ -36,7 +36,7 @@ class RowSender(wiring.Component):
         The sums, by slot and chunk.
     freed, retired : Out(1)
         A row, and the last row of a record, has been taken: its slot is free.
-    finish : stream of ``config.finish_chunk``
+    finish : stream of ``config.node_chunk``
         Rows of nodes.
     partial : stream of ``config.partial``
         Rows of hubs.
@@ -56,7 +56,7 @@ class RowSender(wiring.Component):
                 "sums": Out(read_signature(config.chunk, config.slots * config.chunks)),
                 "freed": Out(1),
                 "retired": Out(1),
-                "finish": Out(stream.Signature(config.finish_chunk)),
+                "finish": Out(stream.Signature(config.node_chunk)),
                 "partial": Out(stream.Signature(config.partial)),
                 "busy": Out(1),
             }

@@ -39,7 +39,7 @@ class VertexDispatcher(wiring.Component):
         The range, constant from then on.
     go : In(1)
         Enables the issue of the range.
-    wanted : streams of unsigned(32)
+    wanted : streams of unsigned(``config.vid_bits``)
         Hubs to combine, from each unit.
     requests : streams of ``config.request``
         Vertices of records, from each PE.
@@ -61,7 +61,7 @@ class VertexDispatcher(wiring.Component):
                 "first": In(32),
                 "vertices": In(range(self.nodes + 1)),
                 "go": In(1),
-                "wanted": In(stream.Signature(VID_BITS)).array(units),
+                "wanted": In(stream.Signature(config.vid_bits)).array(units),
                 "requests": In(stream.Signature(config.request)).array(pes),
                 "o": Out(stream.Signature(config.wish)),
                 "returned": In(1),
@@ -76,7 +76,11 @@ class VertexDispatcher(wiring.Component):
         number, left = Signal(VID_BITS), Signal(range(self.nodes + 1))
         m.submodules.offers = offers = Arbiter(VID_BITS, self.units + 1)
         for wanted, offer in zip(self.wanted, offers.i, strict=False):
-            connect(m, flipped(wanted), offer)
+            m.d.comb += [
+                offer.valid.eq(wanted.valid),
+                offer.payload.eq(wanted.payload),
+                wanted.ready.eq(offer.ready),
+            ]
         range_: Any = offers.i[self.units]
         m.d.comb += [
             range_.valid.eq((left != 0) & self.go),

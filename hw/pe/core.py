@@ -37,7 +37,7 @@ class PECore(wiring.Component):
     weight_addresses, weights
         See `hw.pe.weight_memory.WeightMemory`.
     bias_write : stream of ``config.bias_write``, always ready
-        Written before the first task of a layer.
+        Written before the first task of a layer. Only if it aggregates.
     i : stream of ``config.task_beat``
     o : stream of ``config.row_beat``
         Result rows in the order of the tasks.
@@ -51,12 +51,13 @@ class PECore(wiring.Component):
 
     def __init__(self, config: PEConfig) -> None:
         self.config = config
+        biases = {"bias_write": In(stream.Signature(config.bias_write, always_ready=True))} if config.aggregates else {}
         super().__init__(
             {
                 "settings": In(config.settings),
                 "weight_addresses": Out(config.weight_addresses),
                 "weights": In(config.weights),
-                "bias_write": In(stream.Signature(config.bias_write, always_ready=True)),
+                **biases,
                 "i": In(stream.Signature(config.task_beat)),
                 "o": Out(stream.Signature(config.row_beat)),
                 "index_error": Out(stream.Signature(unsigned(17), always_ready=True)),
@@ -84,7 +85,8 @@ class PECore(wiring.Component):
         ]
         connect(m, queue.o, issue.i)
         connect(m, issue.task, drain.task)
-        connect(m, flipped(self.bias_write), drain.bias_write)
+        if config.aggregates:
+            connect(m, flipped(self.bias_write), drain.bias_write)
         connect(m, drain.o, flipped(self.o))
         connect(m, issue.index_error, flipped(self.index_error))
         m.d.comb += [

@@ -41,6 +41,7 @@ class Drain(wiring.Component):
     settings : In
         ``config.settings``, constant while tasks are under way.
     bias_write : stream of ``config.bias_write``, always ready
+        Only if it aggregates.
     task : stream of ``config.task``, always ready
         A task has had its last operation; at most ``config.banks`` are under way.
     done : In(1)
@@ -81,12 +82,14 @@ class Drain(wiring.Component):
                 "address": config.beat_address_width,
             }
         )
-        stages = _CHOICE + Requantiser.LATENCY
+        self._requantisers = [Requantiser(bias=config.aggregates) for _ in range(config.ways)]
+        stages = _CHOICE + self._requantisers[0].latency
         self.tags = [partly_reset(tag, "valid", name=f"tag_{stage}") for stage in range(stages)]
+        biases = {"bias_write": In(stream.Signature(config.bias_write, always_ready=True))} if config.aggregates else {}
         super().__init__(
             {
                 "settings": In(config.settings),
-                "bias_write": In(stream.Signature(config.bias_write, always_ready=True)),
+                **biases,
                 "task": In(stream.Signature(config.task, always_ready=True)),
                 "done": In(1),
                 "read_bank": Out(range(config.turns)),
@@ -116,25 +119,24 @@ class Drain(wiring.Component):
         ]
         m.d.sync += next_bank.eq(next_bank + self.task.valid)
         reads = self._read(m, task_read.data)
-        biases = self._biases(m)
+        operands = self._biases(m) if config.aggregates else [{}] * config.ways
         scale_1, scale = (Signal(struct(SCALE), name=f"scale_{n}", reset_less=True) for n in range(_CHOICE))
         m.d.sync += [scale_1.eq(task_read.data.scale), scale.eq(scale_1)]
         with m.If(settings.digits):
             m.d.sync += [scale.mantissa.eq(1), scale.exponent.eq(0)]
         # Constant while tasks are under way.
-        shift, relu = Signal.like(settings.shift, reset_less=True), Signal(reset_less=True)
-        m.d.sync += [shift.eq(Mux(settings.digits, 0, settings.shift)), relu.eq(settings.relu & ~settings.digits)]
+        shift = Signal.like(settings.shift, reset_less=True)
+        m.d.sync += shift.eq(Mux(settings.digits, 0, settings.shift))
         results = []
         for way, (valid, value) in enumerate(zip(reads, self._values(m), strict=True)):
-            m.submodules[f"requantiser_{way}"] = requantiser = Requantiser()
+            m.submodules[f"requantiser_{way}"] = requantiser = self._requantisers[way]
             results.append(requantiser.o.payload)
             m.d.comb += [
                 requantiser.i.valid.eq(valid),
                 requantiser.i.payload.value.eq(value),
-                requantiser.i.payload.bias.eq(biases[way]),
                 requantiser.i.payload.scale.eq(scale),
                 requantiser.i.payload.shift.eq(shift),
-                requantiser.i.payload.relu.eq(relu),
+                *(requantiser.i.payload[name].eq(operand) for name, operand in operands[way].items()),
             ]
         self._pack(m, results)
         return m
@@ -230,8 +232,8 @@ class Drain(wiring.Component):
             values.append(value)
         return values
 
-    def _biases(self, m: Module) -> list[Value]:
-        """Keep the biases; return those of a group `_CHOICE` cycles after it is read, or 0."""
+    def _biases(self, m: Module) -> list[dict[str, Value]]:
+        """Keep the biases; return those of a group `_CHOICE` cycles after it is read, or 0, and the activation."""
         config, way_bits = self.config, exact_log2(self.config.ways)
         # Written between layers only, hence no bypass.
         m.submodules.biases = biases = Memory(
@@ -252,7 +254,10 @@ class Drain(wiring.Component):
         m.d.sync += bias.eq(read.data)
         with m.If(~self.settings.bias | self.settings.digits):
             m.d.sync += bias.eq(0)
-        return [bias[way] for way in range(config.ways)]
+        # Constant while tasks are under way.
+        relu = Signal(reset_less=True)
+        m.d.sync += relu.eq(self.settings.relu & ~self.settings.digits)
+        return [{"bias": bias[way], "relu": relu} for way in range(config.ways)]
 
     def _pack(self, m: Module, results: list[Value]) -> None:
         """Collect results in a beat, whose other elements are 0."""

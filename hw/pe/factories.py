@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from contracts import ACCUMULATOR_BITS
 from hw.pe.chain import Chain
 from hw.pe.drain import Drain
 from hw.pe.formats import PEConfig
@@ -14,9 +15,9 @@ from hw.pe.router import TaskRouter
 from hw.pe.weight_memory import WeightMemory
 
 
-def requantiser(**_: Any) -> Requantiser:
+def requantiser(value_bits: int = ACCUMULATOR_BITS, *, bias: bool = True, **_: Any) -> Requantiser:
     """Return a requantiser; how long its bench runs is the bench's own business."""
-    return Requantiser()
+    return Requantiser(value_bits, bias=bias)
 
 
 def lane_issue(**config: Any) -> LaneIssue:

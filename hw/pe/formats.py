@@ -7,12 +7,12 @@ from amaranth import Value, signed, unsigned
 from amaranth.lib import data, enum
 from amaranth.utils import ceil_log2
 
-from contracts import ACCUMULATOR_BITS, LINE_BYTES, SCALE, VALUE_BITS
+from contracts import LINE_BYTES, SCALE, VALUE_BITS
 from contracts.parameters import Parameters, size
 from contracts.weights import GRANULE, WeightRoom
 from hw.contracts import struct
 
-__all__ = ["EARLY", "POWER_BITS", "Coefficient", "Mode", "PEConfig", "RequantiseInput", "pairs", "takes_rows"]
+__all__ = ["EARLY", "POWER_BITS", "Coefficient", "Mode", "PEConfig", "pairs", "requantise_input", "takes_rows"]
 
 #: Cycles from the one in which a bank is given back until a task that takes it at once replaces the bank's sums.
 EARLY = 6
@@ -65,16 +65,10 @@ def pairs(settings: Any, config: "PEConfig") -> Value:
     return (settings.f_out <= config.lanes // 2) & ~takes_rows(settings.mode)
 
 
-#: Operands of the requantiser for one element; see `hw.pe.requantiser`.
-RequantiseInput = data.StructLayout(
-    {
-        "value": signed(ACCUMULATOR_BITS),
-        "bias": signed(32),
-        "scale": struct(SCALE),
-        "shift": unsigned(6),
-        "relu": unsigned(1),
-    }
-)
+def requantise_input(value_bits: int, *, bias: bool) -> data.StructLayout:
+    """Return the layout of a requantiser's operands for one element; see `hw.pe.requantiser`."""
+    more: dict[str, Any] = {"bias": signed(32), "relu": unsigned(1)} if bias else {}
+    return data.StructLayout({"value": signed(value_bits), "scale": struct(SCALE), "shift": unsigned(6), **more})
 
 
 @dataclass(frozen=True)
@@ -99,6 +93,9 @@ class PEConfig(Parameters):
         distributed RAM. One or two are kept in registers, which cost no LUTs but take a beat every second cycle only.
     ways
         Elements of a row that are rounded in a cycle: at most half of the lanes, and 1 if there is but one lane.
+    aggregates
+        Whether gathered rows have factors of their own, and results biases and an activation. Without, rows count once
+        and results are those of the first rounding point.
 
     Raises
     ------
@@ -113,6 +110,7 @@ class PEConfig(Parameters):
     max_out: int = size(64, 1, 1024)
     queue: int = size(16, 1)
     ways: int = size(1, 1, lambda pe: pe.half, power=True)
+    aggregates: bool = True
 
     @property
     def elements(self) -> int:
@@ -189,13 +187,13 @@ class PEConfig(Parameters):
         If the settings say that tasks attend, `scale` comes with `last`.
         `mask` counts when combining; when gathering, the row counts `scalar` times, 2^16 times that if `high`.
         """
+        factor = {"scalar": signed(VALUE_BITS), "high": unsigned(1)} if self.aggregates else {}
         return data.StructLayout(
             {
                 "data": data.ArrayLayout(signed(VALUE_BITS), self.elements),
                 # One bit an element; sparse entries use the bit of their index.
                 "mask": unsigned(self.elements),
-                "scalar": signed(VALUE_BITS),
-                "high": unsigned(1),
+                **factor,
                 "first": unsigned(1),
                 "last": unsigned(1),
                 "address": unsigned(self.beat_address_width),
@@ -205,7 +203,12 @@ class PEConfig(Parameters):
 
     @property
     def settings(self) -> data.StructLayout:
-        """Settings of a command, constant while any task is under way."""
+        """Settings of a command, constant while any task is under way.
+
+        ``bias``: add the biases, at the second rounding point only. ``attends``: the factor of a task's sums comes with
+        its last beat.
+        """
+        aggregation = {"relu": unsigned(1), "bias": unsigned(1), "attends": unsigned(1)} if self.aggregates else {}
         return data.StructLayout(
             {
                 "mode": Mode,
@@ -215,13 +218,9 @@ class PEConfig(Parameters):
                 "last_chunk": range(self.max_chunks),
                 "chunk_shift": range(ceil_log2(self.max_chunks) + 1),
                 "shift": unsigned(6),
-                "relu": unsigned(1),
-                # Add the biases: at the second rounding point only.
-                "bias": unsigned(1),
                 # Results are the digits of the sums: for each, a row that begins at a granule; `last_chunk` ends it.
                 "digits": unsigned(1),
-                # The factor of a task's sums comes with its last beat.
-                "attends": unsigned(1),
+                **aggregation,
             }
         )
 

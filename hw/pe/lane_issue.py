@@ -108,7 +108,8 @@ class LaneIssue(wiring.Component):
         m.d.comb += self.task.payload.eq(task)
         with m.If(walk.loaded & beat.first):
             m.d.sync += task.address.eq(beat.address)
-        with m.If(walk.loaded & Mux(self.settings.attends, beat.last, beat.first)):
+        attends = self.settings.attends if self.config.aggregates else 0
+        with m.If(walk.loaded & Mux(attends, beat.last, beat.first)):
             m.d.sync += task.scale.eq(beat.scale)
         m.d.sync += self.task.valid.eq(walk.operate & walk.last)
         self._operation(m, self._pick(m, beat, walk, sparse), gather, sparse, paired)
@@ -198,6 +199,7 @@ class LaneIssue(wiring.Component):
         # Of the digits of a sum: 2^28 is 2^12, 2^16 times.
         digits = self.settings.mode == Mode.DIGITS
         weights = Array(1 << power for power in (0, DIGIT_BITS[0], sum(DIGIT_BITS[:2]) - VALUE_BITS))
+        factor, high = (beat.scalar, beat.high) if config.aggregates else (1, 0)
         picked = partly_reset(
             data.StructLayout(
                 {
@@ -225,8 +227,8 @@ class LaneIssue(wiring.Component):
             picked.beat_number.eq(walk.beat_number),
             picked.even.eq(_select(choice[::2], [beat.data[k] for k in range(0, elements, 2)])),
             picked.odd.eq(_select(odd_choice, [beat.data[k] for k in range(1, elements, 2)])),
-            picked.scalar.eq(Mux(digits, weights[walk.digit], beat.scalar)),
-            picked.high.eq(Mux(digits, walk.digit == len(DIGIT_BITS) - 1, beat.high)),
+            picked.scalar.eq(Mux(digits, weights[walk.digit], factor)),
+            picked.high.eq(Mux(digits, walk.digit == len(DIGIT_BITS) - 1, high)),
             picked.vector.as_value().eq(chunks[walk.part]),
             picked.chunk.eq(walk.chunk),
             picked.first.eq(~walk.touched),

@@ -28,11 +28,12 @@ class PE(wiring.Component):
 
     def __init__(self, config: PEConfig) -> None:
         self.config = config
+        biases = {"bias_write": In(stream.Signature(config.bias_write, always_ready=True))} if config.aggregates else {}
         super().__init__(
             {
                 "settings": In(config.settings),
                 "weight_write": In(stream.Signature(config.weight_write, always_ready=True)),
-                "bias_write": In(stream.Signature(config.bias_write, always_ready=True)),
+                **biases,
                 "i": In(stream.Signature(config.task_beat)),
                 "o": Out(stream.Signature(config.row_beat)),
                 "index_error": Out(stream.Signature(unsigned(17), always_ready=True)),
@@ -46,7 +47,8 @@ class PE(wiring.Component):
         m.submodules.core = core = PECore(self.config)
         m.submodules.weights = weights = WeightMemory(self.config, 1)
         connect(m, flipped(self.weight_write), weights.write)
-        connect(m, flipped(self.bias_write), core.bias_write)
+        if self.config.aggregates:
+            connect(m, flipped(self.bias_write), core.bias_write)
         connect(m, flipped(self.i), core.i)
         connect(m, core.o, flipped(self.o))
         connect(m, core.index_error, flipped(self.index_error))

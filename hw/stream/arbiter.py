@@ -1,9 +1,11 @@
 """Round-robin arbiter: several streams into one."""
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
-from amaranth.hdl import Array, Cover, Module, Mux, ShapeLike, Signal
+from amaranth.hdl import Cover, Module, Mux, ShapeLike, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -37,6 +39,8 @@ class Arbiter(wiring.Component):
     ----------
     grant
         Number of the input served next (internal; read by proofs).
+    takes
+        One-hot: the input that is served if it has a word; none while the output has no room (internal).
 
     Raises
     ------
@@ -56,6 +60,7 @@ class Arbiter(wiring.Component):
         self.count = count
         self.whole = whole
         self.grant = Signal(range(count))
+        self.takes = Signal(count, init=1)
         super().__init__(
             {
                 "i": In(stream.Signature(shape)).array(count),
@@ -66,19 +71,27 @@ class Arbiter(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         """Select by the grant register, then cut the output's paths with a slice."""
         m = Module()
-        m.submodules.slice = out = Slice(tagged(self.shape, self.count))
+        # Of more than two words side by side all but one are 0: fewer LUTs than a choice by number.
+        merges = self.count > 2
+        m.submodules.slice = out = Slice(tagged(self.shape, self.count), merges=merges)
         wiring.connect(m, out.o, wiring.flipped(self.o))
 
-        grant = self.grant
+        grant, following, takes = self.grant, Signal.like(self.grant), self.takes
         valid = Signal(self.count)
+        words = [Value.cast(port.payload) for port in self.i]
         m.d.comb += [valid[n].eq(self.i[n].valid) for n in range(self.count)]
         m.d.comb += [
             out.i.valid.eq(valid.bit_select(grant, 1)),
-            out.i.payload.payload.eq(Array(port.payload for port in self.i)[grant]),
-            out.i.payload.source.eq(grant),
+            Value.cast(out.i.payload.payload).eq(
+                reduce(or_, (word & take.replicate(len(word)) for word, take in zip(words, takes, strict=True)))
+                if merges
+                else Mux(grant, words[1], words[0])
+            ),
+            out.i.payload.source.eq(Mux(out.i.ready, grant, 0) if merges else grant),
+            following.eq(grant),
+            *(self.i[n].ready.eq(takes[n]) for n in range(self.count)),
         ]
-        for n in range(self.count):
-            m.d.comb += self.i[n].ready.eq(out.i.ready & (grant == n))
+        m.d.sync += [grant.eq(following), *(takes[n].eq(out.opens & (following == n)) for n in range(self.count))]
 
         moves = Signal()
         m.d.comb += moves.eq(out.i.ready)
@@ -89,7 +102,7 @@ class Arbiter(wiring.Component):
             with m.If(out.i.valid & out.i.ready):
                 m.d.sync += inside.eq(~last)
         with m.If(moves & valid.any()):
-            m.d.sync += grant.eq(next_one(valid, grant))
+            m.d.comb += following.eq(next_one(valid, grant))
         m.d.sync += Cover(valid.all() & out.i.ready, "all inputs wait")
         return m
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cover, Module, ShapeLike, Signal
+from amaranth.hdl import Cover, Module, Mux, ShapeLike, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -18,11 +18,16 @@ class Slice(wiring.Component):
     ----------
     shape
         Shape of a word.
+    merges
+        ``i.payload`` is 0 while ``i.ready`` is: then the second register, which is 0 while it is empty, is one more of
+        the words that are merged in front, and costs no LUTs of its own.
 
     Attributes
     ----------
     behind
         The second register (internal; read by proofs).
+    opens
+        ``i.ready`` of the next cycle.
     """
 
     #: Words to pass on; ``ready`` while the second register is empty.
@@ -30,9 +35,10 @@ class Slice(wiring.Component):
     #: The same words one cycle later.
     o: stream.Interface
 
-    def __init__(self, shape: ShapeLike) -> None:
-        self.shape = shape
-        self.behind = Signal(shape, reset_less=True)
+    def __init__(self, shape: ShapeLike, *, merges: bool = False) -> None:
+        self.shape, self.merges = shape, merges
+        self.behind = Signal(shape, reset_less=not merges)
+        self.opens = Signal()
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
 
     def elaborate(self, platform: Any) -> Module:
@@ -40,18 +46,29 @@ class Slice(wiring.Component):
         m = Module()
         ready = Signal(init=1)
         front = Signal(self.shape, reset_less=True)
-        m.d.comb += [self.i.ready.eq(ready), self.o.payload.eq(front)]
-
-        with m.If(~self.o.valid | self.o.ready):
-            m.d.sync += ready.eq(1)
+        moves, fills = Signal(), Signal()
+        m.d.comb += [
+            self.i.ready.eq(ready),
+            self.o.payload.eq(front),
+            moves.eq(~self.o.valid | self.o.ready),
+            fills.eq(self.i.valid & ready),
+            self.opens.eq(moves | (ready & ~self.i.valid)),
+        ]
+        m.d.sync += ready.eq(self.opens)
+        with m.If(moves):
+            m.d.sync += self.o.valid.eq(fills | ~ready)
+        words, behind = Value.cast(self.i.payload), Value.cast(self.behind)
+        if self.merges:
+            # Both registers load the same: it is filled only while it is 0.
+            with m.If(moves):
+                m.d.sync += [Value.cast(front).eq(words | behind), behind.eq(0)]
+            with m.Elif(fills):
+                m.d.sync += behind.eq(words | behind)
+        else:
+            with m.If(moves):
+                m.d.sync += Value.cast(front).eq(Mux(ready, words, behind))
+            # While empty it follows the input, so the late stall signal drives fewer registers.
             with m.If(ready):
-                m.d.sync += [self.o.valid.eq(self.i.valid), front.eq(self.i.payload)]
-            with m.Else():
-                m.d.sync += [self.o.valid.eq(1), front.eq(self.behind)]
-        with m.Elif(self.i.valid & ready):
-            m.d.sync += ready.eq(0)
-        # While empty it follows the input, so the late stall signal drives fewer registers.
-        with m.If(ready):
-            m.d.sync += self.behind.eq(self.i.payload)
+                m.d.sync += behind.eq(words)
         m.d.sync += Cover(~ready & self.o.ready, "second register emptied")
         return m

@@ -63,6 +63,14 @@ BLOCKS: tuple[Block, ...] = (
         narrow={"combiners": 2, "data_width": 64, "lanes": 4, "depth": 16},
     ),
     Block(
+        name="community.beat_store",
+        factory="hw.community.factories:beat_store",
+        parameters={"combiners": 4, "queue": 32},
+        bench="tb.community.test_beat_store",
+        bench_parameters={"combiners": 3, "data_width": 64, "lanes": 2, "queue": 12},
+        narrow={"combiners": 2, "data_width": 64, "lanes": 2, "queue": 3},
+    ),
+    Block(
         name="community.node_table",
         factory="hw.community.node_table:NodeTable",
         parameters={"nodes": 4096},
@@ -208,7 +216,7 @@ BLOCKS: tuple[Block, ...] = (
             "max_out": 6,
             "weight_rows": 16,
             "data_width": 64,
-            "counter_bits": 10,
+            "vid_bits": 12,
         },
         measures=("community.scanner",),
     ),

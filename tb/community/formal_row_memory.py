@@ -36,12 +36,12 @@ class RowMemorySpec(Elaboratable):
                 dut.outside_beats[n].payload.eq(AnySeq(dut.outside_beats[n].payload.shape().size)),
             ]
 
-        # What the followed beat holds, once it was written as a whole.
+        # What the followed beat holds, once it was written.
         followed, held, known = Signal(len(dut.write.payload.address)), Signal(_WIDTH), Signal()
         m.d.comb += [followed.eq(AnyConst(len(followed))), Assume(followed < _LINES * 512 // _WIDTH)]
         write = dut.write
         with m.If(write.valid & write.ready & dut.write_inside & (write.payload.address == followed)):
-            m.d.sync += [known.eq(write.payload.strobe.all()), held.eq(write.payload.data)]
+            m.d.sync += [known.eq(1), held.eq(write.payload.data)]
 
         # When it is asked for alone: what must come two cycles later, and to whom. Requests wait in an arbiter before.
         asked = [Signal(_CLIENTS, name=f"asked{n}") for n in range(2)]

@@ -295,7 +295,11 @@ class Around:
         """Have a client send a partial sum."""
         rng, layer, lanes = self.bench.random, self.layer, self.design.config.lanes
         chunks = layer.settings["last_chunk"] + 1
-        values = [rng.randrange(-(1 << 31), 1 << 31) >> rng.randrange(self.less, 32) for _ in range(chunks * lanes)]
+        bits = self.design.config.sum_bits
+        values = [
+            rng.randrange(-(1 << 31), 1 << 31) >> rng.randrange(max(self.less, 32 - bits), 32)
+            for _ in range(chunks * lanes)
+        ]
         layer.sums[vid] = [wrapped(a + b) for a, b in zip(layer.sums[vid], values, strict=False)]
         words = [
             {"vid": vid, "chunk": n, "data": values[n * lanes : (n + 1) * lanes], "last": int(n == chunks - 1)}

@@ -460,7 +460,7 @@ class World:
         settings = {"mode": mode, "digits": int(digits), "last_chunk": chunks - 1}
         self.of_load["combination"] = masked(self.config.pe.settings, **self.of_weights | {"last_chunk": chunks - 1})
         fixed = {
-            "combination": masked(self.config.pe.settings, **settings, shift=fields["shift"], relu=0, bias=0),
+            "combination": masked(self.config.pe.settings, **settings, shift=fields["shift"]),
             "features": self._features(self.f_in, **features),
             "results": (-1, self.beats(fields["combined"], False, place)),
             "result_beats": (-1, distance * self.beats_of_granule),
@@ -507,8 +507,6 @@ class World:
                 mode=mode,
                 digits=0,
                 shift=15 if combined else fields["shift_source"],
-                relu=0,
-                bias=0,
             ),
             "features": self._features(
                 self.f_out if combined else self.f_in,

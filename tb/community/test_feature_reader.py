@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import cocotb
@@ -36,7 +35,7 @@ class Combiners:
         self.bench, self.dut, self.rng, self.config = bench, bench.dut, bench.random, design.config
         self.combiners, self.address_width, self.depth = design.combiners, design.address_width, design.depth
         self.beat_words = self.config.data_width // 32
-        self.room = self.config.pe.queue
+        self.room = self.config.queue
         self.memory = Responder(bench, "request", "beat", 4 * self.beat_words)
         # A prime number of beats, so that every bit of an address counts.
         self.memory.repeat = self.rng.randbytes(4 * self.beat_words * 1021)
@@ -48,8 +47,7 @@ class Combiners:
         #: How often a combiner takes no beat.
         self.stall = [0.0] * self.combiners
         self.forget()
-        for n in range(self.combiners):
-            bench.take(f"o__{n}", partial(self._take, n))
+        bench.take("o", self._take)
         cocotb.start_soon(self._look_up())
         cocotb.start_soon(self._combine())
 
@@ -147,8 +145,6 @@ class Combiners:
         at = (at + settings["features"]) % (1 << self.address_width - 2)
         tag = {"beat": 0, **wish, "root": root, "scale": entry["destination"]}
         same = {
-            "scalar": 1,
-            "high": 0,
             "address": codec(self.config.tag).pack(tag),
             "scale": {"mantissa": 1 << 15, "exponent": 0} if settings["combined"] else entry["source"],
         }
@@ -162,7 +158,7 @@ class Combiners:
                 **same,
             }
             beats.append(value)
-        port = self.bench.codecs["o__0"]
+        port = codec(self.config.pe.task_beat)
         ends = ({"first": int(n == 0), "last": int(n == len(beats) - 1)} for n in range(len(beats)))
         return [port.unpack(port.pack({**beat, **end})) for beat, end in zip(beats, ends, strict=True)]
 
@@ -204,7 +200,8 @@ class Combiners:
         assert sorted(self.told) == sorted(self.wrong)
         return cycles
 
-    def _take(self, combiner: int, word: dict[str, Any]) -> None:
+    def _take(self, fed: dict[str, Any]) -> None:
+        combiner, word = fed["combiner"], fed["beat"]
         begun = self.begun[combiner]
         if not begun:
             assert word["first"]

@@ -91,7 +91,7 @@ class Reader:
 
     def is_summed(self, vids: IntArray) -> BoolArray:
         """Return which of some VIDs are summed."""
-        return (vids - self.first & 0xFFFFFFFF) < self.vertices
+        return (self.first <= vids) & (vids < self.first + self.vertices)
 
     def set(self, *, rooted: bool = False) -> None:
         """Write settings while nothing is under way."""

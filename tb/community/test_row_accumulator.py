@@ -166,13 +166,22 @@ async def steps_are_summed_up(dut: Any, idle: float, stall: float) -> None:
 
 
 def cycles_of(steps: list[Step], rows: int, chunks: int) -> int:
-    """Return the cycles of a record: a form takes two a chunk, and sums wait until a form is two cycles back."""
+    """Return the cycles of a record.
+
+    A form takes two a chunk, and sums wait until a form is two cycles back. A row waits while its sum is written, in
+    the second cycle after an addition to it.
+    """
     cycle, last_form = 0, -3
+    added: dict[tuple[int, int], int] = {}
     for step in steps[:-1]:
         summed = step["right"] >= rows or (step["form"] and step["left"] >= rows)
-        for _ in range(chunks):
+        for chunk in range(chunks):
             if summed:
                 cycle = max(cycle, last_form + 3)
+            if not step["form"]:
+                place = step["row"], chunk
+                cycle += added.get(place) == cycle - 2
+                added[place] = cycle
             cycle += 1 + step["form"]
             if step["form"]:
                 last_form = cycle - 1
@@ -180,7 +189,7 @@ def cycles_of(steps: list[Step], rows: int, chunks: int) -> int:
 
 
 @cocotb.test()
-async def a_chunk_is_added_in_every_cycle(dut: Any) -> None:
+async def steps_take_their_cycles(dut: Any) -> None:
     """Take as many cycles for a record as its steps have chunks, two for sums, and a few to begin and to end."""
     sums = await begin(dut)
     rng, config = sums.bench.random, sums.config

@@ -28,6 +28,10 @@ from sim.harness.codec import Codec
 __all__ = ["Layer", "PEPorts", "layer_of", "record_words"]
 
 
+#: More than the VIDs of any graph here.
+_VIDS = 1024
+
+
 @dataclass(frozen=True, eq=False)
 class Layer:
     """A layer on a graph, its records, and what must come out.
@@ -197,16 +201,16 @@ class PEPorts:
         self.done = 0
         #: Rows that come later, and where; None: they come at once.
         self.waiting: list[tuple[str, list[dict[str, Any]]]] | None = [] if mixed else None
-        #: What VIDs are moved by on their way, so that small graphs have VIDs of all 32 bits.
-        self.moved = bench.random.getrandbits(32)
+        #: What VIDs are moved by on their way, so that small graphs have VIDs of all bits.
+        self.moved = bench.random.randrange((1 << config.vid_bits) - _VIDS)
 
     def _outside(self, vid: Any) -> Any:
         """Return the VID that the PE knows a vertex by, or several."""
-        return (vid + self.moved) & 0xFFFFFFFF
+        return vid + self.moved
 
     def _inside(self, vid: int) -> int:
         """Return the vertex of a VID that the PE knows."""
-        return (vid - self.moved) & 0xFFFFFFFF
+        return vid - self.moved
 
     async def load(self, layer: Layer) -> None:
         """Write settings and biases, and prepare to answer."""

@@ -6,13 +6,16 @@ from typing import Any
 import cocotb
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 from golden.model.rounding import VALUE_MAX, VALUE_MIN, requantise
+from hw.pe.factories import requantiser
 from hw.pe.requantiser import Requantiser
 from sim.harness import parameters, simulate
 from sim.harness.bench import Bench, start
+from sim.harness.codec import Codec
 
-#: Columns of the operands: signed 48 and 32 bits, then unsigned 16, 5, 6 and 1 bit.
+#: Columns of the operands: signed 48 or fewer and 32 bits, then unsigned 16, 5, 6 and 1 bit.
 FIELDS = ("value", "bias", "mantissa", "exponent", "shift", "relu")
 Operands = npt.NDArray[np.int64]
 
@@ -32,22 +35,22 @@ def expected(rows: Operands) -> npt.NDArray[np.int16]:
     return results
 
 
-def packed(rows: Operands) -> list[int]:
-    """Return the payload's bits of rows of operands."""
-    return [
-        (int(value) & (1 << 48) - 1)
-        | (int(bias) & (1 << 32) - 1) << 48
-        | int(mantissa) << 80
-        | int(exponent) << 96
-        | int(shift) << 112
-        | int(relu) << 118
-        for value, bias, mantissa, exponent, shift, relu in rows
-    ]
+def block() -> Requantiser:
+    """Return the requantiser of this bench."""
+    return requantiser(**parameters())
 
 
 def exercise(bench: Bench, rows: Operands) -> None:
-    """Send `rows` and expect their results."""
-    bench.drive("i", packed(rows))
+    """Send `rows`, as far as this requantiser has their operands, and expect their results."""
+    design, rows = block(), rows.copy()
+    spare = 64 - design.value_bits
+    rows[:, 0] = rows[:, 0] << spare >> spare
+    if not design.bias:
+        rows[:, [1, 5]] = 0
+    codec = Codec(design.i.payload.shape())
+    words = (dict(zip(FIELDS, map(int, row), strict=True)) for row in rows)
+    scales = ({**word, "scale": word["exponent"] << 16 | word["mantissa"]} for word in words)
+    bench.drive("i", [codec.pack({name: word[name] for name in design.i.payload.shape().members}) for word in scales])
     bench.expect("o", expected(rows).tolist())
 
 
@@ -70,7 +73,7 @@ def random_rows(rng: np.random.Generator, count: int) -> Operands:
 @cocotb.test()
 async def corner_operands_are_exact(dut: Any) -> None:
     """Every combination of extreme operands, at shifts and exponents round the steps of the shifter."""
-    bench = await start(dut, Requantiser())
+    bench = await start(dut, block())
     shifts = sorted({0, 1, 14, 15, 16, 17, 31, 32, 46, 47, 48, 62, 63})
     rows = [
         row
@@ -87,7 +90,7 @@ async def corner_operands_are_exact(dut: Any) -> None:
 @cocotb.test()
 async def every_shift_and_exponent_rounds_ties_to_even(dut: Any) -> None:
     """Odd and even quotients exactly half way, and one unit below and above."""
-    bench = await start(dut, Requantiser())
+    bench = await start(dut, block())
     rows = []
     for shift, exponent in product(range(64), range(32)):
         total = shift + exponent
@@ -107,7 +110,7 @@ async def every_shift_and_exponent_rounds_ties_to_even(dut: Any) -> None:
 @cocotb.test()
 async def results_saturate_on_both_sides(dut: Any) -> None:
     """Try the last values that fit, those that round up to one that does not, and those far beyond."""
-    bench = await start(dut, Requantiser())
+    bench = await start(dut, block())
     rows = []
     for shift, relu in product((16, 20, 24, 30), (0, 1)):
         unit = 1 << (shift - 15)
@@ -123,7 +126,7 @@ async def results_saturate_on_both_sides(dut: Any) -> None:
 @cocotb.test()
 async def one_bit_decides_wherever_it_lies(dut: Any) -> None:
     """Try a tie with one more bit below the half, and a sum with one bit beyond the result that is not its sign's."""
-    bench = await start(dut, Requantiser())
+    bench = await start(dut, block())
     rows = []
     for shift in range(1, 46):
         for bit in range(shift - 1):
@@ -142,7 +145,7 @@ async def one_bit_decides_wherever_it_lies(dut: Any) -> None:
 
 @cocotb.test()
 async def random_operands_are_exact(dut: Any) -> None:
-    bench = await start(dut, Requantiser(), idle=parameters()["idle"])
+    bench = await start(dut, block(), idle=parameters()["idle"])
     rows = random_rows(generator(bench), parameters()["count"])
     exercise(bench, rows)
     await bench.drain(3 * len(rows) + 100)
@@ -150,26 +153,33 @@ async def random_operands_are_exact(dut: Any) -> None:
 
 @cocotb.test()
 async def a_result_comes_after_the_latency_and_one_a_cycle(dut: Any) -> None:
-    bench = await start(dut, Requantiser())
+    bench = await start(dut, block())
     for count in (1, 2, 50):
         began = bench.cycle
         exercise(bench, random_rows(generator(bench), count))
         # The word driven now enters at the next edge.
-        assert await bench.drain() - began == 1 + Requantiser.LATENCY + count - 1
+        assert await bench.drain() - began == 1 + block().latency + count - 1
 
 
 @cocotb.test()
 async def reset_empties_the_pipeline(dut: Any) -> None:
-    bench = await start(dut, Requantiser())
+    bench = await start(dut, block())
     rng = generator(bench)
-    for cycles in range(1, Requantiser.LATENCY + 3):
+    for cycles in range(1, block().latency + 3):
         exercise(bench, random_rows(rng, 100))
         await bench.cycles(cycles)
         await bench.reset()
-        await bench.cycles(Requantiser.LATENCY + 1)
+        await bench.cycles(block().latency + 1)
         exercise(bench, random_rows(rng, 20))
         await bench.drain()
 
 
-def test_requantiser() -> None:
-    simulate(Requantiser(), __name__, parameters={"count": 100_000, "corners": 1 << 20, "idle": 0.0})
+@pytest.mark.parametrize("sizes", [{}, {"value_bits": 41}, {"bias": False}], ids=["whole", "narrow", "unbiased"])
+def test_requantiser(sizes: dict[str, Any]) -> None:
+    simulate(requantiser(**sizes), __name__, parameters={**sizes, "count": 50_000, "corners": 1 << 20, "idle": 0.0})
+
+
+@pytest.mark.parametrize("bits", [32, 49])
+def test_widths_of_values_are_checked(bits: int) -> None:
+    with pytest.raises(ValueError, match=rf"^value_bits must be in 33\.\.48, not {bits}$"):
+        Requantiser(bits)

@@ -54,6 +54,7 @@ class Maker:
         """Return a layer whose results spread over the range and past it."""
         chunks = 1 << (-(-f_out // self.config.lanes) - 1).bit_length()
         f_in = f_in or self.rng.randrange(1, self.config.weight_rows // chunks + 1)
+        bias, relu = bias and self.config.aggregates, relu and self.config.aggregates
         scale = 30 if bias else 0
         biases = self.np.integers(-(1 << scale), (1 << scale) + 1, f_out).astype(np.int32)
         shift = self.rng.randrange(12, 20) if mode == Mode.GATHER else self.rng.randrange(18, 36)
@@ -95,7 +96,8 @@ class Maker:
         return self.task([Beat(data[n], mask[n]) for n in range(count)])
 
     def gather(self, layer: Layer, factors: Sequence[int]) -> Task:
-        """Return a task of combined rows, one for each of `factors`."""
+        """Return a task of combined rows, one for each of `factors`; each counts once in a PE that combines only."""
+        factors = factors if self.config.aggregates else [1] * len(factors)
         count = -(-layer.f_out // self.elements)
         mask = self.np.random(self.elements) < 0.5
         beats = [Beat(self.values(self.elements), mask, factor) for factor in factors for _ in range(count)]
@@ -166,12 +168,14 @@ class Ports:
             "digits": int(layer.digits),
             "attends": rng.getrandbits(1),
         }
-        self.attends = bool(values["attends"])
-        self.bench.dut.settings.value = self.settings.pack(values)
+        self.attends = bool(values["attends"]) and config.aggregates
+        fields = config.settings.members
+        self.bench.dut.settings.value = self.settings.pack({name: values[name] for name in fields})
         self.bench.drive(WEIGHT, [] if whole else self._weights(layer, shift))
         biases = [int(bias) for bias in layer.biases] if layer.biases.any() else []
         biases += [rng.getrandbits(31) for _ in range(config.max_out - len(biases))]
-        self.bench.drive(BIAS, [{"address": n, "data": bias} for n, bias in enumerate(biases)])
+        if config.aggregates:
+            self.bench.drive(BIAS, [{"address": n, "data": bias} for n, bias in enumerate(biases)])
         await self.bench.drain(20_000, quiet=1)
 
     def _weights(self, layer: Layer, shift: int) -> list[dict[str, Any]]:
@@ -202,12 +206,12 @@ class Ports:
             high = gather and not -(1 << 15) <= beat.factor < 1 << 15
             scalar = beat.factor >> 16 * high if gather else rng.randrange(-(1 << 15), 1 << 15)
             mask = int.from_bytes(np.packbits(beat.mask, bitorder="little").tobytes(), "little")
+            factor = {"scalar": scalar, "high": int(high) if gather else rng.getrandbits(1)}
             payloads.append(
                 {
                     "data": int.from_bytes(beat.data.astype("<i2").tobytes(), "little"),
                     "mask": mask,
-                    "scalar": scalar,
-                    "high": int(high) if gather else rng.getrandbits(1),
+                    **(factor if self.config.aggregates else {}),
                     "first": int(first),
                     "last": int(last),
                     "address": task.address if first else rng.getrandbits(self.config.beat_address_width),
