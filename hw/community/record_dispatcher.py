@@ -2,12 +2,19 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Cover, Module, Mux, Signal
+from amaranth.hdl import Cat, Cover, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from contracts import RECORD_HEADER
-from hw.community.record_words import RecordPacker, RecordUnpacker, WordFormat, WordJoiner, WordSplitter
+from hw.community.record_words import (
+    RecordPacker,
+    RecordUnpacker,
+    WordFormat,
+    WordJoiner,
+    WordSplitter,
+    ends_record,
+)
 from hw.community.replay_fifo import ReplayFifo
 from hw.community.smoother import Smoother
 from hw.contracts import struct
@@ -105,21 +112,18 @@ class RecordDispatcher(wiring.Component):
         """Pack the records of each stream, merge and keep them, and issue these one after the other."""
         m = Module()
         m.submodules.store = store = self._store
-        packed, idle = self._pack(m)
+        packed = self._pack(m, store)
         m.d.comb += [
-            store.i.payload.eq(packed.payload),
-            store.i.valid.eq(packed.valid),
-            packed.ready.eq(store.i.ready),
             store.start.eq(self.start),
             store.replay.eq(self.replay),
             self.whole.eq(store.whole),
         ]
         issued = self._issue(m, store)
-        m.d.comb += self.ended.eq(idle & store.empty & issued)
+        m.d.comb += self.ended.eq(packed & store.empty & issued)
         return m
 
-    def _pack(self, m: Module) -> tuple[Any, Any]:
-        """Pack and count the records of all streams; return a stream of pairs, and whether all have ended and left.
+    def _pack(self, m: Module, store: ReplayFifo) -> Value:
+        """Pack, count and store the records of all streams; return whether all streams have ended and left.
 
         Streams are merged when they are packed: a record of few hubs has four beats or more, but a single pair.
         """
@@ -144,7 +148,7 @@ class RecordDispatcher(wiring.Component):
                 begun["communities"][n].eq(begins & ~header.hub_edges),
                 begun["hubs"][n].eq(begins & header.hub_edges),
                 packed.payload.pair.eq(pair),
-                packed.payload.last.eq(Mux(pair.both, pair.words[1].last, pair.words[0].last)),
+                packed.payload.last.eq(ends_record(pair)),
                 packed.valid.eq(joiner.o.valid),
                 joiner.o.ready.eq(packed.ready),
             ]
@@ -156,9 +160,8 @@ class RecordDispatcher(wiring.Component):
             counter = getattr(self, name)
             m.d.sync += counter.eq(Mux(self.start, 0, counter + sum(counts)))
         words, word, _ = merge(m, "merger", sources, shape, whole=True)
-        pairs = stream.Signature(self.sizes.pair).create(path=("pairs",))
-        m.d.comb += [pairs.payload.eq(word.pair), pairs.valid.eq(words.valid), words.ready.eq(pairs.ready)]
-        return pairs, stopped.all() & idle.all() & ~words.valid
+        m.d.comb += [store.i.payload.eq(word.pair), store.i.valid.eq(words.valid), words.ready.eq(store.i.ready)]
+        return stopped.all() & idle.all() & ~words.valid
 
     def _issue(self, m: Module, store: ReplayFifo) -> Any:
         """Send each record to the PE that is selected when its head is there; return whether all are out."""
@@ -167,7 +170,7 @@ class RecordDispatcher(wiring.Component):
         inside, ready, moves = Signal(), Signal(self.pes), Signal()
         m.d.comb += [
             head.eq(pair.words[0].data),
-            last.eq(Mux(pair.both, pair.words[1].last, pair.words[0].last)),
+            last.eq(ends_record(pair)),
             store.o.ready.eq((ready & smoother.pe).any()),
             moves.eq(store.o.valid & store.o.ready),
             smoother.hops.eq(self.hops),

@@ -1,6 +1,7 @@
 """Record words: the short form in which records are kept, and the way from beats into it and back (I4, I9)."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from amaranth.hdl import Cat, Cover, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -11,7 +12,7 @@ from contracts import RECORD_HEADER, VID_BITS
 from hw.contracts import struct
 from hw.locator.formats import RecordBeat
 
-__all__ = ["RecordPacker", "RecordUnpacker", "WordFormat", "WordJoiner", "WordSplitter"]
+__all__ = ["RecordPacker", "RecordUnpacker", "WordFormat", "WordJoiner", "WordSplitter", "ends_record"]
 
 #: Columns of a bitmap row in a word.
 _COLUMNS = 32
@@ -62,6 +63,11 @@ class WordFormat:
     def short(self, nodes: Value, hubs: Value) -> Value:
         """Return whether the VID of a record's node is in the head and its row left out."""
         return (nodes == 1) & (hubs < _COLUMNS)
+
+
+def ends_record(pair: Any) -> Value:
+    """Return whether a pair of words (`WordFormat.pair`) is the last of its record."""
+    return Mux(pair.both, pair.words[1].last, pair.words[0].last)
 
 
 class RecordPacker(wiring.Component):
