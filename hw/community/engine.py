@@ -343,11 +343,12 @@ class CommunityEngine(wiring.Component):
     def _connect_hubs(self, m: Module, blocks: _Blocks) -> None:
         """Connect PEs and hub units by buses of requests, of rows and of partial sums."""
         controller, community, pes, units = blocks.controller, self.config.community, blocks.pes, blocks.units
-        wishes = [stream.Signature(community.wish).create(path=(f"wish_{n}",)) for n in range(len(pes))]
-        for n, (pe, wish) in enumerate(zip(pes, wishes, strict=True)):
-            _route(m, pe.hub_request, pe.hub_request.payload, 0, [wish])
-            m.d.comb += wish.payload.pe.eq(n)
-        asked = self._send_to_units(m, "requests", community.wish, wishes, [unit.i for unit in units])
+        shape = community.hub_request
+        requests = [stream.Signature(shape).create(path=(f"request_{n}",)) for n in range(len(pes))]
+        for n, (pe, request) in enumerate(zip(pes, requests, strict=True)):
+            _route(m, pe.hub_request, pe.hub_request.payload, 0, [request])
+            m.d.comb += request.payload.pe.eq(n)
+        asked = self._send_to_units(m, "requests", shape, requests, [unit.i for unit in units])
         partials, sums = [pe.partial for pe in pes], [unit.partial for unit in units]
         moving = self._send_to_units(m, "partials", community.partial, partials, sums, whole=True)
         m.d.comb += [blocks.asked.eq(asked), blocks.moving.eq(moving | self._send_rows(m, blocks))]
@@ -372,8 +373,7 @@ class CommunityEngine(wiring.Component):
             return row.valid
         bits = min(_BUSES, len(receivers)).bit_length() - 1
         number, moving = 1 << bits, list[Value]()
-        paths = [[(f"row_{n}_{bus}",) for bus in range(number)] for n in range(len(units))]
-        starts = [[stream.Signature(shape).create(path=path) for path in some] for some in paths]
+        starts = _bus_ends("row", shape, len(units), number)
         for unit, ports in zip(units, starts, strict=True):
             _route(m, unit.row, unit.row.payload, unit.row.payload.pe[:bits], ports)
         for bus in range(number):
@@ -392,8 +392,7 @@ class CommunityEngine(wiring.Component):
         number, moving = min(_BUSES, len(sources), len(units)), list[Value]()
         ends: list[list[Any]] = [[unit] for unit in units]
         if number > 1:
-            paths = [[(f"{name}_{bus}_{unit}",) for bus in range(number)] for unit in range(len(units))]
-            ends = [[stream.Signature(shape).create(path=path) for path in some] for some in paths]
+            ends = _bus_ends(name, shape, len(units), number)
             for unit, (target, ports) in enumerate(zip(units, ends, strict=True)):
                 words, word, _ = merge(m, f"unit_{name}_{unit}", ports, shape, whole=whole)
                 _route(m, words, word, 0, [target])
@@ -545,6 +544,12 @@ class CommunityEngine(wiring.Component):
             counters.location.edges_read.eq(locations.edges_read),
             *(getattr(self, name).eq(getattr(counters.total, name)) for name in LOCATION_COUNTERS),
         ]
+
+
+def _bus_ends(name: str, shape: Any, units: int, buses: int) -> list[list[Any]]:
+    """Return a stream between each unit and each bus."""
+    paths = [[(f"{name}_{unit}_{bus}",) for bus in range(buses)] for unit in range(units)]
+    return [[stream.Signature(shape).create(path=path) for path in some] for some in paths]
 
 
 def _route(m: Module, source: Any, word: Any, number: Any, targets: Sequence[Any]) -> None:
