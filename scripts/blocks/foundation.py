@@ -37,6 +37,14 @@ BLOCKS: tuple[Block, ...] = (
         formal="tb.stream.formal_arbiter",
     ),
     Block(
+        name="stream.crossbar",
+        factory="hw.stream.factories:crossbar",
+        parameters={"width": 32, "inputs": 4, "outputs": 4},
+        bench="tb.stream.test_crossbar",
+        bench_factory="tb.stream.test_crossbar:crossbar",
+        bench_parameters={"inputs": 3, "outputs": 2},
+    ),
+    Block(
         name="memory.fetcher",
         factory="hw.memory.fetcher:Fetcher",
         parameters={"data_width": 256, "depth": 128},
