@@ -106,10 +106,13 @@ class RowAccumulator(wiring.Component):
         step, chunk, second = self.i.payload, Signal(range(config.chunks)), Signal()
         column, row, slot = Signal(config.column_bits), Signal(range(config.slots)), Signal(range(config.slots))
         last_chunk, runs, waits, writes, moves, through = (Signal() for _ in range(6))
+        # Steps go through the chunks upwards and downwards in turn: of a row that several add to one after the other,
+        # the chunk that is asked for is that of the operation before, or has been written.
+        down = Signal()
         touched = self._touched(m, step.row, through & ~step.form, takes)
         forming = (chosen.valid & chosen.form) | (added.valid & added.form)
         m.d.comb += [
-            last_chunk.eq(chunk == self.settings.last_chunk),
+            last_chunk.eq(chunk == Mux(down, 0, self.settings.last_chunk)),
             runs.eq(busy & self.i.valid & step.active),
             # Both parts of a sum are waited for at once, so that the second operation follows the first.
             waits.eq(forming & ~second & ((step.right >= record.rows) | (step.form & (step.left >= record.rows)))),
@@ -143,7 +146,9 @@ class RowAccumulator(wiring.Component):
         with m.If(moves):
             m.d.sync += second.eq(step.form & ~second)
         with m.If(moves & ~(step.form & ~second)):
-            m.d.sync += chunk.eq(Mux(last_chunk, 0, chunk + 1))
+            m.d.sync += [down.eq(down ^ last_chunk), chunk.eq(Mux(last_chunk, chunk, Mux(down, chunk - 1, chunk + 1)))]
+        with m.If(takes):
+            m.d.sync += [down.eq(0), chunk.eq(0)]
         self._add(m, Cat(chunk, column))
         m.d.sync += [
             Cover(waits & added.form, "a sum is used right after it was formed"),

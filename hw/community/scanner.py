@@ -14,8 +14,9 @@ __all__ = ["Scanner"]
 class Scanner(wiring.Component):
     """Emits the step that forms a task's vector, then one for each row, lowest first, and the end of the record.
 
-    A task is kept while parts of it go on to the steps: its form, a group of rows, or the end. The next task is taken
-    while the steps of the last part are emitted, so a task of one row takes two cycles, any other one a cycle a step.
+    A task is kept while parts of it go on to the steps: its form, a group of rows, or the end. The next task takes the
+    place of one whose last part leaves, so that a step is emitted in every cycle, also of tasks of one row: those of
+    hubs in a record of one node.
 
     Parameters
     ----------
@@ -66,14 +67,11 @@ class Scanner(wiring.Component):
             through.eq(~self.busy | (out.i.ready & (rest == 0))),
             goes.eq(self.full & through),
             ends.eq(Mux(self.form, ~some, last_group)),
-            self.i.ready.eq(~self.full),
+            self.i.ready.eq(~self.full | (goes & ends)),
             out.i.valid.eq(self.busy),
             out.i.payload.eq(self.now),
             out.i.payload.row.eq(Cat(lowest_one(self.rows)[1], self.at)),
         ]
-        with m.If(self.i.valid & ~self.full):
-            payload = self.i.payload
-            m.d.sync += [task.eq(payload), self.form.eq(payload.form), self.rest.eq(payload.rows), self.full.eq(1)]
         with m.If(through):
             m.d.sync += self.busy.eq(self.full)
         with m.If(out.i.ready):
@@ -95,6 +93,9 @@ class Scanner(wiring.Component):
             ]
             with m.If(~self.form):
                 m.d.sync += self.rest.word_select(lowest, size).eq(0)
+        with m.If(self.i.valid & self.i.ready):
+            payload = self.i.payload
+            m.d.sync += [task.eq(payload), self.form.eq(payload.form), self.rest.eq(payload.rows), self.full.eq(1)]
         m.d.sync += [
             Cover(self.busy & self.now.form & self.ends, "a vector is formed for later sums only"),
             Cover(self.busy & self.now.last, "end of a record"),

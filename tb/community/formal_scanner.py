@@ -48,7 +48,7 @@ class ScannerSpec(Elaboratable):
         ]
         m.d.sync += [done.eq(had), formed.eq(has_formed)]
         with m.If(finishes | ~active):
-            m.d.sync += [active.eq(waits | accepts), waits.eq(0), done.eq(0)]
+            m.d.sync += [active.eq(waits | accepts), waits.eq(waits & accepts), waiting.eq(task), done.eq(0)]
             m.d.sync += [taken.eq(Mux(waits, waiting, task)), formed.eq(~Mux(waits, waiting.form, task.form))]
         with m.Elif(accepts):
             m.d.sync += [waits.eq(1), waiting.eq(task)]
@@ -74,7 +74,7 @@ class ScannerSpec(Elaboratable):
             Cover(moves & taken.form & (taken.rows == 0)),
             Cover(moves & step.last),
             Cover(dut.busy & ~dut.steps.i.ready & (done != 0)),
-            Cover(finishes & waits),
+            Cover(finishes & waits & accepts),
         ]
         return m
 

@@ -169,13 +169,13 @@ def cycles_of(steps: list[Step], rows: int, chunks: int) -> int:
     """Return the cycles of a record.
 
     A form takes two a chunk, and sums wait until a form is two cycles back. A row waits while its sum is written, in
-    the second cycle after an addition to it.
+    the second cycle after an addition to it. Every other step goes through its chunks backwards.
     """
-    cycle, last_form = 0, -3
+    cycle, last_form, order = 0, -3, list(range(chunks))
     added: dict[tuple[int, int], int] = {}
     for step in steps[:-1]:
         summed = step["right"] >= rows or (step["form"] and step["left"] >= rows)
-        for chunk in range(chunks):
+        for chunk in order:
             if summed:
                 cycle = max(cycle, last_form + 3)
             if not step["form"]:
@@ -185,6 +185,7 @@ def cycles_of(steps: list[Step], rows: int, chunks: int) -> int:
             cycle += 1 + step["form"]
             if step["form"]:
                 last_form = cycle - 1
+        order.reverse()
     return cycle
 
 
