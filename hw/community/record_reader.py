@@ -25,7 +25,8 @@ _GROUP = 16
 class RecordReader(wiring.Component):
     """Reads one record at a time; the columns of hubs are the hub columns of the bitmap, transposed bit by bit.
 
-    A column is cleared when its hub is read. The bits of a row's hubs are taken by groups, the lowest one first.
+    A column is cleared when its hub is read. The bits of a row's hubs are taken by groups, the lowest one first. In a
+    record of one node, as of a hub, all hubs are joined to it, so their columns are complete at once.
 
     A column has rows of vertices that are summed only: nobody wants the sums of others, as of other chiplets' vertices.
     In a rooted layer no node is a neighbour of itself: the diagonal is left out, but for a record of one row, whose
@@ -98,6 +99,7 @@ class RecordReader(wiring.Component):
         self._following = Signal(config.width)
         # Rows of the record that are summed; whether the row under way is; whether a row has no diagonal.
         self._summed, self._linked = Signal(config.width, reset_less=True), Signal()
+        self._wanted = Signal()
         self._unlinked = Signal()
         # The row, and what becomes its column.
         self._row, self._stored = Signal(config.width), Signal(config.width)
@@ -170,6 +172,8 @@ class RecordReader(wiring.Component):
                     m.next = "HEADER"
             with m.State("NODES"):
                 with m.If(ask(self._hub_edges, last_node)):
+                    # What columns of hubs are cleared with.
+                    m.d.sync += self._stored.eq(record.single & self._wanted)
                     m.next = "HUBS"
                     with m.If(last_vertex):
                         self._turn(m)
@@ -189,7 +193,7 @@ class RecordReader(wiring.Component):
             with m.State("STORE"):
                 m.d.comb += stores.eq(1)
                 m.next = "SPREAD"
-                with m.If(record.rows == self._bitmap_rows):
+                with m.If(record.single | (record.rows == self._bitmap_rows)):
                     m.next = "ROWS"
                     with m.If(last_row):
                         m.next = "HAND ON"
@@ -244,9 +248,9 @@ class RecordReader(wiring.Component):
             self.hub_request.valid.eq(out.o.valid & out.o.payload.hub),
             out.o.ready.eq(Mux(out.o.payload.hub, self.hub_request.ready, self.node_request.ready)),
         ]
-        wanted = (vid - self.first)[: bits + 1] < self.vertices
+        m.d.comb += self._wanted.eq((vid - self.first)[: bits + 1] < self.vertices)
         with m.If(moves):
-            m.d.sync += self._summed.eq(Mux(wanted, self._summed | self._mark, self._summed & ~self._mark))
+            m.d.sync += self._summed.eq(Mux(self._wanted, self._summed | self._mark, self._summed & ~self._mark))
 
         def ask(hub: Any, last: Value) -> Value:
             m.d.comb += [asks.eq(1), out.i.payload.hub.eq(hub), self.i.ready.eq(out.i.ready & (lane | last))]
