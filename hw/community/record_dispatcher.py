@@ -20,6 +20,7 @@ from hw.community.smoother import Smoother
 from hw.contracts import struct
 from hw.locator.formats import RecordBeat
 from hw.stream.arbiter import merge
+from hw.stream.slice import Slice
 
 __all__ = ["RecordDispatcher"]
 
@@ -128,12 +129,14 @@ class RecordDispatcher(wiring.Component):
         Streams are merged when they are packed: a record of few hubs has four beats or more, but a single pair.
         """
         shape = data.StructLayout({"pair": self.sizes.pair, "last": 1})
-        sources = [stream.Signature(shape).create(path=(f"packed_{n}",)) for n in range(self.streams)]
+        sources: list[Any] = []
         stopped, idle = Signal(self.streams), Signal(self.streams)
         begun = {name: Signal(self.streams, name=f"{name}_begun") for name in ("communities", "hubs")}
-        for n, (beats, packed) in enumerate(zip(self.i, sources, strict=True)):
+        for n, beats in enumerate(self.i):
             m.submodules[f"packer_{n}"] = packer = RecordPacker(self.sizes)
             m.submodules[f"joiner_{n}"] = joiner = WordJoiner(self.sizes)
+            # The next record is packed while a pair waits for those of other streams.
+            m.submodules[f"packed_{n}"] = packed = Slice(shape)
             header, end, begins = Signal(struct(RECORD_HEADER), name=f"header_{n}"), Signal(name=f"end_{n}"), Signal()
             pair = joiner.o.payload
             connect(m, packer.o, joiner.i)
@@ -147,11 +150,12 @@ class RecordDispatcher(wiring.Component):
                 begins.eq(packer.i.valid & packer.i.ready & packer.idle & (header.part == 0)),
                 begun["communities"][n].eq(begins & ~header.hub_edges),
                 begun["hubs"][n].eq(begins & header.hub_edges),
-                packed.payload.pair.eq(pair),
-                packed.payload.last.eq(ends_record(pair)),
-                packed.valid.eq(joiner.o.valid),
-                joiner.o.ready.eq(packed.ready),
+                packed.i.payload.pair.eq(pair),
+                packed.i.payload.last.eq(ends_record(pair)),
+                packed.i.valid.eq(joiner.o.valid),
+                joiner.o.ready.eq(packed.i.ready),
             ]
+            sources.append(packed.o)
             with m.If(beats.valid & end):
                 m.d.sync += stopped[n].eq(1)
         with m.If(self.start):
@@ -161,7 +165,8 @@ class RecordDispatcher(wiring.Component):
             m.d.sync += counter.eq(Mux(self.start, 0, counter + sum(counts)))
         words, word, _ = merge(m, "merger", sources, shape, whole=True)
         m.d.comb += [store.i.payload.eq(word.pair), store.i.valid.eq(words.valid), words.ready.eq(store.i.ready)]
-        return stopped.all() & idle.all() & ~words.valid
+        waits = Cat(source.valid for source in sources).any()
+        return stopped.all() & idle.all() & ~waits & ~words.valid
 
     def _issue(self, m: Module, store: ReplayFifo) -> Any:
         """Send each record to the PE that is selected when its head is there; return whether all are out."""
