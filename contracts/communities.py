@@ -1,6 +1,6 @@
 """Limits of the search for communities and of the plans made of them (I1, I4, I5, I7)."""
 
-__all__ = ["HOPS_MAX", "HUB_WORD", "K_VALUES", "PARTNERS_MAX", "ROUNDS_MAX", "SCHEMES", "SHARE", "TOP_DEGREE"]
+__all__ = ["FEW", "HOPS_MAX", "HUB_WORD", "K_VALUES", "PARTNERS_MAX", "ROUNDS_MAX", "SCHEMES", "SHARE", "TOP_DEGREE"]
 
 #: Farthest neighbour whose load a PE sees, in hops.
 HOPS_MAX = 3
@@ -12,6 +12,8 @@ ROUNDS_MAX = 1023
 TOP_DEGREE = 255
 #: A first threshold that follows from the degrees is exceeded by at most one vertex in so many.
 SHARE = 10
+#: A round finds few vertices if there are fewer in its communities than one for so many that are left behind it.
+FEW = 64
 
 #: `h_max` is a multiple of this many hub columns.
 HUB_WORD = 64

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from contracts.codes import Activation, Combination, Error, Model, Opcode, PacketKind, RegionKind, Token
-from contracts.communities import SHARE, TOP_DEGREE
+from contracts.communities import FEW, SHARE, TOP_DEGREE
 from contracts.layout import Field, Layout
 
 __all__ = [
@@ -217,7 +217,13 @@ COMMANDS: dict[Opcode, Layout] = {
                 f"exceeds, {TOP_DEGREE} at most",
             ),
             _u("joins", 1, "1: another tile of the layer that was located before; counters add up"),
-            _u("reserved0", 29, "written as 0"),
+            _u(
+                "skips",
+                1,
+                f"1: the threshold falls by twice the step after a round whose communities have fewer vertices than "
+                f"one for {FEW} that are left",
+            ),
+            _u("reserved0", 28, "written as 0"),
             _u("threshold", 32, "threshold of the first round (I1), unless it follows from the degrees"),
             _u("step", 16, "fall of the threshold a round"),
             _u("rounds", 16, "rounds after which the watchdog stops the search"),

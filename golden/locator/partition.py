@@ -1,6 +1,6 @@
 """Communities from sets, without a search, and the check of a locator's records (I1-I4, I8)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from scipy import sparse
@@ -49,32 +49,38 @@ def partition(
     pending = ~others & (degrees > 0)
     rounds: dict[int, int] = {}
     found: Communities = {(frozenset([int(node)]), 0) for node in np.flatnonzero(~others & (degrees == 0))}
-    threshold, number = schedule.threshold, -1
+    threshold, number = schedule.threshold, 0
     while pending.any():
-        new = pending & (degrees > threshold)
-        threshold, number = schedule.after(threshold), number + 1
-        # Components change only with their hubs.
-        if not new.any():
-            continue
+        new, grouped = pending & (degrees > threshold), sum(of == number for _, of in found)
         pending &= ~new
         rounds |= dict.fromkeys(np.flatnonzero(new).tolist(), number)
-        is_hub = np.zeros(graph.nodes, dtype=np.bool_)
-        is_hub[list(rounds)] = True
-        rest = np.flatnonzero(pending)
-        count, labels = csgraph.connected_components(graph.adjacency[rest][:, rest], directed=False)
-        members = sparse.csr_array((np.ones(rest.size, dtype=np.int64), (labels, np.arange(rest.size))),
-                                   shape=(count, rest.size))  # fmt: skip
-        own, every = (
-            np.diff(((members @ graph.adjacency[rest][:, np.flatnonzero(hubs)]).tocsr() > 0).indptr)
-            for hubs in (is_hub, is_hub | others)
-        )
-        sizes = np.bincount(labels, minlength=count)
-        good = (sizes <= limits.c_max) & (own > 0) & (every <= limits.hubs)
-        for label in np.flatnonzero(good):
-            nodes = rest[labels == label]
-            found.add((frozenset(nodes.tolist()), number))
-            pending[nodes] = False
+        # Components change only with their hubs.
+        if new.any():
+            is_hub = np.zeros(graph.nodes, dtype=np.bool_)
+            is_hub[list(rounds)] = True
+            for nodes in _components(graph, limits, pending, is_hub, others):
+                found.add((frozenset(nodes.tolist()), number))
+                pending[nodes] = False
+                grouped += nodes.size
+        threshold, number = schedule.after(threshold, grouped, int(pending.sum())), number + 1
     return rounds, found
+
+
+def _components(
+    graph: Graph, limits: Limits, pending: BoolArray, is_hub: BoolArray, others: BoolArray
+) -> Iterator[IntArray]:
+    """Yield the components of pending nodes that are communities."""
+    rest = np.flatnonzero(pending)
+    count, labels = csgraph.connected_components(graph.adjacency[rest][:, rest], directed=False)
+    members = sparse.csr_array((np.ones(rest.size, dtype=np.int64), (labels, np.arange(rest.size))),
+                               shape=(count, rest.size))  # fmt: skip
+    own, every = (
+        np.diff(((members @ graph.adjacency[rest][:, np.flatnonzero(hubs)]).tocsr() > 0).indptr)
+        for hubs in (is_hub, is_hub | others)
+    )
+    sizes = np.bincount(labels, minlength=count)
+    for label in np.flatnonzero((sizes <= limits.c_max) & (own > 0) & (every <= limits.hubs)):
+        yield rest[labels == label]
 
 
 def check_records(graph: Graph, schedule: Schedule, limits: Limits, records: Iterable[Record]) -> None:

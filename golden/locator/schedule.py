@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from contracts.communities import K_VALUES, ROUNDS_MAX, SCHEMES, SHARE, TOP_DEGREE
+from contracts.communities import FEW, K_VALUES, ROUNDS_MAX, SCHEMES, SHARE, TOP_DEGREE
 from contracts.errors import InputError
 from golden.graph import Graph
 from golden.locator.cover import cover_of
@@ -28,6 +28,8 @@ class Schedule:
         Rounds after which the watchdog stops the search, 1 to `ROUNDS_MAX`.
     by_degrees
         The first threshold is that of :func:`falling`. Hardware that sees the whole graph finds it by itself.
+    skips
+        The threshold falls by twice the step after a round that finds few vertices, `FEW`.
 
     Raises
     ------
@@ -40,6 +42,7 @@ class Schedule:
     step: int = 1
     rounds: int = ROUNDS_MAX
     by_degrees: bool = False
+    skips: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.threshold < 1 << 32:
@@ -64,9 +67,20 @@ class Schedule:
         if needed > self.rounds:
             raise InputError("schedule, rounds", f"is {self.rounds}", f"at least {needed}, until the threshold is 0")
 
-    def after(self, threshold: int) -> int:
-        """Return the threshold of the round after one with `threshold`."""
-        return threshold >> 1 if self.halving else max(0, threshold - self.step)
+    def after(self, threshold: int, found: int, left: int) -> int:
+        """Return the threshold of the round after one with `threshold`.
+
+        Parameters
+        ----------
+        threshold
+            Of the round.
+        found, left
+            Vertices in the communities that it found, and those that are neither in a community nor hubs after it.
+        """
+        if self.halving:
+            return threshold >> 1
+        few = self.skips and found * FEW < left
+        return max(0, threshold - (2 * self.step if few else self.step))
 
     def describe(self) -> str:
         """Return a description of the thresholds."""
@@ -78,17 +92,18 @@ SLOW = Schedule(16, False, 1)
 
 
 def falling(graph: Graph) -> Schedule:
-    """Return the schedule of a run, which falls as slowly, but starts at a degree that a tenth of the vertices exceed.
+    """Return the schedule of a run: it starts at a degree that a tenth of the vertices exceed, and falls slowly.
 
     Rounds with higher thresholds read many edges and find few communities, since hardly any vertex is a hub yet: on
     Cora the rounds from 16 to 8 read 13,000 more edges, without a gain in shared sums. A lower first threshold makes
     hubs of vertices that have communities: of all where degrees are alike (I1). Degrees of a directed graph are those
-    of its double cover. Those above `TOP_DEGREE` are not told apart, so no threshold is higher.
+    of its double cover. Those above `TOP_DEGREE` are not told apart, so no threshold is higher. For the same reason a
+    round that found few vertices is followed by one with a threshold lower by 2.
     """
     degrees = np.sort(cover_of(graph).graph.degrees)
     # The least degree that at most a tenth exceed: that many vertices are behind it in the order of degrees.
     least = int(degrees[degrees.size - 1 - degrees.size // SHARE]) if degrees.size else 0
-    return Schedule(min(least, TOP_DEGREE), False, SLOW.step, by_degrees=True)
+    return Schedule(min(least, TOP_DEGREE), False, SLOW.step, by_degrees=True, skips=True)
 
 
 def quarter(graph: Graph, least: int = 5, most: int = 64) -> int:
@@ -116,7 +131,7 @@ class Choice:
     threshold
         TH of the first round; None: that of :func:`falling`.
     step
-        Fall of the threshold a round; None: 1.
+        Fall of the threshold a round; None: 1, or 2 after a round that found few vertices.
     halving
         Halve the threshold every round instead.
     c_max
@@ -168,6 +183,7 @@ class Choice:
             self.halving,
             usual.step if self.step is None else self.step,
             by_degrees=not given,
+            skips=usual.skips and self.step is None and not self.halving,
         )
         schedule.require_end()
         return schedule

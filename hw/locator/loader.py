@@ -67,6 +67,8 @@ class Loader(wiring.Component):
     ----------
     start, command
         Begin to read the arrays of the command, which is constant until ``busy`` is low.
+    reading
+        Beats are left to request.
     rows_busy, busy
         Rows are left to send; anything is left to read. Errors come before.
     request, beat
@@ -86,6 +88,7 @@ class Loader(wiring.Component):
             {
                 "start": In(1),
                 "command": In(struct(COMMANDS[Opcode.LOCATE])),
+                "reading": Out(1),
                 "rows_busy": Out(1),
                 "busy": Out(1),
                 "request": Out(stream.Signature(ReadRequest(*widths))),
@@ -151,6 +154,7 @@ class Loader(wiring.Component):
         wiring.connect(m, wiring.flipped(self.beat), reader.beat)
         left, words = Signal(range(3)), reader.i.payload
         m.d.comb += [
+            self.reading.eq((left != 0) | ~reader.i.ready),
             reader.i.valid.eq(left != 0),
             words.address.eq(Mux(left[1], command.offsets, command.edges) * _LINE_WORDS),
             words.words.eq(Mux(left[1], command.vertices + 1, command.edge_count)),

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from contracts import COMMANDS, LINE_BYTES, VID_BITS, Error, Opcode
-from contracts.communities import HUB_WORD, ROUNDS_MAX
+from contracts.communities import FEW, HUB_WORD, ROUNDS_MAX
 from hw.contracts import struct
 from hw.graph.csr_reader import ErrorReport
 from hw.locator.adjacency_port import AdjacencyPort
@@ -59,6 +59,8 @@ class Locator(wiring.Component):
         LOCATE commands, one at a time.
     completion
         Result of the command: a code of `contracts.Error` and its info. Every record stream has ended by then.
+    reading
+        Beats of the graph are left to request, which only the memory holds up.
     first_hubs
         All hubs of the first round, as soon as the rows are loaded, unless these are wrong.
     records
@@ -88,6 +90,7 @@ class Locator(wiring.Component):
                 "active": In(range(config.engines + 1)),
                 "command": In(stream.Signature(struct(COMMANDS[Opcode.LOCATE]))),
                 "completion": Out(stream.Signature(ErrorReport)),
+                "reading": Out(1),
                 "first_hubs": Out(stream.Signature(VID_BITS, always_ready=True)),
                 "records": Out(stream.Signature(RecordBeat)).array(config.outputs),
                 "counters": Out(Counters),
@@ -120,7 +123,7 @@ class Locator(wiring.Component):
 
         settings = Signal(Settings(config))
         clear = Signal()
-        m.d.comb += dispatcher.active.eq(self.active)
+        m.d.comb += [dispatcher.active.eq(self.active), self.reading.eq(loader.reading)]
         wiring.connect(m, loader.request, wiring.flipped(self.requests[0]))
         wiring.connect(m, wiring.flipped(self.beats[0]), loader.beat)
         wiring.connect(m, loader.rows, lists.i)
@@ -216,24 +219,27 @@ class Locator(wiring.Component):
                 with m.If(failure.valid):
                     fail(code, failure.payload)
 
-        lower = Signal(32)
+        lower, grouped, few = Signal(32), Signal(config.node_bits + 1), Signal()
 
         def begin(limit: Value) -> list[object]:
             """Set the threshold of a round."""
             cut = Mux(limit > top, top, limit)
             return [threshold.eq(limit), settings.threshold.eq(cut)]
 
-        m.d.comb += lower.eq(
-            Mux(command.halving, threshold >> 1, Mux(threshold > command.step, threshold - command.step, 0))
-        )
+        fall = command.step << few
+        m.d.comb += lower.eq(Mux(command.halving, threshold >> 1, Mux(threshold > fall, threshold - fall, 0)))
         started = Signal()  # `busy` of a round's blocks follows `start` by a cycle
-        # Vertices that are neither hubs nor in a community.
+        # Vertices that are neither hubs nor in a community; those that are in communities of this round.
         pending = Signal(config.node_bits + 1)
         new_hub = detector.o.valid & detector.o.ready & ~detector.o.payload.isolated
-        m.d.sync += pending.eq(pending - states.identified - new_hub)
+        m.d.sync += [
+            pending.eq(pending - states.identified - new_hub),
+            grouped.eq(grouped + states.identified),
+            few.eq(command.skips & (grouped * FEW < pending)),
+        ]
         idle = ~started & ~detector.busy & ~generator.busy & ~engines_busy
-        calm = Signal()  # the last identified vertices are counted a cycle later
-        m.d.sync += [started.eq(0), calm.eq(idle)]
+        calm = Signal(2)  # the last identified vertices are counted a cycle later, and compared in the next one
+        m.d.sync += [started.eq(0), calm.eq(Cat(idle, idle & calm[0]))]
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += self.command.ready.eq(1)
@@ -296,6 +302,7 @@ class Locator(wiring.Component):
                         m.next = "FINISH"
             with m.State("ROUND"):
                 m.d.comb += detector.start.eq(1)
+                m.d.sync += grouped.eq(0)
                 m.d.sync += [started.eq(1), counters.locate_cycles.eq(counters.locate_cycles + 1)]
                 m.next = "RUN"
             with m.State("RUN"):
@@ -303,7 +310,7 @@ class Locator(wiring.Component):
                 for failure, code in failures:
                     with m.If(failure.valid):
                         fail(code, failure.payload)
-                with m.If(idle & calm):
+                with m.If(idle & calm.all()):
                     m.d.sync += [
                         counters.rounds.eq(settings.round + 1),
                         settings.round.eq(settings.round + 1),

@@ -45,7 +45,7 @@ SPARSE, DENSE, GATHER, DIGITS = range(4)
 LINES = ("offsets", "edges", "state")
 QUESTION = (
     "first_vertex", "vertices", "offsets", "edges", "edge_count", "halving", "by_degrees", "threshold",
-    "step", "rounds", "c_max", "h_max",
+    "skips", "step", "rounds", "c_max", "h_max",
 )  # fmt: skip
 
 

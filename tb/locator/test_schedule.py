@@ -13,7 +13,7 @@ from golden.locator.schedule import ANY, SLOW, Choice, Schedule, falling, quarte
 def thresholds(schedule: Schedule) -> list[int]:
     found = [schedule.threshold]
     while found[-1]:
-        found.append(schedule.after(found[-1]))
+        found.append(schedule.after(found[-1], 1, 1))
     return found
 
 
@@ -21,6 +21,14 @@ def test_a_threshold_halves_or_falls_by_its_step_to_zero() -> None:
     assert thresholds(Schedule(16, True)) == [16, 8, 4, 2, 1, 0]
     assert thresholds(Schedule(7, False, 3)) == [7, 4, 1, 0]
     assert thresholds(Schedule(0, False, 0)) == [0]
+
+
+@pytest.mark.parametrize(("found", "left", "few"), [(0, 1, True), (0, 0, False), (1, 64, False), (1, 65, True)])
+def test_a_round_that_finds_few_vertices_is_followed_by_one_twice_as_far(found: int, left: int, few: bool) -> None:
+    assert Schedule(9, False, 2, skips=True).after(9, found, left) == (5 if few else 7)
+    assert Schedule(3, False, 2, skips=True).after(3, found, left) == (0 if few else 1)
+    assert Schedule(9, False, 2).after(9, found, left) == 7
+    assert Schedule(9, True, 2, skips=True).after(9, found, left) == 4
 
 
 @pytest.mark.parametrize("threshold", [0, 1, 2, 3, 16, 1023])
@@ -50,7 +58,7 @@ def test_a_run_falls_from_a_degree_that_a_tenth_of_the_vertices_exceed(name: str
     graph = load(name)
     schedule = falling(graph)
     schedule.require_end()
-    assert schedule == Schedule(threshold, False, 1, by_degrees=True)
+    assert schedule == Schedule(threshold, False, 1, by_degrees=True, skips=True)
     assert (graph.degrees > threshold).sum() <= graph.nodes / 10
     assert locate(graph, schedule).edges_read <= locate(graph, SLOW).edges_read
 
@@ -99,7 +107,7 @@ def test_values_out_of_range_are_refused(fields: dict[str, int], message: str) -
     ("name", "hubs", "communities", "largest"),
     [
         ("karate", 5, 14, 8),
-        ("davis", 11, 9, 8),
+        ("davis", 13, 10, 8),
         ("florentine", 3, 6, 4),
         ("les-miserables", 17, 22, 10),
         ("digits", 1288, 225, 27),
@@ -122,8 +130,8 @@ def test_a_community_is_a_quarter_of_the_graph_at_most(nodes: int, most: int) ->
 
 def test_what_is_not_chosen_follows_from_the_graph() -> None:
     graph = load("karate")
-    assert ANY.schedule(graph) == falling(graph) == Schedule(10, False, 1, by_degrees=True)
-    assert Choice(threshold=4).schedule(graph) == Schedule(4, False, 1)
+    assert ANY.schedule(graph) == falling(graph) == Schedule(10, False, 1, by_degrees=True, skips=True)
+    assert Choice(threshold=4).schedule(graph) == Schedule(4, False, 1, skips=True)
     assert Choice(step=3).schedule(graph) == Schedule(10, False, 3, by_degrees=True)
     assert Choice(halving=True).schedule(graph) == Schedule(10, True, 1, by_degrees=True)
     assert not ANY
