@@ -33,6 +33,7 @@ from hw.pe.core import PECore
 from hw.pe.weight_memory import READERS, WeightMemory
 from hw.stream.arbiter import merge
 from hw.stream.black_box import BlackBox
+from hw.stream.crossbar import Crossbar, route
 from hw.stream.queue import Queue
 
 __all__ = ["COMBINER_MODULE", "HUB_MODULE", "PE_MODULE", "CommunityEngine"]
@@ -44,7 +45,7 @@ _LOCATOR_CLIENTS = 1
 #: Hubs of the first round that are combined before their records are there: enough until those come. More would leave
 #: PEs without work when they wait for the planning of large records.
 _EARLY = 128
-#: Most buses between PEs and several hub units, for requests, rows and partial sums each; a power of two.
+#: Most buses of rows from hub units to PEs.
 _BUSES = 4
 #: Counters of what PEs do, and the pulses that they count.
 _PE_COUNTERS = {"gross": "gross", "formed": "formed", "worked": "adding"}
@@ -221,7 +222,7 @@ class CommunityEngine(wiring.Component):
         """Give readers their clients, and put the row memory between them and the memory port if there is one."""
         locator, row_memory, writer, features = blocks.locator, blocks.row_memory, blocks.writer, blocks.features
         ends: list[tuple[Any, Any]] = [(locator.requests[n], locator.beats[n]) for n in range(_LOCATOR_CLIENTS)]
-        ends += [(block.request, block.beat) for block in (blocks.parameters, blocks.table)]
+        ends += [(self._behind_graph(m, blocks, name), getattr(blocks, name).beat) for name in ("parameters", "table")]
         if row_memory is None:
             ends.append((features.request, features.beat))
             connect(m, writer.o, flipped(self.write))
@@ -242,6 +243,21 @@ class CommunityEngine(wiring.Component):
             locator.failure.valid.eq(self.errors[0].valid),
             locator.failure.payload.eq(self.errors[0].payload.info),
         ]
+
+    @staticmethod
+    def _behind_graph(m: Module, blocks: _Blocks, name: str) -> Any:
+        """Return the requests of a block, which wait while the graph is requested: locating it takes longest."""
+        request = getattr(blocks, name).request
+        later, opens = request.signature.create(path=(f"{name}_request",)), Signal(name=f"{name}_open")
+        m.d.comb += [
+            later.payload.eq(request.payload),
+            later.valid.eq(request.valid & opens),
+            request.ready.eq(later.ready & opens),
+        ]
+        # What is offered stays.
+        with m.If(~later.valid | later.ready):
+            m.d.sync += opens.eq(~blocks.locator.reading)
+        return later
 
     def _load_parameters(self, m: Module, blocks: _Blocks) -> None:
         """Write weights into all copies, biases into all row finishers."""
@@ -341,67 +357,37 @@ class CommunityEngine(wiring.Component):
             m.d.sync += Assert(~combiner.i.valid | combiner.i.ready, "a combiner has room for its features")
 
     def _connect_hubs(self, m: Module, blocks: _Blocks) -> None:
-        """Connect PEs and hub units by buses of requests, of rows and of partial sums."""
+        """Connect PEs and hub units: each takes a request, sends a row and adds a chunk in every cycle.
+
+        Rows of several units go over buses, one for a part of the PEs each, so that a row whose PE does not take it yet
+        holds up few others.
+        """
         controller, community, pes, units = blocks.controller, self.config.community, blocks.pes, blocks.units
-        shape = community.hub_request
-        requests = [stream.Signature(shape).create(path=(f"request_{n}",)) for n in range(len(pes))]
-        for n, (pe, request) in enumerate(zip(pes, requests, strict=True)):
-            _route(m, pe.hub_request, pe.hub_request.payload, 0, [request])
-            m.d.comb += request.payload.pe.eq(n)
-        asked = self._send_to_units(m, "requests", shape, requests, [unit.i for unit in units])
-        partials, sums = [pe.partial for pe in pes], [unit.partial for unit in units]
-        moving = self._send_to_units(m, "partials", community.partial, partials, sums, whole=True)
-        m.d.comb += [blocks.asked.eq(asked), blocks.moving.eq(moving | self._send_rows(m, blocks))]
+        buses = 1 << min(_BUSES, len(pes)).bit_length() - 1 if len(units) > 1 else 1
+        m.submodules.requests = requests = Crossbar(community.hub_request, len(pes), len(units), "vid")
+        m.submodules.partials = partials = Crossbar(community.partial, len(pes), len(units), "vid", whole=True)
+        m.submodules.hub_rows = rows = Crossbar(community.hub_row, len(units), buses, "pe", whole=True)
+        m.d.comb += [
+            blocks.asked.eq(requests.busy),
+            blocks.moving.eq(requests.busy | partials.busy | rows.busy),
+        ]
+        for n, pe in enumerate(pes):
+            route(m, pe.hub_request, 0, [requests.i[n]])
+            m.d.comb += requests.i[n].payload.pe.eq(n)
+            connect(m, pe.partial, partials.i[n])
         for n, unit in enumerate(units):
+            connect(m, requests.o[n], unit.i)
+            connect(m, partials.o[n], unit.partial)
+            connect(m, unit.row, rows.i[n])
             connect(m, unit.wanted, blocks.vertices.wanted[n])
             m.d.comb += [
                 unit.start.eq(controller.start),
                 unit.close.eq(controller.finish),
                 unit.first_partial.eq(controller.first_partial),
             ]
-
-    def _send_rows(self, m: Module, blocks: _Blocks) -> Value:
-        """Send rows of hubs to the PEs that asked for them; return whether one is on its way.
-
-        Each bus serves a part of the PEs, so a row that its PE does not take yet holds up few others.
-        """
-        shape, units = self.config.community.hub_row, blocks.units
-        receivers = [pe.hub_rows for pe in blocks.pes]
-        if len(units) == 1:
-            row = units[0].row
-            _route(m, row, row.payload, row.payload.pe, receivers)
-            return row.valid
-        bits = min(_BUSES, len(receivers)).bit_length() - 1
-        number, moving = 1 << bits, list[Value]()
-        starts = _bus_ends("row", shape, len(units), number)
-        for unit, ports in zip(units, starts, strict=True):
-            _route(m, unit.row, unit.row.payload, unit.row.payload.pe[:bits], ports)
-        for bus in range(number):
-            rows, row, _ = merge(m, f"hub_rows_{bus}", [ports[bus] for ports in starts], shape, whole=True)
-            _route(m, rows, row, row.pe[bits:], receivers[bus::number])
-            moving.append(rows.valid)
-        return Cat(moving).any()
-
-    def _send_to_units(
-        self, m: Module, name: str, shape: Any, sources: Sequence[Any], units: Sequence[Any], *, whole: bool = False
-    ) -> Value:
-        """Send words of all PEs to the units of their hubs; return whether one is on its way.
-
-        Several units take a word a cycle each, so the PEs have several buses, and each unit is at the end of all.
-        """
-        number, moving = min(_BUSES, len(sources), len(units)), list[Value]()
-        ends: list[list[Any]] = [[unit] for unit in units]
-        if number > 1:
-            ends = _bus_ends(name, shape, len(units), number)
-            for unit, (target, ports) in enumerate(zip(units, ends, strict=True)):
-                words, word, _ = merge(m, f"unit_{name}_{unit}", ports, shape, whole=whole)
-                _route(m, words, word, 0, [target])
-                moving.append(words.valid)
-        for bus in range(number):
-            words, word, _ = merge(m, f"{name}_{bus}", sources[bus::number], shape, whole=whole)
-            _route(m, words, word, word.vid[: exact_log2(len(units))], [ports[bus] for ports in ends])
-            moving.append(words.valid)
-        return Cat(moving).any()
+        for n, bus in enumerate(rows.o):
+            ends = pes[n::buses]
+            route(m, bus, bus.payload.pe >> exact_log2(buses), [pe.hub_rows for pe in ends])
 
     def _prefetch_hubs(self, m: Module, blocks: _Blocks) -> None:
         """Have hubs combined before their records are there.
@@ -544,20 +530,3 @@ class CommunityEngine(wiring.Component):
             counters.location.edges_read.eq(locations.edges_read),
             *(getattr(self, name).eq(getattr(counters.total, name)) for name in LOCATION_COUNTERS),
         ]
-
-
-def _bus_ends(name: str, shape: Any, units: int, buses: int) -> list[list[Any]]:
-    """Return a stream between each unit and each bus."""
-    paths = [[(f"{name}_{unit}_{bus}",) for bus in range(buses)] for unit in range(units)]
-    return [[stream.Signature(shape).create(path=path) for path in some] for some in paths]
-
-
-def _route(m: Module, source: Any, word: Any, number: Any, targets: Sequence[Any]) -> None:
-    """Send the word that a stream offers to the target of this number."""
-    for n, target in enumerate(targets):
-        # Targets may have fields that words lack.
-        m.d.comb += [getattr(target.payload, name).eq(getattr(word, name)) for name, _ in word.shape()]
-        m.d.comb += target.valid.eq(source.valid & ((number == n) if len(targets) > 1 else 1))
-    m.d.comb += source.ready.eq(
-        Array(target.ready for target in targets)[number] if len(targets) > 1 else targets[0].ready
-    )
