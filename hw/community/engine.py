@@ -375,6 +375,12 @@ class CommunityEngine(wiring.Component):
             route(m, pe.hub_request, 0, [requests.i[n]])
             m.d.comb += requests.i[n].payload.pe.eq(n)
             connect(m, pe.partial, partials.i[n])
+        # The records are those of the last location.
+        again = Signal()
+        with m.If(controller.replay):
+            m.d.sync += again.eq(1)
+        with m.Elif(self._begins(blocks)):
+            m.d.sync += again.eq(0)
         for n, unit in enumerate(units):
             connect(m, requests.o[n], unit.i)
             connect(m, partials.o[n], unit.partial)
@@ -382,6 +388,7 @@ class CommunityEngine(wiring.Component):
             connect(m, unit.wanted, blocks.vertices.wanted[n])
             m.d.comb += [
                 unit.start.eq(controller.start),
+                unit.replay.eq(again),
                 unit.close.eq(controller.finish),
                 unit.first_partial.eq(controller.first_partial),
             ]

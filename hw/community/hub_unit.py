@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import ceil_log2, exact_log2
 
 from hw.block_memory import NO_BYPASS, registered_read
-from hw.community.formats import RECORDS, CommunityConfig, HubConfig
+from hw.community.formats import CommunityConfig, HubConfig
 from hw.community.hub_sums import HubSums
 from hw.graph.formats import is_high_half
 from hw.stream.arbiter import merge
@@ -30,6 +30,9 @@ class HubUnit(wiring.Component):
     Each requester of a row returns one partial sum. After the last request, a hub is complete when its partial sums
     match its requests, independently of other hubs. Requests whose rows are not there yet circulate.
 
+    When records are given out again, hubs keep their slots, and the numbers of their requests are known: each hub is
+    sent as soon as it is complete, while others are still asked for.
+
     Parameters
     ----------
     config : CommunityConfig
@@ -49,6 +52,8 @@ class HubUnit(wiring.Component):
     start : In(1)
         Invalidate all hubs. Slots carry the number of their layer, so clearing takes a cycle for each vertex only when
         the number wraps, as it does after reset.
+    replay : In(1)
+        With `start`: the records are those of the layer before, so each hub is asked for as often.
     close : In(1)
         No more requests follow: send each hub's sum after its last partial sum.
     first_partial : In(32)
@@ -79,10 +84,13 @@ class HubUnit(wiring.Component):
         self.config, self.clients = config, clients
         self.nodes, self.shift = max(2, nodes // units), exact_log2(units)
         self.hubs = HubConfig.of(config, hubs)
-        # Outstanding for a hub: a row for every record in progress, and partial sums that wait.
-        self._owed_bits = ceil_log2(2 * clients * RECORDS)
+        # A hub is in records of its own, of its neighbours that are hubs, and of those that are not.
+        self._owed_bits = ceil_log2(4 * nodes)
         # Parts of its state that its methods share.
         self._epoch = Signal(_EPOCH_BITS, init=1)  # 0: no layer
+        # The last layer that has ended, if its slots and numbers of requests are still known; this layer uses them.
+        self._last, self._known, self._repeats = Signal(_EPOCH_BITS), Signal(), Signal()
+        self._again = Signal()
         self._clearing, self._to_clear = Signal(init=1), Signal(range(max(self.nodes, self.hubs.width)))
         self._sums = HubSums(self.hubs, self._owed_bits, config.sum_bits)
         entry = data.StructLayout({"epoch": _EPOCH_BITS, "slot": self.hubs.row_bits})
@@ -105,6 +113,7 @@ class HubUnit(wiring.Component):
             {
                 "settings": In(config.settings),
                 "start": In(1),
+                "replay": In(1),
                 "close": In(1),
                 "first_partial": In(32),
                 "asking": Out(1),
@@ -136,8 +145,14 @@ class HubUnit(wiring.Component):
         with m.If(self._clearing):
             last = max(self.nodes, self.hubs.width) - 1
             m.d.sync += [self._to_clear.eq(self._to_clear + 1), self._clearing.eq(self._to_clear != last)]
+        m.d.comb += self._again.eq(self.replay & self._known & ~self._epoch.all())
         with m.If(self.start):
-            m.d.sync += self._epoch.eq(self._epoch + 1)
+            m.d.sync += [
+                self._epoch.eq(self._epoch + 1),
+                self._repeats.eq(self._again),
+            ]
+            with m.If(~self._again):
+                m.d.sync += self._known.eq(0)
             with m.If(self._epoch.all()):
                 m.d.sync += [self._epoch.eq(1), self._clearing.eq(1)]
         m.d.sync += Cover(self.start & self._epoch.all(), "numbers of layers begin again")
@@ -164,16 +179,18 @@ class HubUnit(wiring.Component):
 
         looks, wish, again = Signal(), Signal(config.hub_request, reset_less=True), Signal()
         count, nobody, newest = Signal(hubs.row_bits + 1), wish.apart, Signal(hubs.row_bits)
-        full, known, room, settles = (Signal(name=name) for name in ("full", "known", "room", "settles"))
+        full, known, kept, room, settles = (Signal(name=name) for name in ("full", "known", "kept", "room", "settles"))
         new, slot, puts, owner = self._new, Signal(hubs.row_bits), self._puts, wish.vid >> self.shift
         last_slot = (1 << hubs.row_bits) - 1
         m.d.comb += [
             full.eq(count[-1]),
             # The slot of the request before it is written while that of this one is read.
             known.eq(again | (read.data.epoch == self._epoch)),
-            slot.eq(Mux(again, newest, Mux(known, read.data.slot, Mux(full, last_slot, count)))),
-            settles.eq(looks & (room | nobody) & (wanted.i.ready | known | full)),
-            new.eq(settles & ~known & ~full),
+            # It has a slot from the layer before.
+            kept.eq(self._repeats & (read.data.epoch == self._last)),
+            slot.eq(Mux(again, newest, Mux(known | kept, read.data.slot, Mux(full, last_slot, count)))),
+            settles.eq(looks & (room | nobody) & (wanted.i.ready | known | (full & ~kept))),
+            new.eq(settles & ~known & (kept | ~full)),
             puts.eq(settles & ~nobody),
             asks.ready.eq((~looks | settles) & ~self._clearing),
             read.en.eq(asks.ready),
@@ -181,16 +198,16 @@ class HubUnit(wiring.Component):
             write.en.eq(new | self._clearing),
             write.addr.eq(Mux(self._clearing, self._to_clear, owner)),
             write.data.epoch.eq(Mux(self._clearing, 0, self._epoch)),
-            write.data.slot.eq(count),
+            write.data.slot.eq(slot),
             waiting.i.valid.eq(puts | self._circulates),
             waiting.i.payload.eq(Mux(puts, Cat(slot, wish.pe, wish.slot, wish.alone), taken)),
             wanted.i.valid.eq(new),
             wanted.i.payload.eq(wish.vid),
-            self._newest.eq(count),
+            self._newest.eq(slot),
             self._sums.vertex.valid.eq(new),
             self._sums.vertex.payload.vid.eq(wish.vid),
-            self._sums.vertex.payload.slot.eq(count),
-            self.overflow.valid.eq(settles & ~known & full),
+            self._sums.vertex.payload.slot.eq(slot),
+            self.overflow.valid.eq(settles & ~known & ~kept & full),
             self.overflow.payload.eq(wish.vid),
         ]
         # Requests that are looked at again always find a place.
@@ -200,9 +217,9 @@ class HubUnit(wiring.Component):
                 looks.eq(asks.valid),
                 wish.eq(asked),
                 again.eq(new & (owner == asked.vid >> self.shift)),
-                newest.eq(count),
+                newest.eq(slot),
             ]
-        m.d.sync += count.eq(Mux(self.start, 0, count + new))
+        m.d.sync += count.eq(Mux(self.start & ~self._again, 0, count + (new & ~kept)))
         m.d.comb += [
             self.asking.eq(self.i.valid | self.ahead.valid | asks.valid | looks),
             self._looking.eq(asks.valid | looks),
@@ -214,7 +231,7 @@ class HubUnit(wiring.Component):
         ]
         if config.partials:
             high_write, high = self._highs.write_port(), is_high_half(wish.vid, self.first_partial)
-            m.d.comb += [high_write.en.eq(new), high_write.addr.eq(count), high_write.data.eq(high)]
+            m.d.comb += [high_write.en.eq(new), high_write.addr.eq(slot), high_write.data.eq(high)]
         return self._count_requests(m, slot, settles & ~nobody & (known | ~full))
 
     def _count_requests(self, m: Module, slot: Value, more: Value) -> Any:
@@ -223,7 +240,7 @@ class HubUnit(wiring.Component):
         write = numbers.write_port()
         read, check = numbers.read_port(transparent_for=(write,)), numbers.read_port()
         fresh, adds, at = Signal(), Signal(), Signal(self.hubs.row_bits)
-        m.d.sync += [fresh.eq(self._new), adds.eq(more), at.eq(slot)]
+        m.d.sync += [fresh.eq(self._new & ~self._repeats), adds.eq(more & ~self._repeats), at.eq(slot)]
         m.d.comb += [
             read.en.eq(1),
             read.addr.eq(slot),
@@ -342,31 +359,36 @@ class HubUnit(wiring.Component):
     def _send_sums(self, m: Module, asked: Any) -> None:
         """Look at all hubs in turn: complete ones leave, the others circulate until they are complete.
 
-        A prefetched hub may have no request, and its row may still be outstanding.
+        A prefetched hub may have no request, and its row may still be outstanding. Additions of the layer before are
+        forgotten when the row comes.
         """
         sums, new = self._sums, self._new
         m.submodules.unfinished = unfinished = ResetInserter(self.start)(Queue(self.hubs.row_bits, self.hubs.width))
         there = registered_read(m, self._there, "sum_there")
-        finishing, checks, checked = Signal(), Signal(), Signal(self.hubs.row_bits)
+        finishing, closed, checks, checked = Signal(), Signal(), Signal(), Signal(self.hubs.row_bits)
         complete, moves, at = Signal(), Signal(), Signal(self.hubs.row_bits)
         m.d.comb += [
             complete.eq((asked.data == sums.added.data) & (there.data == self._epoch)),
-            moves.eq(~checks | ~complete | sums.send.ready),
+            moves.eq(~checks | Mux(complete, sums.send.ready, ~new)),
             sums.send.valid.eq(checks & complete),
             sums.send.payload.eq(checked),
             unfinished.i.valid.eq(new | (checks & ~complete)),
-            unfinished.i.payload.eq(Mux(finishing, checked, self._newest)),
+            unfinished.i.payload.eq(Mux(new, self._newest, checked)),
             unfinished.o.ready.eq(finishing & moves),
             at.eq(Mux(moves, unfinished.o.payload, checked)),
             asked.en.eq(1),
             asked.addr.eq(at),
             sums.added.address.eq(at),
             there.addr.eq(at),
-            self.busy.eq(self._clearing | finishing | self._looking | self._serving | self._adding),
+            self.busy.eq(self._clearing | (finishing & closed) | self._looking | self._serving | self._adding),
         ]
         with m.If(moves):
             m.d.sync += [checks.eq(finishing & unfinished.o.valid), checked.eq(unfinished.o.payload)]
-        with m.If(self.close):
-            m.d.sync += finishing.eq(1)
-        with m.Elif(finishing & (unfinished.level == 0) & ~checks):
-            m.d.sync += finishing.eq(0)
+        with m.If(new):
+            m.d.sync += self._known.eq(0)
+        with m.If(self.start):
+            m.d.sync += [finishing.eq(self._again), closed.eq(0), checks.eq(0)]
+        with m.Elif(self.close):
+            m.d.sync += [finishing.eq(1), closed.eq(1)]
+        with m.Elif(closed & finishing & (unfinished.level == 0) & ~checks):
+            m.d.sync += [finishing.eq(0), self._last.eq(self._epoch), self._known.eq(1)]

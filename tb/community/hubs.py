@@ -163,6 +163,7 @@ class Around:
     def __init__(self, bench: Bench, design: HubUnit, late: int = 0, owing: float = 0.0) -> None:
         self.bench, self.design, self.late, self.owing = bench, design, late, owing
         self.layer: Layer
+        self.replay = False
         clients = design.clients
         #: Rows that each client waits for, and by where they must go; the beats of a row that have come.
         self.asked: list[list[int]] = [[] for _ in range(clients)]
@@ -203,12 +204,14 @@ class Around:
         self.stands_in.clear()
         self.combined = self.ended = 0
 
-    async def begin(self, layer: Layer) -> None:
-        """Start a layer and write what it needs."""
+    async def begin(self, layer: Layer, *, replay: bool = False) -> None:
+        """Start a layer and write what it needs; in a `replay` the hubs of the last one are asked for as often."""
         self.forget()
         self.layer, bench, dut = layer, self.bench, self.bench.dut
         dut.settings.value = Codec(self.design.config.settings).pack(layer.settings)
         dut.first_partial.value = layer.first_partial
+        self.replay = replay
+        dut.replay.value = int(replay)
         await bench.pulse(dut.start, then=1)
         writes = [{"address": n, "data": bias} for n, bias in enumerate(layer.biases)]
         bench.drive("bias_write", bench.random.sample(writes, len(writes)))
@@ -332,7 +335,7 @@ class Around:
     async def finish(self) -> None:
         """Finish the hubs, while rows and sums that are owed still come, and compare all rows."""
         bench, rng = self.bench, self.bench.random
-        complete = self.idle() and not self.owed
+        complete = self.idle() and not self.owed and not self.replay
         await bench.pulse(bench.dut.close, then=1)
         waited = 0
         while self.owed or not self.idle() or self.ended != len(self.wanted):
@@ -372,7 +375,7 @@ async def begin(dut: Any, *, late: int = 0, owing: float = 0.0, **pace: Any) -> 
     """Start the bench; `late` and `owing` are how the PEs in `Around` behave."""
     finished = hub_unit(**parameters())
     design = finished.block
-    dut.start.value = dut.close.value = dut.first_partial.value = dut.settings.value = 0
+    dut.start.value = dut.close.value = dut.replay.value = dut.first_partial.value = dut.settings.value = 0
     bench = await start(dut, finished, **pace)
     around = Around(bench, design, late, owing)
     await bench.cycles(2)

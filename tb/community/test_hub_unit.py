@@ -315,6 +315,63 @@ async def every_sum_that_is_owed_is_waited_for(dut: Any) -> None:
 
 
 @cocotb.test()
+@cocotb.parametrize(late=[0, 12], owing=[0.0, 0.4], pace=[0.0, 0.5])
+async def hubs_of_the_same_records_leave_as_they_are_complete(dut: Any, late: int, owing: float, pace: float) -> None:
+    """In a replay a hub leaves when as many sums have come as before, while others are asked for; all are exact."""
+    bench, design, around = await begin(dut, late=late, owing=owing, idle=pace, stall=pace)
+    await rest(bench)
+    early, rng = 0, bench.random
+    for _ in range(6):
+        layer = random_layer(bench, design)
+        vids = list(layer.rows)
+        asks = [(rng.randrange(design.clients), vid) for vid in vids for _ in range(rng.randint(1, 4))]
+        for replay in range(5):
+            layer.sums = {vid: [0] * layer.f_out for vid in vids}
+            await around.begin(layer, replay=replay > 0)
+            await rest(bench)
+            rng.shuffle(asks)
+            for client, vid in asks:
+                around.ask(client, [vid])
+            if replay and rng.getrandbits(1):
+                bench.drive("ahead", rng.sample(vids, rng.randint(0, len(vids))))
+            await around.settle()
+            owed = {vid for _, vid in around.owed}
+            early += around.ended
+            assert not owed & set(around.results)
+            assert replay or not around.results
+            await around.finish()
+        # Between records that are not the same hubs are asked for otherwise, and a layer may be cut off.
+        if rng.getrandbits(1):
+            await around.begin(Layer.of(design, rng, 0, 1), replay=bool(rng.getrandbits(1)))
+            await around.finish()
+        else:
+            await some_layer(around)
+    assert early or owing
+
+
+@cocotb.test()
+async def a_replay_sends_all_hubs_before_the_end(dut: Any) -> None:
+    """All but those of layers whose numbers begin again; nothing is left to do when no more requests follow."""
+    bench, design, around = await begin(dut)
+    await rest(bench)
+    layer = Layer.of(design, bench.random, min(6, design.nodes), design.config.max_out)
+    vids, waits = list(layer.rows), []
+    for n in range(2 * EPOCHS):
+        layer.sums = {vid: [0] * layer.f_out for vid in vids}
+        await around.begin(layer, replay=n > 0)
+        await rest(bench)
+        for client in range(design.clients):
+            around.ask(client, [*vids, vids[0]])
+        await around.settle()
+        await bench.cycles(20 * len(vids))
+        if around.ended != len(vids):
+            assert not around.results
+            waits.append(n)
+        await around.finish()
+    assert waits == [n for n in range(2 * EPOCHS) if n == 0 or (n + 2) % EPOCHS == 1]
+
+
+@cocotb.test()
 async def results_wait(dut: Any) -> None:
     """While none is taken nothing moves and nothing is lost."""
     bench, design, around = await begin(dut)
