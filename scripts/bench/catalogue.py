@@ -8,6 +8,7 @@ from scripts.bench import (
     cache_2050,
     cache_rates,
     community,
+    growth,
     islands,
     latency,
     machine,
@@ -45,6 +46,10 @@ def _networks(out: Path) -> object:
     return networks.bench(out=out)
 
 
+def _growth(out: Path) -> object:
+    return growth.bench(out=out)
+
+
 def _stream(out: Path) -> object:
     return stream.bench(out=out)
 
@@ -69,6 +74,7 @@ BENCHES: dict[str, Callable[[Path], object]] = {
     "machine": _machine,
     "portfolio": _portfolio,
     "networks": _networks,
+    "growth": _growth,
     "stream": _stream,
     "latency": _latency,
     "cache-2050": _cache_2050,
