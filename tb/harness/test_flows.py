@@ -69,7 +69,12 @@ def test_every_block_of_the_list_can_be_made() -> None:
 
 def test_blocks_are_found_by_name_area_and_all() -> None:
     assert [block.name for block in find("stream.slice")] == ["stream.slice"]
-    assert [block.name for block in find("stream")] == ["stream.queue", "stream.slice", "stream.arbiter"]
+    assert [block.name for block in find("stream")] == [
+        "stream.queue",
+        "stream.slice",
+        "stream.arbiter",
+        "stream.crossbar",
+    ]
     assert find("all") == list(BLOCKS)
     with pytest.raises(
         InputError, match=r"block: there is no 'nix'; expected all, <area>.<block>, <area> one of stream"
