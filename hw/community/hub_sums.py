@@ -79,19 +79,23 @@ class HubSums(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Take an addition, or else a chunk to send; an addition writes where it has read two cycles before."""
+        """Take an addition, or else a chunk to send; an addition writes where it has read two cycles before.
+
+        One to the place of the addition right before it gets that one's result.
+        """
         m = Module()
         config, add = self.config, self.add.payload
-        step = data.StructLayout({**addition(config, self.part_bits).members, "valid": 1, "sends": 1})
+        step = data.StructLayout({**addition(config, self.part_bits).members, "valid": 1, "sends": 1, "near": 1})
         second, third = (Signal(step, name=name) for name in ("second", "third"))
         chunk, ends, takes, sends = Signal(range(config.chunks)), Signal(), Signal(), Signal()
-        stalled, same = Signal(), Signal()
+        stalled, same, near = Signal(), Signal(), Signal()
         # Additions first, but a row that has begun goes on: others wait for the finisher until it is there as a whole.
         within, adds_first = Signal(), Signal()
         place = Mux(adds_first, add.place, Cat(chunk, self.send.payload))
         m.d.comb += [
             stalled.eq(third.valid & third.sends & ~self.finish.ready),
-            same.eq(Cat(at.valid & ~at.sends & (at.place == add.place) for at in (second, third)).any()),
+            near.eq(second.valid & ~second.sends & (second.place == add.place)),
+            same.eq(third.valid & ~third.sends & (third.place == add.place) & ~near),
             within.eq(chunk != 0),
             adds_first.eq(self.add.valid & ~within),
             takes.eq(adds_first & ~same & ~stalled),
@@ -107,6 +111,7 @@ class HubSums(wiring.Component):
             m.d.sync += [
                 second.valid.eq(takes | sends),
                 second.sends.eq(sends),
+                second.near.eq(near & takes),
                 second.place.eq(place),
                 second.data.eq(add.data),
                 second.last.eq(Mux(sends, ends, add.last)),
@@ -133,6 +138,7 @@ class HubSums(wiring.Component):
         ]
         m.d.sync += [
             Cover(self.add.valid & same, "an addition waits for one to the same place"),
+            Cover(takes & near, "an addition follows one to the same place"),
             Cover(stalled & self.add.valid, "an addition waits for a sum that leaves"),
             Cover(self.clear.valid & ~self.clear.ready, "a row waits for an addition"),
         ]
@@ -141,8 +147,8 @@ class HubSums(wiring.Component):
     def _sums(self, m: Module, place: Value, second: Signal, third: Signal, stalled: Signal) -> Signal:
         """Keep the sums, and how many each is made of; return the sum that is to be added to or sent.
 
-        Nobody uses a sum that is read while it is written: an addition to its place is waited for, and a hub is sent
-        when all additions to it are done.
+        Nobody uses a sum that is read while it is written: the next addition to its place gets it directly, the one
+        behind that waits, and a hub is sent when all additions to it are done.
         """
         config = self.config
         words = data.ArrayLayout(signed(PARTIAL_BITS), config.lanes)
@@ -151,7 +157,7 @@ class HubSums(wiring.Component):
         summed, adds, clears = Signal(words, reset_less=True), Signal(), Signal()
         m.submodules.additions = numbers = Memory(shape=self.owed_bits, depth=config.slots, init=[])
         number_write = numbers.write_port()
-        number, check = (numbers.read_port(transparent_for=ports) for ports in ((), (number_write,)))
+        number, check = (numbers.read_port(transparent_for=(number_write,)) for _ in range(2))
         slot_at = exact_log2(config.chunks)
         written = Mux(adds, third.place, self.clear.payload)
         m.d.comb += [
@@ -173,5 +179,5 @@ class HubSums(wiring.Component):
             self.added.data.eq(check.data),
         ]
         with m.If(~stalled):
-            m.d.sync += summed.eq(read.data)
+            m.d.sync += summed.eq(Mux(second.near, write.data, read.data))
         return summed

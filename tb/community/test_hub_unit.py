@@ -231,14 +231,14 @@ async def a_layer_takes_its_cycles(dut: Any) -> None:
             around.pay()
             await bench.until(around.idle)
             assert bench.cycle - began == 40 * chunks
-            # An addition to the same place waits until the one before it is done: two cycles.
+            # An addition to the same place follows at once, but not behind one to another place.
             await rest(bench)
             around.ask(client, vids[:1] * 8)
             await around.settle()
             began = bench.cycle
             around.pay()
             await bench.until(around.idle)
-            waits = 2 if chunks == 1 else 1 if chunks == 2 else 0
+            waits = int(chunks == 2)
             # The last one is taken before it has waited.
             assert bench.cycle - began == 8 * chunks + 6 * waits
             await rest(bench)
