@@ -104,7 +104,8 @@ class AttentionSpec(Elaboratable):
                 Assert((out.scalar == kept.scalar) | self.attends),
                 Assert((out.scale == kept.scale) | (out.last & self.attends)),
             ]
-        m.d.comb += Cover(taken & (left == 4) & out.last & ~out.first)
+        # The fourth beat ends a row, and here its destination, too.
+        m.d.comb += Cover(taken & (left == 3) & out.last & ~out.first)
         if self.attends:
             m.d.comb += Cover((entered - left > 10) & dut.i.valid)
         return m
