@@ -112,9 +112,9 @@ def exponentials(differences: npt.ArrayLike, margin: int) -> IntArray:
     steps = (np.asarray(differences, np.int64) + (1 << _STEP - 1)) >> _STEP
     shift = np.clip(margin - (steps >> STEP_FRACTION), 0, _FAR)
     power = np.array(EXPONENTIALS)[steps & (1 << STEP_FRACTION) - 1]
-    # Rounded to nearest, ties up.
+    # Rounded to nearest, ties up; the largest one below 1 rounds to less than 1.
     value = (2 * power >> shift) + 1 >> 1
-    return np.where(shift == 0, COEFFICIENT_MAX, np.minimum(value, COEFFICIENT_MAX))
+    return np.where(shift == 0, COEFFICIENT_MAX, value)
 
 
 def coefficients(graph: Graph, combined: npt.NDArray[np.int16], slopes: tuple[int, int], margin: int) -> Coefficients:

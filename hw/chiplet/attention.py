@@ -24,11 +24,13 @@ from hw.stream.queue import SHALLOW, Queue
 
 __all__ = ["AttentionSettings", "AttentionUnit"]
 
-#: Bits of the sum of two scores, of its logarithm, of the difference of two, and of that in steps of the table.
+#: Bits of the sum of two scores, of its logarithm, of the difference of two, and of that in steps of the table. A
+#: logarithm, as a product, uses half of its range, so a difference needs one bit more, also with half a step.
 _PAIR_BITS = VALUE_BITS + 1
 _LOGARITHM_BITS = _PAIR_BITS + VALUE_BITS
+_DIFFERENCE_BITS = _LOGARITHM_BITS + 1
 _STEP = SCORE_FRACTION - STEP_FRACTION
-_STEPS_BITS = _LOGARITHM_BITS + 2 - _STEP
+_STEPS_BITS = _DIFFERENCE_BITS - _STEP
 #: Shift by which no exponential is left.
 _FAR = COEFFICIENT_FRACTION + 2
 
@@ -172,7 +174,7 @@ class AttentionUnit(wiring.Component):
         read = table.read_port()
         power = Signal(16, reset_less=True)
         shift = [Signal(range(_FAR + 1), reset_less=True, name=f"shift_{stage}") for stage in range(2)]
-        less = Signal(signed(_STEPS_BITS - STEP_FRACTION + 1))
+        less = Signal(signed(_STEPS_BITS - STEP_FRACTION))
         m.d.comb += [
             read.addr.eq(steps[:STEP_FRACTION]),
             less.eq(settings.margin - (steps >> STEP_FRACTION)),
@@ -182,14 +184,13 @@ class AttentionUnit(wiring.Component):
             shift[1].eq(shift[0]),
             power.eq(read.data),
         ]
-        # One bit more than the coefficient, to round.
-        shifted, saturated = Signal(17, reset_less=True), Signal(reset_less=True)
-        rounded, value = Signal(18), Signal(COEFFICIENT_FRACTION, reset_less=True)
-        m.d.comb += rounded.eq(shifted + 1)
+        # One bit more than the coefficient, to round; the largest exponential below 1 rounds to less than 1.
+        shifted = Signal(COEFFICIENT_FRACTION + 1, reset_less=True)
+        saturated, value = Signal(reset_less=True), Signal(COEFFICIENT_FRACTION, reset_less=True)
         m.d.sync += [
             shifted.eq((power << 1) >> shift[1]),
             saturated.eq(shift[1] == 0),
-            value.eq(Mux(saturated | (rounded >> 1 > COEFFICIENT_MAX), COEFFICIENT_MAX, rounded >> 1)),
+            value.eq(Mux(saturated, COEFFICIENT_MAX, (shifted + 1) >> 1)),
         ]
         last = tags[-1]
         m.d.comb += [coefficients.valid.eq(last.valid & last.begins), coefficients.payload.eq(value)]
@@ -225,8 +226,8 @@ class AttentionUnit(wiring.Component):
             logarithm.eq(score * slope),
         ]
         # Half a step less, for rounding.
-        own = Signal(signed(_LOGARITHM_BITS + 1), reset_less=True)
-        difference = Signal(signed(_LOGARITHM_BITS + 2))
+        own = Signal(signed(_LOGARITHM_BITS), reset_less=True)
+        difference = Signal(signed(_DIFFERENCE_BITS))
         steps = Signal(signed(_STEPS_BITS), reset_less=True)
         m.d.comb += difference.eq(logarithm - own)
         with m.If(own_known):

@@ -1,5 +1,7 @@
 """Reciprocal: one over a sum of coefficients, as a scale."""
 
+from contextlib import nullcontext
+
 from amaranth.hdl import Cat, Cover, Elaboratable, Module, Signal, signed, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
@@ -63,11 +65,11 @@ class Reciprocal(wiring.Component):
             correction.eq(near * error),
             mantissa.eq(_later(m, near, 1) + ((correction + (1 << 23)) >> 24)),
         ]
-        # 1.0 itself is a mantissa of 2^16.
+        # The first bit of a mantissa is set; 1.0 itself is one of 2^16.
         whole = mantissa[-1]
         m.d.comb += [
             self.o.valid.eq(valid[-1]),
-            self.o.payload.mantissa.eq(mantissa[:-1] | whole << _MANTISSA_BITS - 1),
+            self.o.payload.mantissa.eq(Cat(mantissa[: _MANTISSA_BITS - 1], 1)),
             self.o.payload.exponent.eq(_later(m, exponent, 6) - whole),
         ]
         m.d.sync += Cover(valid[-1] & whole, "a power of two")
@@ -81,15 +83,15 @@ class Reciprocal(wiring.Component):
         far = Signal(steps * _STEP, reset_less=True)
         high = Signal(range(steps), reset_less=True)
         m.d.comb += given.eq(self.i.payload << 1)
+        # The last assignment wins, so the highest group stands last. The lowest needs no test, as a sum is not 0.
         for step in range(steps):
-            # The last assignment wins, so the highest group stands last.
-            with m.If(given.word_select(step, _STEP).any()):
+            with m.If(given.word_select(step, _STEP).any()) if step else nullcontext():
                 m.d.sync += [far.eq(given << (steps - 1 - step) * _STEP), high.eq(step)]
 
         divisor = Signal(_DIVISOR_BITS, reset_less=True)
         exponent = Signal(5, reset_less=True)
         for place in range(_STEP):
-            with m.If(far[-_STEP + place]):
+            with m.If(far[-_STEP + place]) if place else nullcontext():
                 shift = _STEP - 1 - place
                 # The place of the first bit, less the one below, and one more.
                 m.d.sync += [

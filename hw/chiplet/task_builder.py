@@ -79,23 +79,25 @@ class TaskBuilder(wiring.Component):
         features, rows = self.features, self.rows
 
         address = Signal(self.config.beat_address_width, reset_less=True)
-        valid, ready, scaled = Signal(), Signal(), Signal()
+        first, valid, ready, scaled = Signal(), Signal(), Signal(), Signal()
         # The exponent comes with the first beat, and the own row may have more of them.
         power, kept, own = Signal(POWER_BITS), Signal(POWER_BITS, reset_less=True), Signal()
         m.d.comb += [
-            power.eq(Mux(task.first, data.View(struct(SCALE), self.scales.payload.data).exponent, kept)),
+            first.eq(Mux(settings.gather, rows.payload.first, features.payload.first)),
+            power.eq(Mux(first, data.View(struct(SCALE), self.scales.payload.data).exponent, kept)),
             own.eq(settings.rooted & (rows.payload.coefficient == Coefficient.SELF)),
         ]
-        with m.If(out.i.valid & out.i.ready):
+        with m.If(out.i.valid):
             m.d.sync += kept.eq(power)
         m.d.comb += [
             valid.eq(Mux(settings.gather, rows.valid, features.valid)),
             ready.eq(out.i.ready & scaled),
             features.ready.eq(ready & ~settings.gather),
             rows.ready.eq(ready & settings.gather),
-            scaled.eq(self.scales.valid | ~task.first | settings.attends),
-            self.scales.ready.eq(out.i.ready & valid & task.first),
+            scaled.eq(self.scales.valid | ~first | settings.attends),
+            self.scales.ready.eq(out.i.ready & valid & first),
             out.i.valid.eq(valid & scaled),
+            task.first.eq(first),
             task.address.eq(address),
             task.scale.eq(Mux(settings.attends, rows.payload.scale, self.scales.payload.data)),
         ]
@@ -105,18 +107,16 @@ class TaskBuilder(wiring.Component):
                 task.mask.eq(~0),
                 task.scalar.eq(rows.payload.scalar << Mux(own, power, 0)),
                 task.high.eq(rows.payload.coefficient == Coefficient.NEIGHBOUR_HIGH),
-                task.first.eq(rows.payload.first),
                 task.last.eq(rows.payload.last),
             ]
         with m.Else():
             m.d.comb += [
                 task.data.eq(features.payload.data),
                 task.mask.eq(Cat(word.replicate(2) for word in features.payload.mask)),
-                task.first.eq(features.payload.first),
                 task.last.eq(features.payload.last),
             ]
         with m.If(self.start):
             m.d.sync += address.eq(settings.results)
-        with m.Elif(out.i.valid & out.i.ready & task.first):
+        with m.Elif(out.i.valid & out.i.ready & first):
             m.d.sync += address.eq(address + settings.stride)
         return m

@@ -130,7 +130,7 @@ class RecordDispatcher(wiring.Component):
         """
         shape = data.StructLayout({"pair": self.sizes.pair, "last": 1})
         sources: list[Any] = []
-        stopped, idle = Signal(self.streams), Signal(self.streams)
+        stopped = Signal(self.streams)
         begun = {name: Signal(self.streams, name=f"{name}_begun") for name in ("communities", "hubs")}
         for n, beats in enumerate(self.i):
             m.submodules[f"packer_{n}"] = packer = RecordPacker(self.sizes)
@@ -146,7 +146,6 @@ class RecordDispatcher(wiring.Component):
                 packer.i.payload.eq(beats.payload),
                 packer.i.valid.eq(beats.valid & ~end),
                 beats.ready.eq(packer.i.ready | end),
-                idle[n].eq(packer.idle),
                 begins.eq(packer.i.valid & packer.i.ready & packer.idle & (header.part == 0)),
                 begun["communities"][n].eq(begins & ~header.hub_edges),
                 begun["hubs"][n].eq(begins & header.hub_edges),
@@ -165,8 +164,9 @@ class RecordDispatcher(wiring.Component):
             m.d.sync += counter.eq(Mux(self.start, 0, counter + sum(counts)))
         words, word, _ = merge(m, "merger", sources, shape, whole=True)
         m.d.comb += [store.i.payload.eq(word.pair), store.i.valid.eq(words.valid), words.ready.eq(store.i.ready)]
+        # A stream ends behind a whole record, of which then at most pairs that are packed are still here.
         waits = Cat(source.valid for source in sources).any()
-        return stopped.all() & idle.all() & ~waits & ~words.valid
+        return stopped.all() & ~waits & ~words.valid
 
     def _issue(self, m: Module, store: ReplayFifo) -> Any:
         """Send each record to the PE that is selected when its head is there; return whether all are out."""

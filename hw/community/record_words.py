@@ -67,7 +67,7 @@ class WordFormat:
 
 def ends_record(pair: Any) -> Value:
     """Return whether a pair of words (`WordFormat.pair`) is the last of its record."""
-    return Mux(pair.both, pair.words[1].last, pair.words[0].last)
+    return ~pair.both | pair.words[1].last
 
 
 class RecordPacker(wiring.Component):

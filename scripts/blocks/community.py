@@ -68,7 +68,7 @@ BLOCKS: tuple[Block, ...] = (
         parameters={"combiners": 4, "queue": 32},
         bench="tb.community.test_beat_store",
         bench_parameters={"combiners": 3, "data_width": 64, "lanes": 2, "queue": 12},
-        narrow={"combiners": 2, "data_width": 64, "lanes": 2, "queue": 3},
+        narrow={"combiners": 3, "data_width": 64, "lanes": 2, "queue": 5},
     ),
     Block(
         name="community.node_table",

@@ -168,7 +168,7 @@ BLOCKS: tuple[Block, ...] = (
         factory="hw.chiplet.factories:attention",
         parameters={"data_width": 256, "max_beats": 4},
         bench="tb.chiplet.test_attention",
-        bench_parameters={"data_width": 64, "max_beats": 3},
+        bench_parameters={"data_width": 64, "max_beats": 4},
         formal="tb.chiplet.formal_attention",
     ),
     Block(

@@ -140,7 +140,8 @@ def _sources(lines: list[str]) -> list[str]:
 def _generated(lines: list[str], number: int) -> bool:
     """Whether a line only switches an assertion or cover on, which is no branch of the hardware."""
     near = "\n".join(lines[number - 1 : number + 2])
-    return bool(re.search(r"\b(cover|assert|assume)\s*\(", near)) or "verilog_backend" in lines[number - 1]
+    switch = "verilog_backend" in lines[number - 1] or "if (1'h1)" in lines[number - 1]
+    return switch or bool(re.search(r"\b(cover|assert|assume)\s*\(", near))
 
 
 def exceptions(block: str) -> list[tuple[str, re.Pattern[str], str]]:

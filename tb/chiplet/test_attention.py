@@ -6,9 +6,11 @@ from typing import Any
 import cocotb
 import pytest
 
-from contracts.attention import MARGIN_MAX
+from contracts import SCALE
+from contracts.attention import COEFFICIENT_MAX, MARGIN_MAX
 from golden.model.attention import exponentials, logarithms, reciprocals
 from hw.chiplet.factories import attention
+from hw.chiplet.reciprocal import SUM_BITS
 from hw.pe.formats import Coefficient
 from sim.harness import parameters, simulate
 from sim.harness.bench import Bench, start
@@ -17,7 +19,7 @@ from sim.harness.formal import prove_all
 from tb.chiplet.formal_attention import PROOFS
 
 #: Data bits and beats of the longest row.
-CONFIGURATIONS = {"narrow": (64, 3), "wide": (256, 8)}
+CONFIGURATIONS = {"narrow": (64, 4), "wide": (256, 8)}
 
 
 @dataclass
@@ -57,7 +59,7 @@ class Work:
                     given["data"] = given["data"] >> 32 << 32 | (target & 0xFFFF) << 16 | source & 0xFFFF
                 last = row == len(scores) - 1 and number == self.beats - 1
                 given |= {"first": int(not row and not number), "last": int(last)}
-                scale_given = {"mantissa": random.getrandbits(16), "exponent": random.getrandbits(5)}
+                scale_given = SCALE.unpack(random.getrandbits(32))
                 bench.drive("i", [{**given, "scale": scale_given}])
                 if not self.margin:
                     bench.expect("o", [{**given, "scale": scale_given}])
@@ -121,16 +123,17 @@ async def every_step_of_the_table_is_exact(dut: Any) -> None:
 
 @cocotb.test()
 async def the_last_bits_of_logarithms_round(dut: Any) -> None:
-    """With slopes of any bits, differences that lie a few units below and above half a step."""
+    """With slopes of any bits, differences that lie from a few units to many below and above half a step."""
     work, step = await make(dut, margin=6), 1 << 12
     random = work.bench.random
+    distances = (*range(-4, 5), *(sign * 3 << place for place in range(1, 9) for sign in (-1, 1)))
     for _ in range(12):
         slope = random.randrange(1, 1 << 13, 2)
         work.positive = work.negative = slope
         await work.begin()
         own = random.randrange(-step, step)
         # The scores whose products have the wanted remainders: an odd slope has an inverse.
-        wanted = [own * slope + step // 2 + beside for beside in range(-4, 5)]
+        wanted = [own * slope + step // 2 + distance for distance in distances]
         sources = [value * pow(slope, -1, step) % step + step * random.randint(-4, 3) for value in wanted]
         work.run([(own, 0), *((source, 0) for source in sources)])
         await work.bench.drain()
@@ -177,6 +180,14 @@ async def reset_in_the_middle_is_followed_by_right_rows(dut: Any) -> None:
         for rows in (3, 1):
             work.run(work.scores(rows, 1 << 12))
         await work.bench.drain()
+
+
+@cocotb.test()
+async def the_sum_of_the_longest_destination_is_exact(dut: Any) -> None:
+    """As many rows as a sum has room for, of the largest coefficient or none."""
+    work = await make(dut, margin=1)
+    work.run([(0, 0)] + [(0x7FFF, 0)] * ((1 << SUM_BITS) // COEFFICIENT_MAX - 1))
+    await work.bench.drain(80_000)
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)

@@ -7,6 +7,7 @@ import cocotb
 import pytest
 
 from contracts import SCALE
+from hw.memory.formats import row_beats_width
 from hw.pe.formats import Coefficient
 from sim.harness import parameters
 from sim.harness.expected import expect_cycles
@@ -103,7 +104,8 @@ async def make(dut: Any, gather: bool, results: int = 5, stride: int = 1, **pace
 @cocotb.parametrize(gather=[True, False], idle=[0.0, 0.5], stall=[0.0, 0.5])
 async def vertices_get_their_addresses_and_factors(dut: Any, gather: bool, idle: float, stall: float) -> None:
     tasks = await make(dut, gather, idle=idle, stall=stall)
-    for stride in range(1, config().max_beats + 1):
+    longest = 1 << row_beats_width(config().data_width)
+    for stride in (*range(1, config().max_beats + 1), longest - 1, 0x555 % longest, 0xAAA % longest):
         tasks.stride = stride
         tasks.results = tasks.part.random.getrandbits(config().beat_address_width)
         tasks.rooted = tasks.part.random.getrandbits(1)

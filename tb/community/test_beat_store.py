@@ -33,6 +33,7 @@ class Combiners:
         """Nothing is stored."""
         self.wanted: list[deque[Any]] = [deque() for _ in range(self.count)]
         self.level, self.owed = [0] * self.count, [0] * self.count
+        self.order: list[tuple[int, int]] = []
 
     def send(self, combiner: int) -> None:
         """Send a beat of random bits."""
@@ -57,8 +58,15 @@ class Combiners:
         """Return whether every beat has come."""
         return not any(self.wanted)
 
+    async def finish(self) -> None:
+        """Wait until every beat has come and is taken; nothing stalls."""
+        await self.bench.until(self.empty)
+        await self.bench.cycles(self.registers + 2)
+        assert not any(self.owed)
+
     def _come(self, combiner: int, word: Any) -> None:
         assert word == self.wanted[combiner].popleft()
+        self.order.append((self.bench.cycle, combiner))
         self.level[combiner] += 1
         assert self.level[combiner] <= self.registers, f"combiner {combiner} has no register"
 
@@ -100,7 +108,7 @@ async def a_queue_can_be_full(dut: Any) -> None:
         await combiners.bench.cycles(combiners.count * combiners.room + 10)
         assert combiners.level == [min(combiners.registers, combiners.room)] * combiners.count
         combiners.stall = [0.0] * combiners.count
-        await combiners.bench.until(combiners.empty)
+        await combiners.finish()
 
 
 @cocotb.test()
@@ -121,6 +129,30 @@ async def a_beat_comes_in_every_cycle(dut: Any) -> None:
             beats += 1
     combiners.stall = [0.0] * combiners.count
     assert await combiners.bench.until(combiners.empty) <= 2 * beats + 10
+
+
+@cocotb.test()
+async def combiners_that_have_room_take_turns(dut: Any) -> None:
+    """While several have beats and registers, one of each comes in so many cycles; others have no turn."""
+    combiners = await begin(dut)
+    for some in (range(combiners.count), range(combiners.count - 1, -1, -2), range(0, combiners.count, 2)):
+        combiners.stall = [1.0] * combiners.count
+        for _ in range(combiners.room):
+            for n in some:
+                combiners.send(n)
+        await combiners.bench.cycles(2 * len(some) * combiners.room + 10)
+        assert combiners.level == [
+            min(combiners.registers, combiners.room) * (n in some) for n in range(combiners.count)
+        ]
+        combiners.order.clear()
+        combiners.stall = [0.0] * combiners.count
+        beats = len(some) * (combiners.room - combiners.level[some[0]])
+        await combiners.finish()
+        came, order = zip(*combiners.order, strict=True)
+        for at in range(0, beats, len(some)):
+            assert sorted(order[at : at + len(some)]) == sorted(some)
+        if len(some) > 1:  # registers of one combiner alone do not last until another beat comes
+            assert came == tuple(range(came[0], came[0] + beats))
 
 
 @cocotb.test()

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from functools import partial
-from itertools import chain
+from itertools import chain, product
 from typing import Any
 
 import cocotb
@@ -184,11 +184,13 @@ async def every_record_comes_whole_and_once(dut: Any, idle: float, stall: float)
 
 @cocotb.test()
 async def every_size_comes_back(dut: Any) -> None:
-    """One node with any number of hubs, and any number of nodes."""
+    """One node with any number of hubs, and any number of nodes, to each PE in turn."""
     bench, model, pes, records = await begin(dut, stall=0.1)
-    width = model.sizes.width
+    width, each = model.sizes.width, range(model.pes)
+    dut.hops.value = 0
     await bench.pulse(dut.start, then=1)
-    sent = [records.make(1, hubs, part=part) for hubs in range(min(width, 72)) for part in (0, 3)]
+    sent = [records.make(1, hubs, part=part) for hubs in range(min(width, 72)) for part in (0, 3) for _ in each]
+    sent += [records.make(1 + (1 << bit), 0) for bit in range((width - 1).bit_length()) for _ in each]
     sent += [records.make(nodes, bench.random.randrange(width + 1 - nodes)) for nodes in range(2, width + 1, 5)]
     await through(bench, model, pes, sent)
     assert Counter(map(issued, sent)) == Counter(chain(*pes.all_records()))
@@ -274,12 +276,30 @@ async def a_pe_with_enough_to_do_gets_no_more(dut: Any) -> None:
 
 
 @cocotb.test()
-async def the_end_waits_for_every_pe(dut: Any) -> None:
+async def a_full_store_holds_the_streams_up(dut: Any) -> None:
+    """Let no PE take anything while there is more than fits; nothing is lost."""
     bench, model, pes, records = await begin(dut)
-    for last in range(model.pes):
+    await bench.pulse(dut.start, then=1)
+    bench.pace(stall=1.0)
+    sent = [records.make(1, bench.random.randrange(9)) for _ in range(2 * model.depth + 4 * AHEAD * model.pes)]
+    for n in range(model.streams):
+        bench.drive(f"i__{n}", [*chain(*sent[n :: model.streams]), END])
+    await bench.cycles(8 * len(sent))
+    assert all(bench.drivers[f"i__{n}"].busy_words for n in range(model.streams))
+    assert not any(pes.given)
+    bench.pace(stall=0.8)
+    await finished(bench, pes, sum(map(len, sent)))
+    assert Counter(map(issued, sent)) == Counter(chain(*pes.all_records()))
+
+
+@cocotb.test()
+async def the_end_waits_for_every_pe(dut: Any) -> None:
+    """Also for the last record of a PE, of which no word is stored any more."""
+    bench, model, pes, records = await begin(dut)
+    for last, each in product(range(model.pes), (4, 1)):
         await bench.pulse(dut.start, then=1)
         bench.pace(stall=1.0)
-        sent = [records.make(1, 1) for _ in range(4 * model.pes)]
+        sent = [records.make(1, 1) for _ in range(each * model.pes)]
         for n in range(model.streams):
             bench.drive(f"i__{n}", [*chain(*sent[n :: model.streams]), END])
         await bench.cycles(100)
@@ -318,7 +338,7 @@ async def all_are_counted(dut: Any) -> None:
 @cocotb.test()
 async def a_reset_in_the_middle_leaves_nothing(dut: Any) -> None:
     bench, model, pes, records = await begin(dut, stall=0.3)
-    for cycles in (9, 40, 150, 333):
+    for cycles in (9, 17, 28, 40, 61, 90, 150, 210, 333):
         await bench.pulse(dut.start, then=1)
         for number in range(20):
             bench.drive(f"i__{number % model.streams}", records.make())
