@@ -28,7 +28,7 @@ KINDS = {
     "random": "erdos,degree=8",
 }
 #: Vertices.
-SIZES = (1000, 2000, 4000, 8000, 16000, 32000)
+SIZES = (1000, 2000, 4000, 8000)
 CONFIG = "community"
 #: Features of every graph, and the outputs of the layers.
 FEATURES, HIDDEN = "features=512,density=0.02", (16, 7)
