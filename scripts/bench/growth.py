@@ -11,10 +11,11 @@ from typing import Any
 from contracts import Model
 from golden.community.image import tiles_of
 from golden.datasets import load
-from golden.metrics import compulsory_bytes, limit_cycles, useful_operations
+from golden.metrics import useful_operations
 from golden.model.network import infer
 from scripts.bench.exact import run_exactly
 from scripts.flows.outputs import checked_folder, write
+from scripts.flows.simulations import least_cycles
 from scripts.flows.table import show
 from sim.harness import ROOT
 from sim.problems import random_problem
@@ -105,8 +106,7 @@ def bench(
     points = []
     for case, (name, problem, exact) in given.items():
         useful, done = useful_operations(problem, exact), found.done[case]
-        lanes, port = found.sizes.chiplet.lanes, found.sizes.chiplet.port[1] // 8
-        bound = limit_cycles(useful, lanes, compulsory_bytes(problem), port)
+        bound = least_cycles(found.sizes, problem, exact)
         size = problem.graph.nodes, problem.graph.edge_count
         points.append(Point(name, *size, tiles_of(done.job.images[0]), done.outcome.cycles, bound, useful))
     rates = {name: [point.rate for point in points if point.graph == name] for name in kinds}

@@ -11,13 +11,14 @@ import numpy as np
 
 from contracts import Model
 from golden.datasets import load
-from golden.metrics import compulsory_bytes, limit_cycles, useful_operations
+from golden.metrics import compulsory_bytes
 from golden.model.float_model import Reach
 from golden.model.network import LayerResult, Problem, infer
 from golden.model.quantise import quantise
 from scripts.bench.exact import run_exactly
 from scripts.config import load_machine
 from scripts.flows.outputs import checked_folder, write
+from scripts.flows.simulations import least_cycles
 from scripts.flows.table import show
 from sim.harness import ROOT
 from sim.networks import Form, random_network
@@ -161,9 +162,8 @@ def _on(
     sizes, done, refused = run_exactly(config, chiplets, networks, f"networks_{config}_{chiplets}", placement)
     runs = []
     for name, problem in problems.items():
-        useful, least = useful_operations(problem, exact[name]), compulsory_bytes(problem)
-        lanes, beat = sizes.chiplet.lanes * chiplets, chiplets * sizes.chiplet.port[1] // 8
-        run = Run(name, machine, None, limit_cycles(useful, lanes, least, beat), 0, least.total, refused.get(name))
+        least, bound = compulsory_bytes(problem), least_cycles(sizes, problem, exact[name])
+        run = Run(name, machine, None, bound, 0, least.total, refused.get(name))
         if name in done:
             run = replace(run, cycles=done[name].outcome.cycles, bytes_moved=done[name].moved)
         runs.append(run)

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 from contracts import Model
 from golden.datasets import load
-from golden.metrics import compulsory_bytes, limit_cycles, useful_operations
+from golden.metrics import compulsory_bytes
 from golden.model.network import LayerResult, Problem, infer
 from hw.config import MachineConfig
 from scripts.bench.exact import Done, run_exactly
 from scripts.bench.names import named
 from scripts.flows.outputs import checked_folder, write
-from scripts.flows.simulations import aggregation
+from scripts.flows.simulations import aggregation, least_cycles
 from scripts.flows.table import show
 from sim.harness import ROOT
 from sim.problems import random_problem
@@ -163,8 +163,7 @@ def _figures(
     done: Done,
 ) -> Run:  # fmt: skip
     """Return the figures of a run."""
-    useful, least = useful_operations(problem, exact), compulsory_bytes(problem)
-    bound = limit_cycles(useful, sizes.chiplet.lanes, least, sizes.chiplet.port[1] // 8)
+    least, bound = compulsory_bytes(problem), least_cycles(sizes, problem, exact)
     saved = None
     if sizes.community:
         counted = aggregation(problem, done.job.images[0], [done.outcome.run.counters])

@@ -271,7 +271,7 @@ def simulate(
     )
 
 
-def least_cycles(sizes: MachineConfig, problem: Problem, exact: list[LayerResult]) -> int:
+def least_cycles(sizes: MachineConfig, problem: Problem, exact: Sequence[LayerResult]) -> int:
     """Return the cycles below which no machine with these lanes and memory ports computes a network."""
     lanes, beat_bytes = sizes.chiplet.lanes, sizes.chiplet.pe.data_width // 8
     useful, bound = useful_operations(problem, exact), compulsory_bytes(problem)
