@@ -45,6 +45,16 @@ def check(sent: list[list[dict[str, int]]], taken: list[list[dict[str, int]]]) -
             assert word["last"] or following["source"] == word["source"], "a row goes without others between its words"
 
 
+async def all_pass(bench: Bench, sent: list[list[dict[str, int]]], outputs: int) -> int:
+    """Send the words of each input, wait until all have come out, compare them; return the cycles."""
+    taken = collect(bench, outputs)
+    for n, words in enumerate(sent):
+        bench.drive(f"i__{n}", words)
+    cycles = await bench.until(lambda: sum(map(len, taken)) == sum(map(len, sent)))
+    check(sent, taken)
+    return cycles
+
+
 @cocotb.test()
 @cocotb.parametrize(idle=[0.0, 0.6], stall=[0.0, 0.5])
 async def every_word_reaches_its_output_in_order(dut: Any, idle: float, stall: float) -> None:
@@ -52,11 +62,7 @@ async def every_word_reaches_its_output_in_order(dut: Any, idle: float, stall: f
     inputs, outputs = len(model.i), len(model.o)
     bench = await start(dut, model, idle=idle, stall=stall)
     sent = [rows(bench, n, outputs, 80) for n in range(inputs)]
-    taken = collect(bench, outputs)
-    for n, words in enumerate(sent):
-        bench.drive(f"i__{n}", words)
-    await bench.until(lambda: sum(map(len, taken)) == sum(map(len, sent)))
-    check(sent, taken)
+    await all_pass(bench, sent, outputs)
     await bench.cycles(4)
     assert dut.busy.value == 0
 
@@ -91,11 +97,7 @@ async def words_pass_at_the_rate_that_is_promised(dut: Any) -> None:
     sent = [
         [{"to": (n + k) % outputs, "source": n, "number": k, "last": 1} for k in range(count)] for n in range(inputs)
     ]
-    taken = collect(bench, outputs)
-    for n, words in enumerate(sent):
-        bench.drive(f"i__{n}", words)
-    cycles = await bench.until(lambda: sum(map(len, taken)) == count * inputs)
-    check(sent, taken)
+    cycles = await all_pass(bench, sent, outputs)
     assert cycles >= max(count, count * inputs // outputs)
     expect_cycles(f"stream.crossbar.turns.{inputs}.{outputs}", cycles)
 
@@ -113,11 +115,7 @@ async def reset_in_the_middle_loses_what_is_inside(dut: Any) -> None:
         await bench.reset()
         assert dut.busy.value == 0
     sent = [rows(bench, n, outputs, 30) for n in range(inputs)]
-    taken = collect(bench, outputs)
-    for n, words in enumerate(sent):
-        bench.drive(f"i__{n}", words)
-    await bench.until(lambda: sum(map(len, taken)) == sum(map(len, sent)))
-    check(sent, taken)
+    await all_pass(bench, sent, outputs)
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), [(3, 2), (4, 4), (8, 4), (1, 4), (3, 1)])
