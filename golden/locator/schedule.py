@@ -96,9 +96,9 @@ def falling(graph: Graph) -> Schedule:
 
     Rounds with higher thresholds read many edges and find few communities, since hardly any vertex is a hub yet: on
     Cora the rounds from 16 to 8 read 13,000 more edges, without a gain in shared sums. A lower first threshold makes
-    hubs of vertices that have communities: of all where degrees are alike (I1). Degrees of a directed graph are those
-    of its double cover. Those above `TOP_DEGREE` are not told apart, so no threshold is higher. For the same reason a
-    round that found few vertices is followed by one with a threshold lower by 2.
+    hubs of vertices that have communities: of all where degrees are alike (I1). Because of such rounds, too, one that
+    found few vertices is followed by one with a threshold lower by 2. Degrees of a directed graph are those of its
+    double cover. Those above `TOP_DEGREE` are not told apart, so no threshold is higher.
     """
     degrees = np.sort(cover_of(graph).graph.degrees)
     # The least degree that at most a tenth exceed: that many vertices are behind it in the order of degrees.

@@ -110,9 +110,8 @@ def route(m: Module, source: Any, number: Value | int, targets: Sequence[Any]) -
     number
         Of the word's target; without meaning if there is one only.
     """
-    several = len(targets) > 1
+    several, word = len(targets) > 1, source.payload
     for n, target in enumerate(targets):
         m.d.comb += target.valid.eq(source.valid & ((number == n) if several else 1))
-        word = source.payload
         m.d.comb += [target.payload[name].eq(word[name]) for name, _ in word.shape()]
     m.d.comb += source.ready.eq(Array(target.ready for target in targets)[number] if several else targets[0].ready)
